@@ -28,7 +28,7 @@ enum {
 
 struct claim {
     char *name; /* of the lock file */
-    int fd;     /* -1: that of the first claim */
+    int fd;     /* -1: shares that of the first claim */
     dev_t device;
     ino_t inode;
 };
@@ -61,7 +61,7 @@ static bool claim_is_held(const char *name)
     return false;
 }
 
-/* Claims a name with the lock of the first claim (L4). */
+/* Claims a name by linking it to the lock file of the first claim (L4). */
 static bool claim_share(struct claim *claim)
 {
     if (claim_count == 0 || link(claims[0].name, claim->name) != 0) {
@@ -93,7 +93,7 @@ static bool claim_reserve(void)
     return true;
 }
 
-/* Creates a lock file that all users can open, so that they wait for the lock. */
+/* Creates a lock file that all users can open, so that they can wait for the lock. */
 static int claim_create(const char *name)
 {
     const mode_t mask = umask(0);

@@ -11,10 +11,10 @@
  *        command;
  *   (L3) the holder removes only its own lock file: if that was removed, another command may have
  *        locked the new one;
- *   (L4) a command that claims several files needs one descriptor: the lock files are hard links to
- *        the first one, if the file system allows it. A killed holder leaves several names of one
- *        file. The next command that locks that file removes the name and starts over, so that
- *        these names do not block each other.
+ *   (L4) a command that claims several files needs only one descriptor: the lock files are hard
+ *        links to the first one, if the file system supports them. A killed holder leaves several
+ *        names of one file. The next command that locks it by one of these names removes the name
+ *        and starts over, so that the names do not block each other.
  *
  * Commands that only read need no claim: they open either the old file or the new one.
  */
@@ -33,7 +33,7 @@ int claim_file(const char *path);
  * where no file exists. Read and write `to` from then on: the links may be changed at any time. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
 
-/* Returns whether this command has claimed the file that `path` leads to, under this path or another
+/* Returns whether this command has claimed the file that `path` leads to, by this path or another
  * one. The file does not have to exist. */
 bool claim_holds(const char *path);
 

@@ -150,8 +150,8 @@ static void create_missing(void *context, uint32_t shard, bg_bytes reply)
         item.type == '-' && reply_begins(item.text, "NOFILTER");
 }
 
-/* If the filter is in use, notes that shards lose their keys before they are created again: this command
- * may be interrupted, and others look up keys meanwhile. */
+/* If the filter is in use, marks missing shards as doubted before they are re-created. Other clients look up
+ * keys in the meantime, and this command may be interrupted. */
 static int create_doubt(struct cluster_work *w)
 {
     const bg_bytes words[] = { shards_word("BG.MEXISTS"), shards_word("any") };
@@ -174,7 +174,7 @@ static int create_doubt(struct cluster_work *w)
         return cluster_say(w, &info);
     }
     const bool all = !memchr(filter->recreated, false, filter->tags.shards);
-    if (all) { /* they were deleted, and the filter is new */
+    if (all) { /* all shards were deleted: the filter is new */
         memset(filter->recreated, 0, sizeof filter->recreated);
         return CLI_OK;
     }
@@ -291,7 +291,7 @@ int cluster_merge(struct cluster_work *w)
     code = code ? code : cluster_renew(w);
     code = code ? code : shards_order(w, &order, &told);
     for (size_t i = 0; i < count && !code;
-         i++) { /* a server may have restarted meanwhile */
+         i++) { /* a server may have restarted in the meantime */
         code = cluster_expect_complete(w, &others[i], w->arguments->items[2 + i]);
     }
     while (opened > 0) {

@@ -728,7 +728,7 @@ static int build_check(const struct build *b)
 }
 
 /* A checkpoint of a build that did not end, or another file of that name, is not lost by
- * forgetting --resume. Keys are not overwritten even with -f. */
+ * forgetting --resume. A file of input keys is not overwritten, even with -f. */
 static int build_check_partial(const struct build *b)
 {
     const struct build_options *o = b->options;

@@ -307,7 +307,7 @@ static int dedup_open_stats(struct dedup *d)
     const struct dedup_options *o = d->options;
     const bool is_state = o->stats && o->seen.state
                           && (input_is_same_file(o->stats, o->seen.state)
-                              || claim_holds(o->stats)); /* neither has to exist */
+                              || claim_holds(o->stats)); /* neither file has to exist */
     if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
         return say_usage("--stats %s: is read as well, and would be overwritten",
                          o->stats);

@@ -50,8 +50,8 @@ static void split_undo(const char *prefix, uint32_t shards)
     }
 }
 
-/* Claims a file per shard. The filter may be replaced while this command waits for a claim, so it has
- * to be read again. */
+/* Claims a file per shard. The filter may be replaced while this command waits for a claim, so the caller
+ * has to read it again. */
 static int split_prepare(const struct split_options *o, const char *path,
                          const char *prefix, uint32_t *shards)
 {

@@ -44,10 +44,10 @@ int input_begin(struct input *input, char **paths, size_t count, bool raw,
                 struct input_part part);
 void input_end(struct input *input);
 
-/* Returns whether two paths lead to one plain file, or are the same path. */
+/* Returns whether two paths are equal or lead to the same regular file. */
 bool input_is_same_file(const char *a, const char *b);
 
-/* Returns whether `path` leads to one of the files, which would be lost if it were overwritten. */
+/* Returns whether `path` leads to one of the input files, so that writing to it would destroy input. */
 bool input_reads(const struct input *input, const char *path);
 
 /* Whether all files are plain ones of known size, so that they can be read twice and from the

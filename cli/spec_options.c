@@ -112,7 +112,7 @@ void secret_free(struct secret *secret)
 bool secret_is_keyring(const char *path)
 {
     bg_keyring *ring = NULL;
-    char *real = realpath(path, NULL); /* keyrings are not opened through links */
+    char *real = realpath(path, NULL); /* bg_keyring_open refuses links */
     const bool is_keyring =
         real && !bg_keyring_open(real, &ring, NULL) && bg_keyring_count(ring) > 0;
     bg_keyring_free(ring);

@@ -37,8 +37,8 @@ int spec_fill(const struct spec_options *options, bg_spec *spec);
 int secret_current(const struct hash_options *options, struct secret *secret);
 void secret_free(struct secret *secret);
 
-/* Returns whether a file is a keyring with secrets. Filters are lost without it, so no command
- * overwrites one. */
+/* Returns whether a file is a keyring that contains secrets. Filters cannot be read without their
+ * secrets, so no command overwrites such a file. */
 bool secret_is_keyring(const char *path);
 
 #endif

@@ -87,8 +87,7 @@ static bool cluster_signs_in(const struct cluster *c, const struct node_link *li
     return link->fresh && c->options.password;
 }
 
-/* Returns the number of requests that the client sends before those of a round: AUTH and INFO, if the link
- * is new. */
+/* Returns the number of requests that precede those of a round: AUTH and INFO, if the link is new. */
 static size_t cluster_greetings(const struct cluster *c, const struct node_link *link)
 {
     return (size_t)cluster_signs_in(c, link) + link->fresh;
@@ -179,7 +178,7 @@ static bool cluster_read_info(struct node_link *link, bg_bytes reply)
     return true;
 }
 
-/* Handles the next reply, to INFO. Returns false as cluster_read_info, or if there is none. */
+/* Handles the next reply, which is to INFO. Returns false if there is none, or if cluster_read_info does. */
 static bool cluster_take_info(struct node_link *link)
 {
     bg_bytes reply;
@@ -637,8 +636,8 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
     return VERDICT_ANSWER;
 }
 
-/* Whether WAIT says that enough replicas have it all. Before, the marker
- * must have been written: an error there is one of rights, or the slot has gone. */
+/* Returns whether WAIT confirms that enough replicas have all writes. The marker must have been written before:
+ * if that failed, the user lacks rights, or the slot has moved. */
 static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
                            bg_bytes wait)
 {
@@ -664,7 +663,7 @@ static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
     return false;
 }
 
-/* Looks ahead to the replies to the marker and WAIT, behind `before` others. */
+/* Looks ahead to the replies to the marker and WAIT, which follow `before` other replies. */
 static bool cluster_check_wait(struct cluster *c, uint16_t node, size_t before)
 {
     struct node_link *link = c->map.nodes[node];
@@ -679,7 +678,7 @@ static bool cluster_check_wait(struct cluster *c, uint16_t node, size_t before)
     return good && cluster_waited(c, node, marker, wait);
 }
 
-/* Returns whether a process has the same history before and after the requests of a round. */
+/* Returns whether a process had the same history before and after the requests of a round. */
 static bool cluster_check_steady(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
@@ -704,8 +703,8 @@ struct cluster_round {
     struct cluster *cluster;
     struct cluster_ask *asks;
     size_t n, left;
-    size_t number; /* of the round, in its call */
-    bool later;    /* something has to wait for better times */
+    size_t number; /* of this round within its call */
+    bool later;    /* some requests must be retried after a pause */
 };
 
 /* The replies of one node, in the order of its requests. */

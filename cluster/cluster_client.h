@@ -19,16 +19,17 @@
  * have it, else it is sent again. WAIT waits for the last write of its own connection, and an add
  * that changes nothing is no write: the bits may be there by somebody else, or by an attempt before,
  * and on no replica yet. So a small write goes in between, SET {n}bloomgate/wait with an expiry, where
- * {n} is in a slot of that node: what replicas have of it, they have of all before, unless the process
- * replaces its data in between. So these writes are `steady`, see below.
+ * {n} is in a slot of that node. A replica that has this write has all earlier writes, unless the process
+ * replaces its data in between. So the client handles these writes as `steady` requests (see below).
  *
  * Processes. A node that restarts has the data of its last save and may have lost later writes, without
  * reporting it to its clients. So INFO is the first request of every connection, and each answer is
  * returned with the process that gave it (shard_witness.h). A new process always breaks the connection, so
  * all answers of a connection come from one process. But a process can replace its data without closing its
- * connections, and has a new history then. So a round with `steady` requests ends with INFO on their
- * connections: if the process is not the same as before the round, the requests are repeated. Histories are
- * random and never return, so it had the same history all the time if it has it before and after.
+ * connections, which gives it a new history. So a round with `steady` requests ends with INFO on their
+ * connections. If the process or its history has changed since the start of the round, the requests are
+ * repeated. History ids are random and never reused, so a history that is the same before and after the
+ * round was the same throughout.
  *
  * Passwords and certificates may be in files, which are read when a client is opened: a client that
  * failed is best closed and opened anew, so that files that were changed meanwhile are heeded.
@@ -78,14 +79,14 @@ bg_err cluster_options_check(const struct cluster_options *options, bg_errinfo *
 
 struct cluster_ask;
 
-/* Called once for each request, in any order; the reply is valid within. */
+/* Called once for each request, in any order. The reply is valid only during the call. */
 typedef void cluster_answered(struct cluster_ask *ask, bg_bytes reply);
 
 struct cluster_ask {
     const bg_bytes *argv; /* argv[1] is the key that says which slot */
     size_t argc;
     bool write;
-    bool steady; /* repeated if the process replaces its data meanwhile */
+    bool steady; /* repeated if the process replaces its data in the meantime */
     cluster_answered *answered;
     void *context; /* for `answered` */
 
@@ -94,14 +95,14 @@ struct cluster_ask {
     unsigned slot;
     uint16_t node, next; /* where it was sent; where a redirection sends it */
     bool asking;         /* ... behind ASKING */
-    size_t round;        /* of the call, in which it was answered */
+    size_t round;        /* in which round of the call it was answered */
 
     const struct link_process
         *by; /* the process that answered; valid within `answered` */
 };
 
-/* Requests of a round are sent to a node in the order of `asks`. Errors: as above. What was answered before
- * an error stays answered (done). */
+/* Sends the requests of a round to each node in the order of `asks`. Errors: as above. Requests that were
+ * answered before an error stay answered (`done`). */
 bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
                     bg_errinfo *info);
 

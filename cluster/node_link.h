@@ -62,7 +62,7 @@ struct node_link {
     size_t sent, taken;     /* of these */
     size_t expected, whole; /* replies of this round */
     struct reply_scan scan; /* of the reply that comes next; it begins at `begin` */
-    size_t begin, last;     /* where the last whole reply begins */
+    size_t begin, last;     /* `last`: where the last whole reply begins */
     struct link_process process; /* of the server; set by the caller */
     char wrong[200];             /* why it was closed */
 };
@@ -83,7 +83,7 @@ bool links_exchange(struct node_link *const *links, size_t n, int timeout, int s
 /* The next reply of the round; false: there is none. */
 bool link_take(struct node_link *link, bg_bytes *reply);
 
-/* The last reply of the round, whatever was taken; false: it did not come. */
+/* Returns the last reply of the round, regardless of which replies were taken; false if it did not arrive. */
 bool link_last(const struct node_link *link, bg_bytes *reply);
 
 /* Closes it and says why. */

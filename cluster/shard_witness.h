@@ -26,17 +26,16 @@
  *      marks the shard as complete.
  * (W5) The processes are determined before the witnesses are read, and a witness is read before it is
  *      written. A process that starts in between is not on the list, and the operator's command does not
- *      mark its shards as complete.
+ *      mark the shards of such a process as complete.
  * (W6) A client that was held up writes to whatever server has the slot by then. So the list never
  *      overwrites a doubt, and the operator's command deletes the doubts that it has read, no others.
  * (W7) A "no" counts if the process that gave it is listed before and after, and had the same history in the
- *      meantime: the witness is read behind the query, and INFO behind both (cluster_client.h). Otherwise a
- *      client would not see data that were copied, or a doubt that another client noted before the slot moved
- *      to a listed process.
- *
- * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without one has lost it,
- *      with its keys. Such a shard is in doubt, even if it was created again by a client that knows nothing of
- *      witnesses. `create` notes doubts before it creates shards of a filter in use.
+ *      meantime: the witness is read after the query, and INFO is sent after both (cluster_client.h). Otherwise
+ *      a client would not notice that the process copied other data, or that another client noted a doubt
+ *      before the slot moved to a listed process.
+ * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without a witness has lost
+ *      it along with its keys. Such a shard is in doubt, even if it was re-created by a client that does not
+ *      support witnesses. `create` notes doubts before it creates shards of a filter in use.
  *
  * A replica that was started after the witness was last written is not on the list. Fronts update the list
  * about once a second, and so does `bloomgate --cluster NODES add` while it runs.
@@ -99,7 +98,7 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
 /* Parses a list of processes; a malformed text lists none. Returns false if memory is short. */
 bool witness_parse(bg_bytes text, struct witness *witness);
 
-/* Returns whether a process was running when the processes were determined. */
+/* Returns whether a process was running when `view` was determined. */
 bool witness_runs(const struct cluster_view *view, uint64_t run);
 
 /* Returns the text of a new list: the process that serves the shard, the running processes, and some of

@@ -180,7 +180,7 @@ static const struct witness_task witness_reading = { witness_get, witness_told }
 static const struct witness_task witness_writing = { witness_set, witness_set_told };
 static const struct witness_task witness_clearing = { witness_clear, witness_cleared };
 
-/* Returns the request of an errand, which has its filter and its shard. */
+/* Returns the request of an errand whose filter and shard are set. */
 static struct cluster_ask witness_ask(struct witness_errand *e,
                                       const struct witness_task *task)
 {
@@ -246,7 +246,7 @@ static bool witness_is_due(const struct sharded *filter, uint32_t shard,
                         && memchr(filter->lost, true, sizeof filter->lost);
     const bool late = complete && !witness_runs(view, filter->holders[shard]);
     return view->count && !filter->lost[shard] && !w->any && should && !noted && !late
-           && !unsure; /* whether the filter is in use */
+           && !unsure; /* unsure whether the filter is in use */
 }
 
 /* Writes the witnesses that are out of date, except for shards that did not answer. */
@@ -302,7 +302,7 @@ static bool witness_is_used(const struct sharded *filter)
     return used;
 }
 
-/* Doubts shards of a filter in use that were created again, or have no witness: see (W8). */
+/* Marks shards of a filter in use as doubted if they were re-created or have no witness: see (W8). */
 static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY])
 {
     const bool used = witness_is_used(filter);
@@ -319,11 +319,12 @@ static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY
 }
 
 enum {
-    WITNESS_READINGS = 5, /* before a shard without a witness is in doubt, */
-    WITNESS_PAUSE = 40    /* and milliseconds between them */
+    WITNESS_READINGS = 5, /* reads before a shard without a witness is in doubt */
+    WITNESS_PAUSE = 40    /* milliseconds between these reads */
 };
 
-/* Reads all witnesses. A client may be writing the first ones: its requests need some time. */
+/* Reads all witnesses. If some are missing, reads them again after a pause, because another client may be
+ * writing the first ones. */
 static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
                                bg_errinfo *info)
 {
@@ -346,8 +347,8 @@ static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
     return err;
 }
 
-/* Doubts shards that are served by a process that has started since the processes were determined: the
- * operator's command is older than its data, see (W5). */
+/* Marks shards as doubted if their process started after the processes were determined. The operator's
+ * statement is older than the data of that process: see (W5). */
 static void witness_doubt_late(struct sharded *filter, const struct cluster_view *view,
                                char why[WITNESS_WHY])
 {
@@ -398,7 +399,8 @@ bg_err sharded_forget(struct sharded *filter, bg_errinfo *info)
     return cluster_call(filter->cluster, asks, filter->tags.shards, info);
 }
 
-/* Reads the witnesses of the shards of a job that have none yet; all, if one of them has no witness. */
+/* Reads the witnesses of the shards of a job for which none was read yet. If one of these shards has no
+ * witness, reads the witnesses of all shards. */
 static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, size_t n,
                               char why[WITNESS_WHY], bg_errinfo *info)
 {
@@ -431,19 +433,19 @@ struct sharded_job {
     size_t n;
     uint16_t *shards;         /* of each item */
     size_t *order;            /* numbers of items, by shard */
-    bg_bytes *argv;           /* of all commands, one behind the other */
-    struct cluster_ask *asks; /* commands, and behind them readings of witnesses */
+    bg_bytes *argv;           /* of all commands, one after the other */
+    struct cluster_ask *asks; /* commands, followed by reads of witnesses */
     struct sharded_part *parts;
     size_t count;                    /* commands */
-    struct witness_errand *errands;  /* readings, */
-    size_t readings;                 /* ... and how many */
-    const struct cluster_ask **read; /* the reading of each shard; NULL: none */
+    struct witness_errand *errands;  /* reads of witnesses, */
+    size_t readings;                 /* ... and their number */
+    const struct cluster_ask **read; /* the read of each shard's witness, or NULL */
     uint64_t *done, *answers;        /* bits */
-    bg_err err;            /* the first error that a command was answered with, */
-    bg_errinfo *info;      /* and its text */
-    bg_err told;           /* memory was short for a witness */
-    bool writes;           /* else the answer "no" must be trusted */
-    char why[WITNESS_WHY]; /* why a shard is not trusted */
+    bg_err err;                      /* the first error reply to a command, */
+    bg_errinfo *info;                /* and its text */
+    bg_err told;                     /* no memory for a witness */
+    bool writes;                     /* else the answer "no" must be trusted */
+    char why[WITNESS_WHY];           /* why a shard is not trusted */
 };
 
 /* A command's share. */
@@ -451,7 +453,7 @@ struct sharded_part {
     struct sharded_job *job;
     size_t begin, n;        /* in `order` */
     bool denies;            /* some items, */
-    bool refused;           /* some, and they are not trusted, */
+    bool refused;           /* some items, but is not trusted, */
     struct link_process by; /* ... by this process */
 };
 
@@ -565,7 +567,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
     }
 }
 
-/* Makes the commands of what is sorted. */
+/* Creates the commands from the sorted items. */
 static void job_divide(struct sharded_job *job, bg_bytes word, bool write)
 {
     bg_bytes *argv = job->argv;
@@ -596,7 +598,7 @@ static uint16_t job_shard(const struct sharded_job *job,
     return job->shards[job->order[part->begin]];
 }
 
-/* Reads the witnesses of all shards behind the commands; a server without witnesses gets no request. */
+/* Appends reads of the witnesses of all shards to the commands. Servers without witnesses get no such request. */
 static void job_read_witnesses(struct sharded_job *job)
 {
     for (size_t i = 0; i < job->count; i++) {
@@ -623,8 +625,8 @@ static void job_retract(struct sharded_job *job, const struct sharded_part *part
     }
 }
 
-/* Returns whether the witness was read after a command was carried out. Within a round, requests to one
- * node are carried out in order. */
+/* Returns whether the witness was read after a command was executed. Within a round, a node executes its
+ * requests in order. */
 static bool job_is_read(const struct sharded_job *job, size_t command)
 {
     const struct sharded_part *part = &job->parts[command];

@@ -7,7 +7,7 @@
  * "maybe"; adds can be repeated.
  *
  * A "no" is trusted only from a process that the shard's witness lists (shard_witness.h). The witness is
- * read before the first query to a shard, and again behind the queries of each call, in the same pipeline.
+ * read before the first query to a shard, and again after the queries of each call, in the same pipeline.
  * Answers that are not trusted are not returned.
  *
  * Threads: belongs to one, as its cluster does.
@@ -28,13 +28,12 @@ struct sharded {
     bool lost[SHARDS_MOST];      /* shards that did not answer all of the last call */
     bool doubted[SHARDS_MOST];   /* shards that may have lost keys, */
     bool restarted[SHARDS_MOST]; /* ... and their witness does not record it yet */
-    bool
-        recreated[SHARDS_MOST]; /* shards that are missing, or were and are empty now */
-    bool bare[SHARDS_MOST];     /* shards that were last read without a witness */
+    bool recreated[SHARDS_MOST]; /* shards that are missing, or were re-created empty */
+    bool bare[SHARDS_MOST];      /* shards that had no witness at the last read */
     uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses */
     struct link_process
-        served[SHARDS_MOST]; /* processes that answered the last command for a shard */
-    struct witness *witnesses; /* of all shards, as far as they were read */
+        served[SHARDS_MOST]; /* the process that answered the last command, per shard */
+    struct witness *witnesses; /* of all shards whose witness was read */
     bg_bytes *witness_names;
     atomic_bool *
         witnessed; /* shards that ever had a witness; may be shared by several filters */
@@ -78,10 +77,10 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
 /*
  * Reads all witnesses and records in `doubted` which shards may have lost keys. Then writes the witnesses
  * that are out of date, with the processes in `view`, which must have been determined before; an empty view
- * writes none. A shard in doubt gets a witness that marks it as doubted; so does one of `recreated`, or one
- * without a witness, if any shard has a witness. With `complete`, all witnesses are rewritten, because the operator states that the
- * shards have all keys. `why` gives the reason for the first doubted shard. Errors: as cluster_call; results
- * up to the error are kept.
+ * writes none. A shard in doubt gets a witness that marks it as doubted. If any shard has a witness, shards
+ * that are in `recreated` or have no witness are in doubt as well. With `complete`, all witnesses are rewritten,
+ * because the operator states that the shards have all keys. `why` gives the reason for the first doubted shard.
+ * Errors: as cluster_call; results up to the error are kept.
  */
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
                      bool complete, char why[WITNESS_WHY], bg_errinfo *info);

@@ -9,8 +9,8 @@
 /* Forgets what has come of a dump; `dumping` is held, or nobody else has the object. */
 void load_forget(struct object *object);
 
-/* Returns whether a dump is on its way to an object: chunks are missing, or the filter is being made of them.
- * Takes `dumping`. */
+/* Returns whether a dump is being loaded into an object: chunks are still missing, or the filter is being created
+ * from them. Locks `dumping`. */
 bool load_is_under_way(struct object *object);
 
 /* How much of how many bytes has come; false: nothing is being loaded. Takes `dumping`. */

@@ -105,9 +105,9 @@ struct host_ops {
     /* An object that was found has changed wholesale: keeps all of it. May take long. */
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
 
-    /* Returns whether an add may allocate about that many bytes; its allocations are then not refused, even
-     * if it needs more. May be NULL. A host that replicates adds needs it, because a filter that cannot grow where
-     * its replicas do has keys by chance that they lack. */
+    /* Returns whether an add may allocate about that many bytes. If so, its allocations are not refused, even if it
+     * needs more. May be NULL. A host that replicates adds needs it: if a filter cannot grow but its replicas can,
+     * it may contain keys by chance that they lack. */
     bool (*room)(struct host *host, uint64_t bytes);
 
     /* Milliseconds since 1970. */

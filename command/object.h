@@ -141,10 +141,10 @@ struct object {
     _Atomic uint64_t said_missing; /* present, though denied here */
     struct bg_rebuild *rebuild;    /* BG.REBUILD: one in progress, under `writing` */
     uint64_t rebuilt;              /* keys that it was given, likewise */
-    pthread_mutex_t dumping; /* of those below; never taken while `writing` is held */
+    pthread_mutex_t dumping; /* for those below; never taken while `writing` is held */
     struct dump *dump;       /* a copy that is being read in pieces, or NULL */
     struct load *load;       /* pieces that are arriving, or NULL */
-    bool loading;            /* they are; or their filter is about to replace this */
+    bool loading;            /* pieces arrive, or their filter will replace this */
     _Atomic uint64_t held;   /* bytes of dump and load */
     uint64_t id;             /* the host's */
     void *entry;             /* the host's */

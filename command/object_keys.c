@@ -159,7 +159,7 @@ static bool adding_fits(const struct adding *a, uint64_t bytes, bool needed)
     return true;
 }
 
-/* Returns about how many bytes the next layer takes. Each layer is `width` times as large as the one before. */
+/* Estimates the size of the next layer in bytes. Each layer is `width` times as large as the previous one. */
 static uint64_t adding_next_layer(const struct object *object, uint64_t width)
 {
     const double bytes = (double)object_bytes(object), layers = object_layers(object);

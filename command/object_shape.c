@@ -95,8 +95,8 @@ static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what,
 
 /* ---- Writing ----------------------------------------------------------------------------- */
 
-/* These write at `to`, without a NUL, and return the end. A manifest has the shapes of all objects, so this is
- * worth more than snprintf for everything. */
+/* These functions write at `to`, without a NUL, and return the end. They are faster than snprintf, which matters
+ * because a manifest contains the shapes of all objects. */
 
 static char *shape_put(char *to, const char *text)
 {
@@ -138,7 +138,7 @@ static char *shape_put_id(char *to, const uint8_t id[BG_KEY_ID_BYTES])
     return to;
 }
 
-/* The value of a field; nothing for 0. */
+/* Writes the value of a field; writes nothing for 0. */
 static char *shape_put_value(char *to, const struct object_shape *shape,
                              const struct shape_field *field)
 {
@@ -169,7 +169,7 @@ static char *shape_put_value(char *to, const struct object_shape *shape,
 size_t object_shape_write(const struct object_shape *shape,
                           char text[OBJECT_SHAPE_TEXT])
 {
-    char *to = text; /* the longest of all values fits: tested */
+    char *to = text; /* the longest values fit, which a test checks */
     for (size_t i = 0; i < SHAPE_FIELDS; i++) {
         char *const before = to;
         to = shape_put(to, to > text ? " " : "");

@@ -1,5 +1,5 @@
 /*
- * fuzz_server_journal.c - an input is the records of a frame, or a part of a pack, as they are; or a program that
+ * fuzz_server_journal.c - an input is either the raw records of a frame or part of a pack, or a program that
  * makes segments and frames with right checks around right and wrong content, and then damages
  * them.
  *
@@ -45,7 +45,8 @@ static void check_records(const uint8_t *data, size_t size)
 
 /* ---- Parts of packs --------------------------------------------------------------------- */
 
-/* Squeezed bytes that are accepted fill their room exactly, and squeezing them again restores as much. */
+/* Accepted input expands to exactly the announced size. Squeezing the result again and undoing that restores the same
+ * bytes. */
 static void check_squeezed(const uint8_t *data, size_t size)
 {
     static unsigned char back[FUZZ_RECORDS], again[FUZZ_RECORDS + SQUEEZE_MORE];

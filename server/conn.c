@@ -323,8 +323,8 @@ static void conn_take_turn(struct conn *conn)
     conn->turn = conn_settings(conn)->pipeline_limit;
 }
 
-/* Sends the error for a request that was not stored, now or after the answer under way. It is short, and the
- * connection ends with it, so memory for it is not refused. */
+/* Sends the error for a request that was not stored, either now or after the reply in progress. The error is short,
+ * and the connection is closed after it, so its memory is exempt from the limit. */
 static void conn_refuse(struct conn *conn, const char *why)
 {
     const bool exempt = ledger_exempt(true);

@@ -49,8 +49,8 @@ struct protocol {
     /* Bytes: returns how many of them are done with. Stops at a request that is not whole, when
      * the turn is over (conn_turn_over), or when the connection is busy or shall be closed. */
     size_t (*input)(struct conn *conn, char *bytes, size_t n);
-    /* The received part of a request cannot be stored: writes an error and ends the connection after it.
-     * False: not now, as an answer is under way. */
+    /* Called when the received part of a request cannot be stored. Writes an error, after which the connection is
+     * closed. Returns false if a reply is in progress: call it again later. */
     bool (*refuse)(struct conn *conn, const char *why);
     /* All that was written has been sent: may write more. NULL: never does. */
     void (*more)(struct conn *conn);
@@ -95,7 +95,7 @@ struct conn {
     bool pending;   /* in the worker's list of this iteration */
     bool held;      /* in the worker's list of those that wait for the journal */
     bool again;     /* its turn ended before its bytes did: in the worker's list */
-    bool refused;   /* its next request was not stored: told after this answer */
+    bool refused;   /* its next request was not stored; the error is still due */
     bool full;      /* replies have to be taken before it goes on with its bytes */
     bool leaving;   /* the service stops: nothing more is read, the rest is answered */
     struct conn *next_pending, *next_held, *next_again;

@@ -7,7 +7,7 @@
  *
  * Lanes. Jobs that change one filter wait for each other, and for any long operation that holds its lock.
  * They share a lane. The jobs of a lane run one at a time, in order, so they occupy one thread, and the
- * other threads serve other filters. Checks of passwords share a lane as well: each needs much memory and
+ * other threads serve other filters. Password checks share a lane as well: each one takes much memory and
  * time, and clients can request them without logging in.
  *
  * Owners. The next job is one of the user that occupies the fewest threads. As soon as a second user has

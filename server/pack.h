@@ -71,7 +71,7 @@ void packs_free(struct packs *packs);
 /* Adds a reference. References to plain files are ignored. Returns false if memory is short. */
 bool packs_hold(struct packs *packs, const char *reference);
 
-/* Reads the sizes of all packs that are in use. A pack whose file was removed counts as sparse. */
+/* Reads the sizes of all packs that are in use. A pack whose file was deleted counts as sparse. */
 void packs_measure(struct packs *packs, const char *folder);
 
 /* Adds a reference to every pack, so that all of them are kept. */

@@ -136,7 +136,7 @@ static void persist_retire(struct persist *persist, const char *base)
     }
 }
 
-/* Deletes them; the records that say that they are not needed are synced first. */
+/* Deletes retired files, after syncing the records that make them unnecessary. */
 static bg_err persist_clean(struct persist *persist, bg_errinfo *info)
 {
     char path[PERSIST_PATH];
@@ -428,7 +428,7 @@ static bg_err persist_save_new(struct persist *persist, struct object *object,
 bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info)
 {
-    /* Otherwise replacing one filter again and again fills the disk until the next snapshot. */
+    /* Otherwise a client that replaces one filter repeatedly could fill the disk before the next snapshot. */
     (void)persist_clean(persist, NULL);
     return persist_save_new(persist, object, persist_done(persist), base, info);
 }
@@ -689,7 +689,7 @@ struct batch {
     struct checkpoint checkpoints[PERSIST_BATCH];
 };
 
-/* Returns whether a base needs another file: its file was removed, or less than half of its pack is in use. */
+/* Returns whether a base needs a new file: its file was deleted, or less than half of its pack is in use. */
 static bool persist_needs_file(const struct persist *persist,
                                const struct entry_base *base)
 {
@@ -704,7 +704,7 @@ static bool persist_needs_file(const struct persist *persist,
     return access(path, F_OK) != 0 && errno == ENOENT;
 }
 
-/* Returns whether an entry must be saved: it has records since its base, or its base needs another file. */
+/* Returns whether an entry must be saved: it has records since its base, or its base needs a new file. */
 static bool persist_wants(const struct persist *persist, struct entry *entry)
 {
     return atomic_load(&entry->recorded) || !object_is_kept(entry->object)
@@ -882,9 +882,9 @@ static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinf
     return persist_write_manifest(context, draft, info);
 }
 
-/* The base of an object when older records are going to be lost. If it has none since its base, and the file is
- * there, the base stays: attempts that are repeated write no second copy. If it has such, and they cannot be
- * saved because its base cannot be read, it must not come back without them, should the file be
+/* Determines the base of an object when older journal records are about to be lost. If it has no records since its
+ * base, and the file exists, the base stays, so that retries do not write a second copy. If it has such records, and
+ * they cannot be saved because its base cannot be read, it must not come back without them, should the file be
  * readable again one day: so it has a file that there is not. */
 static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
                                 struct entry_base *base, bg_errinfo *info)

@@ -542,8 +542,8 @@ int server_run(struct settings_store *store)
         return SERVER_FAILED;
     }
     server->store = store;
-    /* The limit holds from the start, as gates build their filters while saved filters are loaded. This thread
-     * loads the saved filters, whatever the limit is. */
+    /* The limit applies from the start, because gates build their filters while saved filters are being loaded. This
+     * thread loads the saved filters and is exempt from the limit. */
     ledger_limit(settings_now(store)->maxmemory);
     (void)ledger_exempt(true);
     server_wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -82,7 +82,7 @@ struct server {
     _Atomic uint64_t next_client;
     _Atomic uint64_t clients;             /* connections now */
     _Atomic uint64_t http_clients;        /* of them, of HTTP */
-    _Atomic uint64_t uploads;             /* bytes of files that they are uploading */
+    _Atomic uint64_t uploads;             /* bytes of HTTP uploads in progress */
     _Atomic uint64_t load_done, load_all; /* filters, while loading */
     _Atomic bool saving;                  /* BGSAVE is under way */
     pthread_mutex_t reset_lock;

@@ -717,7 +717,7 @@ uint64_t session_lane(const struct session *session, const struct command *comma
                       const bg_bytes *argv, size_t argc)
 {
     const size_t at = (size_t)command->first_key;
-    if (command->flags & COMMAND_NOAUTH) { /* a job because of its password */
+    if (command->flags & COMMAND_NOAUTH) { /* it is a job only to check a password */
         return JOBS_LANE_PASSWORDS;
     }
     return command->flags & COMMAND_WRITE && at > 0 && at < argc

@@ -47,10 +47,10 @@ struct client {
     char host[48];    /* the address alone */
 };
 
-/* Changes the user of a client, which holds it (users.h); NULL: none. */
+/* Changes the user of a client. The client holds its user (users.h). NULL sets none. */
 void client_set_user(struct client *client, const struct user *user);
 
-/* Makes a client a copy of another one. One that is new has zeros before. */
+/* Copies a client. `to` must be a valid client or all zeros. */
 void client_copy(struct client *to, const struct client *from);
 
 enum { SESSION_QUICK = 4096 }; /* arguments: requests with more of them are jobs */

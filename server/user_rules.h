@@ -48,7 +48,7 @@ struct user_pattern {
 struct user_state {
     _Atomic bool retired;
     _Atomic uint64_t holds;      /* by clients: user_hold */
-    _Atomic bool was_held;       /* since users_reclaim has last looked */
+    _Atomic bool was_held;       /* since users_reclaim last cleared it */
     struct user *next;           /* in a list of users */
     _Atomic uint64_t debt_until; /* see user_take */
     _Atomic uint64_t refused_rate, refused_rights;

@@ -2,13 +2,14 @@
  * users.c - see users.h: all users, and whether a password is right.
  *
  * The users of now are an array in the order of their names, under a lock that is held for a
- * search; log-ins are rare beside requests. A line that did not change keeps its user, so that reading the
- * file again costs nobody his log-in, or memory.
+ * search; logins are rare compared with requests. A line that did not change keeps its user, so rereading the
+ * file logs out no client and leaks no memory.
  *
- * Users that were replaced or removed move to `retired`. Those that no client holds move on to `waiting`,
- * and are freed when all batches that ran at that time have ended, if nobody has held them since. One of
- * these batches may have found such a user before it was retired, and hold it at the end; then a later
- * batch may find it in that client. So a user that was held, even if it is not any more, is retired again.
+ * Users that were replaced or removed move to `retired`. Those that no client holds move on to `waiting`. They
+ * are freed once all batches that were running at that time have ended, unless a client has held them since.
+ * One of these batches may have found such a user before it was retired, and may set it in a client just before
+ * the batch ends; a later batch may then find it in that client. So a user that was held in the meantime moves
+ * back to `retired`, even if no client holds it any more.
  *
  * A mark is HMAC-SHA256 of name and password under a key that is made at the start and never
  * leaves the process. Whoever can read it there could read passwords as they come in, too.
@@ -37,13 +38,13 @@ struct users {
     struct user_rates rates;
     uint8_t key[USERS_KEY];
     struct guesses guesses;
-    pthread_mutex_t hashing; /* held while a password is hashed: one at a time */
+    pthread_mutex_t hashing; /* held while a password is checked: one at a time */
     pthread_mutex_t lock;    /* of all below */
     struct user **items;
     size_t count;
     struct user *retired, *waiting; /* lists */
-    struct quiet_mark mark;         /* batches that may use those in `waiting` */
-    _Atomic bool hashed;            /* somebody has a password that is slow to check */
+    struct quiet_mark mark;         /* batches that may use users in `waiting` */
+    _Atomic bool hashed;            /* some user has a password that is slow to check */
     _Atomic bool open;
     _Atomic(const struct user *) nobody; /* users_default */
 };
@@ -332,7 +333,7 @@ bool users_load(struct users *users, const struct settings *settings,
     return good;
 }
 
-/* Frees what was waiting, but for those that were held meanwhile. */
+/* Frees the users in `waiting`. Those that were held in the meantime move back to `retired`. */
 static void users_free_waiting(struct users *users)
 {
     struct user *user = NULL;
@@ -345,8 +346,8 @@ static void users_free_waiting(struct users *users)
     }
 }
 
-/* Lets those wait that nobody holds. The order of store and load is that of user_hold reversed: a hold
- * is seen here or afterwards. */
+/* Moves retired users that no client holds to `waiting`. The store and the load here are in the reverse order of those
+ * in user_hold, so a concurrent hold is seen either here or by users_free_waiting. */
 static void users_choose(struct users *users)
 {
     struct user *all = users->retired, *user = NULL;

@@ -24,15 +24,15 @@
  * the password of `requirepass` if there is one.
  *
  * Passwords are checked by scrypt, which takes tens of milliseconds and 16 MiB on purpose: not on
- * the thread of an event loop, and one at a time (users_check waits for others), as clients need not log in
- * to have one checked. A password that was right before is recognised by a keyed hash in
+ * the thread of an event loop, and one at a time (users_check waits for other checks), because clients can
+ * request checks without logging in. A password that was right before is recognized by a keyed hash in
  * microseconds (users_recall), so clients that connect all the time cost nothing.
  *
- * Life of a `struct user`: it never changes. users_load keeps users whose lines are as before, and retires
- * the others: a connection checks user_is_current before each batch of requests, which is a load, and
- * logs its user out if it is not. A thread may use the users that it finds until the end of its batch
- * (quiet.h) of the `readers` of users_reclaim. A client that keeps a user for longer holds it (user_hold).
- * users_reclaim frees retired users that no client holds and no batch can use.
+ * Lifetime of a `struct user`: it never changes. users_load keeps users whose lines are unchanged, and retires
+ * the others. A connection calls user_is_current, which costs one load, before each batch of requests, and
+ * logs its user out if the user was retired. A thread may use the users that it finds until the end of its
+ * batch (quiet.h), which must be registered with the `readers` of users_reclaim. A client that keeps a user for
+ * longer holds it (user_hold). users_reclaim frees retired users that no client holds and no batch can use.
  *
  * Thread safety: MT-Safe, but for users_create and users_free.
  */
@@ -63,11 +63,11 @@ void users_free(struct users *users); /* NULL is allowed */
 bool users_load(struct users *users, const struct settings *settings,
                 char why[SETTINGS_WHY]);
 
-/* Frees retired users that are not in use any more. Never waits: those in use are left to a later call. */
+/* Frees retired users that are no longer in use. Never waits: users in use are left to a later call. */
 struct quiet;
 void users_reclaim(struct users *users, struct quiet *readers);
 
-/* Returns how many retired users are not freed yet. */
+/* Returns the number of retired users that are not freed yet. */
 size_t users_retired(struct users *users);
 
 /* Whether somebody who does not know a password can do something: some user who is on needs none. */
@@ -113,7 +113,7 @@ enum { USER_READ = 1, USER_WRITE = 2, USER_TOUCH_MOST = 4096 };
 
 const char *user_name(const struct user *user);
 
-/* Keeps a user that was found beyond the end of the batch, until user_let_go. NULL is allowed. */
+/* Keeps a user valid beyond the end of the batch that found it, until user_let_go. NULL is allowed. */
 void user_hold(const struct user *user);
 void user_let_go(const struct user *user);
 

@@ -4,9 +4,9 @@
  *     head -> (password) -> body -> job -> answer -> head ...
  *
  * The head is copied once it is whole, since the request outlives the bytes that it came in. A
- * body in memory is bounded by proto-max-bulk-len, one in a file by max-filter-memory, and all files
- * together by maxmemory, as they are to become filters; neither is read before it is known that its sender may send it. An answer that is a file is sent piece by
- * piece, as the socket takes it.
+ * body in memory is limited by proto-max-bulk-len, and one in a file by max-filter-memory. All files together
+ * are limited by maxmemory, because they become filters. No body is read before it is known that its sender
+ * may send it. An answer that is a file is sent piece by piece, as the socket takes it.
  *
  * What is refused before its body was read: the body is read and forgotten if it is short, so that
  * the connection can go on; else the connection ends, after a while in which the other side can
@@ -47,7 +47,7 @@ struct http_state {
     const struct web_route *route;
     struct buffer body;
     int upload;           /* a descriptor, -1: none */
-    uint64_t uploaded;    /* bytes of it, which server->uploads counts */
+    uint64_t uploaded;    /* its bytes, which count toward server->uploads */
     char upload_path[40]; /* of it, while it is open; "": none */
     int file;             /* being sent; -1: none */
     uint64_t file_left;
@@ -611,7 +611,7 @@ static bool web_open_upload(struct conn *conn)
     return http->upload >= 0;
 }
 
-/* Reads the body of a request that may be made. */
+/* Reads the body of an authorized request. */
 static void web_read_rest(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -643,7 +643,7 @@ static void web_read_rest(struct conn *conn)
     conn->amid = true;
 }
 
-/* The request may be made: reads its body, or runs it if it has none. */
+/* Continues with an authorized request: reads its body, or runs the request if it has none. */
 static void web_go_on(struct conn *conn)
 {
     if (conn->http->request.body == HTTP_BODY_NONE) {
@@ -653,8 +653,8 @@ static void web_go_on(struct conn *conn)
     }
 }
 
-/* The head is whole: is there somebody to answer, and may it be asked? The user is known before a job is
- * submitted, so that the job is one of that user's (jobs.h). */
+/* Handles a complete head: finds the route and checks access. The user is determined before a job is
+ * submitted, so that the job counts as that user's (jobs.h). */
 static void web_head_done(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -732,8 +732,8 @@ static size_t web_read_head(struct conn *conn, const char *bytes, size_t n)
     return consumed;
 }
 
-/* Counts n more bytes of an upload. Returns false, and counts nothing, if all uploads together would exceed
- * maxmemory. */
+/* Adds n bytes to the count of uploads. Returns false, without counting them, if all uploads together would
+ * exceed maxmemory. */
 static bool web_count_upload(struct conn *conn, uint64_t n)
 {
     struct server *server = conn->worker->server;
@@ -746,7 +746,7 @@ static bool web_count_upload(struct conn *conn, uint64_t n)
     return true;
 }
 
-/* Keeps a piece of the body. Returns NULL, or why it cannot. */
+/* Stores a piece of the body. Returns NULL on success, or the reason for the failure. */
 static const char *web_keep(struct conn *conn, bg_bytes data)
 {
     struct http_state *http = conn->http;
@@ -834,8 +834,8 @@ static size_t web_input(struct conn *conn, char *bytes, size_t n)
     return conn->client.close ? n : at;
 }
 
-/* Refuses a request of which a part was received. If its answer was sent already, and the rest was to be
- * skipped, the connection just ends. */
+/* Refuses a request that was received in part. If its answer was already sent and the rest of its body was being
+ * skipped, closes the connection without another answer. */
 static bool web_refuse_rest(struct conn *conn, const char *why)
 {
     struct http_state *http = conn->http;

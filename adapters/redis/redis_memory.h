@@ -22,8 +22,8 @@ uint64_t redis_memory_used(void);
  */
 void redis_memory_guard(bool on);
 
-/* Returns whether `bytes` fit. The allocations that follow are then not refused, even if `bytes` was too low an
- * estimate, until the next call or the end of the guard. */
+/* Returns whether `bytes` fit. If they do, later allocations are not refused until the next call or the end of the
+ * guard, even if `bytes` was too low an estimate. */
 bool redis_memory_grant(uint64_t bytes);
 
 /* Returns whether an allocation was refused since the guard was switched on. */

@@ -25,8 +25,8 @@ static struct {
         [BG_KEY_ID_BYTES]; /* if chosen and `current` is NULL: the id of the expected secret */
 } secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* The secret that secret_of last returned to the handler of this thread. It is held until the handler
- * returns, because another thread may delete the last filter that has it. */
+/* The secret that secret_of last returned to the handler on this thread. It is held until the handler
+ * returns, because another thread may delete the last filter that uses it. */
 static _Thread_local struct redis_secret *lent;
 
 /* ---- Ids --------------------------------------------------------------------------------------- */

@@ -43,11 +43,11 @@ bg_err redis_secret_join(const uint8_t key_id[BG_KEY_ID_BYTES],
                          const uint8_t secret[BG_SECRET_BYTES],
                          struct redis_secret **held, bg_errinfo *info);
 
-/* Holds the one of that id, or the one that redis_secrets.find last returned to this handler, or the current
- * one, and says its id. NULL: there is none. */
+/* Holds the secret with this id, or else the one that redis_secrets.find last returned to this handler, or else
+ * the current one, and sets `key_id` to its id. Returns NULL if there is none. */
 struct redis_secret *redis_secret_hold(uint8_t key_id[BG_KEY_ID_BYTES]);
 
-/* Ends a handler: what redis_secrets.find returned to this thread is not used any more. */
+/* Releases the secret that redis_secrets.find last returned to this thread. Call it at the end of a handler. */
 void redis_secret_return(void);
 
 /* Lets go; NULL is allowed. */

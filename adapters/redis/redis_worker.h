@@ -12,10 +12,10 @@ bool redis_worker_there(void);
 /* Has the thread call a function; it is there. */
 void redis_worker_run(void (*run)(void *job), void *job);
 
-/* Counts a job that is done. Call it before the client of the job is unblocked, so that the client finds it counted. */
+/* Counts a finished job. Call it before unblocking the client of the job, so that the client sees the new count. */
 void redis_worker_count(void);
 
-/* Returns the number of jobs that are done. */
+/* Returns the number of finished jobs. */
 uint64_t redis_worker_done(void);
 
 #endif

@@ -260,9 +260,10 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
  * bg_slot_advance was called after the last of these adds. Every later replacement must be as
  * complete as well.
  * Errors: BG_EINCOMPAT when keys would be lost, when the base takes adds, or when it ended the
- * doubt of a gate (bg_gate_write), and `flags` has no BG_SLOT_DISCARD; BG_EBUSY during a rebuild, or if a rebuild or a replacement with
- * BG_SLOT_DISCARD that began after this call was done first; BG_EINVAL; BG_ENOMEM. On error
- * nothing has changed and the filter is the caller's.
+ * doubt of a gate (bg_gate_write), and `flags` has no BG_SLOT_DISCARD; BG_EBUSY during a rebuild,
+ * or if a rebuild or a replacement with BG_SLOT_DISCARD started after this call and finished
+ * first; BG_EINVAL; BG_ENOMEM. On error the slot is unchanged, and the caller still owns the
+ * filter.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter,

@@ -83,9 +83,9 @@ typedef struct bg_window_options {
 
 /*
  * Moves a window. With a length: to the time `now`, which must be of the same clock; a
- * time that has passed already changes nothing, and a window with a clock of its own moves no
- * further than that clock. Without a length: ends the present period
- * and ignores `now`. Errors: BG_ENOTSUP unless the kind is window; BG_EINVAL for NULL.
+ * time that has passed already changes nothing, and a window with its own clock never moves
+ * beyond the time of that clock. Without a length: ends the present period and ignores
+ * `now`. Errors: BG_ENOTSUP unless the kind is window; BG_EINVAL for NULL.
  *
  * After a window was created or opened, the first `now` that it receives only starts its clock:
  * a window without a clock moves with the second call. Time between saving and

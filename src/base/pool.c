@@ -133,7 +133,7 @@ static void pool_leave(void)
     (void)pthread_mutex_unlock(&pool_lock);
 }
 
-/* A child has only the thread that called fork. If another thread held the lock, nobody would release it there. */
+/* A child has only the thread that called fork. If another thread held the lock, it would never be released there. */
 static void pool_begin(void)
 {
     (void)pthread_atfork(pool_enter, pool_leave, pool_leave);

@@ -56,9 +56,10 @@
  * evictors write under the same lock and look whether the tenant was removed. So nobody writes
  * the file of a tenant that is gone, over that of a namesake who came after it.
  *
- * A slot in doubt (a gate wrote a key to the truth and could not add it to the filter) must go
- * on answering "maybe", but a file does not contain the doubt. Its tenant stays in memory and is
- * not saved. The gate may be the tenant's or one that the caller created on bg_tenant_slot.
+ * A slot is in doubt if a gate wrote a key to the backing store but could not add it to the
+ * filter. The slot must continue to answer "maybe", but a file does not contain the doubt. So its
+ * tenant stays in memory and is not saved. The gate may be the tenant's own, or one that the
+ * caller created on bg_tenant_slot.
  */
 #include "gate/tenant.h"
 
@@ -154,7 +155,7 @@ static bg_err evict_open(const bg_tenant *tenant, const char *path,
     bg_file_info read = { .struct_size = sizeof read };
     const uint64_t most = tenant->registry->options.spec.max_bytes;
     bg_open_options how = tenant->registry->opening;
-    if (!how.max_bytes && most) { /* files of windows do not have it */
+    if (!how.max_bytes && most) { /* files of windows do not store this limit */
         how.max_bytes = most > about->word_bytes ? most : about->word_bytes;
     }
     bg_err err = bg_open_about(path, &how, &read, filter, info);

@@ -131,7 +131,7 @@ void gate_added(bg_gate *gate, bg_bytes key);
 /* A key could not be added: from now on the filter's "no" is not believed. */
 void gate_doubt_begin(bg_gate *gate);
 
-/* Whether the filter's "no" is not believed; read before the filter: see slot_in_doubt. */
+/* Returns whether the filter's "no" is not trusted. Call it before querying the filter: see slot_in_doubt. */
 static inline bool gate_in_doubt(const bg_gate *gate)
 {
     return slot_in_doubt(gate->slot);

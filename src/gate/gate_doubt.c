@@ -8,21 +8,22 @@
  * was under way may be older than the key, so they end no doubt.
  *
  * The slot numbers the makings of bases when they begin, before the source is read, and
- * keeps in `whole` the number of the last one that came. `missed` is the number of a making
- * that ends the doubt, or any later one; 0: there is none. It belongs to the slot, so that
- * the doubt holds for all gates of the slot.
+ * keeps in `whole` the number of the last one whose base was published. `missed` is the
+ * number of a making that ends the doubt, as any later one does; 0: there is none. It
+ * belongs to the slot, so the doubt applies to all gates of the slot.
  *   (D1) `missed` is raised after the key was written and before the write returns, to one
  *        more than the makings that have begun by then. So a making of that number, or of a
  *        later one, begins after the key was written.
- *   (D2) `whole` never falls: a base that was handed in before the making of the present one
- *        began is refused (slot_check_order).
+ *   (D2) `whole` never decreases: a base is refused if it was passed in before the making of
+ *        the present base began (slot_check_order).
  *   (D3) While missed <= whole there is no doubt, and the present base may be the only one
  *        that has the keys. It is replaced only by a making or with BG_SLOT_DISCARD
- *        (slot_check_swap). That holds even if another doubt has begun since, because a
- *        look-up may have seen no doubt before and ask the filter afterwards. So
- *        `first_missed` keeps the number of the first doubt until the slot is cleared.
- *        The file of an evicted tenant has the line "missed: 1" if its base ended doubts.
- *   (D4) A doubt is not in files, so a slot in doubt is not saved (slot_save, evict.c).
+ *        (slot_check_swap). This holds even if another doubt has begun since, because a
+ *        lookup may read that there is no doubt, and query the filter after that doubt has
+ *        begun. So `first_missed` keeps the number of the first doubt until the slot is
+ *        cleared. The file of an evicted tenant has the line "missed: 1" if its base ended
+ *        doubts.
+ *   (D4) Files do not contain doubts, so a slot in doubt is not saved (slot_save, evict.c).
  */
 #include "gate/gate_body.h"
 

@@ -49,7 +49,7 @@
  *                          from where that one began
  *     clear                as created
  *     relocate             as before (the view moves)
- *     tenant is evicted    its file has the completeness and the generation, and whether the
+ *     tenant is evicted    its file records the completeness, the generation, and whether the
  *                          base ended doubts (gate_doubt.c)
  *     tenant is reloaded   create, advance and bg_slot_require_generation from its file. Nothing
  *                          is owed: only a base without deltas is saved, and one that took adds

@@ -472,7 +472,7 @@ static void registry_bound_growth(bg_registry *registry)
         spec->max_bytes && spec->max_bytes < most ? spec->max_bytes : most;
     if (spec->kind == BG_KIND_WINDOW || spec->shards > 1
         || ladder_solve(spec, &ladder, NULL) != BG_OK) {
-        return; /* how keys spread over periods or shards is not known before */
+        return; /* how keys spread over periods or shards is not known in advance */
     }
     for (uint32_t i = 0; i < LADDER_LAYERS && ladder_layer(&ladder, i, &layer)
                          && bgi_geometry_bytes(&layer, &bytes) && bytes <= left;

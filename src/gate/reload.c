@@ -9,8 +9,9 @@
  * The file is opened once: what is compared, verified and mapped is one and the same, even
  * if others replace it at its path meanwhile.
  *
- * Two reloads wait for each other; everything else goes on while a file is read. If a rebuild or a replacement with
- * BG_SLOT_DISCARD that began later is done first, the file is refused: it may lack keys that the new base has.
+ * Reloads of a slot run one at a time; all other operations continue while a file is read. If a rebuild or a
+ * replacement with BG_SLOT_DISCARD starts later but finishes first, the file is refused: it may lack keys that the
+ * new base has.
  *
  * A mapped file must not be written to, because its bytes are the filter. Nothing prevents such writes, but they
  * change the size or the modification time of the file. Both are compared after a file was verified, at every
@@ -199,7 +200,7 @@ bg_err bg_slot_reload(bg_slot *slot, const char *path, const bg_reload_options *
 
 /* ---- Saving --------------------------------------------------------------------------- */
 
-/* Holds the base if it has all keys of the slot, and of its gates. NULL: BG_EINCOMPAT. */
+/* Holds the base if it has all keys of the slot and of its gates. Returns NULL if it does not (BG_EINCOMPAT). */
 static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
                                             bg_errinfo *info)
 {

@@ -429,7 +429,7 @@ struct slot_request {
     uint64_t complete;
     uint64_t generation;
     uint32_t flags;
-    uint64_t making; /* of a filter that is swapped in */
+    uint64_t making; /* the number of a filter that is swapped in */
     bool back;
     bool taken; /* the filter is the slot's, whatever comes later */
 };
@@ -582,8 +582,8 @@ static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draf
                        drop.takes ? "accepts adds" : "has added keys");
 }
 
-/* The present base may have ended doubts about keys that were written after `incoming` was handed in. Without it the
- * gate would deny these keys. */
+/* Fails if the present base is newer than `incoming`. Such a base may have ended doubts about keys that were written
+ * after `incoming` was passed in, and without it the gate would deny these keys. */
 static bg_err slot_check_order(const bg_slot *slot,
                                const struct slot_incoming *incoming, bg_errinfo *info)
 {
@@ -914,7 +914,7 @@ static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
     return err;
 }
 
-/* The base that ended doubts is no more. Keys that it lacked stay in doubt. */
+/* Forgets the doubts that the base ended, because that base was cleared. Keys that it lacked stay in doubt. */
 static void slot_forget_missed(bg_slot *slot)
 {
     const uint64_t whole = atomic_load(&slot->whole);

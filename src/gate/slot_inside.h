@@ -147,9 +147,10 @@ BGI_INLINE uint64_t slot_making(bg_slot *slot)
 }
 
 /*
- * Whether a gate of the slot does not believe its "no" (gate_doubt.c). To be read *before* the
- * filter: without doubt, the filter is the base that ended it, or a later one. In the other order,
- * a "no" of the old base could be believed because the new one has come.
+ * Returns whether the gates of the slot do not trust its "no" (gate_doubt.c). Call it *before*
+ * querying the filter: if it returns false, the query sees the base that ended the doubt, or a
+ * later one. In the other order, a "no" from the old base could be trusted because the new base
+ * has arrived by then.
  */
 BGI_INLINE bool slot_in_doubt(const bg_slot *slot)
 {
@@ -157,14 +158,14 @@ BGI_INLINE bool slot_in_doubt(const bg_slot *slot)
     return missed != 0 && missed > atomic_load(&slot->whole);
 }
 
-/* Whether the base ended doubts: gate_doubt.c, (D3). */
+/* Returns whether the base ended doubts: see (D3) in gate_doubt.c. */
 BGI_INLINE bool slot_has_missed(const bg_slot *slot)
 {
     const uint64_t first = atomic_load(&slot->first_missed);
     return first != 0 && first <= atomic_load(&slot->whole);
 }
 
-/* Records that the base of a new slot ended doubts, in a slot that is no more. */
+/* Records that the base of a new slot ended doubts in an earlier slot, which was freed. */
 BGI_INLINE void slot_keep_missed(bg_slot *slot)
 {
     const uint64_t making = slot_making(slot);
@@ -192,7 +193,7 @@ struct slot_incoming {
     bg_filter *filter;
     uint64_t complete;
     uint32_t flags;
-    uint64_t making; /* slot_making when it was handed in, before any lock was taken */
+    uint64_t making; /* slot_making when it was passed in, before any lock was taken */
     const bg_file_info *about; /* of its file, or NULL */
 };
 

@@ -12,8 +12,8 @@
  *   bytes   A filter that is too large takes no adds. One that grows (`scalable`) would find
  *           out too late, by having grown. But how many keys it takes until its next layer
  *           would be too large follows from its spec (ladder.h): up to there adds are
- *           taken, (Q1) holds for them, too. A window stops growing at the quota and goes on
- *           taking adds.
+ *           taken, (Q1) holds for them, too. A window stops growing at the quota, but still
+ *           accepts adds.
  *   items   (Q1) `items` never exceeds the quota: an add first counts as many items as it
  *           could bring, if there is room, and afterwards takes back those that were not
  *           new. Two threads at the last place may both be refused for a moment, if the one
@@ -410,7 +410,7 @@ static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
         err = tenant_add_piece(tenant, slot, adding, info);
     }
     if (tenant->grows
-        && adding->done) { /* windows also grow with keys that they have */
+        && adding->done) { /* windows also grow by keys that are added again */
         tenant_measure(tenant, slot);
     }
     tenant_leave(tenant, token);

@@ -804,8 +804,8 @@ static void window_clear_share(struct window *w)
     }
 }
 
-/* A time that the clock of the window has not reached is of another clock: a log has the times of the clock that was
- * used when it was written. Moving there would forget keys too early. */
+/* Returns `now`, or the time of the window's own clock if that is earlier. A time that this clock has not reached comes
+ * from another clock, such as the one that was in use when a log was written. Moving there would forget keys early. */
 static uint64_t window_reached(const struct window *w, uint64_t now)
 {
     const uint64_t most = w->options.clock ? w->options.clock(w->options.context) : now;

@@ -37,13 +37,13 @@ part.1
 part.2
 ! bloomgate split: part.1: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 
-# All these locks need one descriptor. A killed split leaves several names of one file; the next one removes them.
+# All these locks share one descriptor. A killed split leaves several names of one file; the next split removes them.
 $ (ulimit -n 9; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part); touch part.bloomgate-lock; for i in 0 1 2; do ln part.bloomgate-lock part.$i.bloomgate-lock; done; (ulimit -n 9; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part); ls part*
 part.0
 part.1
 part.2
 
-# A filter that was replaced while split waits may have more shards than names that were checked.
+# A filter that replaces the input while split waits may have more shards than split has checked names for.
 $ cp $CLI_TESTS/../golden/files/cuckoo_shards.bg many.bg; . $CLI_TESTS/claim.sh; holder build -q -n 10 piece.1; waiter split many.bg piece; cp $CLI_TESTS/../golden/files/shards.bg many.bg; echo mine > piece.2; kill $holding; release; wait $waiting; echo $?; cat said piece.2; ls piece.*
 3
 bloomgate split: piece.1: waiting for another bloomgate command to finish changing it
@@ -103,7 +103,7 @@ f.bg.bloomgate-lock
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; kill $waiting; wait $waiting; echo $?; release
 130
 
-# dedup --count prints the number of lines that the saved state has: what two runs print is the number of all lines.
+# dedup --count prints the number of lines in the saved state, so the counts of both runs add up to all lines.
 $ . $CLI_TESTS/claim.sh; holder dedup -q -c --state count.bg > first; seq 5 >&3; kill $holding; wait $holding; echo $?; exec 3>&-; seq 5 | bloomgate dedup -q -c --state count.bg > second; wc -l < first; echo $(($(cat first) + $(cat second)))
 130
 1

@@ -27,7 +27,7 @@ def slot_of(key):
     return crc16(key) % 16384
 
 
-# A dump of one chunk: magic, XXH64 of the rest, stream, offset, length; a line, which is empty, and the file.
+# A dump of one chunk: magic, XXH64 of the rest, stream, offset and length, followed by an empty line and the file.
 DUMP = b"BGdump1\n" + struct.pack("<QQQQ", 0xb86d0311b50bb964, 1, 0, 7) + b"\nshard!"
 
 

@@ -257,7 +257,7 @@ def test_restart_from_an_old_save():
 
 
 def test_restart_while_it_is_merged():
-    """What is merged from a server that restarts meanwhile may lack keys."""
+    """Data merged from a server that restarts during the merge may lack keys."""
     cluster = made()
     saved = cluster.nodes[1].save()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -273,7 +273,7 @@ def test_restart_while_it_is_merged():
 
 
 def test_merged_filters_have_witnesses():
-    """A filter that was created by a merge denies no key after a restart that lost the next one."""
+    """A filter that a merge created denies no key after a restart that lost the next merge."""
     cluster = made()
     assert run(cluster, "create", "-n", "1000", "empty").returncode == 0
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -287,7 +287,8 @@ def test_merged_filters_have_witnesses():
 
 
 def test_restart_while_it_is_completed():
-    """The operator's command is about data that were there when it began. A server without replicas continues no history."""
+    """The operator's command applies only to data that existed when it started. A restarted
+    server without replicas does not continue its earlier history."""
     for word in (b"HGETALL", b"HSET"):
         cluster = made()
         node = cluster.nodes[1]
@@ -400,7 +401,7 @@ def test_holder_copies_a_server_that_was_started_again():
 
 
 def copy_the_rest(cluster, saved):
-    """The replica is promoted and restarts with its saved data; the primary copies them and is promoted again."""
+    """The replica is promoted and restarts with its saved data; the primary copies this data and is promoted again."""
     first, second = cluster.nodes[1], cluster.nodes[3]
     second.promote()
     second.restart(saved)
@@ -409,8 +410,8 @@ def copy_the_rest(cluster, saved):
 
 
 def test_data_are_copied_while_it_is_asked():
-    """A process copies the remaining data of another one, and is queried on a connection that was opened before: between
-    two rounds of queries, between two queries of a round, and between the last query and its end."""
+    """A process copies the incomplete data of another one, and is queried on a connection that was opened before:
+    between two rounds of queries, between two queries of a round, or between the last query and the end of a round."""
     for word, number in ((b"BG.MEXISTS", 1), (b"BG.MEXISTS", 2), (b"BG.MEXISTS", 40), (b"HGETALL", 1), (b"HGETALL", 7),
                          (b"INFO", 2), (b"INFO", 3), (b"INFO", 4)):
         cluster, saved = replicated()
@@ -453,7 +454,7 @@ def test_restart_while_it_is_dumped():
 
 
 def test_data_are_replaced_before_wait():
-    """A primary becomes the replica of a replica that lacks a write, and primary again, before it carries out WAIT."""
+    """A primary follows its former replica, which lacks a write, and is promoted again before it executes WAIT."""
     for word in (b"BG.MADD", b"SET", b"WAIT"):
         cluster, _ = replicated()
         more = "".join(f"more-{i}\n" for i in range(2000))
@@ -571,7 +572,7 @@ def test_shards_that_are_created_again():
 
 
 def test_shards_that_another_client_creates_again():
-    """It knows nothing of witnesses. Shards without one are in doubt if others have one."""
+    """The other client does not support witnesses. Shards without a witness are in doubt if other shards have one."""
     for add in (False, True):
         cluster = made()
         node = cluster.nodes[1]
@@ -588,8 +589,8 @@ def test_shards_that_another_client_creates_again():
 
 
 def test_missing_shards_are_doubted_before_they_are_created():
-    """Lookups while `create --missing` runs, or after it was killed, deny nothing."""
-    for lost in (True, False):  # the witnesses
+    """Lookups deny no key while `create --missing` runs, or after it was killed."""
+    for lost in (True, False):  # whether the witnesses are lost as well
         cluster = made()
         node = cluster.nodes[1]
         assert run(cluster, "add", "f", keys=INPUT).returncode == 0

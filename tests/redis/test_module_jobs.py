@@ -61,12 +61,12 @@ def is_unknown(h, name):
 
 @alone
 def test_the_secret_stays(pattern):
-    """The last filter with a secret is deleted while a dump with that secret is decoded: what is loaded keeps it."""
+    """A loaded dump keeps its secret if the last filter with that secret is deleted while the dump is being decoded."""
     with Host(pattern.program, pattern.module) as h:
         for i, delay in enumerate((0, 0.001, 0.002, 0.003, 0.005, 0.008, 0.012, 0.02)):
             h.ask("CONFIG", "SET", "bloomgate.secret", b"%032x" % (3 * i + 1))
             chunks = chunks_of(h)
-            for more in (2, 3):  # the server remembers the current secret, and the one before
+            for more in (2, 3):  # the server remembers the current secret and the previous one
                 h.ask("CONFIG", "SET", "bloomgate.secret", b"%032x" % (3 * i + more))
             race = Race(h, chunks, ("DEBUG", "SLEEP", delay), ("DEL", "src"))
             assert race.replies(2) == ["OK", 1]

@@ -438,7 +438,7 @@ def test_growth_that_is_refused(pattern):
 
 @alone
 def test_growth_that_nearly_fits(pattern):
-    """The second filter of a chain is larger than all before. It is refused before the add, or not at all."""
+    """The second filter of a chain is larger than the first. It is refused before the add, or not at all."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:

@@ -261,7 +261,7 @@ class Service:
         raise AssertionError(f"no {field}")
 
     def keeps_freed_memory(self):
-        """Whether it was built with AddressSanitizer, which does so on purpose."""
+        """Returns whether the service was built with AddressSanitizer, which keeps freed memory on purpose."""
         with open(self.program, "rb") as file:
             return b"__asan_init" in file.read()
 

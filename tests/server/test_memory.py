@@ -248,7 +248,7 @@ def test_small_requests_of_many_clients(program):
 
 @alone
 def test_requests_that_cannot_be_stored(program):
-    """The client gets an error, also over HTTP, and after the answer to its previous request."""
+    """The client gets an error over RESP and over HTTP, after the reply to its previous request."""
     with Service(program, "workers 1", "maxmemory 16Mi", "appendfsync no", http=True) as s:
         fill(s)
         hogs = [s.connect() for _ in range(60)]  # they use the memory that is reserved for buffers
@@ -322,7 +322,7 @@ def test_keys_of_http(program):
 
 @alone
 def test_replaced_users_leave_nothing(program):
-    """Reading other lines retires users. Their connections go on, and their memory is freed."""
+    """Reloading changed lines retires users. Their connections stay open, and their memory is freed."""
     def lines(i):
         return [f"user u{k} on >x +@all ~* rate={i + 1}" for k in range(500)]
 
@@ -346,7 +346,7 @@ def test_replaced_users_leave_nothing(program):
 
 @alone
 def test_uploads(program):
-    """Uploads in progress are files. All together have a limit, and what ends makes room for others."""
+    """Uploads in progress are files. Their total size is limited, and an upload that ends makes room for others."""
     def upload(n):
         client = socket.create_connection(("127.0.0.1", s.http_port), timeout=60)
         client.sendall(b"PUT /api/v1/filters/f/file HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
@@ -361,7 +361,7 @@ def test_uploads(program):
         assert answer.startswith(b"HTTP/1.1 507 ") and b"maxmemory" in answer, answer
         for client in clients:
             client.close()
-        for _ in range(20):  # bad files, one after the other
+        for _ in range(20):  # invalid files, one after the other
             client = upload(4 * MI)
             client.sendall(b"x")
             assert client.recv(65536).split()[1:2] == [b"422"]
@@ -392,8 +392,8 @@ def test_a_refused_lookup_leaves_others_alone(program):
 
 @alone
 def test_a_gate_that_does_not_fit(program):
-    """A gate whose filter does not fit queries its source. The limit applies at startup, too.
-    The gate reports why; its source is still up."""
+    """A gate whose filter does not fit in memory queries its source. The limit applies at startup, too. The gate
+    reports why the build failed, and that its source is up."""
     def about(name):
         with urllib.request.urlopen(f"http://127.0.0.1:{s.http_port}/api/v1/gates/{name}", timeout=60) as answer:
             return json.load(answer)

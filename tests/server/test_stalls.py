@@ -146,7 +146,7 @@ def http_status(client):
 
 @service.alone
 def test_users_of_http_leave_threads_to_others(program):
-    """The same for requests over HTTP that have no body and come on new connections."""
+    """The same applies to HTTP requests without a body on new connections."""
     with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*",
                          "user one on >x +@all ~*", "user other on >x +@all ~*", http=True) as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
@@ -166,7 +166,7 @@ def test_users_of_http_leave_threads_to_others(program):
 
 
 def slow_hash(password):
-    """A hash whose check takes 128 MiB, eight times as much as usual, and as much more time."""
+    """Returns a hash whose check takes 128 MiB, eight times the default, and eight times as long."""
     salt = b"0123456789abcdef"
     digest = hashlib.scrypt(password, salt=salt, n=1 << 17, r=8, p=1, dklen=32, maxmem=1 << 28)
     return "$scrypt$ln=17,r=8,p=1$" + "$".join(base64.b64encode(part).decode().rstrip("=") for part in (salt, digest))
@@ -174,7 +174,7 @@ def slow_hash(password):
 
 @service.alone
 def test_passwords_are_checked_one_at_a_time(program):
-    """Clients that have not logged in occupy one thread and the memory of one check, however many they are."""
+    """Clients that have not logged in occupy one thread and the memory of one check, regardless of their number."""
     with service.Service(program, "workers 1", "jobs 2", "appendonly no", "user default on nopass +@all ~*",
                          "user one on " + slow_hash(b"right"), http=True) as s:
         assert s.ask("BF.RESERVE", "small", "0.01", 1000) == "OK"

@@ -186,7 +186,7 @@ TEST(memory__hidden_is_left_out_of_core_files)
     }
 }
 
-/* A limit that refuses hidden memory does not make it memory that is not hidden, even if that costs less. */
+/* At a limit, hidden memory is refused rather than replaced with memory that is not hidden, even if that costs less. */
 static size_t limit_room, limit_used;
 
 static int limit_take(void *context, size_t bytes)

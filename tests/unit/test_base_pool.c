@@ -99,7 +99,7 @@ static void *pool_turn(void *stop)
     return NULL;
 }
 
-/* A child of fork can use the pool, even if another thread was using it at that moment. */
+/* A child of fork can use the pool, even if another thread was using it during the fork. */
 TEST(pool__children_of_fork_can_take)
 {
     _Atomic bool stop = false;
@@ -111,7 +111,7 @@ TEST(pool__children_of_fork_can_take)
         int status = -1;
         const pid_t child = fork();
         if (child == 0) {
-            (void)alarm(20); /* instead of waiting forever */
+            (void)alarm(20); /* instead of a deadlock */
             bgi_pool_give(bgi_pool_take(1000), 1000);
             _exit(0);
         }

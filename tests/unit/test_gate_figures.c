@@ -381,8 +381,8 @@ TEST(gate__a_write_during_a_replacement_is_in_doubt)
     }
 }
 
-/* A base that comes while a file is read has the keys that were written meanwhile, and ends the doubt about
- * them. So the file, which is older, must not replace it. */
+/* A base that is rebuilt while a file is being read has the keys that were written in the meantime, and ends the
+ * doubt about them. So the file, which is older, must not replace it. */
 static bool rebuild_while_read(void *context, uint64_t done, uint64_t all)
 {
     struct world *w = context;
@@ -414,18 +414,18 @@ TEST(gate__a_file_does_not_replace_a_newer_base)
     opening.context = w;
     how.opening = &opening;
     how.flags = BG_SLOT_DISCARD;
-    w->inside = nothing; /* until the slot is rebuilt */
+    w->inside = nothing; /* set until the slot is rebuilt */
     CHECK_EQ(bg_slot_reload(w->slot, path, &how, NULL), BG_EBUSY);
     CHECK(w->has[key]);
     CHECK_EQ(look(w, key), BG_PRESENT);
     CHECK_OK(
-        bg_slot_reload(w->slot, path, &how, NULL)); /* the caller gives the key up */
+        bg_slot_reload(w->slot, path, &how, NULL)); /* the caller gives up the key */
     CHECK(!maybe(w, key));
     world_end(w);
     files_clean();
 }
 
-/* A file that may be older than such a key does not replace a base that has it, unless the caller gives it up. */
+/* A file that may be older than such a key does not replace a base with the key, unless the caller gives up the key. */
 TEST(gate__a_base_that_ended_a_doubt_stays)
 {
     struct world *w = world_make(0.05);
@@ -442,15 +442,15 @@ TEST(gate__a_base_that_ended_a_doubt_stays)
     CHECK_EQ(bg_slot_reload(w->slot, path, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(bg_slot_swap(w->slot, older, 0, 0, NULL), BG_EINCOMPAT);
     CHECK_EQ(look(w, key), BG_PRESENT);
-    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* gives all keys up */
+    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* gives up all keys */
     CHECK_OK(bg_slot_reload(w->slot, path, NULL, NULL));
     bg_filter_free(older);
     world_end(w);
     files_clean();
 }
 
-/* A look-up that saw no doubt may ask the filter after another key could not be added. The base stays all the
- * same. */
+/* A lookup that saw no doubt may query the filter after adding another key has failed. The base must stay, even
+ * then. */
 TEST(gate__a_base_that_ended_a_doubt_stays_in_the_next_doubt)
 {
     struct world *w = world_make(0.05);

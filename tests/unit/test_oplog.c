@@ -757,7 +757,7 @@ static uint64_t window_clock(void *context)
     return *(const uint64_t *)context;
 }
 
-/* The clock of a process that recovers a window may be behind the times in the log, as after a reboot. */
+/* The clock of a process that recovers a window may be behind the times in the log, such as after a reboot. */
 TEST(oplog__a_clock_that_starts_again_forgets_nothing)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");

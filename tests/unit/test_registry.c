@@ -576,7 +576,7 @@ TEST(gates__doubtful_ones_stay)
     files_clean();
 }
 
-/* The same with a gate that the caller created, and that is freed before the tenant is released. */
+/* The same with a gate that the caller created and frees before releasing the tenant. */
 TEST(gates__doubts_of_own_gates_stay)
 {
     bg_errinfo why;
@@ -624,7 +624,7 @@ static bg_filter *fuse(uint64_t n)
     return filter;
 }
 
-/* A base that ended a doubt is not replaced by an older file, also after it has left memory twice. */
+/* A base that ended a doubt is not replaced by an older file, even after it was evicted twice. */
 TEST(gates__ended_doubts_stay_over_evictions)
 {
     const uint64_t key = 100;

@@ -160,7 +160,7 @@ TEST(quotas__total_bytes_of_those_who_grow)
     bg_registry_free(registry);
 }
 
-/* Windows that grow when all keys are renewed in each period. */
+/* Returns the options of windows that grow when all keys are added again in each period. */
 static bg_window_options window_of_ten_minutes(void)
 {
     bg_window_options window = BG_WINDOW_OPTIONS_INIT;
@@ -169,7 +169,7 @@ static bg_window_options window_of_ten_minutes(void)
     return window;
 }
 
-/* A window stays within the quota, also after it was away, and forgets nothing early. */
+/* A window stays within the quota, even after an eviction, and does not forget keys early. */
 TEST(quotas__bytes_of_a_window)
 {
     for (int own = 0; own < 2;

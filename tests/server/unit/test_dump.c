@@ -262,7 +262,7 @@ TEST(dump__any_size_of_chunk)
     }
 }
 
-/* Checks what BG.INFO reports. */
+/* Checks the fields `loading` and `lost` of BG.INFO. */
 static void check_state(struct fake *h, const char *name, bool loading, bool lost)
 {
     char expected[64], request[64];

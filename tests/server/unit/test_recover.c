@@ -351,7 +351,7 @@ TEST(recover__a_snapshot_after_a_failed_sync_begins_a_fresh_journal)
     world_close(&w);
 }
 
-/* Deletes the file, or the pack, of a filter. */
+/* Deletes the file or the pack that contains a filter. */
 static void remove_base_of(const char *name)
 {
     char path[PERSIST_PATH];
@@ -363,8 +363,8 @@ static void remove_base_of(const char *name)
     CHECK_EQ(unlink(path), 0);
 }
 
-/* Somebody deletes files, or packs, of filters that are in memory; the journal works, or it has failed. The next
- * snapshot writes them again, also those of filters that did not change. */
+/* Files or packs of filters in memory are deleted, with a working journal or a failed one. The next snapshot writes
+ * them again, even for filters that did not change. */
 TEST(recover__files_that_were_removed_are_written_again)
 {
     static const char *const names[] = { "removed", "removed-pack", "failed-file",
@@ -388,7 +388,7 @@ TEST(recover__files_that_were_removed_are_written_again)
     }
 }
 
-/* A filter is replaced many times between two snapshots. Only the last files stay. */
+/* A filter is replaced many times between two snapshots. Only its last files remain. */
 TEST(recover__replacing_a_filter_deletes_its_files)
 {
     const char *folder = scratch_path("replaced");
@@ -397,7 +397,7 @@ TEST(recover__replacing_a_filter_deletes_its_files)
     world_add(&w, "bf", 0, 50);
     for (int i = 0; i < 10; i++) {
         CHECK(strcmp(world_ask(&w, "COPY bf copy REPLACE"), ":1") == 0);
-        CHECK(count_files(folder) <= 2); /* the one before may still be needed */
+        CHECK(count_files(folder) <= 2); /* the previous one may still be needed */
     }
     again(folder);
     world_has(&w, "copy", 0, 50);

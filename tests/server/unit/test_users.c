@@ -398,7 +398,7 @@ TEST(users__retired_ones_are_freed)
     const struct user *a = check("a", "1"), *b = check("b", "1");
     user_hold(a);
     CHECK(load("user a on >1 +ping\nuser b on >1"));
-    for (int i = 0; i < 3; i++) { /* a client has it */
+    for (int i = 0; i < 3; i++) { /* a client holds it */
         users_reclaim(users, &readers);
         CHECK_EQ(users_retired(users), 1);
     }
@@ -417,7 +417,7 @@ TEST(users__retired_ones_are_freed)
     users_reclaim(users, &readers);
     user_hold(b);
     quiet_pass(&readers,
-               seat); /* the next one uses b, which its client has just dropped */
+               seat); /* the next batch uses b, which its client has just released */
     user_let_go(b);
     for (int i = 0; i < 3; i++) {
         users_reclaim(users, &readers);
