@@ -738,7 +738,7 @@ static int build_check_partial(const struct build *b)
     }
     const int code = build_partial(b, path);
     if (!code && input_reads(&b->input, path)) {
-        return say_usage("%s: is read as well, and the checkpoint would overwrite it",
+        return say_usage("%s: is an input file, and the checkpoint would overwrite it",
                          path);
     }
     return code || o->resume || o->force || access(path, F_OK) != 0

@@ -309,8 +309,7 @@ static int dedup_open_stats(struct dedup *d)
                           && (input_is_same_file(o->stats, o->seen.state)
                               || claim_holds(o->stats)); /* neither file has to exist */
     if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
-        return say_usage("--stats %s: is read as well, and would be overwritten",
-                         o->stats);
+        return say_usage("--stats %s: is also an input or the state", o->stats);
     }
     if (o->stats && secret_is_keyring(o->stats)) {
         return say_usage("--stats %s: is a keyring, and would be overwritten",

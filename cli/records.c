@@ -87,8 +87,7 @@ int keys_format(const struct key_options *o, struct key_format *format)
     const int code =
         o->delimiter ? keys_delimiter(o->delimiter, &format->delimiter) : CLI_OK;
     if (!code && o->csv && (format->delimiter == '"' || format->delimiter == '\n')) {
-        return say_usage(
-            "--delimiter: a quote or a newline cannot separate fields of CSV");
+        return say_usage("--delimiter: cannot be a quote or a newline with --csv");
     }
     return code;
 }

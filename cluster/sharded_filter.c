@@ -605,9 +605,10 @@ static void job_read_witnesses(struct sharded_job *job)
         const uint16_t shard = job_shard(job, &job->parts[i]);
         if (!job->read[shard] && !job->filter->witnesses[shard].any) {
             struct witness_errand *e = &job->errands[job->readings];
-            *e = (struct witness_errand){
-                .filter = job->filter, .shard = shard, .why = job->why, .err = &job->err
-            };
+            *e = (struct witness_errand){ .filter = job->filter,
+                                          .shard = shard,
+                                          .why = job->why,
+                                          .err = &job->told };
             struct cluster_ask *ask = &job->asks[job->count + job->readings++];
             *ask = witness_ask(e, &witness_reading);
             job->read[shard] = ask;

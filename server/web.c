@@ -760,7 +760,7 @@ static const char *web_keep(struct conn *conn, bg_bytes data)
         return http->body.overflow ? "the body cannot be stored" : NULL;
     }
     if (!web_count_upload(conn, data.len)) {
-        return "maxmemory: all uploads in progress together would exceed it on disk";
+        return "uploads in progress would exceed maxmemory on disk";
     }
     while (left > 0) {
         const ssize_t n = write(http->upload, from, left);

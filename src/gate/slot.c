@@ -588,7 +588,8 @@ static bg_err slot_check_order(const bg_slot *slot,
                                const struct slot_incoming *incoming, bg_errinfo *info)
 {
     if (incoming->making < atomic_load(&slot->whole)) {
-        return bgi_err(info, BG_EBUSY, "slot", "no newer base in the meantime", "one");
+        return bgi_err_why(info, BG_EBUSY, "slot",
+                           "a newer base was published in the meantime");
     }
     return BG_OK;
 }

@@ -98,7 +98,7 @@ $ bloomgate check --delimiter '' ten.bg ten
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --csv --delimiter '"' ten.bg ten
-! bloomgate check: --delimiter: a quote or a newline cannot separate fields of CSV
+! bloomgate check: --delimiter: cannot be a quote or a newline with --csv
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --csv --null ten.bg ten

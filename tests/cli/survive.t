@@ -354,9 +354,9 @@ own.bg
 ! bloomgate build: own.bg.partial: is there already; --resume goes on from there, -f begins anew
 $ echo key > own.bg.partial; bloomgate build -f --checkpoint 5m own.bg ./own.bg.partial; bloomgate build -f --resume own.bg empty own.bg.partial; cat own.bg.partial; rm own.bg.partial
 key
-! bloomgate build: own.bg.partial: is read as well, and the checkpoint would overwrite it
+! bloomgate build: own.bg.partial: is an input file, and the checkpoint would overwrite it
 ! Try 'bloomgate build --help'.
-! bloomgate build: own.bg.partial: is read as well, and the checkpoint would overwrite it
+! bloomgate build: own.bg.partial: is an input file, and the checkpoint would overwrite it
 ! Try 'bloomgate build --help'.
 
 # ---- Records ----
