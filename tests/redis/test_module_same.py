@@ -185,6 +185,7 @@ def facts(host):
             found[name] = str(reply)
             continue
         about = dict(zip(reply[::2], reply[1::2]))
+        about[b"loading"] = max(about[b"loading"], about[b"lost"])  # a dump is on its way to the primary only
         found[name] = [digest, *(about.get(figure) for figure in FIGURES), ttl > 0]
     return found
 
