@@ -628,6 +628,7 @@ static bg_filter *fuse(uint64_t n)
 TEST(gates__ended_doubts_stay_over_evictions)
 {
     const uint64_t key = 100;
+    const unsigned char bytes[8] = { 100 }; /* the same key */
     bg_gate_options gate = BG_GATE_OPTIONS_INIT;
     bg_registry_options options = on_disk();
     options.gate = &gate;
@@ -637,7 +638,7 @@ TEST(gates__ended_doubts_stay_over_evictions)
     const char *older = files_path("older");
     CHECK_OK(bg_slot_swap(slot, fuse(key), 0, BG_SLOT_DISCARD, NULL));
     CHECK_OK(bg_slot_save(slot, older, NULL, NULL));
-    CHECK_EQ(bg_gate_wrote(bg_tenant_gate(acme), &key, sizeof key), BG_ENOTSUP);
+    CHECK_EQ(bg_gate_wrote(bg_tenant_gate(acme), bytes, sizeof bytes), BG_ENOTSUP);
     CHECK_OK(bg_slot_swap(slot, fuse(key + 1), 0, BG_SLOT_DISCARD, NULL));
     for (unsigned i = 0; i < 2; i++) {
         bg_tenant_release(acme);
@@ -645,7 +646,7 @@ TEST(gates__ended_doubts_stay_over_evictions)
         acme = get_tenant(registry, "acme");
         slot = bg_tenant_slot(acme);
         CHECK_EQ(bg_slot_reload(slot, older, NULL, NULL), BG_EINCOMPAT);
-        CHECK(bg_gate_may_contain(bg_tenant_gate(acme), &key, sizeof key));
+        CHECK(bg_gate_may_contain(bg_tenant_gate(acme), bytes, sizeof bytes));
         CHECK(!bg_gate_may_contain(bg_tenant_gate(acme), "absent", 6)); /* no doubt */
     }
     bg_tenant_release(acme);

@@ -492,12 +492,13 @@ TEST(slot_guard__an_advance_during_an_add)
     for (int way = 0; way < 3; way++) {
         struct meanwhile now = { .advance = 50 };
         const uint64_t key = 100;
-        const bg_bytes bytes = { &key, sizeof key };
+        const unsigned char same[8] = { 100 };
+        const bg_bytes bytes = { same, sizeof same };
         bg_filter *other = make_meanwhile(&now);
         now.slot = make_slot(make_meanwhile(&now), 0);
         now.call = 1;
         CHECK_OK(way == 0   ? bg_slot_add_u64(now.slot, key, NULL)
-                 : way == 1 ? bg_slot_add(now.slot, &key, sizeof key, NULL)
+                 : way == 1 ? bg_slot_add(now.slot, same, sizeof same, NULL)
                             : bg_slot_add_many(now.slot, &bytes, 1, NULL, NULL));
         CHECK_EQ(bg_slot_complete(now.slot), 50);
         CHECK_OK(bg_slot_layer(now.slot, make_meanwhile(&now), NULL));
