@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { RELOCATE_KEYS = 6000, RELOCATE_STEP = 500 };
+enum { RELOCATE_KEYS = CHECK_EMULATED ? 1500 : 6000, RELOCATE_STEP = 500 };
 
 static const uint8_t relocate_secret[BG_SECRET_BYTES] = "sixteen of bytes";
 
