@@ -17,6 +17,7 @@ import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOBS = str(os.cpu_count() or 1)
+MORE_JOBS = str(int(JOBS) + 1) # for tests of which some wait
 
 passed = failed = 0
 durations = [] # of the tests of a phase: (seconds, name)
@@ -171,7 +172,7 @@ def asan():
     if build("asan-ubsan"):
         ctest("asan-ubsan", "unit|api|examples|fuzz|cli|server|adapters",
               {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1",
-               "BLOOMGATE_CPU": (["scalar"] + instruction_sets())[-2]})
+               "BLOOMGATE_CPU": (["scalar"] + instruction_sets())[-2]}, jobs=MORE_JOBS)
 
 
 def tsan():
@@ -181,7 +182,7 @@ def tsan():
         fixed = ["setarch", platform.machine(), "-R"]
         fixed = fixed if run([*fixed, "true"])[0] else ()
         ctest("tsan", "conc|unit|cli|server", {"TSAN_OPTIONS": "halt_on_error=1", "BLOOMGATE_CPU": "scalar"}, fixed,
-              "signals|service", ONE_THREAD)
+              "signals|service", ONE_THREAD, MORE_JOBS)
 
 
 def release():

@@ -255,7 +255,7 @@ def test_a_removed_segment(program):
         os.unlink(glob.glob(s.folder + "/data/journal-*.log")[-1])
         wait_for(lambda: refused(s), what="refusal")
         wait_for(lambda: s.ask("SAVE") == "OK", what="a fresh journal")
-        assert s.ask("BF.ADD", "k", "y") == 1
+        wait_for(lambda: s.ask("BF.ADD", "k", "y") == 1, what="a journal that works")
         s.kill()
         s.start()
         assert s.ask("BF.MEXISTS", "k", "x", "y") == [1, 1]

@@ -103,9 +103,10 @@ TEST(static__sizes_around_11500_build)
 
 TEST(static__sizes_all_over_build)
 {
-    double most = CHECK_EMULATED || CHECK_SANITIZED ? 20000 : 400000;
+    const double most = CHECK_EMULATED || CHECK_SANITIZED ? 20000 : 400000;
+    const double step = check_scale() > 1 ? 1.11 : 1.3;
     for (int v = 0; v < VARIANTS; v++) {
-        for (double n = 300; n < most * (double)check_scale(); n *= 1.11) {
+        for (double n = 300; n < most * (double)check_scale(); n *= step) {
             check_builds(variants[v], (uint64_t)n);
         }
     }
