@@ -825,6 +825,7 @@ static void *adder(void *unused)
             atomic_fetch_add(&acknowledged, 1);
         }
         quiet_leave(&quiet, mine);
+        (void)usleep(10); /* otherwise the replacing thread seldom gets the lock */
     }
     quiet_rise(&quiet, mine);
     return NULL;
@@ -871,7 +872,7 @@ TEST(catalog__replacing_what_was_compared_loses_no_change)
 {
     enum { ADDERS = 3 };
     pthread_t threads[ADDERS];
-    size_t replaced = 0;
+    size_t replaced = 0, refused = 0;
     begin();
     atomic_store(&over, false);
     atomic_store(&acknowledged, 0);
@@ -879,13 +880,14 @@ TEST(catalog__replacing_what_was_compared_loses_no_change)
     for (size_t i = 0; i < ADDERS; i++) {
         CHECK_EQ(pthread_create(&threads[i], NULL, adder, NULL), 0);
     }
-    while (replaced < 200 * check_scale()) {
+    while (replaced < 200 * check_scale() || refused < 200) {
         struct catalog_terms terms = seen(text("a"));
         quiet_wait(&quiet);
         struct object *next = made(1);
         atomic_store(&next->items, atomic_load(&terms.instead_of->object->items));
         if (catalog_put_on(catalog, text("a"), next, NULL, &terms, 1, NULL)) {
             object_free(next);
+            refused++;
         } else {
             replaced++;
             catalog_reap(catalog);
