@@ -58,7 +58,8 @@ static void postgres_link_ignore(void *context, const char *message)
     (void)message;
 }
 
-static bg_err postgres_link_connect(struct postgres_link *link, uint64_t deadline,
+static bg_err postgres_link_connect(struct postgres_link *link,
+                                    enum postgres_link_use use, uint64_t deadline,
                                     bg_errinfo *info)
 {
     /* What comes before the URL it may say otherwise: a dead network is noticed in a minute. */
@@ -68,9 +69,16 @@ static bg_err postgres_link_connect(struct postgres_link *link, uint64_t deadlin
                                   "dbname",
                                   "fallback_application_name",
                                   "client_encoding",
+                                  "replication",
                                   NULL };
-    const char *const values[] = { "30",         "10",   "60000", link->source->place,
-                                   "bloomgated", "UTF8", NULL };
+    const char *const values[] = { "30",
+                                   "10",
+                                   "60000",
+                                   link->source->place,
+                                   "bloomgated",
+                                   "UTF8",
+                                   use == PG_STREAMS ? "database" : NULL,
+                                   NULL };
     link->db = PQconnectStartParams(names, values, 1);
     if (!link->db || PQstatus(link->db) == CONNECTION_BAD) {
         return link->db ? postgres_link_fail(link, "source", info)
@@ -94,18 +102,22 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
                           enum postgres_link_use use, uint64_t deadline,
                           bg_errinfo *info)
 {
-    char setup[384];
-    *link = (struct postgres_link){ .source = source };
-    bg_err err = postgres_link_connect(link, deadline, info);
+    char setup[640];
+    *link = (struct postgres_link){ .source = source, .streams = use == PG_STREAMS };
+    bg_err err = postgres_link_connect(link, use, deadline, info);
     if (!err) {
         (void)PQsetnonblocking(link->db, 1);
         (void)snprintf(setup, sizeof setup,
                        "SELECT set_config('datestyle', 'ISO', false),"
+                       " set_config('timezone', 'UTC', false),"
+                       " set_config('intervalstyle', 'postgres', false),"
+                       " set_config('extra_float_digits', '1', false),"
                        " set_config('bytea_output', 'hex', false),"
+                       " set_config('row_security', 'off', false),"
                        " set_config('statement_timeout', '%u', false),"
                        " set_config('default_transaction_read_only', '%s', false)",
                        use == PG_ASKS ? source->how.timeout_ms : 0,
-                       use == PG_WRITES ? "off" : "on");
+                       use == PG_WRITES || use == PG_STREAMS ? "off" : "on");
         err = postgres_link_do(link, "source", setup, deadline, info);
     }
     if (err) {
@@ -218,6 +230,9 @@ static bool postgres_link_send(struct postgres_link *link, const char *sql,
                                const char *name, const struct postgres_arguments *given)
 {
     const int n = given ? given->n : 0;
+    if (link->streams) {
+        return PQsendQuery(link->db, sql);
+    }
     const char *values[PG_ARGUMENTS] = { NULL };
     int lengths[PG_ARGUMENTS] = { 0 }, formats[PG_ARGUMENTS] = { 0 };
     for (int i = 0; i < n; i++) {
@@ -309,17 +324,56 @@ const char *postgres_link_code(const struct postgres_link *link)
 
 /* ---- Keys ------------------------------------------------------------------------------ */
 
-bool postgres_link_key(const PGresult *rows, int row, struct key_batch *batch)
+bg_err postgres_link_copy(struct postgres_link *link, const char *what, const char *sql,
+                          bg_errinfo *info)
 {
-    if (PQgetisnull(rows, row, 0)) {
-        return true;
+    PGresult *result = NULL;
+    bg_err err = postgres_link_send(link, sql, NULL, NULL)
+                     ? postgres_link_flush(link, what, 0, info)
+                     : postgres_link_fail(link, what, info);
+    err = err ? err : postgres_link_result(link, what, 0, &result, info);
+    if (!err && PQresultStatus(result) != PGRES_COPY_OUT) {
+        return postgres_link_refused(link, what, result, info);
     }
-    const char *text = PQgetvalue(rows, row, 0);
-    size_t len = (size_t)PQgetlength(rows, row, 0);
-    while (PQftype(rows, 0) == PG_BPCHAR && len > 0 && text[len - 1] == ' ') {
-        len--; /* char(n) is filled up with spaces that mean nothing */
+    PQclear(result);
+    return err;
+}
+
+bg_err postgres_link_copied(struct postgres_link *link, const char *what, char **line,
+                            size_t *len, bg_errinfo *info)
+{
+    int got = PQgetCopyData(link->db, line, 1);
+    while (got == 0) {
+        const bg_err err = postgres_link_wait(link, what, POLLIN, 0, info);
+        if (err) {
+            return err;
+        }
+        if (!PQconsumeInput(link->db)) {
+            return postgres_link_fail(link, what, info);
+        }
+        got = PQgetCopyData(link->db, line, 1);
     }
-    return PQftype(rows, 0) == PG_BYTEA && len >= 2 /* \x6869 */
-               ? key_batch_put_hex(batch, text + 2, len - 2)
-               : key_batch_put(batch, text, len);
+    *len = got > 0 ? (size_t)got : 0;
+    if (got > 0) {
+        *len -= (*line)[got - 1] == '\n';
+        return BG_OK;
+    }
+    *line = NULL;
+    return got == -1 ? postgres_link_finish(link, what, true, 0, NULL, info)
+                     : postgres_link_fail(link, what, info);
+}
+
+bool postgres_link_put(const struct source *source, const char *text, size_t len,
+                       bool hex, struct key_batch *batch)
+{
+    if (hex) { /* \x6869 */
+        return len >= 2 && key_batch_put_hex(batch, text + 2, len - 2);
+    }
+    return key_batch_put(batch, text,
+                         key_form_normalize(source_form(source), text, len));
+}
+
+uint64_t postgres_link_deadline(const struct source *source)
+{
+    return source_now() + source->how.timeout_ms * SOURCE_MILLISECOND;
 }

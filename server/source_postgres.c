@@ -1,17 +1,16 @@
 /*
- * source_postgres.c - PostgreSQL as a source: questions and keys. Following is in
- * postgres_follow.c.
+ * source_postgres.c - PostgreSQL as a source: lookups, and reading without a follower.
  *
- * What a key is in SQL. The server infers the type of $1; text and bytea are sent as they are,
- * everything else as text that the server parses. A key that cannot be parsed, such as letters
- * for a number, is absent: no row of that type can have it. That holds if the parameter has the
- * type of the query's column, which is looked at; if it has another one, the error stays an error.
- * Else strangers could open the breaker with nonsense.
+ * Parameters. The server infers the type of $1. Text and bytea are sent as they are, everything else as
+ * text that the server parses. A key that the server cannot parse, such as letters for a number, is
+ * absent: no row can have it. The lookup alone does not prove that, since an expression in it may fail for
+ * other reasons. So the key is parsed once more, alone.
  *
- * Keys are read by one statement, which sees the database at one moment, row by row: the server
- * is not asked for more than there is room for.
+ * Connections. Every connection verifies that it reached the server that the follower follows: the
+ * same system identifier, timeline and database (postgres_schema.h).
  */
-#include "postgres_stream.h"
+#include "postgres_reader.h"
+#include "postgres_schema.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -21,12 +20,7 @@ struct postgres_asker {
     struct postgres_link link;
     Oid type;   /* of the parameter */
     bool alike; /* the keys have it as well */
-};
-
-struct postgres_reader {
-    struct postgres_link link; /* open while it reads */
-    struct source *source;
-    bool begun, ended;
+    uint64_t epoch; /* in which the connection was made */
 };
 
 /* ---- Life ------------------------------------------------------------------------------ */
@@ -43,90 +37,18 @@ static bg_err source_postgres_create(struct source *source, bg_errinfo *info)
         return err;
     }
     PQconninfoFree(parsed);
-    if (source->by != FOLLOW_NONE && source->by != FOLLOW_COLUMN
-        && source->by != FOLLOW_NOTIFY) {
-        return source_error(info, BG_EINVAL, "follow",
-                            "none, column:NAME, notify or notify:NAME for PostgreSQL",
-                            "%s", source->how.follow);
-    }
-    if (strlen(source->how.channel) > 50) {
-        return source_error(info, BG_EINVAL, "channel", "at most 50 bytes", "%s",
-                            source->how.channel);
-    }
-    const bool install = source->how.install != SOURCE_INSTALL_NO;
-    if (install && source->by == FOLLOW_NONE) {
-        return source_error(info, BG_EINVAL, "install",
-                            "no, or something to follow: notify or column:NAME",
-                            "follow=none");
-    }
-    struct postgres_own *own = calloc(1, sizeof *own);
-    if (!own) {
-        return source_no_memory(info);
-    }
-    source->listens = source->listens || source->by == FOLLOW_NOTIFY || install;
-    atomic_init(&own->reader, 0);
-    source->own = own;
+    source->mode = source->by == FOLLOW_LOGICAL   ? &postgres_logical_mode
+                   : source->by == FOLLOW_CHANGES ? &postgres_changes_mode
+                                                  : &postgres_plain_mode;
     return BG_OK;
 }
 
 static void source_postgres_destroy(struct source *source)
 {
-    free(source->own);
+    (void)source;
 }
 
-/* ---- The query ------------------------------------------------------------------------- */
-
-static bg_err postgres_query_find(const struct source *source, const PGresult *about,
-                                  struct postgres_query *query, bg_errinfo *info)
-{
-    const int n = PQnfields(about);
-    for (int i = 0; source->column && i < n; i++) {
-        if (strcmp(PQfname(about, i), source->column) == 0) {
-            query->number = i;
-            query->type = PQftype(about, i);
-            query->column = source_quote(source->column);
-            return query->column ? BG_OK : source_no_memory(info);
-        }
-    }
-    return source->column
-               ? source_error(info, BG_EINVAL, "follow",
-                              "a column of the query: SELECT key, column FROM ...",
-                              "column:%s, which it has not", source->column)
-               : BG_OK;
-}
-
-bg_err postgres_query_look(struct postgres_link *link, uint64_t deadline,
-                           struct postgres_query *query, bg_errinfo *info)
-{
-    const struct source *source = link->source;
-    PGresult *about = NULL;
-    *query = (struct postgres_query){ .number = -1 };
-    bg_err err =
-        postgres_link_prepare(link, "query", "", source->how.query, deadline, info);
-    err = err ? err : postgres_link_describe(link, "query", "", deadline, &about, info);
-    if (!err && (PQnfields(about) < 1 || PQnparams(about) != 0)) {
-        err = source_error(info, BG_EINVAL, "query",
-                           "columns, the first of them the key, and no parameters",
-                           "%d columns, %d parameters", PQnfields(about),
-                           PQnparams(about));
-    }
-    if (!err) {
-        query->key = PQftype(about, 0);
-        query->table = PQftable(about, 0);
-        query->attribute = PQftablecol(about, 0);
-        err = postgres_query_find(source, about, query, info);
-    }
-    PQclear(about);
-    return err;
-}
-
-void postgres_query_free(struct postgres_query *query)
-{
-    free(query->column);
-    query->column = NULL;
-}
-
-/* ---- Questions ------------------------------------------------------------------------- */
+/* ---- Lookups --------------------------------------------------------------------------- */
 
 static void source_postgres_disconnect(void *connection)
 {
@@ -145,10 +67,10 @@ static bg_err source_postgres_prepare(struct postgres_asker *asker, uint64_t dea
                                       bg_errinfo *info)
 {
     struct postgres_link *link = &asker->link;
-    struct postgres_query query;
+    struct postgres_keys keys;
     PGresult *about = NULL;
-    bg_err err = postgres_query_look(link, deadline, &query, info);
-    postgres_query_free(&query);
+    bg_err err = postgres_keys_look(link, deadline, &keys, info);
+    err = err ? err : postgres_schema_verify_server(link, deadline, info);
     err = err ? err
               : postgres_link_prepare(link, "lookup", "lookup",
                                       link->source->how.lookup, deadline, info);
@@ -163,9 +85,9 @@ static bg_err source_postgres_prepare(struct postgres_asker *asker, uint64_t dea
     }
     if (!err) {
         asker->type = PQparamtype(about, 0);
-        asker->alike = asker->type == query.key
+        asker->alike = asker->type == keys.type
                        || (source_postgres_is_text(asker->type)
-                           && source_postgres_is_text(query.key));
+                           && source_postgres_is_text(keys.type));
     }
     PQclear(about);
     return err;
@@ -179,6 +101,7 @@ static bg_err source_postgres_connect(void *owner, uint64_t deadline, void **con
     if (!asker) {
         return source_no_memory(info);
     }
+    asker->epoch = atomic_load(&((struct source *)owner)->epoch);
     bg_err err = postgres_link_open(&asker->link, owner, PG_ASKS, deadline, info);
     err = err ? err : source_postgres_prepare(asker, deadline, info);
     if (err) {
@@ -191,8 +114,10 @@ static bg_err source_postgres_connect(void *owner, uint64_t deadline, void **con
 
 static bool source_postgres_is_fresh(void *owner, void *connection)
 {
-    (void)owner;
-    return postgres_link_is_open(&((struct postgres_asker *)connection)->link);
+    const struct source *source = owner;
+    const struct postgres_asker *asker = connection;
+    return asker->epoch == atomic_load(&source->epoch)
+           && postgres_link_is_open(&asker->link);
 }
 
 /* Whether the server refused the key itself: a value that its type cannot have. */
@@ -283,119 +208,41 @@ static bg_truth source_postgres_ask(struct source *source, void *connection,
 
 /* ---- All keys -------------------------------------------------------------------------- */
 
-static uint64_t source_postgres_deadline(const struct source *source)
-{
-    return source_now() + source->how.timeout_ms * SOURCE_MILLISECOND;
-}
-
 static bg_err source_postgres_count(struct source *source, uint64_t *count,
                                     bg_errinfo *info)
 {
     struct postgres_link link;
-    PGresult *rows = NULL;
-    char *own =
-        *source->how.count
-            ? NULL
-            : source_format("SELECT count(*) FROM (%s\n) AS keys", source->how.query);
+    const uint64_t deadline = postgres_link_deadline(source);
+    bg_err err = postgres_link_open(&link, source, PG_READS, deadline, info);
     *count = 0;
-    if (!own && !*source->how.count) {
-        return source_no_memory(info);
+    for (size_t i = 0; !err && i < source->columns.n; i++) {
+        PGresult *rows = NULL;
+        char *table = key_column_table(&source->columns.list[i]);
+        char *column = source_quote(source->columns.list[i].column);
+        char *sql = table && column
+                        ? source_format("SELECT count(%s) FROM %s", column, table)
+                        : NULL;
+        err = sql ? postgres_link_run(&link, "keys", sql, NULL, 0, &rows, info)
+                  : source_no_memory(info);
+        *count += err ? 0 : strtoull(PQgetvalue(rows, 0, 0), NULL, 10);
+        PQclear(rows);
+        free(table);
+        free(column);
+        free(sql);
     }
-    bg_err err = postgres_link_open(&link, source, PG_READS,
-                                    source_postgres_deadline(source), info);
-    if (!err) {
-        err = postgres_link_run(&link, "count", own ? own : source->how.count, NULL, 0,
-                                &rows, info);
-    }
-    if (!err && PQntuples(rows) > 0 && PQnfields(rows) > 0) {
-        const double number = strtod(PQgetvalue(rows, 0, 0), NULL);
-        *count = number > 0 && number < 0x1p56 ? (uint64_t)number : 0;
-    }
-    PQclear(rows);
     postgres_link_close(&link);
-    free(own);
     return err;
 }
-
-static bg_err source_postgres_keys_open(struct source *source, void **made,
-                                        bg_errinfo *info)
-{
-    struct postgres_reader *reader = calloc(1, sizeof *reader);
-    *made = reader;
-    if (!reader) {
-        return source_no_memory(info);
-    }
-    reader->source = source;
-    return BG_OK;
-}
-
-static bg_err source_postgres_keys_begin(struct postgres_reader *reader,
-                                         bg_errinfo *info)
-{
-    struct source *source = reader->source;
-    bg_err err = postgres_link_open(&reader->link, source, PG_READS,
-                                    source_postgres_deadline(source), info);
-    if (!err) {
-        struct postgres_own *own = source->own;
-        atomic_store(&own->reader, PQbackendPID(reader->link.db));
-        reader->begun = true;
-        err =
-            postgres_link_begin(&reader->link, "query", source->how.query, NULL, info);
-    }
-    return err;
-}
-
-static bg_err source_postgres_keys_next(void *context, struct key_batch *batch,
-                                        size_t room, bg_errinfo *info)
-{
-    struct postgres_reader *reader = context;
-    bg_err err = reader->begun ? BG_OK : source_postgres_keys_begin(reader, info);
-    while (!err && !reader->ended && batch->n < room && !key_batch_is_full(batch)) {
-        PGresult *row;
-        err = postgres_link_next(&reader->link, "query", 0, &row, info);
-        if (!err && !row) {
-            reader->ended = true;
-        } else if (!err && !postgres_link_key(row, 0, batch)) {
-            err = source_no_memory(info);
-        }
-        PQclear(row);
-    }
-    return err;
-}
-
-static bg_err source_postgres_keys_rewind(void *context, bg_errinfo *info)
-{
-    struct postgres_reader *reader = context;
-    struct postgres_own *own = reader->source->own;
-    (void)info;
-    postgres_link_close(&reader->link);
-    atomic_store(&own->reader, 0);
-    reader->begun = reader->ended = false;
-    return BG_OK;
-}
-
-static void source_postgres_keys_close(void *context)
-{
-    (void)source_postgres_keys_rewind(context, NULL);
-    free(context);
-}
-
-/* ---- Is all well? ---------------------------------------------------------------------- */
 
 static bg_err source_postgres_check(struct source *source, bg_errinfo *info)
 {
     void *asker;
-    const uint64_t deadline = source_postgres_deadline(source);
-    bg_err err = source_postgres_connect(source, deadline, &asker, info);
-    if (err) {
-        return err;
+    const bg_err err = source_postgres_connect(source, postgres_link_deadline(source),
+                                               &asker, info);
+    if (!err) {
+        source_postgres_disconnect(asker);
     }
-    if (*source->how.count) {
-        err = postgres_link_prepare(&((struct postgres_asker *)asker)->link, "count",
-                                    "count", source->how.count, deadline, info);
-    }
-    source_postgres_disconnect(asker);
-    return err || source->by == FOLLOW_NONE ? err : postgres_follow_check(source, info);
+    return err;
 }
 
 const struct source_ops source_postgres_ops = {
@@ -406,9 +253,39 @@ const struct source_ops source_postgres_ops = {
     .ask = source_postgres_ask,
     .check = source_postgres_check,
     .count = source_postgres_count,
-    .keys_open = source_postgres_keys_open,
-    .keys_next = source_postgres_keys_next,
-    .keys_rewind = source_postgres_keys_rewind,
-    .keys_close = source_postgres_keys_close,
-    .follow = postgres_follow_run,
+};
+
+/* ---- Without a follower ------------------------------------------------------------------ */
+
+static bg_err postgres_plain_open(struct source *source, void **reader, bg_errinfo *info)
+{
+    *reader = postgres_reader_make(source);
+    return *reader ? BG_OK : source_no_memory(info);
+}
+
+static bg_err postgres_plain_next(void *context, struct key_batch *batch, size_t room,
+                                  bg_errinfo *info)
+{
+    struct postgres_reader *reader = context;
+    bg_err err = reader->is_open ? BG_OK : postgres_reader_begin(reader, NULL, info);
+    return err ? err : postgres_reader_next(reader, batch, room, info);
+}
+
+static bg_err postgres_plain_rewind(void *reader, bg_errinfo *info)
+{
+    (void)info;
+    postgres_reader_end(reader);
+    return BG_OK;
+}
+
+static void postgres_plain_close(void *reader)
+{
+    postgres_reader_free(reader);
+}
+
+const struct source_mode postgres_plain_mode = {
+    .keys_open = postgres_plain_open,
+    .keys_next = postgres_plain_next,
+    .keys_rewind = postgres_plain_rewind,
+    .keys_close = postgres_plain_close,
 };

@@ -9,7 +9,6 @@
  * write-ahead log that disturbs nobody; without, writers cannot commit until it has ended.
  */
 #include "sqlite_link.h"
-#include "sqlite_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,23 +34,37 @@ static bg_err source_sqlite_create(struct source *source, bg_errinfo *info)
         return source_error(info, BG_EINVAL, "source", "sqlite: and a path", "%s",
                             source->how.url);
     }
-    if (source->by == FOLLOW_NOTIFY || source->listens) {
-        return source_error(info, BG_EINVAL, "follow",
-                            "none, rowid, appended, column:NAME or trigger for SQLite",
-                            "%s%s", source->how.follow,
-                            source->by == FOLLOW_NOTIFY ? "" : " with a channel");
-    }
-    if (source->how.install != SOURCE_INSTALL_NO && source->by != FOLLOW_TRIGGER) {
-        return source_error(info, BG_EINVAL, "install",
-                            "no, or follow=trigger, for SQLite", "follow=%s",
+    if (source->by == FOLLOW_LOGICAL) {
+        return source_error(info, BG_EINVAL, "follow", "changes or none for SQLite", "%s",
                             source->how.follow);
     }
+    source->mode =
+        source->by == FOLLOW_CHANGES ? &sqlite_changes_mode : &sqlite_plain_mode;
     return BG_OK;
 }
 
 static void source_sqlite_destroy(struct source *source)
 {
     (void)source;
+}
+
+/* Returns SQL that selects all keys; NULL if memory is short. */
+static char *source_sqlite_keys(const struct source *source)
+{
+    char *all = strdup("");
+    for (size_t i = 0; all && i < source->columns.n; i++) {
+        char *table = key_column_table(&source->columns.list[i]);
+        char *column = source_quote(source->columns.list[i].column);
+        char *more = table && column
+                         ? source_format("%s%sSELECT %s FROM %s WHERE %s IS NOT NULL", all,
+                                         i ? " UNION ALL " : "", column, table, column)
+                         : NULL;
+        free(table);
+        free(column);
+        free(all);
+        all = more;
+    }
+    return all;
 }
 
 /* ---- Questions ------------------------------------------------------------------------- */
@@ -71,8 +84,10 @@ static void source_sqlite_disconnect(void *connection)
 static bg_err source_sqlite_look_at_query(struct sqlite_asker *asker, bg_errinfo *info)
 {
     sqlite3_stmt *query;
-    const bg_err err = sqlite_link_prepare(&asker->link, "query",
-                                           asker->link.source->how.query, &query, info);
+    char *sql = source_sqlite_keys(asker->link.source);
+    const bg_err err = sql ? sqlite_link_prepare(&asker->link, "keys", sql, &query, info)
+                           : source_no_memory(info);
+    free(sql);
     if (err) {
         return err;
     }
@@ -205,15 +220,13 @@ static bg_err source_sqlite_count(struct source *source, uint64_t *count,
 {
     struct sqlite_link link;
     int64_t number = 0;
-    char *own = *source->how.count
-                    ? NULL
-                    : source_format("SELECT count(*) FROM (%s\n)", source->how.query);
-    bg_err err = own || *source->how.count
-                     ? sqlite_link_open(&link, source, false, info)
+    char *keys = source_sqlite_keys(source);
+    char *own = keys ? source_format("SELECT count(*) FROM (%s\n)", keys) : NULL;
+    bg_err err = own ? sqlite_link_open(&link, source, false, info)
                      : source_no_memory(info);
+    free(keys);
     if (!err) {
-        err = sqlite_link_number(&link, "count", own ? own : source->how.count, &number,
-                                 info);
+        err = sqlite_link_number(&link, "keys", own, &number, info);
         sqlite_link_close(&link);
     }
     free(own);
@@ -244,8 +257,10 @@ static bg_err source_sqlite_keys_next(void *context, struct key_batch *batch,
     struct sqlite_reader *reader = context;
     bg_err err = BG_OK;
     if (!reader->query) {
-        err = sqlite_link_prepare(&reader->link, "query",
-                                  reader->link.source->how.query, &reader->query, info);
+        char *sql = source_sqlite_keys(reader->link.source);
+        err = sql ? sqlite_link_prepare(&reader->link, "keys", sql, &reader->query, info)
+                  : source_no_memory(info);
+        free(sql);
     }
     while (!err && !reader->ended && batch->n < room && !key_batch_is_full(batch)) {
         const int code = sqlite3_step(reader->query);
@@ -288,18 +303,7 @@ static bg_err source_sqlite_check(struct source *source, bg_errinfo *info)
     if (err) {
         return err;
     }
-    if (*source->how.count) {
-        sqlite3_stmt *count;
-        err = sqlite_link_prepare(&((struct sqlite_asker *)asker)->link, "count",
-                                  source->how.count, &count, info);
-        (void)sqlite3_finalize(err ? NULL : count);
-    }
     source_sqlite_disconnect(asker);
-    if (!err && source->by != FOLLOW_NONE) {
-        struct sqlite_stream *stream;
-        err = sqlite_stream_open(source, &stream, info);
-        sqlite_stream_close(stream);
-    }
     return err;
 }
 
@@ -310,9 +314,11 @@ const struct source_ops source_sqlite_ops = {
     .ask = source_sqlite_ask,
     .check = source_sqlite_check,
     .count = source_sqlite_count,
+};
+
+const struct source_mode sqlite_plain_mode = {
     .keys_open = source_sqlite_keys_open,
     .keys_next = source_sqlite_keys_next,
     .keys_rewind = source_sqlite_keys_rewind,
     .keys_close = source_sqlite_keys_close,
-    .follow = sqlite_follow_run,
 };

@@ -1,0 +1,4 @@
+/* sqlite_changes.c - placeholder. */
+#include "source_inside.h"
+
+const struct source_mode sqlite_changes_mode = { .keys_open = NULL };
