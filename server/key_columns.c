@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char columns_expected[] = "table(column), or a list: users(email), aliases(alias)";
+static const char columns_expected[] =
+    "table(column), or a list: users(email), aliases(alias)";
 
 struct columns_text {
     const char *start, *at;
@@ -69,7 +70,8 @@ static bg_err columns_identifier(struct columns_text *text, char **name)
     char *to = malloc(strlen(text->at) + 1);
     *name = to;
     if (!to) {
-        return source_error(text->info, BG_ENOMEM, "keys", "enough memory", "too little");
+        return source_error(text->info, BG_ENOMEM, "keys", "enough memory",
+                            "too little");
     }
     const size_t n =
         *text->at == '"' ? columns_quoted(text, to) : columns_plain(text, to);
@@ -111,7 +113,9 @@ static bg_err columns_one(struct columns_text *text, struct key_column *column)
 bg_err key_columns_parse(const char *from, bool fold, struct key_columns *columns,
                          bg_errinfo *info)
 {
-    struct columns_text text = { .start = from, .at = from, .fold = fold, .info = info };
+    struct columns_text text = {
+        .start = from, .at = from, .fold = fold, .info = info
+    };
     bg_err err = BG_OK;
     *columns = (struct key_columns){ .n = 0 };
     do {

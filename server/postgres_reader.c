@@ -41,13 +41,16 @@ bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapsho
     struct source *source = reader->source;
     struct postgres_keys keys;
     const uint64_t deadline = postgres_link_deadline(source);
-    char *import = source_format("SET TRANSACTION SNAPSHOT '%s'", snapshot ? snapshot : "");
-    bg_err err = import ? postgres_link_open(&reader->link, source, PG_READS, deadline, info)
-                        : source_no_memory(info);
+    char *import =
+        source_format("SET TRANSACTION SNAPSHOT '%s'", snapshot ? snapshot : "");
+    bg_err err =
+        import ? postgres_link_open(&reader->link, source, PG_READS, deadline, info)
+               : source_no_memory(info);
     reader->is_open = !err;
-    err = err ? err
-              : postgres_link_do(&reader->link, "keys",
-                                 "BEGIN ISOLATION LEVEL REPEATABLE READ", deadline, info);
+    err =
+        err ? err
+            : postgres_link_do(&reader->link, "keys",
+                               "BEGIN ISOLATION LEVEL REPEATABLE READ", deadline, info);
     if (!err && snapshot) {
         err = postgres_link_do(&reader->link, "keys", import, deadline, info);
     }
@@ -64,10 +67,11 @@ static bg_err postgres_reader_copy(struct postgres_reader *reader, bg_errinfo *i
 {
     const struct key_column *from = &reader->source->columns.list[reader->column];
     char *table = key_column_table(from), *column = source_quote(from->column);
-    char *sql = table && column ? source_format("COPY (SELECT %s FROM %s WHERE %s IS NOT"
-                                                " NULL) TO STDOUT",
-                                                column, table, column)
-                                : NULL;
+    char *sql = table && column
+                    ? source_format("COPY (SELECT %s FROM %s WHERE %s IS NOT"
+                                    " NULL) TO STDOUT",
+                                    column, table, column)
+                    : NULL;
     const bg_err err = sql ? postgres_link_copy(&reader->link, "keys", sql, info)
                            : source_no_memory(info);
     reader->is_copying = !err;
@@ -104,8 +108,8 @@ bg_err postgres_reader_next(struct postgres_reader *reader, struct key_batch *ba
         char *line = NULL;
         size_t len = 0;
         err = reader->is_copying ? BG_OK : postgres_reader_copy(reader, info);
-        err = err ? err
-                  : postgres_link_copied(&reader->link, "keys", &line, &len, info);
+        err =
+            err ? err : postgres_link_copied(&reader->link, "keys", &line, &len, info);
         if (!err && !line) {
             reader->is_copying = false;
             reader->column++;

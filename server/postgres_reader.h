@@ -14,7 +14,7 @@ struct postgres_reader {
     struct source *source;
     struct postgres_link link; /* in a transaction while is_open */
     bool is_open;
-    size_t column;  /* the one that is being read */
+    size_t column;   /* the one that is being read */
     bool is_copying; /* COPY of that column is in progress */
     void *own;       /* of the mode */
 };

@@ -118,9 +118,8 @@ char *source_object(const struct source *source, const char *what)
     }
     name[n] = 0;
     /* Names that differ in case or punctuation, or are cut, differ by the hash. */
-    return source_format("bloomgate_%s_%04x_%.8s%s%.12s", name,
-                         (unsigned)(hash >> 48), source->how.instance,
-                         *what ? "_" : "", what);
+    return source_format("bloomgate_%s_%04x_%.8s%s%.12s", name, (unsigned)(hash >> 48),
+                         source->how.instance, *what ? "_" : "", what);
 }
 
 bg_err source_nonce(char text[17], bg_errinfo *info)
@@ -572,10 +571,12 @@ bool source_is_distrusted(struct source *source, char *why, size_t room)
     return distrusted;
 }
 
-void source_saved(struct source *source, const char *mark)
+void source_saved(struct source *source, const char *mark, uint64_t epoch)
 {
     (void)pthread_mutex_lock(&source->lock);
-    (void)snprintf(source->saved, sizeof source->saved, "%s", mark);
+    if (epoch == atomic_load(&source->epoch)) {
+        (void)snprintf(source->saved, sizeof source->saved, "%s", mark);
+    }
     (void)pthread_mutex_unlock(&source->lock);
 }
 
@@ -588,8 +589,10 @@ void source_last_saved(struct source *source, char mark[SOURCE_MARK])
 
 void source_tell_restart(struct source *source, const char *why)
 {
-    source_saved(source, ""); /* marks of earlier epochs mean nothing now */
+    (void)pthread_mutex_lock(&source->lock);
+    source->saved[0] = 0; /* marks of earlier epochs mean nothing now */
     (void)atomic_fetch_add(&source->epoch, 1);
+    (void)pthread_mutex_unlock(&source->lock);
     source_pool_retry(source->pool);
     source->listener.restart(source->listener.context, why);
 }
@@ -605,7 +608,9 @@ void source_tell_caught_up(struct source *source, const struct source_proof *pro
     if (source->told == 0) {
         source_pool_retry(source->pool);
     }
-    source->listener.caught_up(source->listener.context, proof);
+    struct source_proof complete = *proof;
+    complete.epoch = atomic_load(&source->epoch);
+    source->listener.caught_up(source->listener.context, &complete);
 }
 
 void source_tell_state(struct source *source, bool up, const char *why)

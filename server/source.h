@@ -64,18 +64,20 @@ enum source_key { /* the type of a key that is bound in `lookup` (SQLite) */
 
 /* Copied by source_create. Zero selects the default. */
 struct source_settings {
-    const char *name;     /* of the gate */
-    const char *instance; /* identifies this service in names of database objects: 8 hex digits */
+    const char *name; /* of the gate */
+    const char *
+        instance; /* identifies this service in names of database objects: 8 hex digits */
     const char *url;
     const char *keys;    /* users(email), aliases(alias) */
     const char *lookup;  /* NULL or "": derived from `keys` */
     const char *follow;  /* logical, changes or none */
     const char *promise; /* none: read-only or writers-report; otherwise NULL or "" */
-    const char *script;  /* path for the statements that install=no expects to have been run; or NULL */
-    bool install;        /* create missing objects in the database */
-    uint32_t key;        /* an enum source_key */
-    uint32_t poll_ms;    /* 500 */
-    uint32_t timeout_ms; /* of a lookup: 1000 */
+    const char *
+        script; /* path for the statements that install=no expects to have been run; or NULL */
+    bool install;         /* create missing objects in the database */
+    uint32_t key;         /* an enum source_key */
+    uint32_t poll_ms;     /* 500 */
+    uint32_t timeout_ms;  /* of a lookup: 1000 */
     uint32_t connections; /* for lookups, at most: 8 */
 };
 
@@ -93,7 +95,9 @@ enum { SOURCE_MARK = 512 }; /* bytes of a mark, including the terminating NUL */
 struct source_proof {
     uint64_t since;    /* source_now before the proof was started */
     uint64_t position; /* for people: an LSN, or the number of a change */
-    const char *mark;  /* where to resume; less than SOURCE_MARK bytes of printable ASCII */
+    const char
+        *mark; /* where to resume; less than SOURCE_MARK bytes of printable ASCII */
+    uint64_t epoch; /* filled in by source.c, for source_saved */
 };
 
 struct source_listener {
@@ -156,8 +160,9 @@ void source_look(struct source *source);
 /* Lets the follower start a new epoch, because its reports have proven incomplete. */
 void source_distrust(struct source *source, const char *why);
 
-/* The filter has been saved with everything that was reported up to this mark. */
-void source_saved(struct source *source, const char *mark);
+/* The filter has been saved with everything that was reported up to this proof. A mark of an
+ * earlier epoch is ignored. */
+void source_saved(struct source *source, const char *mark, uint64_t epoch);
 
 /* Ends the follower and all calls in progress soon: BG_ECANCELED. */
 void source_stop(struct source *source);

@@ -60,10 +60,11 @@ struct source {
     const char *place;          /* the URL without "sqlite:", or all of it */
     enum source_follow_by by;
     struct key_columns columns;
-    _Atomic int form;       /* an enum key_form */
-    atomic_bool prints_hex; /* the keys are binary, and the database prints \x and hex digits */
-    void *own;        /* of the database */
-    void *mode_own;   /* of the mode */
+    _Atomic int form; /* an enum key_form */
+    atomic_bool
+        prints_hex; /* the keys are binary, and the database prints \x and hex digits */
+    void *own;      /* of the database */
+    void *mode_own; /* of the mode */
     struct source_pool *pool;
     atomic_bool stopping;
     atomic_bool looked_for; /* by source_look, and no poll since */
@@ -72,12 +73,12 @@ struct source {
     bool has_thread;
     struct source_listener listener;
     char resume[SOURCE_MARK]; /* the mark passed to source_follow, or "" */
-    int told;                 /* the last state: 1 up, 0 lost, -1 none yet; the follower's */
-    _Atomic uint64_t epoch;   /* number of calls of restart */
-    pthread_mutex_t lock;     /* of what follows */
-    char saved[SOURCE_MARK];  /* the last one, or "" */
-    char distrust[128];       /* why source_distrust was called, or "" */
-    char identity[64];        /* of the server that the follower follows, or "" */
+    int told; /* the last state: 1 up, 0 lost, -1 none yet; the follower's */
+    _Atomic uint64_t epoch;  /* number of calls of restart */
+    pthread_mutex_t lock;    /* of what follows */
+    char saved[SOURCE_MARK]; /* the last one, or "" */
+    char distrust[128];      /* why source_distrust was called, or "" */
+    char identity[64];       /* of the server that the follower follows, or "" */
 };
 
 extern const struct source_ops source_sqlite_ops, source_postgres_ops;

@@ -18,8 +18,8 @@
 
 struct postgres_asker {
     struct postgres_link link;
-    Oid type;   /* of the parameter */
-    bool alike; /* the keys have it as well */
+    Oid type;       /* of the parameter */
+    bool alike;     /* the keys have it as well */
     uint64_t epoch; /* in which the connection was made */
 };
 
@@ -237,8 +237,8 @@ static bg_err source_postgres_count(struct source *source, uint64_t *count,
 static bg_err source_postgres_check(struct source *source, bg_errinfo *info)
 {
     void *asker;
-    const bg_err err = source_postgres_connect(source, postgres_link_deadline(source),
-                                               &asker, info);
+    const bg_err err =
+        source_postgres_connect(source, postgres_link_deadline(source), &asker, info);
     if (!err) {
         source_postgres_disconnect(asker);
     }
@@ -257,7 +257,8 @@ const struct source_ops source_postgres_ops = {
 
 /* ---- Without a follower ------------------------------------------------------------------ */
 
-static bg_err postgres_plain_open(struct source *source, void **reader, bg_errinfo *info)
+static bg_err postgres_plain_open(struct source *source, void **reader,
+                                  bg_errinfo *info)
 {
     *reader = postgres_reader_make(source);
     return *reader ? BG_OK : source_no_memory(info);

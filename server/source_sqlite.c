@@ -35,8 +35,8 @@ static bg_err source_sqlite_create(struct source *source, bg_errinfo *info)
                             source->how.url);
     }
     if (source->by == FOLLOW_LOGICAL) {
-        return source_error(info, BG_EINVAL, "follow", "changes or none for SQLite", "%s",
-                            source->how.follow);
+        return source_error(info, BG_EINVAL, "follow", "changes or none for SQLite",
+                            "%s", source->how.follow);
     }
     source->mode =
         source->by == FOLLOW_CHANGES ? &sqlite_changes_mode : &sqlite_plain_mode;
@@ -55,10 +55,11 @@ static char *source_sqlite_keys(const struct source *source)
     for (size_t i = 0; all && i < source->columns.n; i++) {
         char *table = key_column_table(&source->columns.list[i]);
         char *column = source_quote(source->columns.list[i].column);
-        char *more = table && column
-                         ? source_format("%s%sSELECT %s FROM %s WHERE %s IS NOT NULL", all,
-                                         i ? " UNION ALL " : "", column, table, column)
-                         : NULL;
+        char *more =
+            table && column
+                ? source_format("%s%sSELECT %s FROM %s WHERE %s IS NOT NULL", all,
+                                i ? " UNION ALL " : "", column, table, column)
+                : NULL;
         free(table);
         free(column);
         free(all);
@@ -85,8 +86,9 @@ static bg_err source_sqlite_look_at_query(struct sqlite_asker *asker, bg_errinfo
 {
     sqlite3_stmt *query;
     char *sql = source_sqlite_keys(asker->link.source);
-    const bg_err err = sql ? sqlite_link_prepare(&asker->link, "keys", sql, &query, info)
-                           : source_no_memory(info);
+    const bg_err err =
+        sql ? sqlite_link_prepare(&asker->link, "keys", sql, &query, info)
+            : source_no_memory(info);
     free(sql);
     if (err) {
         return err;
@@ -222,8 +224,8 @@ static bg_err source_sqlite_count(struct source *source, uint64_t *count,
     int64_t number = 0;
     char *keys = source_sqlite_keys(source);
     char *own = keys ? source_format("SELECT count(*) FROM (%s\n)", keys) : NULL;
-    bg_err err = own ? sqlite_link_open(&link, source, false, info)
-                     : source_no_memory(info);
+    bg_err err =
+        own ? sqlite_link_open(&link, source, false, info) : source_no_memory(info);
     free(keys);
     if (!err) {
         err = sqlite_link_number(&link, "keys", own, &number, info);
@@ -258,8 +260,9 @@ static bg_err source_sqlite_keys_next(void *context, struct key_batch *batch,
     bg_err err = BG_OK;
     if (!reader->query) {
         char *sql = source_sqlite_keys(reader->link.source);
-        err = sql ? sqlite_link_prepare(&reader->link, "keys", sql, &reader->query, info)
-                  : source_no_memory(info);
+        err =
+            sql ? sqlite_link_prepare(&reader->link, "keys", sql, &reader->query, info)
+                : source_no_memory(info);
         free(sql);
     }
     while (!err && !reader->ended && batch->n < room && !key_batch_is_full(batch)) {

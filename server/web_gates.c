@@ -50,13 +50,7 @@ static void gates_json_source(struct json *json, const struct gate_about *about)
     } else {
         json_null(json, "error");
     }
-    if (about->settings->follow && about->settings->follow[0]) {
-        json_text(json, "follows",
-                  about->settings->channel && about->settings->channel[0] ? "notify"
-                                                                          : "polling");
-    } else {
-        json_null(json, "follows");
-    }
+    json_text(json, "follows", about->settings->follow);
     json_close(json, '}');
 }
 

@@ -2,7 +2,7 @@
  * gate_probe.c - a gate to be driven by a script: settings as arguments, commands on stdin, one
  * line of answer for each.
  *
- *     gate_probe NAME key=value ...
+ *     gate_probe NAME [dir=PATH] key=value ...      dir: where the filter is saved
  *     lookup KEY           outcome and value, in one line
  *     check PREFIX A B     outcomes of the keys PREFIXa .. PREFIXb-1, counted: present=3 ...
  *     wrote KEY            ok, or the error
@@ -198,11 +198,11 @@ static void probe_print_about(struct probe *probe)
     if (bg_gate_about(a.gate, false, &stats) != BG_OK) {
         abort();
     }
-    printf("phase=%s trusted=%d up=%d position=%llu changes=%llu anew=%llu builds=%llu "
+    printf("phase=%s trusted=%d up=%d position=%llu changes=%llu restarts=%llu builds=%llu "
            "failures=%llu keys=%llu audits=%llu false_negatives=%llu text=%s\n",
            gate_phase_name(a.phase), a.trusted, a.source_up,
            (unsigned long long)a.position, (unsigned long long)a.changes,
-           (unsigned long long)a.anew, (unsigned long long)a.builds,
+           (unsigned long long)a.restarts, (unsigned long long)a.builds,
            (unsigned long long)a.build_failures, (unsigned long long)a.build_keys,
            (unsigned long long)stats.audits, (unsigned long long)stats.false_negatives,
            a.source_text);
@@ -263,7 +263,7 @@ static bool probe_obey(struct probe *probe, char *line)
 static bg_err probe_begin(struct probe *probe, int argc, char **argv, bg_errinfo *why)
 {
     struct gate_settings settings;
-    const struct gates_options options = { .event = probe_event, .context = probe };
+    struct gates_options options = { .event = probe_event, .context = probe };
     bg_err err = gate_settings_init(&settings, argc > 1 ? argv[1] : "", why);
     if (err) {
         return err;
@@ -273,7 +273,11 @@ static bg_err probe_begin(struct probe *probe, int argc, char **argv, bg_errinfo
         if (value) {
             *value++ = 0;
         }
-        err = gate_settings_set(&settings, argv[i], value ? value : "", why);
+        if (strcmp(argv[i], "dir") == 0) {
+            options.dir = value;
+        } else {
+            err = gate_settings_set(&settings, argv[i], value ? value : "", why);
+        }
     }
     err = err ? err : gates_create(&options, &probe->gates, why);
     err = err ? err : gates_add(probe->gates, &settings, why);
