@@ -198,14 +198,15 @@ static void probe_print_about(struct probe *probe)
     if (bg_gate_about(a.gate, false, &stats) != BG_OK) {
         abort();
     }
-    printf("phase=%s trusted=%d up=%d position=%llu changes=%llu restarts=%llu builds=%llu "
-           "failures=%llu keys=%llu audits=%llu false_negatives=%llu text=%s\n",
-           gate_phase_name(a.phase), a.trusted, a.source_up,
-           (unsigned long long)a.position, (unsigned long long)a.changes,
-           (unsigned long long)a.restarts, (unsigned long long)a.builds,
-           (unsigned long long)a.build_failures, (unsigned long long)a.build_keys,
-           (unsigned long long)stats.audits, (unsigned long long)stats.false_negatives,
-           a.source_text);
+    printf(
+        "phase=%s trusted=%d up=%d position=%llu changes=%llu restarts=%llu builds=%llu "
+        "failures=%llu keys=%llu audits=%llu false_negatives=%llu text=%s\n",
+        gate_phase_name(a.phase), a.trusted, a.source_up,
+        (unsigned long long)a.position, (unsigned long long)a.changes,
+        (unsigned long long)a.restarts, (unsigned long long)a.builds,
+        (unsigned long long)a.build_failures, (unsigned long long)a.build_keys,
+        (unsigned long long)stats.audits, (unsigned long long)stats.false_negatives,
+        a.source_text);
 }
 
 static void probe_print_events(struct probe *probe)
