@@ -66,20 +66,30 @@ enum gate_answer {
     GATE_NOT_ASKED /* there is nobody to be asked, or the breaker is open */
 };
 
+/* What the filter answers. */
+struct gate_said {
+    uint64_t bases; /* the number of the base that answered */
+    bool maybe;
+    bool doubt; /* a "no" is not believed */
+};
+
 /* A look-up on its way; in a ticket between begin and finish. */
 struct gate_call {
-    uint32_t open;    /* the answer of the truth is awaited */
-    uint16_t audit;   /* of a "no" that was given, or will be */
-    uint16_t denied;  /* the filter said "no" and was not believed */
-    uint64_t place;   /* the key's hash for cache, flights and writes */
-    uint64_t token;   /* of the cache */
-    uint64_t since;   /* the truth was not asked before that */
-    uint64_t trial;   /* of the breaker */
+    uint32_t open;   /* the answer of the truth is awaited */
+    uint16_t audit;  /* of a "no" that was given, or will be */
+    uint16_t denied; /* the filter said "no" and was not believed */
+    uint64_t bases;  /* the number of the base that answered */
+    uint64_t place;  /* the key's hash for cache, flights and writes */
+    uint64_t token;  /* of the cache */
+    uint64_t since;  /* the truth was not asked before that */
+    uint64_t trial;  /* of the breaker */
+    /* Not in a ticket: */
     uint64_t elapsed; /* nanoseconds that the truth took; 0: not asked */
 };
 
-_Static_assert(sizeof(struct gate_call) <= sizeof((bg_ticket){ 0 }.opaque),
-               "a ticket holds a call");
+enum { GATE_TICKET = offsetof(struct gate_call, elapsed) };
+
+_Static_assert(GATE_TICKET <= sizeof((bg_ticket){ 0 }.opaque), "a ticket holds a call");
 
 /* ---- Callbacks ----------------------------------------------------------------------- */
 
@@ -182,12 +192,21 @@ static void gate_count_outcome(const bg_gate *gate, const struct gate_call *call
     gate_count(gate_line(gate), counter, 1);
 }
 
-/* Filter and negative cache. `doubt` was asked for before the filter was. */
-static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, bool maybe, bool doubt,
+/* Queries the filter. The doubt is read first: see slot_in_doubt. */
+static struct gate_said gate_query(bg_gate *gate, const void *key, size_t len)
+{
+    struct gate_said said = { .doubt = gate_in_doubt(gate) };
+    said.maybe = slot_has(gate->slot, key, len, &said.bases);
+    gate_watch_base(gate, said.bases);
+    return said;
+}
+
+/* Filter and negative cache. */
+static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_said said,
                              struct gate_call *call)
 {
-    *call = (struct gate_call){ .denied = !maybe };
-    if (!maybe && !doubt) {
+    *call = (struct gate_call){ .denied = !said.maybe, .bases = said.bases };
+    if (!said.maybe && !said.doubt) {
         return BG_ABSENT_BY_FILTER;
     }
     call->since = gate_now(gate);
@@ -364,12 +383,12 @@ static bg_outcome gate_audit(bg_gate *gate, bg_bytes key, void *request,
 /* ---- Look-ups ------------------------------------------------------------------------ */
 
 /* The rest of a look-up, after the filter. */
-static bg_outcome gate_look(bg_gate *gate, bg_bytes key, bool maybe, bool doubt,
+static bg_outcome gate_look(bg_gate *gate, bg_bytes key, struct gate_said said,
                             void *request)
 {
     struct gate_call call;
     bool shared = false;
-    bg_outcome outcome = gate_enter(gate, key, maybe, doubt, &call);
+    bg_outcome outcome = gate_enter(gate, key, said, &call);
     if (outcome == BG_PENDING) {
         outcome = gate->flights && gate->how.ask
                       ? gate_fly(gate, key, request, &call, &shared)
@@ -388,14 +407,12 @@ bg_outcome bg_gate_lookup(bg_gate *gate, const void *key, size_t len, void *requ
     if (!gate) {
         return BG_UNKNOWN;
     }
-    gate_watch_base(gate);
-    const bool doubt = gate_in_doubt(gate);
-    const bool maybe = bg_slot_may_contain(gate->slot, key, len);
-    if (BGI_LIKELY(!maybe && !doubt && gate->plain)) {
+    const struct gate_said said = gate_query(gate, key, len);
+    if (BGI_LIKELY(!said.maybe && !said.doubt && gate->plain)) {
         gate_count(gate_line(gate), GATE_OUTCOME + BG_ABSENT_BY_FILTER, 1);
         return BG_ABSENT_BY_FILTER;
     }
-    return gate_look(gate, (bg_bytes){ key, len }, maybe, doubt, request);
+    return gate_look(gate, (bg_bytes){ key, len }, said, request);
 }
 
 static bool gate_counts(bg_outcome outcome)
@@ -405,14 +422,15 @@ static bool gate_counts(bg_outcome outcome)
 
 /* Those keys of a chunk that the filter did not decide; the others are absent by then. */
 static size_t gate_look_maybes(bg_gate *gate, const bg_bytes *keys, uint64_t *maybe,
-                               size_t n, void *const *requests, bg_outcome *outcomes)
+                               size_t n, struct gate_said said, void *const *requests,
+                               bg_outcome *outcomes)
 {
     size_t found = 0;
+    said.maybe = true;
     for (size_t word = 0; word < BG_BITMAP_WORDS(n); word++) {
         for (; maybe[word]; maybe[word] &= maybe[word] - 1) {
             size_t i = word * 64 + (unsigned)__builtin_ctzll(maybe[word]);
-            outcomes[i] =
-                gate_look(gate, keys[i], true, false, requests ? requests[i] : NULL);
+            outcomes[i] = gate_look(gate, keys[i], said, requests ? requests[i] : NULL);
             found += gate_counts(outcomes[i]);
         }
     }
@@ -421,13 +439,13 @@ static size_t gate_look_maybes(bg_gate *gate, const bg_bytes *keys, uint64_t *ma
 
 /* Every key of a chunk, one by one: there are traces, or the filter is not believed. */
 static size_t gate_look_all(bg_gate *gate, const bg_bytes *keys, const uint64_t *maybe,
-                            size_t n, bool doubt, void *const *requests,
+                            size_t n, struct gate_said said, void *const *requests,
                             bg_outcome *outcomes)
 {
     size_t found = 0;
     for (size_t i = 0; i < n; i++) {
-        outcomes[i] = gate_look(gate, keys[i], maybe[i / 64] >> i % 64 & 1, doubt,
-                                requests ? requests[i] : NULL);
+        said.maybe = maybe[i / 64] >> i % 64 & 1;
+        outcomes[i] = gate_look(gate, keys[i], said, requests ? requests[i] : NULL);
         found += gate_counts(outcomes[i]);
     }
     return found;
@@ -435,14 +453,15 @@ static size_t gate_look_all(bg_gate *gate, const bg_bytes *keys, const uint64_t 
 
 /* The audits of a chunk; returns how many absent keys turned out to be present. */
 static size_t gate_audit_chunk(bg_gate *gate, const bg_bytes *keys,
-                               const uint64_t *maybe, size_t n, void *const *requests,
-                               bg_outcome *outcomes, size_t *audited)
+                               const uint64_t *maybe, size_t n, uint64_t bases,
+                               void *const *requests, bg_outcome *outcomes,
+                               size_t *audited)
 {
     const uint64_t first = gate_draw(gate, n);
     size_t found = 0;
     for (size_t i = 0; i < n; i++) {
         if (!(maybe[i / 64] >> i % 64 & 1) && gate_is_drawn(gate, first + i)) {
-            struct gate_call call = { .denied = 1 };
+            struct gate_call call = { .denied = 1, .bases = bases };
             outcomes[i] =
                 gate_audit(gate, keys[i], requests ? requests[i] : NULL, &call);
             gate_count_outcome(gate, &call, outcomes[i]);
@@ -458,22 +477,25 @@ static size_t gate_look_chunk(bg_gate *gate, const bg_bytes *keys, size_t n,
 {
     uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
     size_t found = 0, audited = 0;
-    gate_watch_base(gate);
-    const bool doubt = gate_in_doubt(gate);
-    const size_t maybes = bg_slot_may_contain_many(gate->slot, keys, n, maybe);
-    if (doubt || gate->how.trace) {
-        return gate_look_all(gate, keys, maybe, n, doubt, requests, outcomes);
+    struct gate_said said = { .doubt = gate_in_doubt(gate) };
+    const size_t maybes = slot_has_many(gate->slot, keys, n, maybe, &said.bases);
+    gate_watch_base(gate, said.bases);
+    if (said.doubt || gate->how.trace) {
+        return gate_look_all(gate, keys, maybe, n, said, requests, outcomes);
     }
     for (size_t i = 0; i < n; i++) {
         outcomes[i] = BG_ABSENT_BY_FILTER;
     }
     if (gate->audits && gate->how.ask) {
-        found = gate_audit_chunk(gate, keys, maybe, n, requests, outcomes, &audited);
+        found = gate_audit_chunk(gate, keys, maybe, n, said.bases, requests, outcomes,
+                                 &audited);
     }
     gate_count(gate_line(gate), GATE_OUTCOME + BG_ABSENT_BY_FILTER,
                n - maybes - audited);
-    return maybes ? found + gate_look_maybes(gate, keys, maybe, n, requests, outcomes)
-                  : found;
+    return maybes
+               ? found
+                     + gate_look_maybes(gate, keys, maybe, n, said, requests, outcomes)
+               : found;
 }
 
 size_t bg_gate_lookup_many(bg_gate *gate, const bg_bytes *keys, size_t n,
@@ -496,10 +518,8 @@ bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len)
     if (!gate) {
         return true;
     }
-    gate_watch_base(gate);
-    const bool doubt = gate_in_doubt(gate);
-    const bool maybe = bg_slot_may_contain(gate->slot, key, len);
-    if (!maybe && !doubt) {
+    const struct gate_said said = gate_query(gate, key, len);
+    if (!said.maybe && !said.doubt) {
         gate_count(gate_line(gate), GATE_MAY_NO, 1);
         return false;
     }
@@ -527,10 +547,7 @@ bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len, bg_ticket *
         return BG_UNKNOWN;
     }
     const bg_bytes bytes = { key, len };
-    gate_watch_base(gate);
-    const bool doubt = gate_in_doubt(gate);
-    const bool maybe = bg_slot_may_contain(gate->slot, key, len);
-    bg_outcome outcome = gate_enter(gate, bytes, maybe, doubt, &call);
+    bg_outcome outcome = gate_enter(gate, bytes, gate_query(gate, key, len), &call);
     if (outcome == BG_PENDING && !gate_may_ask(gate, &call)) {
         call.open = 0;
         outcome = gate_failure(gate);
@@ -549,17 +566,17 @@ bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len, bg_ticket *
     }
     ticket->key = key;
     ticket->len = len;
-    memcpy(ticket->opaque, &call, sizeof call);
+    memcpy(ticket->opaque, &call, GATE_TICKET);
     return outcome;
 }
 
 bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_truth answer)
 {
-    struct gate_call call;
+    struct gate_call call = { .open = 0 };
     if (!gate || !ticket) {
         return BG_UNKNOWN;
     }
-    memcpy(&call, ticket->opaque, sizeof call);
+    memcpy(&call, ticket->opaque, GATE_TICKET);
     memset(ticket->opaque, 0, sizeof ticket->opaque);
     if (!call.open) { /* finished already, or never begun */
         return BG_UNKNOWN;

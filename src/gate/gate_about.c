@@ -71,14 +71,13 @@ static struct gate_seen gate_see_reported(struct gate_seen seen)
     return seen;
 }
 
-void gate_base_came(bg_gate *gate)
+void gate_base_came(bg_gate *gate, uint64_t bases)
 {
     uint64_t sums[GATE_COUNTERS];
     if (pthread_mutex_trylock(&gate->lock) != 0) {
         return; /* somebody is at it, and look-ups do not wait */
     }
-    const uint64_t bases = atomic_load(&gate->slot->bases);
-    if (atomic_load(&gate->bases) != bases) {
+    if (atomic_load(&gate->bases) < bases) {
         gate_sum(gate, sums);
         gate->before = gate_see(gate, sums);
         atomic_store(&gate->bases, bases);
@@ -155,7 +154,7 @@ void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_stats *stat
 {
     uint64_t sums[GATE_COUNTERS];
     *stats = (bg_gate_stats){ .struct_size = sizeof *stats };
-    gate_watch_base(gate);
+    gate_watch_base(gate, slot_bases(gate->slot));
     gate_sum(gate, sums);
     gate_fill_in(gate, sums, stats);
     struct gate_seen seen = gate_see_base(gate, gate_see(gate, sums));

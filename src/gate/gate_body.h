@@ -69,9 +69,9 @@ struct bg_gate {
     bg_slot *slot;
     struct gate_line *lines;
     uint32_t lines_count;
-    bool plain;             /* a "no" is just counted: no audits, no traces */
-    bool audits;            /* some "no" answers are checked */
-    _Atomic uint64_t bases; /* the number of the present one; `before` belongs to it */
+    bool plain;                  /* a "no" is just counted: no audits, no traces */
+    bool audits;                 /* some "no" answers are checked */
+    _Atomic uint64_t bases;      /* the number of the base that `before` belongs to */
     struct bgi_recent *recent;   /* or NULL */
     struct bgi_flights *flights; /* or NULL */
     _Atomic uint32_t *writing;   /* GATE_WRITING: writes under way, by place; or NULL */
@@ -107,14 +107,13 @@ static inline uint64_t gate_count_rare(_Atomic uint64_t *counter)
 
 /* ---- New bases: gate_about.c ----------------------------------------------------------- */
 
-/* The slot has another base, which has a rate of its own. */
-void gate_base_came(bg_gate *gate);
+/* The slot has another base, of that number, which has a rate of its own. */
+void gate_base_came(bg_gate *gate, uint64_t bases);
 
-static inline void gate_watch_base(bg_gate *gate)
+static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
 {
-    if (atomic_load_explicit(&gate->slot->bases, memory_order_relaxed)
-        != atomic_load_explicit(&gate->bases, memory_order_relaxed)) {
-        gate_base_came(gate);
+    if (bases > atomic_load_explicit(&gate->bases, memory_order_relaxed)) {
+        gate_base_came(gate, bases);
     }
 }
 
