@@ -36,8 +36,9 @@
  *   negative cache   remembers for a while what the truth called absent, so that one
  *                    unlucky key that the filter takes for a member does not hit the store
  *                    for ever. Keys are compared in full. A write through this gate forgets
- *                    the key; a write that goes elsewhere is not noticed until `negative_ttl`
- *                    has passed: turn it on only where that is good enough.
+ *                    the key; a new base of the slot and bg_gate_forget_absent forget all keys.
+ *                    Any other write that goes elsewhere is not noticed until `negative_ttl` has
+ *                    passed: turn it on only where that is good enough.
  *   single flight    look-ups of one key at the same time ask the truth once.
  *   audit            a share of the filter's "no" answers is checked with the truth. If it
  *                    ever disagrees, somebody wrote past the gate or the filter is broken:
@@ -235,6 +236,16 @@ BG_API BG_MUST_CHECK bg_err bg_gate_write(bg_gate *gate, const void *key, size_t
 
 /* The same for a key that the caller has just written to the truth. */
 BG_API BG_MUST_CHECK bg_err bg_gate_wrote(bg_gate *gate, const void *key, size_t len);
+
+/*
+ * Makes all earlier "absent" answers of the backing store void: what the negative caches of all
+ * gates of the slot remember, and the answers to questions that are under way. A lookup that begins
+ * after this call gets no such answer; running lookups still return theirs. Call it when keys may
+ * have been written past the gate. A new base of the slot (rebuild, swap, reload, clear) and
+ * bg_slot_merge do the same. NULL is allowed.
+ * Thread safety: MT-Safe, waits for nothing. Cost: one atomic addition.
+ */
+BG_API void bg_gate_forget_absent(bg_gate *gate);
 
 /* ---- Feedback and figures --------------------------------------------------------- */
 

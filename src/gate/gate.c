@@ -23,6 +23,10 @@
  * (recent.c); no flight from before can be joined (flight.c, F1); and the truth has it (W1).
  * If (W1) fails nobody knows whether it was done in part; (W3) is done all the same.
  *
+ * Writes past the gate. What the cache remembers and flights carry is of an era (recent.c), which
+ * ends with the base of the slot, or when bg_gate_forget_absent is called. So a lookup that begins
+ * after that gets no answer of before.
+ *
  * Doubt. If (W2) fails the truth has a key that the filter denies. `missed` is raised before
  * the write returns, and the filter's "no" is not believed from then on, until the slot has
  * got a base that is made of all keys (gate_doubt.c).
@@ -214,7 +218,8 @@ static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_said said,
         call->place = gate_place(gate, key);
     }
     if (gate->recent
-        && bgi_recent_find(gate->recent, call->place, key, call->since, &call->token)) {
+        && bgi_recent_find(gate->recent, call->place, key, gate_era(gate, said.bases),
+                           call->since, &call->token)) {
         return BG_ABSENT_BY_CACHE;
     }
     call->open = 1;
@@ -320,7 +325,10 @@ static bool gate_follow(bg_gate *gate, struct bgi_flight *flight)
 static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
                            struct gate_call *call, bool *shared)
 {
-    struct bgi_flight flight = { .hash = call->place, .key = key, .request = request };
+    struct bgi_flight flight = { .hash = call->place,
+                                 .era = gate_era(gate, call->bases),
+                                 .key = key,
+                                 .request = request };
     switch (bgi_flight_board(gate->flights, &flight)) {
     case BGI_FLIGHT_LEADS: return gate_lead(gate, &flight, call);
     case BGI_FLIGHT_FOLLOWS:
@@ -526,8 +534,8 @@ bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len)
     bg_bytes bytes = { key, len };
     uint64_t token;
     if (gate->recent
-        && bgi_recent_find(gate->recent, gate_place(gate, bytes), bytes, gate_now(gate),
-                           &token)) {
+        && bgi_recent_find(gate->recent, gate_place(gate, bytes), bytes,
+                           gate_era(gate, said.bases), gate_now(gate), &token)) {
         return false;
     }
     gate_count(gate_line(gate), GATE_MAY_MAYBE, 1);
@@ -649,6 +657,13 @@ static bg_err gate_write(bg_gate *gate, bg_bytes key, void *request, bool wrote)
         (void)gate_count_rare(&gate->rare.write_errors);
     }
     return err;
+}
+
+void bg_gate_forget_absent(bg_gate *gate)
+{
+    if (gate) {
+        (void)atomic_fetch_add(&gate->slot->voided, 1);
+    }
 }
 
 bg_err bg_gate_write(bg_gate *gate, const void *key, size_t len, void *request)

@@ -154,14 +154,16 @@ void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_stats *stat
 {
     uint64_t sums[GATE_COUNTERS];
     *stats = (bg_gate_stats){ .struct_size = sizeof *stats };
-    gate_watch_base(gate, slot_bases(gate->slot));
+    const uint64_t bases = slot_bases(gate->slot);
+    gate_watch_base(gate, bases);
     gate_sum(gate, sums);
     gate_fill_in(gate, sums, stats);
     struct gate_seen seen = gate_see_base(gate, gate_see(gate, sums));
     stats->observed = bg_observed_rate(seen.maybe, seen.maybe + seen.no);
     stats->doubtful = gate_in_doubt(gate);
     if (gate->recent) {
-        stats->negative_entries = bgi_recent_count(gate->recent, gate_now(gate));
+        stats->negative_entries =
+            bgi_recent_count(gate->recent, gate_era(gate, bases), gate_now(gate));
     }
     if (health) {
         stats->predicted = health->rate;

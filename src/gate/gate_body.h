@@ -120,6 +120,12 @@ static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
 /* bg_gate_about, with what bg_slot_examine said, or NULL. */
 void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_stats *stats);
 
+/* The era of a lookup that this base answered: see recent.c. Call it before asking the truth. */
+static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
+{
+    return bases + atomic_load(&gate->slot->voided);
+}
+
 /* ---- Writes: gate.c --------------------------------------------------------------------- */
 
 /* The slot has got a key past the gate: what is remembered of its absence is forgotten. */

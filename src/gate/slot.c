@@ -1058,6 +1058,7 @@ bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
     bg_err err = slot_merge_check(view, other, info);
     if (!err) {
         err = slot_merge_each(view, other, info);
+        (void)atomic_fetch_add(&slot->voided, 1); /* the merged keys are unknown */
         slot_note_add(slot, view);
         slot_adds_began(slot);
     }

@@ -50,6 +50,8 @@ struct bg_slot {
     _Atomic uint64_t
         missed; /* the making that has all keys that could not be added; 0: none */
     _Atomic uint64_t first_missed; /* the making that has the first of them; 0: none */
+    _Atomic uint64_t
+        voided; /* how often all earlier answers of the backing store became void */
     _Atomic uint64_t probed; /* absent canaries asked for so far: the next are others */
 
     struct bgi_memory memory;
