@@ -225,7 +225,7 @@ BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
  * that begins finds the key.
  * Errors: that of `write`, with the filter unchanged; BG_ENOTSUP when there is none; those
  * of bg_slot_add: the truth then has the key and the filter has not, so the gate asks the
- * truth for everything from then on, until its slot gets a base that has the key: by a
+ * truth for everything from then on, also for what its negative cache remembers, until its slot gets a base that has the key: by a
  * bg_slot_rebuild that begins later, or by any other base if BG_SLOT_DISCARD says that it
  * has everything. Never a false no.
  * A write that fails may have happened nevertheless. If yours cannot tell, let it return
@@ -246,6 +246,17 @@ BG_API BG_MUST_CHECK bg_err bg_gate_wrote(bg_gate *gate, const void *key, size_t
  * Thread safety: MT-Safe, waits for nothing. Cost: one atomic addition.
  */
 BG_API void bg_gate_forget_absent(bg_gate *gate);
+
+/*
+ * Declares that the backing store may have keys that the filter denies, for example because a
+ * change feed was interrupted. From then on all gates of the slot query the backing store for every
+ * lookup, without their negative caches, until the slot gets a base that has these keys, as after a
+ * bg_gate_write that could not be added: by a bg_slot_rebuild that begins later, or by any other
+ * base with BG_SLOT_DISCARD. Until then the slot is not saved; afterwards only a rebuild or
+ * BG_SLOT_DISCARD replaces its base. It includes bg_gate_forget_absent. NULL is allowed.
+ * Thread safety: MT-Safe. Cost: a lock that is never held for long.
+ */
+BG_API void bg_gate_doubt(bg_gate *gate);
 
 /* ---- Feedback and figures --------------------------------------------------------- */
 
@@ -273,7 +284,9 @@ typedef struct bg_gate_stats {
     uint64_t write_errors;
     uint64_t negative_entries; /* in the negative cache now */
     uint64_t negative_hits;
-    uint32_t doubtful; /* 1: a write could not be added: all answers are "maybe" */
+    uint32_t
+        doubtful; /* 1: a write could not be added, or bg_gate_doubt was called: every
+                          lookup queries the backing store */
     uint32_t drifting; /* 1: examined, and the observed rate is above the predicted one
                           by more than chance */
     bg_estimate observed; /* rate of false positives since the base came, with its 95 %

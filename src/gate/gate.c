@@ -29,7 +29,7 @@
  *
  * Doubt. If (W2) fails the truth has a key that the filter denies. `missed` is raised before
  * the write returns, and the filter's "no" is not believed from then on, until the slot has
- * got a base that is made of all keys (gate_doubt.c).
+ * got a base that is made of all keys (gate_doubt.c). The owner can say the same by bg_gate_doubt.
  *
  * Audits. The share of "no" answers that are checked is drawn by numbering them, per
  * processor, and mixing the number with a secret, so that no pattern of look-ups evades it.
@@ -188,10 +188,8 @@ static void gate_count_outcome(const bg_gate *gate, const struct gate_call *call
     unsigned counter = GATE_OUTCOME + outcome;
     if (outcome == BG_ABSENT_BY_FILTER) {
         counter = call->audit ? GATE_CHECKED : counter;
-    } else if (call->denied) {
-        counter = outcome == BG_ABSENT_BY_TRUTH   ? GATE_DOUBTED_TRUTH
-                  : outcome == BG_ABSENT_BY_CACHE ? GATE_DOUBTED_CACHE
-                                                  : counter;
+    } else if (call->denied && outcome == BG_ABSENT_BY_TRUTH) {
+        counter = GATE_DOUBTED_TRUTH;
     }
     gate_count(gate_line(gate), counter, 1);
 }
@@ -205,7 +203,7 @@ static struct gate_said gate_query(bg_gate *gate, const void *key, size_t len)
     return said;
 }
 
-/* Filter and negative cache. */
+/* Filter and negative cache, which is left alone in doubt: see (D5) in gate_doubt.c. */
 static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_said said,
                              struct gate_call *call)
 {
@@ -217,7 +215,7 @@ static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_said said,
     if (gate->recent || gate->flights) {
         call->place = gate_place(gate, key);
     }
-    if (gate->recent
+    if (gate->recent && !said.doubt
         && bgi_recent_find(gate->recent, call->place, key, gate_era(gate, said.bases),
                            call->since, &call->token)) {
         return BG_ABSENT_BY_CACHE;
@@ -533,7 +531,7 @@ bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len)
     }
     bg_bytes bytes = { key, len };
     uint64_t token;
-    if (gate->recent
+    if (gate->recent && !said.doubt
         && bgi_recent_find(gate->recent, gate_place(gate, bytes), bytes,
                            gate_era(gate, said.bases), gate_now(gate), &token)) {
         return false;

@@ -128,7 +128,6 @@ static void gate_fill_in(const bg_gate *gate, const uint64_t sums[GATE_COUNTERS]
     memcpy(stats->outcomes, sums + GATE_OUTCOME, sizeof stats->outcomes);
     stats->outcomes[BG_ABSENT_BY_FILTER] += sums[GATE_CHECKED];
     stats->outcomes[BG_ABSENT_BY_TRUTH] += sums[GATE_DOUBTED_TRUTH];
-    stats->outcomes[BG_ABSENT_BY_CACHE] += sums[GATE_DOUBTED_CACHE];
     for (unsigned i = 0; i < GATE_OUTCOMES; i++) {
         stats->lookups += stats->outcomes[i];
     }

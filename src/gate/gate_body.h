@@ -34,7 +34,6 @@ enum gate_counter {
      * of two that are read at different moments: those could go back. */
     GATE_CHECKED,       /* ABSENT_BY_FILTER, and the truth was asked as well */
     GATE_DOUBTED_TRUTH, /* ABSENT_BY_TRUTH, as the filter had said and was not believed */
-    GATE_DOUBTED_CACHE, /* ABSENT_BY_CACHE, likewise */
     GATE_SPARED,        /* by the breaker */
     GATE_WRITES,
     GATE_MAY_NO, /* answers of bg_gate_may_contain */

@@ -447,3 +447,78 @@ TEST(gate__forgetting_without_a_cache_or_a_gate_does_nothing)
     CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_ABSENT_BY_FILTER);
     world_end(w);
 }
+
+/* ---- Doubt ---------------------------------------------------------------------------- */
+
+static void owner_doubts(struct world *w, uint64_t key)
+{
+    (void)key;
+    bg_gate_doubt(w->gate);
+}
+
+static const struct event doubt = { owner_doubts, NULL };
+
+TEST(gate__in_doubt_every_lookup_asks)
+{
+    uint64_t unlucky;
+    struct world *w = world_of(&doubt, 0, &unlucky);
+    const uint64_t denied = absent_key(w, PRESENT, false);
+    bg_gate *second = NULL; /* of the same slot */
+    CHECK_OK(bg_gate_create(w->slot, &w->how, &second, NULL));
+    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
+    CHECK_EQ(bg_gate_lookup(second, &unlucky, sizeof unlucky, NULL),
+             BG_ABSENT_BY_TRUTH);
+    w->has[denied] = true;
+    CHECK_EQ(look(w, denied), BG_ABSENT_BY_FILTER);
+    bg_gate_doubt(w->gate);
+    CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
+    CHECK_EQ(look(w, denied), BG_PRESENT);
+    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
+    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH); /* not remembered either */
+    CHECK(bg_gate_may_contain(w->gate, &unlucky, sizeof unlucky));
+    w->has[unlucky] = true;
+    CHECK_EQ(look(w, unlucky), BG_PRESENT);
+    CHECK_EQ(bg_gate_lookup(second, &denied, sizeof denied, NULL), BG_PRESENT);
+    CHECK_EQ(bg_gate_lookup(second, &unlucky, sizeof unlucky, NULL), BG_PRESENT);
+    bg_gate_doubt(NULL);
+    bg_gate_free(second);
+    world_end(w);
+}
+
+TEST(gate__doubt_ends_with_a_rebuild_that_begins_later)
+{
+    uint64_t unlucky;
+    struct world *w = world_of(&doubt, 0, &unlucky);
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    bg_rebuild *rebuild = NULL;
+    how.spec.items = PRESENT;
+    CHECK_OK(bg_slot_rebuild_begin(w->slot, &how, &rebuild, NULL));
+    const uint64_t denied = absent_key(w, PRESENT, false);
+    w->has[denied] = true;
+    bg_gate_doubt(w->gate);
+    CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL)); /* it has not read the key */
+    CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
+    CHECK_EQ(look(w, denied), BG_PRESENT);
+    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
+    w->has[unlucky] = true;
+    slot_rebuilds(w, 0);
+    CHECK_EQ(stats_of(w->gate, false).doubtful, 0);
+    CHECK_EQ(look(w, denied), BG_PRESENT);
+    CHECK_EQ(look(w, unlucky), BG_PRESENT);
+    CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_ABSENT_BY_FILTER);
+    world_end(w);
+}
+
+TEST(gate__an_answer_that_a_doubt_overtook_is_not_used)
+{
+    for (uint32_t flight = 0; flight < 2; flight++) {
+        uint64_t key;
+        struct world *w = world_of(&doubt, flight ? BG_GATE_SINGLE_FLIGHT : 0, &key);
+        w->inside = event_and_look_inside;
+        CHECK_EQ(look(w, key), BG_ABSENT_BY_TRUTH);
+        CHECK_EQ(look(w, key), BG_PRESENT);
+        slot_rebuilds(w, key);
+        CHECK_EQ(look(w, key), BG_PRESENT);
+        world_end(w);
+    }
+}
