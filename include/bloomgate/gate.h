@@ -209,7 +209,8 @@ typedef struct bg_ticket {
 BG_API bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len,
                                 bg_ticket *ticket, bool *audit);
 
-/* The second half, from any thread. */
+/* The second half, from any thread. The ticket of an audit raises no alarm if the slot has got
+ * another base since bg_gate_begin: the answer may be older than that base. */
 BG_API bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_truth answer);
 
 /* Whether a key may be present, by filter and negative cache alone: the truth is not asked.

@@ -39,7 +39,10 @@
  * that counter and then asks the filter again: if nobody was writing, whoever had written
  * the key before has added it by now, and a second "no" is a false one. bg_gate_wrote comes
  * after the caller's own (W1), which nobody counts; so the filter gets some milliseconds to
- * learn of it before the alarm is raised (in bg_gate_lookup, not in bg_gate_finish).
+ * learn of it before the alarm is raised (in bg_gate_lookup, not in bg_gate_finish). If the slot
+ * has another base by then, there is no alarm: the answer of the truth may be older than that base,
+ * and the key deleted since. A key that an audit found is forgotten by the negative cache, which may
+ * remember it from before the filter lost it.
  *
  * Cost. A plain "no" costs one counter beside the slot, in a line of this processor. Times
  * are taken, places computed and locks taken behind that only.
@@ -343,14 +346,16 @@ static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
 
 /* ---- Audits -------------------------------------------------------------------------- */
 
-/* Whether a "no" was wrong, now that the truth has the key. See "Audits" above. */
-static bool gate_was_wrong(bg_gate *gate, bg_bytes key, bool patient)
+/* Whether the "no" of that base was wrong, now that the truth has the key. See "Audits" above. */
+static bool gate_was_wrong(bg_gate *gate, bg_bytes key, uint64_t bases, bool patient)
 {
     const struct timespec pause = { 0, 1000000 };
+    uint64_t now;
     const uint64_t cell = gate_place(gate, key) % GATE_WRITING;
     for (int i = 0;; i++) {
         const bool writing = atomic_load(&gate->writing[cell]) != 0;
-        if (gate_in_doubt(gate) || bg_slot_may_contain(gate->slot, key.data, key.len)) {
+        if (gate_in_doubt(gate) || slot_has(gate->slot, key.data, key.len, &now)
+            || now != bases) {
             return false;
         }
         if (!patient || i == GATE_PATIENCE) {
@@ -362,12 +367,14 @@ static bool gate_was_wrong(bg_gate *gate, bg_bytes key, bool patient)
 
 /* What a "no" comes to that was checked. */
 static bg_outcome gate_conclude_audit(bg_gate *gate, bg_bytes key,
+                                      const struct gate_call *call,
                                       enum gate_answer answer, bool patient)
 {
     if (answer != GATE_PRESENT) {
         return BG_ABSENT_BY_FILTER;
     }
-    if (gate_was_wrong(gate, key, patient)) {
+    gate_added(gate, key);
+    if (gate_was_wrong(gate, key, call->bases, patient)) {
         gate_alarm(gate, BG_ALARM_FALSE_NEGATIVE, gate_key_hash(gate, key),
                    gate_count_rare(&gate->rare.false_negatives));
     }
@@ -383,7 +390,7 @@ static bg_outcome gate_audit(bg_gate *gate, bg_bytes key, void *request,
     enum gate_answer answer = gate_ask(gate, key, request, call, &turn);
     call->audit = answer != GATE_NOT_ASKED;
     gate_alarm_breaker(gate, turn);
-    return gate_conclude_audit(gate, key, answer, true);
+    return gate_conclude_audit(gate, key, call, answer, true);
 }
 
 /* ---- Look-ups ------------------------------------------------------------------------ */
@@ -594,8 +601,9 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_truth answer)
             : GATE_ERROR;
     enum bgi_breaker_turn turn = gate_learn(gate, key, &call, answer);
     gate_alarm_breaker(gate, turn);
-    bg_outcome outcome = call.audit ? gate_conclude_audit(gate, key, known, false)
-                                    : gate_conclude(gate, known);
+    bg_outcome outcome = call.audit
+                             ? gate_conclude_audit(gate, key, &call, known, false)
+                             : gate_conclude(gate, known);
     if (!call.audit) { /* else it was counted when it began */
         gate_count_outcome(gate, &call, outcome);
     }

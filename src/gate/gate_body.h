@@ -127,7 +127,8 @@ static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
 
 /* ---- Writes: gate.c --------------------------------------------------------------------- */
 
-/* The slot has got a key past the gate: what is remembered of its absence is forgotten. */
+/* The slot has got a key past the gate, or the truth has one that the filter denied: what is
+ * remembered of its absence is forgotten. */
 void gate_added(bg_gate *gate, bg_bytes key);
 
 /* ---- Doubt: gate_doubt.c ---------------------------------------------------------------- */

@@ -522,3 +522,122 @@ TEST(gate__an_answer_that_a_doubt_overtook_is_not_used)
         world_end(w);
     }
 }
+
+/* ---- Audits --------------------------------------------------------------------------- */
+
+/* A gate that audits every "no", over a filter from which keys can be removed. */
+static struct world *world_of_audits(void)
+{
+    struct world *w = world_make(0.05);
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_COUNTING;
+    spec.items = PRESENT;
+    spec.rate = 0.001;
+    bg_slot_free(w->slot);
+    CHECK_OK(bg_slot_create(must_create(&spec), NULL, &w->slot, NULL));
+    w->how.negative_entries = 100;
+    w->how.negative_ttl = UINT64_MAX;
+    w->how.audit = 1;
+    world_open(w);
+    return w;
+}
+
+static bg_outcome look_in_batch(struct world *w, uint64_t key)
+{
+    const bg_bytes bytes = { &key, sizeof key };
+    bg_outcome outcome;
+    CHECK_EQ(bg_gate_lookup_many(w->gate, &bytes, 1, NULL, &outcome), 1);
+    return outcome;
+}
+
+static bg_outcome look_by_ticket(struct world *w, uint64_t key)
+{
+    bg_ticket ticket = { 0 };
+    bool audit = false;
+    CHECK_EQ(bg_gate_begin(w->gate, &key, sizeof key, &ticket, &audit),
+             BG_ABSENT_BY_FILTER);
+    CHECK(audit);
+    return bg_gate_finish(w->gate, &ticket, BG_TRUTH_PRESENT);
+}
+
+/* The cache remembers a key, the filter loses it, and it is written past the gate. When an audit
+ * has found it, and the filter has it again, it is no longer remembered as absent. */
+TEST(gate__what_an_audit_finds_is_not_remembered_as_absent)
+{
+    static bg_outcome (*const ways[])(struct world *, uint64_t) = { look, look_in_batch,
+                                                                    look_by_ticket };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct world *w = world_of_audits();
+        const uint64_t key = PRESENT;
+        bg_ticket slow = { 0 };
+        CHECK_OK(bg_slot_add(w->slot, &key, sizeof key, NULL));
+        CHECK_EQ(bg_gate_begin(w->gate, &key, sizeof key, &slow, NULL), BG_PENDING);
+        CHECK_EQ(look(w, key), BG_ABSENT_BY_TRUTH);
+        CHECK_EQ(look(w, key), BG_ABSENT_BY_CACHE);
+        CHECK_OK(bg_slot_remove(w->slot, &key, sizeof key));
+        w->has[key] = true;
+        CHECK_EQ(ways[i](w, key), BG_PRESENT);
+        CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 1);
+        CHECK_EQ(stats_of(w->gate, false).false_negatives, 1);
+        CHECK_EQ(stats_of(w->gate, false).negative_entries, 0);
+        CHECK_EQ(bg_gate_finish(w->gate, &slow, BG_TRUTH_ABSENT), BG_ABSENT_BY_TRUTH);
+        CHECK_OK(bg_slot_add(w->slot, &key, sizeof key, NULL));
+        CHECK_EQ(look(w, key), BG_PRESENT);
+        world_end(w);
+    }
+}
+
+TEST(gate__each_audit_that_finds_a_key_raises_one_alarm)
+{
+    struct world *w = world_of_audits();
+    const uint64_t key = PRESENT;
+    bg_ticket ticket = { 0 };
+    bool audit;
+    w->has[key] = true;
+    for (uint64_t n = 1; n <= 3; n++) {
+        CHECK_EQ(look(w, key), BG_PRESENT);
+        CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], n);
+        CHECK_EQ(w->alarm.count, n);
+    }
+    CHECK_EQ(bg_gate_begin(w->gate, &key, sizeof key, &ticket, &audit),
+             BG_ABSENT_BY_FILTER);
+    CHECK_EQ(bg_gate_finish(w->gate, &ticket, BG_TRUTH_PRESENT), BG_PRESENT);
+    CHECK_EQ(bg_gate_finish(w->gate, &ticket, BG_TRUTH_PRESENT), BG_UNKNOWN);
+    CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 4);
+    world_end(w);
+}
+
+/* The key is deleted, and the slot gets a base of the keys that are left. */
+static void deleted_inside(struct world *w, uint64_t key)
+{
+    w->inside = NULL;
+    w->has[key] = false;
+    slot_rebuilds(w, key);
+    CHECK(!maybe(w, key));
+}
+
+/* The answer of the backing store is older than the base, so it says nothing about the base. */
+TEST(gate__an_audit_from_before_the_base_is_no_alarm)
+{
+    struct world *w = world_of_audits();
+    const uint64_t key = PRESENT;
+    bg_ticket ticket = { 0 };
+    bool audit;
+    w->has[key] = true;
+    CHECK_EQ(bg_gate_begin(w->gate, &key, sizeof key, &ticket, &audit),
+             BG_ABSENT_BY_FILTER);
+    deleted_inside(w, key);
+    CHECK_EQ(bg_gate_finish(w->gate, &ticket, BG_TRUTH_PRESENT), BG_PRESENT);
+    w->has[key] = true;
+    w->inside = deleted_inside;
+    CHECK_EQ(look(w, key), BG_PRESENT);
+    w->has[key] = true;
+    w->inside = deleted_inside;
+    CHECK_EQ(look_in_batch(w, key), BG_PRESENT);
+    CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 0);
+    CHECK_EQ(stats_of(w->gate, false).false_negatives, 0);
+    w->has[key] = true; /* but the new base is audited as well */
+    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 1);
+    world_end(w);
+}
