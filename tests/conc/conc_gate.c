@@ -496,3 +496,104 @@ TEST(gate__what_was_written_is_found_by_all)
         bg_slot_free(t->slot);
     }
 }
+
+/* ---- Writes past the gate, which the owner reports afterwards ------------------------------ */
+
+/* A key is written past the gate; then all earlier answers are made void; then it is published. */
+struct past {
+    struct town *town;
+    bg_filter *all; /* has every key */
+    bool swaps;     /* by another base, not by bg_gate_forget_absent */
+};
+
+static void *past_writes(void *arg)
+{
+    const struct past *past = arg;
+    struct town *t = past->town;
+    for (uint64_t i = 0; i < t->keys; i++) {
+        bg_filter *base = NULL;
+        atomic_store(&t->has[0][i], true);
+        if (past->swaps) {
+            CHECK_OK(bg_filter_copy(past->all, &base, NULL));
+            CHECK_OK(bg_slot_swap(t->slot, base, 0, BG_SLOT_DISCARD, NULL));
+        } else {
+            bg_gate_forget_absent(t->gate);
+        }
+        atomic_store(&t->written[0], i + 1);
+        const uint64_t key = town_key(0, i);
+        CHECK_EQ(bg_gate_lookup(t->gate, &key, sizeof key, NULL), BG_PRESENT);
+    }
+    return NULL;
+}
+
+/* Looks up the keys around the last one, single and by ticket. */
+static void *past_reads(void *arg)
+{
+    struct citizen *c = arg;
+    struct town *t = c->town;
+    while (!atomic_load(&t->done)) {
+        const uint64_t written = atomic_load(&t->written[0]);
+        const uint64_t i = (written < 2 ? 0 : written - 2) + check_random_below(4);
+        const uint64_t key = town_key(0, i);
+        bg_ticket ticket = { 0 };
+        bg_outcome outcome;
+        if (c->number == 0) {
+            outcome = bg_gate_begin(t->gate, &key, sizeof key, &ticket, NULL);
+            if (outcome == BG_PENDING) {
+                outcome = bg_gate_finish(t->gate, &ticket,
+                                         town_ask(t, &key, sizeof key, NULL));
+            }
+        } else {
+            outcome = bg_gate_lookup(t->gate, &key, sizeof key, NULL);
+        }
+        CHECK(i >= written || outcome == BG_PRESENT);
+        c->seen += outcome == BG_ABSENT_BY_CACHE;
+    }
+    return NULL;
+}
+
+static void past_run(struct past *past)
+{
+    struct citizen readers[READERS];
+    pthread_t writer;
+    for (unsigned i = 0; i < READERS; i++) {
+        readers[i] = (struct citizen){ .town = past->town, .number = i };
+        start(&readers[i].thread, past_reads, &readers[i]);
+    }
+    start(&writer, past_writes, past);
+    join(writer);
+    atomic_store(&past->town->done, true);
+    for (unsigned i = 0; i < READERS; i++) {
+        join(readers[i].thread);
+    }
+}
+
+TEST(gate__no_answer_from_before_an_event_is_used_after_it)
+{
+    static struct town town;
+    struct town *t = &town;
+    for (int way = 0; way < 4; way++) {
+        bg_gate_options how = BG_GATE_OPTIONS_INIT;
+        bg_spec spec = BG_SPEC_INIT;
+        memset(t, 0, sizeof *t);
+        t->keys = CHECK_EMULATED ? 100 : CHECK_SANITIZED ? 500 : 2000;
+        spec.items = 2000;
+        spec.rate = 0.2;
+        struct past past = { .town = t, .all = must_create(&spec), .swaps = way / 2 };
+        for (uint64_t i = 0; i < t->keys + 4; i++) {
+            const uint64_t key = town_key(0, i);
+            (void)bg_filter_add(past.all, &key, sizeof key);
+        }
+        how.context = t;
+        how.ask = town_ask;
+        how.flags = way % 2 ? BG_GATE_SINGLE_FLIGHT : 0;
+        how.negative_entries = 1 << 12;
+        how.negative_ttl = UINT64_MAX;
+        CHECK_OK(bg_slot_create(NULL, NULL, &t->slot, NULL)); /* always "maybe" */
+        CHECK_OK(bg_gate_create(t->slot, &how, &t->gate, NULL));
+        past_run(&past);
+        bg_gate_free(t->gate);
+        bg_slot_free(t->slot);
+        bg_filter_free(past.all);
+    }
+}
