@@ -235,14 +235,16 @@ static bool postgres_link_send(struct postgres_link *link, const char *sql,
     }
     const char *values[PG_ARGUMENTS] = { NULL };
     int lengths[PG_ARGUMENTS] = { 0 }, formats[PG_ARGUMENTS] = { 0 };
+    Oid types[PG_ARGUMENTS] = { 0 };
     for (int i = 0; i < n; i++) {
         values[i] = given->list[i].data;
         lengths[i] = given->list[i].len;
         formats[i] = given->list[i].binary;
+        types[i] = given->list[i].type;
     }
-    return name
-               ? PQsendQueryPrepared(link->db, name, n, values, lengths, formats, 0)
-               : PQsendQueryParams(link->db, sql, n, NULL, values, lengths, formats, 0);
+    return name ? PQsendQueryPrepared(link->db, name, n, values, lengths, formats, 0)
+                : PQsendQueryParams(link->db, sql, n, types, values, lengths, formats,
+                                    0);
 }
 
 bg_err postgres_link_run(struct postgres_link *link, const char *what, const char *sql,

@@ -41,6 +41,7 @@ struct postgres_argument {
     const char *data;
     int len;     /* of binary ones */
     bool binary; /* else text, with a NUL at its end */
+    Oid type;    /* 0: the server infers it; prepared statements have their own */
 };
 
 enum { PG_ARGUMENTS = 4 };

@@ -1,10 +1,12 @@
 /*
  * source_postgres.c - PostgreSQL as a source: lookups, and reading without a follower.
  *
- * Parameters. The server infers the type of $1. Text and bytea are sent as they are, everything else as
- * text that the server parses. A key that the server cannot parse, such as letters for a number, is
- * absent: no row can have it. The lookup alone does not prove that, since an expression in it may fail for
- * other reasons. So the key is parsed once more, alone.
+ * What a key is in SQL. The server infers the type of $1; text and bytea are sent as they are,
+ * everything else as text that the server parses. A key that cannot be parsed, such as letters
+ * for a number, is absent: no row of that type can have it. Otherwise untrusted keys could open
+ * the breaker. Two conditions prove it: the parameter has the type of the key column, and the
+ * server refuses the key without the rest of `lookup` as well. Any other error stays an error: an
+ * expression of `lookup` can fail with the same code for a row that exists.
  *
  * Connections. Every connection verifies that it reached the server that the follower follows: the
  * same system identifier, timeline and database (postgres_schema.h).
@@ -120,13 +122,13 @@ static bool source_postgres_is_fresh(void *owner, void *connection)
            && postgres_link_is_open(&asker->link);
 }
 
-/* Whether the server refused the key itself: a value that its type cannot have. */
+/* Whether the last statement failed because of a value that a type cannot have. */
 static bool source_postgres_is_misfit(const struct postgres_asker *asker)
 {
     static const char *const codes[] = { "22P02", "22P03", "22021",
                                          "22003", "22007", "22008" };
     const char *code = postgres_link_code(&asker->link);
-    for (size_t i = 0; asker->alike && i < sizeof codes / sizeof *codes; i++) {
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         if (strcmp(code, codes[i]) == 0) {
             return true;
         }
@@ -134,16 +136,39 @@ static bool source_postgres_is_misfit(const struct postgres_asker *asker)
     return false;
 }
 
+static void source_postgres_forget_error(struct postgres_asker *asker)
+{
+    PQclear(asker->link.last);
+    asker->link.last = NULL;
+}
+
+/* Whether the server refuses the key alone, as a value of its type. */
+static bool source_postgres_is_impossible(struct postgres_asker *asker,
+                                          const struct postgres_arguments *key,
+                                          uint64_t deadline)
+{
+    struct postgres_arguments alone = *key;
+    alone.list[0].type = asker->type;
+    source_postgres_forget_error(asker);
+    return postgres_link_run(&asker->link, "lookup", "SELECT $1 IS NULL", &alone,
+                             deadline, NULL, NULL)
+               != BG_OK
+           && source_postgres_is_misfit(asker);
+}
+
 /* The question failed: what does that mean? */
-static bg_truth source_postgres_failed(const struct postgres_asker *asker, bg_err err,
-                                       bool *broken)
+static bg_truth source_postgres_failed(struct postgres_asker *asker, bg_err err,
+                                       const struct postgres_arguments *key,
+                                       uint64_t deadline, bool *broken)
 {
     const bool open = postgres_link_is_open(&asker->link);
     const bool refused = err == BG_EIO && open && *postgres_link_code(&asker->link);
-    if (refused && source_postgres_is_misfit(asker)) {
+    *broken = !refused || strcmp(postgres_link_code(&asker->link), "57014") != 0;
+    if (refused && asker->alike && source_postgres_is_misfit(asker)
+        && source_postgres_is_impossible(asker, key, deadline)) {
+        *broken = false;
         return BG_TRUTH_ABSENT;
     }
-    *broken = !refused || strcmp(postgres_link_code(&asker->link), "57014") != 0;
     return BG_TRUTH_ERROR;
 }
 
@@ -153,12 +178,11 @@ static bg_truth source_postgres_ask_with(struct postgres_asker *asker,
                                          bool *broken, bg_errinfo *info)
 {
     PGresult *rows = NULL;
-    PQclear(asker->link.last);
-    asker->link.last = NULL;
+    source_postgres_forget_error(asker);
     const bg_err err = postgres_link_execute(&asker->link, "lookup", "lookup", key,
                                              deadline, &rows, info);
     if (err) {
-        return source_postgres_failed(asker, err, broken);
+        return source_postgres_failed(asker, err, key, deadline, broken);
     }
     const bool present = PQntuples(rows) > 0;
     if (present && !PQgetisnull(rows, 0, 0)) {
@@ -188,8 +212,12 @@ static bg_truth source_postgres_ask(struct source *source, void *connection,
     if (argument->binary) {
         return source_postgres_ask_with(asker, &given, value, deadline, broken, info);
     }
-    if (asker->alike && memchr(key.data, 0, key.len)) {
-        return BG_TRUTH_ABSENT; /* no text has it, so no value is written so */
+    if (memchr(key.data, 0, key.len)) {
+        if (asker->alike) {
+            return BG_TRUTH_ABSENT; /* no value is spelled with it */
+        }
+        (void)source_error(info, BG_EINVAL, "key", "no zero byte", "one");
+        return BG_TRUTH_ERROR;
     }
     if (key.len >= sizeof small && !(copy = malloc(key.len + 1))) {
         (void)source_no_memory(info);

@@ -109,7 +109,8 @@ class Probe:
     def __init__(self, name, **settings):
         words = [f"{key.replace('_', '-')}={value}" for key, value in settings.items()]
         self.process = subprocess.Popen([PROBE, name, *words], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, text=True,
+                                        errors="surrogateescape")
         self.first = self.process.stdout.readline().strip()
         expect(self.first, "ready")
 
@@ -540,6 +541,24 @@ def test_keys_of_other_types(server):
             expect(probe.outcome(value.strip("'")), "present", column)
         probe.end()
         blind.end()
+
+
+def test_lookups_that_fail_for_a_row_that_exists(server):
+    """The codes are those of a key that its type cannot have, but the key is not to blame."""
+    products(server, 10)
+    for name in "letters", "5000000000":
+        server.sql(f"UPDATE products SET name = '{name}'")
+        for column, present, absent, impossible in (("sku", "sku-7", "sku-77", "\udcff"),
+                                                    ("id", "7", "77", "letters")):
+            # No filter: the database is asked for every key.
+            probe = probe_for(server, query=f"SELECT {column}, id FROM products", follow="none",
+                              lookup=f"SELECT name::int FROM products WHERE {column} = $1",
+                              count="SELECT 1 / 0", breaker_failures="100")
+            probe.wait("event build_failed")
+            expect(probe.outcome(present), "unknown", f"{column} {name}")
+            for key in absent, impossible:
+                expect(probe.outcome(key), "absent_by_truth", f"{column} {name} {key!r}")
+            probe.end()
 
 
 def test_questions_that_take_too_long(server):
