@@ -35,6 +35,7 @@ struct follower {
     uint32_t failures; /* sessions without a proof, in a row */
     /* The epoch. */
     bool has_place;
+    bool is_restarting; /* the last session ended the epoch, on purpose */
     struct postgres_mark place;
     enum arrival arrival;
     char why[160];      /* of the restart */
@@ -65,6 +66,7 @@ static void follower_publish(struct follower *f, bool is_following)
 /* Ends the epoch: the next session starts a new one. */
 static bg_err follower_restart(struct follower *f, bg_errinfo *info, const char *why)
 {
+    f->is_restarting = true;
     if (f->has_place) {
         f->has_place = false;
         (void)snprintf(f->why, sizeof f->why, "%s", why);
@@ -121,6 +123,7 @@ static bg_err follower_renew(struct follower *f, bg_errinfo *info)
     const struct postgres_slot_wait wait = { follower_waits, f };
     const char *name = f->logical->object;
     struct postgres_marker *first = &f->place.marker;
+    f->is_restarting = false;
     bg_err err = logical_prepare(&f->marks, f->logical, info);
     err = err ? err : postgres_slot_drop(&f->marks, name, logical_deadline(), info);
     err = err ? err : postgres_slot_create(&f->stream, name, &wait, NULL, info);
@@ -476,9 +479,8 @@ void logical_follow(struct source *source)
     follower_resume(f);
     while (!source_is_stopping(source)) {
         bg_errinfo info = { .code = BG_OK };
-        const bool had_place = f->has_place;
-        const bg_err err = follower_session(f, &info);
-        if (err != BG_EINCOMPAT || !had_place || f->has_place) {
+        (void)follower_session(f, &info);
+        if (!f->is_restarting) {
             source_tell_state(source, false, info.message);
         }
         if (f->failures++ && !source_is_stopping(source)) {
