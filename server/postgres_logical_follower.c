@@ -194,6 +194,9 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
         return follower_restart(f, info, info->message);
     }
     const char *difference = err ? NULL : logical_difference(&found, &f->place);
+    if (!err && !difference && marker.lsn <= f->place.marker.lsn) {
+        difference = "the server's WAL ends before the last marker";
+    }
     if (difference) {
         return follower_restart(f, info, difference);
     }
