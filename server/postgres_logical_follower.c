@@ -76,21 +76,9 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info, const char 
                         f->why);
 }
 
-static void follower_waits(void *context)
+static void follower_waits(void *context, const char *why)
 {
-    static const char sql[] = "SELECT pid FROM pg_catalog.pg_stat_activity"
-                              " WHERE backend_xid IS NOT NULL"
-                              " ORDER BY pg_catalog.age(backend_xid) DESC LIMIT 1";
-    struct follower *f = context;
-    PGresult *rows = NULL;
-    char why[160];
-    const bg_err err = postgres_link_run(&f->marks, "transactions", sql, NULL,
-                                         logical_deadline(), &rows, NULL);
-    (void)snprintf(why, sizeof why,
-                   "creating the replication slot: waiting for running transactions to"
-                   " end, the oldest of process %s",
-                   !err && PQntuples(rows) ? PQgetvalue(rows, 0, 0) : "unknown");
-    PQclear(rows);
+    const struct follower *f = context;
     source_tell_state(f->source, false, why);
 }
 
@@ -120,7 +108,7 @@ static bg_err follower_inspect(struct follower *f, bool with_relations,
 /* A new slot, the first marker of the epoch, and what it is valid for: (L5). */
 static bg_err follower_renew(struct follower *f, bg_errinfo *info)
 {
-    const struct postgres_slot_wait wait = { follower_waits, f };
+    const struct postgres_slot_wait wait = { &f->marks, follower_waits, f };
     const char *name = f->logical->object;
     struct postgres_marker *first = &f->place.marker;
     f->is_restarting = false;

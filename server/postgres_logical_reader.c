@@ -15,6 +15,7 @@
  * (R2) COPY resolves names by the newest catalogs, not by the snapshot. So identity and fingerprint are
  *      compared with those of the epoch twice: in the snapshot, and in a new one after the last key.
  */
+#include "log.h"
 #include "postgres_logical.h"
 #include "postgres_reader.h"
 #include "postgres_slot.h"
@@ -127,15 +128,18 @@ static bg_err reader_settle(struct logical_reader *mine, struct postgres_link *o
     return err;
 }
 
-static void reader_waits(void *context)
+static void reader_waits(void *context, const char *why)
 {
-    (void)context;
+    const struct logical_reader *mine = context;
+    log_warning(
+        "reading keys waits",
+        LOG_FIELDS(log_text("gate", mine->source->how.name), log_text("reason", why)));
 }
 
 static bg_err reader_begin_with(struct logical_reader *mine, struct postgres_link *slot,
                                 struct postgres_link *other, bg_errinfo *info)
 {
-    static const struct postgres_slot_wait wait = { reader_waits, NULL };
+    const struct postgres_slot_wait wait = { other, reader_waits, mine };
     struct source *source = mine->source;
     char nonce[PG_NONCE], what[12], snapshot[PG_SNAPSHOT];
     bg_err err = source_nonce(nonce, info);

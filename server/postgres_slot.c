@@ -84,12 +84,33 @@ static bg_err postgres_slot_refused(struct postgres_link *link, bg_err err,
     return err;
 }
 
+static void postgres_slot_explain(const struct postgres_slot_wait *wait)
+{
+    static const char sql[] =
+        "SELECT who FROM (SELECT backend_xid AS xid, 'process ' || pid AS who"
+        " FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL"
+        " UNION ALL SELECT transaction, 'prepared transaction ' || gid"
+        " FROM pg_catalog.pg_prepared_xacts) AS running"
+        " ORDER BY pg_catalog.age(xid) DESC LIMIT 1";
+    const uint64_t deadline = source_now() + 10 * SOURCE_SECOND;
+    PGresult *rows = NULL;
+    char why[160];
+    const bg_err err = postgres_link_run(wait->link, "replication slot", sql, NULL,
+                                         deadline, &rows, NULL);
+    (void)snprintf(why, sizeof why,
+                   "a replication slot is created when running transactions have ended;"
+                   " the oldest: %s",
+                   !err && PQntuples(rows) ? PQgetvalue(rows, 0, 0) : "unknown");
+    PQclear(rows);
+    wait->waits(wait->context, why);
+}
+
 /* The result of CREATE_REPLICATION_SLOT, however long it takes. */
 static bg_err postgres_slot_await(struct postgres_link *link,
                                   const struct postgres_slot_wait *wait, PGresult **row,
                                   bg_errinfo *info)
 {
-    for (;;) {
+    for (unsigned seconds = 1;; seconds++) {
         const uint64_t deadline = source_now() + SOURCE_SECOND;
         const bg_err err =
             postgres_link_next(link, "replication slot", deadline, row, info);
@@ -98,7 +119,9 @@ static bg_err postgres_slot_await(struct postgres_link *link,
         if (!waits) {
             return err ? postgres_slot_refused(link, err, info) : BG_OK;
         }
-        wait->waiting(wait->context);
+        if (seconds % 60 == 1) {
+            postgres_slot_explain(wait);
+        }
     }
 }
 

@@ -25,9 +25,10 @@ bg_err postgres_slot_look(struct postgres_link *link, const char *name,
 bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
                           uint64_t deadline, bg_errinfo *info);
 
-/* Called about every second while the server waits for running transactions. */
+/* How a wait for running transactions is explained: after a second, and then every minute. */
 struct postgres_slot_wait {
-    void (*waiting)(void *context);
+    struct postgres_link *link; /* another connection */
+    void (*waits)(void *context, const char *why);
     void *context;
 };
 
