@@ -105,6 +105,12 @@ static bg_err follower_inspect(struct follower *f, bool with_relations,
     return err;
 }
 
+static bg_err follower_connect(struct follower *f, bg_errinfo *info)
+{
+    return postgres_link_open(&f->stream, f->source, PG_STREAMS, logical_deadline(),
+                              info);
+}
+
 /* A new slot, the first marker of the epoch, and what it is valid for: (L5). */
 static bg_err follower_renew(struct follower *f, bg_errinfo *info)
 {
@@ -113,6 +119,7 @@ static bg_err follower_renew(struct follower *f, bg_errinfo *info)
     struct postgres_marker *first = &f->place.marker;
     f->is_restarting = false;
     bg_err err = logical_prepare(&f->marks, f->logical, info);
+    err = err ? err : follower_connect(f, info);
     err = err ? err : postgres_slot_drop(&f->marks, name, logical_deadline(), info);
     err = err ? err : postgres_slot_create(&f->stream, name, &wait, NULL, info);
     *first = (struct postgres_marker){ .kind = MARKER_OF_FOLLOWER };
@@ -143,9 +150,9 @@ static bg_err follower_verify(struct follower *f, bg_errinfo *info)
         return err;
     }
     const char *difference = logical_difference(&found, &f->place);
-    difference = difference     ? difference
-                 : !slot.exists ? "the replication slot was dropped"
-                 : !slot.fits   ? "the replication slot is of another kind"
+    difference = difference                    ? difference
+                 : !slot.exists                ? "the replication slot was dropped"
+                 : !slot.fits || !slot.is_here ? "the replication slot is another one"
                  : slot.is_lost
                      ? "the server removed WAL that the replication slot needs"
                  : slot.confirmed > f->place.marker.lsn
@@ -446,11 +453,8 @@ static bg_err follower_session(struct follower *f, bg_errinfo *info)
         err = follower_verify(f, info);
         err = err == BG_EINCOMPAT && !f->has_place ? BG_OK : err;
     }
-    err = err ? err
-              : postgres_link_open(&f->stream, source, PG_STREAMS, logical_deadline(),
-                                   info);
-    if (!err && !f->has_place) {
-        err = follower_renew(f, info);
+    if (!err) {
+        err = f->has_place ? follower_connect(f, info) : follower_renew(f, info);
     }
     err = err ? err : follower_stream(f, info);
     postgres_link_close(&f->stream);

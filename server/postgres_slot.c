@@ -18,8 +18,8 @@ bg_err postgres_slot_look(struct postgres_link *link, const char *name,
                           bg_errinfo *info)
 {
     static const char sql[] =
-        "SELECT slot_type = 'logical' AND plugin = 'pgoutput'"
-        " AND database = pg_catalog.current_database() AND NOT temporary,"
+        "SELECT slot_type = 'logical' AND plugin = 'pgoutput' AND NOT temporary,"
+        " database IS NOT DISTINCT FROM pg_catalog.current_database(),"
         " wal_status IS NOT DISTINCT FROM 'lost', active_pid, confirmed_flush_lsn"
         " FROM pg_catalog.pg_replication_slots WHERE slot_name = $1";
     const struct postgres_arguments given = { 1, { { .data = name } } };
@@ -29,9 +29,10 @@ bg_err postgres_slot_look(struct postgres_link *link, const char *name,
     *slot = (struct postgres_slot){ .exists = !err && PQntuples(rows) > 0 };
     if (slot->exists) {
         slot->fits = *PQgetvalue(rows, 0, 0) == 't';
-        slot->is_lost = *PQgetvalue(rows, 0, 1) == 't';
-        slot->user = (int)strtol(PQgetvalue(rows, 0, 2), NULL, 10);
-        if (!postgres_lsn_parse(PQgetvalue(rows, 0, 3), &slot->confirmed)) {
+        slot->is_here = *PQgetvalue(rows, 0, 1) == 't';
+        slot->is_lost = *PQgetvalue(rows, 0, 2) == 't';
+        slot->user = (int)strtol(PQgetvalue(rows, 0, 3), NULL, 10);
+        if (!postgres_lsn_parse(PQgetvalue(rows, 0, 4), &slot->confirmed)) {
             slot->is_lost = true;
         }
     }

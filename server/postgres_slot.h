@@ -10,7 +10,8 @@
 
 struct postgres_slot {
     bool exists;
-    bool fits;    /* a logical slot of this database with the plugin pgoutput */
+    bool fits;    /* a logical slot with the plugin pgoutput */
+    bool is_here; /* of this database; databases can be renamed */
     bool is_lost; /* the server has removed WAL that the slot needs */
     int user;     /* the process that uses it; 0: none */
     uint64_t confirmed;
