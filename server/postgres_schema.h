@@ -6,25 +6,33 @@
  * it belongs to the same snapshot as everything else in that transaction. It includes the xmin of each row,
  * which changes with every update. So two equal fingerprints prove that no DDL was committed between the
  * two snapshots, not even DDL that was undone.
+ *
+ * COPY and other statements that name a table use the newest catalogs instead. A reader therefore
+ * computes the fingerprint twice, in its own snapshot and in a new one after the last key: if both equal that
+ * of the follower, the names meant the same tables and columns all the time.
  */
 #ifndef SERVER_POSTGRES_SCHEMA_H
 #define SERVER_POSTGRES_SCHEMA_H
 
 #include "postgres_link.h"
 
-enum { PG_FINGERPRINT = 33 }; /* bytes: MD5 in hex, and a NUL */
+#include <stdio.h>
+
+enum { PG_FINGERPRINT = 33 }; /* bytes: 32 hex digits of a SHA-256, and a NUL */
 
 /* The identity of a server and database: "SYSTEM/TIMELINE/DATABASE". */
 enum { PG_IDENTITY = 64 };
 
 /* The type of the key columns. */
 struct postgres_keys {
-    Oid type; /* a base type; the same for all columns */
+    Oid type; /* a base type or an enum; the same for all columns. varchar counts as text. */
+    bool is_enum;
+    char name[64]; /* of the type */
     enum key_form form;
 };
 
-/* Determines the type of the key columns, and sets source->form. Errors: BG_EINVAL if the columns differ in
- * type or cannot be keys. */
+/* Determines the type of the key columns, and sets source->form and source->prints_hex. Errors: BG_EINVAL
+ * if the columns differ in type or cannot be keys. */
 bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
                           struct postgres_keys *keys, bg_errinfo *info);
 
@@ -42,11 +50,13 @@ bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadli
 
 /* Objects that are part of the fingerprint besides the tables. NULL: none. */
 struct postgres_objects {
-    const char *publication;  /* name (logical) */
-    const char *schema;       /* of the following tables and functions (changes) */
-    const char *change_table; /* change table and bookmark */
+    const char *publication; /* name (logical) */
+    const char *schema;      /* of the following tables and functions (changes) */
+    const char *change_table;
     const char *bookmark;
-    const char *function; /* of the triggers; its name is also that of the triggers */
+    const char *guard; /* the trigger function of change table and bookmark */
+    const char *
+        function; /* the Nth key column's triggers and their function: this name and N */
 };
 
 /* Validates the tables (see the design in postgres_schema.c) and computes the fingerprint, in the
@@ -55,5 +65,13 @@ bg_err postgres_schema_fingerprint(struct postgres_link *link,
                                    const struct postgres_objects *objects,
                                    uint64_t deadline, char fingerprint[PG_FINGERPRINT],
                                    bg_errinfo *info);
+
+/* Writes the key columns as rows of a WITH query, for further queries: wanted(n, nsp, rel, col) and
+ * root(n, col, oid, relkind), the table that each name stands for in the current snapshot. Returns
+ * false if memory is short. */
+bool postgres_schema_roots(struct postgres_link *link, FILE *sql);
+
+/* Writes a string literal. Returns false if memory is short. */
+bool postgres_schema_literal(struct postgres_link *link, FILE *sql, const char *text);
 
 #endif
