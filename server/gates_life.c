@@ -36,7 +36,7 @@
 static void gate_life_new_epoch(struct gate *gate, const char *why)
 {
     (void)atomic_fetch_add(&gate->needed, 1);
-    bg_gate_doubt(gate->gate); /* also forgets which keys were absent */
+    bg_gate_forget_absent(gate->gate);
     (void)pthread_mutex_lock(&gate->lock);
     atomic_store(&gate->caught_up, 0);
     atomic_store(&gate->doubted, false);

@@ -226,9 +226,9 @@ BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
  * that begins finds the key.
  * Errors: that of `write`, with the filter unchanged; BG_ENOTSUP when there is none; those
  * of bg_slot_add: the truth then has the key and the filter has not, so the gate asks the
- * truth for everything from then on, also for what its negative cache remembers, until its slot gets a base that has the key: by a
- * bg_slot_rebuild that begins later, or by any other base if BG_SLOT_DISCARD says that it
- * has everything. Never a false no.
+ * truth for everything from then on, also for what its negative cache remembers, until its
+ * slot gets a base that has the key: by a bg_slot_rebuild that begins later, or by any other
+ * base if BG_SLOT_DISCARD says that it has everything. Never a false no.
  * A write that fails may have happened nevertheless. If yours cannot tell, let it return
  * BG_OK: a key too many in the filter costs a question, a key too few is lost.
  */

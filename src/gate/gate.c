@@ -433,82 +433,94 @@ static bool gate_counts(bg_outcome outcome)
     return outcome == BG_PRESENT || outcome == BG_UNKNOWN;
 }
 
+/* A piece of a batch that the filter is queried for at once. */
+struct gate_chunk {
+    const bg_bytes *keys;
+    size_t n;
+    void *const *requests; /* or NULL */
+    bg_outcome *outcomes;
+    struct gate_said said; /* of all keys; `maybe` is in the bitmap */
+    uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
+};
+
+static bool gate_chunk_maybe(const struct gate_chunk *chunk, size_t i)
+{
+    return chunk->maybe[i / 64] >> i % 64 & 1;
+}
+
+/* The rest of the look-up of one key; returns whether it counts. */
+static bool gate_look_at(bg_gate *gate, const struct gate_chunk *chunk, size_t i)
+{
+    struct gate_said said = chunk->said;
+    said.maybe = gate_chunk_maybe(chunk, i);
+    chunk->outcomes[i] = gate_look(gate, chunk->keys[i], said,
+                                   chunk->requests ? chunk->requests[i] : NULL);
+    return gate_counts(chunk->outcomes[i]);
+}
+
 /* Those keys of a chunk that the filter did not decide; the others are absent by then. */
-static size_t gate_look_maybes(bg_gate *gate, const bg_bytes *keys, uint64_t *maybe,
-                               size_t n, struct gate_said said, void *const *requests,
-                               bg_outcome *outcomes)
+static size_t gate_look_maybes(bg_gate *gate, const struct gate_chunk *chunk)
 {
     size_t found = 0;
-    said.maybe = true;
-    for (size_t word = 0; word < BG_BITMAP_WORDS(n); word++) {
-        for (; maybe[word]; maybe[word] &= maybe[word] - 1) {
-            size_t i = word * 64 + (unsigned)__builtin_ctzll(maybe[word]);
-            outcomes[i] = gate_look(gate, keys[i], said, requests ? requests[i] : NULL);
-            found += gate_counts(outcomes[i]);
+    for (size_t word = 0; word < BG_BITMAP_WORDS(chunk->n); word++) {
+        for (uint64_t left = chunk->maybe[word]; left; left &= left - 1) {
+            found +=
+                gate_look_at(gate, chunk, word * 64 + (unsigned)__builtin_ctzll(left));
         }
     }
     return found;
 }
 
 /* Every key of a chunk, one by one: there are traces, or the filter is not believed. */
-static size_t gate_look_all(bg_gate *gate, const bg_bytes *keys, const uint64_t *maybe,
-                            size_t n, struct gate_said said, void *const *requests,
-                            bg_outcome *outcomes)
+static size_t gate_look_all(bg_gate *gate, const struct gate_chunk *chunk)
 {
     size_t found = 0;
-    for (size_t i = 0; i < n; i++) {
-        said.maybe = maybe[i / 64] >> i % 64 & 1;
-        outcomes[i] = gate_look(gate, keys[i], said, requests ? requests[i] : NULL);
-        found += gate_counts(outcomes[i]);
+    for (size_t i = 0; i < chunk->n; i++) {
+        found += gate_look_at(gate, chunk, i);
     }
     return found;
 }
 
 /* The audits of a chunk; returns how many absent keys turned out to be present. */
-static size_t gate_audit_chunk(bg_gate *gate, const bg_bytes *keys,
-                               const uint64_t *maybe, size_t n, uint64_t bases,
-                               void *const *requests, bg_outcome *outcomes,
+static size_t gate_audit_chunk(bg_gate *gate, const struct gate_chunk *chunk,
                                size_t *audited)
 {
-    const uint64_t first = gate_draw(gate, n);
+    const uint64_t first = gate_draw(gate, chunk->n);
     size_t found = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!(maybe[i / 64] >> i % 64 & 1) && gate_is_drawn(gate, first + i)) {
-            struct gate_call call = { .denied = 1, .bases = bases };
-            outcomes[i] =
-                gate_audit(gate, keys[i], requests ? requests[i] : NULL, &call);
-            gate_count_outcome(gate, &call, outcomes[i]);
-            found += gate_counts(outcomes[i]);
+    for (size_t i = 0; i < chunk->n; i++) {
+        if (!gate_chunk_maybe(chunk, i) && gate_is_drawn(gate, first + i)) {
+            struct gate_call call = { .denied = 1, .bases = chunk->said.bases };
+            bg_outcome outcome =
+                gate_audit(gate, chunk->keys[i],
+                           chunk->requests ? chunk->requests[i] : NULL, &call);
+            chunk->outcomes[i] = outcome;
+            gate_count_outcome(gate, &call, outcome);
+            found += gate_counts(outcome);
             ++*audited;
         }
     }
     return found;
 }
 
-static size_t gate_look_chunk(bg_gate *gate, const bg_bytes *keys, size_t n,
-                              void *const *requests, bg_outcome *outcomes)
+static size_t gate_look_chunk(bg_gate *gate, struct gate_chunk *chunk)
 {
-    uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
     size_t found = 0, audited = 0;
-    struct gate_said said = { .doubt = gate_in_doubt(gate) };
-    const size_t maybes = slot_has_many(gate->slot, keys, n, maybe, &said.bases);
-    gate_watch_base(gate, said.bases);
-    if (said.doubt || gate->how.trace) {
-        return gate_look_all(gate, keys, maybe, n, said, requests, outcomes);
+    chunk->said = (struct gate_said){ .doubt = gate_in_doubt(gate) };
+    const size_t maybes = slot_has_many(gate->slot, chunk->keys, chunk->n, chunk->maybe,
+                                        &chunk->said.bases);
+    gate_watch_base(gate, chunk->said.bases);
+    if (chunk->said.doubt || gate->how.trace) {
+        return gate_look_all(gate, chunk);
     }
-    for (size_t i = 0; i < n; i++) {
-        outcomes[i] = BG_ABSENT_BY_FILTER;
+    for (size_t i = 0; i < chunk->n; i++) {
+        chunk->outcomes[i] = BG_ABSENT_BY_FILTER;
     }
     if (gate->audits && gate->how.ask) {
-        found = gate_audit_chunk(gate, keys, maybe, n, said.bases, requests, outcomes,
-                                 &audited);
+        found = gate_audit_chunk(gate, chunk, &audited);
     }
     gate_count(gate_line(gate), GATE_OUTCOME + BG_ABSENT_BY_FILTER,
-               n - maybes - audited);
-    return maybes
-               ? found
-                     + gate_look_maybes(gate, keys, maybe, n, said, requests, outcomes)
-               : found;
+               chunk->n - maybes - audited);
+    return maybes ? found + gate_look_maybes(gate, chunk) : found;
 }
 
 size_t bg_gate_lookup_many(bg_gate *gate, const bg_bytes *keys, size_t n,
@@ -519,9 +531,12 @@ size_t bg_gate_lookup_many(bg_gate *gate, const bg_bytes *keys, size_t n,
         outcomes[i] = BG_UNKNOWN;
     }
     for (size_t at = 0; gate && at < n; at += GATE_CHUNK) {
-        found +=
-            gate_look_chunk(gate, keys + at, n - at < GATE_CHUNK ? n - at : GATE_CHUNK,
-                            requests ? requests + at : NULL, outcomes + at);
+        struct gate_chunk chunk;
+        chunk.keys = keys + at;
+        chunk.n = n - at < GATE_CHUNK ? n - at : GATE_CHUNK;
+        chunk.requests = requests ? requests + at : NULL;
+        chunk.outcomes = outcomes + at;
+        found += gate_look_chunk(gate, &chunk);
     }
     return gate ? found : n;
 }

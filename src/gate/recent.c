@@ -32,8 +32,9 @@
  * number of the base that answered the lookup and the number of times that the owner said so. Each
  * event raises its counter before it returns. The invariant:
  *
- *   (R3) If a lookup begins after an event has returned, it does not use an answer to a question
- *        that was put to the truth before the event began.
+ *   (R3) A lookup that begins after an event has raised its counter does not use an answer to a
+ *        question that was put to the truth before that. (A new base raises it when it is
+ *        published, so after all its keys have been read.)
  *
  * A set has one era, and so do all its entries.
  *   (R4) A lookup reads both counters after it begins and before it asks the truth.
@@ -41,9 +42,8 @@
  *        gives it the later era. A find whose era is earlier finds nothing and gets the token 0.
  *   (R6) A token is the version of a set that has the era of the lookup. So if the version is
  *        still the same at the put, the set still has that era, and so has the entry.
- * Proof of (R3): the lookup that asked has read both counters before the event (R4), and the one
- * that begins after it reads both after it. Counters never decrease, and the event has raised one
- * of them. So the era of the second lookup is greater. It empties the set, or another one did
+ * Proof of (R3): the lookup that asked has read both counters before one was raised (R4), and the
+ * one that begins after that reads both after it. Counters never decrease. So the era of the second lookup is greater. It empties the set, or another one did
  * (R5), or the entry was put to a set of an earlier era that is emptied now (R6). The order in
  * which a lookup reads the two counters is of no importance.
  *
@@ -51,8 +51,8 @@
  *     find, put, event, find                the second find empties the set (R5)
  *     find, event, put, find                the entry has the earlier era; then the same
  *     find, event, other find, put          the other find raised the version (R5): no put
- *     event, early find, put                its lookup had read the counters before: token 0 if the
- *                                           set has the later era, else the entry has the earlier one
+ *     event, early find, put                its lookup read the counters before the event: token 0
+ *                                           if the set has the later era; else as in the second row
  *     find, event, forget, put              the version differs (R2): no put
  *
  * An event costs no more than an addition; sets are emptied as lookups come by.

@@ -198,8 +198,9 @@ static bool slot_same_role(const struct view *a, const struct view *b, bg_role r
     return (in_a ? in_a->shared : NULL) == (in_b ? in_b->shared : NULL);
 }
 
-/* Numbers the base of the next view. The old filter of a migration counts as a part of the base, because it answers
- * as well. The number is found by comparison, so that no kind of change can forget to raise it. */
+/* Numbers the base of the next view. The old filter of a migration counts as a part of the base,
+ * because it answers as well. The number is found by comparison, so that no kind of change can
+ * forget to raise it. */
 static uint64_t slot_number_base(const struct view *before, const struct view *after)
 {
     const bool same = slot_same_role(before, after, BG_ROLE_BASE)

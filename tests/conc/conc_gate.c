@@ -207,39 +207,59 @@ TEST(gate__what_cannot_be_shared_is_asked_for)
     store_close(&s);
 }
 
-/* One thread asks and is held up; the key is written; who comes then must neither get the
- * old answer nor wait for it, and it must not be remembered. */
-TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
+static bg_filter *filter_of_key(void)
 {
-    struct store s;
-    bg_gate_options how = BG_GATE_OPTIONS_INIT;
-    struct looker before, after;
-    how.flags = BG_GATE_SINGLE_FLIGHT;
-    how.share = store_share;
-    how.negative_entries = 100;
-    how.negative_ttl = UINT64_MAX;
-    store_open(&s, &how);
     bg_spec spec = BG_SPEC_INIT;
     spec.items = 100;
     spec.rate = 0.5;
-    CHECK_OK(bg_slot_swap(s.slot, must_create(&spec), 0, BG_SLOT_DISCARD, NULL));
-    CHECK_OK(bg_slot_add(s.slot, "key", 3, NULL)); /* so that the truth is asked */
-    atomic_store(&s.holds, true);
-    look_in_thread(&before, &s);
-    while (!atomic_load(&s.gone)) {
-        pause_ms(1);
+    bg_filter *filter = must_create(&spec);
+    (void)bg_filter_add(filter, "key", 3);
+    return filter;
+}
+
+/* The key is in the store, by a write through the gate or past it. */
+static void tell_of_key(struct store *s, int way)
+{
+    if (way == 0) {
+        CHECK_OK(bg_gate_wrote(s->gate, "key", 3));
+    } else if (way == 1) {
+        bg_gate_forget_absent(s->gate);
+    } else {
+        CHECK_OK(bg_slot_swap(s->slot, filter_of_key(), 0, BG_SLOT_DISCARD, NULL));
     }
-    atomic_store(&s.has, true);
-    CHECK_OK(bg_gate_wrote(s.gate, "key", 3));
-    look_in_thread(&after, &s);
-    join(after.thread);
-    CHECK_EQ(after.outcome, BG_PRESENT);
-    atomic_store(&s.may_go_on, true);
-    join(before.thread);
-    CHECK_EQ(before.outcome, BG_ABSENT_BY_TRUTH);
-    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_PRESENT);
-    CHECK_EQ(atomic_load(&s.asks), 3);
-    store_close(&s);
+}
+
+/* One thread asks and is held up; the key is written; a lookup that begins then must neither get
+ * the old answer nor wait for it, and the answer must not be remembered. */
+TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
+{
+    for (int way = 0; way < 3; way++) {
+        struct store s;
+        bg_gate_options how = BG_GATE_OPTIONS_INIT;
+        struct looker before, after;
+        how.flags = BG_GATE_SINGLE_FLIGHT;
+        how.share = store_share;
+        how.negative_entries = 100;
+        how.negative_ttl = UINT64_MAX;
+        store_open(&s, &how);
+        CHECK_OK(bg_slot_swap(s.slot, filter_of_key(), 0, BG_SLOT_DISCARD, NULL));
+        atomic_store(&s.holds, true);
+        look_in_thread(&before, &s);
+        while (!atomic_load(&s.gone)) {
+            pause_ms(1);
+        }
+        atomic_store(&s.has, true);
+        tell_of_key(&s, way);
+        look_in_thread(&after, &s);
+        join(after.thread);
+        CHECK_EQ(after.outcome, BG_PRESENT);
+        atomic_store(&s.may_go_on, true);
+        join(before.thread);
+        CHECK_EQ(before.outcome, BG_ABSENT_BY_TRUTH);
+        CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_PRESENT);
+        CHECK_EQ(atomic_load(&s.asks), 3);
+        store_close(&s);
+    }
 }
 
 /* ---- Two gates whose truths ask each other ----------------------------------------------- */

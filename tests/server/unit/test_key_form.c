@@ -261,7 +261,7 @@ static const char values[] =
     "(1000000000000000), ('1.0e+15'), (1e18), (1000000000000000000), (1e400),"
     "(-1e400), ('1e400'), ('Inf'), ('inf'), ('nan'), ('2024-01-05'),"
     "('2024-01-05 10:00'), ('abc'), ('ABC'), ('abc '), (x'616263'), (x'ff'),"
-    "(CAST(x'ff' AS TEXT)), (CAST(x'efbfbd' AS TEXT)), (CAST(x'c3a4' AS TEXT)),"
+    "(CAST(x'ff' AS TEXT)), (char(65533)), (char(228)),"
     "(CAST(x'350061' AS TEXT)), (x'3500'), ('5' || char(0)), (char(160) || '5')";
 
 /* A database with the values in a column `t.k` of the declared type, and as they are in `s.k`. */
