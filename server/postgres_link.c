@@ -331,7 +331,8 @@ bg_err postgres_link_copy(struct postgres_link *link, const char *what, const ch
                      ? postgres_link_flush(link, what, 0, info)
                      : postgres_link_fail(link, what, info);
     err = err ? err : postgres_link_result(link, what, 0, &result, info);
-    if (!err && PQresultStatus(result) != PGRES_COPY_OUT) {
+    if (!err && PQresultStatus(result) != PGRES_COPY_OUT
+        && PQresultStatus(result) != PGRES_COPY_BOTH) {
         return postgres_link_refused(link, what, result, info);
     }
     PQclear(result);

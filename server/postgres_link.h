@@ -106,7 +106,7 @@ bg_err postgres_link_next(struct postgres_link *link, const char *what,
 /* The code of the last error, five characters, or "". */
 const char *postgres_link_code(const struct postgres_link *link);
 
-/* Starts COPY ... TO STDOUT; then reads its lines, without the newline, until *line is NULL. The caller frees
+/* Starts COPY ... TO STDOUT, or START_REPLICATION; then reads its lines, without the newline, until *line is NULL. The caller frees
  * a line with PQfreemem and may change it. */
 bg_err postgres_link_copy(struct postgres_link *link, const char *what, const char *sql,
                           bg_errinfo *info);

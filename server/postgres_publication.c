@@ -1,0 +1,164 @@
+/*
+ * postgres_publication.c - creates the publication; see postgres_publication.h.
+ *
+ * A table that publishes updates needs a replica identity: without one, PostgreSQL refuses UPDATE as soon as
+ * the table is published. A gate must not break an application, so such a table is refused instead.
+ */
+#include "postgres_publication.h"
+
+#include "postgres_schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Statements -------------------------------------------------------------------------- */
+
+enum { PUBLICATION_DROP, PUBLICATION_CREATE, PUBLICATION_COMMENT, PUBLICATION_STEPS };
+
+static char *publication_tables(const struct key_columns *columns)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *list = open_memstream(&text, &size);
+    for (size_t i = 0; list && i < columns->n; i++) {
+        char *table = key_column_table(&columns->list[i]);
+        (void)fprintf(list, "%s%s", i ? ", " : "", table ? table : "");
+        free(table);
+    }
+    if (list && fclose(list) != 0) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+static bool publication_statements(const struct source *source, const char *name,
+                                   char *sql[PUBLICATION_STEPS])
+{
+    char *tables = publication_tables(&source->columns);
+    sql[PUBLICATION_DROP] = source_format("DROP PUBLICATION IF EXISTS \"%s\"", name);
+    sql[PUBLICATION_CREATE] =
+        tables ? source_format("CREATE PUBLICATION \"%s\" FOR TABLE %s"
+                               " WITH (publish = 'insert, update, truncate',"
+                               " publish_via_partition_root = true)",
+                               name, tables)
+               : NULL;
+    sql[PUBLICATION_COMMENT] =
+        source_format("COMMENT ON PUBLICATION \"%s\" IS 'bloomgate %s'", name, name);
+    free(tables);
+    return sql[PUBLICATION_DROP] && sql[PUBLICATION_CREATE] && sql[PUBLICATION_COMMENT];
+}
+
+static void publication_statements_free(char *sql[PUBLICATION_STEPS])
+{
+    for (int i = 0; i < PUBLICATION_STEPS; i++) {
+        free(sql[i]);
+    }
+}
+
+/* ---- Installing -------------------------------------------------------------------------- */
+
+/* Errors: BG_EINVAL if there is a publication of that name that is not ours. */
+static bg_err publication_own(struct postgres_link *link, const char *name,
+                              uint64_t deadline, bg_errinfo *info)
+{
+    static const char sql[] = "SELECT pg_catalog.obj_description(oid, 'pg_publication')"
+                              " IS NOT DISTINCT FROM 'bloomgate ' || pubname"
+                              " FROM pg_catalog.pg_publication WHERE pubname = $1";
+    const struct postgres_arguments given = { 1, { { .data = name } } };
+    PGresult *rows = NULL;
+    bg_err err =
+        postgres_link_run(link, "publication", sql, &given, deadline, &rows, info);
+    if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 0) != 't') {
+        err = source_error(info, BG_EINVAL, "publication",
+                           "all tables of `keys`, with inserts and updates",
+                           "%s leaves changes out, and was not created by this gate",
+                           name);
+    }
+    PQclear(rows);
+    return err;
+}
+
+/* Errors: BG_EINVAL if UPDATE would fail on a published table. */
+static bg_err publication_allows_updates(struct postgres_link *link, uint64_t deadline,
+                                         bg_errinfo *info)
+{
+    static const char tail[] =
+        ", tree(oid) AS (SELECT oid FROM root UNION SELECT i.inhrelid"
+        " FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid)"
+        " SELECT c.relname FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.oid"
+        " WHERE c.relkind = 'r' AND c.relreplident <> 'f' AND NOT EXISTS ("
+        "SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisvalid"
+        " AND CASE c.relreplident WHEN 'd' THEN i.indisprimary"
+        " WHEN 'i' THEN i.indisreplident ELSE false END) LIMIT 1";
+    char *text = NULL;
+    size_t size = 0;
+    PGresult *rows = NULL;
+    FILE *sql = open_memstream(&text, &size);
+    bool fine = sql && fputs("WITH RECURSIVE ", sql) >= 0
+                && postgres_schema_roots(link, sql) && fputs(tail, sql) >= 0;
+    fine = sql && fclose(sql) == 0 && fine;
+    bg_err err =
+        fine ? postgres_link_run(link, "publication", text, NULL, deadline, &rows, info)
+             : source_no_memory(info);
+    if (!err && PQntuples(rows)) {
+        err = source_error(info, BG_EINVAL, "publication",
+                           "a primary key or REPLICA IDENTITY; or follow=changes",
+                           "%s has no replica identity: UPDATE would fail once it is"
+                           " published",
+                           PQgetvalue(rows, 0, 0));
+    }
+    PQclear(rows);
+    free(text);
+    return err;
+}
+
+static bg_err publication_create(struct postgres_link *link,
+                                 char *const sql[PUBLICATION_STEPS], uint64_t deadline,
+                                 bg_errinfo *info)
+{
+    bg_err err = postgres_link_do(link, "publication", "BEGIN", deadline, info);
+    for (int i = 0; !err && i < PUBLICATION_STEPS; i++) {
+        err = postgres_link_do(link, "publication", sql[i], deadline, info);
+    }
+    err = err ? err : postgres_link_do(link, "publication", "COMMIT", deadline, info);
+    if (err && postgres_link_is_open(link)) {
+        (void)postgres_link_do(link, "publication", "ROLLBACK", deadline, NULL);
+    }
+    return err;
+}
+
+/* An operator has to create it: tells how. */
+static bg_err publication_script(const struct source *source, const char *name,
+                                 char *const sql[PUBLICATION_STEPS], bg_errinfo *info)
+{
+    const char *path = source->how.script;
+    FILE *script = *path ? fopen(path, "w") : NULL;
+    bool written = script != NULL;
+    for (int i = 0; script && i < PUBLICATION_STEPS; i++) {
+        written = fprintf(script, "%s;\n", sql[i]) > 0 && written;
+    }
+    written = script && fclose(script) == 0 && written;
+    return source_error(info, BG_EINVAL, "publication",
+                        "a publication of the tables, since install=no",
+                        "none that suffices: %s%s%s", written ? "run " : "",
+                        written ? path : "create ", written ? "" : name);
+}
+
+bg_err postgres_publication_install(struct postgres_link *link, const char *name,
+                                    uint64_t deadline, bg_errinfo *info)
+{
+    const struct source *source = link->source;
+    char *sql[PUBLICATION_STEPS];
+    bg_err err =
+        publication_statements(source, name, sql) ? BG_OK : source_no_memory(info);
+    err = err ? err : publication_own(link, name, deadline, info);
+    err = err ? err : publication_allows_updates(link, deadline, info);
+    if (!err && !source->how.install) {
+        err = publication_script(source, name, sql, info);
+    }
+    err = err ? err : publication_create(link, sql, deadline, info);
+    publication_statements_free(sql);
+    return err;
+}
