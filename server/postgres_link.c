@@ -107,17 +107,14 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
     bg_err err = postgres_link_connect(link, use, deadline, info);
     if (!err) {
         (void)PQsetnonblocking(link->db, 1);
-        (void)snprintf(setup, sizeof setup,
-                       "SELECT set_config('datestyle', 'ISO', false),"
-                       " set_config('timezone', 'UTC', false),"
-                       " set_config('intervalstyle', 'postgres', false),"
-                       " set_config('extra_float_digits', '1', false),"
-                       " set_config('bytea_output', 'hex', false),"
-                       " set_config('row_security', 'off', false),"
-                       " set_config('statement_timeout', '%u', false),"
-                       " set_config('default_transaction_read_only', '%s', false)",
-                       use == PG_ASKS ? source->how.timeout_ms : 0,
-                       use == PG_WRITES || use == PG_STREAMS ? "off" : "on");
+        (void)snprintf(
+            setup, sizeof setup,
+            "SELECT " PG_SPELLING(
+                "false") ","
+                         " set_config('statement_timeout', '%u', false),"
+                         " set_config('default_transaction_read_only', '%s', false)",
+            use == PG_ASKS ? source->how.timeout_ms : 0,
+            use == PG_WRITES || use == PG_STREAMS ? "off" : "on");
         err = postgres_link_do(link, "source", setup, deadline, info);
     }
     if (err) {

@@ -29,6 +29,15 @@ enum { /* types of PostgreSQL that are treated in their own way: pg_type.dat */
        PG_XID8 = 5069
 };
 
+/* Settings that decide how values are printed. `local`: "true" for the current transaction only. */
+#define PG_SPELLING(local)                                                             \
+    "set_config('datestyle', 'ISO', " local "),"                                       \
+    " set_config('timezone', 'UTC', " local "),"                                       \
+    " set_config('intervalstyle', 'postgres', " local "),"                             \
+    " set_config('extra_float_digits', '1', " local "),"                               \
+    " set_config('bytea_output', 'hex', " local "),"                                   \
+    " set_config('row_security', 'off', " local ")"
+
 struct postgres_link {
     struct source *source;
     PGconn *db;

@@ -81,8 +81,7 @@ static bg_err postgres_reader_copy(struct postgres_reader *reader, bg_errinfo *i
     return err;
 }
 
-/* Removes the escapes of the text format, in place, and returns the length. */
-static size_t postgres_reader_plain(char *text, size_t len)
+size_t postgres_reader_plain(char *text, size_t len)
 {
     static const char letters[] = "btnvfr", codes[] = "\b\t\n\v\f\r";
     size_t n = 0;

@@ -31,6 +31,9 @@ bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapsho
 bg_err postgres_reader_next(struct postgres_reader *reader, struct key_batch *batch,
                             size_t room, bg_errinfo *info);
 
+/* Removes the escapes of COPY's text format, in place, and returns the length. */
+size_t postgres_reader_plain(char *text, size_t len);
+
 /* Closes the connection; postgres_reader_begin starts again. */
 void postgres_reader_end(struct postgres_reader *reader);
 

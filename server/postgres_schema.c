@@ -163,6 +163,8 @@ static bg_err schema_look_at(const struct source *source, const PGresult *rows, 
     const Oid type = (Oid)strtoul(PQgetvalue(rows, row, LOOK_TYPE), NULL, 10);
     keys->type = type == PG_VARCHAR ? PG_TEXT : type;
     keys->is_enum = typtype == 'e';
+    (void)snprintf(keys->name, sizeof keys->name, "%s",
+                   type == PG_VARCHAR ? "text" : PQgetvalue(rows, row, LOOK_NAME));
     keys->form = key_form_of_postgres(type, typtype, same,
                                       *PQgetvalue(rows, row, LOOK_UTF8) == 't');
     return keys->form != KEY_FORM_UNKNOWN

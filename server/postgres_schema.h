@@ -27,6 +27,7 @@ enum { PG_IDENTITY = 64 };
 struct postgres_keys {
     Oid type; /* a base type or an enum; the same for all columns. varchar counts as text. */
     bool is_enum;
+    char name[64]; /* of the type */
     enum key_form form;
 };
 

@@ -1,13 +1,14 @@
 /* sqlite_link.c - see sqlite_link.h. */
 #include "sqlite_link.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
-enum { LINK_INSTRUCTIONS = 2000 }; /* between looks at the clock */
+enum { LINK_INSTRUCTIONS = 2000 }; /* between two calls of the progress handler */
 
-/* Not 0: stop. */
+/* Returns nonzero to interrupt the statement. */
 static int sqlite_link_progress(void *context)
 {
     const struct sqlite_link *link = context;
@@ -15,7 +16,7 @@ static int sqlite_link_progress(void *context)
            || (link->deadline && source_now() >= link->deadline);
 }
 
-/* Somebody else has a lock; 0: give up. */
+/* Another connection holds a lock. Returns 0 to stop waiting. */
 static int sqlite_link_busy(void *context, int times)
 {
     static const struct timespec moment = { 0, 1000000 };
@@ -87,11 +88,17 @@ void sqlite_link_close(struct sqlite_link *link)
     link->db = NULL;
 }
 
+/* The path may be a symbolic link, and the file may have been replaced while it was opened. So both are
+ * verified: where the path leads, and whether SQLite's file is still in its place. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link)
 {
     struct stat now;
+    int moved = 0;
     return stat(link->source->place, &now) == 0 && now.st_ino == link->inode
-           && now.st_dev == link->device;
+           && now.st_dev == link->device
+           && sqlite3_file_control(link->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved)
+                  == SQLITE_OK
+           && !moved;
 }
 
 bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const char *sql,
@@ -106,9 +113,9 @@ bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const cha
     }
     const char *wrong = NULL;
     if (!*statement || sqlite3_column_count(*statement) == 0) {
-        wrong = "one that gives no rows";
+        wrong = "a statement without a result";
     } else if (!sqlite3_stmt_readonly(*statement)) {
-        wrong = "one that writes";
+        wrong = "a statement that writes";
     } else if (rest[strspn(rest, "; \t\r\n")]) {
         wrong = "several statements";
     }
@@ -146,6 +153,31 @@ bg_err sqlite_link_execute(struct sqlite_link *link, const char *what, const cha
     return sqlite3_exec(link->db, sql, NULL, NULL, NULL) == SQLITE_OK
                ? BG_OK
                : sqlite_link_error(link, what, info);
+}
+
+bg_err sqlite_link_execute_free(struct sqlite_link *link, const char *what, char *sql,
+                                bg_errinfo *info)
+{
+    const bg_err err =
+        sql ? sqlite_link_execute(link, what, sql, info) : source_no_memory(info);
+    free(sql);
+    return err;
+}
+
+bg_err sqlite_link_begin(struct sqlite_link *link, bg_errinfo *info)
+{
+    return sqlite_link_execute(link, "source", "BEGIN", info);
+}
+
+bg_err sqlite_link_end(struct sqlite_link *link, bg_err err, bg_errinfo *info)
+{
+    if (!err) {
+        err = sqlite_link_execute(link, "source", "COMMIT", info);
+    }
+    if (!sqlite3_get_autocommit(link->db)) {
+        (void)sqlite3_exec(link->db, "ROLLBACK", NULL, NULL, NULL);
+    }
+    return err;
 }
 
 bool sqlite_link_key(sqlite3_stmt *statement, struct key_batch *batch)

@@ -1,0 +1,450 @@
+/*
+ * postgres_changes_follow.c - the follower of mode `changes`; see postgres_changes.h.
+ *
+ * Each poll is one REPEATABLE READ transaction, so all of it sees one snapshot:
+ *
+ *   1. identity, schema and objects are those of the epoch
+ *   2. the bookmark of the epoch exists
+ *   3. the change rows whose transaction is invisible in that bookmark are reported
+ *   4. if there were any, a new bookmark with this very snapshot is written
+ *
+ * Which transactions are invisible in a bookmark is known without scanning: those after its xmax, and those that
+ * were in progress. Both are found by the index. So a transaction that stays open for hours does not
+ * make polls slower.
+ *
+ * Lost bookmarks. If the connection breaks during COMMIT, the new bookmark may or may not exist. Both are fine: the
+ * changes since the older one are a superset, and reporting a key twice is harmless. If the server loses the
+ * bookmark (failover, restored backup), the epoch ends. The bookmark is committed with synchronous_commit=local.
+ * That makes everything durable that was visible in it, also transactions of writers with
+ * synchronous_commit=off. So IDs of transactions that are visible in a bookmark are never assigned again after a crash.
+ *
+ * Pruning. Changes that are visible in the bookmark of the last saved mark are deleted in steps, after all bookmarks
+ * before it: a mark can be resumed only as long as its bookmark exists.
+ */
+#include "postgres_changes.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FOLLOW_BUSY = 1024,    /* rows of a poll after which the next one follows at once */
+    FOLLOW_STEP = 100000,  /* rows that are pruned at once */
+    FOLLOW_KEEP = 1000000, /* rows that are kept while nothing has been saved */
+    FOLLOW_WHY = 160
+};
+
+struct follower {
+    struct source *source;
+    const struct changes *own;
+    struct postgres_link link;
+    struct key_batch batch;
+    struct changes_epoch epoch;
+    bool
+        resumes; /* the epoch is that of the mark, and the listener has not been called yet */
+    char why[FOLLOW_WHY]; /* a restart is necessary; or "" */
+    uint64_t read;        /* rows of the last poll */
+    uint64_t unsaved;     /* rows since the epoch started or something was saved */
+    uint64_t pruned;      /* all changes before this bookmark are */
+    bool is_pruning;      /* there is more to prune */
+};
+
+__attribute__((format(printf, 2, 3))) static void
+follower_doubt(struct follower *f, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(f->why, sizeof f->why, format, arguments);
+    va_end(arguments);
+}
+
+/* Runs a statement about the two tables: %1$s is the schema, %2$s the change table, %3$s the bookmark. */
+static bg_err follower_run(struct follower *f, const char *format,
+                           const struct postgres_arguments *given, PGresult **rows,
+                           bg_errinfo *info)
+{
+    char *sql = source_format(format, f->own->objects.schema, f->own->change_table,
+                              f->own->bookmark);
+    const bg_err err =
+        sql ? postgres_link_run(&f->link, "changes", sql, given,
+                                postgres_changes_deadline(f->source), rows, info)
+            : source_no_memory(info);
+    free(sql);
+    return err;
+}
+
+static bg_err follower_do(struct follower *f, const char *sql, bg_errinfo *info)
+{
+    return postgres_link_do(&f->link, "changes", sql,
+                            postgres_changes_deadline(f->source), info);
+}
+
+/* ---- Marks ------------------------------------------------------------------------------- */
+
+static void follower_print_mark(const struct changes_epoch *epoch,
+                                char mark[SOURCE_MARK])
+{
+    (void)snprintf(mark, SOURCE_MARK, "changes 1 %s %s %s %llu", epoch->identity,
+                   epoch->fingerprint, epoch->nonce, (unsigned long long)epoch->number);
+}
+
+static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
+{
+    unsigned long long number = 0;
+    int end = 0;
+    *epoch = (struct changes_epoch){ .number = 0 };
+    if (sscanf(mark, "changes 1 %63s %32s %16s %20llu%n", epoch->identity,
+               epoch->fingerprint, epoch->nonce, &number, &end)
+            != 4
+        || mark[end]) {
+        *epoch = (struct changes_epoch){ .number = 0 };
+        return false;
+    }
+    epoch->number = number;
+    return true;
+}
+
+/* ---- Polls ------------------------------------------------------------------------------- */
+
+/* Compares what the transaction sees with the epoch. */
+static void follower_compare(struct follower *f, const struct changes_epoch *found)
+{
+    if (strcmp(found->identity, f->epoch.identity) != 0) {
+        follower_doubt(f, "the server or database is another one: %s instead of %s",
+                       found->identity, f->epoch.identity);
+    } else if (strcmp(found->fingerprint, f->epoch.fingerprint) != 0) {
+        follower_doubt(f, "the schema, the triggers or the tables have been changed");
+    }
+}
+
+/* Finds the bookmark to continue from, and the number of the next one. */
+static bg_err follower_find(struct follower *f, uint64_t *next, bg_errinfo *info)
+{
+    char number[24], pending[24];
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)f->epoch.number);
+    (void)snprintf(pending, sizeof pending, "%llu",
+                   (unsigned long long)f->epoch.pending);
+    const struct postgres_arguments given = {
+        3, { { .data = f->epoch.nonce }, { .data = number }, { .data = pending } }
+    };
+    PGresult *rows = NULL;
+    const bg_err err =
+        follower_run(f,
+                     "SELECT (SELECT max(number) FROM %1$s.%3$s WHERE nonce = $1"
+                     " AND number IN ($2::bigint, $3::bigint)),"
+                     " (SELECT max(number) + 1 FROM %1$s.%3$s),"
+                     " set_config('enable_seqscan', 'off', true),"
+                     " set_config('synchronous_commit', 'local', true)",
+                     &given, &rows, info);
+    if (!err && PQgetisnull(rows, 0, 0)) {
+        follower_doubt(f,
+                       "bookmark %s is missing: a backup was restored, or another"
+                       " service uses the same objects",
+                       number);
+    } else if (!err) {
+        f->epoch.number = strtoull(PQgetvalue(rows, 0, 0), NULL, 10);
+        *next = strtoull(PQgetvalue(rows, 0, 1), NULL, 10);
+    }
+    PQclear(rows);
+    return err;
+}
+
+/* From now on keys are reported that only the next bookmark covers. */
+static void follower_tell(struct follower *f, uint64_t next)
+{
+    if (f->epoch.pending != next) {
+        f->epoch.pending = next;
+        postgres_changes_set_epoch(f->source, &f->epoch);
+    }
+    source_tell_keys(f->source, &f->batch);
+}
+
+/* Reports the changes since the bookmark. */
+static bg_err follower_read(struct follower *f, uint64_t next, bg_errinfo *info)
+{
+    const bool hex = atomic_load(&f->source->prints_hex);
+    char *sql = source_format(
+        "COPY (WITH last AS (SELECT snapshot FROM %1$s.%3$s WHERE number = %4$llu)"
+        " SELECT key FROM %1$s.%2$s"
+        " WHERE xid >= (SELECT pg_snapshot_xmax(snapshot) FROM last) UNION ALL"
+        " SELECT key FROM %1$s.%2$s WHERE xid = ANY (ARRAY("
+        "SELECT pg_snapshot_xip(snapshot) FROM last))) TO STDOUT",
+        f->own->objects.schema, f->own->change_table, f->own->bookmark,
+        (unsigned long long)f->epoch.number);
+    bg_err err = sql ? postgres_link_copy(&f->link, "changes", sql, info)
+                     : source_no_memory(info);
+    free(sql);
+    for (bool more = true; !err && more;) {
+        char *line = NULL;
+        size_t len = 0;
+        err = postgres_link_copied(&f->link, "changes", &line, &len, info);
+        more = !err && line;
+        if (more && len == 2 && memcmp(line, "\\N", 2) == 0) {
+            follower_doubt(f, "a trigger could not read the key column");
+        } else if (more) {
+            len = postgres_reader_plain(line, len);
+            err = postgres_link_put(f->source, line, len, hex, &f->batch)
+                      ? BG_OK
+                      : source_no_memory(info);
+        }
+        f->read += more;
+        PQfreemem(line);
+        if (!err && (key_batch_is_full(&f->batch) || (!more && f->batch.n))) {
+            follower_tell(f, next);
+        }
+    }
+    return err;
+}
+
+/* Ends the transaction; with a new bookmark if there were changes. */
+static bg_err follower_commit(struct follower *f, uint64_t next, bg_errinfo *info)
+{
+    char number[24];
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)next);
+    const struct postgres_arguments given = {
+        2, { { .data = number }, { .data = f->epoch.nonce } }
+    };
+    bg_err err = f->read == 0 ? BG_OK
+                              : follower_run(f,
+                                             "INSERT INTO %1$s.%3$s (number, nonce,"
+                                             " snapshot) VALUES ($1::bigint, $2,"
+                                             " pg_current_snapshot())",
+                                             &given, NULL, info);
+    err = err ? err : follower_do(f, "COMMIT", info);
+    if (!err) {
+        f->epoch.number = f->read ? next : f->epoch.number;
+        f->epoch.pending = 0;
+        postgres_changes_set_epoch(f->source, &f->epoch);
+    }
+    return err;
+}
+
+/* The first poll after a start: the listener may continue from its mark. */
+static bg_err follower_resume(struct follower *f, bg_errinfo *info)
+{
+    bg_errinfo differs;
+    const bg_err err = postgres_install_verify(
+        &f->link, postgres_changes_deadline(f->source), &differs);
+    if (err == BG_EINVAL) {
+        follower_doubt(f, "%s", differs.message);
+        return BG_OK;
+    }
+    if (err) {
+        *info = differs;
+        return err;
+    }
+    f->resumes = false;
+    f->pruned = 0;
+    postgres_schema_set_identity(f->source, f->epoch.identity);
+    postgres_changes_set_epoch(f->source, &f->epoch);
+    source_tell_resumed(f->source);
+    return BG_OK;
+}
+
+/* Verifies the epoch in a new transaction. Sets f->why if it must end. */
+static bg_err follower_begin(struct follower *f, uint64_t *next, bg_errinfo *info)
+{
+    struct changes_epoch found;
+    bg_err err = postgres_changes_begin(
+        &f->link, true, postgres_changes_deadline(f->source), &found, info);
+    if (err == BG_EINVAL) {
+        follower_doubt(f, "%s", info->message);
+        err = BG_OK;
+    } else if (!err) {
+        follower_compare(f, &found);
+    }
+    if (!err && !*f->why) {
+        err = follower_find(f, next, info);
+    }
+    if (!err && !*f->why && f->resumes) {
+        err = follower_resume(f, info);
+    }
+    return err;
+}
+
+static bg_err follower_poll(struct follower *f, bg_errinfo *info)
+{
+    const uint64_t since = source_now();
+    uint64_t next = 0;
+    f->read = 0;
+    key_batch_clear(&f->batch);
+    bg_err err = follower_begin(f, &next, info);
+    if (!err && !*f->why) {
+        err = follower_read(f, next, info);
+    }
+    if (err || *f->why) {
+        return err ? err : follower_do(f, "ROLLBACK", info);
+    }
+    err = follower_commit(f, next, info);
+    if (!err) {
+        char mark[SOURCE_MARK];
+        follower_print_mark(&f->epoch, mark);
+        f->unsaved += f->read;
+        source_tell_caught_up(
+            f->source, &(struct source_proof){
+                           .since = since, .position = f->epoch.number, .mark = mark });
+        source_tell_state(f->source, true, "");
+    }
+    return err;
+}
+
+/* ---- Epochs ------------------------------------------------------------------------------ */
+
+static bg_err follower_write_first(struct follower *f, const char *nonce,
+                                   bg_errinfo *info)
+{
+    const struct postgres_arguments writer = { 1, { { .data = f->own->guard } } };
+    const struct postgres_arguments given = { 1, { { .data = nonce } } };
+    bg_err err = follower_run(f,
+                              "SELECT set_config('" CHANGES_WRITER "', $1, true),"
+                              " set_config('synchronous_commit', 'local', true)",
+                              &writer, NULL, info);
+    err = err ? err : follower_run(f, "DELETE FROM %1$s.%3$s", NULL, NULL, info);
+    return err ? err
+               : follower_run(f,
+                              "INSERT INTO %1$s.%3$s (number, nonce, snapshot)"
+                              " VALUES (1, $1, pg_current_snapshot())",
+                              &given, NULL, info);
+}
+
+/* Starts an epoch: everything that is invisible in its first bookmark will be reported. */
+static bg_err follower_restart(struct follower *f, bg_errinfo *info)
+{
+    struct changes_epoch epoch;
+    char why[FOLLOW_WHY], nonce[17];
+    const uint64_t deadline = postgres_changes_deadline(f->source);
+    bg_err err = source_nonce(nonce, info);
+    err = err ? err : postgres_changes_ensure(&f->link, deadline, &epoch, info);
+    err = err ? err : follower_write_first(f, nonce, info);
+    err = err ? err : follower_do(f, "COMMIT", info);
+    if (err) {
+        return err;
+    }
+    memcpy(epoch.nonce, nonce, sizeof nonce);
+    epoch.number = 1;
+    f->epoch = epoch;
+    f->resumes = false;
+    f->pruned = f->unsaved = 0;
+    memcpy(why, f->why, sizeof why);
+    f->why[0] = 0;
+    postgres_schema_set_identity(f->source, epoch.identity);
+    postgres_changes_set_epoch(f->source, &epoch);
+    source_tell_restart(f->source, why);
+    return BG_OK;
+}
+
+/* ---- Pruning ----------------------------------------------------------------------------- */
+
+/* Returns the number of the bookmark before which nothing is needed. Before anything is saved, that is the first one,
+ * unless there are too many changes. */
+static uint64_t follower_unneeded(struct follower *f)
+{
+    char mark[SOURCE_MARK];
+    struct changes_epoch saved;
+    source_last_saved(f->source, mark);
+    if (follower_parse_mark(mark, &saved) && strcmp(saved.nonce, f->epoch.nonce) == 0) {
+        f->unsaved = 0;
+        return saved.number;
+    }
+    return f->unsaved > FOLLOW_KEEP ? f->epoch.number : 1;
+}
+
+static bg_err follower_prune_to(struct follower *f, const char *number,
+                                bg_errinfo *info)
+{
+    const struct postgres_arguments writer = { 1, { { .data = f->own->guard } } };
+    const struct postgres_arguments given = { 1, { { .data = number } } };
+    PGresult *done = NULL;
+    bg_err err = follower_do(f, "BEGIN READ WRITE", info);
+    err = err ? err
+              : follower_run(f,
+                             "SELECT set_config('" CHANGES_WRITER "', $1, true),"
+                             " set_config('synchronous_commit', 'off', true)",
+                             &writer, NULL, info);
+    err = err ? err
+              : follower_run(f, "DELETE FROM %1$s.%3$s WHERE number < $1::bigint",
+                             &given, NULL, info);
+    err = err ? err
+              : follower_run(f,
+                             "DELETE FROM %1$s.%2$s WHERE ctid = ANY (ARRAY("
+                             "SELECT c.ctid FROM %1$s.%2$s c, %1$s.%3$s b"
+                             " WHERE b.number = $1::bigint"
+                             " AND c.xid < pg_snapshot_xmax(b.snapshot)"
+                             " AND pg_visible_in_snapshot(c.xid, b.snapshot)"
+                             " LIMIT 100000))",
+                             &given, &done, info);
+    err = err ? err : follower_do(f, "COMMIT", info);
+    f->is_pruning = !err && strtoull(PQcmdTuples(done), NULL, 10) >= FOLLOW_STEP;
+    PQclear(done);
+    return err;
+}
+
+static bg_err follower_prune(struct follower *f, bg_errinfo *info)
+{
+    const uint64_t unneeded = follower_unneeded(f);
+    char number[24];
+    if (unneeded <= f->pruned && !f->is_pruning) {
+        return BG_OK;
+    }
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)unneeded);
+    const bg_err err = follower_prune_to(f, number, info);
+    if (!err) {
+        f->pruned = unneeded;
+        f->unsaved = 0;
+    }
+    return err;
+}
+
+/* ---- The thread -------------------------------------------------------------------------- */
+
+/* One poll, or the start of an epoch. *again: do not pause. */
+static bg_err follower_turn(struct follower *f, bool *again, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    char why[FOLLOW_WHY];
+    if (!postgres_link_is_open(&f->link)) {
+        postgres_link_close(&f->link);
+        err = postgres_link_open(&f->link, f->source, PG_WRITES,
+                                 postgres_changes_deadline(f->source), info);
+    }
+    if (source_is_distrusted(f->source, why, sizeof why)) {
+        follower_doubt(f, "%s", why);
+    }
+    if (!err && !*f->why) {
+        err = follower_poll(f, info);
+    }
+    *again = !err && *f->why;
+    if (!err && *f->why) {
+        return follower_restart(f, info);
+    }
+    err = err ? err : follower_prune(f, info);
+    *again = !err && (f->read >= FOLLOW_BUSY || f->is_pruning);
+    return err;
+}
+
+void postgres_changes_follow(struct source *source)
+{
+    struct follower f = { .source = source, .own = source->mode_own };
+    uint32_t failures = 0;
+    f.resumes = follower_parse_mark(source->resume, &f.epoch);
+    if (!f.resumes) {
+        follower_doubt(&f, "%s",
+                       *source->resume ? "the saved mark is of another kind"
+                                       : "nothing has been saved");
+    }
+    while (!source_is_stopping(source)) {
+        bg_errinfo info = { 0 };
+        bool again = false;
+        const bg_err err = follower_turn(&f, &again, &info);
+        failures = err ? failures + 1 : 0;
+        if (err) {
+            postgres_link_close(&f.link);
+            source_tell_state(source, false, info.message);
+            (void)source_pause(source, source_rest(failures - 1), -1);
+        } else if (!again) {
+            (void)source_pause(source, source->how.poll_ms * SOURCE_MILLISECOND, -1);
+        }
+    }
+    postgres_link_close(&f.link);
+    key_batch_free(&f.batch);
+}
