@@ -51,7 +51,7 @@ class Case:
         self.lock = threading.Lock()
         self.acknowledged = []  # (when, key) in the order of commits
         self.changes = 0
-        self.gates = []
+        self.gates, self.others = [], []
         self.proxy = None
         self.database = "postgres"
         self.server = world.primary if source == "postgres" else None
@@ -124,10 +124,11 @@ class Case:
         return [self.key.text(i) for i in numbers]
 
     def insert(self, n=1, sql=None, table=None):
-        """Fresh keys, committed."""
+        """Fresh keys, committed: to the followed table, unless another one is named."""
         numbers = self.fresh(n)
         keys = self.write(numbers, sql, table)
-        self.committed(keys)
+        if table in (None, self.table):
+            self.committed(keys)
         return numbers
 
     def truth(self):
@@ -186,32 +187,38 @@ class Case:
 
     # ---- Gates -------------------------------------------------------------------------
 
-    def open_gate(self, name="g", wait=True, **settings):
-        """A gate over the table, in a service of its own."""
+    def open_gate(self, name="g", wait=True, checked=True, **settings):
+        """A gate over the table, in a service of its own. Not `checked`: it is none of the oracle's."""
         self.scratch += 1
         how = {"source": self.url(), "keys": f"{self.table}({self.column})", "follow": self.mode, "poll": "20ms",
                "timeout": "10s", "max-lag": "20s", "audit": "0", "breaker-failures": "0", "capacity": "4000",
-               "maintain": "1h"}
+               "maintain": "1h", "save": "200ms"}
         how.update({k.replace("_", "-"): v for k, v in settings.items()})
         directory = os.path.join(self.world.directory, f"service-{os.getpid()}-{self.scratch}")
         shutil.rmtree(directory, ignore_errors=True)
         gate = Gate(self.program, name, directory, how)
-        self.gates.append(gate)
+        (self.gates if checked else self.others).append(gate)
         if wait:
             gate.wait_trusted()
         return gate
 
+    def close_gate(self, gate):
+        """Ends a service and forgets it."""
+        for gates in self.gates, self.others:
+            if gate in gates:
+                gates.remove(gate)
+        gate.end()
+
     def refusal(self, name="g", **settings):
         """Starts a gate that must not be trusted; the message that says why."""
         try:
-            gate = self.open_gate(name, wait=False, **settings)
+            gate = self.open_gate(name, wait=False, checked=False, **settings)
         except Failure as failure:
             return str(failure)
         gate.wait(lambda about: about["text"], "refused")
         require(gate.about()["trusted"] == "0", "the gate is trusted")
         text = gate.about()["text"]
-        gate.end()
-        self.gates.remove(gate)
+        self.close_gate(gate)
         return text
 
     @property
@@ -227,7 +234,7 @@ class Case:
 
     def end(self):
         errors = []
-        for gate in self.gates:
+        for gate in self.gates + self.others:
             try:
                 gate.end()
             except (Failure, OSError) as error:

@@ -191,8 +191,7 @@ def enum_label(case):
         oracle.check(case)
     else:
         oracle.refuse(case, gate, gate.denied(case.truth()), 0)
-    gate.end()
-    case.gates.clear()
+    case.close_gate(gate)
     case.column = "other"
     case.sql(f"ALTER TABLE {case.table} ADD COLUMN other {case.type()}")
     case.open_gate()
@@ -210,11 +209,45 @@ def domain(case):
         oracle.check(case)
     else:
         oracle.check_doubt(case)
-    gate.end()
-    case.gates.clear()
+    case.close_gate(gate)
     case.sql(f"ALTER TABLE {case.table} ADD COLUMN other {case.type()}, DROP COLUMN {case.column}")
     case.column = "other"
     case.open_gate()
+
+
+@event("service restarted while a transaction is open", modes=POSTGRES)
+def open_at_restart(case):
+    """What is installed already is not locked again."""
+    case.caught_up()
+    case.gate.stop()
+    with case.connect() as slow:
+        slow("BEGIN")
+        keys = case.write(case.fresh(3), slow)
+        case.gate.start()
+        case.gate.wait_trusted()
+        slow("COMMIT")
+        case.committed(keys)
+    oracle.check(case)
+
+
+@event("lookups that take too long", modes=POSTGRES, setup=table_only, expect=ANY)
+def slow_lookups(case):
+    """They end at the timeout, in the database as well, and open the breaker."""
+    gate = case.open_gate(checked=False, timeout="100ms", breaker_failures="2", breaker_rest="100s", lookup=(
+        f"SELECT note FROM {case.table} WHERE {case.column} = $1 AND pg_sleep(100) IS NOT NULL"))
+    for _ in range(20):
+        require(gate.lookup(case.key.text(0)) == "unknown", "a lookup without an answer")
+    gate.wait_event("breaker_open")
+    while case.sql("SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(100)%' AND state = 'active'"
+                   " AND pid <> pg_backend_pid()"):
+        time.sleep(0.01)
+    case.close_gate(gate)
+    case.open_gate()
+
+
+@event("lookup that cannot be prepared", modes=POSTGRES, setup=table_only, expect=REFUSED, writers=False)
+def wrong_lookup(case):
+    return case.refusal(lookup="SELECT nonsense WHERE $1 = $1"), ("nonsense",)
 
 
 # ---- Partitions and children -----------------------------------------------------------------
@@ -958,12 +991,11 @@ def unreachable(case):
 @event("server unreachable at the start", modes=POSTGRES, setup=unreachable, expect=ANY)
 def late_server(case):
     gate = case.open_gate(wait=False)
-    closed = case.open_gate(name="closed", wait=False, fail="closed", timeout="1s")
+    closed = case.open_gate(name="closed", wait=False, checked=False, fail="closed", timeout="1s")
     gate.wait_event("source_lost")
     closed.wait_event("source_lost")
     require(closed.lookup(case.key.text(0)) == "failed", "a gate that fails closed")
-    closed.end()
-    case.gates.remove(closed)
+    case.close_gate(closed)
     case.proxy.open()
     gate.wait_trusted()
 

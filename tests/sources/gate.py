@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 
-PATIENCE = 90  # seconds, after which what was waited for is taken for missing
+PATIENCE = float(os.environ.get("SOURCES_PATIENCE", "90"))  # seconds, after which what was waited for is taken for missing
 
 
 class Failure(Exception):
@@ -22,7 +22,7 @@ class Gate:
     """`directory` is where the service saves its filters: a gate that is started again resumes there."""
 
     def __init__(self, program, name, directory, settings):
-        self.words = [program, "--dir", directory, name] + [f"{k}={v}" for k, v in settings.items() if v is not None]
+        self.words = [program, name, f"dir={directory}"] + [f"{k}={v}" for k, v in settings.items() if v is not None]
         self.directory = directory
         self.lock = threading.RLock()
         self.process = None
@@ -99,12 +99,12 @@ class Gate:
 
     # ---- Waiting --------------------------------------------------------------------------
 
-    def wait(self, condition, what, patience=PATIENCE):
+    def wait(self, condition, what):
         """Until the condition holds for `about`."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + PATIENCE
         about = self.about()
         while not condition(about):
-            expect(time.monotonic() < deadline, f"not {what} after {patience} s: {about}")
+            expect(time.monotonic() < deadline, f"not {what} after {PATIENCE:g} s: {about}")
             time.sleep(0.003)
             about = self.about()
         return about

@@ -23,9 +23,11 @@ from case import Case, Writers
 from events import DOUBT, EVENTS, MODES, REFUSED, RESTARTS, STAYS, select
 from gate import Failure, expect
 from keys import rotation
+from measure import measure
 from world_sqlite import Sqlite
 
 SKIP = 77
+MEASURED = 100_000  # changes, from which on throughput is measured as well
 
 
 def run_event(event, case):
@@ -81,6 +83,27 @@ def run_mode(mode, arguments, report):
             report(result)
             if source == "postgres":
                 world.tidy()
+        if arguments.changes >= MEASURED and not arguments.event:
+            report(run_measure(world, mode, arguments))
+
+
+def run_measure(world, mode, arguments):
+    """What following costs, as a result that cannot fail."""
+    source, follow = mode.split("/")
+    case = Case(world, source, follow, arguments.probe, "text", 0, 0)
+    result = {"event": "throughput", "mode": mode, "key": "text", "failure": None, "checked": 0, "seconds": 0}
+    begun = time.monotonic()
+    try:
+        try:
+            result["lines"] = list(measure(case, arguments.changes // 5))
+            result["checked"] = oracle.check(case)
+        finally:
+            case.end()
+    except Exception:  # pylint: disable=broad-except
+        result["failure"] = traceback.format_exc()
+    result["seconds"] = round(time.monotonic() - begun, 2)
+    result["changes"] = 3 * (arguments.changes // 5)
+    return result
 
 
 def run_all(arguments, modes, report):
@@ -116,6 +139,9 @@ def print_matrix(results, modes):
         print(f"{mode}: {len(mine)} events, {sum(r['changes'] for r in mine)} changes,"
               f" {sum(r['checked'] for r in mine)} keys checked, {sum(r['seconds'] for r in mine):.0f} s,"
               f" {sum(bool(r['failure']) for r in mine)} failed")
+        for result in mine:
+            for line in result.get("lines", ()):
+                print("    " + line)
 
 
 def main():
