@@ -191,8 +191,7 @@ class Case:
         """A gate over the table, in a service of its own. Not `checked`: it is none of the oracle's."""
         self.scratch += 1
         how = {"source": self.url(), "keys": f"{self.table}({self.column})", "follow": self.mode, "poll": "20ms",
-               "timeout": "10s", "max-lag": "20s", "audit": "0", "breaker-failures": "0", "capacity": "4000",
-               "maintain": "1h", "save": "200ms"}
+               "timeout": "10s", "max-lag": "20s", "audit": "0", "breaker-failures": "0", "capacity": str(4000 + 4 * self.budget), "maintain": "1h", "save": "200ms"}
         how.update({k.replace("_", "-"): v for k, v in settings.items()})
         directory = os.path.join(self.world.directory, f"service-{os.getpid()}-{self.scratch}")
         shutil.rmtree(directory, ignore_errors=True)
@@ -265,11 +264,11 @@ class Writers:
 
     def stop(self):
         """Ends them, after the number of changes that was asked for."""
-        while self.case.changes < self.case.budget and any(t.is_alive() for t in self.threads):
-            before = self.case.changes
-            time.sleep(0.2)
-            if self.case.changes == before:
-                break  # the table is gone, or its column: nothing can be written
+        moved, before = time.monotonic(), self.case.changes
+        while self.case.changes < self.case.budget and time.monotonic() < moved + 2:  # else nothing can be written
+            time.sleep(0.01)
+            if self.case.changes != before:
+                moved, before = time.monotonic(), self.case.changes
         self.stopping.set()
         for thread in self.threads:
             thread.join()

@@ -60,7 +60,7 @@ def run_mode(mode, arguments, report):
     """All events of one mode, one after the other; each is reported as it ends."""
     source, follow = mode.split("/")
     chosen = select(arguments.event, mode)
-    changes = arguments.changes // max(1, len(chosen))
+    changes = arguments.changes // max(1, sum(event.writers for event in chosen))
     types = rotation(source)
     with (world_postgres.Postgres() if source == "postgres" else Sqlite()) as world:
         for event in chosen:
