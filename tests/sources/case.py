@@ -133,7 +133,8 @@ class Case:
 
     def truth(self):
         """Every key in the table, in the database's words."""
-        column = f"{self.column}::text" if self.source == "postgres" else self.column
+        column = f"{self.column}::text" if self.source == "postgres" else (
+            f"CASE typeof({self.column}) WHEN 'real' THEN CAST({self.column} AS TEXT) ELSE {self.column} END")
         with self.connect(PLAIN_SESSION) as sql:
             rows = sql(f"SELECT {column} FROM {self.table} WHERE {self.column} IS NOT NULL")
         return {self.bytes_of(row[0]) for row in rows}

@@ -15,6 +15,7 @@ This file has the events that all databases know; events_postgres.py and events_
 
 import os
 import shutil
+import time
 
 import oracle
 from case import PRELOADED
@@ -214,6 +215,52 @@ def ids_again(case):
     oracle.check(case)
 
 
+def generated(case):
+    """The key is computed by the database from another column."""
+    number = "bigserial PRIMARY KEY" if case.source == "postgres" else "INTEGER PRIMARY KEY"
+    case.sql(f"CREATE TABLE {case.table} (id {number}, note text,"
+             f" {case.column} text GENERATED ALWAYS AS (lower(note)) STORED)")
+    case.sql(f"INSERT INTO {case.table} (note) VALUES ('A-1'), ('A-2'), ('A-3')")
+
+
+@event("generated column as the key", key="text", setup=generated, writers=False, expect=ANY)
+def generated_column(case):
+    gate = case.open_gate(wait=False)
+    about = gate.wait(lambda about: about["trusted"] == "1" or about["text"], "trusted or refused")
+    case.sql(f"INSERT INTO {case.table} (note) VALUES ('B-1'), ('B-2')")
+    case.sql(f"UPDATE {case.table} SET note = 'C-' || id")
+    if about["trusted"] == "1":
+        oracle.check(case)
+    else:
+        oracle.check_doubt(case)
+        require("generated" in about["text"], f"the message does not say why: {about['text']}")
+    case.close_gate(gate)
+    case.sql(f"DROP TABLE {case.table}")
+    case.create()
+    case.open_gate()
+
+
+@event("keys changed by foreign keys", key="text", expect=ANY, setup=nothing, writers=False)
+def cascades(case):
+    """ON UPDATE CASCADE and ON DELETE SET DEFAULT write to the table, too."""
+    number = "bigserial PRIMARY KEY" if case.source == "postgres" else "INTEGER PRIMARY KEY"
+    case.sql(f"CREATE TABLE {case.table}_names (name text PRIMARY KEY)")
+    case.sql(f"INSERT INTO {case.table}_names VALUES ('a'), ('b'), ('c'), ('fallback')")
+    case.sql(f"CREATE TABLE {case.table} (id {number}, {case.column} text DEFAULT 'fallback' REFERENCES"
+             f" {case.table}_names ON UPDATE CASCADE ON DELETE SET DEFAULT, note text)")
+    case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES ('a'), ('b'), ('c')")
+    case.open_gate()
+    if case.source == "sqlite":
+        case.sql("PRAGMA foreign_keys = on")
+    case.sql(f"UPDATE {case.table}_names SET name = 'renamed' WHERE name = 'a'")
+    case.sql(f"DELETE FROM {case.table}_names WHERE name = 'b'")
+    oracle.check(case)
+    if case.source == "sqlite":
+        case.sql("PRAGMA foreign_keys = off")
+    else:
+        case.sql(f"DROP TABLE {case.table}_names CASCADE")
+
+
 @event("all rows deleted")
 def all_deleted(case):
     case.sql(f"DELETE FROM {case.table}")
@@ -369,6 +416,43 @@ def restart_and_rename(case):
     case.sql(f"ALTER TABLE {case.table} RENAME COLUMN other TO {case.column}")
     case.insert(10)
     case.gate.start()
+
+
+@event("service killed at any moment", expect=ANY)
+def killed_at_any_moment(case):
+    for _ in range(6):
+        time.sleep(case.random.random() * 0.15)
+        case.insert(3)
+        case.gate.kill()
+        case.insert(3)
+        case.gate.start()
+    case.gate.wait_trusted()
+
+
+@event("table swapped while the gate starts", expect=ANY, monitor=False)
+def swap_at_start(case):
+    for n in range(4):
+        case.gate.kill()
+        if n % 2:
+            shutil.rmtree(case.gate.directory)
+        case.gate.start()
+        time.sleep(case.random.random() * 0.1)
+        case.sql(f"DROP TABLE IF EXISTS {case.table}_old")
+        swap_tables_stopped(case)
+        oracle.check(case)
+
+
+@event("column renamed while all keys are read", expect=ANY, key="text", monitor=False)
+def swap_at_rebuild(case):
+    table, column = case.table, case.column
+    case.sql(f"UPDATE {table} SET note = 'note-' || id")
+    for _ in range(4):
+        case.gate.do("rebuild")
+        time.sleep(case.random.random() * 0.03)
+        case.sql(f"BEGIN; ALTER TABLE {table} RENAME COLUMN {column} TO swapping;"
+                 f"ALTER TABLE {table} RENAME COLUMN note TO {column};"
+                 f"ALTER TABLE {table} RENAME COLUMN swapping TO note; COMMIT")
+        oracle.check(case)
 
 
 @event("older copy of the service's directory", expect=ANY)
@@ -553,6 +637,12 @@ def view(case):
 @event("a column that does not exist", setup=table_only, expect=REFUSED, writers=False)
 def no_column(case):
     return case.refusal(keys=f"{case.table}(nothing)"), ("nothing",)
+
+
+@event("columns of different types", setup=nothing, expect=REFUSED, writers=False)
+def different_types(case):
+    case.sql("CREATE TABLE a (x int, y text)")
+    return case.refusal(keys="a(x), a(y)"), ("type", "differ")
 
 
 @event("max-lag of 0", setup=table_only, expect=REFUSED, writers=False)
