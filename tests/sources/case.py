@@ -136,6 +136,8 @@ class Case:
         column = f"{self.column}::text" if self.source == "postgres" else (
             f"CASE typeof({self.column}) WHEN 'real' THEN CAST({self.column} AS TEXT) ELSE {self.column} END")
         with self.connect(PLAIN_SESSION) as sql:
+            if self.source == "sqlite":
+                sql.database.text_factory = bytes  # text may be anything
             rows = sql(f"SELECT {column} FROM {self.table} WHERE {self.column} IS NOT NULL")
         return {self.bytes_of(row[0]) for row in rows}
 

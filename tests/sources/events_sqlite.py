@@ -10,6 +10,7 @@ import oracle
 from case import quote
 from events import ANY, REFUSED, RESTARTS, SQLITE, event, nothing
 from gate import expect as require
+from keys import KEYS
 from pgwire import SqlError
 from world_sqlite import File
 
@@ -128,6 +129,67 @@ def mixed_types(case):
     oracle.refuse(case, case.gate, case.gate.denied(keys), len(keys))
 
 
+ODD_VALUES = ("5", "'5'", "5.0", "x'35'", "'007'", "'5 '", "1.5", "-0.0", "1e20", "9223372036854775807",
+              "'9223372036854775808'", "'12abc'", "CAST(x'ff' AS TEXT)", "CAST(x'610062' AS TEXT)", "x'00'", "''",
+              "x''", "'ä'", "'0x10'", "' 5'", "'5e0'", "char(0)", "'-0'", "0")
+
+
+@event("odd values in columns of all types", modes=SQLITE, setup=nothing, writers=False, expect=ANY)
+def odd_values(case):
+    """Half of the values are read, half are followed; SQLite converts some of them."""
+    for n, name in enumerate(("INTEGER", "TEXT", "BLOB", "", "NUMERIC", "VARCHAR(5)", "INT", "ANY")):
+        case.table = f"odd{n}"
+        case.sql(f"CREATE TABLE {case.table} (id INTEGER PRIMARY KEY, {case.column} {name})")
+        add = f"INSERT INTO {case.table} ({case.column}) VALUES ({{}})"
+        for value in ODD_VALUES[::2]:
+            case.sql(add.format(value))
+        gate = case.open_gate(name=f"odd{n}")
+        for value in ODD_VALUES[1::2]:
+            case.sql(add.format(value))
+        oracle.check(case)
+        for value in ODD_VALUES:  # what the application finds, the gate does not deny
+            key = case.sql(f"SELECT CAST({value} AS BLOB)")[0][0] or b""
+            found = case.sql(f"SELECT 1 FROM {case.table} WHERE {case.column} = {value}")
+            require(not found or not gate.denied([key]), f"{value} in a column {name or 'without a type'} is denied")
+        case.close_gate(gate)
+    case.table = "t"
+    case.create()
+    case.open_gate()
+
+
+@event("database in UTF-16", modes=SQLITE, setup=nothing, writers=False, expect=ANY)
+def utf16(case):
+    case.key = KEYS["words"]
+    case.sql("PRAGMA encoding = 'UTF-16le'")
+    case.create()
+    case.open_gate()
+    case.insert(20)
+    oracle.check(case)
+    oracle.refuse(case, case.gate, [k for k in case.truth() if case.gate.lookup(k) != "present"], 0)
+    case.close_gate(case.gate)
+    case.disconnect()
+    case.path += ".other"
+    case.create()
+    case.open_gate()
+
+
+@event("names in quotes", modes=SQLITE, setup=nothing, writers=False)
+def quoted_names(case):
+    case.table, case.column = '"Ta(ble), ""x"""', '"Ke y)"'
+    case.create()
+    case.open_gate()
+    case.insert(20)
+    oracle.check(case)
+
+
+@event("names in another case", modes=SQLITE, setup=nothing, writers=False)
+def other_case(case):
+    case.create()
+    case.table, case.column = "T", "KEY"
+    case.open_gate()
+    case.insert(20)
+
+
 @event("NOCASE collation", modes=SQLITE, setup=nothing, writers=False, expect=ANY)
 def nocase(case):
     """Where 'A' equals 'a', a lookup of either spelling finds the row, or the column is refused."""
@@ -194,6 +256,15 @@ def copy_of(case, name):
     return path
 
 
+def move(case, path):
+    """mv: the file gets the name of the database."""
+    case.disconnect()
+    os.rename(path, case.path)
+    for ending in "-wal", "-shm":
+        if os.path.exists(case.path + ending):
+            os.unlink(case.path + ending)
+
+
 @event("file replaced by mv", modes=SQLITE, expect=ANY, writers=False, monitor=False)
 def replace_file(case):
     """The other file is a copy from before, with as many changes as the one that it replaces."""
@@ -203,11 +274,7 @@ def replace_file(case):
     case.caught_up()
     with File(path) as other:
         case.insert(40, sql=other)
-    case.disconnect()
-    os.rename(path, case.path)
-    for ending in "-wal", "-shm":
-        if os.path.exists(case.path + ending):
-            os.unlink(case.path + ending)
+    move(case, path)
     case.insert(5)
 
 
@@ -220,11 +287,7 @@ def replace_file_stopped(case):
     case.gate.stop()
     with File(path) as other:
         case.insert(40, sql=other)
-    case.disconnect()
-    os.rename(path, case.path)
-    for ending in "-wal", "-shm":
-        if os.path.exists(case.path + ending):
-            os.unlink(case.path + ending)
+    move(case, path)
     case.insert(5)
     case.gate.start()
 
@@ -265,6 +328,25 @@ def backup_and_back(case):
     third = copy_of(case, ".third")
     restore(case, second)
     restore(case, third)
+
+
+def dump(case):
+    with case.connect() as sql:
+        return list(sql.database.iterdump())
+
+
+@event("dumped, edited and loaded while the service is down", modes=SQLITE, expect=ANY, key="text", writers=False,
+       monitor=False)
+def dump_and_load(case):
+    """The new file has the same tables, triggers and changes, but other keys."""
+    case.insert(20)
+    case.caught_up()
+    case.gate.stop()
+    script = "\n".join(dump(case)).replace("'key-", "'edited-")
+    with File(case.path + ".new") as new:
+        new.database.executescript(script)
+    move(case, case.path + ".new")
+    case.gate.start()
 
 
 @event("symbolic link pointed elsewhere", modes=SQLITE, expect=ANY, setup=nothing, writers=False, monitor=False)
@@ -424,7 +506,7 @@ def drop_ours(case):
     case.insert(20)
 
 
-@event("changes pruned while they are read", modes=SQLITE)
+@event("changes pruned while they are read", modes=SQLITE, expect=ANY)
 def prune_races(case):
     """Several services read and prune, with saves in between, while others write."""
     other = case.open_gate(poll="1ms")
