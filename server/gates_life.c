@@ -180,7 +180,8 @@ static bg_err gate_life_read(struct gate *gate, bg_rebuild_report *report,
 {
     struct source_keys *keys = NULL;
     uint64_t count = 0;
-    bg_err err = source_count(gate->source, &count, info);
+    bg_err err = source_check_lookup(gate->source, info);
+    err = err ? err : source_count(gate->source, &count, info);
     err = err ? err : source_keys_open(gate->source, &keys, info);
     if (!err) {
         const bg_rebuild_options how = gate_life_how(gate, count);
