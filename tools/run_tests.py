@@ -57,15 +57,28 @@ def configure(preset):
     return good
 
 
+# Tests wait often. So builds run in the background, one after another in the order of the phases, with
+# the lowest priority: the next build uses the time that the tests of this one leave.
+builder = concurrent.futures.ThreadPoolExecutor(1)
+builds = {} # preset -> future of (step that failed, output)
+
+
+def build_in_background(preset):
+    for step, command in (("configure", ["cmake", "--preset", preset]),
+                          ("build", ["nice", "-n", "19", "cmake", "--build", "--preset", preset, "-j", JOBS])):
+        good, output = run(command)
+        if not good:
+            return step, re.sub(r"^\[\d+/\d+\] .*\n", "", output, flags=re.M)
+    return None, ""
+
+
 def build(preset):
-    """Configures and builds; a failure counts as one failed test."""
-    if not configure(preset):
-        return False
-    good, output = run(["cmake", "--build", "--preset", preset, "-j", JOBS])
-    if not good:
+    """Waits until a preset is built; a failure counts as one failed test."""
+    failed_step, output = builds[preset].result()
+    if failed_step:
         count(0, 1)
-        report(f"build {preset}", re.sub(r"^\[\d+/\d+\] .*\n", "", output, flags=re.M))
-    return good
+        report(f"{failed_step} {preset}", output)
+    return not failed_step
 
 
 def folder(preset):
@@ -194,12 +207,27 @@ def release():
 
 def cross():
     """unit tests on other processors: 64-bit ARM, big-endian, 32-bit"""
-    for preset in ["aarch64", "s390x", "i386"]:
+    for preset in CROSS:
         if build(preset):
             ctest(preset, "unit", skip="^$" if preset == "i386" else ARITHMETIC)
 
 
-PHASES = [lint, dev, asan, tsan, release, cross, analyze]
+# With the presets that a phase needs. The tests of the release wait most: they are followed by the longest builds.
+CROSS = ["aarch64", "s390x", "i386"]
+PHASES = {lint: [], dev: ["dev"], release: ["release"], asan: ["asan-ubsan"], tsan: ["tsan"], cross: CROSS, analyze: []}
+
+
+def timed(phase):
+    """Runs a phase and prints its counts, its time and its longest tests."""
+    before, start = (passed, failed), time.monotonic()
+    durations.clear()
+    print(f"== {phase.__name__}: {phase.__doc__}", flush=True)
+    phase()
+    print(f"   {passed - before[0]} passed, {failed - before[1]} failed "
+          f"in {time.monotonic() - start:.0f} s", flush=True)
+    if durations:
+        slowest = ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(durations, reverse=True)[:8])
+        print(f"   longest of {sum(seconds for seconds, _ in durations):.0f} s of tests: {slowest}", flush=True)
 
 
 def main():
@@ -207,17 +235,14 @@ def main():
     wanted = sys.argv[1:] or names[:-1]
     if not set(wanted) <= set(names):
         sys.exit(f"phases: {' '.join(names)}")
-    for phase in PHASES:
-        if phase.__name__ in wanted:
-            before, start = (passed, failed), time.monotonic()
-            durations.clear()
-            print(f"== {phase.__name__}: {phase.__doc__}", flush=True)
-            phase()
-            print(f"   {passed - before[0]} passed, {failed - before[1]} failed "
-                  f"in {time.monotonic() - start:.0f} s", flush=True)
-            if durations:
-                slowest = ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(durations, reverse=True)[:8])
-                print(f"   longest of {sum(seconds for seconds, _ in durations):.0f} s of tests: {slowest}", flush=True)
+    phases = [phase for phase in PHASES if phase.__name__ in wanted]
+    try:
+        for phase in phases:
+            if PHASES[phase] and not builds: # not before: lint configures the first of them
+                builds.update((preset, builder.submit(build_in_background, preset)) for p in phases for preset in PHASES[p])
+            timed(phase)
+    finally:
+        builder.shutdown(cancel_futures=True)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
