@@ -17,7 +17,7 @@ import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOBS = str(os.cpu_count() or 1)
-MORE_JOBS = str(int(JOBS) + 1) # for tests of which some wait
+MORE_JOBS = str(2 * int(JOBS)) # for tests of which some wait
 
 passed = failed = 0
 durations = [] # of the tests of a phase: (seconds, name)
@@ -203,7 +203,7 @@ def release():
     """as it is shipped: properties, threads, the programs, installation, symbols, ABI, documents"""
     if build("release"):
         # Not what three builds have run by now. Scripts wait more than they compute.
-        ctest("release", without="^(unit|server|fuzz|api|adapters)$", jobs=str(2 * int(JOBS)))
+        ctest("release", without="^(unit|server|fuzz|api|adapters)$", jobs=MORE_JOBS)
 
 
 def cross():
