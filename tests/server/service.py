@@ -24,6 +24,7 @@ import traceback
 
 SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
+MORTAL = ("setpriv", "--pdeathsig", "KILL")  # a command with this prefix is killed when the script ends, however it ends
 COMPLAINT = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error:|"
                        r"Assertion .* failed|MemorySanitizer")
 
@@ -196,11 +197,12 @@ class Service:
         return path
 
     def launch(self):
+        assert not self.is_running(), "it would be left behind"
         path = self.configure()
         self.log_start = len(self.read_log()) if os.path.exists(self.log) else 0
         with open(self.log, "ab") as log:
             self.ended = False
-            self.process = subprocess.Popen([*self.prefix, self.program, path], stdout=log, stderr=log,
+            self.process = subprocess.Popen([*MORTAL, *self.prefix, self.program, path], stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL,
                                             env={**os.environ, **self.env})
 
@@ -303,8 +305,11 @@ class Service:
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
     def __enter__(self):
-        return self.start()
+        return self if self.is_running() else self.start()
 
     def __exit__(self, kind, *_):
         try:
