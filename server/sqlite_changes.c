@@ -14,8 +14,8 @@
  * its place, and only then calls restart. DDL changes the schema version, so DDL of other programs cannot go
  * unnoticed, even if it is undone between two polls, e.g. a trigger that is dropped and created again.
  *
- * A mark is the place in text form, without the file's identity: a copy of the file that includes the row with its
- * token, with the same schema version, has the same history up to that row.
+ * A mark is the place in text form. It includes the file's inode number and time of birth, but not its device, whose
+ * number may change when the machine is restarted.
  *
  * Reading. The reader verifies in its snapshot the place that the follower had when the read started. The place
  * is advanced before keys are reported, so the snapshot includes everything that was reported. At the
@@ -125,18 +125,22 @@ static void changes_publish(struct sqlite_changes *changes,
 static void changes_mark(const struct sqlite_place *place, char mark[SOURCE_MARK])
 {
     (void)snprintf(mark, SOURCE_MARK,
-                   "changes 1 %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
-                   place->schema, place->number, place->token, place->sequence);
+                   "changes 1 %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+                   " %" PRId64,
+                   place->file.inode, place->file.birth, place->schema, place->number,
+                   place->token, place->sequence);
 }
 
 static bool changes_parse(const char *mark, struct sqlite_place *place)
 {
     int used = 0;
-    *place = (struct sqlite_place){ .inode = 0 };
-    return sscanf(mark, "changes 1 %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 "%n",
-                  &place->schema, &place->number, &place->token, &place->sequence,
-                  &used)
-               == 4
+    *place = (struct sqlite_place){ .number = 0 };
+    return sscanf(mark,
+                  "changes 1 %" SCNu64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
+                  " %" SCNd64 "%n",
+                  &place->file.inode, &place->file.birth, &place->schema,
+                  &place->number, &place->token, &place->sequence, &used)
+               == 6
            && used > 0 && !mark[used];
 }
 
@@ -181,8 +185,7 @@ static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
     err = err ? err : sqlite_schema_columns(&f->link, &form, info);
     err = sqlite_link_end(&f->link, err, info);
     if (!err) {
-        place.device = f->link.device;
-        place.inode = f->link.inode;
+        place.file = f->link.file;
         follower_place(f, &place, form);
         source_tell_resumed(f->source);
     }
