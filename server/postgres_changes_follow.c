@@ -52,6 +52,8 @@ struct follower {
     uint64_t prune_next;  /* when it may be tried again */
 };
 
+/* Ends the epoch: the next turn starts a new one, or tries to. Until then nothing is proven, readers fail, and lookups
+ * may use any primary server. */
 __attribute__((format(printf, 2, 3))) static void
 follower_doubt(struct follower *f, const char *format, ...)
 {
@@ -59,6 +61,14 @@ follower_doubt(struct follower *f, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(f->why, sizeof f->why, format, arguments);
     va_end(arguments);
+    const bool was_told = *f->epoch.nonce && !f->resumes;
+    f->epoch = (struct changes_epoch){ .number = 0 };
+    f->resumes = false;
+    if (was_told) {
+        postgres_changes_set_epoch(f->source, &f->epoch);
+        postgres_schema_set_identity(f->source, "");
+        source_tell_doubt(f->source, f->why);
+    }
 }
 
 /* Runs a statement about the two tables: %1$s is the schema, %2$s the change table, %3$s the bookmark. */
@@ -113,8 +123,7 @@ static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 static void follower_compare(struct follower *f, const struct changes_epoch *found)
 {
     if (strcmp(found->identity, f->epoch.identity) != 0) {
-        follower_doubt(f, "the server or database is another one: %s instead of %s",
-                       found->identity, f->epoch.identity);
+        follower_doubt(f, "the server or database is another one: %s", found->identity);
     } else if (strcmp(found->fingerprint, f->epoch.fingerprint) != 0) {
         follower_doubt(f, "the schema, the triggers or the tables have been changed");
     }
@@ -310,19 +319,7 @@ static bg_err follower_write_first(struct follower *f, const char *nonce,
                               &given, NULL, info);
 }
 
-/* Makes `epoch` the present one. One without a nonce proves nothing: readers fail, and nothing is caught up. */
-static void follower_enter(struct follower *f, const struct changes_epoch *epoch)
-{
-    f->epoch = *epoch;
-    f->resumes = false;
-    f->pruned = f->unsaved = 0;
-    postgres_schema_set_identity(f->source, epoch->identity);
-    postgres_changes_set_epoch(f->source, epoch);
-    source_tell_restart(f->source, f->why);
-}
-
-/* Starts an epoch: everything that is invisible in its first bookmark will be reported. If that is not possible now, the
- * old epoch ends nevertheless. */
+/* Starts an epoch: everything that is invisible in its first bookmark will be reported. */
 static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 {
     struct changes_epoch epoch;
@@ -333,14 +330,15 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
     err = err ? err : follower_write_first(f, nonce, info);
     err = err ? err : follower_do(f, "COMMIT", info);
     if (err) {
-        if (*f->epoch.nonce) {
-            follower_enter(f, &(struct changes_epoch){ .number = 0 });
-        }
         return err;
     }
     memcpy(epoch.nonce, nonce, sizeof nonce);
     epoch.number = 1;
-    follower_enter(f, &epoch);
+    f->epoch = epoch;
+    f->pruned = f->unsaved = 0;
+    postgres_schema_set_identity(f->source, epoch.identity);
+    postgres_changes_set_epoch(f->source, &epoch);
+    source_tell_restart(f->source, f->why);
     f->why[0] = 0;
     return BG_OK;
 }
