@@ -33,6 +33,8 @@ static void changes_destroy(struct source *source)
         free(own->bookmark);
         free(own->guard);
         free(own->function);
+        free(own->change_path);
+        free(own->bookmark_path);
         (void)pthread_mutex_destroy(&own->lock);
         free(own);
     }
@@ -58,9 +60,12 @@ static bg_err changes_create(struct source *source, bg_errinfo *info)
         .guard = own->guard,
         .function = own->function,
     };
-    return own->change_table && own->bookmark && own->guard && own->function
-               ? BG_OK
-               : source_no_memory(info);
+    if (!own->change_table || !own->bookmark || !own->guard || !own->function) {
+        return source_no_memory(info);
+    }
+    own->change_path = source_format("%s.%s", own->objects.schema, own->change_table);
+    own->bookmark_path = source_format("%s.%s", own->objects.schema, own->bookmark);
+    return own->change_path && own->bookmark_path ? BG_OK : source_no_memory(info);
 }
 
 uint64_t postgres_changes_deadline(const struct source *source)
@@ -225,9 +230,9 @@ static bg_err changes_sees(struct postgres_link *link,
         2, { { .data = epoch->nonce }, { .data = number } }
     };
     PGresult *rows = NULL;
-    char *sql = source_format("SELECT FROM %s.%s WHERE nonce = $1"
+    char *sql = source_format("SELECT FROM %s WHERE nonce = $1"
                               " AND number >= $2::bigint LIMIT 1",
-                              own->objects.schema, own->bookmark);
+                              own->bookmark_path);
     bg_err err =
         sql ? postgres_link_run(link, "bookmark", sql, &given, deadline, &rows, info)
             : source_no_memory(info);

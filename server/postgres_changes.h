@@ -36,6 +36,7 @@ struct changes_epoch {
 /* source->mode_own */
 struct changes {
     char *change_table, *bookmark, *guard, *function; /* consist of [a-z0-9_] */
+    char *change_path, *bookmark_path;                /* with the schema */
     struct postgres_objects objects;                  /* the same names */
     pthread_mutex_t lock;                             /* of the epoch */
     struct changes_epoch epoch;

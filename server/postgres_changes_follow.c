@@ -52,6 +52,8 @@ struct follower {
     uint64_t prune_next;  /* when it may be tried again */
 };
 
+/* Ends the epoch: the next turn starts a new one, or tries to. Until then nothing is proven, readers fail, and lookups
+ * may use any primary server. */
 __attribute__((format(printf, 2, 3))) static void
 follower_doubt(struct follower *f, const char *format, ...)
 {
@@ -59,15 +61,21 @@ follower_doubt(struct follower *f, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(f->why, sizeof f->why, format, arguments);
     va_end(arguments);
+    const bool was_told = *f->epoch.nonce && !f->resumes;
+    f->epoch = (struct changes_epoch){ .number = 0 };
+    f->resumes = false;
+    if (was_told) {
+        postgres_changes_set_epoch(f->source, &f->epoch);
+        postgres_schema_set_identity(f->source, "");
+        source_tell_doubt(f->source, f->why);
+    }
 }
 
-/* Runs a statement about the two tables: %1$s is the schema, %2$s the change table, %3$s the bookmark. */
-static bg_err follower_run(struct follower *f, const char *format,
+/* Runs a statement and frees its text; NULL: memory is short. */
+static bg_err follower_run(struct follower *f, char *sql,
                            const struct postgres_arguments *given, PGresult **rows,
                            bg_errinfo *info)
 {
-    char *sql = source_format(format, f->own->objects.schema, f->own->change_table,
-                              f->own->bookmark);
     const bg_err err =
         sql ? postgres_link_run(&f->link, "changes", sql, given,
                                 postgres_changes_deadline(f->source), rows, info)
@@ -113,8 +121,7 @@ static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 static void follower_compare(struct follower *f, const struct changes_epoch *found)
 {
     if (strcmp(found->identity, f->epoch.identity) != 0) {
-        follower_doubt(f, "the server or database is another one: %s instead of %s",
-                       found->identity, f->epoch.identity);
+        follower_doubt(f, "the server or database is another one: %s", found->identity);
     } else if (strcmp(found->fingerprint, f->epoch.fingerprint) != 0) {
         follower_doubt(f, "the schema, the triggers or the tables have been changed");
     }
@@ -133,11 +140,12 @@ static bg_err follower_find(struct follower *f, uint64_t *next, bg_errinfo *info
     PGresult *rows = NULL;
     const bg_err err =
         follower_run(f,
-                     "SELECT (SELECT max(number) FROM %1$s.%3$s WHERE nonce = $1"
-                     " AND number IN ($2::bigint, $3::bigint)),"
-                     " (SELECT max(number) + 1 FROM %1$s.%3$s),"
-                     " set_config('enable_seqscan', 'off', true),"
-                     " set_config('synchronous_commit', 'local', true)",
+                     source_format("SELECT (SELECT max(number) FROM %s WHERE nonce = $1"
+                                   " AND number IN ($2::bigint, $3::bigint)),"
+                                   " (SELECT max(number) + 1 FROM %s),"
+                                   " set_config('enable_seqscan', 'off', true),"
+                                   " set_config('synchronous_commit', 'local', true)",
+                                   f->own->bookmark_path, f->own->bookmark_path),
                      &given, &rows, info);
     if (!err && PQgetisnull(rows, 0, 0)) {
         follower_doubt(f,
@@ -167,13 +175,13 @@ static bg_err follower_read(struct follower *f, uint64_t next, bg_errinfo *info)
 {
     const bool hex = atomic_load(&f->source->prints_hex);
     char *sql = source_format(
-        "COPY (WITH last AS (SELECT snapshot FROM %1$s.%3$s WHERE number = %4$llu)"
-        " SELECT key FROM %1$s.%2$s"
+        "COPY (WITH last AS (SELECT snapshot FROM %s WHERE number = %llu)"
+        " SELECT key FROM %s"
         " WHERE xid >= (SELECT pg_snapshot_xmax(snapshot) FROM last) UNION ALL"
-        " SELECT key FROM %1$s.%2$s WHERE xid = ANY (ARRAY("
+        " SELECT key FROM %s WHERE xid = ANY (ARRAY("
         "SELECT pg_snapshot_xip(snapshot) FROM last))) TO STDOUT",
-        f->own->objects.schema, f->own->change_table, f->own->bookmark,
-        (unsigned long long)f->epoch.number);
+        f->own->bookmark_path, (unsigned long long)f->epoch.number, f->own->change_path,
+        f->own->change_path);
     bg_err err = sql ? postgres_link_copy(&f->link, "changes", sql, info)
                      : source_no_memory(info);
     free(sql);
@@ -207,12 +215,14 @@ static bg_err follower_commit(struct follower *f, uint64_t next, bg_errinfo *inf
     const struct postgres_arguments given = {
         2, { { .data = number }, { .data = f->epoch.nonce } }
     };
-    bg_err err = f->read == 0 ? BG_OK
-                              : follower_run(f,
-                                             "INSERT INTO %1$s.%3$s (number, nonce,"
-                                             " snapshot) VALUES ($1::bigint, $2,"
-                                             " pg_current_snapshot())",
-                                             &given, NULL, info);
+    bg_err err = f->read == 0
+                     ? BG_OK
+                     : follower_run(f,
+                                    source_format("INSERT INTO %s (number, nonce,"
+                                                  " snapshot) VALUES ($1::bigint, $2,"
+                                                  " pg_current_snapshot())",
+                                                  f->own->bookmark_path),
+                                    &given, NULL, info);
     err = err ? err : follower_do(f, "COMMIT", info);
     if (!err) {
         f->epoch.number = f->read ? next : f->epoch.number;
@@ -298,31 +308,23 @@ static bg_err follower_write_first(struct follower *f, const char *nonce,
 {
     const struct postgres_arguments writer = { 1, { { .data = f->own->guard } } };
     const struct postgres_arguments given = { 1, { { .data = nonce } } };
-    bg_err err = follower_run(f,
-                              "SELECT set_config('" CHANGES_WRITER "', $1, true),"
-                              " set_config('synchronous_commit', 'local', true)",
-                              &writer, NULL, info);
-    err = err ? err : follower_run(f, "DELETE FROM %1$s.%3$s", NULL, NULL, info);
+    bg_err err =
+        follower_run(f,
+                     source_format("SELECT set_config('" CHANGES_WRITER "', $1, true),"
+                                   " set_config('synchronous_commit', 'local', true)"),
+                     &writer, NULL, info);
+    err = err ? err
+              : follower_run(f, source_format("DELETE FROM %s", f->own->bookmark_path),
+                             NULL, NULL, info);
     return err ? err
                : follower_run(f,
-                              "INSERT INTO %1$s.%3$s (number, nonce, snapshot)"
-                              " VALUES (1, $1, pg_current_snapshot())",
+                              source_format("INSERT INTO %s (number, nonce, snapshot)"
+                                            " VALUES (1, $1, pg_current_snapshot())",
+                                            f->own->bookmark_path),
                               &given, NULL, info);
 }
 
-/* Makes `epoch` the present one. One without a nonce proves nothing: readers fail, and nothing is caught up. */
-static void follower_enter(struct follower *f, const struct changes_epoch *epoch)
-{
-    f->epoch = *epoch;
-    f->resumes = false;
-    f->pruned = f->unsaved = 0;
-    postgres_schema_set_identity(f->source, epoch->identity);
-    postgres_changes_set_epoch(f->source, epoch);
-    source_tell_restart(f->source, f->why);
-}
-
-/* Starts an epoch: everything that is invisible in its first bookmark will be reported. If that is not possible now, the
- * old epoch ends nevertheless. */
+/* Starts an epoch: everything that is invisible in its first bookmark will be reported. */
 static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 {
     struct changes_epoch epoch;
@@ -333,14 +335,15 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
     err = err ? err : follower_write_first(f, nonce, info);
     err = err ? err : follower_do(f, "COMMIT", info);
     if (err) {
-        if (*f->epoch.nonce) {
-            follower_enter(f, &(struct changes_epoch){ .number = 0 });
-        }
         return err;
     }
     memcpy(epoch.nonce, nonce, sizeof nonce);
     epoch.number = 1;
-    follower_enter(f, &epoch);
+    f->epoch = epoch;
+    f->pruned = f->unsaved = 0;
+    postgres_schema_set_identity(f->source, epoch.identity);
+    postgres_changes_set_epoch(f->source, &epoch);
+    source_tell_restart(f->source, f->why);
     f->why[0] = 0;
     return BG_OK;
 }
@@ -369,22 +372,28 @@ static bg_err follower_prune_to(struct follower *f, const char *number,
     PGresult *done = NULL;
     bg_err err = follower_do(f, "BEGIN READ WRITE", info);
     err = err ? err
-              : follower_run(f,
-                             "SELECT set_config('" CHANGES_WRITER "', $1, true),"
-                             " set_config('synchronous_commit', 'off', true)",
-                             &writer, NULL, info);
+              : follower_run(
+                  f,
+                  source_format("SELECT set_config('" CHANGES_WRITER "', $1, true),"
+                                " set_config('synchronous_commit', 'off', true)"),
+                  &writer, NULL, info);
     err = err ? err
-              : follower_run(f, "DELETE FROM %1$s.%3$s WHERE number < $1::bigint",
+              : follower_run(f,
+                             source_format("DELETE FROM %s WHERE number < $1::bigint",
+                                           f->own->bookmark_path),
                              &given, NULL, info);
     err = err ? err
-              : follower_run(f,
-                             "DELETE FROM %1$s.%2$s WHERE ctid = ANY (ARRAY("
-                             "SELECT c.ctid FROM %1$s.%2$s c, %1$s.%3$s b"
-                             " WHERE b.number = $1::bigint"
-                             " AND c.xid < pg_snapshot_xmax(b.snapshot)"
-                             " AND pg_visible_in_snapshot(c.xid, b.snapshot)"
-                             " LIMIT 100000))",
-                             &given, &done, info);
+              : follower_run(
+                  f,
+                  source_format("DELETE FROM %s WHERE ctid = ANY (ARRAY("
+                                "SELECT c.ctid FROM %s c, %s b"
+                                " WHERE b.number = $1::bigint"
+                                " AND c.xid < pg_snapshot_xmax(b.snapshot)"
+                                " AND pg_visible_in_snapshot(c.xid, b.snapshot)"
+                                " LIMIT %d))",
+                                f->own->change_path, f->own->change_path,
+                                f->own->bookmark_path, FOLLOW_STEP),
+                  &given, &done, info);
     err = err ? err : follower_do(f, "COMMIT", info);
     f->is_pruning = !err && strtoull(PQcmdTuples(done), NULL, 10) >= FOLLOW_STEP;
     PQclear(done);
