@@ -36,7 +36,6 @@ struct follower {
     /* The epoch. */
     bool has_place;
     bool is_restarting; /* the last session ended the epoch, on purpose */
-    bool is_live;       /* the listener knows of an epoch, and not of its end */
     struct postgres_mark place;
     enum arrival arrival;
     char why[160];      /* of the restart */
@@ -77,20 +76,9 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info, const char 
                         f->why);
 }
 
-/* The old epoch has ended, and a new one cannot start yet: nothing is proven. `restart` is reported again when the new one
- * starts; readers fail until then. */
-static void follower_end_epoch(struct follower *f)
-{
-    if (f->is_live && !source_is_stopping(f->source)) {
-        f->is_live = false;
-        source_tell_restart(f->source, f->why);
-    }
-}
-
 static void follower_waits(void *context, const char *why)
 {
-    struct follower *f = context;
-    follower_end_epoch(f);
+    const struct follower *f = context;
     source_tell_state(f->source, false, why);
 }
 
@@ -215,7 +203,7 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
 static void follower_arrive(struct follower *f)
 {
     struct source *source = f->source;
-    f->has_arrived = f->is_live = true;
+    f->has_arrived = true;
     if (f->arrival != ARRIVES_CONTINUED) {
         f->confirmed = f->place.marker.lsn;
         postgres_schema_set_identity(source, f->place.identity);
@@ -458,9 +446,9 @@ static bg_err follower_stream(struct follower *f, bg_errinfo *info)
 
 static bg_err follower_session(struct follower *f, bg_errinfo *info)
 {
-    bg_err err = postgres_link_open(&f->marks, f->source, PG_WRITES, logical_deadline(),
-                                    info);
-    f->is_restarting = false;
+    struct source *source = f->source;
+    bg_err err =
+        postgres_link_open(&f->marks, source, PG_WRITES, logical_deadline(), info);
     if (!err && f->has_place) {
         err = follower_verify(f, info);
         err = err == BG_EINCOMPAT && !f->has_place ? BG_OK : err;
@@ -488,9 +476,6 @@ void logical_follow(struct source *source)
         bg_errinfo info = { .code = BG_OK };
         (void)follower_session(f, &info);
         if (!f->is_restarting) {
-            if (!f->has_place || f->arrival == ARRIVES_RESTARTED) {
-                follower_end_epoch(f);
-            }
             source_tell_state(source, false, info.message);
         }
         if (f->failures++ && !source_is_stopping(source)) {
