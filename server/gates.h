@@ -23,7 +23,7 @@
  *   (T1) the filter was filled by a read of all keys in the source's present epoch, or was saved with
  *        the mark at which the source resumed;
  *   (T2) the source has proven within the last `max-lag` that it has reported all changes (source.h, S4);
- *   (T3) no audit has found a false negative in this epoch; and
+ *   (T3) the source has not ended its epoch, and no audit has found a false negative in it; and
  *   (T4) the key is spelled as the database prints it (key_form.h).
  * A key that is written past the gate is found as soon as the follower has reported it: "no" may be wrong
  * for keys that were committed after the last proof, at most max-lag ago, and for no others. A client that
@@ -53,6 +53,7 @@ struct gates;
     X(BUILD_FAILED, "build_failed") /* text: why; it is tried again */                 \
     X(SOURCE_LOST, "source_lost")                                                      \
     X(SOURCE_BACK, "source_back")                                                      \
+    X(DOUBTED, "doubted")               /* text: why nothing is proven any more */     \
     X(RESTARTED, "restarted")           /* text: why all keys are read again */        \
     X(RESUMED, "resumed")               /* the saved filter is in use */               \
     X(SAVE_FAILED, "save_failed")       /* text: why; it is tried again */             \

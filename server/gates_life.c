@@ -55,6 +55,15 @@ static void gate_life_restart(void *context, const char *why)
     }
 }
 
+/* The filter is not trusted (T3) until a new epoch starts. */
+static void gate_life_lost_proof(void *context, const char *why)
+{
+    struct gate *gate = context;
+    if (!atomic_exchange(&gate->doubted, true)) {
+        gate_tell(gate, GATE_EVENT_DOUBTED, why, 0, 0);
+    }
+}
+
 static void gate_life_resumed(void *context)
 {
     struct gate *gate = context;
@@ -273,7 +282,8 @@ static bool gate_life_is_due(struct gate *gate, char *text, size_t room)
 struct gate_life {
     struct gate *gate;
     uint32_t failures; /* to build, in a row */
-    uint64_t retry;    /* not before */
+    uint64_t retry;    /* not before, in this epoch */
+    uint64_t epoch;    /* of the last attempt */
     uint64_t calm;     /* not before that, if it is not urgent */
     uint64_t maintain; /* next time */
     uint64_t save;     /* next time */
@@ -371,6 +381,11 @@ static void gate_life_turn(struct gate_life *life)
     struct gate *gate = life->gate;
     const uint64_t now = source_now();
     const bool wanted = atomic_load(&gate->needed) != atomic_load(&gate->built);
+    if (life->epoch
+        != atomic_load(&gate->needed)) { /* failures of the last one do not count */
+        life->epoch = atomic_load(&gate->needed);
+        life->retry = life->failures = 0;
+    }
     char reason[160];
     const bool asked =
         gate->rebuild_asked || (gate->rebuild_wanted && now >= life->calm);
@@ -425,6 +440,7 @@ bg_err gate_life_begin(struct gate *gate, bg_errinfo *info)
 {
     const struct source_listener listener = { .context = gate,
                                               .restart = gate_life_restart,
+                                              .doubt = gate_life_lost_proof,
                                               .resumed = gate_life_resumed,
                                               .changed = gate_life_changed,
                                               .caught_up = gate_life_caught_up,

@@ -149,9 +149,10 @@ bg_err postgres_changes_ensure(struct postgres_link *link, uint64_t deadline,
         err = postgres_install_script(link, deadline, info);
         return err ? err
                    : source_error(info, BG_EINVAL, "install=no",
-                                  *how->script ? how->script
-                                               : "objects that install=yes creates",
-                                  "%s; run the script", missing.found);
+                                  "the objects of this gate", "%s; %s%s", missing.found,
+                                  *how->script ? "run the statements in "
+                                               : "use install=yes",
+                                  how->script);
     }
     err = postgres_install(link, deadline, info);
     return err ? err : changes_verified(link, deadline, found, info);

@@ -34,6 +34,8 @@ enum {
     FOLLOW_WHY = 160
 };
 
+static const uint64_t follow_prune_rest = 60 * SOURCE_SECOND; /* after an error */
+
 struct follower {
     struct source *source;
     const struct changes *own;
@@ -47,6 +49,7 @@ struct follower {
     uint64_t unsaved;     /* rows since the epoch started or something was saved */
     uint64_t pruned;      /* all changes before this bookmark are */
     bool is_pruning;      /* there is more to prune */
+    uint64_t prune_next;  /* when it may be tried again */
 };
 
 __attribute__((format(printf, 2, 3))) static void
@@ -307,29 +310,38 @@ static bg_err follower_write_first(struct follower *f, const char *nonce,
                               &given, NULL, info);
 }
 
-/* Starts an epoch: everything that is invisible in its first bookmark will be reported. */
+/* Makes `epoch` the present one. One without a nonce proves nothing: readers fail, and nothing is caught up. */
+static void follower_enter(struct follower *f, const struct changes_epoch *epoch)
+{
+    f->epoch = *epoch;
+    f->resumes = false;
+    f->pruned = f->unsaved = 0;
+    postgres_schema_set_identity(f->source, epoch->identity);
+    postgres_changes_set_epoch(f->source, epoch);
+    source_tell_restart(f->source, f->why);
+}
+
+/* Starts an epoch: everything that is invisible in its first bookmark will be reported. If that is not possible now, the
+ * old epoch ends nevertheless. */
 static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 {
     struct changes_epoch epoch;
-    char why[FOLLOW_WHY], nonce[17];
+    char nonce[17];
     const uint64_t deadline = postgres_changes_deadline(f->source);
     bg_err err = source_nonce(nonce, info);
     err = err ? err : postgres_changes_ensure(&f->link, deadline, &epoch, info);
     err = err ? err : follower_write_first(f, nonce, info);
     err = err ? err : follower_do(f, "COMMIT", info);
     if (err) {
+        if (*f->epoch.nonce) {
+            follower_enter(f, &(struct changes_epoch){ .number = 0 });
+        }
         return err;
     }
     memcpy(epoch.nonce, nonce, sizeof nonce);
     epoch.number = 1;
-    f->epoch = epoch;
-    f->resumes = false;
-    f->pruned = f->unsaved = 0;
-    memcpy(why, f->why, sizeof why);
+    follower_enter(f, &epoch);
     f->why[0] = 0;
-    postgres_schema_set_identity(f->source, epoch.identity);
-    postgres_changes_set_epoch(f->source, &epoch);
-    source_tell_restart(f->source, why);
     return BG_OK;
 }
 
@@ -383,12 +395,14 @@ static bg_err follower_prune(struct follower *f, bg_errinfo *info)
 {
     const uint64_t unneeded = follower_unneeded(f);
     char number[24];
-    if (unneeded <= f->pruned && !f->is_pruning) {
+    if ((unneeded <= f->pruned && !f->is_pruning) || source_now() < f->prune_next) {
         return BG_OK;
     }
     (void)snprintf(number, sizeof number, "%llu", (unsigned long long)unneeded);
     const bg_err err = follower_prune_to(f, number, info);
-    if (!err) {
+    if (err) { /* following works without it, so do not fail each time */
+        f->prune_next = source_now() + follow_prune_rest;
+    } else {
         f->pruned = unneeded;
         f->unsaved = 0;
     }

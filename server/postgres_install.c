@@ -281,6 +281,8 @@ static void install_add_tables(struct postgres_link *link, struct statements *to
     statements_add(to, "CREATE TABLE %s.%s (xid xid8 NOT NULL, key pg_catalog.%s)", in,
                    own->change_table, install_type(keys));
     statements_add(to, "CREATE INDEX ON %s.%s (xid)", in, own->change_table);
+    /* Otherwise rows could not be deleted if a publication includes all tables. */
+    statements_add(to, "ALTER TABLE %s.%s REPLICA IDENTITY FULL", in, own->change_table);
     statements_add(to,
                    "CREATE TABLE %s.%s (number bigint PRIMARY KEY, nonce text NOT NULL,"
                    " snapshot pg_snapshot NOT NULL)",

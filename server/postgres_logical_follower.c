@@ -71,6 +71,7 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info, const char 
         f->has_place = false;
         (void)snprintf(f->why, sizeof f->why, "%s", why);
         follower_publish(f, false);
+        source_tell_doubt(f->source, f->why);
     }
     return source_error(info, BG_EINCOMPAT, "follower", "the same history", "%s",
                         f->why);

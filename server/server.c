@@ -193,6 +193,7 @@ static void server_gate_event(void *context, const struct gate_event *event)
         [GATE_EVENT_BUILD_FAILED] = LOG_EVENT_SOURCE,
         [GATE_EVENT_SOURCE_LOST] = LOG_EVENT_SOURCE,
         [GATE_EVENT_SOURCE_BACK] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_DOUBTED] = LOG_EVENT_SOURCE,
         [GATE_EVENT_RESTARTED] = LOG_EVENT_SOURCE,
         [GATE_EVENT_RESUMED] = LOG_EVENT_SOURCE,
         [GATE_EVENT_SAVE_FAILED] = LOG_EVENT_SOURCE,

@@ -597,6 +597,11 @@ void source_tell_restart(struct source *source, const char *why)
     source->listener.restart(source->listener.context, why);
 }
 
+void source_tell_doubt(struct source *source, const char *why)
+{
+    source->listener.doubt(source->listener.context, why);
+}
+
 void source_tell_resumed(struct source *source)
 {
     source_pool_retry(source->pool);

@@ -19,9 +19,11 @@
  *
  * The contract. A source proves that it has reported everything up to a point, or it reports nothing:
  *
- * (S1) restart       Nothing is proven any more, and a new epoch starts. Everything that is committed after
- *                    this call starts will be reported; all keys must be read again after it. The first
- *                    call of the listener is restart or resumed.
+ * (S1) restart       A new epoch starts. Everything that is committed after this call starts will be reported;
+ *                    all keys must be read again after it. The first call of the listener is restart or
+ *                    resumed.
+ *      doubt         The epoch has ended: nothing is proven any more. A restart follows as soon as the source can
+ *                    start a new epoch, which may take long.
  * (S2) resumed       Following continues from the mark passed to source_follow: the filter that was saved
  *                    with the mark, plus the changes reported from now on, is complete.
  * (S3) changed       These keys may be new.
@@ -103,6 +105,7 @@ struct source_proof {
 struct source_listener {
     void *context;
     void (*restart)(void *context, const char *why);
+    void (*doubt)(void *context, const char *why);
     void (*resumed)(void *context);
     void (*changed)(void *context, const bg_bytes *keys, size_t n);
     void (*caught_up)(void *context, const struct source_proof *proof);

@@ -100,6 +100,7 @@ uint64_t source_rest(uint32_t failures);
 /* For followers: call the listener. A restart also closes idle connections for lookups, since the
  * server behind the address may be another one. */
 void source_tell_restart(struct source *source, const char *why);
+void source_tell_doubt(struct source *source, const char *why);
 void source_tell_resumed(struct source *source);
 void source_tell_caught_up(struct source *source, const struct source_proof *proof);
 void source_tell_state(struct source *source, bool up, const char *why);

@@ -245,14 +245,15 @@ static inline void model_settle(struct model *m, struct source *source)
     bool settled = false;
     MODEL_AWAIT(m, m->restarts + m->resumed > 0);
     while (!settled && source_now() < now + UINT64_C(60000000000)) {
-        source_look(source);
         if (!model_build(m, source)) {
+            source_look(source);
             (void)usleep(500);
             continue;
         }
         (void)pthread_mutex_lock(&m->lock);
         settled = m->built == m->restarts && m->last.since >= now;
-        if (!settled) {
+        if (!settled && m->built == m->restarts) {
+            source_look(source);
             (void)model_wait(m);
         }
         (void)pthread_mutex_unlock(&m->lock);
