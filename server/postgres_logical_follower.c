@@ -451,8 +451,8 @@ static bg_err follower_stream(struct follower *f, bg_errinfo *info)
 
 static bg_err follower_session(struct follower *f, bg_errinfo *info)
 {
-    bg_err err = postgres_link_open(&f->marks, f->source, PG_WRITES, logical_deadline(),
-                                    info);
+    bg_err err =
+        postgres_link_open(&f->marks, f->source, PG_WRITES, logical_deadline(), info);
     f->is_restarting = false;
     if (!err && f->has_place) {
         err = follower_verify(f, info);
