@@ -35,6 +35,7 @@ max_connections = 60
 shared_buffers = 32MB
 max_wal_size = 256MB
 wal_sender_timeout = 10s
+wal_writer_delay = 10ms
 log_min_messages = warning
 """
 
