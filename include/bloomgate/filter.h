@@ -128,6 +128,16 @@ BG_API BG_MUST_CHECK bg_err bg_filter_copy(const bg_filter *filter, bg_filter **
                                            bg_errinfo *info);
 
 /*
+ * Creates an empty filter with the geometry, hash, mode and allocator of `filter`. A window starts
+ * in the same period. The content of `filter` is not read. Use it instead of copying a filter and
+ * clearing the copy.
+ * Errors: BG_EINVAL if an argument is NULL; BG_ENOMEM. On error *empty is NULL.
+ * Thread safety: MT-Safe. Cost: that of bg_filter_create.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_create_like(const bg_filter *filter,
+                                                  bg_filter **empty, bg_errinfo *info);
+
+/*
  * Forgets everything. Thread safety: MT-Excl. Cost: gives large memory back to the system
  * to be zeroed, else writes every byte.
  */

@@ -212,6 +212,20 @@ def test_new_ones_are_empty(h):
         assert empty() == first
 
 
+def test_clearing_a_copy_touches_few_pages(h):
+    """The shape of a copy does not describe its filter; BG.CLEAR creates an empty filter like it, and does not copy the filter first."""
+    for kind in KINDS:
+        full = make(h, kind)
+        assert h.ask("COPY", "k", "copy") == 1
+        before = h.faults()
+        assert h.ask("BG.CLEAR", "copy") == "OK"
+        touched = h.faults() - before
+        assert touched < LARGE // 4096 // 4, (kind, touched)
+        assert h.ask("BG.CLEAR", "k") == "OK"
+        assert h.ask("BG.DIGEST", "copy") == h.ask("BG.DIGEST", "k") != full, kind
+        assert h.ask("DEL", "k", "copy") == 2
+
+
 # ---- Payloads in other pieces ------------------------------------------------------------------------
 
 
