@@ -417,10 +417,11 @@ static void sharded_measure_or(const struct bgi_core *a, const struct bgi_core *
     }
 }
 
-static bool sharded_match(const bg_filter *a, const bg_filter *b)
+/* Generic code has compared the number of shards. */
+static bg_err sharded_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)
 {
     const struct sharded *sa = sharded_of(&a->core), *sb = sharded_of(&b->core);
-    return sa->count == sb->count && bg_filter_compatible(sa->shards[0], sb->shards[0]);
+    return bgi_filter_match(sa->shards[0], sb->shards[0], info);
 }
 
 static bool sharded_equal(const bg_filter *a, const bg_filter *b)
