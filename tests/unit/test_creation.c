@@ -134,10 +134,12 @@ static bg_filter *like_source(unsigned i, uint32_t flags)
 static void like_digest(const bg_filter *filter, char digest[BG_DIGEST_TEXT])
 {
     bg_file_info about = { .struct_size = sizeof about };
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
     size_t n = 0;
-    CHECK_OK(bg_encode(filter, NULL, NULL, 0, &n, NULL));
+    how.created = 1; /* not the current time, which differs between two filters */
+    CHECK_OK(bg_encode(filter, &how, NULL, 0, &n, NULL));
     void *bytes = malloc(n);
-    CHECK_OK(bg_encode(filter, NULL, bytes, n, &n, NULL));
+    CHECK_OK(bg_encode(filter, &how, bytes, n, &n, NULL));
     CHECK_OK(bg_bytes_about(bytes, n, &about, NULL));
     memcpy(digest, about.digest_text, BG_DIGEST_TEXT);
     free(bytes);
@@ -204,6 +206,34 @@ TEST(creation__like_another_keeps_secret_and_allocator)
     bg_filter_free(empty);
     bg_filter_free(filter);
     CHECK_EQ(c.live, 0);
+}
+
+/* Fails each allocation in turn: nothing stays allocated, and the source stays as it was. */
+TEST(creation__like_another_without_memory)
+{
+    for (unsigned i = 0; i < SAMPLES; i++) {
+        struct counting c;
+        bg_spec spec = sample_spec(i, 1000, 0.01);
+        bg_filter *filter = NULL, *empty = NULL;
+        bg_err err = BG_ENOMEM;
+        if (sample_is_static(i)) {
+            continue;
+        }
+        counting_start(&c);
+        spec.allocator = &c.hooks;
+        CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+        const size_t live = c.live;
+        for (size_t at = 1; err; at++) {
+            c.calls = 0;
+            c.fail_at = at;
+            err = bg_filter_create_like(filter, &empty, NULL);
+            CHECK(err == BG_OK || (err == BG_ENOMEM && !empty && c.live == live));
+        }
+        CHECK_EQ(c.live, 2 * live);
+        bg_filter_free(empty);
+        bg_filter_free(filter);
+        CHECK_EQ(c.live + c.mistakes, 0);
+    }
 }
 
 TEST(creation__like_another_refuses_null)
