@@ -61,6 +61,10 @@ def make(h, kind="blocked"):
     return h.ask("BG.DIGEST", "k")
 
 
+def all_freed(h):
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filters_being_freed") == "0", what="the thread that frees filters")
+
+
 def idle(h):
     wait_for(lambda: h.info("persistence", "rdb_bgsave_in_progress") == "0"
              and h.info("persistence", "aof_rewrite_in_progress") == "0", what="the child to end")
@@ -208,7 +212,7 @@ def test_new_ones_are_empty(h):
         assert not isinstance(h.ask("BG.MADD", "k", *range(20000)), Error)
         assert h.ask("BG.DIGEST", "k") != first
         h.ask("DEL", "k")
-        wait_for(lambda: h.info("bloomgate", "bloomgate_filters_being_freed") == "0", what="the thread")
+        all_freed(h)
         assert empty() == first
 
 
@@ -379,6 +383,7 @@ def test_full_caches_take_filters(h):
 def test_buffers_are_counted(h):
     """The buffers of dumps and loads are part of used_memory, and respect maxmemory."""
     size = 16 * MIB
+    all_freed(h)  # filters of the test before
     h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", size, "K", 8)
     h.ask("BG.MADD", "k", *range(1000))
     start, cursor, chunks = used(h), 0, []
