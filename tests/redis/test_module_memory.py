@@ -392,7 +392,7 @@ def test_buffers_are_counted(h):
         chunks.append(chunk)
         if cursor == 0:
             break
-        assert used(h) > start + size, "the copy that is read"
+        assert used(h) > start + size // 2, "the copy that is read"  # buffers of closed connections may be freed meanwhile
     wait_for(lambda: used(h) < start + size // 2, what="the copy to go")
     h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     try:
