@@ -192,7 +192,7 @@ static void follower_place(struct sqlite_follower *f, const struct sqlite_place 
 static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
 {
     struct sqlite_place place;
-    enum key_form form;
+    enum key_form form = KEY_FORM_UNKNOWN;
     if (!changes_parse(f->resume, &place)) {
         return source_error(info, BG_EINCOMPAT, "mark", "one of follow=changes",
                             "another one");

@@ -32,6 +32,7 @@ static bg_err history_prepare(struct sqlite_link *link,
                               const struct sqlite_objects *objects, const char *columns,
                               const char *rest, sqlite3_stmt **rows, bg_errinfo *info)
 {
+    *rows = NULL;
     char *sql =
         source_format("SELECT %s FROM main.\"%s\" %s", columns, objects->changes, rest);
     const bg_err err = sql ? sqlite_link_prepare(link, "changes", sql, rows, info)
