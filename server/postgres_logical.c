@@ -84,12 +84,15 @@ bg_err logical_inspect(struct postgres_link *link, const struct logical *logical
 bg_err logical_prepare(struct postgres_link *link, const struct logical *logical,
                        bg_errinfo *info)
 {
-    struct postgres_keys keys = { .form = KEY_FORM_UNKNOWN };
+    struct postgres_keys keys;
     struct postgres_mark found;
+    bg_errinfo own;
+    info = info ? info : &own;
     bg_err err = logical_verify_server(link, info);
     err = err ? err : postgres_keys_look(link, logical_deadline(), &keys, info);
     err = err ? err : logical_inspect(link, logical, &found, info);
-    if (err == BG_EINVAL && keys.form != KEY_FORM_UNKNOWN) {
+    /* Only problems of the publication can be repaired; their messages name it. */
+    if (err == BG_EINVAL && strstr(info->message, "publication")) {
         err = postgres_publication_install(link, logical->object, logical_deadline(),
                                            info);
         err = err ? err : logical_inspect(link, logical, &found, info);

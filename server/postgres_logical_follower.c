@@ -36,6 +36,7 @@ struct follower {
     /* The epoch. */
     bool has_place;
     bool is_restarting; /* the last session ended the epoch, on purpose */
+    bool is_live;       /* the listener relies on the epoch */
     struct postgres_mark place;
     enum arrival arrival;
     char why[160];      /* of the restart */
@@ -71,6 +72,9 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info, const char 
         f->has_place = false;
         (void)snprintf(f->why, sizeof f->why, "%s", why);
         follower_publish(f, false);
+    }
+    if (f->is_live) {
+        f->is_live = false;
         source_tell_doubt(f->source, f->why);
     }
     return source_error(info, BG_EINCOMPAT, "follower", "the same history", "%s",
@@ -204,7 +208,7 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
 static void follower_arrive(struct follower *f)
 {
     struct source *source = f->source;
-    f->has_arrived = true;
+    f->has_arrived = f->is_live = true;
     if (f->arrival != ARRIVES_CONTINUED) {
         f->confirmed = f->place.marker.lsn;
         postgres_schema_set_identity(source, f->place.identity);
@@ -447,9 +451,9 @@ static bg_err follower_stream(struct follower *f, bg_errinfo *info)
 
 static bg_err follower_session(struct follower *f, bg_errinfo *info)
 {
-    struct source *source = f->source;
     bg_err err =
-        postgres_link_open(&f->marks, source, PG_WRITES, logical_deadline(), info);
+        postgres_link_open(&f->marks, f->source, PG_WRITES, logical_deadline(), info);
+    f->is_restarting = false;
     if (!err && f->has_place) {
         err = follower_verify(f, info);
         err = err == BG_EINCOMPAT && !f->has_place ? BG_OK : err;

@@ -93,30 +93,38 @@ static bg_err reader_verify(struct logical_reader *mine, bg_errinfo *info)
                       : err;
 }
 
-/* (R1) */
-static bg_err reader_settle(struct logical_reader *mine, struct postgres_link *other,
-                            bg_errinfo *info)
+/* Writes the query that counts the transactions which are committed in the reader's snapshot and still
+ * running in a new one. */
+static bg_err reader_unsettled(struct logical_reader *mine, char **sql,
+                               bg_errinfo *info)
 {
-    static const char sql[] =
-        "SELECT count(*) FROM (SELECT $1::pg_snapshot AS old,"
+    static const char format[] =
+        "SELECT count(*) FROM (SELECT '%s'::pg_snapshot AS old,"
         " pg_catalog.pg_current_snapshot() AS new OFFSET 0) AS s,"
         " pg_catalog.generate_series(pg_catalog.pg_snapshot_xmin(new)::text::bigint,"
         " pg_catalog.pg_snapshot_xmax(old)::text::bigint - 1) AS x"
         " WHERE pg_catalog.pg_visible_in_snapshot(x::text::xid8, old)"
         " AND NOT pg_catalog.pg_visible_in_snapshot(x::text::xid8, new)";
     PGresult *rows = NULL;
-    bg_err err = postgres_link_run(&mine->reader->link, "keys",
-                                   "SELECT pg_catalog.pg_current_snapshot()", NULL,
-                                   logical_deadline(), &rows, info);
-    char *old = err ? NULL : strdup(PQgetvalue(rows, 0, 0));
-    const struct postgres_arguments given = { 1, { { .data = old } } };
-    err = err || old ? err : source_no_memory(info);
-    bool is_settled = false;
+    const bg_err err = postgres_link_run(&mine->reader->link, "keys",
+                                         "SELECT pg_catalog.pg_current_snapshot()",
+                                         NULL, logical_deadline(), &rows, info);
+    *sql = err ? NULL : source_format(format, PQgetvalue(rows, 0, 0));
     PQclear(rows);
+    return err || *sql ? err : source_no_memory(info);
+}
+
+/* (R1), over the connection of the slot: it is on the same server, since the snapshot could be imported. */
+static bg_err reader_settle(struct logical_reader *mine, struct postgres_link *slot,
+                            bg_errinfo *info)
+{
+    char *sql;
+    bg_err err = reader_unsettled(mine, &sql, info);
+    bool is_settled = false;
     while (!err && !is_settled) {
-        rows = NULL;
-        err = postgres_link_run(other, "keys", sql, &given, logical_deadline(), &rows,
-                                info);
+        PGresult *rows = NULL;
+        err =
+            postgres_link_run(slot, "keys", sql, NULL, logical_deadline(), &rows, info);
         is_settled = !err && strcmp(PQgetvalue(rows, 0, 0), "0") == 0;
         PQclear(rows);
         if (!err && !is_settled) {
@@ -124,7 +132,7 @@ static bg_err reader_settle(struct logical_reader *mine, struct postgres_link *o
             (void)nanosleep(&moment, NULL);
         }
     }
-    free(old);
+    free(sql);
     return err;
 }
 
@@ -148,7 +156,7 @@ static bg_err reader_begin_with(struct logical_reader *mine, struct postgres_lin
     err = err || name ? err : source_no_memory(info);
     err = err ? err : postgres_slot_create(slot, name, &wait, snapshot, info);
     err = err ? err : postgres_reader_begin(mine->reader, snapshot, info);
-    err = err ? err : reader_settle(mine, other, info);
+    err = err ? err : reader_settle(mine, slot, info);
     err = err ? err : reader_verify(mine, info);
     free(name);
     return err;

@@ -19,13 +19,14 @@ void postgres_lsn_print(uint64_t lsn, char text[PG_LSN])
 
 bool postgres_lsn_parse(const char *text, uint64_t *lsn)
 {
-    char again[PG_LSN];
-    unsigned high, low;
-    if (strlen(text) >= PG_LSN || sscanf(text, "%8X/%8X", &high, &low) != 2) {
+    char again[PG_LSN], *slash;
+    const uint64_t high = strtoull(text, &slash, 16);
+    const uint64_t low = *slash == '/' ? strtoull(slash + 1, NULL, 16) : 0;
+    if (*slash != '/' || high > UINT32_MAX || low > UINT32_MAX) {
         return false;
     }
-    *lsn = (uint64_t)high << 32 | low;
-    postgres_lsn_print(*lsn, again);
+    *lsn = high << 32 | low;
+    postgres_lsn_print(*lsn, again); /* the only spelling that is accepted */
     return strcmp(text, again) == 0;
 }
 

@@ -427,6 +427,11 @@ bg_truth source_ask(struct source *source, const void *key, size_t len,
     return answer;
 }
 
+bg_err source_check_lookup(struct source *source, bg_errinfo *info)
+{
+    return source->ops->check(source, info);
+}
+
 bg_err source_check(struct source *source, bg_errinfo *info)
 {
     const bg_err err = source->ops->check(source, info);

@@ -126,6 +126,9 @@ void source_free(struct source *source);
 /* Connects and verifies that the settings work. Errors: BG_EIO, BG_EINVAL. */
 bg_err source_check(struct source *source, bg_errinfo *info);
 
+/* Connects and verifies that `lookup` works. Errors: BG_EIO, BG_EINVAL. */
+bg_err source_check_lookup(struct source *source, bg_errinfo *info);
+
 /* Returns the approximate number of keys. */
 bg_err source_count(struct source *source, uint64_t *count, bg_errinfo *info);
 

@@ -65,6 +65,20 @@ static bool source_postgres_is_text(Oid type)
            || type == PG_NAME;
 }
 
+static bool source_postgres_is_integer(Oid type)
+{
+    return type == PG_INT2 || type == PG_INT4 || type == PG_INT8;
+}
+
+/* Returns whether the parameter of `lookup` accepts the same spellings as the key column prints. Otherwise the
+ * database could find a key that the filter denies, such as WHERE lower(email) = $1 with a citext parameter. */
+static bool source_postgres_fits(Oid parameter, Oid key)
+{
+    return parameter == key || (parameter == PG_VARCHAR && key == PG_TEXT)
+           || (source_postgres_is_integer(parameter)
+               && source_postgres_is_integer(key));
+}
+
 static bg_err source_postgres_prepare(struct postgres_asker *asker, uint64_t deadline,
                                       bg_errinfo *info)
 {
@@ -84,6 +98,11 @@ static bg_err source_postgres_prepare(struct postgres_asker *asker, uint64_t dea
                            "one parameter, and a column: SELECT 1 ... WHERE key = $1",
                            "%d parameters, %d columns", PQnparams(about),
                            PQnfields(about));
+    }
+    if (!err && !source_postgres_fits(PQparamtype(about, 0), keys.type)) {
+        err = source_error(info, BG_EINVAL, "lookup",
+                           "a parameter of the key column's type: WHERE column = $1",
+                           "$1 has another type than the key column, %s", keys.name);
     }
     if (!err) {
         asker->type = PQparamtype(about, 0);

@@ -10,14 +10,12 @@
  * numbers must be contiguous and reach sqlite_sequence. Keys are reported after the transaction has ended, so
  * writers never wait for the filter.
  *
- * A new epoch starts if any of that fails. The follower creates what is missing, takes the last row as its
- * place, and only then calls restart. DDL changes the schema version, so DDL of other programs cannot
- * go unnoticed, even if it is undone between two polls, e.g. a trigger that is dropped and created again. If
- * no epoch can start (the file or the table is missing), restart is called nevertheless, at
- * once, so that the gate stops trusting its filter; no caught_up follows until an epoch has started.
+ * The epoch ends (doubt) if any of that fails. The follower then creates what is missing, takes the last row as
+ * its place, and only then calls restart. DDL changes the schema version, so DDL of other programs cannot go
+ * unnoticed, even if it is undone between two polls, e.g. a trigger that is dropped and created again.
  *
- * A mark is the place in text form, without the file's identity: a copy of the file that includes the row with its
- * token, with the same schema version, has the same history up to that row.
+ * A mark is the place in text form. It includes the file's inode number and time of birth, but not its device, whose
+ * number may change when the machine is restarted.
  *
  * Reading. The reader verifies in its snapshot the place that the follower had when the read started. The place
  * is advanced before keys are reported, so the snapshot includes everything that was reported. At the
@@ -59,7 +57,6 @@ struct sqlite_follower {
     struct sqlite_link link;
     bool is_open;
     bool is_placed;
-    bool owes_restart; /* the epoch has ended, and the listener does not know */
     struct sqlite_place place, start;
     int64_t
         version; /* PRAGMA data_version of the snapshot that was read to its end; -1: none */
@@ -128,29 +125,37 @@ static void changes_publish(struct sqlite_changes *changes,
 static void changes_mark(const struct sqlite_place *place, char mark[SOURCE_MARK])
 {
     (void)snprintf(mark, SOURCE_MARK,
-                   "changes 1 %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
-                   place->schema, place->number, place->token, place->sequence);
+                   "changes 1 %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+                   " %" PRId64,
+                   place->file.inode, place->file.birth, place->schema, place->number,
+                   place->token, place->sequence);
 }
 
 static bool changes_parse(const char *mark, struct sqlite_place *place)
 {
     int used = 0;
-    *place = (struct sqlite_place){ .inode = 0 };
-    return sscanf(mark, "changes 1 %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 "%n",
-                  &place->schema, &place->number, &place->token, &place->sequence,
-                  &used)
-               == 4
+    *place = (struct sqlite_place){ .number = 0 };
+    return sscanf(mark,
+                  "changes 1 %" SCNu64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
+                  " %" SCNd64 "%n",
+                  &place->file.inode, &place->file.birth, &place->schema,
+                  &place->number, &place->token, &place->sequence, &used)
+               == 6
            && used > 0 && !mark[used];
 }
 
 /* ---- Epochs ---------------------------------------------------------------------------- */
 
+/* Ends the epoch. */
 static void follower_lose(struct sqlite_follower *f, const char *why)
 {
+    const bool was_placed = f->is_placed;
     (void)snprintf(f->why, sizeof f->why, "%s", why);
-    f->owes_restart = f->owes_restart || f->is_placed;
     f->is_placed = false;
     changes_publish(f->changes, NULL, true);
+    if (was_placed) {
+        source_tell_doubt(f->source, f->why);
+    }
 }
 
 static void follower_place(struct sqlite_follower *f, const struct sqlite_place *place,
@@ -158,7 +163,6 @@ static void follower_place(struct sqlite_follower *f, const struct sqlite_place 
 {
     f->place = f->start = *place;
     f->is_placed = true;
-    f->owes_restart = false;
     f->version = -1;
     f->pruned = 0;
     f->resume[0] = 0;
@@ -181,8 +185,7 @@ static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
     err = err ? err : sqlite_schema_columns(&f->link, &form, info);
     err = sqlite_link_end(&f->link, err, info);
     if (!err) {
-        place.device = f->link.device;
-        place.inode = f->link.inode;
+        place.file = f->link.file;
         follower_place(f, &place, form);
         source_tell_resumed(f->source);
     }
@@ -374,10 +377,6 @@ static void changes_follow(struct source *source)
     while (!source_is_stopping(source)) {
         bg_errinfo info = { .code = BG_OK };
         const bg_err err = follower_poll(f, &info);
-        if (f->owes_restart) {
-            f->owes_restart = false;
-            source_tell_restart(source, f->why);
-        }
         if (err && err != BG_EBUSY) {
             follower_close(f);
             source_tell_state(source, false, info.message);

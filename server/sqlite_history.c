@@ -45,7 +45,7 @@ bg_err sqlite_history_end(struct sqlite_link *link,
                           struct sqlite_place *place, bg_errinfo *info)
 {
     sqlite3_stmt *rows = NULL;
-    *place = (struct sqlite_place){ .device = link->device, .inode = link->inode };
+    *place = (struct sqlite_place){ .file = link->file };
     bg_err err = sqlite_schema_verify(link, objects, info);
     err = err ? err : sqlite_schema_version(link, &place->schema, info);
     err = err ? err : history_sequence(link, objects, &place->sequence, info);
@@ -112,8 +112,9 @@ bg_err sqlite_history_verify(struct sqlite_link *link,
                              const struct sqlite_objects *objects,
                              const struct sqlite_place *place, bg_errinfo *info)
 {
-    if ((place->inode || place->device)
-        && (place->inode != link->inode || place->device != link->device)) {
+    const struct sqlite_file *was = &place->file, *is = &link->file;
+    if (was->inode != is->inode || was->birth != is->birth
+        || (was->device && was->device != is->device)) {
         return source_error(info, BG_EINCOMPAT, "source", "the same file as before",
                             "another file of the same name");
     }

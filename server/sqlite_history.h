@@ -8,7 +8,8 @@
  * numbers are contiguous and reach sqlite_sequence.
  *
  * A copy of the file shares the history up to the time of the copy, and a restored backup ends earlier. In both, rows
- * that were written later have other tokens.
+ * that were written later have other tokens. A dump that was edited and loaded into a new file has the same
+ * tokens; there, the file differs.
  *
  * All functions read in the caller's transaction. Errors: BG_EINCOMPAT if the history is not the one of the place.
  */
@@ -18,11 +19,10 @@
 #include "sqlite_schema.h"
 
 struct sqlite_place {
-    dev_t device; /* of the file; 0 and 0: any */
-    ino_t inode;
-    int64_t schema; /* the schema version */
-    int64_t number; /* of the last row that was read */
-    int64_t token;  /* of that row */
+    struct sqlite_file file; /* device 0: on any device */
+    int64_t schema;          /* the schema version */
+    int64_t number;          /* of the last row that was read */
+    int64_t token;           /* of that row */
     int64_t
         sequence; /* in sqlite_sequence: at most the number, and it never decreases */
 };

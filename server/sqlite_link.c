@@ -1,6 +1,7 @@
 /* sqlite_link.c - see sqlite_link.h. */
 #include "sqlite_link.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,12 +51,38 @@ bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
         "an answer of SQLite", "%s", sqlite3_errmsg(link->db));
 }
 
+/* Returns whether the path leads to a regular file, and which one. */
+static bool sqlite_link_identify(const char *path, struct sqlite_file *file)
+{
+    struct statx now;
+    if (statx(AT_FDCWD, path, AT_STATX_SYNC_AS_STAT,
+              STATX_TYPE | STATX_INO | STATX_BTIME, &now)
+            != 0
+        || !S_ISREG(now.stx_mode)) {
+        return false;
+    }
+    *file = (struct sqlite_file){ .device = (uint64_t)now.stx_dev_major << 32
+                                            | now.stx_dev_minor,
+                                  .inode = now.stx_ino };
+    if (now.stx_mask & STATX_BTIME) {
+        file->birth = (int64_t)(now.stx_btime.tv_sec * (int64_t)SOURCE_SECOND
+                                + now.stx_btime.tv_nsec);
+    }
+    return true;
+}
+
+static bool sqlite_link_is_same(const struct sqlite_file *a,
+                                const struct sqlite_file *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->birth == b->birth;
+}
+
 bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool writes,
                         bg_errinfo *info)
 {
-    struct stat before, after;
+    struct sqlite_file after;
     *link = (struct sqlite_link){ .source = source };
-    if (stat(source->place, &before) != 0 || !S_ISREG(before.st_mode)) {
+    if (!sqlite_link_identify(source->place, &link->file)) {
         return source_error(info, BG_EIO, "source", "a database file", "no file %s",
                             source->place);
     }
@@ -66,8 +93,8 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     if (code != SQLITE_OK) {
         err = source_error(info, BG_EIO, "source", "a database", "%s",
                            link->db ? sqlite3_errmsg(link->db) : sqlite3_errstr(code));
-    } else if (stat(source->place, &after) != 0 || after.st_ino != before.st_ino
-               || after.st_dev != before.st_dev) {
+    } else if (!sqlite_link_identify(source->place, &after)
+               || !sqlite_link_is_same(&link->file, &after)) {
         err = source_error(info, BG_EIO, "source", "a database file that stays",
                            "%s is being replaced", source->place);
     }
@@ -75,8 +102,6 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
         sqlite_link_close(link);
         return err;
     }
-    link->device = before.st_dev;
-    link->inode = before.st_ino;
     sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
     (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);
     return BG_OK;
@@ -92,10 +117,10 @@ void sqlite_link_close(struct sqlite_link *link)
  * verified: where the path leads, and whether SQLite's file is still in its place. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link)
 {
-    struct stat now;
+    struct sqlite_file now;
     int moved = 0;
-    return stat(link->source->place, &now) == 0 && now.st_ino == link->inode
-           && now.st_dev == link->device
+    return sqlite_link_identify(link->source->place, &now)
+           && sqlite_link_is_same(&link->file, &now)
            && sqlite3_file_control(link->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved)
                   == SQLITE_OK
            && !moved;

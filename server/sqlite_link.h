@@ -11,15 +11,20 @@
 #include "source_inside.h"
 
 #include <sqlite3.h>
-#include <sys/types.h>
+
+/* The identity of a file. An inode number is used again after its file was deleted, but the birth differs. */
+struct sqlite_file {
+    uint64_t device;
+    uint64_t inode;
+    int64_t birth; /* in nanoseconds; 0 if the file system does not record it */
+};
 
 struct sqlite_link {
     struct source *source;
     sqlite3 *db;
-    uint64_t deadline;   /* of the current operation; 0: none */
-    uint64_t busy_until; /* when to stop waiting for a lock */
-    dev_t device;
-    ino_t inode;
+    uint64_t deadline;       /* of the current operation; 0: none */
+    uint64_t busy_until;     /* when to stop waiting for a lock */
+    struct sqlite_file file; /* that was opened */
 };
 
 /* Opens the source's database, which must exist. Errors: BG_EIO. */

@@ -290,7 +290,7 @@ class Writers:
                 sql = None
                 time.sleep(0.02)
             if self.case.changes >= self.case.budget:
-                time.sleep(rng.random() * 0.01)
+                time.sleep(rng.random() * 0.04)
         if sql:
             sql.close()
 

@@ -254,6 +254,7 @@ def id_is_key(case):
     case.sql(f"UPDATE {case.table} SET id = id + 1000; {rows}")
     if case.source == "sqlite":
         case.sql(f"UPDATE {case.table} SET rowid = rowid + 5000")
+    case.fresh(100_000)  # those that the database has chosen
 
 
 @event("keys changed by foreign keys", key="text", expect=ANY, setup=nothing, writers=False)
@@ -510,8 +511,9 @@ def directory_twice(case):
     shutil.copytree(case.gate.directory, twin.directory)
     case.gate.start()
     twin.start()
-    case.insert(20)
-    oracle.check(case, [case.gate])
+    for _ in range(10):
+        case.insert(5)
+        time.sleep(0.02)
     case.close_gate(twin)
 
 
@@ -542,18 +544,18 @@ def two_services(case):
             "what belongs to one service disturbed the other")
 
 
-@event("one gate name on two tables", expect=ANY)
+@event("one gate name on two tables", expect=ANY, writers=False)
 def one_name(case):
-    first = case.table
-    second = case.table + "2"
+    first, second = case.table, case.table + "2"
     other_table(case, second)
     gate = case.open_gate(checked=False, keys=f"{second}({case.column})")
-    case.insert(20)
-    case.insert(20, table=second)
-    oracle.check(case, [case.gate])
-    case.table = second
-    oracle.check(case, [gate])
-    case.table = first
+    for _ in range(3):
+        case.insert(10)
+        case.insert(10, table=second)
+        oracle.check(case)
+        case.table = second
+        oracle.check(case, [gate])
+        case.table = first
     case.close_gate(gate)
 
 
@@ -657,7 +659,7 @@ def no_column(case):
 
 @event("columns of different types", setup=nothing, expect=REFUSED, writers=False)
 def different_types(case):
-    case.sql("CREATE TABLE a (x int, y text)")
+    case.sql("CREATE TABLE a (x int PRIMARY KEY, y text)")
     return case.refusal(keys="a(x), a(y)"), ("type", "differ")
 
 

@@ -1,5 +1,7 @@
 """Events that only PostgreSQL knows."""
 
+import itertools
+import threading
 import time
 
 import oracle
@@ -7,7 +9,7 @@ from events import (ANY, LOGICAL, POSTGRES, POSTGRES_CHANGES, REFUSED, RESTARTS,
                     table_only)
 from gate import expect as require
 from keys import KEYS
-from pgwire import SqlError
+from pgwire import Lost, SqlError
 
 # ---- Tables ----------------------------------------------------------------------------------
 
@@ -121,7 +123,7 @@ def replica_role(case):
         oracle.check(case)
 
 
-@event("writes by another role", modes=POSTGRES)
+@event("writes by another role", modes=POSTGRES, expect=ANY)
 def other_role(case):
     """An application that may write to the table, and knows nothing of ours."""
     case.sql("DROP ROLE IF EXISTS bgs_app; CREATE ROLE bgs_app; GRANT USAGE ON SCHEMA public TO bgs_app;"
@@ -136,7 +138,7 @@ def other_role(case):
         case.sql("DROP OWNED BY bgs_app; DROP ROLE bgs_app")
 
 
-@event("key changed by a trigger of the application", modes=POSTGRES, key="text")
+@event("key changed by a trigger of the application", modes=POSTGRES, key="text", expect=ANY)
 def application_trigger(case):
     """UPDATE of another column, in which a BEFORE trigger sets the key."""
     case.sql(f"""CREATE FUNCTION public.app() RETURNS trigger LANGUAGE plpgsql AS
@@ -246,12 +248,14 @@ def without_primary_key(case):
 @event("table without a primary key", modes=POSTGRES, setup=without_primary_key, expect=ANY, writers=False)
 def no_primary_key(case):
     """Applications may update and delete rows of such a table, also while it is followed."""
-    case.open_gate(wait=False)
-    deadline = time.monotonic() + 3
-    while case.gate.about()["trusted"] == "0" and time.monotonic() < deadline:
-        time.sleep(0.01)
+    gate = case.open_gate(wait=False)
+    about = gate.wait(lambda about: about["trusted"] == "1" or about["text"], "trusted or refused")
     case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 5")
     case.sql(f"DELETE FROM {case.table} WHERE id = 6")
+    if about["trusted"] == "0":
+        require("primary key" in about["text"], about["text"])
+        oracle.check_doubt(case)
+        case.sql(f"ALTER TABLE {case.table} ADD PRIMARY KEY (id)")
 
 
 @event("the only column is the key", modes=POSTGRES, setup=nothing, writers=False)
@@ -280,7 +284,7 @@ def quoted_names(case):
     case.create()
 
 
-@event("enum label renamed", modes=POSTGRES, expect=ANY, setup=nothing, writers=False)
+@event("enum label renamed", modes=POSTGRES, key="text", expect=ANY, setup=nothing, writers=False)
 def enum_label(case):
     case.sql(f"CREATE TYPE public.mood AS ENUM ('sad', 'fair', 'glad'); CREATE TABLE {case.table} (id bigserial"
              f" PRIMARY KEY, {case.column} public.mood); INSERT INTO {case.table} ({case.column})"
@@ -447,6 +451,38 @@ def change_type(case):
 def change_to_bigint(case):
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE bigint USING {case.column} + 5000000000")
     case.insert(5)
+
+
+@event("table rewritten while all keys are read", modes=POSTGRES, key="text", expect=ANY, writers=False)
+def rewrite_during_read(case):
+    """A rewritten row is invisible to older snapshots: a reader that waits for the lock sees an empty table."""
+    for _ in range(4):
+        case.gate.wait_trusted()
+        case.caught_up()
+        keys = case.truth()
+        with case.connect() as sql:
+            sql(f"BEGIN; ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE text COLLATE \"C\""
+                f" USING {case.column} || ''")
+            case.gate.do("rebuild")
+            time.sleep(0.05 + case.random.random() * 0.05)
+            sql("COMMIT")
+        for _ in range(40):
+            oracle.refuse(case, case.gate, case.gate.denied(keys), len(keys))
+            time.sleep(0.003)
+
+
+@event("table rewritten while the gate starts", modes=POSTGRES, key="text", setup=table_only, expect=ANY, writers=False)
+def rewrite_at_start(case):
+    with case.connect() as sql:
+        sql(f"BEGIN; ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE text COLLATE \"C\""
+            f" USING {case.column} || ''")
+        gate = case.open_gate(wait=False)
+        time.sleep(0.2)
+        sql("COMMIT")
+    keys = case.truth()
+    for _ in range(100):
+        oracle.refuse(case, gate, gate.denied(keys), len(keys))
+        time.sleep(0.003)
 
 
 @event("column dropped and added", modes=POSTGRES, expect=RESTARTS, monitor=False)
@@ -621,25 +657,36 @@ def drop_schema(case):
     case.insert(20)
 
 
-@event("change table emptied by DELETE", modes=POSTGRES_CHANGES, expect=ANY)
-def delete_changes(case):
-    """The rows that were written last go before the follower sees them."""
+def ruin(case, statement):
+    """Runs a statement on each of our tables, after rows that were not read yet; past the triggers that forbid it."""
     for table in our_tables(case):
-        case.sql("BEGIN; SET LOCAL session_replication_role = replica")
+        case.insert(5)
+        case.sql("BEGIN")
         keys = case.write(case.fresh(20))
-        case.sql(f"DELETE FROM {table}; COMMIT")
+        case.sql("SAVEPOINT forbidden")
+        try:
+            case.sql(statement.format(table))
+        except SqlError:
+            case.sql("ROLLBACK TO forbidden")
+            guards = case.sql("SELECT quote_ident(tgname), tgenabled FROM pg_trigger WHERE NOT tgisinternal"
+                              f" AND tgrelid = '{table}'::regclass")
+            case.sql(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
+            case.sql(statement.format(table))
+            for name, state in guards:
+                case.sql(f"ALTER TABLE {table} ENABLE {'ALWAYS' if state == 'A' else ''} TRIGGER {name}")
+        case.sql("COMMIT")
         case.committed(keys)
         case.insert(5)
+
+
+@event("change table emptied by DELETE", modes=POSTGRES_CHANGES, expect=RESTARTS)
+def delete_changes(case):
+    ruin(case, "DELETE FROM {}")
 
 
 @event("change table emptied by TRUNCATE", modes=POSTGRES_CHANGES, expect=RESTARTS)
 def truncate_changes(case):
-    for table in our_tables(case):
-        case.sql("BEGIN")
-        keys = case.write(case.fresh(20))
-        case.sql(f"TRUNCATE {table}; COMMIT")
-        case.committed(keys)
-        case.insert(5)
+    ruin(case, "TRUNCATE {}")
 
 
 @event("change table's sequence set back", modes=POSTGRES_CHANGES, expect=ANY)
@@ -652,15 +699,12 @@ def reset_sequence(case):
 
 @event("bookmark changed by others", modes=POSTGRES_CHANGES, expect=RESTARTS)
 def change_bookmark(case):
-    """All snapshots in our tables move to now, and the changes before them are not read."""
-    for table in our_tables(case):
-        for (column,) in case.sql(f"SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = '{table}'::regclass"
-                                  " AND atttypid = 'pg_snapshot'::regtype AND NOT attisdropped"):
-            case.insert(5)
-            case.sql("BEGIN")
-            keys = case.write(case.fresh(5))
-            case.sql(f"UPDATE {table} SET {column} = '1:9000000000:'; COMMIT")
-            case.committed(keys)
+    """All snapshots in our tables move far ahead, so that changes look as if they had been read."""
+    for (column,) in case.sql("SELECT DISTINCT quote_ident(attname) FROM pg_attribute JOIN pg_class c ON attrelid = c.oid"
+                              " WHERE relnamespace = 'bloomgate'::regnamespace AND relkind = 'r' AND NOT attisdropped"
+                              " AND atttypid = 'pg_snapshot'::regtype"):
+        ruin(case, f"DO $$ BEGIN UPDATE {{}} SET {column} = '1:9000000000:';"
+                   " EXCEPTION WHEN undefined_column THEN END $$")
 
 
 @event("nothing installed, install=no", modes=POSTGRES_CHANGES, expect=ANY)
@@ -787,7 +831,7 @@ def advance_slot(case):
     case.proxy.open()
 
 
-@event("slot advanced while the service is down", modes=LOGICAL, expect=RESTARTS)
+@event("slot advanced while the service is down", modes=LOGICAL, expect=ANY)
 def advance_slot_stopped(case):
     case.gate.stop()
     case.insert(20)
@@ -797,7 +841,7 @@ def advance_slot_stopped(case):
     case.gate.start()
 
 
-@event("slot invalidated", modes=LOGICAL, expect=RESTARTS)
+@event("slot invalidated", modes=LOGICAL, expect=ANY)
 def invalidate_slot(case):
     """The service was away for more WAL than the server keeps."""
     case.gate.stop()
@@ -888,18 +932,21 @@ def crash(case):
 @event("server crashed, commits lost", modes=POSTGRES, setup=private, expect=ANY, writers=False)
 def crash_async(case):
     """Transactions that the follower has seen are lost, and their numbers used again."""
-    case.sql("ALTER SYSTEM SET wal_writer_delay = '10s'")
-    case.sql("SELECT pg_reload_conf()")
     for _ in range(3):
+        case.sql("ALTER SYSTEM SET wal_writer_delay = '10s'")
+        case.sql("SELECT pg_reload_conf()")
         with case.connect(["SET synchronous_commit = off"]) as sql:
             for _ in range(20):
                 case.insert(2, sql)
-        time.sleep(0.05)  # a few polls see them
+            time.sleep(0.05)  # a few polls see them
+            case.sql("ALTER SYSTEM RESET wal_writer_delay")  # from the next start on
+            for _ in range(5):
+                case.insert(2, sql)
         case.server.kill()
         case.server.start()
         case.reconnect()
         with case.connect(["SET synchronous_commit = off"]) as sql:
-            for _ in range(20):
+            for _ in range(30):
                 case.insert(2, sql)
         oracle.check(case)
 
@@ -978,6 +1025,7 @@ def lagging_replica(case):
     with standby.connect() as sql:
         sql("SELECT pg_wal_replay_pause()")
     case.insert(50)
+    keys = case.truth()
     case.caught_up()
     case.proxy.point_to(standby.port)
     builds = int(case.gate.about()["builds"])
@@ -985,23 +1033,24 @@ def lagging_replica(case):
     case.gate.wait(lambda about: int(about["builds"]) > builds or int(about["failures"]) > 0, "built or failed")
     with standby.connect() as sql:
         sql("SELECT pg_wal_replay_resume()")
-    oracle.refuse(case, case.gate, set(case.gate.denied(case.truth())) & case.truth(), 0)
+    oracle.refuse(case, case.gate, set(case.gate.denied(keys)) & case.truth(), len(keys))
     case.proxy.point_to(case.server.port)
     case.proxy.cut()
 
 
-@event("gate started on a standby", modes=POSTGRES, setup=private, expect=ANY)
-def start_on_standby(case):
-    """A standby cannot be followed; the gate says so, and does not deny."""
+@event("address points to a standby for a while", modes=POSTGRES, setup=private, expect=ANY)
+def follow_standby(case):
+    """A standby cannot be followed; the gate must not take it for its server."""
     standby = case.world.standby(case.server)
     standby.wait_for(case.server)
+    case.insert(20)
+    keys = case.truth()
+    case.caught_up()
     case.proxy.point_to(standby.port)
     case.proxy.cut()
     case.insert(20)
-    standby.wait_for(case.server)
-    about = case.gate.about()
-    if about["trusted"] == "0":
-        oracle.refuse(case, case.gate, set(case.gate.denied(case.truth())) & case.truth(), 0)
+    time.sleep(0.3)
+    oracle.refuse(case, case.gate, set(case.gate.denied(keys)) & case.truth(), len(keys))
     case.proxy.point_to(case.server.port)
     case.proxy.cut()
 
@@ -1126,6 +1175,118 @@ def stalled_connection(case):
     case.proxy.cut()
     case.proxy.flow()
     oracle.check(case)
+
+
+# ---- Between any two messages ----------------------------------------------------------------
+
+
+def between_messages(case, share, *actions):
+    """Runs one of the actions before a share of the messages that the service sends; it has to wait meanwhile.
+
+    What the service asks first and what it asks then are answered by different states of the database, at every step
+    of starting, polling and reading in turn.
+    """
+    lock, count = threading.Lock(), itertools.count(1)
+    done = 0
+
+    def between():
+        nonlocal done
+        if not case.proxy.between or case.random.random() > share or not lock.acquire(blocking=False):
+            return
+        try:
+            with case.connect(["SET lock_timeout = '30ms'"]) as sql:  # the service may hold a lock, and wait for us
+                case.random.choice(actions)(case, sql)
+                done = next(count)
+        except (SqlError, Lost):
+            pass
+        finally:
+            lock.release()
+
+    case.proxy.between = between
+    try:
+        for target in 6, 12, 18:
+            case.gate.do("rebuild")
+            deadline = time.monotonic() + 0.7
+            while done < target and time.monotonic() < deadline:
+                case.insert(2)
+                time.sleep(0.02)
+        case.gate.stop()
+        case.gate.start()
+        time.sleep(0.2)
+    finally:
+        case.proxy.between = None
+
+
+def insert_one(case, sql):
+    case.insert(1, sql)
+
+
+def disable_and_insert(case, sql):
+    """Our triggers, or our publication, are without effect for one transaction."""
+    sql("BEGIN")
+    if case.mode == "logical":
+        (name,) = sql("SELECT quote_ident(pubname) FROM pg_publication LIMIT 1")[0]
+        sql(f"ALTER PUBLICATION {name} DROP TABLE {case.table}")
+        keys = case.write(case.fresh(2), sql)
+        sql(f"ALTER PUBLICATION {name} ADD TABLE {case.table}; COMMIT")
+    else:
+        sql(f"ALTER TABLE {case.table} DISABLE TRIGGER USER")
+        keys = case.write(case.fresh(2), sql)
+        for (name,) in sql("SELECT quote_ident(tgname) FROM pg_trigger WHERE NOT tgisinternal"
+                           f" AND tgrelid = '{case.table}'::regclass"):
+            sql(f"ALTER TABLE {case.table} ENABLE ALWAYS TRIGGER {name}")
+        sql("COMMIT")
+    case.committed(keys)
+
+
+def rewrite(case, sql):
+    sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE text COLLATE \"C\" USING {case.column} || ''")
+
+
+def truncate_ours(case, sql):
+    """The change table loses what was not read yet. (Rows are inserted first, by another connection.)"""
+    case.insert(2)
+    for (table,) in sql("SELECT oid::regclass FROM pg_class WHERE relkind = 'r'"
+                        " AND relnamespace = to_regnamespace('bloomgate')"):
+        guards = sql(f"SELECT quote_ident(tgname) FROM pg_trigger WHERE tgrelid = '{table}'::regclass")
+        sql(f"BEGIN; ALTER TABLE {table} DISABLE TRIGGER ALL; TRUNCATE {table}")
+        for (name,) in guards:
+            sql(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}")
+        sql("COMMIT")
+
+
+def swap(case, sql):
+    """Another table takes the name; each has rows of its own, and gets more."""
+    case.insert(1, sql)
+    case.insert(1, sql, table=case.table + "_other")
+    sql(f"BEGIN; ALTER TABLE {case.table} RENAME TO swapping; ALTER TABLE {case.table}_other RENAME TO t;"
+        "ALTER TABLE public.swapping RENAME TO t_other; COMMIT")
+
+
+def slow_polls(case):
+    """A proof that is wrong stays for a while, so that it is noticed."""
+    case.through_proxy()
+    case.create(table=case.table + "_other")
+    case.create()
+    case.open_gate(poll="150ms")
+
+
+@event("rows between any two messages", modes=POSTGRES, setup=proxied, expect=ANY)
+def rows_between(case):
+    between_messages(case, 0.5, insert_one)
+
+
+@event("tampering between any two messages", modes=POSTGRES, setup=slow_polls, key="text", expect=ANY)
+def tampering_between(case):
+    between_messages(case, 0.3, insert_one, disable_and_insert, rewrite, truncate_ours)
+
+
+@event("swaps between any two messages", modes=POSTGRES, setup=slow_polls, key="text", expect=ANY, writers=False,
+       monitor=False)
+def swaps_between(case):
+    for _ in range(2):
+        between_messages(case, 0.3, swap)
+        oracle.check(case)
 
 
 def unreachable(case):

@@ -105,7 +105,7 @@ class Gate:
         about = self.about()
         while not condition(about):
             expect(time.monotonic() < deadline, f"not {what} after {PATIENCE:g} s: {about}")
-            time.sleep(0.003)
+            time.sleep(0.005)
             about = self.about()
         return about
 

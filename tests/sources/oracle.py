@@ -95,7 +95,7 @@ class Monitor:
                     pass  # the gate was stopped meanwhile: the event's own business
                 except (ValueError, OSError):
                     pass
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def _look(self, gate, done):
         """Asks for keys from number `done` on, and some before; how far it came."""

@@ -16,7 +16,7 @@ struct model {
     bg_bytes *set; /* a hash table with linear probing */
     size_t n, room;
     uint64_t changes; /* keys that were reported */
-    uint64_t restarts, resumed, proofs;
+    uint64_t restarts, doubts, resumed, proofs;
     uint64_t built;           /* number of restarts when all keys were read */
     struct source_proof last; /* of this epoch */
     char mark[SOURCE_MARK];
@@ -109,6 +109,18 @@ static inline void model_restart(void *context, const char *why)
     (void)pthread_mutex_unlock(&m->lock);
 }
 
+static inline void model_doubt(void *context, const char *why)
+{
+    struct model *m = context;
+    (void)pthread_mutex_lock(&m->lock);
+    m->doubts++;
+    m->last = (struct source_proof){ .since = 0 };
+    m->mark[0] = 0;
+    (void)snprintf(m->why, sizeof m->why, "%s", why);
+    (void)pthread_cond_broadcast(&m->told);
+    (void)pthread_mutex_unlock(&m->lock);
+}
+
 static inline void model_resumed(void *context)
 {
     struct model *m = context;
@@ -176,7 +188,13 @@ static inline void model_follow(struct model *m, struct source *source,
                                 const char *mark)
 {
     const struct source_listener listener = {
-        m, model_restart, model_resumed, model_changed, model_caught_up, model_state
+        .context = m,
+        .restart = model_restart,
+        .doubt = model_doubt,
+        .resumed = model_resumed,
+        .changed = model_changed,
+        .caught_up = model_caught_up,
+        .state = model_state,
     };
     bg_errinfo why;
     m->up = -1;

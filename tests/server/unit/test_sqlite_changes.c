@@ -421,16 +421,16 @@ TEST(changes__does_not_break_applications_that_rename)
         source_look(s.source);
         MODEL_AWAIT(s.m, s.m->up == 0);
         CHECK(strstr(s.m->trouble, "no such column"));
-        CHECK_EQ(s.m->restarts, 2); /* at once, so that the filter is not trusted */
+        CHECK(s.m->doubts == 1 && s.m->restarts == 1);
         world_do(&s.w, "ALTER TABLE products RENAME TO goods");
         world_do(&s.w, "INSERT INTO goods (code) VALUES ('goods')");
         world_do(&s.w, "CREATE TABLE products (sku TEXT)");
         world_do(&s.w, "INSERT INTO products VALUES ('another table')");
-        MODEL_AWAIT(s.m, s.m->restarts == 3);
-        scene_check(&s, 3);
+        MODEL_AWAIT(s.m, s.m->restarts == 2);
+        scene_check(&s, 2);
         world_do(&s.w, "INSERT INTO products VALUES ('recorded')");
         world_do(&s.w, "INSERT INTO goods (code) VALUES ('not recorded')");
-        scene_check(&s, 3);
+        scene_check(&s, 2);
         CHECK(model_has(s.m, "recorded") && !model_has(s.m, "not recorded"));
         scene_end(&s);
     }
@@ -458,7 +458,7 @@ TEST(changes__refuses_triggers_that_skip_others)
     CHECK(strstr(s.m->trouble, "skip"));
     world_do(&s.w, "DROP TRIGGER \"before\"");
     MODEL_AWAIT(s.m, s.m->up == 1);
-    scene_check(&s, 4);
+    scene_check(&s, 3);
     CHECK(model_has(s.m, "skipped"));
     scene_end(&s);
 }
@@ -475,7 +475,7 @@ TEST(changes__refuses_foreign_objects)
     CHECK(strstr(s.m->trouble, "index odd"));
     world_do(&s.w, "DROP INDEX odd");
     MODEL_AWAIT(s.m, s.m->up == 1);
-    scene_check(&s, 3);
+    scene_check(&s, 2);
     scene_stop(&s);
     /* A table of that name that the service did not create is left alone. */
     each_trigger(&s.w, "DROP TRIGGER \"%s\"");
@@ -665,10 +665,10 @@ TEST(changes__notices_a_replaced_file)
     world_end(&s.w);
     CHECK(unlink(s.w.path) == 0);
     source_look(s.source);
-    MODEL_AWAIT(s.m, s.m->up == 0 && s.m->restarts == 3);
+    MODEL_AWAIT(s.m, s.m->up == 0 && s.m->doubts == 2);
     world_open(&s.w);
     world_products(&s.w, 5);
-    scene_check(&s, 4);
+    scene_check(&s, 3);
     scene_end(&s);
 }
 
@@ -743,11 +743,34 @@ TEST(changes__does_not_resume_with_another_copy)
     scene_end(&s);
 }
 
+/* As after a dump that was edited and loaded: the same schema and change rows, but other keys. */
+TEST(changes__does_not_resume_with_an_edited_file)
+{
+    struct scene s;
+    struct world copy;
+    scene_begin(&s, true);
+    scene_stop(&s);
+    copy_to(&s.w, &copy);
+    CHECK(sqlite3_db_config(copy.db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL)
+          == SQLITE_OK);
+    world_do(&copy, "UPDATE products SET sku = 'edited ' || sku");
+    world_do(&copy, "PRAGMA schema_version = %lld",
+             (long long)world_number(&s.w, "PRAGMA schema_version"));
+    replace_file(&s.w, &copy);
+    resume(&s, 0, 2);
+    CHECK(model_has(s.m, "edited sku-0"));
+    scene_end(&s);
+}
+
 TEST(changes__does_not_resume_with_other_keys_or_marks)
 {
     static const char *const marks[] = {
-        "changes",           "changes 1 2 3",  "changes 2 1 1 1 1",
-        "changes 1 1 1 1 1", "lsn 0/16B374D8", "changes 1 1 1 1 1 1",
+        "changes",
+        "changes 1 2 3",
+        "changes 2 1 1 1 1 1 1",
+        "changes 1 1 1 1 1 1 1",
+        "changes 1 1 1 1 1 1 1 1",
+        "lsn 0/16B374D8",
     };
     struct scene s;
     scene_begin(&s, false);
