@@ -99,11 +99,9 @@ bg_err postgres_changes_look(struct postgres_link *link, uint64_t deadline,
                              struct changes_epoch *found, bg_errinfo *info)
 {
     const struct changes *own = link->source->mode_own;
-    struct postgres_keys keys;
     *found = (struct changes_epoch){ .number = 0 };
     bg_err err =
         postgres_link_do(link, "source", "SELECT " PG_SPELLING("true"), deadline, info);
-    err = err ? err : postgres_keys_look(link, deadline, &keys, info);
     err = err ? err : postgres_schema_identity(link, deadline, found->identity, info);
     return err ? err
                : postgres_schema_fingerprint(link, &own->objects, deadline,

@@ -60,7 +60,7 @@ bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
 
 /* ---- postgres_changes.c ------------------------------------------------------------------ */
 
-/* Verifies, in the current transaction, that the key columns can be followed, and sets identity and fingerprint of
+/* Verifies, in the current transaction, that the tables can be followed, and sets identity and fingerprint of
  * `found`. Values are printed as the filter holds them until the transaction ends. */
 bg_err postgres_changes_look(struct postgres_link *link, uint64_t deadline,
                              struct changes_epoch *found, bg_errinfo *info);

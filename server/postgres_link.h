@@ -41,8 +41,9 @@ enum { /* types of PostgreSQL that are treated in their own way: pg_type.dat */
 struct postgres_link {
     struct source *source;
     PGconn *db;
-    PGresult *last; /* the last error's, for its code */
-    bool streams;   /* PG_STREAMS: the server accepts simple queries only */
+    PGresult *last;  /* the last error's, for its code */
+    bool streams;    /* PG_STREAMS: the server accepts simple queries only */
+    bool has_schema; /* postgres_schema_fingerprint has prepared its query */
 };
 
 /* Parameters of a statement. */

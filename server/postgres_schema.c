@@ -71,20 +71,6 @@ bool postgres_schema_roots(struct postgres_link *link, FILE *sql)
     return fine;
 }
 
-/* Closes the stream and runs what was written to it. */
-static bg_err schema_run(struct postgres_link *link, FILE *sql, char **text, bool fine,
-                         uint64_t deadline, PGresult **rows, bg_errinfo *info)
-{
-    fine = fine && sql && !ferror(sql);
-    fine = (!sql || fclose(sql) == 0) && fine;
-    const bg_err err =
-        fine ? postgres_link_run(link, "schema", *text, NULL, deadline, rows, info)
-             : source_no_memory(info);
-    free(*text);
-    *text = NULL;
-    return err;
-}
-
 /* ---- Key columns ------------------------------------------------------------------------- */
 
 /* Returns what is wrong with a kind of relation; NULL if it is a table. */
@@ -185,7 +171,11 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
     FILE *sql = open_memstream(&text, &size);
     bool fine = sql && fputs("WITH RECURSIVE ", sql) >= 0;
     fine = fine && postgres_schema_roots(link, sql) && fputs(schema_look, sql) >= 0;
-    bg_err err = schema_run(link, sql, &text, fine, deadline, &rows, info);
+    fine = (!sql || fclose(sql) == 0) && fine;
+    bg_err err =
+        fine ? postgres_link_run(link, "keys", text, NULL, deadline, &rows, info)
+             : source_no_memory(info);
+    free(text);
     *keys = (struct postgres_keys){ .form = KEY_FORM_UNKNOWN };
     for (int i = 0; !err && i < PQntuples(rows); i++) {
         struct postgres_keys next;
@@ -474,17 +464,35 @@ static bool schema_print(struct postgres_link *link, FILE *sql,
     return fine;
 }
 
+/* Planning takes several times as long as executing, so the query is prepared once per connection. */
+static bg_err schema_prepare(struct postgres_link *link,
+                             const struct postgres_objects *objects, uint64_t deadline,
+                             bg_errinfo *info)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *sql = open_memstream(&text, &size);
+    bool fine = sql && schema_print(link, sql, objects) && !ferror(sql);
+    fine = (!sql || fclose(sql) == 0) && fine;
+    const bg_err err =
+        fine ? postgres_link_prepare(link, "schema", "schema", text, deadline, info)
+             : source_no_memory(info);
+    link->has_schema = !err;
+    free(text);
+    return err;
+}
+
 bg_err postgres_schema_fingerprint(struct postgres_link *link,
                                    const struct postgres_objects *objects,
                                    uint64_t deadline, char fingerprint[PG_FINGERPRINT],
                                    bg_errinfo *info)
 {
-    char *text = NULL;
-    size_t size = 0;
     PGresult *rows = NULL;
-    FILE *sql = open_memstream(&text, &size);
-    const bool fine = sql && schema_print(link, sql, objects);
-    bg_err err = schema_run(link, sql, &text, fine, deadline, &rows, info);
+    bg_err err =
+        link->has_schema ? BG_OK : schema_prepare(link, objects, deadline, info);
+    err = err ? err
+              : postgres_link_execute(link, "schema", "schema", NULL, deadline, &rows,
+                                      info);
     fingerprint[0] = 0;
     if (!err && !PQgetisnull(rows, 0, 1)) {
         err = source_error(info, BG_EINVAL, "keys", PQgetvalue(rows, 0, 2), "%s",

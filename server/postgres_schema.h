@@ -60,7 +60,8 @@ struct postgres_objects {
 };
 
 /* Validates the tables (see the design in postgres_schema.c) and computes the fingerprint, in the
- * current transaction. Errors: BG_EINVAL: the tables cannot be followed in this mode. */
+ * current transaction. A connection passes the same objects each time. Errors: BG_EINVAL: the tables cannot be
+ * followed in this mode. */
 bg_err postgres_schema_fingerprint(struct postgres_link *link,
                                    const struct postgres_objects *objects,
                                    uint64_t deadline, char fingerprint[PG_FINGERPRINT],
