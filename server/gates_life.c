@@ -175,12 +175,30 @@ static bg_rebuild_options gate_life_how(struct gate *gate, uint64_t keys)
     return how;
 }
 
+/* Verifies `lookup`. A failure is shown as the state of the source, which the follower may find in order. */
+static bg_err gate_life_check(struct gate *gate, bg_errinfo *info)
+{
+    bg_errinfo why = { .code = BG_OK };
+    const bg_err err = source_check_lookup(gate->source, &why);
+    if (err || atomic_load(&gate->ask_failed)) {
+        (void)pthread_mutex_lock(&gate->lock);
+        atomic_store(&gate->ask_failed, err != BG_OK);
+        (void)snprintf(gate->source_text, sizeof gate->source_text, "%.191s",
+                       err ? why.message : "");
+        (void)pthread_mutex_unlock(&gate->lock);
+    }
+    if (err) {
+        *info = why;
+    }
+    return err;
+}
+
 static bg_err gate_life_read(struct gate *gate, bg_rebuild_report *report,
                              bg_errinfo *info)
 {
     struct source_keys *keys = NULL;
     uint64_t count = 0;
-    bg_err err = source_check_lookup(gate->source, info);
+    bg_err err = gate_life_check(gate, info);
     err = err ? err : source_count(gate->source, &count, info);
     err = err ? err : source_keys_open(gate->source, &keys, info);
     if (!err) {

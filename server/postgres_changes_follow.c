@@ -127,6 +127,30 @@ static void follower_compare(struct follower *f, const struct changes_epoch *fou
     }
 }
 
+/* Verifies that the change table was not truncated or rewritten after the snapshot of the transaction was taken: its
+ * earlier rows would be invisible. pg_relation_filenode uses the newest catalogs, and the lock keeps them as they
+ * are until the transaction ends. */
+static bg_err follower_hold(struct follower *f, bg_errinfo *info)
+{
+    PGresult *rows = NULL;
+    bg_err err = follower_run(
+        f, source_format("LOCK TABLE %s IN ACCESS SHARE MODE", f->own->change_path),
+        NULL, NULL, info);
+    err = err ? err
+              : follower_run(f,
+                             source_format("SELECT relfilenode IS NOT DISTINCT FROM"
+                                           " pg_catalog.pg_relation_filenode(oid)"
+                                           " FROM pg_catalog.pg_class"
+                                           " WHERE oid = '%s'::pg_catalog.regclass",
+                                           f->own->change_path),
+                             NULL, &rows, info);
+    if (!err && (PQntuples(rows) != 1 || *PQgetvalue(rows, 0, 0) != 't')) {
+        follower_doubt(f, "the change table was truncated or rewritten");
+    }
+    PQclear(rows);
+    return err;
+}
+
 /* Finds the bookmark to continue from, and the number of the next one. */
 static bg_err follower_find(struct follower *f, uint64_t *next, bg_errinfo *info)
 {
@@ -265,6 +289,9 @@ static bg_err follower_begin(struct follower *f, uint64_t *next, bg_errinfo *inf
         err = BG_OK;
     } else if (!err) {
         follower_compare(f, &found);
+    }
+    if (!err && !*f->why) {
+        err = follower_hold(f, info);
     }
     if (!err && !*f->why) {
         err = follower_find(f, next, info);

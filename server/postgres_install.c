@@ -26,11 +26,9 @@
 
 #define INSTALL_PATH "search_path=pg_catalog, pg_temp"
 
-enum { INSTALL_STATEMENTS = 8192 };
-
 struct statements {
     char **list;
-    size_t n;
+    size_t n, room;
     bool failed; /* memory was short */
 };
 
@@ -44,8 +42,14 @@ statements_add(struct statements *to, const char *format, ...)
         text = NULL;
     }
     va_end(arguments);
-    to->failed = to->failed || !text || to->n == INSTALL_STATEMENTS;
-    if (to->failed) {
+    if (to->n == to->room) {
+        const size_t room = to->room ? 2 * to->room : 64;
+        char **list = realloc(to->list, room * sizeof *list);
+        to->list = list ? list : to->list;
+        to->room = list ? room : to->room;
+    }
+    if (!text || to->n == to->room) {
+        to->failed = true;
         free(text);
         return;
     }
@@ -54,7 +58,7 @@ statements_add(struct statements *to, const char *format, ...)
 
 static void statements_free(struct statements *all)
 {
-    for (size_t i = 0; all->list && i < all->n; i++) {
+    for (size_t i = 0; i < all->n; i++) {
         free(all->list[i]);
     }
     free(all->list);
@@ -282,7 +286,8 @@ static void install_add_tables(struct postgres_link *link, struct statements *to
                    own->change_table, install_type(keys));
     statements_add(to, "CREATE INDEX ON %s.%s (xid)", in, own->change_table);
     /* Otherwise rows could not be deleted if a publication includes all tables. */
-    statements_add(to, "ALTER TABLE %s.%s REPLICA IDENTITY FULL", in, own->change_table);
+    statements_add(to, "ALTER TABLE %s.%s REPLICA IDENTITY FULL", in,
+                   own->change_table);
     statements_add(to,
                    "CREATE TABLE %s.%s (number bigint PRIMARY KEY, nonce text NOT NULL,"
                    " snapshot pg_snapshot NOT NULL)",
@@ -401,9 +406,7 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
 {
     struct postgres_keys keys;
     const char *in = install_own(link)->objects.schema;
-    *to = (struct statements){ .list = calloc(INSTALL_STATEMENTS, sizeof *to->list) };
-    bg_err err = to->list ? postgres_keys_look(link, deadline, &keys, info)
-                          : source_no_memory(info);
+    bg_err err = postgres_keys_look(link, deadline, &keys, info);
     err = err ? err : install_add_drops(link, to, deadline, info);
     if (!err) {
         char *schema = source_format(
@@ -438,8 +441,13 @@ bg_err postgres_install(struct postgres_link *link, uint64_t deadline, bg_errinf
     }
     statements_free(&all);
     if (err) {
+        const bool forbidden = strcmp(postgres_link_code(link), "42501") == 0;
         (void)postgres_link_do(link, "install", "ROLLBACK", deadline, NULL);
-        return err;
+        return forbidden && info
+                   ? source_error(info, BG_EINVAL, "install",
+                                  "a role that may create them; or install=no", "%s",
+                                  info->found)
+                   : err;
     }
     return postgres_link_do(link, "install", "COMMIT", deadline, info);
 }

@@ -262,6 +262,11 @@ class Service:
                     return int(line.split()[1]) * 1024
         raise AssertionError(f"no {field}")
 
+    def faults(self):
+        """Returns how many pages the process has touched for the first time."""
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
+            return int(file.read().rsplit(")", 1)[1].split()[7])
+
     def keeps_freed_memory(self):
         """Returns whether the service was built with AddressSanitizer, which keeps freed memory on purpose."""
         with open(self.program, "rb") as file:

@@ -268,7 +268,7 @@ def test_multi_with_lookups(program):
     with sqlite3.connect(path) as db:
         db.execute("create table keys (key text unique)")
         db.executemany("insert into keys values (?)", [("x" * i,) for i in range(1, 40)])
-    s.lines = (f"gate g source=sqlite:{path} query='select key from keys' lookup='select 1 from keys where key = ?' follow=none",)
+    s.lines = (f"gate g source=sqlite:{path} keys=keys(key) follow=none promise=read-only",)
     with s, s.connect() as c:
         present = [1, b"present"]
         wait_for(lambda: s.ask("BG.LOOKUP", "g", "y") == [0, b"absent_by_filter"], what="a gate")

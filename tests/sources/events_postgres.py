@@ -1,5 +1,7 @@
 """Events that only PostgreSQL knows."""
 
+import itertools
+import threading
 import time
 
 import oracle
@@ -7,7 +9,7 @@ from events import (ANY, LOGICAL, POSTGRES, POSTGRES_CHANGES, REFUSED, RESTARTS,
                     table_only)
 from gate import expect as require
 from keys import KEYS
-from pgwire import SqlError
+from pgwire import Lost, SqlError
 
 # ---- Tables ----------------------------------------------------------------------------------
 
@@ -1173,6 +1175,118 @@ def stalled_connection(case):
     case.proxy.cut()
     case.proxy.flow()
     oracle.check(case)
+
+
+# ---- Between any two messages ----------------------------------------------------------------
+
+
+def between_messages(case, share, *actions):
+    """Runs one of the actions before a share of the messages that the service sends; it has to wait meanwhile.
+
+    What the service asks first and what it asks then are answered by different states of the database, at every step
+    of starting, polling and reading in turn.
+    """
+    lock, count = threading.Lock(), itertools.count(1)
+    done = 0
+
+    def between():
+        nonlocal done
+        if not case.proxy.between or case.random.random() > share or not lock.acquire(blocking=False):
+            return
+        try:
+            with case.connect(["SET lock_timeout = '30ms'"]) as sql:  # the service may hold a lock, and wait for us
+                case.random.choice(actions)(case, sql)
+                done = next(count)
+        except (SqlError, Lost):
+            pass
+        finally:
+            lock.release()
+
+    case.proxy.between = between
+    try:
+        for target in 6, 12, 18:
+            case.gate.do("rebuild")
+            deadline = time.monotonic() + 0.7
+            while done < target and time.monotonic() < deadline:
+                case.insert(2)
+                time.sleep(0.02)
+        case.gate.stop()
+        case.gate.start()
+        time.sleep(0.2)
+    finally:
+        case.proxy.between = None
+
+
+def insert_one(case, sql):
+    case.insert(1, sql)
+
+
+def disable_and_insert(case, sql):
+    """Our triggers, or our publication, are without effect for one transaction."""
+    sql("BEGIN")
+    if case.mode == "logical":
+        (name,) = sql("SELECT quote_ident(pubname) FROM pg_publication LIMIT 1")[0]
+        sql(f"ALTER PUBLICATION {name} DROP TABLE {case.table}")
+        keys = case.write(case.fresh(2), sql)
+        sql(f"ALTER PUBLICATION {name} ADD TABLE {case.table}; COMMIT")
+    else:
+        sql(f"ALTER TABLE {case.table} DISABLE TRIGGER USER")
+        keys = case.write(case.fresh(2), sql)
+        for (name,) in sql("SELECT quote_ident(tgname) FROM pg_trigger WHERE NOT tgisinternal"
+                           f" AND tgrelid = '{case.table}'::regclass"):
+            sql(f"ALTER TABLE {case.table} ENABLE ALWAYS TRIGGER {name}")
+        sql("COMMIT")
+    case.committed(keys)
+
+
+def rewrite(case, sql):
+    sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE text COLLATE \"C\" USING {case.column} || ''")
+
+
+def truncate_ours(case, sql):
+    """The change table loses what was not read yet. (Rows are inserted first, by another connection.)"""
+    case.insert(2)
+    for (table,) in sql("SELECT oid::regclass FROM pg_class WHERE relkind = 'r'"
+                        " AND relnamespace = to_regnamespace('bloomgate')"):
+        guards = sql(f"SELECT quote_ident(tgname) FROM pg_trigger WHERE tgrelid = '{table}'::regclass")
+        sql(f"BEGIN; ALTER TABLE {table} DISABLE TRIGGER ALL; TRUNCATE {table}")
+        for (name,) in guards:
+            sql(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}")
+        sql("COMMIT")
+
+
+def swap(case, sql):
+    """Another table takes the name; each has rows of its own, and gets more."""
+    case.insert(1, sql)
+    case.insert(1, sql, table=case.table + "_other")
+    sql(f"BEGIN; ALTER TABLE {case.table} RENAME TO swapping; ALTER TABLE {case.table}_other RENAME TO t;"
+        "ALTER TABLE public.swapping RENAME TO t_other; COMMIT")
+
+
+def slow_polls(case):
+    """A proof that is wrong stays for a while, so that it is noticed."""
+    case.through_proxy()
+    case.create(table=case.table + "_other")
+    case.create()
+    case.open_gate(poll="150ms")
+
+
+@event("rows between any two messages", modes=POSTGRES, setup=proxied, expect=ANY)
+def rows_between(case):
+    between_messages(case, 0.5, insert_one)
+
+
+@event("tampering between any two messages", modes=POSTGRES, setup=slow_polls, key="text", expect=ANY)
+def tampering_between(case):
+    between_messages(case, 0.3, insert_one, disable_and_insert, rewrite, truncate_ours)
+
+
+@event("swaps between any two messages", modes=POSTGRES, setup=slow_polls, key="text", expect=ANY, writers=False,
+       monitor=False)
+def swaps_between(case):
+    for _ in range(2):
+        between_messages(case, 0.3, swap)
+        oracle.check(case)
 
 
 def unreachable(case):

@@ -167,6 +167,7 @@ class Proxy:
         self.is_open = True
         self.flowing = threading.Event()
         self.flowing.set()
+        self.between = None  # called before each message of the client is passed on
         self.left = None  # bytes until everything is cut; None: it is not
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -257,6 +258,8 @@ class Proxy:
             while True:
                 data = source.recv(65536)
                 self.flowing.wait()
+                if self.between and source is client and data:
+                    self.between()
                 size, is_cut = self._take(len(data)) if source is server else (len(data), False)
                 if data[:size]:
                     sink.sendall(data[:size])
