@@ -217,9 +217,9 @@ class Case:
             gate = self.open_gate(name, wait=False, checked=False, **settings)
         except Failure as failure:
             return str(failure)
-        gate.wait(lambda about: about["text"], "refused")
-        require(gate.about()["trusted"] == "0", "the gate is trusted")
-        text = gate.about()["text"]
+        about = gate.wait(lambda about: about["text"] or about["failures"] != "0", "refused")
+        require(about["trusted"] == "0", "the gate is trusted")
+        text = " ".join([about["text"], *gate.events()])
         self.close_gate(gate)
         return text
 
