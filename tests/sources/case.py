@@ -258,7 +258,7 @@ class Writers:
     def __init__(self, case, count=WRITERS):
         self.case = case
         self.stopping = threading.Event()
-        self.batch = max(8, case.budget // 60)
+        self.batch = max(8, case.budget // 20)
         seeds = [case.random.random() for _ in range(count)]
         self.threads = [threading.Thread(target=self._write, args=(n, random.Random(seed)), daemon=True)
                         for n, seed in enumerate(seeds)]
