@@ -2,7 +2,7 @@
  * test_sqlite_changes.c - follow=changes over SQLite. Whatever happens to the table, the triggers, the change
  * table or the file, no committed key is missing from what was read and reported.
  *
- * Most tests let the follower poll only when they ask for it (POLL_NEVER), so that everything between two
+ * The follower is a thread. Most tests let it poll only on demand (POLL_NEVER), so that everything between two
  * polls goes unobserved.
  */
 #define _GNU_SOURCE /* mkdtemp, usleep */
