@@ -337,7 +337,7 @@ def open_at_restart(case):
     oracle.check(case)
 
 
-@event("lookups that take too long", modes=POSTGRES, setup=table_only, expect=ANY)
+@event("lookups that take too long", modes=POSTGRES, setup=table_only, expect=ANY, writers=False)
 def slow_lookups(case):
     """They end at the timeout, in the database as well, and open the breaker."""
     gate = case.open_gate(checked=False, timeout="100ms", breaker_failures="2", breaker_rest="100s", lookup=(
