@@ -671,13 +671,13 @@ static bg_err object_copy_filter(const struct object *object, bg_filter **copy,
     return err;
 }
 
-/* Copies the object with its own shape. */
-static bg_err object_copy_as(const struct object *object, struct object_shape shape,
-                             struct object **copy, bg_errinfo *info)
+bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo *info)
 {
+    struct object_shape shape;
     bg_filter *filter = NULL;
     bg_foreign *foreign = NULL;
     *copy = NULL;
+    object_describe(object, &shape);
     shape.imported = 1;
     bg_err err = object->foreign ? object_copy_foreign(object, &foreign, info)
                                  : object_copy_filter(object, &filter, info);
@@ -691,13 +691,6 @@ static bg_err object_copy_as(const struct object *object, struct object_shape sh
     atomic_store(&(*copy)->deleted, atomic_load(&object->deleted));
     atomic_store(&(*copy)->expansions, atomic_load(&object->expansions));
     return BG_OK;
-}
-
-bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo *info)
-{
-    struct object_shape shape;
-    object_describe(object, &shape);
-    return object_copy_as(object, shape, copy, info);
 }
 
 /* What a foreign filter becomes when it is emptied: one of ours. */
@@ -718,6 +711,20 @@ static void object_shape_native(const struct object *object,
     shape->width = shape->nonscaling ? 0 : 2;
 }
 
+/* Creates an empty filter like that of the object. */
+static bg_err object_empty_filter(const struct object *object, bg_filter **empty,
+                                  bg_errinfo *info)
+{
+    bg_pin pin;
+    bg_err err = object_needs_filter(object, "cleared", info);
+    if (err) {
+        return err;
+    }
+    err = bg_filter_create_like(object_pin(object, &pin), empty, info);
+    bg_slot_unpin(object->slot, &pin);
+    return err;
+}
+
 bg_err object_emptied(const struct object *object,
                       const struct command_settings *settings, struct object **empty,
                       bg_errinfo *info)
@@ -732,15 +739,15 @@ bg_err object_emptied(const struct object *object,
     if (!shape.imported && !atomic_load(&object->reshaped)) {
         return object_create(&shape, settings, empty, info);
     }
-    bg_err err = object_copy_as(object, shape, empty, info); /* of any generation */
-    if (err || !*empty) {
+    bg_filter *filter = NULL;
+    shape.imported = 1; /* its shape does not describe its filter */
+    bg_err err = object_empty_filter(object, &filter, info);
+    err = err ? err : object_adopt(&shape, filter, NULL, empty, info);
+    if (err) {
+        bg_filter_free(filter);
         return err;
     }
-    bg_pin pin; /* nobody else has it yet */
-    bg_slot_pin((*empty)->slot, &pin);
-    bg_filter_clear((bg_filter *)(uintptr_t)bg_pin_filter(&pin, 0, NULL));
-    bg_slot_unpin((*empty)->slot, &pin);
-    object_recount(*empty);
+    atomic_store(&(*empty)->expansions, atomic_load(&object->expansions));
     return BG_OK;
 }
 

@@ -434,8 +434,12 @@ static void do_overlap(const struct slot *s, const struct slot *other)
 
 static void do_clear(struct slot *s)
 {
+    bg_filter *empty = NULL;
+    FUZZ_MUST(bg_filter_create_like(s->filter, &empty, NULL) == BG_OK);
     bg_filter_clear(s->filter);
     FUZZ_MUST(bg_filter_fill(s->filter) == 0);
+    FUZZ_MUST(bg_filter_equal(s->filter, empty));
+    bg_filter_free(empty);
     s->n = 0;
 }
 

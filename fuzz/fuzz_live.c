@@ -114,6 +114,16 @@ static void live_copy(struct live *f)
     f->filter = copy;
 }
 
+static void live_clear(struct live *f)
+{
+    bg_filter *empty = NULL;
+    FUZZ_MUST(bg_filter_create_like(f->filter, &empty, NULL) == BG_OK);
+    bg_filter_clear(f->filter);
+    FUZZ_MUST(bg_filter_equal(f->filter, empty));
+    bg_filter_free(empty);
+    memset(f->when, 0, sizeof f->when);
+}
+
 static void live_rotate(struct fuzz_input *in)
 {
     uint64_t now = fuzz_any(in);
@@ -160,10 +170,7 @@ static void live_step(struct fuzz_input *in, struct live *f)
     case 2: live_add_many(in, f); break;
     case 3: live_merge(f, f == live ? live + 1 : live); break;
     case 4: live_copy(f); break;
-    case 5:
-        bg_filter_clear(f->filter);
-        memset(f->when, 0, sizeof f->when);
-        break;
+    case 5: live_clear(f); break;
     case 6: live_rotate(in); break;
     default: live_compact(f); break;
     }

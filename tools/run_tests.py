@@ -17,7 +17,7 @@ import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOBS = str(os.cpu_count() or 1)
-MORE_JOBS = str(int(JOBS) + 1) # for tests of which some wait
+MORE_JOBS = str(2 * int(JOBS)) # for tests of which some wait
 
 passed = failed = 0
 durations = [] # of the tests of a phase: (seconds, name)
@@ -57,15 +57,30 @@ def configure(preset):
     return good
 
 
+# Tests wait often. So builds run in the background, one after another in the order of the phases, with
+# the lowest priority: the next build uses the time that the tests of this one leave.
+builder = concurrent.futures.ThreadPoolExecutor(1)
+TARGETS = {"dev": "tests_of_other_builds"} # of other presets all: their phases run most of it
+builds = {} # preset -> future of (step that failed, output)
+
+
+def build_in_background(preset):
+    for step, command in (("configure", ["cmake", "--preset", preset]),
+                          ("build", ["nice", "-n", "19", "cmake", "--build", "--preset", preset, "-j", JOBS,
+                                     "--target", TARGETS.get(preset, "all")])):
+        good, output = run(command)
+        if not good:
+            return step, re.sub(r"^\[\d+/\d+\] .*\n", "", output, flags=re.M)
+    return None, ""
+
+
 def build(preset):
-    """Configures and builds; a failure counts as one failed test."""
-    if not configure(preset):
-        return False
-    good, output = run(["cmake", "--build", "--preset", preset, "-j", JOBS])
-    if not good:
+    """Waits until a preset is built; a failure counts as one failed test."""
+    failed_step, output = builds[preset].result()
+    if failed_step:
         count(0, 1)
-        report(f"build {preset}", re.sub(r"^\[\d+/\d+\] .*\n", "", output, flags=re.M))
-    return good
+        report(f"{failed_step} {preset}", output)
+    return not failed_step
 
 
 def folder(preset):
@@ -152,8 +167,7 @@ def instruction_sets():
     return ["scalar"] + ["avx2"] * ("avx2" in flags) + ["avx512"] * wide
 
 
-# Pure arithmetic, which takes long under emulation; commands with one thread, of no use to search for races.
-ARITHMETIC = "test_(estimate|model|solve|plan)$"
+# Commands with one thread, of no use to search for races.
 ONE_THREAD = "cli_(bench|documents|plan|check_completion|options|info|keyring)$"
 
 
@@ -162,9 +176,9 @@ ONE_THREAD = "cli_(bench|documents|plan|check_completion|options|info|keyring)$"
 
 
 def dev():
-    """gcc with assertions, the best instruction set: all but statistics, programs, scripts and fuzzing"""
+    """gcc with assertions, the best instruction set: all but statistics, threads, programs, scripts and fuzzing"""
     if build("dev"):
-        ctest("dev", without="prop|service|fuzz|cli|script")
+        ctest("dev", without="prop|conc|service|fuzz|cli|script") # conc: in tsan, with assertions, and in release
 
 
 def asan():
@@ -189,17 +203,32 @@ def release():
     """as it is shipped: properties, threads, the programs, installation, symbols, ABI, documents"""
     if build("release"):
         # Not what three builds have run by now. Scripts wait more than they compute.
-        ctest("release", without="^(unit|server|fuzz|api|adapters)$", jobs=str(2 * int(JOBS)))
+        ctest("release", without="^(unit|server|fuzz|api|adapters)$", jobs=MORE_JOBS)
 
 
 def cross():
     """unit tests on other processors: 64-bit ARM, big-endian, 32-bit"""
-    for preset in ["aarch64", "s390x", "i386"]:
+    for preset in CROSS:
         if build(preset):
-            ctest(preset, "unit", skip="^$" if preset == "i386" else ARITHMETIC)
+            ctest(preset, "unit")
 
 
-PHASES = [lint, dev, asan, tsan, release, cross, analyze]
+# With the presets that a phase needs. The tests of the release wait most: they are followed by the longest builds.
+CROSS = ["aarch64", "s390x", "i386"]
+PHASES = {lint: [], dev: ["dev"], release: ["release"], asan: ["asan-ubsan"], tsan: ["tsan"], cross: CROSS, analyze: []}
+
+
+def timed(phase):
+    """Runs a phase and prints its counts, its time and its longest tests."""
+    before, start = (passed, failed), time.monotonic()
+    durations.clear()
+    print(f"== {phase.__name__}: {phase.__doc__}", flush=True)
+    phase()
+    print(f"   {passed - before[0]} passed, {failed - before[1]} failed "
+          f"in {time.monotonic() - start:.0f} s", flush=True)
+    if durations:
+        slowest = ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(durations, reverse=True)[:8])
+        print(f"   longest of {sum(seconds for seconds, _ in durations):.0f} s of tests: {slowest}", flush=True)
 
 
 def main():
@@ -207,17 +236,14 @@ def main():
     wanted = sys.argv[1:] or names[:-1]
     if not set(wanted) <= set(names):
         sys.exit(f"phases: {' '.join(names)}")
-    for phase in PHASES:
-        if phase.__name__ in wanted:
-            before, start = (passed, failed), time.monotonic()
-            durations.clear()
-            print(f"== {phase.__name__}: {phase.__doc__}", flush=True)
-            phase()
-            print(f"   {passed - before[0]} passed, {failed - before[1]} failed "
-                  f"in {time.monotonic() - start:.0f} s", flush=True)
-            if durations:
-                slowest = ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(durations, reverse=True)[:8])
-                print(f"   longest of {sum(seconds for seconds, _ in durations):.0f} s of tests: {slowest}", flush=True)
+    phases = [phase for phase in PHASES if phase.__name__ in wanted]
+    try:
+        for phase in phases:
+            if PHASES[phase] and not builds: # not before: lint configures the first of them
+                builds.update((preset, builder.submit(build_in_background, preset)) for p in phases for preset in PHASES[p])
+            timed(phase)
+    finally:
+        builder.shutdown(cancel_futures=True)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

@@ -128,6 +128,16 @@ BG_API BG_MUST_CHECK bg_err bg_filter_copy(const bg_filter *filter, bg_filter **
                                            bg_errinfo *info);
 
 /*
+ * Creates an empty filter with the geometry, hash, mode and allocator of `filter`. A window starts
+ * in the same period. The content of `filter` is not read. Use it instead of copying a filter and
+ * clearing the copy.
+ * Errors: BG_EINVAL if an argument is NULL; BG_ENOMEM. On error *empty is NULL.
+ * Thread safety: MT-Safe. Cost: that of bg_filter_create.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_create_like(const bg_filter *filter,
+                                                  bg_filter **empty, bg_errinfo *info);
+
+/*
  * Forgets everything. Thread safety: MT-Excl. Cost: gives large memory back to the system
  * to be zeroed, else writes every byte.
  */
@@ -345,8 +355,8 @@ BG_API size_t bg_filter_remove_many_hash(bg_filter *filter, const uint64_t *hash
  * Counters add up, so that each key can be removed as often as it was added to either;
  * such a filter is not merged into itself. `quotient` filters may differ in size if one
  * could be made from the other by bg_filter_resize.
- * Errors: BG_EINCOMPAT when kind, size, k or hash differ; the details say which.
- * BG_ENOTSUP unless the kind has BG_CAN_MERGE. BG_EFULL, with nothing changed, when
+ * Errors: BG_EINCOMPAT when kind, size, k or hash differ, or the periods of two windows;
+ * the details say which. BG_ENOTSUP unless the kind has BG_CAN_MERGE. BG_EFULL, with nothing changed, when
  * `filter` has no room for both (of a filter in shards that others add to meanwhile, part
  * of `other` may be in). BG_ENOMEM for a filter in shards or one that has to grow.
  * Thread safety: MT-Safe (a BG_EXCLUSIVE `filter`: MT-Excl). Cost: reads both, writes

@@ -325,14 +325,28 @@ bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
     return filter_similar(like, units, k, like->flags, filter, info);
 }
 
-bg_err bgi_filter_empty(const bg_filter *like, bg_filter **filter, bg_errinfo *info)
+bg_err bgi_filter_empty(const bg_filter *like, uint32_t flags, bg_filter **filter,
+                        bg_errinfo *info)
 {
-    const uint32_t flags = like->flags & ~(uint32_t)BG_EXCLUSIVE;
     *filter = NULL;
     return like->kind->composed
                ? like->kind->composed->similar(like, flags, filter, info)
                : filter_similar(like, like->core.units, like->core.k, flags, filter,
                                 info);
+}
+
+bg_err bg_filter_create_like(const bg_filter *filter, bg_filter **empty,
+                             bg_errinfo *info)
+{
+    if (!filter || !empty) {
+        if (empty) {
+            *empty = NULL;
+        }
+        return bgi_err(info, BG_EINVAL, "filter",
+                       "a filter, and where to put the empty one", "NULL");
+    }
+    bgi_err_clear(info);
+    return bgi_filter_empty(filter, filter->flags, empty, info);
 }
 
 bg_err bgi_filter_check_mapping(const bg_filter *filter, bg_errinfo *info)

@@ -102,9 +102,10 @@ bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **fil
 bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
                             bg_filter **filter, bg_errinfo *info);
 
-/* An empty filter like `like`, of whatever kind, for several threads. A static one is that of
- * the empty set. */
-bg_err bgi_filter_empty(const bg_filter *like, bg_filter **filter, bg_errinfo *info);
+/* An empty filter like `like`, of any kind, with these flags. A static one is that of the empty
+ * set. */
+bg_err bgi_filter_empty(const bg_filter *like, uint32_t flags, bg_filter **filter,
+                        bg_errinfo *info);
 
 /* What is in a filter, and what would be in a merge of two that match (estimate.c). */
 void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *measure);

@@ -57,11 +57,7 @@ static bg_err setops_match(const bg_filter *a, const bg_filter *b, bool any_size
         return bgi_err(info, BG_EINCOMPAT, "shards", "the same in both filters",
                        "%u and %u", a->shards, b->shards);
     }
-    if (a->kind->composed && !a->kind->composed->match(a, b)) {
-        return bgi_err(info, BG_EINCOMPAT, "spec", "the same in both filters",
-                       "two that differ");
-    }
-    return BG_OK;
+    return a->kind->composed ? a->kind->composed->match(a, b, info) : BG_OK;
 }
 
 bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)

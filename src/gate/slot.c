@@ -883,7 +883,8 @@ static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool
                              struct slot_draft *draft, bg_errinfo *info)
 {
     bg_filter *empty = NULL;
-    bg_err err = bgi_filter_empty(like->filter, &empty, info);
+    const uint32_t shared_flags = like->filter->flags & ~(uint32_t)BG_EXCLUSIVE;
+    bg_err err = bgi_filter_empty(like->filter, shared_flags, &empty, info);
     if (err) {
         return err;
     }

@@ -206,7 +206,9 @@ struct bgi_composed {
     uint32_t (*layers)(const struct bg_filter *filter);
     /* Of two that match in kind, size of the first part, k and hash. */
     bool (*equal)(const struct bg_filter *a, const struct bg_filter *b);
-    bool (*match)(const struct bg_filter *a, const struct bg_filter *b);
+    /* Returns BG_OK, or BG_EINCOMPAT with what differs besides. */
+    bg_err (*match)(const struct bg_filter *a, const struct bg_filter *b,
+                    bg_errinfo *info);
     /* What to expect of items x growth: geometry, rates and fill. */
     bg_err (*plan)(const struct bg_spec *spec, double growth, struct bg_plan *plan,
                    bg_errinfo *info);

@@ -567,11 +567,14 @@ static void scalable_measure(const struct bgi_core *core, struct bgi_measure *m)
 }
 
 /* Generic code has compared kind, growth, first layer, k and hash. */
-static bool scalable_match(const bg_filter *a, const bg_filter *b)
+static bg_err scalable_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)
 {
     const struct scalable *sa = (const struct scalable *)(const void *)a;
     const struct scalable *sb = (const struct scalable *)(const void *)b;
-    return !(sa->ladder.rate < sb->ladder.rate || sb->ladder.rate < sa->ladder.rate);
+    return sa->ladder.rate < sb->ladder.rate || sb->ladder.rate < sa->ladder.rate
+               ? bgi_err(info, BG_EINCOMPAT, "rate", "the same in both filters",
+                         "%.3g and %.3g", sa->ladder.rate, sb->ladder.rate)
+               : BG_OK;
 }
 
 static bool scalable_equal(const bg_filter *a, const bg_filter *b)

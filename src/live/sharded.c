@@ -315,8 +315,7 @@ static bg_err sharded_similar(const bg_filter *filter, uint32_t flags,
     const struct sharded *s = sharded_of(&filter->core);
     bg_filter *first = NULL;
     struct sharded *e = NULL;
-    (void)flags; /* those of the shards, which are made alike */
-    bg_err err = bgi_filter_empty(s->shards[0], &first, info);
+    bg_err err = bgi_filter_empty(s->shards[0], flags, &first, info);
     err = err ? err : sharded_handle(first, s->count, &e, info);
     if (err) {
         bg_filter_free(first);
@@ -327,7 +326,7 @@ static bg_err sharded_similar(const bg_filter *filter, uint32_t flags,
     e->filter.design_items = filter->design_items;
     e->filter.design_rate = filter->design_rate;
     for (uint32_t i = 1; i < s->count && !err; i++) {
-        err = bgi_filter_empty(s->shards[i], &e->shards[i], info);
+        err = bgi_filter_empty(s->shards[i], flags, &e->shards[i], info);
     }
     if (err) {
         bg_filter_free(&e->filter);
@@ -418,10 +417,11 @@ static void sharded_measure_or(const struct bgi_core *a, const struct bgi_core *
     }
 }
 
-static bool sharded_match(const bg_filter *a, const bg_filter *b)
+/* Generic code has compared the number of shards. */
+static bg_err sharded_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)
 {
     const struct sharded *sa = sharded_of(&a->core), *sb = sharded_of(&b->core);
-    return sa->count == sb->count && bg_filter_compatible(sa->shards[0], sb->shards[0]);
+    return bgi_filter_match(sa->shards[0], sb->shards[0], info);
 }
 
 static bool sharded_equal(const bg_filter *a, const bg_filter *b)

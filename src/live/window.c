@@ -568,14 +568,25 @@ static void window_measure(const struct bgi_core *core, struct bgi_measure *m)
 
 /* ---- Two windows ----------------------------------------------------------------- */
 
-static bool window_match(const bg_filter *a, const bg_filter *b)
+static bg_err window_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)
 {
     const struct window *wa = (const struct window *)(const void *)a;
     const struct window *wb = (const struct window *)(const void *)b;
-    return wa->shape.body == wb->shape.body
-           && wa->shape.generations == wb->shape.generations
-           && wa->shape.part.kind == wb->shape.part.kind && wa->ticks == wb->ticks
-           && wa->adds == wb->adds && window_period(wa) == window_period(wb);
+    if (wa->shape.body != wb->shape.body
+        || wa->shape.generations != wb->shape.generations
+        || wa->shape.part.kind != wb->shape.part.kind || wa->ticks != wb->ticks
+        || wa->adds != wb->adds) {
+        return bgi_err(info, BG_EINCOMPAT, "window",
+                       "the same mode, length, count and generations in both filters",
+                       "two that differ");
+    }
+    const uint64_t first = window_period(wa), second = window_period(wb);
+    return first == second
+               ? BG_OK
+               : bgi_err(info, BG_EINCOMPAT, "period of the window",
+                         "the same: create one as a cleared copy of the other",
+                         "%llu and %llu", (unsigned long long)first,
+                         (unsigned long long)second);
 }
 
 /* The one with the lower address first, so that two merges do not wait for each other. */

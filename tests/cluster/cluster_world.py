@@ -10,8 +10,13 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../server"))
+
+from service import MORTAL  # noqa: E402  pylint: disable=wrong-import-position
 
 PRIMARIES, REPLICAS = 3, 1
 BUS = 10000  # the port of the cluster's own traffic lies so much higher
@@ -146,7 +151,7 @@ class Node:
     def launch(self):
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen(
-                [self.world.server, *self.world.ports(self.port), "--bind", "127.0.0.1", "--dir", self.folder,
+                [*MORTAL, self.world.server, *self.world.ports(self.port), "--bind", "127.0.0.1", "--dir", self.folder,
                  "--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout", str(self.world.node_timeout),
                  "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
                  *self.world.arguments,

@@ -246,12 +246,36 @@ def denied_by_servers(world, name, keys):
     return denied
 
 
+def save(node):
+    """Saves the data of a node, also while it saves for a replica."""
+    def saved():
+        try:
+            return node.ask("SAVE") == "OK"
+        except cluster_world.Failed as error:
+            assert "in progress" in str(error), error
+            return False
+    wait_for(saved, "a save")
+
+
+def promote(heir):
+    """Makes a replica the primary. The server gives up after 5 s, so the command is repeated."""
+    def promoted():
+        if heir.info("replication")["role"] == "master":
+            return True
+        if time.monotonic() >= promoted.next:
+            promoted.next = time.monotonic() + 6
+            heir.ask("CLUSTER", "FAILOVER")
+        return False
+    promoted.next = 0
+    wait_for(promoted, "the failover")
+
+
 def test_primary_comes_back_with_an_old_save(world):
     """A primary that restarts before it is failed over loses keys that its replica had: they are not denied."""
     create(world, "restarted")
     wait_for(world.is_ready, "all replicas")
     victim = world.primary_of(shard_slots("restarted")[3])
-    assert victim.ask("SAVE") == "OK"
+    save(victim)
     keys = [f"restarted-{i}" for i in range(20000)]
     text = "".join(key + "\n" for key in keys)
     cli(world, "add", "-w", "1", "restarted", keys=text)
@@ -263,11 +287,10 @@ def test_primary_comes_back_with_an_old_save(world):
     lost = denied_by_servers(world, "restarted", keys) > 0
     done = cli(world, "check", "-v", "-c", "--open", "restarted", keys=text)
     assert done.stdout == "0\n", done
-    assert ("may have lost keys" in cli(world, "info", "restarted").stdout) == lost
+    # A replica that began to copy the restarted primary before its promotion is in doubt even if it kept the keys.
+    assert "may have lost keys" in cli(world, "info", "restarted").stdout or not lost
     if lost:  # its replica has copied the remaining data, and denies no key after its promotion
-        heir = world.replica_of(world.primary_of(shard_slots("restarted")[3]))
-        assert heir.ask("CLUSTER", "FAILOVER") == "OK"
-        wait_for(lambda: heir.info("replication")["role"] == "master", "the failover")
+        promote(world.replica_of(world.primary_of(shard_slots("restarted")[3])))
         wait_for(world.is_ready, "the cluster")
         assert cli(world, "check", "-v", "-c", "--open", "restarted", keys=text).stdout == "0\n"
         assert "may have lost keys" in cli(world, "info", "restarted").stdout

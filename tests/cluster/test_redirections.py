@@ -229,6 +229,13 @@ def check(cluster, *options):
     return run(cluster, "check", "-c", *options, "f", keys=INPUT, quick=True)
 
 
+def complete(cluster):
+    """Adds all keys, and marks the filter as complete."""
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+    assert run(cluster, "complete", "f").returncode == 0
+    assert check(cluster, "-v").stdout == "0\n"
+
+
 def test_restart_from_an_old_save():
     """A process that restarts with its saved data denies no key until the operator marks the filter as complete."""
     cluster = made()
@@ -306,9 +313,7 @@ def test_restart_while_it_is_completed():
         assert word == b"HSET" or done.returncode == 3 and "its server restarted meanwhile" in done.stderr, done
         done = check(cluster, "-v")
         assert done.returncode == 4 and "may have lost keys" in done.stderr, (word, done)
-        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
-        assert run(cluster, "complete", "f").returncode == 0
-        assert check(cluster, "-v").stdout == "0\n"
+        complete(cluster)
 
 
 def test_restart_while_it_is_asked():
@@ -547,9 +552,7 @@ def test_late_witnesses_erase_no_doubt():
         assert run(cluster, word, "f").returncode == 0
         done = check(cluster, "-v")
         assert done.returncode == 4 and "may have lost keys" in done.stderr, (word, done)
-        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
-        assert run(cluster, "complete", "f").returncode == 0
-        assert check(cluster, "-v").stdout == "0\n"
+        complete(cluster)
 
 
 def test_shards_that_are_created_again():
@@ -566,9 +569,7 @@ def test_shards_that_are_created_again():
         assert done.returncode == code and f"{shards} of 16 shards may have lost keys" in done.stderr, done
         assert check(cluster, "-v").returncode == 4
         assert check(cluster, "-v", "--open").stdout == "0\n"
-        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
-        assert run(cluster, "complete", "f").returncode == 0
-        assert check(cluster, "-v").stdout == "0\n"
+        complete(cluster)
 
 
 def test_shards_that_another_client_creates_again():
@@ -583,9 +584,7 @@ def test_shards_that_another_client_creates_again():
             assert "6 of 16 shards may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
         assert check(cluster, "-v").returncode == 4
         assert check(cluster, "-v", "--open").stdout == "0\n"
-        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
-        assert run(cluster, "complete", "f").returncode == 0
-        assert check(cluster, "-v").stdout == "0\n"
+        complete(cluster)
 
 
 def test_missing_shards_are_doubted_before_they_are_created():

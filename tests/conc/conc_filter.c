@@ -184,8 +184,7 @@ static bg_filter *conc_filter(bg_kind kind, uint64_t items, double bits, uint32_
 static void conc_check_words(const bg_filter *filter, uint64_t seed, uint64_t n)
 {
     bg_filter *alone;
-    CHECK_OK(bg_filter_copy(filter, &alone, NULL));
-    bg_filter_clear(alone);
+    CHECK_OK(bg_filter_create_like(filter, &alone, NULL));
     for (uint64_t i = 0; i < n; i++) {
         (void)bg_filter_add_u64(alone, conc_key(seed, i));
     }
@@ -363,8 +362,7 @@ static unsigned race_winners(const struct race *job, size_t key)
 static void race_check(const struct race *job, bool roomy)
 {
     bg_filter *alone;
-    CHECK_OK(bg_filter_copy(job->filter, &alone, NULL));
-    bg_filter_clear(alone);
+    CHECK_OK(bg_filter_create_like(job->filter, &alone, NULL));
     for (size_t i = 0; i < RACE_KEYS; i++) {
         unsigned winners = race_winners(job, i);
         if (winners) {

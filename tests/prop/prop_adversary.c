@@ -66,8 +66,7 @@ static unsigned attack_fresh_bits(const bg_filter *filter, bg_filter *scratch,
 static void attack_pollute(bg_filter *replica, uint64_t *keys)
 {
     bg_filter *scratch;
-    CHECK_OK(bg_filter_copy(replica, &scratch, NULL));
-    bg_filter_clear(scratch);
+    CHECK_OK(bg_filter_create_like(replica, &scratch, NULL));
     bg_kind kind = bg_filter_kind(replica);
     bool scattered = kind == BG_KIND_CLASSIC || kind == BG_KIND_PARTITIONED;
     size_t words = (size_t)bg_filter_size_bytes(replica) / (scattered ? 8 : 16);

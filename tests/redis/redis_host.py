@@ -59,9 +59,10 @@ class Host(service.Service):
         return path
 
     def launch(self):
+        assert not self.is_running(), "it would be left behind"
         path = self.configure()
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([self.program, path], stdout=log, stderr=log, cwd=self.folder,
+            self.process = subprocess.Popen([*service.MORTAL, self.program, path], stdout=log, stderr=log, cwd=self.folder,
                                             stdin=subprocess.DEVNULL, env={**os.environ, **self.env})
 
     def start(self, wait=True):

@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 
-from service import encode
+from service import MORTAL, encode
 
 CLIENTS = 6
 PIPELINE = 16
@@ -90,7 +90,7 @@ class Service:
                     if "Sanitizer" in line or "runtime error:" in line or "Assertion" in line]
 
     def start(self):
-        self.process = subprocess.Popen([self.program, "--config", f"{self.folder}/conf"],
+        self.process = subprocess.Popen([*MORTAL, self.program, "--config", f"{self.folder}/conf"],
                                         stdout=self.log, stderr=self.log)
         end = time.monotonic() + 120
         while time.monotonic() < end:

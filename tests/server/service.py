@@ -24,6 +24,7 @@ import traceback
 
 SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
+MORTAL = ("setpriv", "--pdeathsig", "KILL")  # a command with this prefix is killed when the script ends, however it ends
 COMPLAINT = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error:|"
                        r"Assertion .* failed|MemorySanitizer")
 
@@ -196,11 +197,12 @@ class Service:
         return path
 
     def launch(self):
+        assert not self.is_running(), "it would be left behind"
         path = self.configure()
         self.log_start = len(self.read_log()) if os.path.exists(self.log) else 0
         with open(self.log, "ab") as log:
             self.ended = False
-            self.process = subprocess.Popen([*self.prefix, self.program, path], stdout=log, stderr=log,
+            self.process = subprocess.Popen([*MORTAL, *self.prefix, self.program, path], stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL,
                                             env={**os.environ, **self.env})
 
@@ -260,6 +262,11 @@ class Service:
                     return int(line.split()[1]) * 1024
         raise AssertionError(f"no {field}")
 
+    def faults(self):
+        """Returns how many pages the process has touched for the first time."""
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
+            return int(file.read().rsplit(")", 1)[1].split()[7])
+
     def keeps_freed_memory(self):
         """Returns whether the service was built with AddressSanitizer, which keeps freed memory on purpose."""
         with open(self.program, "rb") as file:
@@ -303,8 +310,11 @@ class Service:
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
     def __enter__(self):
-        return self.start()
+        return self if self.is_running() else self.start()
 
     def __exit__(self, kind, *_):
         try:

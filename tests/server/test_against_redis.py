@@ -91,7 +91,7 @@ class Redis:
         self.folder = tempfile.mkdtemp(prefix="bloomgated-test-redis-")
         self.port = free_port()
         self.process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--dir", self.folder, "--save", "",
+            [*service.MORTAL, "redis-server", "--port", str(self.port), "--dir", self.folder, "--save", "",
              "--databases", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
         wait_for(self.is_ready, what="redis-server")
 

@@ -77,7 +77,7 @@ class Prometheus:
             json.dump(config, file)  # JSON is YAML
         with open(os.path.join(self.folder, "log"), "wb") as log:
             self.process = subprocess.Popen(
-                ["prometheus", f"--config.file={path}", f"--storage.tsdb.path={self.folder}/data", f"--web.listen-address=127.0.0.1:{self.port}",
+                [*service.MORTAL, "prometheus", f"--config.file={path}", f"--storage.tsdb.path={self.folder}/data", f"--web.listen-address=127.0.0.1:{self.port}",
                  "--storage.tsdb.retention.time=1h", "--log.level=warn"], stdout=log, stderr=log, cwd=self.folder)
         wait_for(self.is_ready, 60, "Prometheus")
 

@@ -196,12 +196,6 @@ def test_passwords_are_checked_one_at_a_time(program):
             assert client.ask("AUTH", "one", "right") == "OK"
 
 
-def faults(s):
-    """Pages that the process touched for the first time."""
-    with open(f"/proc/{s.process.pid}/stat", encoding="ascii") as file:
-        return int(file.read().rsplit(")", 1)[1].split()[7])
-
-
 def test_creating_touches_few_pages(s):
     """4 GiB are 2048 large pages, or a million small ones; creating touches a hundred, and with the
     shadow memory of a sanitizer 1300."""
@@ -210,9 +204,9 @@ def test_creating_touches_few_pages(s):
                   ("CF.RESERVE", "k", 1600000000),
                   ("BG.CREATE", "k", "KIND", "counting", "BYTES", 1 << 32,
                    "CAPACITY", 500000000)):
-        before = faults(s)
+        before = s.faults()
         assert s.ask(*words) == "OK", words
-        touched = faults(s) - before
+        touched = s.faults() - before
         assert touched < 1900, (words, touched)
         assert s.ask("DEL", "k") == 1
 

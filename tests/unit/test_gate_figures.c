@@ -425,12 +425,9 @@ TEST(gate__a_file_does_not_replace_a_newer_base)
     files_clean();
 }
 
-/* A file that may be older than such a key does not replace a base with the key, unless the caller gives up the key. */
-TEST(gate__a_base_that_ended_a_doubt_stays)
+/* Rebuilds the base, which ends the doubt about a key. Returns an older filter, which is saved to `path` as well. */
+static bg_filter *world_older(struct world *w, uint64_t key, const char *path)
 {
-    struct world *w = world_make(0.05);
-    const char *path = files_path("older.bg");
-    const uint64_t key = world_seal(w);
     const bg_rebuild_options how = rebuilding(BG_KIND_BLOCKED);
     struct reader reader = { .w = w };
     const bg_source source = { reader_next, NULL, &reader, PRESENT };
@@ -438,6 +435,16 @@ TEST(gate__a_base_that_ended_a_doubt_stays)
     CHECK_OK(bg_save(older, path, NULL, NULL));
     CHECK_EQ(put(w, key), BG_ENOTSUP);
     CHECK_OK(bg_slot_rebuild(w->slot, &source, &how, NULL, NULL));
+    return older;
+}
+
+/* A file that may be older than such a key does not replace a base with the key, unless the caller gives up the key. */
+TEST(gate__a_base_that_ended_a_doubt_stays)
+{
+    struct world *w = world_make(0.05);
+    const char *path = files_path("older.bg");
+    const uint64_t key = world_seal(w);
+    bg_filter *older = world_older(w, key, path);
     CHECK_EQ(stats_of(w->gate, false).doubtful, 0);
     CHECK_EQ(bg_slot_reload(w->slot, path, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(bg_slot_swap(w->slot, older, 0, 0, NULL), BG_EINCOMPAT);
@@ -456,13 +463,7 @@ TEST(gate__a_base_that_ended_a_doubt_stays_in_the_next_doubt)
     struct world *w = world_make(0.05);
     const char *path = files_path("older.bg");
     const uint64_t key = world_seal(w);
-    const bg_rebuild_options how = rebuilding(BG_KIND_BLOCKED);
-    struct reader reader = { .w = w };
-    const bg_source source = { reader_next, NULL, &reader, PRESENT };
-    bg_filter *older = world_filter(0.05);
-    CHECK_OK(bg_save(older, path, NULL, NULL));
-    CHECK_EQ(put(w, key), BG_ENOTSUP);
-    CHECK_OK(bg_slot_rebuild(w->slot, &source, &how, NULL, NULL));
+    bg_filter *older = world_older(w, key, path);
     CHECK_EQ(put(w, key + 1), BG_ENOTSUP);
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
     CHECK_EQ(bg_slot_reload(w->slot, path, NULL, NULL), BG_EINCOMPAT);

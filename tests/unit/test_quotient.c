@@ -881,7 +881,7 @@ static void run_hammer(bool crowded)
     bg_filter_free(shared);
 }
 
-TEST(quotient__readers_of_what_is_being_moved)
+TEST(quotient__threads_read_what_is_moved)
 {
     run_hammer(false);
     run_hammer(true);

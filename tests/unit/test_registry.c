@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* O_DIRECTORY */
 
 #include "support/registry_world.h"
+#include "support/slots.h"
 
 #include "gate/tenant.h"
 
@@ -607,23 +608,6 @@ TEST(gates__doubts_of_own_gates_stay)
     files_clean();
 }
 
-static bg_filter *fuse(uint64_t n)
-{
-    bg_spec spec = BG_SPEC_INIT;
-    bg_builder *builder = NULL;
-    bg_filter *filter = NULL;
-    spec.kind = BG_KIND_FUSE;
-    spec.items = n;
-    spec.rate = 0.0001;
-    CHECK_OK(bg_builder_create(&spec, &builder, NULL));
-    for (uint64_t key = 0; key < n; key++) {
-        CHECK_OK(bg_builder_add_u64(builder, key));
-    }
-    CHECK_OK(bg_builder_finish(builder, &filter, NULL));
-    bg_builder_free(builder);
-    return filter;
-}
-
 /* A base that ended a doubt is not replaced by an older file, even after it was evicted twice. */
 TEST(gates__ended_doubts_stay_over_evictions)
 {
@@ -636,10 +620,10 @@ TEST(gates__ended_doubts_stay_over_evictions)
     bg_tenant *acme = get_tenant(registry, "acme");
     bg_slot *slot = bg_tenant_slot(acme);
     const char *older = files_path("older");
-    CHECK_OK(bg_slot_swap(slot, fuse(key), 0, BG_SLOT_DISCARD, NULL));
+    CHECK_OK(bg_slot_swap(slot, make_static(0, key), 0, BG_SLOT_DISCARD, NULL));
     CHECK_OK(bg_slot_save(slot, older, NULL, NULL));
     CHECK_EQ(bg_gate_wrote(bg_tenant_gate(acme), bytes, sizeof bytes), BG_ENOTSUP);
-    CHECK_OK(bg_slot_swap(slot, fuse(key + 1), 0, BG_SLOT_DISCARD, NULL));
+    CHECK_OK(bg_slot_swap(slot, make_static(0, key + 1), 0, BG_SLOT_DISCARD, NULL));
     for (unsigned i = 0; i < 2; i++) {
         bg_tenant_release(acme);
         CHECK_EQ(pass(registry, IDLE), 1);

@@ -138,6 +138,18 @@ TEST(quotas__total_bytes)
     bg_registry_free(registry);
 }
 
+/* Checks that the limit of all tenants refused keys of `hog` only, and frees everything. */
+static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
+                                      bg_tenant *small, const bg_errinfo *why)
+{
+    CHECK_EQ(why->code, BG_ELIMIT);
+    CHECK_STR(why->what, "max_total_bytes");
+    add_all(small, 0, 90);
+    bg_tenant_release(hog);
+    bg_tenant_release(small);
+    bg_registry_free(registry);
+}
+
 /* One that has grown is held up by the total, one that has not is not. */
 TEST(quotas__total_bytes_of_those_who_grow)
 {
@@ -152,12 +164,7 @@ TEST(quotas__total_bytes_of_those_who_grow)
     for (uint64_t key = 0; key < 100000 && why.code == BG_OK; key++) {
         (void)!bg_tenant_add(hog, &key, sizeof key, NULL, &why);
     }
-    CHECK_EQ(why.code, BG_ELIMIT);
-    CHECK_STR(why.what, "max_total_bytes");
-    add_all(small, 0, 90);
-    bg_tenant_release(hog);
-    bg_tenant_release(small);
-    bg_registry_free(registry);
+    check_only_one_is_limited(registry, hog, small, &why);
 }
 
 /* Returns the options of windows that grow when all keys are added again in each period. */
@@ -216,12 +223,7 @@ TEST(quotas__total_bytes_of_windows)
         the_time += key % 1000 ? 0 : 100 * SECOND;
         (void)!bg_tenant_add(hog, &again, sizeof again, NULL, &why);
     }
-    CHECK_EQ(why.code, BG_ELIMIT);
-    CHECK_STR(why.what, "max_total_bytes");
-    add_all(small, 0, 90);
-    bg_tenant_release(hog);
-    bg_tenant_release(small);
-    bg_registry_free(registry);
+    check_only_one_is_limited(registry, hog, small, &why);
 }
 
 TEST(quotas__tenants)

@@ -340,6 +340,7 @@ TEST(scalable__merges_only_its_like)
         other.kind = c == 5 ? BG_KIND_BLOCKED : spec.kind;
         stranger = must_create(&other);
         CHECK_EQ(bg_filter_merge(filter, stranger, &why), BG_EINCOMPAT);
+        CHECK(c != 1 || strcmp(why.what, "rate") == 0);
         CHECK(!bg_filter_equal(filter, stranger));
         bg_filter_free(stranger);
     }

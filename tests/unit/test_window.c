@@ -396,6 +396,7 @@ TEST(window__merges_only_its_like_of_the_same_age)
         bg_window_options o = options_of(mode, 8), p;
         bg_spec spec = window_spec(&o, 1000, 0.01), other;
         bg_filter *filter = must_create(&spec), *stranger;
+        bg_errinfo why;
         for (int c = 0; c < 6; c++) {
             p = o;
             other = spec;
@@ -410,7 +411,9 @@ TEST(window__merges_only_its_like_of_the_same_age)
                 CHECK_OK(bg_filter_merge(filter, stranger, NULL));
                 rotate(stranger, 0);
             }
-            CHECK_EQ(bg_filter_merge(filter, stranger, NULL), BG_EINCOMPAT);
+            CHECK_EQ(bg_filter_merge(filter, stranger, &why), BG_EINCOMPAT);
+            CHECK(c != 3 || strcmp(why.what, "window") == 0);
+            CHECK(c != 5 || strcmp(why.what, "period of the window") == 0);
             CHECK(!bg_filter_compatible(filter, stranger));
             bg_filter_free(stranger);
         }

@@ -281,6 +281,32 @@ TEST(bg__windows_move_with_the_clock)
     fake_end(&h);
 }
 
+TEST(bg__windows_merge_in_the_same_period)
+{
+    struct fake h;
+    fake_begin(&h);
+    CHECK_STR(fake(&h, "BG.CREATE old WINDOW 10000 CAPACITY 1000 GENERATIONS 6"),
+              "+OK");
+    CHECK_STR(fake(&h, "BG.ADD old first"), ":1");
+    h.now += 4000;
+    CHECK_STR(fake(&h, "BG.ADD old second"), ":1");
+    CHECK_STR(fake(&h, "BG.CREATE young WINDOW 10000 CAPACITY 1000 GENERATIONS 6"),
+              "+OK");
+    CHECK_STR(fake(&h, "BG.ADD young item"), ":1");
+    CHECK_STR(
+        fake(&h, "BG.MERGE old young"),
+        "-INCOMPATIBLE 'young' cannot be merged into 'old': period of the window: "
+        "found 130 and 128, expected the same: create one as a cleared copy of the "
+        "other");
+    CHECK_STR(fake(&h, "BG.MERGE copy old"), "+OK");
+    CHECK_STR(fake(&h, "BG.CLEAR copy"), "+OK");
+    CHECK_STR(fake(&h, "BG.ADD copy item"), ":1");
+    CHECK_STR(fake(&h, "BG.MEXISTS copy first second"), "[:0 :0]");
+    CHECK_STR(fake(&h, "BG.MERGE old copy"), "+OK");
+    CHECK_STR(fake(&h, "BG.MEXISTS old first second item"), "[:1 :1 :1]");
+    fake_end(&h);
+}
+
 /* Setting the wall clock, forward or back, neither moves a window nor stops it. */
 TEST(bg__windows_do_not_follow_a_clock_that_is_set)
 {

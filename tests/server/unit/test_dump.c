@@ -282,24 +282,16 @@ TEST(dump__unfinished_answers_maybe)
     (void)bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n);
     check_state(&h, "copy", true, false);
     CHECK_STR(fake(&h, "BF.MEXISTS copy item-1 item-2 nobody"), "[:1 :1 :1]");
-    CHECK_STR(
-        fake(&h, "BF.ADD copy x"),
-        "-ERR the filter is being loaded, or its content was lost: it accepts no items "
-        "until you load it completely, or drop it");
-    CHECK_STR(
-        fake(&h, "BF.MADD copy x y"),
-        "-ERR the filter is being loaded, or its content was lost: it accepts no items "
-        "until you load it completely, or drop it");
+    static const char *const changes[] = { "BF.ADD copy x", "BF.MADD copy x y",
+                                           "CF.DEL copy x", "CF.ADDNX copy x" };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        CHECK_STR(
+            fake(&h, changes[i]),
+            "-ERR the filter is being loaded, or its content was lost: it accepts no "
+            "items until you load it completely, or drop it");
+    }
     CHECK_STR(fake(&h, "BG.DUMP copy 0"),
               "-ERR the filter is being loaded, or its content was lost");
-    CHECK_STR(
-        fake(&h, "CF.DEL copy x"),
-        "-ERR the filter is being loaded, or its content was lost: it accepts no items "
-        "until you load it completely, or drop it");
-    CHECK_STR(
-        fake(&h, "CF.ADDNX copy x"),
-        "-ERR the filter is being loaded, or its content was lost: it accepts no items "
-        "until you load it completely, or drop it");
     fake_replay(&h); /* after a crash it still is unknown */
     /* out of order, twice, of another dump */
     CHECK_STR(bg_load(&h, "copy", pieces.of[2].bytes, pieces.of[2].n),

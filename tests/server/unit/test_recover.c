@@ -42,6 +42,13 @@ static void ok(const char *line)
     }
 }
 
+static void must_open_with_bf(const char *folder)
+{
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 200");
+    world_add(&w, "bf", 0, 50);
+}
+
 /* Nothing but what was added, nearly. */
 static bool knows(const char *name)
 {
@@ -334,9 +341,7 @@ TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
 TEST(recover__a_snapshot_after_a_failed_sync_begins_a_fresh_journal)
 {
     const char *folder = scratch_path("fresh");
-    must_open(folder);
-    ok("BF.RESERVE bf 0.001 200");
-    world_add(&w, "bf", 0, 50);
+    must_open_with_bf(folder);
     ok("SAVE");
     world_add(&w, "bf", 50, 100);
     CHECK_EQ(crossing_fail(journal()), BG_EIO);
@@ -371,10 +376,8 @@ TEST(recover__files_that_were_removed_are_written_again)
                                          "failed-pack" };
     for (int round = 0; round < 4; round++) {
         const char *folder = scratch_path(names[round]);
-        must_open(folder);
+        must_open_with_bf(folder);
         w.server.persist->pack_from = round & 1 ? 1 : 64;
-        ok("BF.RESERVE bf 0.001 200");
-        world_add(&w, "bf", 0, 50);
         ok("SAVE");
         remove_base_of("bf");
         if (round & 2) {
@@ -392,9 +395,7 @@ TEST(recover__files_that_were_removed_are_written_again)
 TEST(recover__replacing_a_filter_deletes_its_files)
 {
     const char *folder = scratch_path("replaced");
-    must_open(folder);
-    ok("BF.RESERVE bf 0.001 200");
-    world_add(&w, "bf", 0, 50);
+    must_open_with_bf(folder);
     for (int i = 0; i < 10; i++) {
         CHECK(strcmp(world_ask(&w, "COPY bf copy REPLACE"), ":1") == 0);
         CHECK(count_files(folder) <= 2); /* the previous one may still be needed */
