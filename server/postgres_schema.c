@@ -318,6 +318,11 @@ static const char schema_tables[] =
  * A row of pg_publication_rel for a partitioned table covers its partitions; the children of an ordinary
  * table have rows of their own. Before version 15 there are no filters, column lists or
  * published schemas.
+ *
+ * These rows count with their xmax as well. A transaction that waits for a synchronous standby is invisible to
+ * our snapshot, but the replication stream is already decoded with its changes to the publication. It shows as
+ * the xmax of the rows that it deletes or updates. Other DDL holds a lock on the table, so no keys are written
+ * until it is visible.
  */
 static const char schema_publication[] =
     ", climb(oid, up) AS (SELECT oid, oid FROM member WHERE relkind = 'r'"
@@ -341,10 +346,10 @@ static const char schema_publication[] =
     " WHERE relpersistence <> 'p'"
     " UNION ALL SELECT 'column ' || col || ' of ' || relname || ' is generated',"
     " 'an ordinary column; or follow=changes' FROM member WHERE attgenerated <> ''%s)"
-    ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'publication', oid, x, pubname,"
+    ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'publication', oid, x, ended, pubname,"
     " puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot)"
     " FROM publication UNION ALL"
-    " SELECT pg_catalog.concat_ws(' ', 'published', l.oid, l.xmin, l.prrelid)"
+    " SELECT pg_catalog.concat_ws(' ', 'published', l.oid, l.xmin, l.xmax, l.prrelid)"
     " FROM pg_catalog.pg_publication_rel l JOIN publication p ON l.prpubid = p.oid"
     " WHERE l.prrelid IN (SELECT up FROM climb)%s)";
 
@@ -354,7 +359,7 @@ static bool schema_print_publication(struct postgres_link *link, FILE *sql,
     const bool has_filters = PQserverVersion(link->db) >= 150000;
     (void)fputs(", chosen(name) AS (SELECT ", sql);
     const bool fine = postgres_schema_literal(link, sql, objects->publication);
-    (void)fputs("::text), publication AS (SELECT p.xmin AS x, p.*"
+    (void)fputs("::text), publication AS (SELECT p.xmin AS x, p.xmax AS ended, p.*"
                 " FROM pg_catalog.pg_publication p JOIN chosen ON p.pubname = name)",
                 sql);
     (void)fprintf(
@@ -371,10 +376,11 @@ static bool schema_print_publication(struct postgres_link *link, FILE *sql,
               " ON l.prpubid = p.oid WHERE l.prrelid IN (SELECT up FROM climb)"
               " AND (l.prqual IS NOT NULL OR l.prattrs IS NOT NULL)"
             : "",
-        has_filters ? " UNION ALL SELECT pg_catalog.concat_ws(' ', 'published', l.oid,"
-                      " l.xmin, l.pnnspid) FROM pg_catalog.pg_publication_namespace l"
-                      " JOIN publication p ON l.pnpubid = p.oid"
-                    : "");
+        has_filters
+            ? " UNION ALL SELECT pg_catalog.concat_ws(' ', 'published', l.oid,"
+              " l.xmin, l.xmax, l.pnnspid) FROM pg_catalog.pg_publication_namespace l"
+              " JOIN publication p ON l.pnpubid = p.oid"
+            : "");
     return fine;
 }
 
