@@ -505,15 +505,15 @@ def lost_directory(case):
 def directory_twice(case):
     """An image of a machine was started twice: two services with one identity."""
     case.gate.stop()
-    twin = case.open_gate(wait=False)
+    twin = case.open_gate(wait=False, poll="5ms")
     twin.stop()
     shutil.rmtree(twin.directory)
     shutil.copytree(case.gate.directory, twin.directory)
     case.gate.start()
     twin.start()
-    for _ in range(10):
-        case.insert(5)
-        time.sleep(0.02)
+    for _ in range(60):  # now one sees a change first, now the other
+        case.insert(2)
+        time.sleep(0.005)
     case.close_gate(twin)
 
 
