@@ -16,6 +16,10 @@
  * no longer part of the gate. Writers see either all old or all new objects, since DDL is transactional.
  * CREATE TRIGGER waits until all transactions that wrote to the table have ended, and later ones execute the
  * trigger.
+ *
+ * Locks. Writers lock the application's tables first and the change table second. So the functions of the triggers are
+ * dropped first, which locks the tables, and the change table later. All waits for locks end before PostgreSQL searches
+ * for deadlocks (after 1 s by default): the service gives up and tries again, not the application.
  */
 #include "postgres_changes.h"
 
@@ -264,8 +268,8 @@ static bg_err install_add_drops(struct postgres_link *link, struct statements *t
     }
     if (!err) {
         char *drops = source_format("%s SELECT 'DROP ' || what || ' CASCADE' FROM named"
-                                    " ORDER BY what",
-                                    present);
+                                    " ORDER BY name !~ '^%s[0-9]+$', what",
+                                    present, own->function);
         err = install_add_rows(link, to, drops, deadline, info);
     }
     PQclear(rows);
@@ -433,7 +437,7 @@ bg_err postgres_install(struct postgres_link *link, uint64_t deadline, bg_errinf
     struct statements all = { 0 };
     bg_err err = postgres_link_do(link, "install", "BEGIN READ WRITE", deadline, info);
     err = err ? err
-              : postgres_link_do(link, "install", "SET LOCAL lock_timeout = '1s'",
+              : postgres_link_do(link, "install", "SET LOCAL lock_timeout = '300ms'",
                                  deadline, info);
     err = err ? err : install_plan(link, &all, deadline, info);
     for (size_t i = 0; !err && i < all.n; i++) {
@@ -460,7 +464,7 @@ static bool install_write(FILE *to, const struct source *source,
         to,
         "-- Objects for gate \"%s\". Run this as the owner of the tables.\n"
         "-- To remove them, drop the functions %s.%s and %s* (CASCADE), and\n"
-        "-- the tables %s and %s.\n\nBEGIN;\nSET LOCAL lock_timeout = '1s';\n",
+        "-- the tables %s and %s.\n\nBEGIN;\nSET LOCAL lock_timeout = '300ms';\n",
         source->how.name, own->objects.schema, own->guard, own->function,
         own->change_table, own->bookmark);
     for (size_t i = 0; i < all->n; i++) {

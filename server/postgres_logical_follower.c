@@ -59,7 +59,6 @@ static void follower_publish(struct follower *f, bool is_following)
     logical->is_following = is_following;
     logical->round++;
     logical->epoch = f->place;
-    logical->heard = source_now();
     (void)pthread_cond_broadcast(&logical->changed);
     (void)pthread_mutex_unlock(&logical->lock);
 }
@@ -371,6 +370,13 @@ static bg_err follower_reply(struct follower *f, bg_errinfo *info)
     return postgres_stream_reply(&f->stream, f->received, news, info);
 }
 
+static void follower_hear(struct follower *f)
+{
+    (void)pthread_mutex_lock(&f->logical->lock);
+    f->logical->heard = source_now();
+    (void)pthread_mutex_unlock(&f->logical->lock);
+}
+
 /* Reads what has arrived, up to a limit; *is_drained: that was all. */
 static bg_err follower_read(struct follower *f, bool *is_drained, bg_errinfo *info)
 {
@@ -387,9 +393,7 @@ static bg_err follower_read(struct follower *f, bool *is_drained, bg_errinfo *in
         }
     }
     if (n > 1) {
-        (void)pthread_mutex_lock(&f->logical->lock);
-        f->logical->heard = source_now();
-        (void)pthread_mutex_unlock(&f->logical->lock);
+        follower_hear(f);
     }
     return err;
 }
@@ -439,6 +443,7 @@ static bg_err follower_stream(struct follower *f, bg_errinfo *info)
     f->next_reply = f->next_poll = 0;
     postgres_relations_forget(&f->relations);
     key_batch_clear(&f->batch);
+    follower_hear(f); /* the silence of earlier sessions does not count */
     err = err ? err : source_nonce(f->nonce, info);
     while (!err) {
         err = follower_step(f, info);

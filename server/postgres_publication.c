@@ -80,15 +80,17 @@ static bg_err publication_own(struct postgres_link *link, const char *name,
     return err;
 }
 
-/* Errors: BG_EINVAL if UPDATE would fail on a published table. */
-static bg_err publication_allows_updates(struct postgres_link *link, uint64_t deadline,
-                                         bg_errinfo *info)
+/* Errors: BG_EINVAL if a table cannot be published, or UPDATE would fail once it is. */
+static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadline,
+                                      bg_errinfo *info)
 {
     static const char tail[] =
         ", tree(oid) AS (SELECT oid FROM root UNION SELECT i.inhrelid"
         " FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid)"
-        " SELECT c.relname FROM tree JOIN pg_catalog.pg_class c ON c.oid = tree.oid"
-        " WHERE c.relkind = 'r' AND c.relreplident <> 'f' AND NOT EXISTS ("
+        " SELECT c.relname, c.relpersistence FROM tree"
+        " JOIN pg_catalog.pg_class c ON c.oid = tree.oid"
+        " WHERE c.relpersistence = 'u' OR c.relpersistence = 'p' AND c.relkind = 'r'"
+        " AND c.relreplident <> 'f' AND NOT EXISTS ("
         "SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisvalid"
         " AND CASE c.relreplident WHEN 'd' THEN i.indisprimary"
         " WHEN 'i' THEN i.indisreplident ELSE false END) LIMIT 1";
@@ -102,7 +104,11 @@ static bg_err publication_allows_updates(struct postgres_link *link, uint64_t de
     bg_err err =
         fine ? postgres_link_run(link, "publication", text, NULL, deadline, &rows, info)
              : source_no_memory(info);
-    if (!err && PQntuples(rows)) {
+    if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 1) == 'u') {
+        err = source_error(info, BG_EINVAL, "publication",
+                           "tables that are in the WAL; or follow=changes",
+                           "%s is unlogged", PQgetvalue(rows, 0, 0));
+    } else if (!err && PQntuples(rows)) {
         err = source_error(info, BG_EINVAL, "publication",
                            "a primary key or REPLICA IDENTITY; or follow=changes",
                            "%s has no replica identity: UPDATE would fail once it is"
@@ -154,7 +160,7 @@ bg_err postgres_publication_install(struct postgres_link *link, const char *name
     bg_err err =
         publication_statements(source, name, sql) ? BG_OK : source_no_memory(info);
     err = err ? err : publication_own(link, name, deadline, info);
-    err = err ? err : publication_allows_updates(link, deadline, info);
+    err = err ? err : publication_is_possible(link, deadline, info);
     if (!err && !source->how.install) {
         err = publication_script(source, name, sql, info);
     }

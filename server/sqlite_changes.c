@@ -33,6 +33,7 @@
 #include "sqlite_install.h"
 #include "sqlite_reader.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ struct sqlite_follower {
     char resume[SOURCE_MARK];
     struct key_batch batch;
     int64_t pruned;     /* rows before this one */
-    uint64_t pruned_at; /* when it was last tried */
+    uint64_t pruned_at; /* when it was last finished, or failed */
 };
 
 /* ---- Life ------------------------------------------------------------------------------ */
@@ -125,23 +126,40 @@ static void changes_publish(struct sqlite_changes *changes,
 static void changes_mark(const struct sqlite_place *place, char mark[SOURCE_MARK])
 {
     (void)snprintf(mark, SOURCE_MARK,
-                   "changes 1 %" PRIu64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+                   "changes 1 %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
                    " %" PRId64,
-                   place->file.inode, place->file.birth, place->schema, place->number,
-                   place->token, place->sequence);
+                   (int64_t)place->file.inode, place->file.birth, place->schema,
+                   place->number, place->token, place->sequence);
+}
+
+/* Parses a blank and a number; returns the text after it, or NULL. */
+static const char *changes_parse_number(const char *text, int64_t *number)
+{
+    char *end = NULL;
+    if (!text || text[0] != ' ' || text[1] == ' ') {
+        return NULL;
+    }
+    errno = 0;
+    *number = strtoll(text + 1, &end, 10);
+    return errno || end == text + 1 ? NULL : end;
 }
 
 static bool changes_parse(const char *mark, struct sqlite_place *place)
 {
-    int used = 0;
+    static const char name[] = "changes 1";
+    int64_t inode = 0;
     *place = (struct sqlite_place){ .number = 0 };
-    return sscanf(mark,
-                  "changes 1 %" SCNu64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64
-                  " %" SCNd64 "%n",
-                  &place->file.inode, &place->file.birth, &place->schema,
-                  &place->number, &place->token, &place->sequence, &used)
-               == 6
-           && used > 0 && !mark[used];
+    if (strncmp(mark, name, sizeof name - 1) != 0) {
+        return false;
+    }
+    const char *rest = changes_parse_number(mark + sizeof name - 1, &inode);
+    rest = changes_parse_number(rest, &place->file.birth);
+    rest = changes_parse_number(rest, &place->schema);
+    rest = changes_parse_number(rest, &place->number);
+    rest = changes_parse_number(rest, &place->token);
+    rest = changes_parse_number(rest, &place->sequence);
+    place->file.inode = (uint64_t)inode;
+    return rest && !*rest;
 }
 
 /* ---- Epochs ---------------------------------------------------------------------------- */
@@ -174,7 +192,7 @@ static void follower_place(struct sqlite_follower *f, const struct sqlite_place 
 static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
 {
     struct sqlite_place place;
-    enum key_form form;
+    enum key_form form = KEY_FORM_UNKNOWN;
     if (!changes_parse(f->resume, &place)) {
         return source_error(info, BG_EINCOMPAT, "mark", "one of follow=changes",
                             "another one");
@@ -288,21 +306,25 @@ static void follower_tell(struct sqlite_follower *f, uint64_t since)
     source_tell_caught_up(f->source, &proof);
 }
 
-/* Deletes rows that are no longer needed, now and then. */
+/* Deletes some of the rows that are no longer needed, now and then. */
 static void follower_prune(struct sqlite_follower *f, uint64_t now)
 {
     char mark[SOURCE_MARK];
     struct sqlite_place saved;
+    bool more = false;
     source_last_saved(f->source, mark);
     const struct sqlite_place *keep = changes_parse(mark, &saved) ? &saved : &f->start;
     const int64_t rows = keep->number - f->pruned;
     const uint64_t pause = rows >= PRUNE_AT_LEAST ? PRUNE_PAUSE : PRUNE_INTERVAL;
-    if (rows <= 0 || keep->number > f->place.number || now - f->pruned_at < pause) {
+    if (rows <= 0 || keep->number > f->place.number || now < f->pruned_at + pause) {
         return;
     }
-    f->pruned_at = now;
-    if (!sqlite_install_prune(f->source, &f->changes->objects, keep->number,
-                              keep->token, NULL)) {
+    const bg_err err = sqlite_install_prune(f->source, &f->changes->objects,
+                                            keep->number, keep->token, &more, NULL);
+    if (err || !more) {
+        f->pruned_at = now;
+    }
+    if (!err && !more) {
         f->pruned = keep->number;
     }
 }

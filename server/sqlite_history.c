@@ -27,11 +27,12 @@ static bg_err history_sequence(struct sqlite_link *link,
     return err == BG_ENOTFOUND ? BG_OK : err;
 }
 
-/* Prepares a query whose first %s is the change table. */
+/* Prepares a query of the change table. */
 static bg_err history_prepare(struct sqlite_link *link,
                               const struct sqlite_objects *objects, const char *columns,
                               const char *rest, sqlite3_stmt **rows, bg_errinfo *info)
 {
+    *rows = NULL;
     char *sql =
         source_format("SELECT %s FROM main.\"%s\" %s", columns, objects->changes, rest);
     const bg_err err = sql ? sqlite_link_prepare(link, "changes", sql, rows, info)

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRUNE_ROWS = 4096 };                      /* in one transaction */
+enum { PRUNE_ROWS = 8192 };                      /* in one transaction */
 #define PRUNE_PATIENCE (50 * SOURCE_MILLISECOND) /* for the write lock */
+#define PRUNE_BUDGET                                                                   \
+    (100 * SOURCE_MILLISECOND) /* of one call; the follower waits for it */
 
 /* ---- Creating objects ------------------------------------------------------------------ */
 
@@ -91,8 +93,11 @@ static bg_err install_refuse(const struct source *source,
         return source_error(info, BG_EIO, path, "the statements for install=no",
                             "errno %d", errno);
     }
-    return source_error(info, BG_EINVAL, "install=no",
-                        *path ? "the objects in GATE.install.sql" : "its objects",
+    const char *name = strrchr(path, '/');
+    char expected[60];
+    (void)snprintf(expected, sizeof expected, "the objects in %.40s",
+                   name ? name + 1 : path);
+    return source_error(info, BG_EINVAL, "install=no", *path ? expected : "its objects",
                         "%.100s", missing->found);
 }
 
@@ -163,16 +168,27 @@ static bg_err install_prune_some(struct sqlite_link *link,
 }
 
 bg_err sqlite_install_prune(struct source *source, const struct sqlite_objects *objects,
-                            int64_t number, int64_t token, bg_errinfo *info)
+                            int64_t number, int64_t token, bool *more, bg_errinfo *info)
 {
     struct sqlite_link link;
-    bool more = true;
+    int64_t logged = 0;
+    const uint64_t until = source_now() + PRUNE_BUDGET;
     bg_err err = sqlite_link_open(&link, source, true, info);
+    *more = true;
     if (err) {
         return err;
     }
-    while (!err && more) {
-        err = install_prune_some(&link, objects, number, token, &more, info);
+    /* It does not matter if deleted rows return after a power failure. With a write-ahead log, NORMAL means
+     * that a commit does not wait for the disk. */
+    err = sqlite_link_number(&link, "changes",
+                             "SELECT journal_mode = 'wal' FROM pragma_journal_mode",
+                             &logged, info);
+    if (!err && logged) {
+        err =
+            sqlite_link_execute(&link, "changes", "PRAGMA synchronous = NORMAL", info);
+    }
+    while (!err && *more && source_now() < until) {
+        err = install_prune_some(&link, objects, number, token, more, info);
     }
     sqlite_link_close(&link);
     return err;

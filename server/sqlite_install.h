@@ -17,8 +17,10 @@
 bg_err sqlite_install(struct source *source, const struct sqlite_objects *objects,
                       bg_errinfo *info);
 
-/* Deletes the rows before this one, if it has this token. Errors: BG_EBUSY: the rest was left for another time. */
+/* Deletes rows before this one, if it has this token, for a short time. *more: rows are left. Errors: BG_EBUSY if
+ * another connection is writing. */
 bg_err sqlite_install_prune(struct source *source, const struct sqlite_objects *objects,
-                            int64_t number, int64_t token, bg_errinfo *info);
+                            int64_t number, int64_t token, bool *more,
+                            bg_errinfo *info);
 
 #endif

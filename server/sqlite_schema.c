@@ -322,7 +322,8 @@ static const char *schema_after_name(const char *at)
 static bool schema_is_before(const char *sql)
 {
     static const char create[] = "CREATE TRIGGER ", before[] = "BEFORE";
-    if (strncasecmp(sql, create, sizeof create - 1) != 0) {
+    if (strlen(sql) < sizeof create
+        || strncasecmp(sql, create, sizeof create - 1) != 0) {
         return false;
     }
     const char *at = sql + sizeof create - 1;

@@ -217,9 +217,9 @@ class Case:
             gate = self.open_gate(name, wait=False, checked=False, **settings)
         except Failure as failure:
             return str(failure)
-        gate.wait(lambda about: about["text"], "refused")
-        require(gate.about()["trusted"] == "0", "the gate is trusted")
-        text = gate.about()["text"]
+        about = gate.wait(lambda about: about["text"] or about["failures"] != "0", "refused")
+        require(about["trusted"] == "0", "the gate is trusted")
+        text = " ".join([about["text"], *gate.events()])
         self.close_gate(gate)
         return text
 
@@ -258,7 +258,7 @@ class Writers:
     def __init__(self, case, count=WRITERS):
         self.case = case
         self.stopping = threading.Event()
-        self.batch = max(8, case.budget // 60)
+        self.batch = max(8, case.budget // 20)
         seeds = [case.random.random() for _ in range(count)]
         self.threads = [threading.Thread(target=self._write, args=(n, random.Random(seed)), daemon=True)
                         for n, seed in enumerate(seeds)]

@@ -337,7 +337,7 @@ def open_at_restart(case):
     oracle.check(case)
 
 
-@event("lookups that take too long", modes=POSTGRES, setup=table_only, expect=ANY)
+@event("lookups that take too long", modes=POSTGRES, setup=table_only, expect=ANY, writers=False)
 def slow_lookups(case):
     """They end at the timeout, in the database as well, and open the breaker."""
     gate = case.open_gate(checked=False, timeout="100ms", breaker_failures="2", breaker_rest="100s", lookup=(
@@ -568,9 +568,10 @@ def odd_type(case):
 
 
 def triggers(case):
-    """(name, table) of every trigger of ours."""
-    return case.sql("SELECT quote_ident(tgname), tgrelid::regclass FROM pg_trigger WHERE NOT tgisinternal"
-                    " AND tgname LIKE '%bloomgate%' AND tgparentid = 0")
+    """(name, table) of every trigger of ours on the tables of the application."""
+    return case.sql("SELECT quote_ident(tgname), tgrelid::regclass FROM pg_trigger t JOIN pg_class c ON tgrelid = c.oid"
+                    " WHERE NOT tgisinternal AND tgname LIKE '%bloomgate%' AND tgparentid = 0"
+                    " AND relnamespace <> 'bloomgate'::regnamespace")
 
 
 def our_tables(case):
@@ -630,12 +631,13 @@ def drop_trigger(case):
 
 @event("trigger dropped and created", modes=POSTGRES_CHANGES, expect=RESTARTS)
 def recreate_trigger(case):
-    definitions = case.sql("SELECT pg_get_triggerdef(oid), quote_ident(tgname), tgrelid::regclass FROM pg_trigger"
-                           " WHERE NOT tgisinternal AND tgname LIKE '%bloomgate%' AND tgparentid = 0")
-    for _, name, table in definitions:
+    found = triggers(case)
+    definitions = [case.sql("SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE quote_ident(tgname) ="
+                            f" '{name}' AND tgrelid = '{table}'::regclass")[0][0] for name, table in found]
+    for name, table in found:
         case.sql(f"DROP TRIGGER {name} ON {table}")
     case.insert(20)
-    for definition, name, table in definitions:
+    for definition, (name, table) in zip(definitions, found):
         case.sql(f"{definition}; ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}")
 
 

@@ -502,7 +502,9 @@ def recreate_triggers_at_once(case):
 
 @event("all of ours dropped", modes=SQLITE, expect=RESTARTS)
 def drop_ours(case):
+    case.sql("BEGIN IMMEDIATE")
     case.drop_objects(case.objects())
+    case.sql("COMMIT")
     case.insert(20)
 
 

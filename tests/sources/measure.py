@@ -83,4 +83,5 @@ def measure(case, rows):
     if case.source == "postgres":
         yield (f"cost of a row on the server: CPU {alone[1]:.1f} us without, {followed[1]:.1f} us with;"
                f" WAL {alone[2]:.0f} bytes without, {followed[2]:.0f} bytes with")
-    yield f"caught up after a restart of the service: {rate:,.0f} changes/s ({about['builds']} builds)"
+    yield (f"caught up after a restart of the service: {rate:,.0f} changes/s ({about['changes']} reported,"
+           f" {about['builds']} builds)")

@@ -2,7 +2,7 @@
  * test_sqlite_changes.c - follow=changes over SQLite. Whatever happens to the table, the triggers, the change
  * table or the file, no committed key is missing from what was read and reported.
  *
- * Most tests let the follower poll only when they ask for it (POLL_NEVER), so that everything between two
+ * The follower is a thread. Most tests let it poll only on demand (POLL_NEVER), so that everything between two
  * polls goes unobserved.
  */
 #define _GNU_SOURCE /* mkdtemp, usleep */
@@ -191,6 +191,81 @@ TEST(changes__reports_rows_written_by_triggers_and_foreign_keys)
     scene_end(&s);
 }
 
+static const char *const values[] = {
+    "5",
+    "5.0",
+    "'5'",
+    "'5.0'",
+    "' 5'",
+    "'007'",
+    "1.5",
+    "'1.50'",
+    "x'35'",
+    "'a'",
+    "'A'",
+    "x'61'",
+    "''",
+    "x''",
+    "-1",
+    "1e300",
+    "'1e3'",
+    "-0.0",
+    "CAST(x'610062' AS TEXT)",
+    "9223372036854775807",
+    "9223372036854775808",
+    "NULL",
+    "x'00ff'",
+    "'\xc3\xa4'",
+    "CAST(x'ff' AS TEXT)",
+    "0.1 + 0.2",
+    "0.3",
+};
+
+/* Writes all values by SQL with the column and the value; some may violate the column's type. */
+static void write_values(struct world *w, const char *format, const char *column)
+{
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        char *sql = sqlite3_mprintf(format, column, values[i]);
+        (void)sqlite3_exec(w->db, sql, NULL, NULL, NULL);
+        sqlite3_free(sql);
+    }
+}
+
+static void check_table(struct world *w, const char *definition)
+{
+    const char *column = strstr(definition, " AS (") ? "x" : "k";
+    struct source_settings settings = world_settings(w);
+    struct source *source;
+    struct model *m = model_create();
+    world_do(w, "DROP TABLE IF EXISTS t");
+    world_do(w, "CREATE TABLE t (%s", definition);
+    settings.keys = "t(k)";
+    settings.lookup = NULL;
+    settings.poll_ms = POLL_NEVER;
+    CHECK_OK(source_create(&settings, &source, NULL));
+    model_follow(m, source, NULL);
+    model_settle(m, source);
+    write_values(w, "INSERT OR REPLACE INTO t (%s) VALUES (%s)", column);
+    CHECK_EQ(model_missing(m, source, w, "SELECT k FROM t"), 0);
+    /* Each row takes each value, one after the other. */
+    world_do(w, "CREATE TEMP TABLE seen (k)");
+    world_do(w, "CREATE TEMP TRIGGER see AFTER UPDATE ON main.t BEGIN"
+                " INSERT INTO seen SELECT k FROM t; END");
+    write_values(w, "UPDATE OR REPLACE t SET %s = %s", column);
+    CHECK_EQ(model_missing(m, source, w, "SELECT k FROM seen"), 0);
+    world_do(w, "DROP TRIGGER see");
+    world_do(w, "DROP TABLE seen");
+    if (strcmp(definition, "k INTEGER PRIMARY KEY, x)") == 0) {
+        world_do(w, "INSERT OR REPLACE INTO t VALUES (1, NULL)");
+        world_do(w, "UPDATE t SET rowid = 777 WHERE k = 1");
+        CHECK_EQ(model_missing(m, source, w, "SELECT k FROM t"), 0);
+        CHECK(model_has(m, "777"));
+    }
+    CHECK_EQ(m->restarts, 1);
+    source_free(source);
+    model_free(m);
+}
+
 /* The trigger sees the values that the table stores, for every affinity and table type. */
 TEST(changes__reports_keys_as_they_are_stored)
 {
@@ -209,75 +284,10 @@ TEST(changes__reports_keys_as_they_are_stored)
         "k PRIMARY KEY, x) WITHOUT ROWID",
         "k ANY PRIMARY KEY, x ANY) STRICT",
     };
-    static const char *const values[] = {
-        "5",
-        "5.0",
-        "'5'",
-        "'5.0'",
-        "' 5'",
-        "'007'",
-        "1.5",
-        "'1.50'",
-        "x'35'",
-        "'a'",
-        "'A'",
-        "x'61'",
-        "''",
-        "x''",
-        "-1",
-        "1e300",
-        "'1e3'",
-        "-0.0",
-        "CAST(x'610062' AS TEXT)",
-        "9223372036854775807",
-        "9223372036854775808",
-        "NULL",
-        "x'00ff'",
-        "'\xc3\xa4'",
-        "CAST(x'ff' AS TEXT)",
-        "0.1 + 0.2",
-        "0.3",
-    };
-    enum { N = sizeof values / sizeof *values };
     struct world w;
     world_begin(&w, false);
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
-        const bool made = strstr(tables[t], " AS (") != NULL;
-        world_do(&w, "DROP TABLE IF EXISTS t");
-        world_do(&w, "CREATE TABLE t (%s", tables[t]);
-        struct source_settings settings = world_settings(&w);
-        settings.keys = "t(k)";
-        settings.lookup = NULL;
-        settings.poll_ms = POLL_NEVER;
-        struct source *source;
-        struct model *m = model_create();
-        CHECK_OK(source_create(&settings, &source, NULL));
-        model_follow(m, source, NULL);
-        model_settle(m, source);
-        for (size_t i = 0; i < N; i++) {
-            char sql[256];
-            (void)snprintf(sql, sizeof sql, "INSERT OR REPLACE INTO t (%s) VALUES (%s)",
-                           made ? "x" : "k", values[i]);
-            (void)sqlite3_exec(w.db, sql, NULL, NULL, NULL); /* may violate the type */
-        }
-        CHECK_EQ(model_missing(m, source, &w, "SELECT k FROM t"), 0);
-        for (size_t i = 0; i < N;
-             i++) { /* each row takes each value, one after the other */
-            char sql[256];
-            (void)snprintf(sql, sizeof sql, "UPDATE OR REPLACE t SET %s = %s",
-                           made ? "x" : "k", values[i]);
-            (void)sqlite3_exec(w.db, sql, NULL, NULL, NULL);
-            CHECK_EQ(model_missing(m, source, &w, "SELECT k FROM t"), 0);
-        }
-        if (strcmp(tables[t], "k INTEGER PRIMARY KEY, x)") == 0) {
-            world_do(&w, "INSERT OR REPLACE INTO t VALUES (1, NULL)");
-            world_do(&w, "UPDATE t SET rowid = 777 WHERE k = 1");
-            CHECK_EQ(model_missing(m, source, &w, "SELECT k FROM t"), 0);
-            CHECK(model_has(m, "777"));
-        }
-        CHECK_EQ(m->restarts, 1);
-        source_free(source);
-        model_free(m);
+        check_table(&w, tables[t]);
     }
     world_end(&w);
 }
@@ -503,8 +513,9 @@ TEST(changes__notices_lost_change_rows)
         "UPDATE sqlite_sequence SET seq = seq + 10 WHERE name = '%s'",
         "UPDATE \"%s\" SET token = 1",
         "UPDATE \"%s\" SET n = n + 100",
-        "DELETE FROM \"%s\"; DELETE FROM sqlite_sequence; INSERT INTO products (sku)"
-        " SELECT 'y' || sku FROM products", /* the old numbers, other rows */
+        /* the old numbers, other rows */
+        ("DELETE FROM \"%s\"; DELETE FROM sqlite_sequence; INSERT INTO products (sku)"
+         " SELECT 'y' || sku FROM products"),
     };
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
         struct scene s;
@@ -707,8 +718,8 @@ TEST(changes__does_not_resume_after_a_change_of_history)
         "DELETE FROM \"%s\" WHERE key = 'between 1'",
         "DELETE FROM sqlite_sequence WHERE name = '%s'",
         "UPDATE \"%s\" SET token = token + 1",
-        "DROP TABLE products; CREATE TABLE products (sku TEXT);"
-        " INSERT INTO products VALUES ('new')",
+        ("DROP TABLE products; CREATE TABLE products (sku TEXT);"
+         " INSERT INTO products VALUES ('new')"),
     };
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
         struct scene s;
