@@ -23,7 +23,6 @@
  */
 #include "postgres_changes.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,13 +53,9 @@ struct follower {
 
 /* Ends the epoch: the next turn starts a new one, or tries to. Until then nothing is proven, readers fail, and lookups
  * may use any primary server. */
-__attribute__((format(printf, 2, 3))) static void
-follower_doubt(struct follower *f, const char *format, ...)
+static void follower_doubt(struct follower *f, const char *why)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(f->why, sizeof f->why, format, arguments);
-    va_end(arguments);
+    (void)snprintf(f->why, sizeof f->why, "%s", why);
     const bool was_told = *f->epoch.nonce && !f->resumes;
     f->epoch = (struct changes_epoch){ .number = 0 };
     f->resumes = false;
@@ -101,17 +96,19 @@ static void follower_print_mark(const struct changes_epoch *epoch,
 
 static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 {
-    unsigned long long number = 0;
+    char digits[21];
+    int64_t number = 0;
     int end = 0;
     *epoch = (struct changes_epoch){ .number = 0 };
-    if (sscanf(mark, "changes 1 %63s %32s %16s %20llu%n", epoch->identity,
-               epoch->fingerprint, epoch->nonce, &number, &end)
+    if (sscanf(mark, "changes 1 %63s %32s %16s %20s%n", epoch->identity,
+               epoch->fingerprint, epoch->nonce, digits, &end)
             != 4
-        || mark[end]) {
+        || mark[end] || !source_integer((bg_bytes){ digits, strlen(digits) }, &number)
+        || number < 1) {
         *epoch = (struct changes_epoch){ .number = 0 };
         return false;
     }
-    epoch->number = number;
+    epoch->number = (uint64_t)number;
     return true;
 }
 
@@ -121,7 +118,7 @@ static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 static void follower_compare(struct follower *f, const struct changes_epoch *found)
 {
     if (strcmp(found->identity, f->epoch.identity) != 0) {
-        follower_doubt(f, "the server or database is another one: %s", found->identity);
+        follower_doubt(f, "the server or database is another one");
     } else if (strcmp(found->fingerprint, f->epoch.fingerprint) != 0) {
         follower_doubt(f, "the schema, the triggers or the tables have been changed");
     }
@@ -172,10 +169,8 @@ static bg_err follower_find(struct follower *f, uint64_t *next, bg_errinfo *info
                                    f->own->bookmark_path, f->own->bookmark_path),
                      &given, &rows, info);
     if (!err && PQgetisnull(rows, 0, 0)) {
-        follower_doubt(f,
-                       "bookmark %s is missing: a backup was restored, or another"
-                       " service uses the same objects",
-                       number);
+        follower_doubt(f, "the bookmark is missing: a backup was restored, or another"
+                          " service uses the same objects");
     } else if (!err) {
         f->epoch.number = strtoull(PQgetvalue(rows, 0, 0), NULL, 10);
         *next = strtoull(PQgetvalue(rows, 0, 1), NULL, 10);
@@ -263,7 +258,7 @@ static bg_err follower_resume(struct follower *f, bg_errinfo *info)
     const bg_err err = postgres_install_verify(
         &f->link, postgres_changes_deadline(f->source), &differs);
     if (err == BG_EINVAL) {
-        follower_doubt(f, "%s", differs.message);
+        follower_doubt(f, differs.message);
         return BG_OK;
     }
     if (err) {
@@ -285,7 +280,7 @@ static bg_err follower_begin(struct follower *f, uint64_t *next, bg_errinfo *inf
     bg_err err = postgres_changes_begin(
         &f->link, true, postgres_changes_deadline(f->source), &found, info);
     if (err == BG_EINVAL) {
-        follower_doubt(f, "%s", info->message);
+        follower_doubt(f, info->message);
         err = BG_OK;
     } else if (!err) {
         follower_compare(f, &found);
@@ -458,7 +453,7 @@ static bg_err follower_turn(struct follower *f, bool *again, bg_errinfo *info)
                                  postgres_changes_deadline(f->source), info);
     }
     if (source_is_distrusted(f->source, why, sizeof why)) {
-        follower_doubt(f, "%s", why);
+        follower_doubt(f, why);
     }
     if (!err && !*f->why) {
         err = follower_poll(f, info);
@@ -478,9 +473,8 @@ void postgres_changes_follow(struct source *source)
     uint32_t failures = 0;
     f.resumes = follower_parse_mark(source->resume, &f.epoch);
     if (!f.resumes) {
-        follower_doubt(&f, "%s",
-                       *source->resume ? "the saved mark is of another kind"
-                                       : "nothing has been saved");
+        follower_doubt(&f, *source->resume ? "the saved mark is of another kind"
+                                           : "nothing has been saved");
     }
     while (!source_is_stopping(source)) {
         bg_errinfo info = { 0 };
