@@ -27,7 +27,10 @@
 struct changes_epoch {
     char identity[PG_IDENTITY];
     char fingerprint[PG_FINGERPRINT];
-    char nonce[17];  /* "": there is no epoch */
+    char nonce
+        [17]; /* of the bookmarks that this follower writes; "": there is no epoch */
+    char origin
+        [17]; /* of the bookmark `number`: another one after following was resumed */
     uint64_t number; /* the bookmark that is known to be committed */
     uint64_t
         pending; /* the bookmark of keys that are reported, not known to be committed; or 0 */

@@ -18,12 +18,16 @@
  * That makes everything durable that was visible in it, also transactions of writers with
  * synchronous_commit=off. So IDs of transactions that are visible in a bookmark are never assigned again after a crash.
  *
+ * Two followers. A copy of the service's directory has the same names and marks. So the first poll after a resumption writes
+ * a bookmark with a new nonce, and a follower never continues from a bookmark that another one wrote.
+ * Numbers are unique, and each is assigned in a snapshot that includes all smaller ones, so they are in the order of
+ * snapshots. Pruning therefore deletes the bookmarks of all followers that have not read what it deletes.
+ *
  * Pruning. Changes that are visible in the bookmark of the last saved mark are deleted in steps, after all bookmarks
  * before it: a mark can be resumed only as long as its bookmark exists.
  */
 #include "postgres_changes.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,9 +48,11 @@ struct follower {
     struct changes_epoch epoch;
     bool
         resumes; /* the epoch is that of the mark, and the listener has not been called yet */
+    bool claims;          /* the next poll writes a bookmark, also without changes */
     char why[FOLLOW_WHY]; /* a restart is necessary; or "" */
     uint64_t read;        /* rows of the last poll */
     uint64_t unsaved;     /* rows since the epoch started or something was saved */
+    uint64_t first;       /* bookmark of the epoch; 0 after a resumption */
     uint64_t pruned;      /* all changes before this bookmark are */
     bool is_pruning;      /* there is more to prune */
     uint64_t prune_next;  /* when it may be tried again */
@@ -54,14 +60,11 @@ struct follower {
 
 /* Ends the epoch: the next turn starts a new one, or tries to. Until then nothing is proven, readers fail, and lookups
  * may use any primary server. */
-__attribute__((format(printf, 2, 3))) static void
-follower_doubt(struct follower *f, const char *format, ...)
+static void follower_doubt(struct follower *f, const char *why)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(f->why, sizeof f->why, format, arguments);
-    va_end(arguments);
+    (void)snprintf(f->why, sizeof f->why, "%s", why);
     const bool was_told = *f->epoch.nonce && !f->resumes;
+    f->claims = false;
     f->epoch = (struct changes_epoch){ .number = 0 };
     f->resumes = false;
     if (was_told) {
@@ -96,22 +99,25 @@ static void follower_print_mark(const struct changes_epoch *epoch,
                                 char mark[SOURCE_MARK])
 {
     (void)snprintf(mark, SOURCE_MARK, "changes 1 %s %s %s %llu", epoch->identity,
-                   epoch->fingerprint, epoch->nonce, (unsigned long long)epoch->number);
+                   epoch->fingerprint, epoch->origin,
+                   (unsigned long long)epoch->number);
 }
 
 static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 {
-    unsigned long long number = 0;
+    char digits[21];
+    int64_t number = 0;
     int end = 0;
     *epoch = (struct changes_epoch){ .number = 0 };
-    if (sscanf(mark, "changes 1 %63s %32s %16s %20llu%n", epoch->identity,
-               epoch->fingerprint, epoch->nonce, &number, &end)
+    if (sscanf(mark, "changes 1 %63s %32s %16s %20s%n", epoch->identity,
+               epoch->fingerprint, epoch->origin, digits, &end)
             != 4
-        || mark[end]) {
+        || mark[end] || !source_integer((bg_bytes){ digits, strlen(digits) }, &number)
+        || number < 1) {
         *epoch = (struct changes_epoch){ .number = 0 };
         return false;
     }
-    epoch->number = number;
+    epoch->number = (uint64_t)number;
     return true;
 }
 
@@ -121,7 +127,7 @@ static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 static void follower_compare(struct follower *f, const struct changes_epoch *found)
 {
     if (strcmp(found->identity, f->epoch.identity) != 0) {
-        follower_doubt(f, "the server or database is another one: %s", found->identity);
+        follower_doubt(f, "the server or database is another one");
     } else if (strcmp(found->fingerprint, f->epoch.fingerprint) != 0) {
         follower_doubt(f, "the schema, the triggers or the tables have been changed");
     }
@@ -158,26 +164,30 @@ static bg_err follower_find(struct follower *f, uint64_t *next, bg_errinfo *info
     (void)snprintf(number, sizeof number, "%llu", (unsigned long long)f->epoch.number);
     (void)snprintf(pending, sizeof pending, "%llu",
                    (unsigned long long)f->epoch.pending);
-    const struct postgres_arguments given = {
-        3, { { .data = f->epoch.nonce }, { .data = number }, { .data = pending } }
-    };
+    const struct postgres_arguments given = { 4,
+                                              { { .data = f->epoch.origin },
+                                                { .data = number },
+                                                { .data = f->epoch.nonce },
+                                                { .data = pending } } };
     PGresult *rows = NULL;
     const bg_err err =
         follower_run(f,
-                     source_format("SELECT (SELECT max(number) FROM %s WHERE nonce = $1"
-                                   " AND number IN ($2::bigint, $3::bigint)),"
+                     source_format("SELECT (SELECT max(number) FROM %s WHERE"
+                                   " (nonce = $1 AND number = $2::bigint) OR"
+                                   " (nonce = $3 AND number = $4::bigint)),"
                                    " (SELECT max(number) + 1 FROM %s),"
                                    " set_config('enable_seqscan', 'off', true),"
                                    " set_config('synchronous_commit', 'local', true)",
                                    f->own->bookmark_path, f->own->bookmark_path),
                      &given, &rows, info);
     if (!err && PQgetisnull(rows, 0, 0)) {
-        follower_doubt(f,
-                       "bookmark %s is missing: a backup was restored, or another"
-                       " service uses the same objects",
-                       number);
+        follower_doubt(f, "the bookmark is missing: a backup was restored, or another"
+                          " service uses the same objects");
     } else if (!err) {
         f->epoch.number = strtoull(PQgetvalue(rows, 0, 0), NULL, 10);
+        if (f->epoch.number == f->epoch.pending) {
+            memcpy(f->epoch.origin, f->epoch.nonce, sizeof f->epoch.origin);
+        }
         *next = strtoull(PQgetvalue(rows, 0, 1), NULL, 10);
     }
     PQclear(rows);
@@ -239,7 +249,8 @@ static bg_err follower_commit(struct follower *f, uint64_t next, bg_errinfo *inf
     const struct postgres_arguments given = {
         2, { { .data = number }, { .data = f->epoch.nonce } }
     };
-    bg_err err = f->read == 0
+    const bool writes = f->read || f->claims;
+    bg_err err = !writes
                      ? BG_OK
                      : follower_run(f,
                                     source_format("INSERT INTO %s (number, nonce,"
@@ -249,29 +260,33 @@ static bg_err follower_commit(struct follower *f, uint64_t next, bg_errinfo *inf
                                     &given, NULL, info);
     err = err ? err : follower_do(f, "COMMIT", info);
     if (!err) {
-        f->epoch.number = f->read ? next : f->epoch.number;
+        if (writes) {
+            f->epoch.number = next;
+            memcpy(f->epoch.origin, f->epoch.nonce, sizeof f->epoch.origin);
+        }
         f->epoch.pending = 0;
+        f->claims = false;
         postgres_changes_set_epoch(f->source, &f->epoch);
     }
     return err;
 }
 
 /* The first poll after a start: the listener may continue from its mark. */
-static bg_err follower_resume(struct follower *f, bg_errinfo *info)
+static bg_err follower_resume(struct follower *f, uint64_t next, bg_errinfo *info)
 {
-    bg_errinfo differs;
-    const bg_err err = postgres_install_verify(
-        &f->link, postgres_changes_deadline(f->source), &differs);
+    bg_err err =
+        postgres_install_verify(&f->link, postgres_changes_deadline(f->source), info);
     if (err == BG_EINVAL) {
-        follower_doubt(f, "%s", differs.message);
+        follower_doubt(f, info->message);
         return BG_OK;
     }
+    err = err ? err : source_nonce(f->epoch.nonce, info);
     if (err) {
-        *info = differs;
         return err;
     }
     f->resumes = false;
-    f->pruned = 0;
+    f->claims = true;
+    f->epoch.pending = next;
     postgres_schema_set_identity(f->source, f->epoch.identity);
     postgres_changes_set_epoch(f->source, &f->epoch);
     source_tell_resumed(f->source);
@@ -285,7 +300,7 @@ static bg_err follower_begin(struct follower *f, uint64_t *next, bg_errinfo *inf
     bg_err err = postgres_changes_begin(
         &f->link, true, postgres_changes_deadline(f->source), &found, info);
     if (err == BG_EINVAL) {
-        follower_doubt(f, "%s", info->message);
+        follower_doubt(f, info->message);
         err = BG_OK;
     } else if (!err) {
         follower_compare(f, &found);
@@ -297,7 +312,7 @@ static bg_err follower_begin(struct follower *f, uint64_t *next, bg_errinfo *inf
         err = follower_find(f, next, info);
     }
     if (!err && !*f->why && f->resumes) {
-        err = follower_resume(f, info);
+        err = follower_resume(f, *next, info);
     }
     return err;
 }
@@ -330,43 +345,38 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
 
 /* ---- Epochs ------------------------------------------------------------------------------ */
 
-static bg_err follower_write_first(struct follower *f, const char *nonce,
+static bg_err follower_write_first(struct follower *f, struct changes_epoch *epoch,
                                    bg_errinfo *info)
 {
-    const struct postgres_arguments writer = { 1, { { .data = f->own->guard } } };
-    const struct postgres_arguments given = { 1, { { .data = nonce } } };
-    bg_err err =
-        follower_run(f,
-                     source_format("SELECT set_config('" CHANGES_WRITER "', $1, true),"
-                                   " set_config('synchronous_commit', 'local', true)"),
-                     &writer, NULL, info);
-    err = err ? err
-              : follower_run(f, source_format("DELETE FROM %s", f->own->bookmark_path),
-                             NULL, NULL, info);
-    return err ? err
-               : follower_run(f,
-                              source_format("INSERT INTO %s (number, nonce, snapshot)"
-                                            " VALUES (1, $1, pg_current_snapshot())",
-                                            f->own->bookmark_path),
-                              &given, NULL, info);
+    const struct postgres_arguments given = { 1, { { .data = epoch->nonce } } };
+    PGresult *rows = NULL;
+    bg_err err = follower_run(
+        f,
+        source_format("INSERT INTO %s (number, nonce, snapshot)"
+                      " SELECT coalesce(max(number), 0) + 1, $1, pg_current_snapshot()"
+                      " FROM %s RETURNING number,"
+                      " set_config('synchronous_commit', 'local', true)",
+                      f->own->bookmark_path, f->own->bookmark_path),
+        &given, &rows, info);
+    epoch->number = err ? 0 : strtoull(PQgetvalue(rows, 0, 0), NULL, 10);
+    memcpy(epoch->origin, epoch->nonce, sizeof epoch->origin);
+    PQclear(rows);
+    return err ? err : follower_do(f, "COMMIT", info);
 }
 
 /* Starts an epoch: everything that is invisible in its first bookmark will be reported. */
 static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 {
     struct changes_epoch epoch;
-    char nonce[17];
     const uint64_t deadline = postgres_changes_deadline(f->source);
-    bg_err err = source_nonce(nonce, info);
-    err = err ? err : postgres_changes_ensure(&f->link, deadline, &epoch, info);
-    err = err ? err : follower_write_first(f, nonce, info);
-    err = err ? err : follower_do(f, "COMMIT", info);
+    bg_err err = postgres_changes_ensure(&f->link, deadline, &epoch, info);
+    err = err ? err : source_nonce(epoch.nonce, info);
+    err = err ? err : follower_write_first(f, &epoch, info);
     if (err) {
         return err;
     }
-    memcpy(epoch.nonce, nonce, sizeof nonce);
-    epoch.number = 1;
     f->epoch = epoch;
+    f->first = epoch.number;
     f->pruned = f->unsaved = 0;
     postgres_schema_set_identity(f->source, epoch.identity);
     postgres_changes_set_epoch(f->source, &epoch);
@@ -384,11 +394,11 @@ static uint64_t follower_unneeded(struct follower *f)
     char mark[SOURCE_MARK];
     struct changes_epoch saved;
     source_last_saved(f->source, mark);
-    if (follower_parse_mark(mark, &saved) && strcmp(saved.nonce, f->epoch.nonce) == 0) {
+    if (follower_parse_mark(mark, &saved)) { /* only marks of this epoch are kept */
         f->unsaved = 0;
         return saved.number;
     }
-    return f->unsaved > FOLLOW_KEEP ? f->epoch.number : 1;
+    return f->unsaved > FOLLOW_KEEP ? f->epoch.number : f->first;
 }
 
 static bg_err follower_prune_to(struct follower *f, const char *number,
@@ -458,7 +468,7 @@ static bg_err follower_turn(struct follower *f, bool *again, bg_errinfo *info)
                                  postgres_changes_deadline(f->source), info);
     }
     if (source_is_distrusted(f->source, why, sizeof why)) {
-        follower_doubt(f, "%s", why);
+        follower_doubt(f, why);
     }
     if (!err && !*f->why) {
         err = follower_poll(f, info);
@@ -478,9 +488,8 @@ void postgres_changes_follow(struct source *source)
     uint32_t failures = 0;
     f.resumes = follower_parse_mark(source->resume, &f.epoch);
     if (!f.resumes) {
-        follower_doubt(&f, "%s",
-                       *source->resume ? "the saved mark is of another kind"
-                                       : "nothing has been saved");
+        follower_doubt(&f, *source->resume ? "the saved mark is of another kind"
+                                           : "nothing has been saved");
     }
     while (!source_is_stopping(source)) {
         bg_errinfo info = { 0 };

@@ -178,7 +178,7 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
     free(text);
     *keys = (struct postgres_keys){ .form = KEY_FORM_UNKNOWN };
     for (int i = 0; !err && i < PQntuples(rows); i++) {
-        struct postgres_keys next;
+        struct postgres_keys next = { .form = KEY_FORM_UNKNOWN };
         err = schema_look_at(source, rows, i, &next, info);
         if (!err && i && next.type != keys->type) {
             err = source_error(info, BG_EINVAL, "keys", "columns of one type",

@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 
+import events_changes  # noqa: F401  pylint: disable=unused-import
 import events_postgres  # noqa: F401  pylint: disable=unused-import
 import events_sqlite  # noqa: F401  pylint: disable=unused-import
 import oracle
