@@ -62,7 +62,7 @@ struct follower {
  * may use any primary server. */
 static void follower_doubt(struct follower *f, const char *why)
 {
-    (void)snprintf(f->why, sizeof f->why, "%s", why);
+    (void)snprintf(f->why, sizeof f->why, "%.159s", why);
     const bool was_told = *f->epoch.nonce && !f->resumes;
     f->claims = false;
     f->epoch = (struct changes_epoch){ .number = 0 };
