@@ -14,7 +14,7 @@ static const char files_mark[] = "gate-mark: ", files_settings[] = "gate-setting
 static bg_err files_failed(bg_errinfo *info, const char *path)
 {
     return source_error(info, BG_EIO, "gates", "a directory that can be written",
-                        "%s: %s", path, strerror(errno));
+                        "%s: errno %d", path, errno);
 }
 
 char *gate_files_path(const char *dir, const char *name, const char *ending)

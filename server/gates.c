@@ -272,30 +272,30 @@ static bg_err gates_make(const struct gates *gates,
 
 /* ---- The list ---------------------------------------------------------------------------- */
 
-bg_err gates_create(const struct gates_options *options, struct gates **made,
+bg_err gates_create(const struct gates_options *options, struct gates **gates,
                     bg_errinfo *info)
 {
-    struct gates *gates = calloc(1, sizeof *gates);
+    struct gates *all = calloc(1, sizeof *all);
     bg_err err =
-        gates ? BG_OK : source_error(info, BG_ENOMEM, "memory", "enough", "none");
-    *made = NULL;
+        all ? BG_OK : source_error(info, BG_ENOMEM, "memory", "enough", "none");
+    *gates = NULL;
     if (err) {
         return err;
     }
-    gates->how = options ? *options : (struct gates_options){ .max_filter_bytes = 0 };
-    (void)pthread_rwlock_init(&gates->lock, NULL);
-    (void)snprintf(gates->instance, sizeof gates->instance, "00000000");
-    if (gates->how.dir) {
-        gates->dir = strdup(gates->how.dir);
-        gates->how.dir = gates->dir;
-        err = gates->dir ? gate_files_instance(gates->dir, gates->instance, info)
-                         : source_error(info, BG_ENOMEM, "memory", "enough", "none");
+    all->how = options ? *options : (struct gates_options){ .max_filter_bytes = 0 };
+    (void)pthread_rwlock_init(&all->lock, NULL);
+    (void)snprintf(all->instance, sizeof all->instance, "00000000");
+    if (all->how.dir) {
+        all->dir = strdup(all->how.dir);
+        all->how.dir = all->dir;
+        err = all->dir ? gate_files_instance(all->dir, all->instance, info)
+                       : source_error(info, BG_ENOMEM, "memory", "enough", "none");
     }
     if (err) {
-        gates_free(gates);
+        gates_free(all);
         return err;
     }
-    *made = gates;
+    *gates = all;
     return BG_OK;
 }
 

@@ -12,7 +12,7 @@ static const char columns_expected[] =
     "table(column), or a list: users(email), aliases(alias)";
 
 struct columns_text {
-    const char *start, *at;
+    const char *at;
     bool fold;
     bg_errinfo *info;
 };
@@ -42,8 +42,8 @@ static size_t columns_plain(struct columns_text *text, char *to)
 {
     size_t n = 0;
     while (columns_is_part(*text->at, n == 0)) {
-        const unsigned char u = (unsigned char)*text->at++;
-        to[n++] = (char)(text->fold && u < 0x80 ? tolower(u) : u);
+        const char c = *text->at++;
+        to[n++] = (char)(text->fold && c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
     }
     return n;
 }
@@ -110,21 +110,19 @@ static bg_err columns_one(struct columns_text *text, struct key_column *column)
     return err ? err : columns_sign(text, ')');
 }
 
-bg_err key_columns_parse(const char *from, bool fold, struct key_columns *columns,
+bg_err key_columns_parse(const char *text, bool fold, struct key_columns *columns,
                          bg_errinfo *info)
 {
-    struct columns_text text = {
-        .start = from, .at = from, .fold = fold, .info = info
-    };
+    struct columns_text rest = { .at = text, .fold = fold, .info = info };
     bg_err err = BG_OK;
     *columns = (struct key_columns){ .n = 0 };
     do {
         if (columns->n == KEY_COLUMNS) {
             return source_error(info, BG_EINVAL, "keys", "at most 16 columns", "more");
         }
-        err = columns_one(&text, &columns->list[columns->n++]);
-    } while (!err && *text.at == ',' && text.at++);
-    return err || !*text.at ? err : columns_wrong(&text, "unexpected text");
+        err = columns_one(&rest, &columns->list[columns->n++]);
+    } while (!err && *rest.at == ',' && rest.at++);
+    return err || !*rest.at ? err : columns_wrong(&rest, "unexpected text");
 }
 
 void key_columns_free(struct key_columns *columns)

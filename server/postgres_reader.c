@@ -91,7 +91,7 @@ size_t postgres_reader_plain(char *text, size_t len)
             continue;
         }
         const char *letter = strchr(letters, text[++i]);
-        text[n++] = letter && text[i] ? codes[letter - letters] : text[i];
+        text[n++] = (char)(letter && text[i] ? codes[letter - letters] : text[i]);
     }
     return n;
 }
