@@ -25,8 +25,8 @@ struct gate {
     _Atomic uint64_t needed;    /* the epoch of the source; 0: none yet */
     _Atomic uint64_t built;     /* the epoch for which the filter is complete */
     _Atomic uint64_t caught_up; /* the last `since`; 0: none in this epoch */
-    atomic_bool doubted;        /* the epoch has ended, or an audit found a false negative */
-    uint64_t max_lag;           /* nanoseconds */
+    atomic_bool doubted; /* the epoch has ended, or an audit found a false negative */
+    uint64_t max_lag;    /* nanoseconds */
 
     /* Figures. */
     _Atomic int phase;
