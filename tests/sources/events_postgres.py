@@ -782,6 +782,33 @@ def identity_full(case):
     oracle.check(case)
 
 
+@event("deferrable primary key", modes=LOGICAL, setup=nothing, expect=REFUSED, writers=False)
+def deferrable(case):
+    """It is no replica identity: UPDATE would fail once the table is published."""
+    case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY DEFERRABLE, {case.column} {case.type()})")
+    return case.refusal(), ("no replica identity",)
+
+
+def update_without_identity(case, lose):
+    """UPDATE of a published table without a replica identity fails until the gate drops its publication."""
+    case.sql(lose)
+    case.gate.wait(lambda _: not publications(case), "without a publication")
+    case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 11")
+    oracle.check_doubt(case)
+
+
+@event("replica identity lost", modes=LOGICAL, expect=RESTARTS, writers=False)
+def identity_lost(case):
+    table = case.table
+    update_without_identity(case, f"ALTER TABLE {table} REPLICA IDENTITY NOTHING")
+    case.sql(f"ALTER TABLE {table} REPLICA IDENTITY DEFAULT")
+    case.gate.wait_trusted()
+    (name,) = case.sql(f"SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = '{table}'::regclass"
+                       " AND contype = 'p'")[0]
+    update_without_identity(case, f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+    case.sql(f"ALTER TABLE {table} ADD PRIMARY KEY (id)")
+
+
 @event("publication with a row filter", modes=LOGICAL, expect=RESTARTS)
 def row_filter(case):
     if int(case.sql("SHOW server_version_num")[0][0]) < 150000:
