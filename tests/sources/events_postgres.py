@@ -1,6 +1,8 @@
 """Events that only PostgreSQL knows."""
 
+import glob
 import itertools
+import os
 import threading
 import time
 
@@ -1010,6 +1012,36 @@ def failover(case):
         case.insert(5)
     case.proxy.point_to(standby.port)
     case.insert(5)
+
+
+def confirm_position(case, sql):
+    """Until a filter was saved, and the server has got a reply of the follower since."""
+    (path,) = glob.glob(os.path.join(case.gate.directory, "gates", "*.bg"))
+    saved = os.stat(path).st_mtime_ns
+    case.gate.wait(lambda _: os.stat(path).st_mtime_ns != saved, "saved")
+    position = sql.value("SELECT pg_current_wal_insert_lsn()")
+    case.gate.wait(lambda _: sql.value(f"SELECT bool_or(write_lsn > '{position}') FROM pg_stat_replication") == "t",
+                   "replied")
+
+
+@event("commit waits for a synchronous standby", modes=LOGICAL, setup=private, writers=False)
+def synchronous(case):
+    """The gate confirms positions to the server. It must not acknowledge commits in place of a standby."""
+    with case.connect() as sql, case.connect() as writer:
+        sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        sql("SELECT pg_reload_conf()")
+        case.gate.wait(lambda _: writer.value("SHOW synchronous_standby_names") == "*", "synchronous")
+        thread = threading.Thread(target=case.insert, args=(1, writer))
+        thread.start()
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        case.gate.wait(lambda _: sql.value(waiting) == "1", "waiting for a standby")
+        for _ in range(2):
+            confirm_position(case, sql)
+        count = sql.value(waiting)
+        sql("ALTER SYSTEM RESET synchronous_standby_names")
+        sql("SELECT pg_reload_conf()")
+        thread.join()
+        require(count == "1", "the commit was acknowledged without a standby")
 
 
 @event("standby promoted, not behind", modes=POSTGRES, setup=private, expect=ANY)
