@@ -47,6 +47,9 @@ struct follower {
     uint64_t emitted, arrived;  /* numbers of the last markers */
     uint64_t since[FLIGHT];     /* by number */
     uint64_t received, replied; /* positions; `replied`: the confirmed one */
+    uint64_t settling;          /* position that shall be confirmed; 0: none */
+    char last
+        [24]; /* transaction: the position is settled when it and all before it have ended */
     uint64_t next_poll, next_reply;
 };
 
@@ -352,6 +355,43 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
 
 /* ---- The stream -------------------------------------------------------------------------- */
 
+/*
+ * Determines the position to confirm; 0: none. With synchronous_standby_names='*' the server would release the
+ * transactions before a confirmed position, as if a standby had them. So the position is confirmed when all transactions
+ * that existed at that time have ended: those that wait for a standby have not.
+ */
+static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo *info)
+{
+    static const char begin[] = "SELECT pg_catalog.pg_current_xact_id()";
+    static const char look[] = "SELECT pg_catalog.pg_snapshot_xmin("
+                               "pg_catalog.pg_current_snapshot()) > $1::xid8";
+    PGresult *rows = NULL;
+    bg_err err = BG_OK;
+    *position = 0;
+    if (!f->has_arrived || f->confirmed == f->replied) {
+        return BG_OK;
+    }
+    if (!f->settling) {
+        err = postgres_link_run(&f->marks, "replication slot", begin, NULL,
+                                logical_deadline(), &rows, info);
+        (void)snprintf(f->last, sizeof f->last, "%s",
+                       err ? "" : PQgetvalue(rows, 0, 0));
+        f->settling = err ? 0 : f->confirmed;
+        PQclear(rows);
+        rows = NULL;
+    }
+    const struct postgres_arguments given = { 1, { { .data = f->last } } };
+    err = err ? err
+              : postgres_link_run(&f->marks, "replication slot", look, &given,
+                                  logical_deadline(), &rows, info);
+    if (!err && *PQgetvalue(rows, 0, 0) == 't') {
+        *position = f->settling;
+        f->settling = 0;
+    }
+    PQclear(rows);
+    return err;
+}
+
 /* Replies to the server; what was saved can be forgotten. */
 static bg_err follower_reply(struct follower *f, bg_errinfo *info)
 {
@@ -363,11 +403,11 @@ static bg_err follower_reply(struct follower *f, bg_errinfo *info)
         && mark.marker.lsn <= f->place.marker.lsn) {
         f->confirmed = mark.marker.lsn;
     }
-    const uint64_t news =
-        f->has_arrived && f->confirmed != f->replied ? f->confirmed : 0;
+    uint64_t news;
+    const bg_err err = follower_settle(f, &news, info);
     f->next_reply = source_now() + REPLY_INTERVAL;
     f->replied = news ? news : f->replied;
-    return postgres_stream_reply(&f->stream, f->received, news, info);
+    return err ? err : postgres_stream_reply(&f->stream, f->received, news, info);
 }
 
 static void follower_hear(struct follower *f)
@@ -439,7 +479,7 @@ static bg_err follower_stream(struct follower *f, bg_errinfo *info)
     bg_err err = postgres_stream_start(&f->stream, f->logical->object,
                                        f->place.marker.lsn, info);
     f->has_arrived = false;
-    f->emitted = f->arrived = f->received = f->replied = 0;
+    f->emitted = f->arrived = f->received = f->replied = f->settling = 0;
     f->next_reply = f->next_poll = 0;
     postgres_relations_forget(&f->relations);
     key_batch_clear(&f->batch);

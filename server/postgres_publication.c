@@ -2,7 +2,9 @@
  * postgres_publication.c - creates the publication; see postgres_publication.h.
  *
  * A table that publishes updates needs a replica identity: without one, PostgreSQL refuses UPDATE as soon as
- * the table is published. A gate must not break an application, so such a table is refused instead.
+ * the table is published. A gate must not break an application, so such a table is refused instead. A table can also
+ * lose its replica identity, or get a partition without one. The fingerprint query finds that at the next poll, and the
+ * publication is dropped.
  */
 #include "postgres_publication.h"
 
@@ -90,10 +92,7 @@ static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadl
         " SELECT c.relname, c.relpersistence FROM tree"
         " JOIN pg_catalog.pg_class c ON c.oid = tree.oid"
         " WHERE c.relpersistence = 'u' OR c.relpersistence = 'p' AND c.relkind = 'r'"
-        " AND c.relreplident <> 'f' AND NOT EXISTS ("
-        "SELECT FROM pg_catalog.pg_index i WHERE i.indrelid = c.oid AND i.indisvalid"
-        " AND CASE c.relreplident WHEN 'd' THEN i.indisprimary"
-        " WHEN 'i' THEN i.indisreplident ELSE false END) LIMIT 1";
+        " AND " POSTGRES_NO_REPLICA_IDENTITY " LIMIT 1";
     char *text = NULL;
     size_t size = 0;
     PGresult *rows = NULL;
@@ -160,7 +159,13 @@ bg_err postgres_publication_install(struct postgres_link *link, const char *name
     bg_err err =
         publication_statements(source, name, sql) ? BG_OK : source_no_memory(info);
     err = err ? err : publication_own(link, name, deadline, info);
-    err = err ? err : publication_is_possible(link, deadline, info);
+    if (!err) {
+        err = publication_is_possible(link, deadline, info);
+        if (err == BG_EINVAL && source->how.install) {
+            (void)postgres_link_do(link, "publication", sql[PUBLICATION_DROP], deadline,
+                                   NULL);
+        }
+    }
     if (!err && !source->how.install) {
         err = publication_script(source, name, sql, info);
     }

@@ -21,7 +21,8 @@
  *   both          a table of the tree is foreign, or is no table at all
  *   logical       unlogged tables (they are not in the WAL), generated columns (pgoutput does not send them), a
  *                 publication that is missing, does not publish inserts and updates, has a row filter or a
- *                 column list, or leaves a table of the tree out
+ *                 column list, or leaves a table of the tree out; with install=yes, a table without a replica
+ *                 identity (the publication would make UPDATE fail)
  *   changes       virtual generated columns (triggers do not see them), missing or unlogged objects, and
  *                 a trigger that is missing, not enabled ALWAYS, or conditional on any table of the tree
  *
@@ -345,13 +346,20 @@ static const char schema_publication[] =
     " 'tables that are in the WAL; or follow=changes' FROM member"
     " WHERE relpersistence <> 'p'"
     " UNION ALL SELECT 'column ' || col || ' of ' || relname || ' is generated',"
-    " 'an ordinary column; or follow=changes' FROM member WHERE attgenerated <> ''%s)"
+    " 'an ordinary column; or follow=changes' FROM member WHERE attgenerated <> ''%s%s)"
     ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'publication', oid, x, ended, pubname,"
     " puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot)"
     " FROM publication UNION ALL"
     " SELECT pg_catalog.concat_ws(' ', 'published', l.oid, l.xmin, l.xmax, l.prrelid)"
     " FROM pg_catalog.pg_publication_rel l JOIN publication p ON l.prpubid = p.oid"
     " WHERE l.prrelid IN (SELECT up FROM climb)%s)";
+
+static const char schema_identity[] =
+    " UNION ALL SELECT 'no replica identity of ' || c.relname || ': the publication"
+    " makes UPDATE fail', 'a primary key or REPLICA IDENTITY; or follow=changes'"
+    " FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT oid FROM member)"
+    " AND c.relkind = 'r' AND c.relpersistence = 'p'"
+    " AND " POSTGRES_NO_REPLICA_IDENTITY;
 
 static bool schema_print_publication(struct postgres_link *link, FILE *sql,
                                      const struct postgres_objects *objects)
@@ -376,6 +384,7 @@ static bool schema_print_publication(struct postgres_link *link, FILE *sql,
               " ON l.prpubid = p.oid WHERE l.prrelid IN (SELECT up FROM climb)"
               " AND (l.prqual IS NOT NULL OR l.prattrs IS NOT NULL)"
             : "",
+        link->source->how.install ? schema_identity : "",
         has_filters
             ? " UNION ALL SELECT pg_catalog.concat_ws(' ', 'published', l.oid,"
               " l.xmin, l.xmax, l.pnnspid) FROM pg_catalog.pg_publication_namespace l"

@@ -23,6 +23,13 @@ enum { PG_FINGERPRINT = 33 }; /* bytes: 32 hex digits of a SHA-256, and a NUL */
 /* The identity of a server and database: "SYSTEM/TIMELINE/DATABASE". */
 enum { PG_IDENTITY = 64 };
 
+/* SQL: the table c of pg_class has no replica identity. A deferrable primary key is none. */
+#define POSTGRES_NO_REPLICA_IDENTITY                                                   \
+    "c.relreplident <> 'f' AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i"          \
+    " WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate"                    \
+    " AND CASE c.relreplident WHEN 'd' THEN i.indisprimary"                            \
+    " WHEN 'i' THEN i.indisreplident ELSE false END)"
+
 /* The type of the key columns. */
 struct postgres_keys {
     Oid type; /* a base type or an enum; the same for all columns. varchar counts as text. */

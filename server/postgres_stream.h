@@ -9,7 +9,8 @@
  *   to disk, possibly much later. So a confirmed position is followed by a reply whose flushed position is
  *   zero (none): then the server waits until everything was *written*, i.e. received.
  * - A client without a flushed position is not a candidate for synchronous replication, so
- *   synchronous_standby_names='*' does not let transactions wait for a filter.
+ *   synchronous_standby_names='*' does not let transactions wait for a filter. It is one for a moment when it confirms a
+ *   position, so the caller confirms only positions before which no transaction waits for a standby.
  */
 #ifndef SERVER_POSTGRES_STREAM_H
 #define SERVER_POSTGRES_STREAM_H

@@ -1,6 +1,8 @@
 """Events that only PostgreSQL knows."""
 
+import glob
 import itertools
+import os
 import threading
 import time
 
@@ -784,6 +786,33 @@ def identity_full(case):
     oracle.check(case)
 
 
+@event("deferrable primary key", modes=LOGICAL, setup=nothing, expect=REFUSED, writers=False)
+def deferrable(case):
+    """It is no replica identity: UPDATE would fail once the table is published."""
+    case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY DEFERRABLE, {case.column} {case.type()})")
+    return case.refusal(), ("no replica identity",)
+
+
+def update_without_identity(case, lose):
+    """UPDATE of a published table without a replica identity fails until the gate drops its publication."""
+    case.sql(lose)
+    case.gate.wait(lambda _: not publications(case), "without a publication")
+    case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 11")
+    oracle.check_doubt(case)
+
+
+@event("replica identity lost", modes=LOGICAL, expect=RESTARTS, writers=False)
+def identity_lost(case):
+    table = case.table
+    update_without_identity(case, f"ALTER TABLE {table} REPLICA IDENTITY NOTHING")
+    case.sql(f"ALTER TABLE {table} REPLICA IDENTITY DEFAULT")
+    case.gate.wait_trusted()
+    (name,) = case.sql(f"SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = '{table}'::regclass"
+                       " AND contype = 'p'")[0]
+    update_without_identity(case, f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+    case.sql(f"ALTER TABLE {table} ADD PRIMARY KEY (id)")
+
+
 @event("publication with a row filter", modes=LOGICAL, expect=RESTARTS)
 def row_filter(case):
     if int(case.sql("SHOW server_version_num")[0][0]) < 150000:
@@ -985,6 +1014,36 @@ def failover(case):
         case.insert(5)
     case.proxy.point_to(standby.port)
     case.insert(5)
+
+
+def confirm_position(case, sql):
+    """Until a filter was saved, and the server has got a reply of the follower since."""
+    (path,) = glob.glob(os.path.join(case.gate.directory, "gates", "*.bg"))
+    saved = os.stat(path).st_mtime_ns
+    case.gate.wait(lambda _: os.stat(path).st_mtime_ns != saved, "saved")
+    position = sql.value("SELECT pg_current_wal_insert_lsn()")
+    case.gate.wait(lambda _: sql.value(f"SELECT bool_or(write_lsn > '{position}') FROM pg_stat_replication") == "t",
+                   "replied")
+
+
+@event("commit waits for a synchronous standby", modes=LOGICAL, setup=private, writers=False)
+def synchronous(case):
+    """The gate confirms positions to the server. It must not acknowledge commits in place of a standby."""
+    with case.connect() as sql, case.connect() as writer:
+        sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        sql("SELECT pg_reload_conf()")
+        case.gate.wait(lambda _: writer.value("SHOW synchronous_standby_names") == "*", "synchronous")
+        thread = threading.Thread(target=case.insert, args=(1, writer))
+        thread.start()
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        case.gate.wait(lambda _: sql.value(waiting) == "1", "waiting for a standby")
+        for _ in range(2):
+            confirm_position(case, sql)
+        count = sql.value(waiting)
+        sql("ALTER SYSTEM RESET synchronous_standby_names")
+        sql("SELECT pg_reload_conf()")
+        thread.join()
+        require(count == "1", "the commit was acknowledged without a standby")
 
 
 @event("standby promoted, not behind", modes=POSTGRES, setup=private, expect=ANY)
