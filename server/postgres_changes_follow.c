@@ -313,7 +313,7 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
         err = follower_read(f, next, info);
     }
     if (err || *f->why) {
-        return err ? err : follower_do(f, "ROLLBACK", info);
+        return err;
     }
     err = follower_commit(f, next, info);
     if (!err) {
@@ -452,20 +452,24 @@ static bg_err follower_turn(struct follower *f, bool *again, bg_errinfo *info)
 {
     bg_err err = BG_OK;
     char why[FOLLOW_WHY];
+    if (source_is_distrusted(f->source, why, sizeof why)) {
+        follower_doubt(f, "%s", why);
+        postgres_link_close(&f->link);
+    }
     if (!postgres_link_is_open(&f->link)) {
         postgres_link_close(&f->link);
         err = postgres_link_open(&f->link, f->source, PG_WRITES,
                                  postgres_changes_deadline(f->source), info);
     }
-    if (source_is_distrusted(f->source, why, sizeof why)) {
-        follower_doubt(f, "%s", why);
-    }
-    if (!err && !*f->why) {
-        err = follower_poll(f, info);
-    }
-    *again = !err && *f->why;
     if (!err && *f->why) {
+        *again = true;
         return follower_restart(f, info);
+    }
+    err = err ? err : follower_poll(f, info);
+    if (!err && *f->why) { /* an epoch starts with the settings of a new connection */
+        postgres_link_close(&f->link);
+        *again = true;
+        return BG_OK;
     }
     err = err ? err : follower_prune(f, info);
     *again = !err && (f->read >= FOLLOW_BUSY || f->is_pruning);

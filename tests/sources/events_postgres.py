@@ -714,6 +714,29 @@ def not_installed(case):
     require(any(word in text for word in ("install", "missing", "exist")), text)
 
 
+def by_search_path(case):
+    """Two tables of one name; which one the gate's role means depends on its settings."""
+    case.create()
+    case.sql("CREATE SCHEMA other")
+    case.create(table="other.t")
+    case.open_gate(keys=f"t({case.column})")
+
+
+@event("search path of the role changed", modes=POSTGRES, setup=by_search_path, expect=RESTARTS, writers=False)
+def change_search_path(case):
+    """New connections look up keys in another table, and the one of the follower does not know."""
+    setting = f"ALTER ROLE owner IN DATABASE {case.database}"
+    case.sql(f"{setting} SET search_path = other")
+    try:
+        case.table = "other.t"
+        case.insert(20)
+        oracle.check(case)
+    finally:
+        case.sql(f"{setting} RESET search_path")
+        case.table = "public.t"
+    oracle.check(case)
+
+
 # ---- Logical replication ---------------------------------------------------------------------
 
 
