@@ -343,6 +343,14 @@ static bg_err follower_write_first(struct follower *f, const char *nonce,
     err = err ? err
               : follower_run(f, source_format("DELETE FROM %s", f->own->bookmark_path),
                              NULL, NULL, info);
+    /* Visible rows of later transactions are of another history (a restored dump). They would be reported by every
+     * poll, and never be pruned. */
+    err = err ? err
+              : follower_run(f,
+                             source_format("DELETE FROM %s WHERE xid >="
+                                           " pg_snapshot_xmax(pg_current_snapshot())",
+                                           f->own->change_path),
+                             NULL, NULL, info);
     return err ? err
                : follower_run(f,
                               source_format("INSERT INTO %s (number, nonce, snapshot)"

@@ -1,6 +1,7 @@
 """Events that only PostgreSQL knows."""
 
 import itertools
+import os
 import threading
 import time
 
@@ -705,6 +706,18 @@ def change_bookmark(case):
                               " AND atttypid = 'pg_snapshot'::regtype"):
         ruin(case, f"DO $$ BEGIN UPDATE {{}} SET {column} = '1:9000000000:';"
                    " EXCEPTION WHEN undefined_column THEN END $$")
+
+
+@event("changes of another history", modes=POSTGRES_CHANGES, expect=ANY)
+def foreign_changes(case):
+    """A dump of another server has transaction IDs that are still to come here."""
+    case.gate.stop()
+    (name,) = [table for table in our_tables(case) if table.rstrip('"').endswith("_change")]
+    case.sql(f"INSERT INTO {name} (xid, key) VALUES ('9000000000', {case.literal(*case.fresh())})")
+    os.unlink(os.path.join(case.gate.directory, "gates", "g.bg"))
+    case.gate.start()
+    case.gate.wait_trusted()
+    require(not case.sql(f"SELECT 1 FROM {name} WHERE xid >= '9000000000'"), "changes of another history are kept")
 
 
 @event("nothing installed, install=no", modes=POSTGRES_CHANGES, expect=ANY)
