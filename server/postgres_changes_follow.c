@@ -30,7 +30,7 @@
 enum {
     FOLLOW_BUSY = 1024,    /* rows of a poll after which the next one follows at once */
     FOLLOW_STEP = 100000,  /* rows that are pruned at once */
-    FOLLOW_KEEP = 1000000, /* rows that are kept while nothing has been saved */
+    FOLLOW_KEEP = 1000000, /* rows that are kept until something is saved */
     FOLLOW_WHY = 160
 };
 
@@ -46,7 +46,7 @@ struct follower {
         resumes; /* the epoch is that of the mark, and the listener has not been called yet */
     char why[FOLLOW_WHY]; /* a restart is necessary; or "" */
     uint64_t read;        /* rows of the last poll */
-    uint64_t unsaved;     /* rows since the epoch started or something was saved */
+    uint64_t unsaved;     /* rows since the epoch started or rows were pruned */
     uint64_t pruned;      /* all changes before this bookmark are */
     bool is_pruning;      /* there is more to prune */
     uint64_t prune_next;  /* when it may be tried again */
@@ -385,18 +385,19 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 
 /* ---- Pruning ----------------------------------------------------------------------------- */
 
-/* Returns the number of the bookmark before which nothing is needed. Before anything is saved, that is the first one,
- * unless there are too many changes. */
+/* Returns the number of the bookmark before which nothing is needed: that of the last saved mark, or the first one.
+ * If nothing is saved for too many changes, they are not kept: the next start of the service reads all keys instead. */
 static uint64_t follower_unneeded(struct follower *f)
 {
     char mark[SOURCE_MARK];
     struct changes_epoch saved;
     source_last_saved(f->source, mark);
-    if (follower_parse_mark(mark, &saved) && strcmp(saved.nonce, f->epoch.nonce) == 0) {
-        f->unsaved = 0;
+    if (follower_parse_mark(mark, &saved) && strcmp(saved.nonce, f->epoch.nonce) == 0
+        && saved.number > f->pruned) {
         return saved.number;
     }
-    return f->unsaved > FOLLOW_KEEP ? f->epoch.number : 1;
+    const uint64_t kept = f->pruned ? f->pruned : 1;
+    return f->unsaved > FOLLOW_KEEP ? f->epoch.number : kept;
 }
 
 static bg_err follower_prune_to(struct follower *f, const char *number,

@@ -8,7 +8,7 @@ import time
 import oracle
 from events import (ANY, LOGICAL, POSTGRES, POSTGRES_CHANGES, REFUSED, RESTARTS, event, nothing, plain,
                     table_only)
-from gate import expect as require
+from gate import PATIENCE, expect as require
 from keys import KEYS
 from pgwire import Lost, SqlError
 
@@ -718,6 +718,21 @@ def foreign_changes(case):
     case.gate.start()
     case.gate.wait_trusted()
     require(not case.sql(f"SELECT 1 FROM {name} WHERE xid >= '9000000000'"), "changes of another history are kept")
+
+
+@event("many changes after the last save", modes=POSTGRES_CHANGES, setup=table_only, writers=False, expect=ANY)
+def unsaved_changes(case):
+    """The change table does not grow without limit if filters are not saved, or cannot be."""
+    gate = case.open_gate(save="0")
+    while not os.path.exists(os.path.join(gate.directory, "gates", "g.bg")):
+        time.sleep(0.005)
+    (name,) = [table for table in our_tables(case) if table.rstrip('"').endswith("_change")]
+    case.sql(f"INSERT INTO {name} (xid, key) SELECT pg_current_xact_id(), {case.literal(*case.fresh())}"
+             " FROM generate_series(0, 1000000)")
+    deadline = time.monotonic() + PATIENCE
+    while case.sql(f"SELECT 1 FROM {name} LIMIT 1"):
+        require(time.monotonic() < deadline, "the change table is not pruned")
+        time.sleep(0.05)
 
 
 @event("nothing installed, install=no", modes=POSTGRES_CHANGES, expect=ANY)
