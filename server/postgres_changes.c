@@ -8,7 +8,8 @@
  * snapshot: COPY resolves names by the newest catalogs, and now it is proven that those were unchanged.
  *
  * Connection poolers. Each poll and each read is one transaction that sets and verifies everything it
- * depends on. So it does not matter whether a pooler passes consecutive transactions to different connections.
+ * depends on. So a pooler may pass consecutive transactions to different connections, if it supports prepared
+ * statements. Without that they fail, which is an error and not an answer.
  */
 #include "postgres_changes.h"
 

@@ -34,7 +34,7 @@
 enum {
     FOLLOW_BUSY = 1024,    /* rows of a poll after which the next one follows at once */
     FOLLOW_STEP = 100000,  /* rows that are pruned at once */
-    FOLLOW_KEEP = 1000000, /* rows that are kept while nothing has been saved */
+    FOLLOW_KEEP = 1000000, /* rows that are kept until something is saved */
     FOLLOW_WHY = 160
 };
 
@@ -51,7 +51,7 @@ struct follower {
     bool claims;          /* the next poll writes a bookmark, also without changes */
     char why[FOLLOW_WHY]; /* a restart is necessary; or "" */
     uint64_t read;        /* rows of the last poll */
-    uint64_t unsaved;     /* rows since the epoch started or something was saved */
+    uint64_t unsaved;     /* rows since the epoch started or rows were pruned */
     uint64_t first;       /* bookmark of the epoch; 0 after a resumption */
     uint64_t pruned;      /* all changes before this bookmark are */
     bool is_pruning;      /* there is more to prune */
@@ -328,7 +328,7 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
         err = follower_read(f, next, info);
     }
     if (err || *f->why) {
-        return err ? err : follower_do(f, "ROLLBACK", info);
+        return err;
     }
     err = follower_commit(f, next, info);
     if (!err) {
@@ -348,16 +348,31 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
 static bg_err follower_write_first(struct follower *f, struct changes_epoch *epoch,
                                    bg_errinfo *info)
 {
+    const struct postgres_arguments writer = { 1, { { .data = f->own->guard } } };
     const struct postgres_arguments given = { 1, { { .data = epoch->nonce } } };
     PGresult *rows = NULL;
-    bg_err err = follower_run(
-        f,
-        source_format("INSERT INTO %s (number, nonce, snapshot)"
-                      " SELECT coalesce(max(number), 0) + 1, $1, pg_current_snapshot()"
-                      " FROM %s RETURNING number,"
-                      " set_config('synchronous_commit', 'local', true)",
-                      f->own->bookmark_path, f->own->bookmark_path),
-        &given, &rows, info);
+    bg_err err =
+        follower_run(f,
+                     source_format("SELECT set_config('" CHANGES_WRITER "', $1, true),"
+                                   " set_config('synchronous_commit', 'local', true)"),
+                     &writer, NULL, info);
+    /* Visible rows of later transactions are of another history (a restored dump). They would be reported by every
+     * poll, and never be pruned. */
+    err = err ? err
+              : follower_run(f,
+                             source_format("DELETE FROM %s WHERE xid >="
+                                           " pg_snapshot_xmax(pg_current_snapshot())",
+                                           f->own->change_path),
+                             NULL, NULL, info);
+    err =
+        err ? err
+            : follower_run(f,
+                           source_format("INSERT INTO %s (number, nonce, snapshot)"
+                                         " SELECT coalesce(max(number), 0) + 1, $1,"
+                                         " pg_current_snapshot() FROM %s"
+                                         " RETURNING number",
+                                         f->own->bookmark_path, f->own->bookmark_path),
+                           &given, &rows, info);
     epoch->number = err ? 0 : strtoull(PQgetvalue(rows, 0, 0), NULL, 10);
     memcpy(epoch->origin, epoch->nonce, sizeof epoch->origin);
     PQclear(rows);
@@ -387,18 +402,19 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 
 /* ---- Pruning ----------------------------------------------------------------------------- */
 
-/* Returns the number of the bookmark before which nothing is needed. Before anything is saved, that is the first one,
- * unless there are too many changes. */
+/* Returns the number of the bookmark before which nothing is needed: that of the last saved mark, or the first one.
+ * If nothing is saved for too many changes, they are not kept: the next start of the service reads all keys instead. */
 static uint64_t follower_unneeded(struct follower *f)
 {
     char mark[SOURCE_MARK];
     struct changes_epoch saved;
     source_last_saved(f->source, mark);
-    if (follower_parse_mark(mark, &saved)) { /* only marks of this epoch are kept */
-        f->unsaved = 0;
+    if (follower_parse_mark(mark, &saved) /* only marks of this epoch are kept */
+        && saved.number > f->pruned) {
         return saved.number;
     }
-    return f->unsaved > FOLLOW_KEEP ? f->epoch.number : f->first;
+    const uint64_t kept = f->pruned ? f->pruned : f->first;
+    return f->unsaved > FOLLOW_KEEP ? f->epoch.number : kept;
 }
 
 static bg_err follower_prune_to(struct follower *f, const char *number,
@@ -462,20 +478,24 @@ static bg_err follower_turn(struct follower *f, bool *again, bg_errinfo *info)
 {
     bg_err err = BG_OK;
     char why[FOLLOW_WHY];
+    if (source_is_distrusted(f->source, why, sizeof why)) {
+        follower_doubt(f, why);
+        postgres_link_close(&f->link);
+    }
     if (!postgres_link_is_open(&f->link)) {
         postgres_link_close(&f->link);
         err = postgres_link_open(&f->link, f->source, PG_WRITES,
                                  postgres_changes_deadline(f->source), info);
     }
-    if (source_is_distrusted(f->source, why, sizeof why)) {
-        follower_doubt(f, why);
-    }
-    if (!err && !*f->why) {
-        err = follower_poll(f, info);
-    }
-    *again = !err && *f->why;
     if (!err && *f->why) {
+        *again = true;
         return follower_restart(f, info);
+    }
+    err = err ? err : follower_poll(f, info);
+    if (!err && *f->why) { /* an epoch starts with the settings of a new connection */
+        postgres_link_close(&f->link);
+        *again = true;
+        return BG_OK;
     }
     err = err ? err : follower_prune(f, info);
     *again = !err && (f->read >= FOLLOW_BUSY || f->is_pruning);

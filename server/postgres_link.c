@@ -104,7 +104,8 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
 {
     char setup[640];
     *link = (struct postgres_link){ .source = source, .streams = use == PG_STREAMS };
-    bg_err err = postgres_link_connect(link, use, deadline, info);
+    bg_err err = source_nonce(link->nonce, info);
+    err = err ? err : postgres_link_connect(link, use, deadline, info);
     if (!err) {
         (void)PQsetnonblocking(link->db, 1);
         (void)snprintf(
@@ -223,6 +224,17 @@ static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
     return err;
 }
 
+enum { LINK_STATEMENT = 64 }; /* bytes of a name in the server, with its NUL */
+
+/* The name of a prepared statement in the server. A pooler may pass a transaction to a connection on which another
+ * gate has prepared a statement: that one must not be executed instead. */
+static const char *postgres_link_statement(const struct postgres_link *link,
+                                           const char *name, char text[LINK_STATEMENT])
+{
+    (void)snprintf(text, LINK_STATEMENT, "%.40s_%s", name, link->nonce);
+    return text;
+}
+
 static bool postgres_link_send(struct postgres_link *link, const char *sql,
                                const char *name, const struct postgres_arguments *given)
 {
@@ -239,7 +251,10 @@ static bool postgres_link_send(struct postgres_link *link, const char *sql,
         formats[i] = given->list[i].binary;
         types[i] = given->list[i].type;
     }
-    return name ? PQsendQueryPrepared(link->db, name, n, values, lengths, formats, 0)
+    char statement[LINK_STATEMENT];
+    return name ? PQsendQueryPrepared(link->db,
+                                      postgres_link_statement(link, name, statement), n,
+                                      values, lengths, formats, 0)
                 : PQsendQueryParams(link->db, sql, n, types, values, lengths, formats,
                                     0);
 }
@@ -262,7 +277,9 @@ bg_err postgres_link_prepare(struct postgres_link *link, const char *what,
                              const char *name, const char *sql, uint64_t deadline,
                              bg_errinfo *info)
 {
-    const bool sent = PQsendPrepare(link->db, name, sql, 0, NULL);
+    char statement[LINK_STATEMENT];
+    const bool sent = PQsendPrepare(
+        link->db, postgres_link_statement(link, name, statement), sql, 0, NULL);
     return postgres_link_finish(link, what, sent, deadline, NULL, info);
 }
 
@@ -270,7 +287,9 @@ bg_err postgres_link_describe(struct postgres_link *link, const char *what,
                               const char *name, uint64_t deadline, PGresult **result,
                               bg_errinfo *info)
 {
-    const bool sent = PQsendDescribePrepared(link->db, name);
+    char statement[LINK_STATEMENT];
+    const bool sent = PQsendDescribePrepared(
+        link->db, postgres_link_statement(link, name, statement));
     return postgres_link_finish(link, what, sent, deadline, result, info);
 }
 

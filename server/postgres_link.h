@@ -44,6 +44,7 @@ struct postgres_link {
     PGresult *last;  /* the last error's, for its code */
     bool streams;    /* PG_STREAMS: the server accepts simple queries only */
     bool has_schema; /* postgres_schema_fingerprint has prepared its query */
+    char nonce[17];  /* part of the names of its prepared statements */
 };
 
 /* Parameters of a statement. */

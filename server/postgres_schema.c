@@ -9,6 +9,7 @@
  *
  *   tables        pg_class of the tables of the key columns, of all their partitions and of all children
  *                 (INHERITS); pg_namespace; pg_inherits; pg_attribute of the key columns
+ *   path          pg_db_role_setting: a new connection may resolve names in another way
  *   type          pg_type of the key type and of the domains over it; pg_enum; pg_collation
  *   publication   pg_publication, pg_publication_rel, pg_publication_namespace (logical)
  *   objects       pg_class, pg_attribute, pg_trigger and pg_rewrite of the change table and the bookmark; pg_proc of the
@@ -313,7 +314,13 @@ static const char schema_tables[] =
     " FROM pg_catalog.pg_enum WHERE enumtypid IN (SELECT oid FROM type)"
     " UNION ALL SELECT pg_catalog.concat_ws(' ', 'collation', oid, xmin, collname,"
     " collisdeterministic) FROM pg_catalog.pg_collation"
-    " WHERE oid IN (SELECT attcollation FROM member))";
+    " WHERE oid IN (SELECT attcollation FROM member)"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'path', setdatabase, setrole, xmin)"
+    " FROM pg_catalog.pg_db_role_setting WHERE setdatabase IN (0, (SELECT oid"
+    " FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))"
+    " AND setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles"
+    " WHERE rolname = session_user))"
+    " AND setconfig::text LIKE '%search\\_path=%')";
 
 /*
  * A row of pg_publication_rel for a partitioned table covers its partitions; the children of an ordinary

@@ -9,7 +9,7 @@ import time
 import oracle
 from events import (ANY, LOGICAL, POSTGRES, POSTGRES_CHANGES, REFUSED, RESTARTS, event, nothing, plain,
                     table_only)
-from gate import expect as require
+from gate import PATIENCE, expect as require
 from keys import KEYS
 from pgwire import Lost, SqlError
 
@@ -711,11 +711,61 @@ def change_bookmark(case):
                    " EXCEPTION WHEN undefined_column THEN END $$")
 
 
+@event("changes of another history", modes=POSTGRES_CHANGES, expect=ANY)
+def foreign_changes(case):
+    """A dump of another server has transaction IDs that are still to come here."""
+    case.gate.stop()
+    (name,) = [table for table in our_tables(case) if table.rstrip('"').endswith("_change")]
+    case.sql(f"INSERT INTO {name} (xid, key) VALUES ('9000000000', {case.literal(*case.fresh())})")
+    os.unlink(os.path.join(case.gate.directory, "gates", "g.bg"))
+    case.gate.start()
+    case.gate.wait_trusted()
+    require(not case.sql(f"SELECT 1 FROM {name} WHERE xid >= '9000000000'"), "changes of another history are kept")
+
+
+@event("many changes after the last save", modes=POSTGRES_CHANGES, setup=table_only, writers=False, expect=ANY)
+def unsaved_changes(case):
+    """The change table does not grow without limit if filters are not saved, or cannot be."""
+    gate = case.open_gate(save="0")
+    while not os.path.exists(os.path.join(gate.directory, "gates", "g.bg")):
+        time.sleep(0.005)
+    (name,) = [table for table in our_tables(case) if table.rstrip('"').endswith("_change")]
+    case.sql(f"INSERT INTO {name} (xid, key) SELECT pg_current_xact_id(), {case.literal(*case.fresh())}"
+             " FROM generate_series(0, 1000000)")
+    deadline = time.monotonic() + PATIENCE
+    while case.sql(f"SELECT 1 FROM {name} LIMIT 1"):
+        require(time.monotonic() < deadline, "the change table is not pruned")
+        time.sleep(0.05)
+
+
 @event("nothing installed, install=no", modes=POSTGRES_CHANGES, expect=ANY)
 def not_installed(case):
     """install=no verifies, and says what is missing."""
     text = case.refusal(name="other", install="no")
     require(any(word in text for word in ("install", "missing", "exist")), text)
+
+
+def by_search_path(case):
+    """Two tables of one name; which one the gate's role means depends on its settings."""
+    case.create()
+    case.sql("CREATE SCHEMA other")
+    case.create(table="other.t")
+    case.open_gate(keys=f"t({case.column})")
+
+
+@event("search path of the role changed", modes=POSTGRES, setup=by_search_path, expect=RESTARTS, writers=False)
+def change_search_path(case):
+    """New connections look up keys in another table, and the one of the follower does not know."""
+    setting = f"ALTER ROLE owner IN DATABASE {case.database}"
+    case.sql(f"{setting} SET search_path = other")
+    try:
+        case.table = "other.t"
+        case.insert(20)
+        oracle.check(case)
+    finally:
+        case.sql(f"{setting} RESET search_path")
+        case.table = "public.t"
+    oracle.check(case)
 
 
 # ---- Logical replication ---------------------------------------------------------------------
