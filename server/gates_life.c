@@ -13,7 +13,8 @@
  * it (source.h, S5; bg_slot_rebuild reads after the filter accepts adds).
  *
  * Saving. The mark is copied before the filter is saved, so the file has everything up to the mark. A filter in
- * which an audit found a false negative is not saved, and its file is removed.
+ * which an audit found a false negative is not saved, and its file is removed. That may happen during a save, so
+ * the file is renamed with the lock, after a last check.
  *
  * A failed build is retried with backoff, from one second to a minute. Rebuilds that only the policy asks
  * for are at least ten times as far apart as one of them takes.
@@ -22,6 +23,7 @@
 
 #include "gate_files.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +43,7 @@ static void gate_life_new_epoch(struct gate *gate, const char *why)
     atomic_store(&gate->caught_up, 0);
     atomic_store(&gate->doubted, false);
     gate->mark[0] = 0;
+    gate->saved[0] = 0; /* the file is of an earlier epoch, or deleted */
     (void)snprintf(gate->why, sizeof gate->why, "%s", why);
     (void)pthread_cond_signal(&gate->wake);
     (void)pthread_mutex_unlock(&gate->lock);
@@ -135,7 +138,9 @@ void gate_life_doubt(struct gate *gate, const char *why)
 {
     atomic_store(&gate->doubted, true);
     if (gate->file) {
+        (void)pthread_mutex_lock(&gate->lock);
         (void)unlink(gate->file);
+        (void)pthread_mutex_unlock(&gate->lock);
     }
     if (gate->followed) {
         source_distrust(gate->source, why);
@@ -354,27 +359,36 @@ static bool gate_life_can_save(const struct gate *gate)
            && atomic_load(&gate->built) == atomic_load(&gate->needed);
 }
 
+/* With the lock: puts the saved filter in place. If the epoch has ended, the filter may lack a key that an
+ * audit found, and is deleted. */
+static bool gate_life_keep(const struct gate *gate, const char *path, uint64_t needed)
+{
+    if (!atomic_load(&gate->doubted) && needed == atomic_load(&gate->needed)
+        && rename(path, gate->file) == 0) {
+        return true;
+    }
+    (void)unlink(path);
+    return false;
+}
+
 /* With the lock, which is released meanwhile: saves the filter with the last mark. */
 static void gate_life_save(struct gate *gate)
 {
     bg_errinfo why = { .code = BG_OK };
-    char mark[SOURCE_MARK];
-    const uint64_t epoch = gate->mark_epoch;
+    char mark[SOURCE_MARK], path[PATH_MAX];
+    const uint64_t epoch = gate->mark_epoch, needed = atomic_load(&gate->needed);
     memcpy(mark, gate->mark, sizeof mark);
+    (void)snprintf(path, sizeof path, "%s.new", gate->file);
     (void)pthread_mutex_unlock(&gate->lock);
-    const bg_err err =
-        gate_files_save(gate->slot, gate->file, &gate->settings, mark, &why);
+    const bg_err err = gate_files_save(gate->slot, path, &gate->settings, mark, &why);
     if (err) {
         gate_tell(gate, GATE_EVENT_SAVE_FAILED, why.message, 0, 0);
-    } else if (atomic_load(&gate->doubted)) {
-        (void)unlink(gate->file);
-    } else {
-        (void)atomic_fetch_add(&gate->saves, 1);
-        source_saved(gate->source, mark, epoch);
     }
     (void)pthread_mutex_lock(&gate->lock);
-    if (!err) {
+    if (!err && gate_life_keep(gate, path, needed)) {
         memcpy(gate->saved, mark, sizeof mark);
+        (void)atomic_fetch_add(&gate->saves, 1);
+        source_saved(gate->source, mark, epoch);
     }
 }
 

@@ -347,6 +347,13 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
     return BG_EBUSY;
 }
 
+static bg_err session_host_wrote(struct host *host, bg_bytes name, bg_bytes key,
+                                 bg_errinfo *info)
+{
+    struct gates *gates = session_in(host)->server->gates;
+    return gates ? gates_wrote(gates, name, key, info) : BG_ENOTFOUND;
+}
+
 void session_abandon(struct session *session)
 {
     if (session->has_ticket) {
@@ -393,6 +400,7 @@ static const struct host_ops session_ops = {
     .now = session_host_now,
     .ticks = session_host_ticks,
     .lookup = session_host_lookup,
+    .wrote = session_host_wrote,
     .path = session_host_path,
 };
 

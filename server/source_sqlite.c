@@ -64,8 +64,9 @@ static bg_err source_sqlite_prepare(struct sqlite_asker *asker, bg_errinfo *info
     if (err && err != BG_EINVAL) {
         return err;
     }
-    /* Columns that cannot be keys are refused by source_check, but they can be queried. */
-    asker->numbers = !err && form != KEY_FORM_BYTES && form != KEY_FORM_ASCII;
+    /* Columns that cannot be keys are refused by source_check, but they can be queried. They may hold
+     * numbers. */
+    asker->numbers = err || (form != KEY_FORM_BYTES && form != KEY_FORM_ASCII);
     err = sqlite_link_prepare(link, "lookup", link->source->how.lookup, &asker->lookup,
                               info);
     if (!err && sqlite3_bind_parameter_count(asker->lookup) != 1) {
@@ -211,6 +212,14 @@ static bg_truth source_sqlite_ask(struct source *source, void *connection, bg_by
     asker->link.deadline = deadline;
     const bg_truth answer = source_sqlite_try(asker, key, value, info);
     (void)sqlite3_clear_bindings(asker->lookup);
+    /* SQLite compiled the lookup again because the schema has changed, perhaps the type of the column. */
+    if (answer == BG_TRUTH_ABSENT
+        && sqlite3_stmt_status(asker->lookup, SQLITE_STMTSTATUS_REPREPARE, 0) > 0) {
+        *broken = true;
+        (void)source_error(info, BG_EIO, "lookup", "the same schema as before",
+                           "a changed one");
+        return BG_TRUTH_ERROR;
+    }
     if (answer == BG_TRUTH_ERROR) {
         const int code = sqlite3_errcode(asker->link.db) & 0xff;
         *broken = code != SQLITE_BUSY && code != SQLITE_INTERRUPT;

@@ -102,6 +102,8 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
         sqlite_link_close(link);
         return err;
     }
+    /* Otherwise the name of a missing column in double quotes is a string, not an error. */
+    (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
     (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);
     return BG_OK;

@@ -305,11 +305,27 @@ static bg_err schema_verify_objects(struct sqlite_link *link,
     return err;
 }
 
+/* Returns the text after blanks and comments. */
+static const char *schema_after_blanks(const char *at)
+{
+    for (;;) {
+        at += strspn(at, " \t\f\r\n");
+        if (strncmp(at, "--", 2) == 0) {
+            at += strcspn(at, "\n");
+        } else if (strncmp(at, "/*", 2) == 0) {
+            const char *end = strstr(at + 2, "*/");
+            at = end ? end + 2 : at + strlen(at);
+        } else {
+            return at;
+        }
+    }
+}
+
 /* Returns the text after an identifier, which may be in quotes. */
 static const char *schema_after_name(const char *at)
 {
     if (!*at || !strchr("\"'`[", *at)) {
-        return at + strcspn(at, " \t\r\n");
+        return at + strcspn(at, " \t\f\r\n-/");
     }
     const char close = (char)(*at == '[' ? ']' : *at);
     for (at++; *at && (*at != close || at[1] == close); at++) {
@@ -326,21 +342,23 @@ static bool schema_is_before(const char *sql)
         || strncasecmp(sql, create, sizeof create - 1) != 0) {
         return false;
     }
-    const char *at = sql + sizeof create - 1;
-    at = schema_after_name(at + strspn(at, " \t\r\n"));
-    return strncasecmp(at + strspn(at, " \t\r\n"), before, sizeof before - 1) == 0;
+    const char *name = schema_after_blanks(sql + sizeof create - 1);
+    const char *time = schema_after_blanks(schema_after_name(name));
+    return strncasecmp(time, before, sizeof before - 1) == 0;
 }
 
 /* Returns whether a trigger may prevent others from running. */
 static bool schema_skips(const char *sql)
 {
+    static const char raise[] = "raise", ignore[] = "ignore";
     if (schema_is_before(sql)) {
         return false;
     }
-    for (const char *at = sql; (at = strcasestr(at, "raise")); at++) {
-        const char *open = strchr(at, '('), *close = open ? strchr(open, ')') : NULL;
-        const char *ignore = open ? strcasestr(open, "ignore") : NULL;
-        if (close && ignore && ignore < close) {
+    for (const char *at = sql; (at = strcasestr(at, raise)); at++) {
+        const char *open = schema_after_blanks(at + sizeof raise - 1);
+        if (*open == '('
+            && strncasecmp(schema_after_blanks(open + 1), ignore, sizeof ignore - 1)
+                   == 0) {
             return true;
         }
     }

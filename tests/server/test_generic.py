@@ -277,6 +277,24 @@ def test_multi_with_lookups(program):
             assert c.pipeline([("MULTI",), *requests, ("EXEC",), ("PING",)])[-2:] == [[present] * len(lengths), Status("PONG")]
 
 
+@alone
+def test_writers_report(program):
+    """A key that a writer reports after its commit is found at once, although nobody follows the table."""
+    s = Service(program)
+    path = os.path.join(s.folder, "keys.db")
+    with sqlite3.connect(path) as db:
+        db.execute("create table keys (key text unique)")
+    s.lines = (f"gate g source=sqlite:{path} keys=keys(key) follow=none promise=writers-report audit=0",)
+    with s:
+        wait_for(lambda: s.ask("BG.LOOKUP", "g", "a") == [0, b"absent_by_filter"], what="a gate")
+        with sqlite3.connect(path) as db:
+            db.executemany("insert into keys values (?)", [("a",), ("b",)])
+        assert s.ask("BG.WROTE", "g", "a", "b") == "OK"
+        assert s.ask("BG.LOOKUP", "g", "a") == [1, b"present"]
+        assert s.ask("BG.LOOKUP", "g", "b") == [1, b"present"]
+        assert s.ask("BG.WROTE", "other", "a").startswith("NOGATE")
+
+
 def test_multi_slow_and_long(s):
     """Transactions that have jobs in them, and more requests than an event loop runs at once."""
     with s.connect() as c:

@@ -547,6 +547,40 @@ TEST(gates__audits_find_what_nobody_follows)
     world_end(&w);
 }
 
+/* The filter that replaces one with a false negative is saved, although no change was recorded. */
+TEST(gates__saves_again_after_a_false_negative)
+{
+    struct world w;
+    struct gate_settings settings;
+    struct gates *gates = NULL;
+    char dir[] = "/tmp/bloomgate-gates-XXXXXX", file[64];
+    CHECK(mkdtemp(dir) != NULL);
+    const struct gates_options options = { .dir = dir };
+    CHECK_OK(gates_create(&options, &gates, NULL));
+    world_begin(&w, false);
+    world_products(&w, 100);
+    usual(&settings, &w);
+    set(&settings, "audit", "1");
+    set(&settings, "rate", "1/100000");
+    add(gates, &settings);
+    AWAIT(about(gates).saves == 1);
+    CHECK(sqlite3_db_config(w.db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL)
+          == SQLITE_OK);
+    world_do(&w, "INSERT INTO products (sku) VALUES ('hidden')");
+    await_caught_up(gates);
+    CHECK_EQ(look(gates, "hidden"), BG_PRESENT); /* it was checked */
+    AWAIT(about(gates).saves == 2);
+    (void)snprintf(file, sizeof file, "%s/gates/products.bg", dir);
+    CHECK(access(file, F_OK) == 0);
+    gates_free(gates);
+    CHECK(unlink(file) == 0);
+    (void)snprintf(file, sizeof file, "%s/gates/instance", dir);
+    CHECK(unlink(file) == 0);
+    (void)snprintf(file, sizeof file, "%s/gates", dir);
+    CHECK(rmdir(file) == 0 && rmdir(dir) == 0);
+    world_end(&w);
+}
+
 TEST(gates__audits_wait_for_the_follower)
 {
     struct world w;

@@ -227,6 +227,51 @@ TEST(source__finds_keys_of_every_type)
     world_end(&w);
 }
 
+/* Columns that cannot be keys are not in a filter, but lookups find their values. */
+TEST(source__finds_keys_in_refused_columns)
+{
+    struct world w;
+    char text[64];
+    world_begin(&w, false);
+    world_do(&w, "CREATE TABLE t (k, s TEXT)");
+    world_do(&w, "INSERT INTO t VALUES (42, '7')");
+    struct source_settings settings = world_settings(&w);
+    settings.keys = "t(s), t(k)";
+    settings.lookup = NULL;
+    struct source *source = make(&settings);
+    CHECK_EQ(source_check(source, NULL), BG_EINVAL);
+    CHECK_EQ(ask(source, "42", text), BG_TRUTH_PRESENT);
+    CHECK_EQ(ask(source, "43", text), BG_TRUTH_ABSENT);
+    source_free(source);
+    world_end(&w);
+}
+
+/* Nobody follows here, so that the connection of the first lookup is still in use. */
+TEST(source__lookups_follow_the_schema)
+{
+    struct world w;
+    char text[64];
+    world_begin(&w, false);
+    world_do(&w, "CREATE TABLE t (k TEXT)");
+    world_do(&w, "INSERT INTO t VALUES ('7')");
+    struct source_settings settings = world_settings(&w);
+    settings.keys = "t(k)";
+    settings.lookup = NULL;
+    struct source *source = make(&settings);
+    CHECK_EQ(ask(source, "7", text), BG_TRUTH_PRESENT);
+    world_do(&w, "BEGIN; DROP TABLE t; CREATE TABLE t (k);"
+                 " INSERT INTO t VALUES (42); COMMIT");
+    CHECK_EQ(ask(source, "42", text), BG_TRUTH_PRESENT);
+    CHECK_EQ(ask(source, "7", text), BG_TRUTH_ABSENT);
+    world_do(&w, "ALTER TABLE t RENAME COLUMN k TO id");
+    CHECK_EQ(ask(source, "42", text), BG_TRUTH_ERROR); /* "k" is not a string */
+    source_free(source);
+    source = make(&settings);
+    CHECK_EQ(ask(source, "42", text), BG_TRUTH_ERROR);
+    source_free(source);
+    world_end(&w);
+}
+
 struct asker {
     struct source *source;
     unsigned first;
