@@ -31,7 +31,7 @@ struct gate_settings {
     uint32_t connections;
     double
         max_lag; /* how long after the follower last caught up the filter's "no" counts */
-    double save; /* how often the filter is saved; 0: at shutdown only */
+    double save; /* how often the filter is saved */
     /* the filter */
     double rate;
     uint32_t kind; /* a bg_kind: auto, the Bloom kinds, or scalable */

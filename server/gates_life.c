@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #define LIFE_SECOND UINT64_C(1000000000)
+#define LIFE_MINUTE (60 * LIFE_SECOND)
 
 /* ---- The listener -------------------------------------------------------------------------- */
 
@@ -340,8 +341,7 @@ static void gate_life_make(struct gate_life *life, const char *reason)
     } else {
         const uint64_t rest = LIFE_SECOND << (life->failures < 6 ? life->failures : 6);
         life->failures++;
-        life->retry =
-            source_now() + (rest < 60 * LIFE_SECOND ? rest : 60 * LIFE_SECOND);
+        life->retry = source_now() + (rest < LIFE_MINUTE ? rest : LIFE_MINUTE);
     }
     const uint64_t now = source_now(), pause = 10 * (now - begun);
     const uint64_t usual = (uint64_t)(gate->settings.maintain * 1e9);
@@ -372,7 +372,7 @@ static bool gate_life_keep(const struct gate *gate, const char *path, uint64_t n
 }
 
 /* With the lock, which is released meanwhile: saves the filter with the last mark. */
-static void gate_life_save(struct gate *gate)
+static bool gate_life_save(struct gate *gate)
 {
     bg_errinfo why = { .code = BG_OK };
     char mark[SOURCE_MARK], path[PATH_MAX];
@@ -389,7 +389,9 @@ static void gate_life_save(struct gate *gate)
         memcpy(gate->saved, mark, sizeof mark);
         (void)atomic_fetch_add(&gate->saves, 1);
         source_saved(gate->source, mark, epoch);
+        return true;
     }
+    return false;
 }
 
 /* Loads the saved filter; `mark` is "" if there is none that fits. */
@@ -438,9 +440,9 @@ static void gate_life_turn(struct gate_life *life)
         }
         (void)pthread_mutex_lock(&gate->lock);
     } else if (now >= life->save && gate_life_can_save(gate)) {
-        const double interval = gate->settings.save;
-        gate_life_save(gate);
-        life->save = interval > 0 ? now + (uint64_t)(interval * 1e9) : UINT64_MAX;
+        const uint64_t interval = (uint64_t)(gate->settings.save * 1e9);
+        const uint64_t soon = interval < LIFE_MINUTE ? interval : LIFE_MINUTE;
+        life->save = now + (gate_life_save(gate) ? interval : soon);
     } else {
         uint64_t until = now + LIFE_SECOND / 4; /* to notice in time that it is stale */
         until = life->retry > now && life->retry < until ? life->retry : until;
@@ -461,7 +463,7 @@ static void *gate_life_run(void *context)
         (void)pthread_mutex_lock(&gate->lock);
     }
     if (gate_life_can_save(gate)) {
-        gate_life_save(gate);
+        (void)gate_life_save(gate);
     }
     (void)pthread_mutex_unlock(&gate->lock);
     return NULL;

@@ -172,10 +172,10 @@ void source_show_url(const char *url, char *text, size_t room)
     } else {
         (void)snprintf(text, room, "%s", url);
     }
-    char *password = strstr(text, "password=");
-    for (char *c = password ? password + 9 : NULL; c && *c && *c != '&' && *c != ' ';
-         c++) {
-        *c = '*';
+    for (char *c = text; (c = strstr(c, "password=")) != NULL;) { /* also sslpassword */
+        for (c += 9; *c && *c != '&' && *c != ' '; c++) {
+            *c = '*';
+        }
     }
 }
 

@@ -39,7 +39,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRUNE_AT_LEAST = 1024 }; /* rows, unless some time has passed */
+enum {
+    PRUNE_AT_LEAST = 1024, /* rows, unless some time has passed */
+    KEEP_AT_MOST = 1000000 /* rows that a saved filter needs */
+};
 #define PRUNE_INTERVAL (60 * SOURCE_SECOND)
 #define PRUNE_PAUSE    SOURCE_SECOND
 
@@ -314,6 +317,10 @@ static void follower_prune(struct sqlite_follower *f, uint64_t now)
     bool more = false;
     source_last_saved(f->source, mark);
     const struct sqlite_place *keep = changes_parse(mark, &saved) ? &saved : &f->start;
+    if (f->place.number - keep->number > KEEP_AT_MOST) {
+        keep =
+            &f->place; /* the filter could not be saved; a restart of the service reads all keys */
+    }
     const int64_t rows = keep->number - f->pruned;
     const uint64_t pause = rows >= PRUNE_AT_LEAST ? PRUNE_PAUSE : PRUNE_INTERVAL;
     if (rows <= 0 || keep->number > f->place.number || now < f->pruned_at + pause) {

@@ -726,7 +726,7 @@ def foreign_changes(case):
 @event("many changes after the last save", modes=POSTGRES_CHANGES, setup=table_only, writers=False, expect=ANY)
 def unsaved_changes(case):
     """The change table does not grow without limit if filters are not saved, or cannot be."""
-    gate = case.open_gate(save="0")
+    gate = case.open_gate(save="1d")
     while not os.path.exists(os.path.join(gate.directory, "gates", "g.bg")):
         time.sleep(0.005)
     (name,) = [table for table in our_tables(case) if table.rstrip('"').endswith("_change")]

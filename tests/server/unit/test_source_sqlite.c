@@ -72,6 +72,9 @@ TEST(source__urls_are_shown_without_passwords)
     CHECK_STR(text, "postgres://me:***@host/db");
     source_show_url("postgres://me@host:5432/db", text, sizeof text);
     CHECK_STR(text, "postgres://me@host:5432/db");
+    source_show_url("postgres://host/db?sslpassword=secret&password=secret", text,
+                    sizeof text);
+    CHECK(!strstr(text, "secret"));
     source_show_url("postgres://host/db?password=secret&user=me", text, sizeof text);
     CHECK_STR(text, "postgres://host/db?password=******&user=me");
     source_show_url("sqlite:///a/b.db", text, sizeof text);
