@@ -50,9 +50,10 @@ static bg_err logical_verify_server(struct postgres_link *link, bg_errinfo *info
         " WHERE rolname = current_user)";
     PGresult *rows = NULL;
     if (PQserverVersion(link->db) < 140000) {
-        return source_error(info, BG_EINVAL, "server",
-                            "PostgreSQL 14 or later; or follow=changes", "version %d",
-                            PQserverVersion(link->db) / 10000);
+        return source_error(
+            info, BG_EINVAL, "server", NULL,
+            "PostgreSQL %d is too old; upgrade to 14 or later, or use follow=changes",
+            PQserverVersion(link->db) / 10000);
     }
     bg_err err =
         postgres_link_run(link, "server", sql, NULL, logical_deadline(), &rows, info);
@@ -62,9 +63,10 @@ static bg_err logical_verify_server(struct postgres_link *link, bg_errinfo *info
                            PQgetvalue(rows, 0, 0));
     }
     if (!err && *PQgetvalue(rows, 0, 1) != 't') {
-        err = source_error(info, BG_EINVAL, "role",
-                           "ALTER ROLE ... REPLICATION; or follow=changes",
-                           "a role without REPLICATION");
+        err = source_error(
+            info, BG_EINVAL, "role", NULL,
+            "it has no REPLICATION attribute; run ALTER ROLE ... REPLICATION, or use"
+            " follow=changes");
     }
     PQclear(rows);
     return err;
