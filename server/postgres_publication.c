@@ -139,7 +139,7 @@ static bg_err publication_create(struct postgres_link *link,
     }
     return forbidden && info
                ? source_error(info, BG_EINVAL, "publication", NULL,
-                              "%.120s; grant that to the role, or use install=no",
+                              "%.120s; give the role that right, or use install=no",
                               source_reason(info))
                : err;
 }

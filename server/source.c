@@ -63,7 +63,7 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     }
     (void)snprintf(info->expected, sizeof info->expected, "%s", expected);
     (void)snprintf(info->message, sizeof info->message,
-                   "%.30s: found %.140s, expected %.60s", what, found, expected);
+                   "%.30s: found %.110s, expected %.95s", what, found, expected);
     return code;
 }
 

@@ -179,7 +179,7 @@ void source_show_url(const char *url, char *text, size_t room);
 /*
  * Fills in `info` (may be NULL) and returns `code`. With `expected`, the format describes a value that was validated:
  * "WHAT: found FORMAT, expected EXPECTED". Without it (NULL), the format is a statement: the reason, and then what to do.
- * The result is cut after 140 bytes of the format with `expected`, and after 200 without it.
+ * The text is cut after 200 bytes, or with `expected` after 110, and `expected` after 95.
  */
 bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
                     const char *expected, const char *format, ...)

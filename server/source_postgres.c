@@ -95,10 +95,10 @@ static bg_err source_postgres_prepare(struct postgres_asker *asker, uint64_t dea
         err ? err
             : postgres_link_describe(link, "lookup", "lookup", deadline, &about, info);
     if (!err && (PQnparams(about) != 1 || PQnfields(about) < 1)) {
-        err = source_error(info, BG_EINVAL, "lookup",
-                           "one parameter, and a column: SELECT 1 ... WHERE key = $1",
-                           "%d parameters, %d columns", PQnparams(about),
-                           PQnfields(about));
+        err = source_error(info, BG_EINVAL, "lookup", NULL,
+                           "it has %d parameters and %d columns; use one parameter and"
+                           " at least one column: SELECT id ... WHERE key = $1",
+                           PQnparams(about), PQnfields(about));
     }
     if (!err && !source_postgres_fits(PQparamtype(about, 0), keys.type)) {
         err = source_error(

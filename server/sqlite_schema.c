@@ -305,7 +305,8 @@ static bg_err schema_verify_objects(struct sqlite_link *link,
     (void)sqlite3_finalize(rows);
     if (!err && found != objects->n) {
         err = source_error(info, BG_ENOTFOUND, "objects", NULL,
-                           "%zu of %zu exist (the change table and its triggers)",
+                           "%zu of %zu objects exist (the change table and its"
+                           " triggers)",
                            found, objects->n);
     }
     return err;
