@@ -5,8 +5,8 @@
  *
  *   - The triggers have no WHEN clause and no column list. Both would make the column a dependency, and PostgreSQL
  *     would then refuse to drop it or to change its type.
- *   - The function refers to the column by name, which fails after the column was renamed or dropped. A key
- *     may also no longer fit after the column's type was changed. The block with EXCEPTION handles that: it
+ *   - The function refers to the column by name, which fails after the column was renamed or dropped. The
+ *     conversion can also fail after the column's type was changed. The block with EXCEPTION handles that: it
  *     writes a row with the key NULL. It contains no writes, so its subtransaction needs no transaction ID.
  *   - The change table has a built-in type without a length, text for enums. So it does not depend on types of
  *     the application.
@@ -17,8 +17,8 @@
  * CREATE TRIGGER waits until all transactions that wrote to the table have ended, and later ones execute the
  * trigger.
  *
- * Locks. Writers lock the application's tables first and the change table second. So the functions of the triggers are
- * dropped first, which locks the tables, and the change table later. All waits for locks end before PostgreSQL searches
+ * Locks. Writers lock the application's tables first and the change table second. The installation uses the
+ * same order: it drops the trigger functions first, which locks the tables, and then the change table. All waits for locks end before PostgreSQL searches
  * for deadlocks (after 1 s by default): the service gives up and tries again, not the application.
  */
 #include "postgres_changes.h"

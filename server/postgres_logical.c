@@ -21,8 +21,8 @@
  * (L4) Each stream has its own nonce, so that markers of earlier streams are never mistaken for those in flight.
  * (L5) Restart. The publication is completed first, then the old slot is dropped and a new one created. The
  *      server waits for all running transactions before a slot exists, so every transaction that the slot
- *      delivers saw the publication from its start. Then come the first marker, and identity and fingerprint in a
- *      new snapshot. `restart` is reported when this marker has arrived.
+ *      delivers saw the publication from its start. Then the service writes the first marker, and
+ *      reads identity and fingerprint in a new snapshot. `restart` is reported when this marker has arrived.
  * (L6) Readers import the snapshot of a temporary slot (postgres_logical_reader.c). It contains the transactions whose
  *      commit is before some position of the WAL, including those that other sessions cannot see yet because they wait
  *      for a synchronous standby, although the stream has delivered them.

@@ -2,8 +2,8 @@
  * postgres_logical_reader.c - reads all keys in mode logical; see postgres_logical.c, (L6).
  *
  * The new filter accepts the keys that the follower reports from the start of the read on. So the snapshot must contain
- * all transactions that the follower reported before. The snapshot of a temporary slot does: it is
- * defined by a position of the WAL, and the slot is created after the read has started.
+ * all transactions that the follower reported before. The snapshot of a temporary slot contains
+ * them: it is defined by a WAL position, and the slot is created after the read has started.
  *
  * That position is at or after everything that was streamed, if the slot is on the server that the follower
  * follows. The proof is a marker that the reader emits after the last key, in the session that read the

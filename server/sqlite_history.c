@@ -2,8 +2,8 @@
  * sqlite_history.c - see sqlite_history.h.
  *
  * sqlite_sequence may be behind the last row: a statement that fails with ON CONFLICT FAIL keeps its rows, but
- * does not update sqlite_sequence. The next insert continues after the last row. So a smaller number
- * is allowed, unless it decreases.
+ * does not update sqlite_sequence. The next insert continues after the last row. So a number below
+ * that of the last row is allowed, as long as it does not decrease from one poll to the next.
  */
 #include "sqlite_history.h"
 
