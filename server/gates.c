@@ -510,11 +510,15 @@ bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo 
     const bg_err err = other ? BG_EINVAL : bg_gate_wrote(gate->gate, key.data, key.len);
     gates_leave(gate);
     if (other) {
-        return source_error(info, err, "key", "the key as the database prints it",
-                            "another spelling, which the filter cannot record");
+        return source_error(
+            info, err, "key", NULL,
+            "it is not spelled as the database prints it, so it cannot be recorded;"
+            " see docs/sources.md");
     }
-    return err ? source_error(info, err, "filter", "room for the key",
-                              "none: all lookups query the source for now")
+    return err ? source_error(
+               info, err, "filter", NULL,
+               "it has no room for the key; all lookups query the database until it is"
+               " rebuilt")
                : BG_OK;
 }
 

@@ -66,7 +66,7 @@ static bool key_is_integer(const char *text, size_t len)
            && (len < most || (len == most && memcmp(text, largest, most) <= 0));
 }
 
-/* At most 10 digits: oid accepts 18446744073709551615 for 4294967295. */
+/* At most 10 digits, because PostgreSQL reads the oid 18446744073709551615 as 4294967295. */
 static bool key_is_oid(const char *text, size_t len)
 {
     return len <= 10 && key_is_whole(text, len);

@@ -2,7 +2,7 @@
  * pgoutput.h - parses the messages of PostgreSQL's logical replication stream (plugin pgoutput, protocol 1).
  *
  * The bytes come from a server and are not trusted: every length is checked against the end of the message.
- * Nothing is copied or allocated. What a message refers to lies inside the caller's bytes.
+ * Nothing is copied or allocated. Pointers in a message refer to the caller's buffer.
  *
  * Two layers:
  *

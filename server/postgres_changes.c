@@ -134,8 +134,10 @@ bg_err postgres_changes_ensure(struct postgres_link *link, uint64_t deadline,
     bg_errinfo missing;
     struct postgres_keys keys;
     if (PQserverVersion(link->db) < CHANGES_VERSION) {
-        return source_error(info, BG_EINVAL, "source", "PostgreSQL 13 or later",
-                            "version %d", PQserverVersion(link->db) / 10000);
+        return source_error(
+            info, BG_EINVAL, "server", NULL,
+            "PostgreSQL %d is too old; follow=changes needs version 13 or later",
+            PQserverVersion(link->db) / 10000);
     }
     bg_err err = changes_verified(link, deadline, found, &missing);
     if (err != BG_EINVAL) {
@@ -152,9 +154,9 @@ bg_err postgres_changes_ensure(struct postgres_link *link, uint64_t deadline,
     if (!how->install) {
         err = postgres_install_script(link, deadline, info);
         return err ? err
-                   : source_error(info, BG_EINVAL, "install=no",
-                                  "the objects of this gate", "%s; %s%s", missing.found,
-                                  *how->script ? "run the statements in "
+                   : source_error(info, BG_EINVAL, "install=no", NULL, "%.100s; %s%s",
+                                  source_reason(&missing),
+                                  *how->script ? "as the owner of the table, run "
                                                : "use install=yes",
                                   how->script);
     }
@@ -177,8 +179,7 @@ static bg_err changes_check(struct source *source, bg_errinfo *info)
 
 static bg_err changes_unproven(bg_errinfo *info, const char *why)
 {
-    return source_error(info, BG_EINCOMPAT, "keys",
-                        "the state that the follower has seen", "%s", why);
+    return source_error(info, BG_EINCOMPAT, "keys", NULL, "%s", why);
 }
 
 /* Waits until everything that has been reported by now has a committed bookmark. */

@@ -5,8 +5,8 @@
  *
  *   - The triggers have no WHEN clause and no column list. Both would make the column a dependency, and PostgreSQL
  *     would then refuse to drop it or to change its type.
- *   - The function refers to the column by name, which fails after the column was renamed or dropped. A key
- *     may also no longer fit after the column's type was changed. The block with EXCEPTION handles that: it
+ *   - The function refers to the column by name, which fails after the column was renamed or dropped. The
+ *     conversion can also fail after the column's type was changed. The block with EXCEPTION handles that: it
  *     writes a row with the key NULL. It contains no writes, so its subtransaction needs no transaction ID.
  *   - The change table has a built-in type without a length, text for enums. So it does not depend on types of
  *     the application.
@@ -17,8 +17,8 @@
  * CREATE TRIGGER waits until all transactions that wrote to the table have ended, and later ones execute the
  * trigger.
  *
- * Locks. Writers lock the application's tables first and the change table second. So the functions of the triggers are
- * dropped first, which locks the tables, and the change table later. All waits for locks end before PostgreSQL searches
+ * Locks. Writers lock the application's tables first and the change table second. The installation uses the
+ * same order: it drops the trigger functions first, which locks the tables, and then the change table. All waits for locks end before PostgreSQL searches
  * for deadlocks (after 1 s by default): the service gives up and tries again, not the application.
  */
 #include "postgres_changes.h"
@@ -141,7 +141,8 @@ static bool install_print_function(struct postgres_link *link, FILE *sql,
 /* 58: BEFORE UPDATE OR DELETE OR TRUNCATE, FOR EACH STATEMENT. */
 static const char install_problems[] =
     ", nsp AS (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = '%s')"
-    ", own AS (SELECT c.* FROM pg_catalog.pg_class c JOIN nsp ON nsp.oid = c.relnamespace"
+    ", own AS (SELECT c.* FROM pg_catalog.pg_class c JOIN nsp ON nsp.oid ="
+    " c.relnamespace"
     " WHERE c.relname IN ('%s', '%s'))"
     ", shape(name, columns) AS (VALUES ('%s', 'xid 5069,key %u'),"
     " ('%s', 'number 20,nonce 25,snapshot 5038'))"
@@ -199,8 +200,7 @@ bg_err postgres_install_verify(struct postgres_link *link, uint64_t deadline,
           : fine ? postgres_link_run(link, "schema", text, NULL, deadline, &rows, info)
                  : source_no_memory(info);
     if (!err && PQntuples(rows) > 0) {
-        err = source_error(info, BG_EINVAL, "bloomgate",
-                           "objects that install=yes creates", "%s",
+        err = source_error(info, BG_EINVAL, "objects", NULL, "%s",
                            PQgetvalue(rows, 0, 0));
     }
     PQclear(rows);
@@ -234,7 +234,8 @@ static const char install_present[] =
     " ON s.oid = c.relnamespace AND s.nspname = '%s' AND c.relkind = 'r'"
     " LEFT JOIN pg_catalog.pg_description d ON d.objoid = c.oid AND d.objsubid = 0"
     " AND d.classoid = 'pg_catalog.pg_class'::regclass"
-    " UNION ALL SELECT p.proname, d.description, 'FUNCTION ' || '%s.' || p.proname || '()'"
+    " UNION ALL SELECT p.proname, d.description, 'FUNCTION ' || '%s.' || p.proname ||"
+    " '()'"
     " FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace s"
     " ON s.oid = p.pronamespace AND s.nspname = '%s' AND p.pronargs = 0"
     " LEFT JOIN pg_catalog.pg_description d ON d.objoid = p.oid AND d.objsubid = 0"
@@ -262,9 +263,10 @@ static bg_err install_add_drops(struct postgres_link *link, struct statements *t
                                              &rows, info)
                          : source_no_memory(info);
     if (!err && PQntuples(rows) > 0) {
-        err = source_error(info, BG_EINVAL, "install", "a name that is not in use",
-                           "%s.%s, which this service has not created", in,
-                           PQgetvalue(rows, 0, 0));
+        err = source_error(
+            info, BG_EINVAL, "install", NULL,
+            "%s.%s exists, but this gate did not create it; drop it or rename the gate",
+            in, PQgetvalue(rows, 0, 0));
     }
     if (!err) {
         char *drops = source_format("%s SELECT 'DROP ' || what || ' CASCADE' FROM named"
@@ -345,7 +347,8 @@ static bg_err install_add_triggers(struct postgres_link *link, struct statements
         ", tree(n, oid, top) AS (SELECT n, oid, true FROM root UNION SELECT t.n, c.oid,"
         " NOT c.relispartition FROM tree t"
         " JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid"
-        " JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relpersistence <> 't')"
+        " JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relpersistence <>"
+        " 't')"
         ", place AS (SELECT DISTINCT t.n, t.oid, t.top,"
         " pg_catalog.format('%%I.%%I', s.nspname, c.relname) AS name FROM tree t"
         " JOIN pg_catalog.pg_class c ON c.oid = t.oid"
@@ -354,7 +357,8 @@ static bg_err install_add_triggers(struct postgres_link *link, struct statements
         " || ' AFTER INSERT OR UPDATE ON ' || name"
         " || ' FOR EACH ROW EXECUTE FUNCTION %s.%s' || n || '()' AS statement"
         " FROM place WHERE top UNION ALL SELECT 2, n, oid,"
-        " 'ALTER TABLE ' || name || ' ENABLE ALWAYS TRIGGER %s' || n FROM place) AS all_of"
+        " 'ALTER TABLE ' || name || ' ENABLE ALWAYS TRIGGER %s' || n FROM place) AS"
+        " all_of"
         " ORDER BY step, n, oid";
     const struct changes *own = install_own(link);
     char *text = NULL;
@@ -416,7 +420,8 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
         char *schema = source_format(
             "SELECT statement FROM (VALUES (1, 'CREATE SCHEMA %s'), (2,"
             " 'COMMENT ON SCHEMA %s IS ''Bloomgate: objects that services created"
-            " to follow tables''')) AS list(step, statement) WHERE NOT EXISTS (SELECT FROM"
+            " to follow tables''')) AS list(step, statement) WHERE NOT EXISTS (SELECT"
+            " FROM"
             " pg_catalog.pg_namespace WHERE nspname = '%s') ORDER BY step",
             in, in, in);
         err = install_add_rows(link, to, schema, deadline, info);
@@ -448,9 +453,9 @@ bg_err postgres_install(struct postgres_link *link, uint64_t deadline, bg_errinf
         const bool forbidden = strcmp(postgres_link_code(link), "42501") == 0;
         (void)postgres_link_do(link, "install", "ROLLBACK", deadline, NULL);
         return forbidden && info
-                   ? source_error(info, BG_EINVAL, "install",
-                                  "a role that may create them; or install=no", "%s",
-                                  info->found)
+                   ? source_error(info, BG_EINVAL, "install", NULL,
+                                  "%.120s; give the role that right, or use install=no",
+                                  source_reason(info))
                    : err;
     }
     return postgres_link_do(link, "install", "COMMIT", deadline, info);
@@ -487,8 +492,8 @@ bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
     bool fine = to && install_write(to, source, &all);
     fine = (!to || fclose(to) == 0) && fine;
     if (!err && !fine) {
-        err = source_error(info, BG_EIO, "install", "a file that can be written",
-                           "%s: errno %d", source->how.script, errno);
+        err = source_error(info, BG_EIO, "install", NULL, "cannot write %s: %s",
+                           source->how.script, strerror(errno));
     }
     statements_free(&all);
     return err;

@@ -19,8 +19,7 @@ enum { LINK_SLICE = 100 }; /* milliseconds */
 static bg_err postgres_link_fail(struct postgres_link *link, const char *what,
                                  bg_errinfo *info)
 {
-    return source_error(info, BG_EIO, what, "an answer of PostgreSQL", "%s",
-                        PQerrorMessage(link->db));
+    return source_error(info, BG_EIO, what, NULL, "%s", PQerrorMessage(link->db));
 }
 
 /* Waits until the socket can be read or written, as asked for. */
@@ -34,8 +33,8 @@ static bg_err postgres_link_wait(struct postgres_link *link, const char *what,
             return source_stopped(info);
         }
         if (deadline && now >= deadline) {
-            return source_error(info, BG_EIO, what, "an answer in time",
-                                "none in %u ms", link->source->how.timeout_ms);
+            return source_error(info, BG_EIO, what, NULL, "no answer in time (%u ms)",
+                                link->source->how.timeout_ms);
         }
         uint64_t ms = deadline ? (deadline - now) / SOURCE_MILLISECOND + 1 : LINK_SLICE;
         ms = ms < LINK_SLICE ? ms : LINK_SLICE;
@@ -189,7 +188,7 @@ static bg_err postgres_link_refused(struct postgres_link *link, const char *what
                                     PGresult *result, bg_errinfo *info)
 {
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    const bg_err err = source_error(info, BG_EIO, what, "an answer of PostgreSQL", "%s",
+    const bg_err err = source_error(info, BG_EIO, what, NULL, "%s",
                                     text ? text : PQerrorMessage(link->db));
     PQclear(link->last);
     link->last = result;

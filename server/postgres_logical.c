@@ -21,8 +21,8 @@
  * (L4) Each stream has its own nonce, so that markers of earlier streams are never mistaken for those in flight.
  * (L5) Restart. The publication is completed first, then the old slot is dropped and a new one created. The
  *      server waits for all running transactions before a slot exists, so every transaction that the slot
- *      delivers saw the publication from its start. Then come the first marker, and identity and fingerprint in a
- *      new snapshot. `restart` is reported when this marker has arrived.
+ *      delivers saw the publication from its start. Then the service writes the first marker, and
+ *      reads identity and fingerprint in a new snapshot. `restart` is reported when this marker has arrived.
  * (L6) Readers import the snapshot of a temporary slot (postgres_logical_reader.c). It contains the transactions whose
  *      commit is before some position of the WAL, including those that other sessions cannot see yet because they wait
  *      for a synchronous standby, although the stream has delivered them.
@@ -50,9 +50,10 @@ static bg_err logical_verify_server(struct postgres_link *link, bg_errinfo *info
         " WHERE rolname = current_user)";
     PGresult *rows = NULL;
     if (PQserverVersion(link->db) < 140000) {
-        return source_error(info, BG_EINVAL, "server",
-                            "PostgreSQL 14 or later; or follow=changes", "version %d",
-                            PQserverVersion(link->db) / 10000);
+        return source_error(
+            info, BG_EINVAL, "server", NULL,
+            "PostgreSQL %d is too old; upgrade to 14 or later, or use follow=changes",
+            PQserverVersion(link->db) / 10000);
     }
     bg_err err =
         postgres_link_run(link, "server", sql, NULL, logical_deadline(), &rows, info);
@@ -62,9 +63,10 @@ static bg_err logical_verify_server(struct postgres_link *link, bg_errinfo *info
                            PQgetvalue(rows, 0, 0));
     }
     if (!err && *PQgetvalue(rows, 0, 1) != 't') {
-        err = source_error(info, BG_EINVAL, "role",
-                           "ALTER ROLE ... REPLICATION; or follow=changes",
-                           "a role without REPLICATION");
+        err = source_error(
+            info, BG_EINVAL, "role", NULL,
+            "it has no REPLICATION attribute; run ALTER ROLE ... REPLICATION, or use"
+            " follow=changes");
     }
     PQclear(rows);
     return err;

@@ -79,8 +79,7 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info, const char 
         f->is_live = false;
         source_tell_doubt(f->source, f->why);
     }
-    return source_error(info, BG_EINCOMPAT, "follower", "the same history", "%s",
-                        f->why);
+    return source_error(info, BG_EINCOMPAT, "follower", NULL, "%s", f->why);
 }
 
 static void follower_waits(void *context, const char *why)
@@ -459,8 +458,9 @@ static bg_err follower_step(struct follower *f, bg_errinfo *info)
     if (!err && is_drained && f->next_reply) {
         source_tell_keys(source, &f->batch);
         if (f->emitted != f->arrived && now > f->logical->heard + SILENCE) {
-            return source_error(info, BG_EIO, "replication stream",
-                                "markers that were emitted", "nothing for a minute");
+            return source_error(
+                info, BG_EIO, "replication stream", NULL,
+                "no data for a minute, although the service wrote messages to the WAL");
         }
         const uint64_t next =
             f->next_poll < f->next_reply ? f->next_poll : f->next_reply;

@@ -2,8 +2,8 @@
  * postgres_logical_reader.c - reads all keys in mode logical; see postgres_logical.c, (L6).
  *
  * The new filter accepts the keys that the follower reports from the start of the read on. So the snapshot must contain
- * all transactions that the follower reported before. The snapshot of a temporary slot does: it is
- * defined by a position of the WAL, and the slot is created after the read has started.
+ * all transactions that the follower reported before. The snapshot of a temporary slot contains
+ * them: it is defined by a WAL position, and the slot is created after the read has started.
  *
  * That position is at or after everything that was streamed, if the slot is on the server that the follower
  * follows. The proof is a marker that the reader emits after the last key, in the session that read the
@@ -76,9 +76,8 @@ static bg_err reader_epoch(struct logical_reader *mine, bg_errinfo *info)
     mine->epoch = logical->epoch;
     (void)pthread_mutex_unlock(&logical->lock);
     return is_following ? BG_OK
-                        : source_error(info, BG_EINCOMPAT, "keys",
-                                       "a follower that has reached the server",
-                                       "it has not yet");
+                        : source_error(info, BG_EINCOMPAT, "keys", NULL,
+                                       "the follower has not connected yet");
 }
 
 static bg_err reader_verify(struct logical_reader *mine, bg_errinfo *info)
@@ -87,9 +86,7 @@ static bg_err reader_verify(struct logical_reader *mine, bg_errinfo *info)
     const bg_err err =
         logical_inspect(&mine->reader->link, mine->source->mode_own, &found, info);
     const char *difference = err ? NULL : logical_difference(&found, &mine->epoch);
-    return difference ? source_error(info, BG_EINCOMPAT, "keys",
-                                     "the tables and server that the follower follows",
-                                     "%s", difference)
+    return difference ? source_error(info, BG_EINCOMPAT, "keys", NULL, "%s", difference)
                       : err;
 }
 
@@ -227,12 +224,13 @@ static bg_err reader_await(const struct logical_reader *mine, const char *nonce,
     case READER_SEEN: return BG_OK;
     case READER_WAITS: return source_stopped(info);
     case READER_EPOCH_ENDED:
-        return source_error(info, BG_EINCOMPAT, "keys", "one epoch of the follower",
+        return source_error(info, BG_EINCOMPAT, "keys", NULL,
                             "the follower restarted during the read");
     default:
-        return source_error(info, BG_EINCOMPAT, "keys",
-                            "the server that the follower follows",
-                            "the reader's marker did not arrive in the stream");
+        return source_error(
+            info, BG_EINCOMPAT, "keys", NULL,
+            "the reader's marker did not arrive in the stream; do both connections"
+            " reach the same server?");
     }
 }
 

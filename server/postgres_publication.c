@@ -73,10 +73,11 @@ static bg_err publication_own(struct postgres_link *link, const char *name,
     bg_err err =
         postgres_link_run(link, "publication", sql, &given, deadline, &rows, info);
     if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 0) != 't') {
-        err = source_error(info, BG_EINVAL, "publication",
-                           "all tables of `keys`, with inserts and updates",
-                           "%s leaves changes out, and was not created by this gate",
-                           name);
+        err = source_error(
+            info, BG_EINVAL, "publication", NULL,
+            "%s leaves changes out, and this gate did not create it; drop it or rename"
+            " the gate",
+            name);
     }
     PQclear(rows);
     return err;
@@ -104,15 +105,18 @@ static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadl
         fine ? postgres_link_run(link, "publication", text, NULL, deadline, &rows, info)
              : source_no_memory(info);
     if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 1) == 'u') {
-        err = source_error(info, BG_EINVAL, "publication",
-                           "tables that are in the WAL; or follow=changes",
-                           "%s is unlogged", PQgetvalue(rows, 0, 0));
+        err = source_error(
+            info, BG_EINVAL, "publication", NULL,
+            "table %s is unlogged, so its changes are not in the WAL; run ALTER TABLE"
+            " ... SET LOGGED, or use follow=changes",
+            PQgetvalue(rows, 0, 0));
     } else if (!err && PQntuples(rows)) {
-        err = source_error(info, BG_EINVAL, "publication",
-                           "a primary key or REPLICA IDENTITY; or follow=changes",
-                           "%s has no replica identity: UPDATE would fail once it is"
-                           " published",
-                           PQgetvalue(rows, 0, 0));
+        err = source_error(
+            info, BG_EINVAL, "publication", NULL,
+            "table %s has no replica identity, so UPDATE would fail once it is"
+            " published; add a primary key or set REPLICA IDENTITY, or use"
+            " follow=changes",
+            PQgetvalue(rows, 0, 0));
     }
     PQclear(rows);
     free(text);
@@ -128,13 +132,18 @@ static bg_err publication_create(struct postgres_link *link,
         err = postgres_link_do(link, "publication", sql[i], deadline, info);
     }
     err = err ? err : postgres_link_do(link, "publication", "COMMIT", deadline, info);
+    const bool forbidden = err && strcmp(postgres_link_code(link), "42501") == 0;
     if (err && postgres_link_is_open(link)) {
         (void)postgres_link_do(link, "publication", "ROLLBACK", deadline, NULL);
     }
-    return err;
+    return forbidden && info
+               ? source_error(info, BG_EINVAL, "publication", NULL,
+                              "%.120s; give the role that right, or use install=no",
+                              source_reason(info))
+               : err;
 }
 
-/* An operator has to create it: tells how. */
+/* Writes the statements for an operator to a file, and reports its name. */
 static bg_err publication_script(const struct source *source, const char *name,
                                  char *const sql[PUBLICATION_STEPS], bg_errinfo *info)
 {
@@ -145,10 +154,9 @@ static bg_err publication_script(const struct source *source, const char *name,
         written = fprintf(script, "%s;\n", sql[i]) > 0 && written;
     }
     written = script && fclose(script) == 0 && written;
-    return source_error(info, BG_EINVAL, "publication",
-                        "a publication of the tables, since install=no",
-                        "none that suffices: %s%s%s", written ? "run " : "",
-                        written ? path : "create ", written ? "" : name);
+    return source_error(info, BG_EINVAL, "publication", NULL,
+                        "%s is missing or incomplete; as the owner of the tables, %s%s",
+                        name, written ? "run " : "create it", written ? path : "");
 }
 
 bg_err postgres_publication_install(struct postgres_link *link, const char *name,

@@ -2,7 +2,7 @@
  * postgres_publication.h - the publication of a gate: which tables the server streams.
  *
  * It contains all tables of the key columns, and publishes inserts, updates and truncates. Partitions are published as
- * their root. The comment on it says that it belongs to the gate; one without that comment is never changed.
+ * their root. Its COMMENT marks it as owned by the gate; a publication without that comment is never changed.
  * Whether a publication suffices is verified with the fingerprint (postgres_schema.h).
  */
 #ifndef SERVER_POSTGRES_PUBLICATION_H

@@ -105,7 +105,8 @@ static const char schema_look[] =
     " FROM root r JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid"
     " AND a.attname = r.col AND a.attnum > 0 AND NOT a.attisdropped"
     " JOIN pg_catalog.pg_type t ON t.oid = a.atttypid"
-    " UNION ALL SELECT b.n, b.attnum, t.oid, t.typbasetype, t.typtype, t.typname, b.coll"
+    " UNION ALL SELECT b.n, b.attnum, t.oid, t.typbasetype, t.typtype, t.typname,"
+    " b.coll"
     " FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.basetype"
     " WHERE b.typtype = 'd')"
     " SELECT r.relkind, r.oid, b.attnum, b.type, b.typtype, b.typname,"
@@ -123,29 +124,33 @@ static bg_err schema_look_at(const struct source *source, const PGresult *rows, 
 {
     const struct key_column *column = &source->columns.list[row];
     if (PQgetisnull(rows, row, LOOK_KIND)) {
-        return source_error(info, BG_EINVAL, "keys", "a table that exists",
-                            "no table %s%s%s", column->schema,
-                            *column->schema ? "." : "", column->table);
+        return source_error(info, BG_EINVAL, "keys", NULL,
+                            "there is no table %s%s%s that the role can see",
+                            column->schema, *column->schema ? "." : "", column->table);
     }
     const char *kind = schema_kind(*PQgetvalue(rows, row, LOOK_KIND));
     if (kind) {
-        return source_error(info, BG_EINVAL, "keys",
-                            "tables; list the columns of the tables behind it",
-                            "%s is %s", column->table, kind);
+        return source_error(info, BG_EINVAL, "keys", NULL,
+                            "%s is %s; list columns of the base tables", column->table,
+                            kind);
     }
     if (strtoul(PQgetvalue(rows, row, LOOK_OID), NULL, 10) < SCHEMA_USER_OID) {
-        return source_error(info, BG_EINVAL, "keys", "a table of your own",
-                            "%s belongs to PostgreSQL itself", column->table);
+        return source_error(info, BG_EINVAL, "keys", NULL,
+                            "%s is a system table, which cannot be followed",
+                            column->table);
     }
     if (PQgetisnull(rows, row, LOOK_COLUMN)) {
-        return source_error(info, BG_EINVAL, "keys", "a column that exists",
-                            "no column %s in table %s", column->column, column->table);
+        return source_error(info, BG_EINVAL, "keys", NULL,
+                            "there is no column %s in table %s", column->column,
+                            column->table);
     }
     const bool same = *PQgetvalue(rows, row, LOOK_SAME) == 't';
     if (!same) {
-        return source_error(info, BG_EINVAL, "keys",
-                            "a deterministic collation; store a normalized column",
-                            "%s has a nondeterministic collation", column->column);
+        return source_error(
+            info, BG_EINVAL, "keys", NULL,
+            "column %s has a nondeterministic collation; store normalized keys in"
+            " another column",
+            column->column);
     }
     const char typtype = *PQgetvalue(rows, row, LOOK_TYPTYPE);
     const Oid type = (Oid)strtoul(PQgetvalue(rows, row, LOOK_TYPE), NULL, 10);
@@ -157,10 +162,11 @@ static bg_err schema_look_at(const struct source *source, const PGresult *rows, 
                                       *PQgetvalue(rows, row, LOOK_UTF8) == 't');
     return keys->form != KEY_FORM_UNKNOWN
                ? BG_OK
-               : source_error(info, BG_EINVAL, "keys",
-                              "text, integers, numeric, uuid, bytea, dates or an enum",
-                              "%s has type %s", column->column,
-                              PQgetvalue(rows, row, LOOK_NAME));
+               : source_error(
+                   info, BG_EINVAL, "keys", NULL,
+                   "column %s has type %s; use text, integers, numeric, uuid, bytea,"
+                   " dates, timestamps or an enum",
+                   column->column, PQgetvalue(rows, row, LOOK_NAME));
 }
 
 bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
@@ -183,10 +189,10 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
         struct postgres_keys next = { .form = KEY_FORM_UNKNOWN };
         err = schema_look_at(source, rows, i, &next, info);
         if (!err && i && next.type != keys->type) {
-            err = source_error(info, BG_EINVAL, "keys", "columns of one type",
-                               "%s has another type than %s",
-                               source->columns.list[i].column,
-                               source->columns.list[0].column);
+            err = source_error(
+                info, BG_EINVAL, "keys", NULL,
+                "columns %s and %s have different types; use one gate per type",
+                source->columns.list[i].column, source->columns.list[0].column);
         }
         *keys = err ? *keys : next;
     }
@@ -207,7 +213,8 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
 static const char schema_may[] =
     "SELECT pg_catalog.pg_is_in_recovery(),"
     " pg_catalog.has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE'),"
-    " pg_catalog.has_function_privilege('pg_catalog.pg_walfile_name(pg_lsn)', 'EXECUTE')"
+    " pg_catalog.has_function_privilege('pg_catalog.pg_walfile_name(pg_lsn)',"
+    " 'EXECUTE')"
     " AND pg_catalog.has_function_privilege("
     "'pg_catalog.pg_current_wal_insert_lsn()', 'EXECUTE')";
 
@@ -218,8 +225,8 @@ bg_err postgres_schema_identity(struct postgres_link *link, uint64_t deadline,
     bg_err err =
         postgres_link_run(link, "identity", schema_may, NULL, deadline, &rows, info);
     if (!err && *PQgetvalue(rows, 0, 0) == 't') {
-        err = source_error(info, BG_EINCOMPAT, "server", "a primary server",
-                           "a standby, which may lag");
+        err = source_error(info, BG_EINCOMPAT, "server", NULL,
+                           "it is a standby, which can lag; connect to the primary");
     }
     const bool system = !err && *PQgetvalue(rows, 0, 1) == 't';
     const bool timeline = !err && *PQgetvalue(rows, 0, 2) == 't';
@@ -237,8 +244,8 @@ bg_err postgres_schema_identity(struct postgres_link *link, uint64_t deadline,
           : sql ? postgres_link_run(link, "identity", sql, NULL, deadline, &rows, info)
                 : source_no_memory(info);
     if (!err && PQntuples(rows) != 1) {
-        err = source_error(info, BG_EIO, "identity", "a database",
-                           "it was renamed or dropped");
+        err = source_error(info, BG_EIO, "identity", NULL,
+                           "the database was renamed or dropped");
     }
     (void)snprintf(identity, PG_IDENTITY, "%s", err ? "" : PQgetvalue(rows, 0, 0));
     PQclear(rows);
@@ -310,7 +317,8 @@ static const char schema_tables[] =
     " UNION ALL SELECT pg_catalog.concat_ws(' ', 'type', oid, xmin, typname, typtype,"
     " typbasetype, typtypmod, typcollation) FROM pg_catalog.pg_type"
     " WHERE oid IN (SELECT oid FROM type)"
-    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'enum', oid, xmin, enumtypid, enumlabel)"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'enum', oid, xmin, enumtypid,"
+    " enumlabel)"
     " FROM pg_catalog.pg_enum WHERE enumtypid IN (SELECT oid FROM type)"
     " UNION ALL SELECT pg_catalog.concat_ws(' ', 'collation', oid, xmin, collname,"
     " collisdeterministic) FROM pg_catalog.pg_collation"
@@ -343,7 +351,8 @@ static const char schema_publication[] =
     "SELECT 'no publication ' || name, 'a publication of the tables' FROM chosen"
     " WHERE NOT EXISTS (SELECT FROM publication)"
     " UNION ALL SELECT 'publication ' || pubname || ' leaves inserts or updates out',"
-    " 'publish = ''insert, update''' FROM publication WHERE NOT (pubinsert AND pubupdate)"
+    " 'publish = ''insert, update''' FROM publication WHERE NOT (pubinsert AND"
+    " pubupdate)"
     " UNION ALL SELECT 'table ' || relname || ' is not in the publication',"
     " 'all tables, partitions and children in it' FROM member m"
     " WHERE relkind = 'r' AND EXISTS (SELECT FROM publication WHERE NOT puballtables)"
@@ -354,7 +363,8 @@ static const char schema_publication[] =
     " WHERE relpersistence <> 'p'"
     " UNION ALL SELECT 'column ' || col || ' of ' || relname || ' is generated',"
     " 'an ordinary column; or follow=changes' FROM member WHERE attgenerated <> ''%s%s)"
-    ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'publication', oid, x, ended, pubname,"
+    ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'publication', oid, x,"
+    " ended, pubname,"
     " puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot)"
     " FROM publication UNION ALL"
     " SELECT pg_catalog.concat_ws(' ', 'published', l.oid, l.xmin, l.xmax, l.prrelid)"
@@ -409,12 +419,14 @@ static const char schema_changes[] =
     " FROM chosen CROSS JOIN LATERAL (VALUES ('change table', chosen.change),"
     " ('bookmark', chosen.bookmark)) AS w(what, name))"
     ", function(n, name, oid) AS (SELECT f.n, f.name, (SELECT p.oid"
-    " FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace s ON s.oid = p.pronamespace"
+    " FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace s ON s.oid ="
+    " p.pronamespace"
     " WHERE s.nspname = chosen.nsp AND p.proname = f.name AND p.pronargs = 0)"
     " FROM chosen CROSS JOIN LATERAL (SELECT 0 AS n, chosen.guard AS name UNION ALL"
     " SELECT w.n, chosen.function || w.n FROM wanted w) AS f)"
     ", own_problem(found, expected) AS ("
-    "SELECT 'no ' || what, 'objects that install=yes creates' FROM own WHERE oid IS NULL"
+    "SELECT 'no ' || what, 'objects that install=yes creates' FROM own WHERE oid IS"
+    " NULL"
     " UNION ALL SELECT 'no function ' || name, 'objects that install=yes creates'"
     " FROM function WHERE oid IS NULL"
     " UNION ALL SELECT 'table ' || m.relname || ' has no trigger for ' || m.col,"
@@ -425,19 +437,23 @@ static const char schema_changes[] =
     " AND t.tgqual IS NULL AND t.tgattr::text = '' AND NOT t.tgdeferrable)"
     " UNION ALL SELECT 'column ' || col || ' is a virtual generated column',"
     " 'a stored column' FROM member WHERE attgenerated = 'v')"
-    ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'own', c.oid, c.xmin, c.relname,"
+    ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'own', c.oid, c.xmin,"
+    " c.relname,"
     " c.relkind, c.relpersistence, c.relnamespace, c.relrowsecurity, c.relhasrules)"
     " FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT oid FROM own)"
     " UNION ALL SELECT pg_catalog.concat_ws(' ', 'schema', oid, nspname)"
     " FROM pg_catalog.pg_namespace, chosen WHERE nspname = nsp"
-    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'column', a.attrelid, a.xmin, a.attnum,"
-    " a.attname, a.atttypid, a.atttypmod, a.attisdropped) FROM pg_catalog.pg_attribute a"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'column', a.attrelid, a.xmin,"
+    " a.attnum,"
+    " a.attname, a.atttypid, a.atttypmod, a.attisdropped) FROM pg_catalog.pg_attribute"
+    " a"
     " WHERE a.attrelid IN (SELECT oid FROM own)"
     " UNION ALL SELECT pg_catalog.concat_ws(' ', 'rule', r.oid, r.xmin)"
     " FROM pg_catalog.pg_rewrite r WHERE r.ev_class IN (SELECT oid FROM own)"
     " UNION ALL SELECT pg_catalog.concat_ws(' ', 'trigger', t.oid, t.xmin, t.tgrelid,"
     " t.tgname, t.tgfoid, t.tgenabled, t.tgtype) FROM pg_catalog.pg_trigger t"
-    " WHERE t.tgrelid IN (SELECT oid FROM own) OR (t.tgrelid IN (SELECT oid FROM member)"
+    " WHERE t.tgrelid IN (SELECT oid FROM own) OR (t.tgrelid IN (SELECT oid FROM"
+    " member)"
     " AND t.tgfoid IN (SELECT oid FROM function))"
     " UNION ALL SELECT pg_catalog.concat_ws(' ', 'function', p.oid, p.xmin, p.proname,"
     " p.prosrc, p.prosecdef, p.proowner, p.prolang, p.proconfig::text)"

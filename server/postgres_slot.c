@@ -50,16 +50,16 @@ bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
         return err;
     }
     if (!slot.fits) {
-        return source_error(info, BG_EINVAL, "replication slot",
-                            "no slot, or one of this gate: rename the gate",
-                            "%s exists and is of another kind", name);
+        return source_error(
+            info, BG_EINVAL, "replication slot", NULL,
+            "%s exists, but is of another kind; drop it or rename the gate", name);
     }
     if (slot.user) {
-        return source_error(info, BG_EBUSY, "replication slot",
-                            "a slot that is not in use",
-                            "process %d uses %s; if this service is a copy of another"
-                            " one, delete DIR/gates/instance",
-                            slot.user, name);
+        return source_error(
+            info, BG_EBUSY, "replication slot", NULL,
+            "process %d uses %s; if this service is a copy of another one, delete"
+            " DIR/gates/instance",
+            slot.user, name);
     }
     return postgres_link_run(link, "replication slot",
                              "SELECT pg_catalog.pg_drop_replication_slot($1)", &given,
@@ -74,13 +74,14 @@ static bg_err postgres_slot_refused(struct postgres_link *link, bg_err err,
 {
     const char *code = postgres_link_code(link);
     if (strcmp(code, "53400") == 0) {
-        return source_error(info, err, "replication slot",
-                            "a free slot: raise max_replication_slots",
-                            "all replication slots of the server are in use");
+        return source_error(info, err, "replication slot", NULL,
+                            "all replication slots of the server are in use; raise"
+                            " max_replication_slots");
     }
     if (strcmp(code, "42501") == 0) {
-        return source_error(info, err, "replication slot", "ALTER ROLE ... REPLICATION",
-                            "the role may not use replication slots");
+        return source_error(
+            info, err, "replication slot", NULL,
+            "the role may not use replication slots; run ALTER ROLE ... REPLICATION");
     }
     return err;
 }

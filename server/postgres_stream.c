@@ -35,9 +35,8 @@ static bg_err postgres_stream_ended(struct postgres_link *link, bg_errinfo *info
 {
     PGresult *result = PQgetResult(link->db);
     const char *why = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    const bg_err err =
-        source_error(info, BG_EIO, "replication stream", "one that continues", "%s",
-                     why ? why : "the server ended it");
+    const bg_err err = source_error(info, BG_EIO, "replication stream", NULL, "%s",
+                                    why ? why : "the server ended it");
     PQclear(link->last);
     link->last = result;
     return err;
@@ -45,7 +44,7 @@ static bg_err postgres_stream_ended(struct postgres_link *link, bg_errinfo *info
 
 static bg_err postgres_stream_broken(struct postgres_link *link, bg_errinfo *info)
 {
-    return source_error(info, BG_EIO, "replication stream", "one that continues", "%s",
+    return source_error(info, BG_EIO, "replication stream", NULL, "%s",
                         PQerrorMessage(link->db));
 }
 

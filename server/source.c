@@ -40,15 +40,15 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     if (!info) {
         return code;
     }
-    memset(info, 0, sizeof *info);
-    info->code = code;
-    char found[141];
+    char found[201];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(found, sizeof found, format, arguments);
     va_end(arguments);
-    for (char *c = found; *c; c++) { /* databases like to write several lines */
-        if (*c == '\n') {
+    memset(info, 0, sizeof *info); /* only now: an argument can be a part of it */
+    info->code = code;
+    for (char *c = found; *c; c++) { /* messages of databases can have several lines */
+        if (*c == '\n' || *c == '\t') {
             *c = ' ';
         }
     }
@@ -57,21 +57,30 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     }
     (void)snprintf(info->what, sizeof info->what, "%s", what);
     (void)snprintf(info->found, sizeof info->found, "%.63s", found);
+    if (!expected) {
+        (void)snprintf(info->message, sizeof info->message, "%.30s: %s", what, found);
+        return code;
+    }
     (void)snprintf(info->expected, sizeof info->expected, "%s", expected);
     (void)snprintf(info->message, sizeof info->message,
-                   "%.30s: found %s, expected %.60s", what, found, expected);
+                   "%.30s: found %.110s, expected %.95s", what, found, expected);
     return code;
+}
+
+const char *source_reason(const bg_errinfo *info)
+{
+    const char *colon = strstr(info->message, ": ");
+    return colon ? colon + 2 : info->message;
 }
 
 bg_err source_no_memory(bg_errinfo *info)
 {
-    return source_error(info, BG_ENOMEM, "memory", "enough", "none");
+    return source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
 }
 
 bg_err source_stopped(bg_errinfo *info)
 {
-    return source_error(info, BG_ECANCELED, "source", "one that goes on",
-                        "it is stopped");
+    return source_error(info, BG_ECANCELED, "source", NULL, "it has been stopped");
 }
 
 char *source_format(const char *format, ...)
@@ -420,8 +429,8 @@ bg_truth source_ask(struct source *source, const void *key, size_t len,
         answer = source_ask_once(source, bytes, true, value, deadline, &again, info);
     }
     if (again && answer == BG_TRUTH_ABSENT) {
-        (void)source_error(info, BG_EIO, "lookup", "an answer of the same server",
-                           "the source was restarted meanwhile");
+        (void)source_error(info, BG_EIO, "lookup", NULL,
+                           "the source was restarted during the lookup; repeat it");
         answer = BG_TRUTH_ERROR;
     }
     return answer;

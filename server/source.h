@@ -176,9 +176,16 @@ void source_stop(struct source *source);
 /* Writes the URL without its password. */
 void source_show_url(const char *url, char *text, size_t room);
 
-/* Fills in `info` (may be NULL) and returns `code`. The format describes what was found. */
+/*
+ * Fills in `info` (may be NULL) and returns `code`. With `expected`, the format describes a value that was validated:
+ * "WHAT: found FORMAT, expected EXPECTED". Without it (NULL), the format is a statement: the reason, and then what to do.
+ * The text is cut after 200 bytes, or with `expected` after 110, and `expected` after 95.
+ */
 bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
                     const char *expected, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* Returns the message of an error without the part that names what failed, for use in another message. */
+const char *source_reason(const bg_errinfo *info);
 
 #endif

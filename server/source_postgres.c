@@ -32,9 +32,10 @@ static bg_err source_postgres_create(struct source *source, bg_errinfo *info)
     char *why = NULL;
     PQconninfoOption *parsed = PQconninfoParse(source->place, &why);
     if (!parsed) {
-        const bg_err err = source_error(info, BG_EINVAL, "source",
-                                        "what libpq can read: postgres://user@host/db",
-                                        "%s", why ? why : "no memory");
+        const bg_err err =
+            source_error(info, BG_EINVAL, "source", NULL,
+                         "%.100s; use a URI such as postgres://user@host/db",
+                         why ? why : "no memory");
         PQfreemem(why);
         return err;
     }
@@ -94,15 +95,17 @@ static bg_err source_postgres_prepare(struct postgres_asker *asker, uint64_t dea
         err ? err
             : postgres_link_describe(link, "lookup", "lookup", deadline, &about, info);
     if (!err && (PQnparams(about) != 1 || PQnfields(about) < 1)) {
-        err = source_error(info, BG_EINVAL, "lookup",
-                           "one parameter, and a column: SELECT 1 ... WHERE key = $1",
-                           "%d parameters, %d columns", PQnparams(about),
-                           PQnfields(about));
+        err = source_error(info, BG_EINVAL, "lookup", NULL,
+                           "it has %d parameters and %d columns; use one parameter and"
+                           " at least one column: SELECT id ... WHERE key = $1",
+                           PQnparams(about), PQnfields(about));
     }
     if (!err && !source_postgres_fits(PQparamtype(about, 0), keys.type)) {
-        err = source_error(info, BG_EINVAL, "lookup",
-                           "a parameter of the key column's type: WHERE column = $1",
-                           "$1 has another type than the key column, %s", keys.name);
+        err = source_error(
+            info, BG_EINVAL, "lookup", NULL,
+            "$1 does not have the type of the key column (%s); use WHERE column = $1"
+            " without casts",
+            keys.name);
     }
     if (!err) {
         asker->type = PQparamtype(about, 0);
@@ -235,7 +238,8 @@ static bg_truth source_postgres_ask(struct source *source, void *connection,
         if (asker->alike) {
             return BG_TRUTH_ABSENT; /* no value is spelled with it */
         }
-        (void)source_error(info, BG_EINVAL, "key", "no zero byte", "one");
+        (void)source_error(info, BG_EINVAL, "key", NULL,
+                           "it contains a zero byte, which PostgreSQL does not allow");
         return BG_TRUTH_ERROR;
     }
     if (key.len >= sizeof small && !(copy = malloc(key.len + 1))) {

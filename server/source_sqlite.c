@@ -70,8 +70,9 @@ static bg_err source_sqlite_prepare(struct sqlite_asker *asker, bg_errinfo *info
     err = sqlite_link_prepare(link, "lookup", link->source->how.lookup, &asker->lookup,
                               info);
     if (!err && sqlite3_bind_parameter_count(asker->lookup) != 1) {
-        err = source_error(info, BG_EINVAL, "lookup", "one parameter: WHERE key = ?",
-                           "%d of them", sqlite3_bind_parameter_count(asker->lookup));
+        err = source_error(info, BG_EINVAL, "lookup", NULL,
+                           "it has %d parameters, not one: SELECT ... WHERE key = ?",
+                           sqlite3_bind_parameter_count(asker->lookup));
     }
     return err;
 }

@@ -197,8 +197,8 @@ static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
     struct sqlite_place place;
     enum key_form form = KEY_FORM_UNKNOWN;
     if (!changes_parse(f->resume, &place)) {
-        return source_error(info, BG_EINCOMPAT, "mark", "one of follow=changes",
-                            "another one");
+        return source_error(info, BG_EINCOMPAT, "mark", NULL,
+                            "it was saved in another mode");
     }
     bg_err err = sqlite_link_begin(&f->link, info);
     err =
@@ -459,8 +459,8 @@ static bg_err changes_begin(struct changes_reader *r, bg_errinfo *info)
     struct sqlite_changes *changes = r->reader.source->mode_own;
     struct sqlite_place place;
     if (!changes_place(changes, &place, &r->epoch)) {
-        return source_error(info, BG_EINCOMPAT, "keys", "a follower that has started",
-                            "no place in the history yet");
+        return source_error(info, BG_EINCOMPAT, "keys", NULL,
+                            "the follower has not started yet");
     }
     bg_err err = sqlite_reader_begin(&r->reader, info);
     err = err ? err
@@ -494,8 +494,9 @@ static bg_err changes_prove(void *context, bg_errinfo *info)
     return changes_place(r->reader.source->mode_own, &place, &epoch)
                    && epoch == r->epoch && sqlite_link_is_fresh(&r->reader.link)
                ? BG_OK
-               : source_error(info, BG_EINCOMPAT, "keys", "one epoch of the follower",
-                              "another one, or a replaced file");
+               : source_error(
+                   info, BG_EINCOMPAT, "keys", NULL,
+                   "the follower restarted, or the file was replaced, during the read");
 }
 
 static void changes_close(void *context)

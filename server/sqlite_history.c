@@ -2,8 +2,8 @@
  * sqlite_history.c - see sqlite_history.h.
  *
  * sqlite_sequence may be behind the last row: a statement that fails with ON CONFLICT FAIL keeps its rows, but
- * does not update sqlite_sequence. The next insert continues after the last row. So a smaller number
- * is allowed, unless it decreases.
+ * does not update sqlite_sequence. The next insert continues after the last row. So a number below
+ * that of the last row is allowed, as long as it does not decrease from one poll to the next.
  */
 #include "sqlite_history.h"
 
@@ -62,9 +62,9 @@ bg_err sqlite_history_end(struct sqlite_link *link,
     }
     (void)sqlite3_finalize(rows);
     if (!err && (code != SQLITE_ROW || place->sequence != place->number)) {
-        err = source_error(info, BG_ENOTFOUND, objects->changes,
-                           "the last row, with the number in sqlite_sequence",
-                           "another row, or none");
+        err = source_error(
+            info, BG_ENOTFOUND, "changes", NULL,
+            "the last row is missing, or does not have the number in sqlite_sequence");
     }
     return err;
 }
@@ -83,10 +83,10 @@ static bg_err history_verify_row(struct sqlite_link *link,
     (void)sqlite3_bind_int64(rows, 2, place->token);
     const int code = sqlite3_step(rows);
     if (code == SQLITE_DONE) {
-        err =
-            source_error(info, BG_EINCOMPAT, "changes",
-                         "the same history as before, not another copy of the database",
-                         "no row %lld with its token", (long long)place->number);
+        err = source_error(
+            info, BG_EINCOMPAT, "changes", NULL,
+            "there is no row %lld with the known token: another copy of the database",
+            (long long)place->number);
     } else if (code != SQLITE_ROW) {
         err = sqlite_link_error(link, "changes", info);
     }
@@ -101,8 +101,8 @@ static bg_err history_verify_schema(struct sqlite_link *link,
     int64_t version = 0;
     bg_err err = sqlite_schema_version(link, &version, info);
     if (!err && version != place->schema) {
-        err = source_error(info, BG_EINCOMPAT, "schema", "no change",
-                           "version %lld of it, not %lld", (long long)version,
+        err = source_error(info, BG_EINCOMPAT, "schema", NULL,
+                           "its version is %lld, no longer %lld", (long long)version,
                            (long long)place->schema);
     }
     err = err ? err : sqlite_schema_verify(link, objects, info);
@@ -116,8 +116,8 @@ bg_err sqlite_history_verify(struct sqlite_link *link,
     const struct sqlite_file *was = &place->file, *is = &link->file;
     if (was->inode != is->inode || was->birth != is->birth
         || (was->device && was->device != is->device)) {
-        return source_error(info, BG_EINCOMPAT, "source", "the same file as before",
-                            "another file of the same name");
+        return source_error(info, BG_EINCOMPAT, "source", NULL,
+                            "the file was replaced by another one");
     }
     const bg_err err = history_verify_schema(link, objects, place, info);
     return err ? err : history_verify_row(link, objects, place, info);
@@ -157,9 +157,9 @@ bg_err sqlite_history_read(struct sqlite_link *link,
            && (code = sqlite3_step(rows)) == SQLITE_ROW) {
         const int64_t number = sqlite3_column_int64(rows, 1);
         if (number != place->number + 1) {
-            err = source_error(info, BG_EINCOMPAT, "changes", "no gap",
-                               "row %lld after row %lld", (long long)number,
-                               (long long)place->number);
+            err = source_error(info, BG_EINCOMPAT, "changes", NULL,
+                               "rows are missing: row %lld follows row %lld",
+                               (long long)number, (long long)place->number);
         } else if (!sqlite_link_key(rows, batch)) {
             err = source_no_memory(info);
         }

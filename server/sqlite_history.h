@@ -3,8 +3,8 @@
  *
  * Rows are numbered without gaps: SQLite takes the numbers from sqlite_sequence in the transaction of the
  * change, so a rollback returns them. Each row has a random token. The table always has a last row; an
- * empty one gets a row without a key. So a place in the history is a row: whoever finds the row with
- * its token reads a database that includes everything up to it. The rows after it are complete if their
+ * empty one gets a row without a key. So a row marks a place in the history: a database that has
+ * the row with this token includes all changes up to it. The rows after it are complete if their
  * numbers are contiguous and reach sqlite_sequence.
  *
  * A copy of the file shares the history up to the time of the copy, and a restored backup ends earlier. In both, rows

@@ -44,9 +44,11 @@ static bg_err install_drop_sql(struct sqlite_link *link,
         const char *name = (const char *)sqlite3_column_text(rows, 1);
         const char *text = (const char *)sqlite3_column_text(rows, 2);
         if (!type || !name || !text || !strstr(text, sqlite_objects_sign)) {
-            err = source_error(info, BG_EINVAL, "install",
-                               "another name; bloomgate did not create it", "%s %s",
-                               type ? type : "", name ? name : "");
+            err = source_error(
+                info, BG_EINVAL, "install", NULL,
+                "%s %s exists, but bloomgate did not create it; drop it or rename the"
+                " gate",
+                type ? type : "", name ? name : "");
             break;
         }
         char *more = source_format("%sDROP %s \"%s\";\n", *drop, type, name);
@@ -90,15 +92,12 @@ static bg_err install_refuse(const struct source *source,
     const bool closed = file && fclose(file) == 0;
     free(row);
     if (*path && !(written && closed)) {
-        return source_error(info, BG_EIO, path, "the statements for install=no",
-                            "errno %d", errno);
+        return source_error(info, BG_EIO, "install=no", NULL, "cannot write %s: %s",
+                            path, strerror(errno));
     }
-    const char *name = strrchr(path, '/');
-    char expected[60];
-    (void)snprintf(expected, sizeof expected, "the objects in %.40s",
-                   name ? name + 1 : path);
-    return source_error(info, BG_EINVAL, "install=no", *path ? expected : "its objects",
-                        "%.100s", missing->found);
+    return source_error(info, BG_EINVAL, "install=no", NULL, "%.100s; %s%s",
+                        source_reason(missing), *path ? "run " : "use install=yes",
+                        path);
 }
 
 static bg_err install_objects(struct sqlite_link *link,

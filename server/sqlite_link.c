@@ -42,13 +42,13 @@ bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
         return source_stopped(info);
     }
     if (sqlite3_errcode(link->db) == SQLITE_INTERRUPT) {
-        return source_error(info, BG_EIO, what, "an answer in time", "none in %u ms",
+        return source_error(info, BG_EIO, what, NULL, "no answer in time (%u ms)",
                             link->source->how.timeout_ms);
     }
     const int code = sqlite3_errcode(link->db) & 0xff;
     return source_error(
         info, code == SQLITE_BUSY || code == SQLITE_LOCKED ? BG_EBUSY : BG_EIO, what,
-        "an answer of SQLite", "%s", sqlite3_errmsg(link->db));
+        NULL, "%s", sqlite3_errmsg(link->db));
 }
 
 /* Returns whether the path leads to a regular file, and which one. */
@@ -83,7 +83,8 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     struct sqlite_file after;
     *link = (struct sqlite_link){ .source = source };
     if (!sqlite_link_identify(source->place, &link->file)) {
-        return source_error(info, BG_EIO, "source", "a database file", "no file %s",
+        return source_error(info, BG_EIO, "source", NULL,
+                            "there is no file %s; create the database first",
                             source->place);
     }
     const int how = (writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY)
@@ -91,12 +92,12 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     const int code = sqlite3_open_v2(source->place, &link->db, how, NULL);
     bg_err err = BG_OK;
     if (code != SQLITE_OK) {
-        err = source_error(info, BG_EIO, "source", "a database", "%s",
+        err = source_error(info, BG_EIO, "source", NULL, "%s",
                            link->db ? sqlite3_errmsg(link->db) : sqlite3_errstr(code));
     } else if (!sqlite_link_identify(source->place, &after)
                || !sqlite_link_is_same(&link->file, &after)) {
-        err = source_error(info, BG_EIO, "source", "a database file that stays",
-                           "%s is being replaced", source->place);
+        err = source_error(info, BG_EIO, "source", NULL, "%s is being replaced",
+                           source->place);
     }
     if (err) {
         sqlite_link_close(link);

@@ -132,11 +132,11 @@ bg_err sqlite_schema_version(struct sqlite_link *link, int64_t *version,
 
 /* ---- Key columns ----------------------------------------------------------------------- */
 
-static bg_err schema_refuse(const struct key_column *column, const char *expected,
-                            const char *found, bg_errinfo *info)
+static bg_err schema_refuse(const struct key_column *column, const char *advice,
+                            const char *problem, bg_errinfo *info)
 {
-    return source_error(info, BG_EINVAL, "keys", expected, "%.40s(%.40s): %s",
-                        column->table, column->column, found);
+    return source_error(info, BG_EINVAL, "keys", NULL, "%.40s(%.40s): %s; %s",
+                        column->table, column->column, problem, advice);
 }
 
 static bg_err schema_table(struct sqlite_link *link, const struct key_column *column,
@@ -144,8 +144,8 @@ static bg_err schema_table(struct sqlite_link *link, const struct key_column *co
 {
     sqlite3_stmt *rows;
     if (*column->schema && strcasecmp(column->schema, "main") != 0) {
-        return schema_refuse(column, "a table of the file itself, without a schema",
-                             "another schema", info);
+        return schema_refuse(column, "use tables of the file itself, without a schema",
+                             "it is in another schema", info);
     }
     bg_err err =
         schema_query(link,
@@ -157,13 +157,15 @@ static bg_err schema_table(struct sqlite_link *link, const struct key_column *co
     }
     const int code = sqlite3_step(rows);
     if (code == SQLITE_DONE) {
-        err = schema_refuse(column, "a table", "no such table", info);
+        err = schema_refuse(column, "create it, or correct `keys`", "no such table",
+                            info);
     } else if (code != SQLITE_ROW) {
         err = sqlite_link_error(link, "keys", info);
     } else if (strcmp(schema_text(rows, 0), "view") == 0) {
-        err = schema_refuse(column, "the tables that the view reads", "a view", info);
+        err = schema_refuse(column, "list columns of the base tables", "a view", info);
     } else if (sqlite3_column_int64(rows, 1) == 0) {
-        err = schema_refuse(column, "a table with triggers", "a virtual table", info);
+        err = schema_refuse(column, "virtual tables cannot have triggers",
+                            "a virtual table", info);
     }
     (void)sqlite3_finalize(rows);
     return err;
@@ -184,12 +186,13 @@ static bg_err schema_declared(struct sqlite_link *link, const struct key_column 
     }
     const int code = sqlite3_step(rows);
     if (code == SQLITE_DONE) {
-        err = schema_refuse(column, "a column of the table", "no such column", info);
+        err = schema_refuse(column, "create it, or correct `keys`", "no such column",
+                            info);
     } else if (code != SQLITE_ROW) {
         err = sqlite_link_error(link, "keys", info);
     } else if (sqlite3_column_int(rows, 0) == 2) {
-        err = schema_refuse(column, "a column that is stored: GENERATED ... STORED",
-                            "a virtual column", info);
+        err = schema_refuse(column, "use GENERATED ... STORED",
+                            "a virtual generated column", info);
     }
     (void)sqlite3_finalize(rows);
     return err;
@@ -211,14 +214,15 @@ static bg_err schema_form(struct sqlite_link *link, const struct key_column *col
     if (strcasecmp(collation, "BINARY") != 0) {
         char found[80];
         (void)snprintf(found, sizeof found, "collation %.60s", collation);
-        return schema_refuse(column, "BINARY; add a column of normalized keys", found,
-                             info);
+        return schema_refuse(column, "store normalized keys in a column with BINARY",
+                             found, info);
     }
-    return utf8
-               ? schema_refuse(column, "INTEGER or TEXT keys; add such a column",
-                               "floating-point numbers", info)
-               : schema_refuse(column, "INTEGER or TEXT keys if the encoding is UTF-16",
-                               type && *type ? type : "no type", info);
+    return utf8 ? schema_refuse(column,
+                                "store the keys in a column of type INTEGER or TEXT",
+                                "floating-point numbers", info)
+                : schema_refuse(column,
+                                "use INTEGER or TEXT, because the encoding is UTF-16",
+                                type && *type ? type : "no type", info);
 }
 
 static bg_err schema_encoding(struct sqlite_link *link, bool *utf8, bg_errinfo *info)
@@ -245,8 +249,9 @@ bg_err sqlite_schema_columns(struct sqlite_link *link, enum key_form *form,
         err = err ? err : schema_declared(link, column, info);
         err = err ? err : schema_form(link, column, utf8, &own, info);
         if (!err && i > 0 && own != *form) {
-            err = schema_refuse(column, "the type of the other key columns",
-                                "another type", info);
+            err = schema_refuse(column, "use one gate per type",
+                                "its type differs from that of the first key column",
+                                info);
         }
         *form = own;
     }
@@ -270,12 +275,13 @@ static bg_err schema_compare(sqlite3_stmt *row, const struct sqlite_objects *obj
         }
     }
     if (strncmp(name, objects->prefix, strlen(objects->prefix)) != 0) {
-        return source_error(info, BG_EINVAL, objects->changes,
-                            "no indexes or triggers on it; drop this one", "%s %s",
+        return source_error(info, BG_EINVAL, "change table", NULL,
+                            "%s %s is on it; drop that,"
+                            " because it could suppress or change rows",
                             type, name);
     }
-    return source_error(info, BG_ENOTFOUND, name, "the SQL that bloomgate creates",
-                        "a %s with different SQL", type);
+    return source_error(info, BG_ENOTFOUND, "objects", NULL, "%s %s has different SQL",
+                        type, name);
 }
 
 static bg_err schema_verify_objects(struct sqlite_link *link,
@@ -298,8 +304,9 @@ static bg_err schema_verify_objects(struct sqlite_link *link,
     }
     (void)sqlite3_finalize(rows);
     if (!err && found != objects->n) {
-        err = source_error(info, BG_ENOTFOUND, objects->changes,
-                           "the change table and its triggers", "%zu of %zu objects",
+        err = source_error(info, BG_ENOTFOUND, "objects", NULL,
+                           "%zu of %zu objects exist (the change table and its"
+                           " triggers)",
                            found, objects->n);
     }
     return err;
@@ -378,8 +385,10 @@ static bg_err schema_verify_triggers(struct sqlite_link *link, const char *table
     while (!err && (code = sqlite3_step(rows)) == SQLITE_ROW) {
         if (schema_skips(schema_text(rows, 1))) {
             err = source_error(
-                info, BG_EINVAL, "keys", "a BEFORE trigger, or none with RAISE(IGNORE)",
-                "trigger %.60s, which can skip other triggers", schema_text(rows, 0));
+                info, BG_EINVAL, "keys", NULL,
+                "trigger %.60s can skip other triggers by RAISE(IGNORE); make it a"
+                " BEFORE trigger",
+                schema_text(rows, 0));
         }
     }
     if (!err && code != SQLITE_DONE) {

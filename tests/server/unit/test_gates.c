@@ -674,6 +674,7 @@ static void scribe_start(struct scribe *scribe, struct world *w)
     scribe->process = fork();
     CHECK(scribe->process >= 0);
     if (scribe->process == 0) {
+        (void)close(ends[0]); /* so that it ends with this process, by SIGPIPE */
         write_for_ever(w->path, ends[1]);
     }
     (void)close(ends[1]);

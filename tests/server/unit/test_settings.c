@@ -386,11 +386,10 @@ TEST(lines__of_gates)
 TEST(lines__mistakes_of_gates)
 {
     bad("gate g" GATE "sorce=secret",
-        "conf:1: gate g: found 'sorce', expected NAME=VALUE; did you mean source=?\n");
+        "conf:1: gate g: unknown setting 'sorce'; did you mean source=?\n");
     bad("gate g" GATE "source",
         "conf:1: gate g: found 'source', expected NAME=VALUE; did you mean source=?\n");
-    bad("gate g" GATE "zzzzzzzz=1",
-        "conf:1: gate g: found 'zzzzzzzz', expected NAME=VALUE\n");
+    bad("gate g" GATE "zzzzzzzz=1", "conf:1: gate g: unknown setting 'zzzzzzzz'\n");
     bad("gate g" GATE "audit=2",
         "conf:1: gate g: audit: found 2, expected a number from 0 to 1\n");
     bad("gate g" GATE "fail=maybe",
