@@ -97,7 +97,7 @@ def not_ours(case):
     case.gate.wait(lambda about: about["text"], "refused")
     text = case.gate.about()["text"]
     case.sql(f"SELECT more FROM {table}")
-    return text, ("has not created",)
+    return text, ("did not create",)
 
 
 @event("objects created by an administrator, install=no", modes=POSTGRES_CHANGES, setup=nothing)
