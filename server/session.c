@@ -543,7 +543,8 @@ static const char *session_no_state(const struct session *session,
         return "OOM command not allowed when used memory > 'maxmemory'.";
     }
     char why[256];
-    if (server->persist && !persist_works(server->persist, why)) {
+    if (!(command->flags & COMMAND_UNRECORDED) && server->persist
+        && !persist_works(server->persist, why)) {
         (void)snprintf(text, 256, "MISCONF changes are refused: %.200s", why);
         return text;
     }
@@ -651,7 +652,9 @@ static void session_answer_maybe(const struct command *command, size_t argc,
  * "it is there already" is a promise as well. So it waits for that to be safe, see object.h. */
 void session_changes(struct session *session, const struct command *command)
 {
-    session->wrote = session->wrote || command->flags & COMMAND_WRITE;
+    session->wrote =
+        session->wrote
+        || (command->flags & (COMMAND_WRITE | COMMAND_UNRECORDED)) == COMMAND_WRITE;
 }
 
 /* Runs it, and takes note if that took long. */

@@ -126,9 +126,11 @@ char *source_object(const struct source *source, const char *what)
         }
     }
     name[n] = 0;
-    /* Names that differ in case or punctuation, or are cut, differ by the hash. */
-    return source_format("bloomgate_%s_%04x_%.8s%s%.12s", name, (unsigned)(hash >> 48),
-                         source->how.instance, *what ? "_" : "", what);
+    /* Names that differ in case or punctuation, or are cut, differ by the hash. It is folded because the last character
+     * hardly changes the upper bits. */
+    return source_format("bloomgate_%s_%08x_%.8s%s%.12s", name,
+                         (uint32_t)(hash ^ hash >> 32), source->how.instance,
+                         *what ? "_" : "", what);
 }
 
 bg_err source_nonce(char text[17], bg_errinfo *info)

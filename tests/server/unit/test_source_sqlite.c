@@ -4,6 +4,7 @@
 #include "server/support/source_world.h"
 
 #include "key_batch.h"
+#include "source_inside.h"
 
 #include <pthread.h>
 
@@ -26,6 +27,33 @@ static struct source *make(const struct source_settings *settings)
         check_fail(__FILE__, __LINE__, "%s", why.message);
     }
     return source;
+}
+
+/* ---- Names of objects ---------------------------------------------------------------------- */
+
+TEST(source__names_of_objects_are_valid_and_differ)
+{
+    static const char first[] = "abyzABYZ0189-_.";
+    enum { NAMES = sizeof first - 1 };
+    char *objects[2 * NAMES];
+    for (size_t i = 0; i < 2 * NAMES; i++) { /* they differ in the last character */
+        char name[41];
+        (void)snprintf(name, sizeof name, "%s%c",
+                       i < NAMES ? "n" : "123456789012345678901234567890123456789",
+                       first[i % NAMES]);
+        const struct source source = { .how = { .name = name,
+                                                .instance = "01234567" } };
+        objects[i] = source_object(&source, "123456789012");
+        CHECK(strlen(objects[i]) <= 63);
+        CHECK_EQ(strspn(objects[i], "abcdefghijklmnopqrstuvwxyz0123456789_"),
+                 strlen(objects[i]));
+        for (size_t j = 0; j < i; j++) {
+            CHECK(strcmp(objects[i], objects[j]) != 0);
+        }
+    }
+    for (size_t i = 0; i < 2 * NAMES; i++) {
+        free(objects[i]);
+    }
 }
 
 /* ---- Settings ------------------------------------------------------------------------------ */
