@@ -320,7 +320,7 @@ static const char schema_tables[] =
     " FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))"
     " AND setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles"
     " WHERE rolname = session_user))"
-    " AND setconfig::text LIKE '%search\\_path=%')";
+    " AND setconfig::text ~ '(search_path|role)=')"; /* the role is "$user" */
 
 /*
  * A row of pg_publication_rel for a partitioned table covers its partitions; the children of an ordinary

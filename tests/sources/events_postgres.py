@@ -768,6 +768,29 @@ def change_search_path(case):
     oracle.check(case)
 
 
+def by_role(case):
+    """Two tables of one name; which one is meant depends on the current role."""
+    case.sql("DROP ROLE IF EXISTS bgs_role; CREATE ROLE bgs_role SUPERUSER; CREATE SCHEMA bgs_role")
+    case.create()
+    case.create(table="bgs_role.t")
+    case.open_gate(keys=f"t({case.column})")
+
+
+@event("role of new connections changed", modes=POSTGRES, setup=by_role, expect=RESTARTS, writers=False)
+def change_role(case):
+    """The search path has "$user", so new connections look up keys in another table."""
+    setting = f"ALTER ROLE owner IN DATABASE {case.database}"
+    case.sql(f"{setting} SET role = bgs_role")
+    try:
+        case.table = "bgs_role.t"
+        case.insert(20)
+        oracle.check(case)
+    finally:
+        case.sql(f"{setting} RESET role")
+        case.table = "public.t"
+    oracle.check(case)
+
+
 # ---- Logical replication ---------------------------------------------------------------------
 
 
