@@ -886,6 +886,19 @@ def identity_lost(case):
     case.sql(f"ALTER TABLE {table} ADD PRIMARY KEY (id)")
 
 
+@event("replica identity lost with the key column", modes=LOGICAL, expect=ANY, writers=False)
+def identity_and_column_lost(case):
+    """The gate cannot follow for another reason as well. UPDATE must succeed nevertheless."""
+    table = case.table
+    (name,) = case.sql(f"SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = '{table}'::regclass"
+                       " AND contype = 'p'")[0]
+    case.sql(f"ALTER TABLE {table} DROP CONSTRAINT {name}; ALTER TABLE {table} RENAME {case.column} TO renamed")
+    case.gate.wait(lambda _: not publications(case), "without a publication")
+    case.sql(f"UPDATE {table} SET renamed = {case.literal(*case.fresh())} WHERE id = 11")
+    case.sql(f"ALTER TABLE {table} RENAME renamed TO {case.column}; ALTER TABLE {table} ADD PRIMARY KEY (id)")
+    oracle.check(case)
+
+
 @event("publication with a row filter", modes=LOGICAL, expect=RESTARTS)
 def row_filter(case):
     if int(case.sql("SHOW server_version_num")[0][0]) < 150000:
