@@ -1,5 +1,6 @@
 """Events that only PostgreSQL knows."""
 
+import contextlib
 import glob
 import itertools
 import os
@@ -1112,30 +1113,58 @@ def confirm_position(case, sql):
                    "replied")
 
 
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+
+@contextlib.contextmanager
+def waiting_commit(case, sql, writer):
+    """A commit that waits for a standby, of which there is none."""
+    threads = []
+
+    def is_waiting(_):
+        """The server applies the setting to commits a little later than it shows it."""
+        if not threads or not threads[-1].is_alive():
+            threads.append(threading.Thread(target=case.insert, args=(1, writer)))
+            threads[-1].start()
+        return sql.value(WAITING) == "1"
+    sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    sql("SELECT pg_reload_conf()")
+    try:
+        case.gate.wait(lambda _: writer.value("SHOW synchronous_standby_names") == "*", "synchronous")
+        case.gate.wait(is_waiting, "waiting for a standby")
+        yield
+        require(sql.value(WAITING) == "1", "the commit was acknowledged without a standby")
+    finally:
+        sql("ALTER SYSTEM RESET synchronous_standby_names")
+        sql("SELECT pg_reload_conf()")
+        for thread in threads:
+            thread.join()
+
+
 @event("commit waits for a synchronous standby", modes=LOGICAL, setup=private, writers=False)
 def synchronous(case):
     """The gate confirms positions to the server. It must not acknowledge commits in place of a standby."""
-    with case.connect() as sql, case.connect() as writer:
-        sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
-        sql("SELECT pg_reload_conf()")
-        case.gate.wait(lambda _: writer.value("SHOW synchronous_standby_names") == "*", "synchronous")
-        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-        threads = []
-
-        def is_waiting(_):
-            """The server applies the setting to commits a little later than it shows it."""
-            if not threads or not threads[-1].is_alive():
-                threads.append(threading.Thread(target=case.insert, args=(1, writer)))
-                threads[-1].start()
-            return sql.value(waiting) == "1"
-        case.gate.wait(is_waiting, "waiting for a standby")
+    with case.connect() as sql, case.connect() as writer, waiting_commit(case, sql, writer):
         for _ in range(2):
             confirm_position(case, sql)
-        count = sql.value(waiting)
-        sql("ALTER SYSTEM RESET synchronous_standby_names")
-        sql("SELECT pg_reload_conf()")
-        threads[-1].join()
-        require(count == "1", "the commit was acknowledged without a standby")
+
+
+@event("commit waits for a standby to write", modes=LOGICAL, setup=private, writers=False)
+def synchronous_write(case):
+    """The gate has received the commit, and then confirms an earlier position, for which an older transaction had to
+    end."""
+    confirmed = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE NOT temporary"
+    with case.connect() as sql, case.connect() as writer, case.connect() as older:
+        writer("SET synchronous_commit = remote_write")
+        older("BEGIN")
+        older("SELECT pg_current_xact_id()")
+        for _ in range(2):
+            confirm_position(case, sql)
+        with waiting_commit(case, sql, writer):
+            confirm_position(case, sql)
+            position = sql.value(confirmed)
+            older("ROLLBACK")
+            case.gate.wait(lambda _: sql.value(confirmed) != position, "confirmed")
 
 
 @event("standby promoted, not behind", modes=POSTGRES, setup=private, expect=ANY)
