@@ -900,6 +900,22 @@ def identity_and_column_lost(case):
     oracle.check(case)
 
 
+@event("child without replica identity leaves", modes=LOGICAL, expect=RESTARTS, writers=False)
+def child_leaves(case):
+    """The publication lists children by themselves, so it must forget one that is no child any more."""
+    child = "bgs_child"
+    case.sql(f"CREATE TABLE {child} (PRIMARY KEY (id)) INHERITS ({case.table})")
+    listed = f"SELECT count(*) FROM pg_publication_tables WHERE tablename = '{child}'"
+    case.gate.wait(lambda _: case.sql(listed)[0][0] == "1", "published")
+    case.gate.wait_trusted()
+    case.sql(f"INSERT INTO {child} (id, {case.column}) VALUES (-1, {case.literal(*case.fresh())})")
+    case.sql(f"ALTER TABLE {child} NO INHERIT {case.table}; ALTER TABLE {child} REPLICA IDENTITY NOTHING")
+    case.gate.wait(lambda _: case.sql(listed)[0][0] == "0", "not published")
+    case.sql(f"UPDATE {child} SET id = -2")
+    case.sql(f"DROP TABLE {child}")
+    oracle.check(case)
+
+
 @event("publication with a row filter", modes=LOGICAL, expect=RESTARTS)
 def row_filter(case):
     if int(case.sql("SHOW server_version_num")[0][0]) < 150000:
