@@ -99,6 +99,9 @@ bg_err logical_prepare(struct postgres_link *link, const struct logical *logical
                                            info);
         err = err ? err : logical_inspect(link, logical, &found, info);
     }
+    if (err == BG_EINVAL && link->source->how.install) {
+        postgres_publication_drop(link, logical->object, logical_deadline());
+    }
     return err;
 }
 

@@ -3,8 +3,9 @@
  *
  * A table that publishes updates needs a replica identity: without one, PostgreSQL refuses UPDATE as soon as
  * the table is published. A gate must not break an application, so such a table is refused instead. A table can also
- * lose its replica identity, or get a partition without one. The fingerprint query finds that at the next poll, and the
- * publication is dropped.
+ * lose its replica identity, or get a partition without one. The fingerprint query finds that at the next poll. A
+ * publication that the gate cannot follow, for this or any other reason, is dropped: nobody would notice later that
+ * it makes UPDATE fail.
  */
 #include "postgres_publication.h"
 
@@ -167,17 +168,21 @@ bg_err postgres_publication_install(struct postgres_link *link, const char *name
     bg_err err =
         publication_statements(source, name, sql) ? BG_OK : source_no_memory(info);
     err = err ? err : publication_own(link, name, deadline, info);
-    if (!err) {
-        err = publication_is_possible(link, deadline, info);
-        if (err == BG_EINVAL && source->how.install) {
-            (void)postgres_link_do(link, "publication", sql[PUBLICATION_DROP], deadline,
-                                   NULL);
-        }
-    }
+    err = err ? err : publication_is_possible(link, deadline, info);
     if (!err && !source->how.install) {
         err = publication_script(source, name, sql, info);
     }
     err = err ? err : publication_create(link, sql, deadline, info);
     publication_statements_free(sql);
     return err;
+}
+
+void postgres_publication_drop(struct postgres_link *link, const char *name,
+                               uint64_t deadline)
+{
+    char *sql = source_format("DROP PUBLICATION IF EXISTS \"%s\"", name);
+    if (sql && !publication_own(link, name, deadline, NULL)) {
+        (void)postgres_link_do(link, "publication", sql, deadline, NULL);
+    }
+    free(sql);
 }

@@ -11,11 +11,14 @@
 #include "pgoutput.h"
 #include "postgres_link.h"
 
-/* Creates the publication; replaces one of this gate that no longer suffices, and drops it if the tables can no longer
- * be published. install=no: writes the statements to the script. Errors: BG_EINVAL if it cannot be created or must be
- * created by an operator. */
+/* Creates the publication; replaces one of this gate that no longer suffices. install=no: writes the statements to the
+ * script. Errors: BG_EINVAL if it cannot be created or must be created by an operator. */
 bg_err postgres_publication_install(struct postgres_link *link, const char *name,
                                     uint64_t deadline, bg_errinfo *info);
+
+/* Drops the publication, if it exists and belongs to this gate. */
+void postgres_publication_drop(struct postgres_link *link, const char *name,
+                               uint64_t deadline);
 
 /* A table that is published, and where its rows have keys. */
 struct postgres_relation {

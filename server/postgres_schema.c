@@ -328,7 +328,7 @@ static const char schema_tables[] =
     " FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))"
     " AND setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles"
     " WHERE rolname = session_user))"
-    " AND setconfig::text LIKE '%search\\_path=%')";
+    " AND setconfig::text ~ '(search_path|role)=')"; /* the role is "$user" */
 
 /*
  * A row of pg_publication_rel for a partitioned table covers its partitions; the children of an ordinary
@@ -376,7 +376,11 @@ static const char schema_identity[] =
     " makes UPDATE fail', 'a primary key or REPLICA IDENTITY; or follow=changes'"
     " FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT oid FROM member)"
     " AND c.relkind = 'r' AND c.relpersistence = 'p'"
-    " AND " POSTGRES_NO_REPLICA_IDENTITY;
+    " AND " POSTGRES_NO_REPLICA_IDENTITY /* which is not verified for other tables */
+    " UNION ALL SELECT 'publication ' || p.pubname || ' has other tables',"
+    " 'only the tables of the keys' FROM pg_catalog.pg_publication_rel l"
+    " JOIN publication p ON l.prpubid = p.oid"
+    " WHERE l.prrelid NOT IN (SELECT oid FROM member)";
 
 static bool schema_print_publication(struct postgres_link *link, FILE *sql,
                                      const struct postgres_objects *objects)

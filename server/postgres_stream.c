@@ -75,11 +75,11 @@ static void postgres_stream_number(char *to, uint64_t number)
 }
 
 /* 'r', written, flushed, applied, time, whether a reply is requested. The time is informative: none. */
-static bool postgres_stream_send(struct postgres_link *link, uint64_t received,
+static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
                                  uint64_t confirmed)
 {
     char reply[34] = { 'r' };
-    postgres_stream_number(reply + 1, received);
+    postgres_stream_number(reply + 1, written);
     postgres_stream_number(reply + 9, confirmed);
     postgres_stream_number(reply + 17, confirmed);
     return PQputCopyData(link->db, reply, sizeof reply) >= 0;
@@ -88,7 +88,8 @@ static bool postgres_stream_send(struct postgres_link *link, uint64_t received,
 bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
                              uint64_t confirmed, bg_errinfo *info)
 {
-    const bool sent = (!confirmed || postgres_stream_send(link, received, confirmed))
+    /* With a flushed position the server takes us for a standby, and the written one counts as well. */
+    const bool sent = (!confirmed || postgres_stream_send(link, confirmed, confirmed))
                       && postgres_stream_send(link, received, 0)
                       && PQflush(link->db) >= 0;
     return sent ? BG_OK : postgres_stream_broken(link, info);

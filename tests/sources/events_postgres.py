@@ -1,5 +1,6 @@
 """Events that only PostgreSQL knows."""
 
+import contextlib
 import glob
 import itertools
 import os
@@ -768,6 +769,29 @@ def change_search_path(case):
     oracle.check(case)
 
 
+def by_role(case):
+    """Two tables of one name; which one is meant depends on the current role."""
+    case.sql("DROP ROLE IF EXISTS bgs_role; CREATE ROLE bgs_role SUPERUSER; CREATE SCHEMA bgs_role")
+    case.create()
+    case.create(table="bgs_role.t")
+    case.open_gate(keys=f"t({case.column})")
+
+
+@event("role of new connections changed", modes=POSTGRES, setup=by_role, expect=RESTARTS, writers=False)
+def change_role(case):
+    """The search path has "$user", so new connections look up keys in another table."""
+    setting = f"ALTER ROLE owner IN DATABASE {case.database}"
+    case.sql(f"{setting} SET role = bgs_role")
+    try:
+        case.table = "bgs_role.t"
+        case.insert(20)
+        oracle.check(case)
+    finally:
+        case.sql(f"{setting} RESET role")
+        case.table = "public.t"
+    oracle.check(case)
+
+
 # ---- Logical replication ---------------------------------------------------------------------
 
 
@@ -861,6 +885,35 @@ def identity_lost(case):
                        " AND contype = 'p'")[0]
     update_without_identity(case, f"ALTER TABLE {table} DROP CONSTRAINT {name}")
     case.sql(f"ALTER TABLE {table} ADD PRIMARY KEY (id)")
+
+
+@event("replica identity lost with the key column", modes=LOGICAL, expect=ANY, writers=False)
+def identity_and_column_lost(case):
+    """The gate cannot follow for another reason as well. UPDATE must succeed nevertheless."""
+    table = case.table
+    (name,) = case.sql(f"SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = '{table}'::regclass"
+                       " AND contype = 'p'")[0]
+    case.sql(f"ALTER TABLE {table} DROP CONSTRAINT {name}; ALTER TABLE {table} RENAME {case.column} TO renamed")
+    case.gate.wait(lambda _: not publications(case), "without a publication")
+    case.sql(f"UPDATE {table} SET renamed = {case.literal(*case.fresh())} WHERE id = 11")
+    case.sql(f"ALTER TABLE {table} RENAME renamed TO {case.column}; ALTER TABLE {table} ADD PRIMARY KEY (id)")
+    oracle.check(case)
+
+
+@event("child without replica identity leaves", modes=LOGICAL, expect=RESTARTS, writers=False)
+def child_leaves(case):
+    """The publication lists children by themselves, so it must forget one that is no child any more."""
+    child = "bgs_child"
+    case.sql(f"CREATE TABLE {child} (PRIMARY KEY (id)) INHERITS ({case.table})")
+    listed = f"SELECT count(*) FROM pg_publication_tables WHERE tablename = '{child}'"
+    case.gate.wait(lambda _: case.sql(listed)[0][0] == "1", "published")
+    case.gate.wait_trusted()
+    case.sql(f"INSERT INTO {child} (id, {case.column}) VALUES (-1, {case.literal(*case.fresh())})")
+    case.sql(f"ALTER TABLE {child} NO INHERIT {case.table}; ALTER TABLE {child} REPLICA IDENTITY NOTHING")
+    case.gate.wait(lambda _: case.sql(listed)[0][0] == "0", "not published")
+    case.sql(f"UPDATE {child} SET id = -2")
+    case.sql(f"DROP TABLE {child}")
+    oracle.check(case)
 
 
 @event("publication with a row filter", modes=LOGICAL, expect=RESTARTS)
@@ -1076,30 +1129,58 @@ def confirm_position(case, sql):
                    "replied")
 
 
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+
+@contextlib.contextmanager
+def waiting_commit(case, sql, writer):
+    """A commit that waits for a standby, of which there is none."""
+    threads = []
+
+    def is_waiting(_):
+        """The server applies the setting to commits a little later than it shows it."""
+        if not threads or not threads[-1].is_alive():
+            threads.append(threading.Thread(target=case.insert, args=(1, writer)))
+            threads[-1].start()
+        return sql.value(WAITING) == "1"
+    sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    sql("SELECT pg_reload_conf()")
+    try:
+        case.gate.wait(lambda _: writer.value("SHOW synchronous_standby_names") == "*", "synchronous")
+        case.gate.wait(is_waiting, "waiting for a standby")
+        yield
+        require(sql.value(WAITING) == "1", "the commit was acknowledged without a standby")
+    finally:
+        sql("ALTER SYSTEM RESET synchronous_standby_names")
+        sql("SELECT pg_reload_conf()")
+        for thread in threads:
+            thread.join()
+
+
 @event("commit waits for a synchronous standby", modes=LOGICAL, setup=private, writers=False)
 def synchronous(case):
     """The gate confirms positions to the server. It must not acknowledge commits in place of a standby."""
-    with case.connect() as sql, case.connect() as writer:
-        sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
-        sql("SELECT pg_reload_conf()")
-        case.gate.wait(lambda _: writer.value("SHOW synchronous_standby_names") == "*", "synchronous")
-        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-        threads = []
-
-        def is_waiting(_):
-            """The server applies the setting to commits a little later than it shows it."""
-            if not threads or not threads[-1].is_alive():
-                threads.append(threading.Thread(target=case.insert, args=(1, writer)))
-                threads[-1].start()
-            return sql.value(waiting) == "1"
-        case.gate.wait(is_waiting, "waiting for a standby")
+    with case.connect() as sql, case.connect() as writer, waiting_commit(case, sql, writer):
         for _ in range(2):
             confirm_position(case, sql)
-        count = sql.value(waiting)
-        sql("ALTER SYSTEM RESET synchronous_standby_names")
-        sql("SELECT pg_reload_conf()")
-        threads[-1].join()
-        require(count == "1", "the commit was acknowledged without a standby")
+
+
+@event("commit waits for a standby to write", modes=LOGICAL, setup=private, writers=False)
+def synchronous_write(case):
+    """The gate has received the commit, and then confirms an earlier position, for which an older transaction had to
+    end."""
+    confirmed = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE NOT temporary"
+    with case.connect() as sql, case.connect() as writer, case.connect() as older:
+        writer("SET synchronous_commit = remote_write")
+        older("BEGIN")
+        older("SELECT pg_current_xact_id()")
+        for _ in range(2):
+            confirm_position(case, sql)
+        with waiting_commit(case, sql, writer):
+            confirm_position(case, sql)
+            position = sql.value(confirmed)
+            older("ROLLBACK")
+            case.gate.wait(lambda _: sql.value(confirmed) != position, "confirmed")
 
 
 @event("standby promoted, not behind", modes=POSTGRES, setup=private, expect=ANY)
