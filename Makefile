@@ -10,7 +10,7 @@ C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*
 configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run demo routing test test-servers bench bench-cli bench-service bench-redis bench-leveldb bench-rocksdb fuzz soak exhaustive format lint analyze install cross coverage clean
+.PHONY: help deps build run demo routing test test-servers test-sources bench bench-cli bench-service bench-redis bench-leveldb bench-rocksdb fuzz soak exhaustive format lint analyze install cross coverage clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ test: deps ## run everything that fits in twenty minutes
 
 test-servers: build ## run the tests of the module in other servers; SERVERS="path path"
 	@tools/test_servers.py build $(SERVERS)
+
+test-sources: build ## run every event against every database with 1e6 changes; ARGS="--mode sqlite/changes"
+	@cmake --build --preset release -j $(JOBS) --target gate_probe
+	@/usr/bin/python3 tests/sources/test_sources.py build/bin/gate_probe --changes 1e6 $(ARGS)
 
 bench: build ## measure speed; ARGS="batch --kind blocked" for a part, ARGS=--help for more
 	@build/bin/bgbench $(or $(ARGS),all)

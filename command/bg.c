@@ -102,6 +102,10 @@ const struct command bg_commands[] = {
       "O(1), and a call to the truth if the filter may contain the key", "0.1.0" },
     { "BG.MLOOKUP", -3, BG_EXAMINE, BG_AT_NAME, bgc_mlookup, NULL, "gate key [key ...]",
       "Whether each of several keys is there", "O(N) with N keys", "0.1.0" },
+    { "BG.WROTE", -3, COMMAND_WRITE | COMMAND_FAST | COMMAND_UNRECORDED, BG_AT_NAME,
+      bgc_wrote, NULL, "gate key [key ...]",
+      "Adds keys that were committed to the source of a gate to its filter",
+      "O(N) with N keys", "0.1.0" },
     { "BG.PLAN", -3, BG_EXAMINE | COMMAND_LOADING | COMMAND_STALE, BG_NO_NAME, bgc_plan,
       NULL,
       "items rate [KIND kind] [GROWTH factor] [QPS queries] [ABSENT share] [CALLCOST cost] "
@@ -123,6 +127,9 @@ static bool bgc_help_tells(const struct command *c, const struct host_ops *ops)
 {
     if (c->run == bgc_publish || c->run == bgc_reload) {
         return ops->path != NULL;
+    }
+    if (c->run == bgc_wrote) {
+        return ops->wrote != NULL;
     }
     return (c->run != bgc_lookup && c->run != bgc_mlookup) || ops->lookup != NULL;
 }

@@ -1,5 +1,6 @@
 /*
- * bg_gate.c - BG.LOOKUP: a definite no, or what the truth says.
+ * bg_gate.c - BG.LOOKUP: a definite no, or what the truth says; and BG.WROTE, for programs that write to
+ * the source.
  *
  * The reply is a list of two: whether the key is there (1, 0, or null if the truth did not
  * answer), and how that is known: absent_by_filter, absent_by_cache, absent_by_truth, present,
@@ -72,5 +73,31 @@ void bgc_mlookup(struct request *request)
         if (gate_ask(request, request->argv[i], &outcome)) {
             gate_tell(request, outcome);
         }
+    }
+}
+
+/* Adds all keys that can be added, and reports the first error. */
+void bgc_wrote(struct request *request)
+{
+    struct host *host = request->host;
+    bg_errinfo info = { 0 };
+    bg_err err = BG_OK;
+    if (!host->ops->wrote) {
+        reply_error(&request->reply, "ERR there are no gates here");
+        return;
+    }
+    for (size_t i = 2; i < request->argc; i++) {
+        bg_errinfo why = { 0 };
+        const bg_err one =
+            host->ops->wrote(host, request->argv[1], request->argv[i], &why);
+        if (one && !err) {
+            err = one;
+            info = why;
+        }
+    }
+    if (err) {
+        gate_failed(request, err, &info);
+    } else {
+        reply_ok(&request->reply);
     }
 }

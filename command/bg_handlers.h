@@ -72,6 +72,7 @@ void bgc_sharded(struct request *request);
 /* bg_gate.c */
 void bgc_lookup(struct request *request);
 void bgc_mlookup(struct request *request);
+void bgc_wrote(struct request *request);
 
 /* bg_rebuild.c */
 void bgc_rebuild(struct request *request);

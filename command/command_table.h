@@ -32,7 +32,8 @@ enum {
     COMMAND_READS_FILE = 1u << 15,  /* argv[2] is a file name of the host */
     COMMAND_WRITES_FILE = 1u << 16, /* likewise */
     COMMAND_DEFERS =
-        1u << 17 /* fast, but may run again where it can wait, without a reply */
+        1u << 17, /* fast, but may run again where it can wait, without a reply */
+    COMMAND_UNRECORDED = 1u << 18 /* changes nothing that a journal records */
 };
 
 /* ACL categories; those that follow from flags (read, write, fast, slow, admin, and dangerous for

@@ -123,6 +123,10 @@ struct host_ops {
     bg_err (*lookup)(struct host *host, bg_bytes name, bg_bytes key,
                      bg_outcome *outcome, bg_errinfo *info);
 
+    /* Gates: adds a key that was committed to the source of `name` to its filter. NULL: the host has no
+     * gates. Errors: BG_ENOTFOUND if there is no such gate; others if the key cannot be added. */
+    bg_err (*wrote)(struct host *host, bg_bytes name, bg_bytes key, bg_errinfo *info);
+
     /* Where BG.PUBLISH and BG.RELOAD may read and write: makes a path of a file's name, in a
      * folder of the host's; BG_EINVAL for names that would leave it. NULL: no files. */
     bg_err (*path)(struct host *host, bg_bytes file, char *path, size_t room,

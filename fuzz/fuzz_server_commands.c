@@ -115,6 +115,7 @@ static const char *const templates[] = {
     "BF.LOADCHUNK %n 1 %h",
     "BF.LOADCHUNK %n %t %b",
     "BG.MLOOKUP %w %i %i",
+    "BG.WROTE %w %i %i",
     "BF.INSERT %n CAPACITY %c ERROR %r TIGHTENING %r SEED 0123456789abcdef0123456789abcdef ITEMS %i",
     "BF.INSERT %n SEED 0123456789abcdef0123456789abcdef EXPANSION %c %w %c ITEMS %i",
     "BF.INSERT %n CAPACITY %c VALIDATESCALETO %c",

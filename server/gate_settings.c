@@ -34,11 +34,6 @@ static const struct setting_word setting_kinds[] = { { "auto", BG_KIND_AUTO },
                                                            BG_KIND_SCALABLE },
                                                      { NULL, 0 } };
 
-static const struct setting_word setting_installs[] = { { "no", SOURCE_INSTALL_NO },
-                                                        { "yes", SOURCE_INSTALL_YES },
-                                                        { "keys", SOURCE_INSTALL_KEYS },
-                                                        { NULL, 0 } };
-
 static const struct setting_word setting_keys[] = { { "auto", SOURCE_KEY_AUTO },
                                                     { "text", SOURCE_KEY_TEXT },
                                                     { "blob", SOURCE_KEY_BLOB },
@@ -63,64 +58,61 @@ struct setting {
 
 static const struct setting settings_table[] = {
     { "source", SETTING_TEXT, AT(source), 0, 0, NULL, NULL,
-      "where the truth is: sqlite:PATH or postgres://..." },
-    { "query", SETTING_TEXT, AT(query), 0, 0, NULL, NULL,
-      "SELECT of all keys: the first column; with the column that is followed" },
-    { "lookup", SETTING_TEXT, AT(lookup), 0, 0, NULL, NULL,
-      "SELECT of one key, ? or $1: a row says that it is there, its first column is the "
-      "value" },
-    { "count", SETTING_TEXT, AT(count), 0, 0, NULL, "",
-      "SELECT of how many keys there are; else they are counted" },
+      "the database: sqlite:PATH or postgres://..." },
+    { "keys", SETTING_TEXT, AT(keys), 0, 0, NULL, NULL,
+      "columns that hold the keys: table(column), separated by commas" },
+    { "lookup", SETTING_TEXT, AT(lookup), 0, 0, NULL, "",
+      "SELECT for one key, with ? or $1 for it; the first column is the value (default: "
+      "whether a row with the key exists)" },
     { "follow", SETTING_TEXT, AT(follow), 0, 0, NULL, NULL,
-      "how changes are seen: none, rowid, appended, column:NAME, trigger, notify or "
-      "notify:NAME" },
-    { "channel", SETTING_TEXT, AT(channel), 0, 0, NULL, "",
-      "PostgreSQL: the channel of notifications; bloomgate_GATE if one is needed" },
-    { "install", SETTING_WORD, AT(install), 0, 0, setting_installs, "no",
-      "make the triggers; keys: not for updates that leave the key as it is" },
+      "how changes are detected: logical, changes or none" },
+    { "promise", SETTING_TEXT, AT(promise), 0, 0, NULL, "",
+      "follow=none: read-only or writers-report" },
+    { "install", SETTING_BOOL, AT(install), 0, 0, NULL, "yes",
+      "create the objects in the database that following needs" },
     { "key", SETTING_WORD, AT(key), 0, 0, setting_keys, "auto",
-      "SQLite: what a key is in `lookup`" },
-    { "overlap", SETTING_REAL, AT(overlap), 0, 1e15, NULL, "",
-      "column:NAME: how far back to read again, in its units, seconds for times" },
+      "SQLite: type of the parameter of `lookup`" },
     { "poll", SETTING_SECONDS, AT(poll), 0.001, 3600, NULL, "500ms",
-      "how often to look for changes" },
+      "interval at which following is verified" },
     { "timeout", SETTING_SECONDS, AT(timeout), 0.001, 3600, NULL, "1s",
-      "of a question to the source" },
+      "timeout of a lookup in the database" },
     { "connections", SETTING_COUNT, AT(connections), 1, 64, NULL, "8",
-      "to the source, for questions, at most" },
-    { "max-lag", SETTING_SECONDS, AT(max_lag), 0, 1e6, NULL, "10s",
-      "how long the filter is believed when changes cannot be seen; 0: for ever" },
+      "maximum number of connections for lookups" },
+    { "max-lag", SETTING_SECONDS, AT(max_lag), 0.002, 1e6, NULL, "10s",
+      "query the database for every key when changes could not be verified for this long" },
+    { "save", SETTING_SECONDS, AT(save), 0.1, 86400, NULL, "5m",
+      "interval at which the filter is saved; it is also saved at shutdown" },
     { "rate", SETTING_SHARE, AT(rate), 1e-9, 0.5, NULL, "1%",
-      "of false positives of the filter" },
-    { "kind", SETTING_WORD, AT(kind), 0, 0, setting_kinds, "auto", "of the filter" },
+      "false-positive rate of the filter" },
+    { "kind", SETTING_WORD, AT(kind), 0, 0, setting_kinds, "auto", "kind of filter" },
     { "headroom", SETTING_REAL, AT(headroom), 1, 1000, NULL, "2",
-      "how many times the keys that there are the filter has room for" },
+      "capacity of a new filter, as a multiple of the number of keys" },
     { "capacity", SETTING_ITEMS, AT(capacity), 1, 0x1p56, NULL, "10000",
-      "keys that it has room for at least" },
-    { "audit", SETTING_SHARE, AT(audit), 0, 1, NULL, "0",
-      "share of the filter's \"no\" answers that are checked" },
+      "minimum capacity of a new filter, in keys" },
+    { "audit", SETTING_SHARE, AT(audit), 0, 1, NULL, "0.1%",
+      "share of the filter's \"no\" answers that are verified in the database" },
     { "negative-ttl", SETTING_SECONDS, AT(negative_ttl), 0, 86400, NULL, "0",
-      "how long an absent key that was asked for is remembered; 0: not at all" },
+      "how long the absence of a key is cached (0: not cached)" },
     { "negative-entries", SETTING_COUNT, AT(negative_entries), 1, 1e8, NULL, "10k",
-      "how many such keys" },
+      "maximum number of keys whose absence is cached" },
     { "breaker-failures", SETTING_COUNT, AT(breaker_failures), 0, 1e6, NULL, "5",
-      "in a row, after which the source is left alone; 0: never" },
+      "failures in a row after which the database is not queried (0: never)" },
     { "breaker-rest", SETTING_SECONDS, AT(breaker_rest), 0.001, 3600, NULL, "1s",
-      "for so long" },
+      "how long it is not queried then" },
     { "fail", SETTING_WORD, AT(fail), 0, 0, setting_fails, "open",
-      "a look-up when the source fails: open says \"unknown\", closed is an error" },
+      "outcome of a lookup when the database fails: open is \"unknown\", closed is an error" },
     { "single-flight", SETTING_BOOL, AT(single_flight), 0, 0, NULL, "yes",
-      "equal look-ups at once ask the source once" },
+      "concurrent lookups of one key query the database once" },
     { "maintain", SETTING_SECONDS, AT(maintain), 0.01, 86400, NULL, "60s",
-      "how often it is seen whether a rebuild is due" },
+      "interval at which the need for a rebuild is evaluated" },
     { "rebuild-fill", SETTING_REAL, AT(rebuild_fill), 0, 1000, NULL, "0.9",
-      "rebuild at so many times the capacity; 0: not for that" },
+      "rebuild at this multiple of the capacity (0: never)" },
     { "rebuild-predicted", SETTING_REAL, AT(rebuild_predicted), 0, 1000, NULL, "1.25",
-      "rebuild at so many times the rate, predicted; 0: not for that" },
+      "rebuild when the predicted rate exceeds the target by this factor (0: never)" },
     { "rebuild-observed", SETTING_REAL, AT(rebuild_observed), 0, 1000, NULL, "1.5",
-      "rebuild at so many times the rate, observed; 0: not for that" },
+      "rebuild when the observed rate exceeds the target by this factor (0: never)" },
     { "rebuild", SETTING_SECONDS, AT(rebuild), 0, 1e9, NULL, "0",
-      "rebuild a filter that is so old; 0: not for that" },
+      "rebuild a filter of this age (0: never)" },
 };
 
 enum { SETTINGS = sizeof settings_table / sizeof *settings_table };
@@ -241,22 +233,14 @@ bg_err gate_settings_set(struct gate_settings *settings, const char *key,
     bool good = false;
     if (!s) {
         return source_error(info, BG_ENOTFOUND, "gate",
-                            "a setting such as source, query, lookup, follow, rate",
-                            "%s", key);
+                            "a setting such as source, keys, follow, rate", "%s", key);
     }
     void *place = setting_place(settings, s);
     switch (s->type) {
     case SETTING_TEXT: good = setting_read_text(place, value); break;
     case SETTING_BOOL: good = setting_read_bool(value, place); break;
     case SETTING_WORD: good = setting_read_word(s, value, place); break;
-    default:
-        good = s->fallback && !*s->fallback && !*value;
-        if (good) {
-            *(double *)place = -1; /* overlap: the usual */
-        } else {
-            good = setting_read_number(s, value, place);
-        }
-        break;
+    default: good = setting_read_number(s, value, place); break;
     }
     setting_expect(s, expected, sizeof expected);
     return good ? BG_OK : source_error(info, BG_EINVAL, s->name, expected, "%s", value);
@@ -343,11 +327,9 @@ bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *inf
     const struct source_settings how = gate_settings_source(settings);
     struct source *source;
     bg_err err = source_create(&how, &source, info);
-    if (!err && source_is_followed(source) && settings->max_lag > 0
-        && settings->max_lag < 2 * settings->poll) {
-        err = source_error(info, BG_EINVAL, "max-lag",
-                           "0, or at least twice as long as poll", "%gs",
-                           settings->max_lag);
+    if (!err && source_is_followed(source) && settings->max_lag < 2 * settings->poll) {
+        err = source_error(info, BG_EINVAL, "max-lag", "at least twice as long as poll",
+                           "%gs", settings->max_lag);
     }
     source_free(source);
     return err;
@@ -357,14 +339,12 @@ struct source_settings gate_settings_source(const struct gate_settings *settings
 {
     return (struct source_settings){ .name = settings->name,
                                      .url = settings->source,
-                                     .query = settings->query,
+                                     .keys = settings->keys,
                                      .lookup = settings->lookup,
-                                     .count = settings->count,
                                      .follow = settings->follow,
-                                     .channel = settings->channel,
+                                     .promise = settings->promise,
                                      .install = settings->install,
                                      .key = settings->key,
-                                     .overlap = settings->overlap,
                                      .poll_ms = (uint32_t)ceil(settings->poll * 1000),
                                      .timeout_ms =
                                          (uint32_t)ceil(settings->timeout * 1000),
@@ -431,10 +411,6 @@ void gate_settings_show(const struct gate_settings *settings, size_t i, char *te
     case SETTING_WORD:
         (void)snprintf(text, room, "%s", setting_word_of(s, *(const uint32_t *)place));
         break;
-    default:
-        if (*(const double *)place >= 0) {
-            (void)snprintf(text, room, "%.15g", *(const double *)place);
-        }
-        break;
+    default: (void)snprintf(text, room, "%.15g", *(const double *)place); break;
     }
 }

@@ -1,10 +1,10 @@
 /*
- * gate_settings.h - what a gate of the service is told about itself.
+ * gate_settings.h - the settings of a gate of the service.
  *
- *     gate products source=sqlite:///var/lib/shop.db query="SELECT sku, id FROM products" ...
+ *     gate products source=sqlite:///var/lib/shop.db keys=products(sku) follow=changes
  *
- * One table of names, kinds of value and defaults feeds the configuration file, the API and the
- * documents (docs/sources.md). Values are text as people write it: 10k, 0.1%, 250ms, yes.
+ * One table of names, types and defaults feeds the configuration file, the API and the documentation
+ * (docs/sources.md). Values are text as people write it: 10k, 0.1%, 250ms, yes.
  */
 #ifndef SERVER_GATE_SETTINGS_H
 #define SERVER_GATE_SETTINGS_H
@@ -22,17 +22,16 @@ struct gate_settings {
     char *name; /* 1 to 40 letters, digits, '-', '_' and '.' */
     /* the source: see source.h */
     char *source;
-    char *query, *lookup, *count;
-    char *follow;
-    char *channel;
-    uint32_t install; /* an enum source_install */
-    uint32_t key;     /* an enum source_key */
-    double overlap;   /* below 0: the usual */
-    double poll;      /* seconds, as all times here */
+    char *keys, *lookup;
+    char *follow, *promise;
+    bool install;
+    uint32_t key; /* an enum source_key */
+    double poll;  /* seconds, as all times here */
     double timeout;
     uint32_t connections;
-    double max_lag; /* how long after the follower last caught up the filter's "no" is
-                       believed; 0: for ever */
+    double
+        max_lag; /* how long after the follower last caught up the filter's "no" counts */
+    double save; /* how often the filter is saved */
     /* the filter */
     double rate;
     uint32_t kind; /* a bg_kind: auto, the Bloom kinds, or scalable */

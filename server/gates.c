@@ -16,6 +16,8 @@
  */
 #include "gates_inside.h"
 
+#include "gate_files.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,8 @@
 
 struct gates {
     struct gates_options how;
+    char *dir; /* a copy, or NULL */
+    char instance[GATE_INSTANCE];
     pthread_rwlock_t lock; /* of the list */
     struct gate **list;
     size_t count;
@@ -62,7 +66,10 @@ bool gate_is_trusted(const struct gate *gate)
     if (built == 0 || built != atomic_load(&gate->needed)) {
         return false; /* T1 */
     }
-    if (!gate->followed || gate->max_lag == 0) {
+    if (atomic_load(&gate->doubted)) {
+        return false; /* T3 */
+    }
+    if (!gate->followed) {
         return true;
     }
     const uint64_t seen = atomic_load(&gate->caught_up), now = source_now();
@@ -138,7 +145,7 @@ static void gates_alarm(void *context, const bg_alarm *alarm)
     }
     gate_tell(gate, told[alarm->kind].kind, told[alarm->kind].text, alarm->count, 0);
     if (alarm->kind == BG_ALARM_FALSE_NEGATIVE) {
-        gate_life_rebuild(gate, false, "an audit found a false negative");
+        gate_life_doubt(gate, "an audit found a false negative");
     }
 }
 
@@ -205,6 +212,7 @@ static void gates_unmake(struct gate *gate)
     bg_slot_free(gate->nothing);
     source_free(gate->source);
     gate_settings_free(&gate->settings);
+    free(gate->file);
     (void)pthread_cond_destroy(&gate->wake);
     (void)pthread_cond_destroy(&gate->caught);
     (void)pthread_mutex_destroy(&gate->lock);
@@ -236,9 +244,19 @@ static bg_err gates_make(const struct gates *gates,
     gate->source_up = true;
     err = gate_settings_copy(&gate->settings, settings);
     if (!err) {
-        const struct source_settings how = gate_settings_source(&gate->settings);
+        struct source_settings how = gate_settings_source(&gate->settings);
+        char *script = NULL;
+        if (gates->dir) {
+            gate->file = gate_files_path(gates->dir, settings->name, ".bg");
+            script = gate_files_path(gates->dir, settings->name, ".sql");
+        }
+        how.instance = gates->instance;
+        how.script = script;
         gate->max_lag = gates_nanoseconds(gate->settings.max_lag);
-        err = source_create(&how, &gate->source, info);
+        err = gates->dir && !(gate->file && script)
+                  ? source_error(info, BG_ENOMEM, "memory", "enough", "none")
+                  : source_create(&how, &gate->source, info);
+        free(script);
     }
     if (!err) {
         gate->followed = source_is_followed(gate->source);
@@ -257,13 +275,27 @@ static bg_err gates_make(const struct gates *gates,
 bg_err gates_create(const struct gates_options *options, struct gates **gates,
                     bg_errinfo *info)
 {
-    *gates = calloc(1, sizeof **gates);
-    if (!*gates) {
-        return source_error(info, BG_ENOMEM, "memory", "enough", "none");
+    struct gates *all = calloc(1, sizeof *all);
+    bg_err err =
+        all ? BG_OK : source_error(info, BG_ENOMEM, "memory", "enough", "none");
+    *gates = NULL;
+    if (err) {
+        return err;
     }
-    (*gates)->how =
-        options ? *options : (struct gates_options){ .max_filter_bytes = 0 };
-    (void)pthread_rwlock_init(&(*gates)->lock, NULL);
+    all->how = options ? *options : (struct gates_options){ .max_filter_bytes = 0 };
+    (void)pthread_rwlock_init(&all->lock, NULL);
+    (void)snprintf(all->instance, sizeof all->instance, "00000000");
+    if (all->how.dir) {
+        all->dir = strdup(all->how.dir);
+        all->how.dir = all->dir;
+        err = all->dir ? gate_files_instance(all->dir, all->instance, info)
+                       : source_error(info, BG_ENOMEM, "memory", "enough", "none");
+    }
+    if (err) {
+        gates_free(all);
+        return err;
+    }
+    *gates = all;
     return BG_OK;
 }
 
@@ -374,6 +406,7 @@ void gates_free(struct gates *gates)
         gates_bury(gates->list[i]);
     }
     (void)pthread_rwlock_destroy(&gates->lock);
+    free(gates->dir);
     free(gates->list);
     free(gates);
 }
@@ -394,7 +427,16 @@ bool gates_has(struct gates *gates, bg_bytes name)
     return has;
 }
 
-/* ---- Look-ups ---------------------------------------------------------------------------- */
+/* ---- Lookups ----------------------------------------------------------------------------- */
+
+/* Returns the gate to use for a key, which is normalized: see Trust in gates.h. */
+static bg_gate *gates_choose(const struct gate *gate, bg_bytes *key)
+{
+    return key_form_spelling(source_form(gate->source), key) == KEY_CANONICAL /* T4 */
+                   && gate_is_trusted(gate)
+               ? gate->gate
+               : gate->blind;
+}
 
 bg_err gates_lookup(struct gates *gates, bg_bytes name, bg_bytes key,
                     struct source_value *value, bg_outcome *outcome, bg_errinfo *info)
@@ -407,7 +449,7 @@ bg_err gates_lookup(struct gates *gates, bg_bytes name, bg_bytes key,
         value->len = 0;
         value->null = true;
     }
-    bg_gate *asked = gate_is_trusted(gate) ? gate->gate : gate->blind;
+    bg_gate *asked = gates_choose(gate, &key);
     *outcome = bg_gate_lookup(asked, key.data, key.len, value);
     gates_leave(gate);
     return BG_OK;
@@ -422,7 +464,7 @@ bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
     if (!gate) {
         return BG_ENOTFOUND;
     }
-    ticket->asked = gate_is_trusted(gate) ? gate->gate : gate->blind;
+    ticket->asked = gates_choose(gate, &key);
     *outcome = bg_gate_begin(ticket->asked, key.data, key.len, &ticket->ticket, &audit);
     if (*outcome == BG_PENDING || audit) {
         ticket->gate = gate;
@@ -462,10 +504,21 @@ bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo 
     if (!gate) {
         return BG_ENOTFOUND;
     }
-    const bg_err err = bg_gate_wrote(gate->gate, key.data, key.len);
+    const enum key_form form = source_form(gate->source);
+    const bool other =
+        key_form_spelling(form, &key) == KEY_OTHER && form != KEY_FORM_UNKNOWN;
+    const bg_err err = other ? BG_EINVAL : bg_gate_wrote(gate->gate, key.data, key.len);
     gates_leave(gate);
-    return err ? source_error(info, err, "filter", "room for the key",
-                              "it takes no more: all look-ups ask the source for now")
+    if (other) {
+        return source_error(
+            info, err, "key", NULL,
+            "it is not spelled as the database prints it, so it cannot be recorded;"
+            " see docs/sources.md");
+    }
+    return err ? source_error(
+               info, err, "filter", NULL,
+               "it has no room for the key; all lookups query the database until it is"
+               " rebuilt")
                : BG_OK;
 }
 
@@ -475,7 +528,7 @@ bg_err gates_rebuild(struct gates *gates, bg_bytes name, bg_errinfo *info)
     if (!gate) {
         return BG_ENOTFOUND;
     }
-    gate_life_rebuild(gate, true, "somebody asked for it");
+    gate_life_rebuild(gate, true, "on request");
     gates_leave(gate);
     return BG_OK;
 }
@@ -497,7 +550,8 @@ static void gates_describe(struct gate *gate, struct gate_about *about)
                                                       : 0,
                                   .position = atomic_load(&gate->position),
                                   .changes = atomic_load(&gate->changes),
-                                  .anew = atomic_load(&gate->anew),
+                                  .restarts = atomic_load(&gate->restarts),
+                                  .saves = atomic_load(&gate->saves),
                                   .builds = atomic_load(&gate->builds),
                                   .build_failures = atomic_load(&gate->build_failures),
                                   .progress_keys = atomic_load(&gate->progress_keys),

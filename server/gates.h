@@ -9,23 +9,25 @@
  *
  * Life of a gate:
  *
- *     waiting      the source cannot be reached, or its follower has not begun yet
+ *     waiting      the source cannot be reached, or its follower has not started yet
  *     building     all keys are being read into the first filter
- *     serving      ... while the follower adds what changes
- *     rebuilding   serving, and a new filter is being made: too full, too old, too often wrong, or
- *                  the follower has lost something
+ *     serving      the filter answers, and the follower adds changes
+ *     rebuilding   the same, while a new filter is created: the old one is too full, too old or too
+ *                  often wrong, or the follower has started a new epoch
  *
- * Look-ups work from the first moment: as long as there is no filter, and whenever it is not
- * trusted, every one of them asks the source. If that fails too, the answer is BG_UNKNOWN, or
- * BG_FAILED for a gate that fails closed. So a source that is broken at the start, or goes away,
- * stops nothing.
+ * Lookups work from the start: without a filter, and whenever the filter is not trusted, every lookup
+ * queries the source. If that fails too, the outcome is BG_UNKNOWN, or BG_FAILED for a gate that fails
+ * closed. So a source that is unavailable stops nothing.
  *
- * Trust. The filter's "no" is believed only if
- *   (T1) the filter was made from all keys, read after the follower had last said `anew`, and
- *   (T2) the follower has caught up not longer than `max-lag` ago.
- * A key that is written past the gate is found as soon as the follower has told it: "no" may be
- * wrong for keys that were committed since its last look, at most max-lag ago, and for no others.
- * Who needs more says gates_wrote after his own write.
+ * Trust. The filter's "no" counts only if
+ *   (T1) the filter was filled by a read of all keys in the source's present epoch, or was saved with
+ *        the mark at which the source resumed;
+ *   (T2) the source has proven within the last `max-lag` that it has reported all changes (source.h, S4);
+ *   (T3) the source has not ended its epoch, and no audit has found a false negative in it; and
+ *   (T4) the key is spelled as the database prints it (key_form.h).
+ * A key that is written past the gate is found as soon as the follower has reported it: "no" may be wrong
+ * for keys that were committed after the last proof, at most max-lag ago, and for no others. A client that
+ * needs more calls gates_wrote after its own write.
  *
  * Thread safety: everything is MT-Safe, but for gates_free, before which all others must have
  * returned. Look-ups wait for the source, so they are not for the threads of event loops; those
@@ -51,9 +53,12 @@ struct gates;
     X(BUILD_FAILED, "build_failed") /* text: why; it is tried again */                 \
     X(SOURCE_LOST, "source_lost")                                                      \
     X(SOURCE_BACK, "source_back")                                                      \
-    X(ANEW, "read_anew")                /* the follower may have missed something */   \
-    X(STALE, "stale")                   /* it has not caught up for max-lag */         \
-    X(FRESH, "fresh")                   /* it has */                                   \
+    X(DOUBTED, "doubted")               /* text: why nothing is proven any more */     \
+    X(RESTARTED, "restarted")           /* text: why all keys are read again */        \
+    X(RESUMED, "resumed")               /* the saved filter is in use */               \
+    X(SAVE_FAILED, "save_failed")       /* text: why; it is tried again */             \
+    X(STALE, "stale")                   /* no proof for max-lag */                     \
+    X(FRESH, "fresh")                   /* there is one again */                       \
     X(FALSE_NEGATIVE, "false_negative") /* an audit found one */                       \
     X(BREAKER_OPEN, "breaker_open")                                                    \
     X(BREAKER_CLOSED, "breaker_closed")
@@ -77,6 +82,7 @@ const char *gate_event_name(enum gate_event_kind kind);
 struct gates_options {
     bg_hash_spec hash;         /* of all filters; a secret must outlive the gates */
     uint64_t max_filter_bytes; /* of one filter; 0: no limit */
+    const char *dir; /* filters are saved in DIR/gates; NULL: they are not saved */
     /* Told from any thread, several at a time; must not call gates_drop or gates_free. */
     void (*event)(void *context, const struct gate_event *event);
     void *context;
@@ -144,13 +150,14 @@ struct gate_about {
     const bg_gate *gate;  /* for bg_gate_about; look-ups while the filter was trusted */
     const bg_gate *blind; /* the same while it was not: all of them asked the source */
     enum gate_phase phase;
-    bool trusted;   /* T1 and T2 */
+    bool trusted;   /* T1 to T3 */
     bool source_up; /* as the follower knows, or the last build, or the last question */
     char source_text[192]; /* the last error, or "" */
     double lag; /* seconds since the follower last caught up; below 0: never, or none */
     uint64_t position; /* see source.h */
     uint64_t changes;  /* keys that it has told */
-    uint64_t anew;     /* how often it had to begin anew, the first time included */
+    uint64_t restarts; /* epochs of the source, including the first one */
+    uint64_t saves;    /* of the filter */
     uint64_t builds;   /* that succeeded */
     uint64_t build_failures;
     char build_text[192];       /* why the last build failed, or "" */

@@ -1,5 +1,5 @@
 /*
- * gates_inside.h - what a gate of the service is made of, for gates.c (look-ups) and gates_life.c
+ * gates_inside.h - what a gate of the service consists of, for gates.c (lookups) and gates_life.c
  * (its threads).
  */
 #ifndef SERVER_GATES_INSIDE_H
@@ -22,14 +22,15 @@ struct gate {
     _Atomic uint32_t users; /* look-ups and others that have it in hand */
 
     /* Trust: see gates.h. */
-    _Atomic uint64_t needed;    /* how often the follower has begun anew */
-    _Atomic uint64_t built;     /* which of these the filter was made after */
-    _Atomic uint64_t caught_up; /* the last `since`; 0: never */
-    uint64_t max_lag;           /* nanoseconds; 0: for ever */
+    _Atomic uint64_t needed;    /* the epoch of the source; 0: none yet */
+    _Atomic uint64_t built;     /* the epoch for which the filter is complete */
+    _Atomic uint64_t caught_up; /* the last `since`; 0: none in this epoch */
+    atomic_bool doubted; /* the epoch has ended, or an audit found a false negative */
+    uint64_t max_lag;    /* nanoseconds */
 
     /* Figures. */
     _Atomic int phase;
-    _Atomic uint64_t position, changes, anew;
+    _Atomic uint64_t position, changes, restarts, saves;
     _Atomic uint64_t builds, build_failures, progress_keys, progress_expected;
     atomic_bool ask_failed;
 
@@ -47,6 +48,10 @@ struct gate {
     char build_text[192]; /* why the last build failed, or "" */
     uint64_t build_keys;
     double build_seconds;
+    char *file;              /* where the filter is saved, or NULL */
+    char mark[SOURCE_MARK];  /* of the last proof in this epoch, or "" */
+    uint64_t mark_epoch;     /* the source's epoch of the mark */
+    char saved[SOURCE_MARK]; /* the mark in the file, or "" */
 };
 
 /* ---- gates.c ------------------------------------------------------------------------------ */
@@ -63,11 +68,14 @@ void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *t
 bg_err gate_life_begin(struct gate *gate, bg_errinfo *info);
 void gate_life_end(struct gate *gate);
 
-/* Lets the filter be made anew: at once, or not before ten times as long as the last build took,
- * and a second, have passed since. */
+/* Rebuilds the filter: at once, or when at least one second and ten times the duration of the last
+ * build have passed since that build. */
 void gate_life_rebuild(struct gate *gate, bool at_once, const char *why);
 
-/* Waits until the follower has seen everything that was committed before now, or for a second. */
+/* Stops trusting the filter until all keys have been read in a new epoch. */
+void gate_life_doubt(struct gate *gate, const char *why);
+
+/* Waits until the follower has reported everything that was committed before now, up to max-lag. */
 void gate_life_await(struct gate *gate);
 
 #endif

@@ -1,50 +1,80 @@
 /*
- * gates_life.c - the two threads of a gate: the follower, which is the source's and calls what is
- * here, and one that makes filters.
+ * gates_life.c - the two threads of a gate: the follower, which belongs to the source and calls the
+ * listener here, and the maker, which builds and saves filters.
  *
  *     follower                        maker
- *     anew: needed + 1     ------->   reads all keys into a new filter (bg_slot_rebuild)
+ *     restart: needed + 1  ------->   reads all keys into a new filter (bg_slot_rebuild)
  *     changed: added to the slot, to the new filter as well
- *     caught_up: T2                   when it is in place: built = needed as it was at the
- *                                     beginning (T1)
+ *     caught_up: T2, mark             when the filter is in place: built = needed as of the start (T1)
+ *                                     saves the filter with the last mark; then source_saved
  *
- * No key is missed. Let a key be committed. Before `anew`: the maker, who begins to read after
- * that, reads it. After: the follower tells it; if that was before the new filter took adds, it
- * was committed before reading began (bg_slot_rebuild reads after that), and is read.
+ * No key is missed. Let a key be committed. Before `restart`: the maker, which reads after that, reads it.
+ * After: the follower reports it. If that was before the new filter accepted adds, the read includes
+ * it (source.h, S5; bg_slot_rebuild reads after the filter accepts adds).
  *
- * A build that fails is tried again after a second, then two, up to a minute. Rebuilds that the
- * policy wants, or that audits give a reason for, are at least ten times as far apart as one of
- * them takes.
+ * Saving. The mark is copied before the filter is saved, so the file has everything up to the mark. A filter in
+ * which an audit found a false negative is not saved, and its file is removed. That may happen during a save, so
+ * the file is renamed with the lock, after a last check.
+ *
+ * A failed build is retried with backoff, from one second to a minute. Rebuilds that only the policy asks
+ * for are at least ten times as far apart as one of them takes.
  */
 #include "gates_inside.h"
 
+#include "gate_files.h"
+
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LIFE_SECOND UINT64_C(1000000000)
+#define LIFE_MINUTE (60 * LIFE_SECOND)
 
-/* ---- What the follower tells --------------------------------------------------------------- */
+/* ---- The listener -------------------------------------------------------------------------- */
 
-static void gate_life_wake(struct gate *gate)
+/* Starts epoch needed + 1: from here on the filter is not trusted (T1). */
+static void gate_life_new_epoch(struct gate *gate, const char *why)
 {
+    (void)atomic_fetch_add(&gate->needed, 1);
+    bg_gate_forget_absent(gate->gate);
     (void)pthread_mutex_lock(&gate->lock);
+    atomic_store(&gate->caught_up, 0);
+    atomic_store(&gate->doubted, false);
+    gate->mark[0] = 0;
+    gate->saved[0] = 0; /* the file is of an earlier epoch, or deleted */
+    (void)snprintf(gate->why, sizeof gate->why, "%s", why);
     (void)pthread_cond_signal(&gate->wake);
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-static void gate_life_anew(void *context, const char *why)
+static void gate_life_restart(void *context, const char *why)
 {
     struct gate *gate = context;
-    (void)atomic_fetch_add(&gate->needed, 1);
-    if (atomic_fetch_add(&gate->anew, 1) > 0) {
-        gate_tell(gate, GATE_EVENT_ANEW, why, 0, 0);
+    gate_life_new_epoch(gate, why);
+    if (atomic_fetch_add(&gate->restarts, 1) > 0) {
+        gate_tell(gate, GATE_EVENT_RESTARTED, why, 0, 0);
     }
-    (void)pthread_mutex_lock(&gate->lock);
-    (void)snprintf(gate->why, sizeof gate->why, "%s", why);
-    (void)pthread_mutex_unlock(&gate->lock);
-    gate_life_wake(gate);
+}
+
+/* The filter is not trusted (T3) until a new epoch starts. */
+static void gate_life_lost_proof(void *context, const char *why)
+{
+    struct gate *gate = context;
+    if (!atomic_exchange(&gate->doubted, true)) {
+        gate_tell(gate, GATE_EVENT_DOUBTED, why, 0, 0);
+    }
+}
+
+static void gate_life_resumed(void *context)
+{
+    struct gate *gate = context;
+    atomic_store(&gate->needed, 1);
+    atomic_store(&gate->built, 1);
+    atomic_store(&gate->phase, GATE_SERVING);
+    gate_tell(gate, GATE_EVENT_RESUMED, "the saved filter is in use", 0, 0);
 }
 
 static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
@@ -54,19 +84,20 @@ static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
     for (size_t i = 0; i < n; i++) {
         refused = bg_gate_wrote(gate->gate, keys[i].data, keys[i].len) || refused;
     }
-    if (refused) { /* the gate doubts its filter until another one is made */
+    if (refused) { /* the gate doubts its filter until a later one replaces it */
         gate_life_rebuild(gate, false, "a key could not be added");
     }
     (void)atomic_fetch_add(&gate->changes, n);
 }
 
-static void gate_life_caught_up(void *context, uint64_t position, uint64_t since)
+static void gate_life_caught_up(void *context, const struct source_proof *proof)
 {
     struct gate *gate = context;
-    atomic_store(&gate->position, position);
-    bg_slot_advance(gate->slot, position);
+    atomic_store(&gate->position, proof->position);
     (void)pthread_mutex_lock(&gate->lock);
-    atomic_store(&gate->caught_up, since);
+    (void)snprintf(gate->mark, sizeof gate->mark, "%s", proof->mark);
+    gate->mark_epoch = proof->epoch;
+    atomic_store(&gate->caught_up, proof->since);
     (void)pthread_cond_broadcast(&gate->caught);
     (void)pthread_mutex_unlock(&gate->lock);
 }
@@ -94,7 +125,7 @@ static void gate_life_wait(struct gate *gate, pthread_cond_t *condition, uint64_
 
 void gate_life_await(struct gate *gate)
 {
-    const uint64_t now = source_now(), until = now + LIFE_SECOND;
+    const uint64_t now = source_now(), until = now + gate->max_lag;
     (void)pthread_mutex_lock(&gate->lock);
     while (!gate->stopping && atomic_load(&gate->caught_up) < now
            && source_now() < until) {
@@ -102,6 +133,21 @@ void gate_life_await(struct gate *gate)
         gate_life_wait(gate, &gate->caught, until);
     }
     (void)pthread_mutex_unlock(&gate->lock);
+}
+
+void gate_life_doubt(struct gate *gate, const char *why)
+{
+    atomic_store(&gate->doubted, true);
+    if (gate->file) {
+        (void)pthread_mutex_lock(&gate->lock);
+        (void)unlink(gate->file);
+        (void)pthread_mutex_unlock(&gate->lock);
+    }
+    if (gate->followed) {
+        source_distrust(gate->source, why);
+    } else {
+        gate_life_new_epoch(gate, why);
+    }
 }
 
 /* ---- Building ------------------------------------------------------------------------------ */
@@ -130,10 +176,27 @@ static bg_rebuild_options gate_life_how(struct gate *gate, uint64_t keys)
     }
     how.spec.hash = gate->how.hash;
     how.spec.max_bytes = gate->how.max_filter_bytes;
-    how.complete = atomic_load(&gate->position);
     how.progress = gate_life_progress;
     how.context = gate;
     return how;
+}
+
+/* Verifies `lookup`. A failure is shown as the state of the source, which the follower may find in order. */
+static bg_err gate_life_check(struct gate *gate, bg_errinfo *info)
+{
+    bg_errinfo why = { .code = BG_OK };
+    const bg_err err = source_check_lookup(gate->source, &why);
+    if (err || atomic_load(&gate->ask_failed)) {
+        (void)pthread_mutex_lock(&gate->lock);
+        atomic_store(&gate->ask_failed, err != BG_OK);
+        (void)snprintf(gate->source_text, sizeof gate->source_text, "%.191s",
+                       err ? why.message : "");
+        (void)pthread_mutex_unlock(&gate->lock);
+    }
+    if (err) {
+        *info = why;
+    }
+    return err;
 }
 
 static bg_err gate_life_read(struct gate *gate, bg_rebuild_report *report,
@@ -141,7 +204,8 @@ static bg_err gate_life_read(struct gate *gate, bg_rebuild_report *report,
 {
     struct source_keys *keys = NULL;
     uint64_t count = 0;
-    bg_err err = source_count(gate->source, &count, info);
+    bg_err err = gate_life_check(gate, info);
+    err = err ? err : source_count(gate->source, &count, info);
     err = err ? err : source_keys_open(gate->source, &keys, info);
     if (!err) {
         const bg_rebuild_options how = gate_life_how(gate, count);
@@ -243,24 +307,25 @@ static bool gate_life_is_due(struct gate *gate, char *text, size_t room)
 struct gate_life {
     struct gate *gate;
     uint32_t failures; /* to build, in a row */
-    uint64_t retry;    /* not before */
+    uint64_t retry;    /* not before, in this epoch */
+    uint64_t epoch;    /* of the last attempt */
     uint64_t calm;     /* not before that, if it is not urgent */
     uint64_t maintain; /* next time */
+    uint64_t save;     /* next time */
     bool stale;        /* told so */
 };
 
-/* Tells when the follower falls behind, and when it is back. */
+/* Reports when the follower falls behind, and when it has caught up again. */
 static void gate_life_watch(struct gate_life *life)
 {
     struct gate *gate = life->gate;
     const uint64_t seen = atomic_load(&gate->caught_up), now = source_now();
-    const bool stale = gate->followed && gate->max_lag && seen && now > seen
-                       && now - seen > gate->max_lag;
+    const bool stale =
+        gate->followed && seen && now > seen && now - seen > gate->max_lag;
     if (stale != life->stale) {
         life->stale = stale;
         gate_tell(gate, stale ? GATE_EVENT_STALE : GATE_EVENT_FRESH,
-                  stale ? "all look-ups ask the source"
-                        : "the filter is believed again",
+                  stale ? "all lookups query the source" : "the filter answers again",
                   0, stale ? (double)(now - seen) / 1e9 : 0);
     }
 }
@@ -272,11 +337,11 @@ static void gate_life_make(struct gate_life *life, const char *reason)
     if (gate_life_build(gate, reason)) {
         life->failures = 0;
         life->retry = 0;
+        life->save = 0; /* so that the source can forget what was before */
     } else {
         const uint64_t rest = LIFE_SECOND << (life->failures < 6 ? life->failures : 6);
         life->failures++;
-        life->retry =
-            source_now() + (rest < 60 * LIFE_SECOND ? rest : 60 * LIFE_SECOND);
+        life->retry = source_now() + (rest < LIFE_MINUTE ? rest : LIFE_MINUTE);
     }
     const uint64_t now = source_now(), pause = 10 * (now - begun);
     const uint64_t usual = (uint64_t)(gate->settings.maintain * 1e9);
@@ -284,12 +349,78 @@ static void gate_life_make(struct gate_life *life, const char *reason)
     life->calm = now + (pause > LIFE_SECOND ? pause : LIFE_SECOND);
 }
 
-/* One turn, with the lock: what is to be done, or a wait. */
+/* ---- Saving -------------------------------------------------------------------------------- */
+
+/* With the lock: whether there is something new to save. */
+static bool gate_life_can_save(const struct gate *gate)
+{
+    return gate->file && gate->mark[0] && strcmp(gate->mark, gate->saved) != 0
+           && !atomic_load(&gate->doubted)
+           && atomic_load(&gate->built) == atomic_load(&gate->needed);
+}
+
+/* With the lock: puts the saved filter in place. If the epoch has ended, the filter may lack a key that an
+ * audit found, and is deleted. */
+static bool gate_life_keep(const struct gate *gate, const char *path, uint64_t needed)
+{
+    if (!atomic_load(&gate->doubted) && needed == atomic_load(&gate->needed)
+        && rename(path, gate->file) == 0) {
+        return true;
+    }
+    (void)unlink(path);
+    return false;
+}
+
+/* With the lock, which is released meanwhile: saves the filter with the last mark. */
+static bool gate_life_save(struct gate *gate)
+{
+    bg_errinfo why = { .code = BG_OK };
+    char mark[SOURCE_MARK], path[PATH_MAX];
+    const uint64_t epoch = gate->mark_epoch, needed = atomic_load(&gate->needed);
+    memcpy(mark, gate->mark, sizeof mark);
+    (void)snprintf(path, sizeof path, "%s.new", gate->file);
+    (void)pthread_mutex_unlock(&gate->lock);
+    const bg_err err = gate_files_save(gate->slot, path, &gate->settings, mark, &why);
+    if (err) {
+        gate_tell(gate, GATE_EVENT_SAVE_FAILED, why.message, 0, 0);
+    }
+    (void)pthread_mutex_lock(&gate->lock);
+    if (!err && gate_life_keep(gate, path, needed)) {
+        memcpy(gate->saved, mark, sizeof mark);
+        (void)atomic_fetch_add(&gate->saves, 1);
+        source_saved(gate->source, mark, epoch);
+        return true;
+    }
+    return false;
+}
+
+/* Loads the saved filter; `mark` is "" if there is none that fits. */
+static void gate_life_load(struct gate *gate, char mark[SOURCE_MARK])
+{
+    mark[0] = 0;
+    if (!gate->file || !gate->followed || access(gate->file, F_OK) != 0) {
+        return;
+    }
+    bg_errinfo why = { .code = BG_OK };
+    if (gate_files_load(gate->slot, gate->file, &gate->settings, &gate->how.hash,
+                        gate->how.max_filter_bytes, mark, &why)) {
+        (void)snprintf(gate->why, sizeof gate->why,
+                       "the saved filter is not usable: %.80s", why.message);
+    }
+    memcpy(gate->saved, mark, SOURCE_MARK);
+}
+
+/* One turn, with the lock: the next task, or a wait. */
 static void gate_life_turn(struct gate_life *life)
 {
     struct gate *gate = life->gate;
     const uint64_t now = source_now();
     const bool wanted = atomic_load(&gate->needed) != atomic_load(&gate->built);
+    if (life->epoch
+        != atomic_load(&gate->needed)) { /* failures of the last one do not count */
+        life->epoch = atomic_load(&gate->needed);
+        life->retry = life->failures = 0;
+    }
     char reason[160];
     const bool asked =
         gate->rebuild_asked || (gate->rebuild_wanted && now >= life->calm);
@@ -308,8 +439,12 @@ static void gate_life_turn(struct gate_life *life)
             life->maintain = now + (uint64_t)(gate->settings.maintain * 1e9);
         }
         (void)pthread_mutex_lock(&gate->lock);
+    } else if (now >= life->save && gate_life_can_save(gate)) {
+        const uint64_t interval = (uint64_t)(gate->settings.save * 1e9);
+        const uint64_t soon = interval < LIFE_MINUTE ? interval : LIFE_MINUTE;
+        life->save = now + (gate_life_save(gate) ? interval : soon);
     } else {
-        uint64_t until = now + LIFE_SECOND / 4; /* to see in time whether it is stale */
+        uint64_t until = now + LIFE_SECOND / 4; /* to notice in time that it is stale */
         until = life->retry > now && life->retry < until ? life->retry : until;
         gate_life_wait(gate, &gate->wake, until);
     }
@@ -327,6 +462,9 @@ static void *gate_life_run(void *context)
         gate_life_watch(&life);
         (void)pthread_mutex_lock(&gate->lock);
     }
+    if (gate_life_can_save(gate)) {
+        (void)gate_life_save(gate);
+    }
     (void)pthread_mutex_unlock(&gate->lock);
     return NULL;
 }
@@ -336,12 +474,16 @@ static void *gate_life_run(void *context)
 bg_err gate_life_begin(struct gate *gate, bg_errinfo *info)
 {
     const struct source_listener listener = { .context = gate,
-                                              .anew = gate_life_anew,
+                                              .restart = gate_life_restart,
+                                              .doubt = gate_life_lost_proof,
+                                              .resumed = gate_life_resumed,
                                               .changed = gate_life_changed,
                                               .caught_up = gate_life_caught_up,
                                               .state = gate_life_state };
     bg_err err = BG_OK;
-    (void)snprintf(gate->why, sizeof gate->why, "it is the first time");
+    char mark[SOURCE_MARK];
+    (void)snprintf(gate->why, sizeof gate->why, "there is no filter yet");
+    gate_life_load(gate, mark);
     if (!gate->followed) {
         atomic_store(&gate->needed, 1);
     }
@@ -350,7 +492,7 @@ bg_err gate_life_begin(struct gate *gate, bg_errinfo *info)
     if (error) {
         err = source_error(info, BG_EIO, "thread", "another one", "errno %d", error);
     } else if (gate->followed) {
-        err = source_follow(gate->source, &listener, info);
+        err = source_follow(gate->source, &listener, mark, info);
     }
     if (err) {
         gate_life_end(gate);

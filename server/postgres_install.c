@@ -1,202 +1,500 @@
 /*
- * postgres_install.c - a trigger that sends the keys of new and changed rows to a channel.
+ * postgres_install.c - creates and verifies the database objects of mode `changes`; see postgres_changes.h.
  *
- *     =KEY   the key, as text       xHEX   the key, of type bytea       *   look yourself
+ * The trigger function must not make a statement of an application fail, and must not prevent DDL:
  *
- * "*" is sent in place of keys that are too long for a notification (8000 bytes), and, where a
- * column is followed as well, after BULK keys of one transaction: PostgreSQL sends equal
- * notifications of a transaction once, so a bulk load is BULK + 1 of them. How many there were is
- * kept in a setting of the transaction, bloomgate.told.
+ *   - The triggers have no WHEN clause and no column list. Both would make the column a dependency, and PostgreSQL
+ *     would then refuse to drop it or to change its type.
+ *   - The function refers to the column by name, which fails after the column was renamed or dropped. The
+ *     conversion can also fail after the column's type was changed. The block with EXCEPTION handles that: it
+ *     writes a row with the key NULL. It contains no writes, so its subtransaction needs no transaction ID.
+ *   - The change table has a built-in type without a length, text for enums. So it does not depend on types of
+ *     the application.
+ *   - Nothing is sent by NOTIFY, since that would exclude PREPARE TRANSACTION.
  *
- * The trigger is fired for every row, since those of statements are not fired for rows that are
- * put into a partition itself; and also for rows that come by logical replication (ENABLE ALWAYS).
- * It is made only if it is not there as it should be: making it locks the table for a moment, for
- * which it waits 5 seconds at most, since writers queue up behind it.
+ * Installing replaces everything: DROP FUNCTION ... CASCADE removes all triggers, including those on tables that are
+ * no longer part of the gate. Writers see either all old or all new objects, since DDL is transactional.
+ * CREATE TRIGGER waits until all transactions that wrote to the table have ended, and later ones execute the
+ * trigger.
+ *
+ * Locks. Writers lock the application's tables first and the change table second. The installation uses the
+ * same order: it drops the trigger functions first, which locks the tables, and then the change table. All waits for locks end before PostgreSQL searches
+ * for deadlocks (after 1 s by default): the service gives up and tries again, not the application.
  */
-#include "postgres_stream.h"
+#include "postgres_changes.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { INSTALL_BULK = 1000 };
+#define INSTALL_PATH "search_path=pg_catalog, pg_temp"
 
-/* Names in quotes, as SQL wants them. */
-struct postgres_install {
-    struct postgres_link link;
-    uint64_t deadline;
-    char *table; /* schema.table */
-    char *schema;
-    char *column;
-    char *channel;  /* a literal */
-    char *function; /* schema.name */
-    char *trigger;
-    char *body; /* of the function */
+struct statements {
+    char **list;
+    size_t n, room;
+    bool failed; /* memory was short */
 };
 
-static void postgres_install_free(struct postgres_install *in)
+__attribute__((format(printf, 2, 3))) static void
+statements_add(struct statements *to, const char *format, ...)
 {
-    char *texts[] = { in->table,    in->schema,  in->column, in->channel,
-                      in->function, in->trigger, in->body };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        free(texts[i]);
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0) {
+        text = NULL;
     }
-    postgres_link_close(&in->link);
+    va_end(arguments);
+    if (to->n == to->room) {
+        const size_t room = to->room ? 2 * to->room : 64;
+        char **list = realloc(to->list, room * sizeof *list);
+        to->list = list ? list : to->list;
+        to->room = list ? room : to->room;
+    }
+    if (!text || to->n == to->room) {
+        to->failed = true;
+        free(text);
+        return;
+    }
+    to->list[to->n++] = text;
 }
 
-static char *postgres_install_literal(struct postgres_link *link, const char *text)
+static void statements_free(struct statements *all)
 {
-    char *quoted = PQescapeLiteral(link->db, text, strlen(text));
-    char *copy = quoted ? strdup(quoted) : NULL;
-    PQfreemem(quoted);
-    return copy;
+    for (size_t i = 0; i < all->n; i++) {
+        free(all->list[i]);
+    }
+    free(all->list);
 }
 
-/* What the function does; see above. */
-static char *postgres_install_body(const struct postgres_install *in,
-                                   const struct source *source,
-                                   const struct postgres_query *query)
+/* ---- Definitions ------------------------------------------------------------------------- */
+
+static const struct changes *install_own(const struct postgres_link *link)
 {
-    char *told = query->key == PG_BYTEA
-                     ? source_format("'x' || encode(NEW.%s, 'hex')", in->column)
-                 : query->key == PG_BPCHAR
-                     ? source_format("'=' || NEW.%s::text", in->column)
-                     : source_format("'=' || format('%%s', NEW.%s)", in->column);
-    char *same = NULL, *bulk = NULL, *body = NULL;
-    same = source->how.install == SOURCE_INSTALL_KEYS
-               ? source_format("  IF TG_OP = 'UPDATE' AND NEW.%s IS NOT DISTINCT FROM"
-                               " OLD.%s THEN RETURN NULL; END IF;\n",
-                               in->column, in->column)
-               : strdup("");
-    bulk = source->by == FOLLOW_COLUMN ? source_format(
-               "  told := coalesce(nullif(current_setting('bloomgate.told', true),"
-               " ''), '0')::bigint + 1;\n"
-               "  PERFORM set_config('bloomgate.told', told::text, true);\n"
-               "  IF told > %d THEN key := '*'; END IF;\n",
-               INSTALL_BULK)
-                                       : strdup("");
-    if (told && same && bulk) {
-        body = source_format("\nDECLARE\n  key text;\n  told bigint;\nBEGIN\n"
-                             "  IF NEW.%s IS NULL THEN RETURN NULL; END IF;\n%s"
-                             "  key := %s;\n%s"
-                             "  IF octet_length(key) > 7000 THEN key := '*'; END IF;\n"
-                             "  PERFORM pg_notify(%s, key);\n  RETURN NULL;\nEND\n",
-                             in->column, same, told, bulk, in->channel);
-    }
-    free(told);
-    free(same);
-    free(bulk);
+    return link->source->mode_own;
+}
+
+/* Returns the comment of all objects of this gate; the caller frees it. */
+static char *install_comment(const struct source *source)
+{
+    return source_format("Bloomgate: gate %s of service %s", source->how.name,
+                         source->how.instance);
+}
+
+static const char *install_type(const struct postgres_keys *keys)
+{
+    return keys->is_enum ? "text" : keys->name;
+}
+
+/* Returns the body of the trigger function of a key column; the caller frees it. */
+static char *install_body(const struct source *source, size_t column,
+                          const struct postgres_keys *keys)
+{
+    const struct changes *own = source->mode_own;
+    char *name = source_quote(source->columns.list[column].column);
+    char *body =
+        name ? source_format(
+            "\nDECLARE\n  new_key pg_catalog.%s;\nBEGIN\n  BEGIN\n"
+            "    IF NEW.%s IS NULL OR NEW.%s IS NOT DISTINCT FROM OLD.%s THEN\n"
+            "      RETURN NULL;\n    END IF;\n"
+            "    new_key := NEW.%s;\n"
+            "  EXCEPTION WHEN OTHERS THEN -- e.g. the column was renamed\n"
+            "    new_key := NULL;\n  END;\n"
+            "  IF to_regclass('%s.%s') IS NOT NULL THEN\n"
+            "    INSERT INTO %s.%s (xid, key)"
+            " VALUES (pg_current_xact_id(), new_key);\n  END IF;\n"
+            "  RETURN NULL;\nEND\n",
+            install_type(keys), name, name, name, name, own->objects.schema,
+            own->change_table, own->objects.schema, own->change_table)
+             : NULL;
+    free(name);
     return body;
 }
 
-/* Table, schema and column of the keys, and the names that follow from them. */
-static bg_err postgres_install_names(struct postgres_install *in,
-                                     const struct postgres_query *query,
-                                     bg_errinfo *info)
+static char *install_guard_body(const struct source *source)
 {
-    char sql[512];
+    const struct changes *own = source->mode_own;
+    return source_format(
+        "\nBEGIN\n  IF current_setting('" CHANGES_WRITER
+        "', true) IS DISTINCT FROM '%s' THEN\n"
+        "    RAISE EXCEPTION 'only the service may change table %%', TG_TABLE_NAME\n"
+        "      USING HINT = 'Bloomgate follows its gate by this table.';\n"
+        "  END IF;\n  RETURN NULL;\nEND\n",
+        own->guard);
+}
+
+/* ---- Verifying --------------------------------------------------------------------------- */
+
+static bool install_print_function(struct postgres_link *link, FILE *sql,
+                                   const char *name, char *body, bool definer)
+{
+    (void)fputs("(", sql);
+    bool fine = postgres_schema_literal(link, sql, name);
+    (void)fputs("::text, ", sql);
+    fine = fine && body && postgres_schema_literal(link, sql, body);
+    (void)fprintf(sql, "::text, %s)", definer ? "true" : "false");
+    free(body);
+    return fine;
+}
+
+/* 58: BEFORE UPDATE OR DELETE OR TRUNCATE, FOR EACH STATEMENT. */
+static const char install_problems[] =
+    ", nsp AS (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = '%s')"
+    ", own AS (SELECT c.* FROM pg_catalog.pg_class c JOIN nsp ON nsp.oid ="
+    " c.relnamespace"
+    " WHERE c.relname IN ('%s', '%s'))"
+    ", shape(name, columns) AS (VALUES ('%s', 'xid 5069,key %u'),"
+    " ('%s', 'number 20,nonce 25,snapshot 5038'))"
+    " SELECT 'function ' || f.name || ' differs' FROM function f WHERE NOT EXISTS ("
+    "SELECT FROM pg_catalog.pg_proc p JOIN nsp ON nsp.oid = p.pronamespace"
+    " JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE p.proname = f.name"
+    " AND p.pronargs = 0 AND p.prosrc = f.body AND p.prosecdef = f.definer"
+    " AND l.lanname = 'plpgsql' AND p.proconfig = ARRAY['" INSTALL_PATH "'])"
+    " UNION ALL SELECT 'table ' || s.name || ' has other columns' FROM shape s"
+    " WHERE s.columns IS DISTINCT FROM (SELECT pg_catalog.string_agg("
+    "a.attname || ' ' || a.atttypid, ',' ORDER BY a.attnum) FROM own"
+    " JOIN pg_catalog.pg_attribute a ON a.attrelid = own.oid"
+    " WHERE own.relname = s.name AND a.attnum > 0)"
+    " UNION ALL SELECT 'table ' || relname || ' has rules or row security' FROM own"
+    " WHERE relhasrules OR relrowsecurity"
+    " UNION ALL SELECT 'table ' || own.relname || ' has other triggers' FROM own"
+    " LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = own.oid"
+    " LEFT JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid GROUP BY own.relname"
+    " HAVING pg_catalog.count(*) <> 1 OR NOT pg_catalog.bool_and("
+    "p.proname = '%s' AND t.tgenabled = 'A' AND t.tgtype = 58 AND t.tgqual IS NULL)"
+    " LIMIT 1";
+
+bg_err postgres_install_verify(struct postgres_link *link, uint64_t deadline,
+                               bg_errinfo *info)
+{
+    const struct source *source = link->source;
+    const struct changes *own = install_own(link);
+    struct postgres_keys keys;
+    char *text = NULL;
+    size_t size = 0;
+    bg_err err = postgres_keys_look(link, deadline, &keys, info);
+    FILE *sql = err ? NULL : open_memstream(&text, &size);
+    bool fine =
+        sql && fputs("WITH function(name, body, definer) AS (VALUES ", sql) >= 0;
+    fine = fine
+           && install_print_function(link, sql, own->guard, install_guard_body(source),
+                                     false);
+    for (size_t i = 0; fine && i < source->columns.n; i++) {
+        char *name = source_format("%s%zu", own->function, i + 1);
+        (void)fputs(", ", sql);
+        fine = name
+               && install_print_function(link, sql, name,
+                                         install_body(source, i, &keys), true);
+        free(name);
+    }
+    if (fine) {
+        (void)fputs(")", sql);
+        (void)fprintf(sql, install_problems, own->objects.schema, own->change_table,
+                      own->bookmark, own->change_table,
+                      keys.is_enum ? PG_TEXT : keys.type, own->bookmark, own->guard);
+    }
+    fine = (!sql || fclose(sql) == 0) && fine;
     PGresult *rows = NULL;
-    const struct source *source = in->link.source;
-    (void)snprintf(
-        sql, sizeof sql,
-        "SELECT format('%%I.%%I', n.nspname, c.relname), quote_ident(n.nspname),"
-        " quote_ident(a.attname)"
-        " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = %d"
-        " WHERE c.oid = %u",
-        query->attribute, query->table);
-    bg_err err =
-        postgres_link_run(&in->link, "install", sql, NULL, in->deadline, &rows, info);
-    if (!err && PQntuples(rows) != 1) {
-        err = source_error(info, BG_EINVAL, "install",
-                           "a query whose first column is one of a table", "another");
+    err = err    ? err
+          : fine ? postgres_link_run(link, "schema", text, NULL, deadline, &rows, info)
+                 : source_no_memory(info);
+    if (!err && PQntuples(rows) > 0) {
+        err = source_error(info, BG_EINVAL, "objects", NULL, "%s",
+                           PQgetvalue(rows, 0, 0));
+    }
+    PQclear(rows);
+    free(text);
+    return err;
+}
+
+/* ---- Statements -------------------------------------------------------------------------- */
+
+/* Adds a statement for each row of a query. */
+static bg_err install_add_rows(struct postgres_link *link, struct statements *to,
+                               char *sql, uint64_t deadline, bg_errinfo *info)
+{
+    PGresult *rows = NULL;
+    const bg_err err =
+        sql ? postgres_link_run(link, "install", sql, NULL, deadline, &rows, info)
+            : source_no_memory(info);
+    for (int i = 0; !err && i < PQntuples(rows); i++) {
+        statements_add(to, "%s", PQgetvalue(rows, i, 0));
+    }
+    PQclear(rows);
+    free(sql);
+    return err;
+}
+
+/* Everything with the name of this gate and service, as long as it has our comment. */
+static const char install_present[] =
+    "WITH present AS (SELECT c.relname AS name, d.description,"
+    " 'TABLE ' || '%s.' || c.relname AS what"
+    " FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace s"
+    " ON s.oid = c.relnamespace AND s.nspname = '%s' AND c.relkind = 'r'"
+    " LEFT JOIN pg_catalog.pg_description d ON d.objoid = c.oid AND d.objsubid = 0"
+    " AND d.classoid = 'pg_catalog.pg_class'::regclass"
+    " UNION ALL SELECT p.proname, d.description, 'FUNCTION ' || '%s.' || p.proname ||"
+    " '()'"
+    " FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace s"
+    " ON s.oid = p.pronamespace AND s.nspname = '%s' AND p.pronargs = 0"
+    " LEFT JOIN pg_catalog.pg_description d ON d.objoid = p.oid AND d.objsubid = 0"
+    " AND d.classoid = 'pg_catalog.pg_proc'::regclass)"
+    ", named AS (SELECT * FROM present WHERE name IN ('%s', '%s', '%s')"
+    " OR name ~ '^%s[0-9]+$')";
+
+static bg_err install_add_drops(struct postgres_link *link, struct statements *to,
+                                uint64_t deadline, bg_errinfo *info)
+{
+    const struct changes *own = install_own(link);
+    const char *in = own->objects.schema;
+    char *comment = install_comment(link->source);
+    char *ours = comment ? PQescapeLiteral(link->db, comment, strlen(comment)) : NULL;
+    char *present = source_format(install_present, in, in, in, in, own->change_table,
+                                  own->bookmark, own->guard, own->function);
+    char *foreign =
+        ours && present
+            ? source_format("%s SELECT name FROM named"
+                            " WHERE description IS DISTINCT FROM %s LIMIT 1",
+                            present, ours)
+            : NULL;
+    PGresult *rows = NULL;
+    bg_err err = foreign ? postgres_link_run(link, "install", foreign, NULL, deadline,
+                                             &rows, info)
+                         : source_no_memory(info);
+    if (!err && PQntuples(rows) > 0) {
+        err = source_error(
+            info, BG_EINVAL, "install", NULL,
+            "%s.%s exists, but this gate did not create it; drop it or rename the gate",
+            in, PQgetvalue(rows, 0, 0));
     }
     if (!err) {
-        char *name = source_format("bg_tell_%s", source->how.channel);
-        in->trigger = name ? source_quote(name) : NULL;
-        in->table = strdup(PQgetvalue(rows, 0, 0));
-        in->schema = strdup(PQgetvalue(rows, 0, 1));
-        in->column = strdup(PQgetvalue(rows, 0, 2));
-        in->channel = postgres_install_literal(&in->link, source->how.channel);
-        in->function = in->schema && in->trigger
-                           ? source_format("%s.%s", in->schema, in->trigger)
-                           : NULL;
-        free(name);
-        const bool all = in->table && in->column && in->channel && in->function;
-        in->body = all ? postgres_install_body(in, source, query) : NULL;
-        err = in->body ? BG_OK : source_no_memory(info);
+        char *drops = source_format("%s SELECT 'DROP ' || what || ' CASCADE' FROM named"
+                                    " ORDER BY name !~ '^%s[0-9]+$', what",
+                                    present, own->function);
+        err = install_add_rows(link, to, drops, deadline, info);
     }
     PQclear(rows);
+    PQfreemem(ours);
+    free(comment);
+    free(present);
+    free(foreign);
     return err;
 }
 
-/* Whether the trigger is there, enabled, with a function of just this body. */
-static bg_err postgres_install_is_done(struct postgres_install *in, Oid table,
-                                       bool *done, bg_errinfo *info)
+static void install_add_tables(struct postgres_link *link, struct statements *to,
+                               const struct postgres_keys *keys)
 {
-    char relation[16];
-    (void)snprintf(relation, sizeof relation, "%u", table);
-    const struct postgres_arguments given = {
-        3, { { .data = relation }, { .data = in->trigger }, { .data = in->body } }
-    };
-    PGresult *rows = NULL;
-    const bg_err err = postgres_link_run(
-        &in->link, "install",
-        "SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid"
-        " WHERE t.tgrelid = $1::oid AND format('\"%s\"', replace(t.tgname, '\"', '\"\"'))"
-        " = $2::text AND t.tgenabled = 'A' AND p.prosrc = $3::text",
-        &given, in->deadline, &rows, info);
-    *done = !err && PQntuples(rows) == 1;
-    PQclear(rows);
-    return err;
+    const struct changes *own = install_own(link);
+    const char *in = own->objects.schema;
+    const char *const tables[] = { own->change_table, own->bookmark };
+    statements_add(to, "CREATE TABLE %s.%s (xid xid8 NOT NULL, key pg_catalog.%s)", in,
+                   own->change_table, install_type(keys));
+    statements_add(to, "CREATE INDEX ON %s.%s (xid)", in, own->change_table);
+    /* Otherwise rows could not be deleted if a publication includes all tables. */
+    statements_add(to, "ALTER TABLE %s.%s REPLICA IDENTITY FULL", in,
+                   own->change_table);
+    statements_add(to,
+                   "CREATE TABLE %s.%s (number bigint PRIMARY KEY, nonce text NOT NULL,"
+                   " snapshot pg_snapshot NOT NULL)",
+                   in, own->bookmark);
+    for (size_t i = 0; i < 2; i++) {
+        statements_add(to,
+                       "CREATE TRIGGER %s BEFORE UPDATE OR DELETE OR TRUNCATE ON %s.%s"
+                       " FOR EACH STATEMENT EXECUTE FUNCTION %s.%s()",
+                       own->guard, in, tables[i], in, own->guard);
+        statements_add(to, "ALTER TABLE %s.%s ENABLE ALWAYS TRIGGER %s", in, tables[i],
+                       own->guard);
+    }
 }
 
-static bg_err postgres_install_make(struct postgres_install *in, bg_errinfo *info)
+static void install_add_function(struct postgres_link *link, struct statements *to,
+                                 const char *name, char *body, bool definer)
 {
-    char *body = postgres_install_literal(&in->link, in->body);
-    char *steps[] = {
-        strdup("BEGIN"),
-        strdup("SET LOCAL lock_timeout = '5s'"),
-        strdup("SELECT pg_advisory_xact_lock(hashtext('bloomgate'))"),
-        source_format("CREATE OR REPLACE FUNCTION %s() RETURNS trigger"
-                      " LANGUAGE plpgsql AS %s",
-                      in->function, body ? body : ""),
-        source_format("DROP TRIGGER IF EXISTS %s ON %s", in->trigger, in->table),
-        source_format("CREATE TRIGGER %s AFTER INSERT OR UPDATE ON %s FOR EACH ROW"
-                      " EXECUTE FUNCTION %s()",
-                      in->trigger, in->table, in->function),
-        source_format("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s", in->table,
-                      in->trigger),
-        strdup("COMMIT"),
-    };
-    bg_err err = body ? BG_OK : source_no_memory(info);
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        if (!err) {
-            err = steps[i] ? postgres_link_do(&in->link, "install", steps[i],
-                                              in->deadline, info)
-                           : source_no_memory(info);
-        }
-        free(steps[i]);
-    }
+    char *literal = body ? PQescapeLiteral(link->db, body, strlen(body)) : NULL;
+    const char *in = install_own(link)->objects.schema;
+    to->failed = to->failed || !literal;
+    statements_add(to,
+                   "CREATE FUNCTION %s.%s() RETURNS trigger LANGUAGE plpgsql%s"
+                   " SET search_path = pg_catalog, pg_temp AS %s",
+                   in, name, definer ? " SECURITY DEFINER" : "",
+                   literal ? literal : "");
+    PQfreemem(literal);
     free(body);
-    return err; /* the connection is closed next, which ends the transaction */
 }
 
-bg_err postgres_install(struct source *source, const struct postgres_query *query,
-                        uint64_t deadline, bg_errinfo *info)
+static void install_add_functions(struct postgres_link *link, struct statements *to,
+                                  const struct postgres_keys *keys)
 {
-    struct postgres_install in = { .deadline = deadline + 6 * SOURCE_SECOND };
-    bool done = false;
-    if (!query->table) {
-        return source_error(info, BG_EINVAL, "install",
-                            "a query whose first column is one of a table", "another");
+    const struct source *source = link->source;
+    const struct changes *own = install_own(link);
+    install_add_function(link, to, own->guard, install_guard_body(source), false);
+    for (size_t i = 0; i < source->columns.n; i++) {
+        char *name = source_format("%s%zu", own->function, i + 1);
+        to->failed = to->failed || !name;
+        install_add_function(link, to, name ? name : "", install_body(source, i, keys),
+                             true);
+        free(name);
     }
-    bg_err err = postgres_link_open(&in.link, source, PG_WRITES, in.deadline, info);
-    err = err ? err : postgres_install_names(&in, query, info);
-    err = err ? err : postgres_install_is_done(&in, query->table, &done, info);
-    if (!err && !done) {
-        err = postgres_install_make(&in, info);
+}
+
+/* Partitions get clones of the trigger of their partitioned table, children (INHERITS) do not. ENABLE ALWAYS is
+ * repeated for each table, since older versions do not pass it on. */
+static bg_err install_add_triggers(struct postgres_link *link, struct statements *to,
+                                   uint64_t deadline, bg_errinfo *info)
+{
+    static const char tree[] =
+        ", tree(n, oid, top) AS (SELECT n, oid, true FROM root UNION SELECT t.n, c.oid,"
+        " NOT c.relispartition FROM tree t"
+        " JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid"
+        " JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relpersistence <>"
+        " 't')"
+        ", place AS (SELECT DISTINCT t.n, t.oid, t.top,"
+        " pg_catalog.format('%%I.%%I', s.nspname, c.relname) AS name FROM tree t"
+        " JOIN pg_catalog.pg_class c ON c.oid = t.oid"
+        " JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace)"
+        " SELECT statement FROM (SELECT 1 AS step, n, oid, 'CREATE TRIGGER %s' || n"
+        " || ' AFTER INSERT OR UPDATE ON ' || name"
+        " || ' FOR EACH ROW EXECUTE FUNCTION %s.%s' || n || '()' AS statement"
+        " FROM place WHERE top UNION ALL SELECT 2, n, oid,"
+        " 'ALTER TABLE ' || name || ' ENABLE ALWAYS TRIGGER %s' || n FROM place) AS"
+        " all_of"
+        " ORDER BY step, n, oid";
+    const struct changes *own = install_own(link);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *sql = open_memstream(&text, &size);
+    bool fine = sql && fputs("WITH RECURSIVE ", sql) >= 0;
+    fine = fine && postgres_schema_roots(link, sql);
+    if (fine) {
+        (void)fprintf(sql, tree, own->function, own->objects.schema, own->function,
+                      own->function);
     }
-    postgres_install_free(&in);
+    fine = (!sql || fclose(sql) == 0) && fine;
+    if (!fine) {
+        free(text);
+        text = NULL;
+    }
+    return install_add_rows(link, to, text, deadline, info);
+}
+
+static bg_err install_add_comments(struct postgres_link *link, struct statements *to,
+                                   uint64_t deadline, bg_errinfo *info)
+{
+    const struct source *source = link->source;
+    const struct changes *own = install_own(link);
+    const char *in = own->objects.schema;
+    char *text = install_comment(source);
+    char *comment = text ? PQescapeLiteral(link->db, text, strlen(text)) : NULL;
+    to->failed = to->failed || !comment;
+    free(text);
+    if (comment) {
+        statements_add(to, "COMMENT ON TABLE %s.%s IS %s", in, own->change_table,
+                       comment);
+        statements_add(to, "COMMENT ON TABLE %s.%s IS %s", in, own->bookmark, comment);
+        statements_add(to, "COMMENT ON FUNCTION %s.%s() IS %s", in, own->guard,
+                       comment);
+        for (size_t i = 0; i < source->columns.n; i++) {
+            statements_add(to, "COMMENT ON FUNCTION %s.%s%zu() IS %s", in,
+                           own->function, i + 1, comment);
+        }
+    }
+    PQfreemem(comment);
+    char *grants = source_format(
+        "SELECT pg_catalog.format(what, current_user) FROM (VALUES"
+        " ('GRANT USAGE ON SCHEMA %s TO %%I'),"
+        " ('GRANT SELECT, INSERT, DELETE ON %s.%s, %s.%s TO %%I')) AS list(what)",
+        in, in, own->change_table, in, own->bookmark);
+    return install_add_rows(link, to, grants, deadline, info);
+}
+
+/* Everything that installing takes, without BEGIN and COMMIT. */
+static bg_err install_plan(struct postgres_link *link, struct statements *to,
+                           uint64_t deadline, bg_errinfo *info)
+{
+    struct postgres_keys keys;
+    const char *in = install_own(link)->objects.schema;
+    bg_err err = postgres_keys_look(link, deadline, &keys, info);
+    err = err ? err : install_add_drops(link, to, deadline, info);
+    if (!err) {
+        char *schema = source_format(
+            "SELECT statement FROM (VALUES (1, 'CREATE SCHEMA %s'), (2,"
+            " 'COMMENT ON SCHEMA %s IS ''Bloomgate: objects that services created"
+            " to follow tables''')) AS list(step, statement) WHERE NOT EXISTS (SELECT"
+            " FROM"
+            " pg_catalog.pg_namespace WHERE nspname = '%s') ORDER BY step",
+            in, in, in);
+        err = install_add_rows(link, to, schema, deadline, info);
+    }
+    if (!err) {
+        install_add_functions(link, to, &keys);
+        install_add_tables(link, to, &keys);
+        err = install_add_triggers(link, to, deadline, info);
+    }
+    err = err ? err : install_add_comments(link, to, deadline, info);
+    return !err && to->failed ? source_no_memory(info) : err;
+}
+
+/* ---- Installing -------------------------------------------------------------------------- */
+
+bg_err postgres_install(struct postgres_link *link, uint64_t deadline, bg_errinfo *info)
+{
+    struct statements all = { 0 };
+    bg_err err = postgres_link_do(link, "install", "BEGIN READ WRITE", deadline, info);
+    err = err ? err
+              : postgres_link_do(link, "install", "SET LOCAL lock_timeout = '300ms'",
+                                 deadline, info);
+    err = err ? err : install_plan(link, &all, deadline, info);
+    for (size_t i = 0; !err && i < all.n; i++) {
+        err = postgres_link_do(link, "install", all.list[i], deadline, info);
+    }
+    statements_free(&all);
+    if (err) {
+        const bool forbidden = strcmp(postgres_link_code(link), "42501") == 0;
+        (void)postgres_link_do(link, "install", "ROLLBACK", deadline, NULL);
+        return forbidden && info
+                   ? source_error(info, BG_EINVAL, "install", NULL,
+                                  "%.120s; give the role that right, or use install=no",
+                                  source_reason(info))
+                   : err;
+    }
+    return postgres_link_do(link, "install", "COMMIT", deadline, info);
+}
+
+static bool install_write(FILE *to, const struct source *source,
+                          const struct statements *all)
+{
+    const struct changes *own = source->mode_own;
+    (void)fprintf(
+        to,
+        "-- Objects for gate \"%s\". Run this as the owner of the tables.\n"
+        "-- To remove them, drop the functions %s.%s and %s* (CASCADE), and\n"
+        "-- the tables %s and %s.\n\nBEGIN;\nSET LOCAL lock_timeout = '300ms';\n",
+        source->how.name, own->objects.schema, own->guard, own->function,
+        own->change_table, own->bookmark);
+    for (size_t i = 0; i < all->n; i++) {
+        (void)fprintf(to, "%s;\n", all->list[i]);
+    }
+    (void)fputs("COMMIT;\n", to);
+    return !ferror(to);
+}
+
+bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
+                               bg_errinfo *info)
+{
+    const struct source *source = link->source;
+    struct statements all = { 0 };
+    if (!*source->how.script) {
+        return BG_OK;
+    }
+    bg_err err = install_plan(link, &all, deadline, info);
+    FILE *to = err ? NULL : fopen(source->how.script, "w");
+    bool fine = to && install_write(to, source, &all);
+    fine = (!to || fclose(to) == 0) && fine;
+    if (!err && !fine) {
+        err = source_error(info, BG_EIO, "install", NULL, "cannot write %s: %s",
+                           source->how.script, strerror(errno));
+    }
+    statements_free(&all);
     return err;
 }

@@ -19,8 +19,7 @@ enum { LINK_SLICE = 100 }; /* milliseconds */
 static bg_err postgres_link_fail(struct postgres_link *link, const char *what,
                                  bg_errinfo *info)
 {
-    return source_error(info, BG_EIO, what, "an answer of PostgreSQL", "%s",
-                        PQerrorMessage(link->db));
+    return source_error(info, BG_EIO, what, NULL, "%s", PQerrorMessage(link->db));
 }
 
 /* Waits until the socket can be read or written, as asked for. */
@@ -34,8 +33,8 @@ static bg_err postgres_link_wait(struct postgres_link *link, const char *what,
             return source_stopped(info);
         }
         if (deadline && now >= deadline) {
-            return source_error(info, BG_EIO, what, "an answer in time",
-                                "none in %u ms", link->source->how.timeout_ms);
+            return source_error(info, BG_EIO, what, NULL, "no answer in time (%u ms)",
+                                link->source->how.timeout_ms);
         }
         uint64_t ms = deadline ? (deadline - now) / SOURCE_MILLISECOND + 1 : LINK_SLICE;
         ms = ms < LINK_SLICE ? ms : LINK_SLICE;
@@ -58,7 +57,8 @@ static void postgres_link_ignore(void *context, const char *message)
     (void)message;
 }
 
-static bg_err postgres_link_connect(struct postgres_link *link, uint64_t deadline,
+static bg_err postgres_link_connect(struct postgres_link *link,
+                                    enum postgres_link_use use, uint64_t deadline,
                                     bg_errinfo *info)
 {
     /* What comes before the URL it may say otherwise: a dead network is noticed in a minute. */
@@ -68,9 +68,16 @@ static bg_err postgres_link_connect(struct postgres_link *link, uint64_t deadlin
                                   "dbname",
                                   "fallback_application_name",
                                   "client_encoding",
+                                  "replication",
                                   NULL };
-    const char *const values[] = { "30",         "10",   "60000", link->source->place,
-                                   "bloomgated", "UTF8", NULL };
+    const char *const values[] = { "30",
+                                   "10",
+                                   "60000",
+                                   link->source->place,
+                                   "bloomgated",
+                                   "UTF8",
+                                   use == PG_STREAMS ? "database" : NULL,
+                                   NULL };
     link->db = PQconnectStartParams(names, values, 1);
     if (!link->db || PQstatus(link->db) == CONNECTION_BAD) {
         return link->db ? postgres_link_fail(link, "source", info)
@@ -94,18 +101,20 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
                           enum postgres_link_use use, uint64_t deadline,
                           bg_errinfo *info)
 {
-    char setup[384];
-    *link = (struct postgres_link){ .source = source };
-    bg_err err = postgres_link_connect(link, deadline, info);
+    char setup[640];
+    *link = (struct postgres_link){ .source = source, .streams = use == PG_STREAMS };
+    bg_err err = source_nonce(link->nonce, info);
+    err = err ? err : postgres_link_connect(link, use, deadline, info);
     if (!err) {
         (void)PQsetnonblocking(link->db, 1);
-        (void)snprintf(setup, sizeof setup,
-                       "SELECT set_config('datestyle', 'ISO', false),"
-                       " set_config('bytea_output', 'hex', false),"
-                       " set_config('statement_timeout', '%u', false),"
-                       " set_config('default_transaction_read_only', '%s', false)",
-                       use == PG_ASKS ? source->how.timeout_ms : 0,
-                       use == PG_WRITES ? "off" : "on");
+        (void)snprintf(
+            setup, sizeof setup,
+            "SELECT " PG_SPELLING(
+                "false") ","
+                         " set_config('statement_timeout', '%u', false),"
+                         " set_config('default_transaction_read_only', '%s', false)",
+            use == PG_ASKS ? source->how.timeout_ms : 0,
+            use == PG_WRITES || use == PG_STREAMS ? "off" : "on");
         err = postgres_link_do(link, "source", setup, deadline, info);
     }
     if (err) {
@@ -179,7 +188,7 @@ static bg_err postgres_link_refused(struct postgres_link *link, const char *what
                                     PGresult *result, bg_errinfo *info)
 {
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    const bg_err err = source_error(info, BG_EIO, what, "an answer of PostgreSQL", "%s",
+    const bg_err err = source_error(info, BG_EIO, what, NULL, "%s",
                                     text ? text : PQerrorMessage(link->db));
     PQclear(link->last);
     link->last = result;
@@ -214,20 +223,39 @@ static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
     return err;
 }
 
+enum { LINK_STATEMENT = 64 }; /* bytes of a name in the server, with its NUL */
+
+/* The name of a prepared statement in the server. A pooler may pass a transaction to a connection on which another
+ * gate has prepared a statement: that one must not be executed instead. */
+static const char *postgres_link_statement(const struct postgres_link *link,
+                                           const char *name, char text[LINK_STATEMENT])
+{
+    (void)snprintf(text, LINK_STATEMENT, "%.40s_%s", name, link->nonce);
+    return text;
+}
+
 static bool postgres_link_send(struct postgres_link *link, const char *sql,
                                const char *name, const struct postgres_arguments *given)
 {
     const int n = given ? given->n : 0;
+    if (link->streams) {
+        return PQsendQuery(link->db, sql);
+    }
     const char *values[PG_ARGUMENTS] = { NULL };
     int lengths[PG_ARGUMENTS] = { 0 }, formats[PG_ARGUMENTS] = { 0 };
+    Oid types[PG_ARGUMENTS] = { 0 };
     for (int i = 0; i < n; i++) {
         values[i] = given->list[i].data;
         lengths[i] = given->list[i].len;
         formats[i] = given->list[i].binary;
+        types[i] = given->list[i].type;
     }
-    return name
-               ? PQsendQueryPrepared(link->db, name, n, values, lengths, formats, 0)
-               : PQsendQueryParams(link->db, sql, n, NULL, values, lengths, formats, 0);
+    char statement[LINK_STATEMENT];
+    return name ? PQsendQueryPrepared(link->db,
+                                      postgres_link_statement(link, name, statement), n,
+                                      values, lengths, formats, 0)
+                : PQsendQueryParams(link->db, sql, n, types, values, lengths, formats,
+                                    0);
 }
 
 bg_err postgres_link_run(struct postgres_link *link, const char *what, const char *sql,
@@ -248,7 +276,9 @@ bg_err postgres_link_prepare(struct postgres_link *link, const char *what,
                              const char *name, const char *sql, uint64_t deadline,
                              bg_errinfo *info)
 {
-    const bool sent = PQsendPrepare(link->db, name, sql, 0, NULL);
+    char statement[LINK_STATEMENT];
+    const bool sent = PQsendPrepare(
+        link->db, postgres_link_statement(link, name, statement), sql, 0, NULL);
     return postgres_link_finish(link, what, sent, deadline, NULL, info);
 }
 
@@ -256,7 +286,9 @@ bg_err postgres_link_describe(struct postgres_link *link, const char *what,
                               const char *name, uint64_t deadline, PGresult **result,
                               bg_errinfo *info)
 {
-    const bool sent = PQsendDescribePrepared(link->db, name);
+    char statement[LINK_STATEMENT];
+    const bool sent = PQsendDescribePrepared(
+        link->db, postgres_link_statement(link, name, statement));
     return postgres_link_finish(link, what, sent, deadline, result, info);
 }
 
@@ -309,17 +341,57 @@ const char *postgres_link_code(const struct postgres_link *link)
 
 /* ---- Keys ------------------------------------------------------------------------------ */
 
-bool postgres_link_key(const PGresult *rows, int row, struct key_batch *batch)
+bg_err postgres_link_copy(struct postgres_link *link, const char *what, const char *sql,
+                          bg_errinfo *info)
 {
-    if (PQgetisnull(rows, row, 0)) {
-        return true;
+    PGresult *result = NULL;
+    bg_err err = postgres_link_send(link, sql, NULL, NULL)
+                     ? postgres_link_flush(link, what, 0, info)
+                     : postgres_link_fail(link, what, info);
+    err = err ? err : postgres_link_result(link, what, 0, &result, info);
+    if (!err && PQresultStatus(result) != PGRES_COPY_OUT
+        && PQresultStatus(result) != PGRES_COPY_BOTH) {
+        return postgres_link_refused(link, what, result, info);
     }
-    const char *text = PQgetvalue(rows, row, 0);
-    size_t len = (size_t)PQgetlength(rows, row, 0);
-    while (PQftype(rows, 0) == PG_BPCHAR && len > 0 && text[len - 1] == ' ') {
-        len--; /* char(n) is filled up with spaces that mean nothing */
+    PQclear(result);
+    return err;
+}
+
+bg_err postgres_link_copied(struct postgres_link *link, const char *what, char **line,
+                            size_t *len, bg_errinfo *info)
+{
+    int got = PQgetCopyData(link->db, line, 1);
+    while (got == 0) {
+        const bg_err err = postgres_link_wait(link, what, POLLIN, 0, info);
+        if (err) {
+            return err;
+        }
+        if (!PQconsumeInput(link->db)) {
+            return postgres_link_fail(link, what, info);
+        }
+        got = PQgetCopyData(link->db, line, 1);
     }
-    return PQftype(rows, 0) == PG_BYTEA && len >= 2 /* \x6869 */
-               ? key_batch_put_hex(batch, text + 2, len - 2)
-               : key_batch_put(batch, text, len);
+    *len = got > 0 ? (size_t)got : 0;
+    if (got > 0) {
+        *len -= (*line)[got - 1] == '\n';
+        return BG_OK;
+    }
+    *line = NULL;
+    return got == -1 ? postgres_link_finish(link, what, true, 0, NULL, info)
+                     : postgres_link_fail(link, what, info);
+}
+
+bool postgres_link_put(const struct source *source, const char *text, size_t len,
+                       bool hex, struct key_batch *batch)
+{
+    if (hex) { /* \x6869 */
+        return len >= 2 && key_batch_put_hex(batch, text + 2, len - 2);
+    }
+    return key_batch_put(batch, text,
+                         key_form_normalize(source_form(source), text, len));
+}
+
+uint64_t postgres_link_deadline(const struct source *source)
+{
+    return source_now() + source->how.timeout_ms * SOURCE_MILLISECOND;
 }

@@ -29,10 +29,22 @@ enum { /* types of PostgreSQL that are treated in their own way: pg_type.dat */
        PG_XID8 = 5069
 };
 
+/* Settings that decide how values are printed. `local`: "true" for the current transaction only. */
+#define PG_SPELLING(local)                                                             \
+    "set_config('datestyle', 'ISO', " local "),"                                       \
+    " set_config('timezone', 'UTC', " local "),"                                       \
+    " set_config('intervalstyle', 'postgres', " local "),"                             \
+    " set_config('extra_float_digits', '1', " local "),"                               \
+    " set_config('bytea_output', 'hex', " local "),"                                   \
+    " set_config('row_security', 'off', " local ")"
+
 struct postgres_link {
     struct source *source;
     PGconn *db;
-    PGresult *last; /* the last error's, for its code */
+    PGresult *last;  /* the last error's, for its code */
+    bool streams;    /* PG_STREAMS: the server accepts simple queries only */
+    bool has_schema; /* postgres_schema_fingerprint has prepared its query */
+    char nonce[17];  /* part of the names of its prepared statements */
 };
 
 /* Parameters of a statement. */
@@ -40,6 +52,7 @@ struct postgres_argument {
     const char *data;
     int len;     /* of binary ones */
     bool binary; /* else text, with a NUL at its end */
+    Oid type;    /* 0: the server infers it; prepared statements have their own */
 };
 
 enum { PG_ARGUMENTS = 4 };
@@ -49,8 +62,9 @@ struct postgres_arguments {
     struct postgres_argument list[PG_ARGUMENTS];
 };
 
-/* What for: questions have a timeout of the server's as well, and only writers may write. */
-enum postgres_link_use { PG_ASKS, PG_READS, PG_WRITES };
+/* What a connection is for: lookups have a timeout on the server as well, only writers may write, and
+ * PG_STREAMS speaks the replication protocol (replication=database). */
+enum postgres_link_use { PG_ASKS, PG_READS, PG_WRITES, PG_STREAMS };
 
 /* Connects and sets the session up. Errors: BG_EIO. */
 bg_err postgres_link_open(struct postgres_link *link, struct source *source,
@@ -94,7 +108,19 @@ bg_err postgres_link_next(struct postgres_link *link, const char *what,
 /* The code of the last error, five characters, or "". */
 const char *postgres_link_code(const struct postgres_link *link);
 
-/* The key of a row, its first column, to the batch; NULL is none. False: no memory. */
-bool postgres_link_key(const PGresult *rows, int row, struct key_batch *batch);
+/* Starts COPY ... TO STDOUT, or START_REPLICATION; then reads its lines, without the newline, until *line is NULL. The caller frees
+ * a line with PQfreemem and may change it. */
+bg_err postgres_link_copy(struct postgres_link *link, const char *what, const char *sql,
+                          bg_errinfo *info);
+bg_err postgres_link_copied(struct postgres_link *link, const char *what, char **line,
+                            size_t *len, bg_errinfo *info);
+
+/* Adds a key that the server printed to the batch, normalized; `hex`: it is \x and hex digits. The batch
+ * must not be full. False if memory is short. */
+bool postgres_link_put(const struct source *source, const char *text, size_t len,
+                       bool hex, struct key_batch *batch);
+
+/* Returns now plus the timeout of the source. */
+uint64_t postgres_link_deadline(const struct source *source);
 
 #endif

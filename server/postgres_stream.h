@@ -1,37 +1,37 @@
 /*
- * postgres_stream.h - what the parts of the PostgreSQL source share.
+ * postgres_stream.h - the replication stream of a slot, over a PG_STREAMS connection.
+ *
+ * The server sends changes from a position on, and keeps the WAL after the position that was last confirmed.
+ * Three positions of the client are part of a reply: written, flushed, applied. Only `flushed` lets the
+ * server forget. Two consequences:
+ *
+ * - A server that shuts down waits until the client has flushed everything. This client confirms only what was saved
+ *   to disk, possibly much later. So a confirmed position is followed by a reply whose flushed position is
+ *   zero (none): then the server waits until everything was *written*, i.e. received.
+ * - A client without a flushed position is not a candidate for synchronous replication, so
+ *   synchronous_standby_names='*' does not let transactions wait for a filter. It is one for a moment when it confirms a
+ *   position, so the caller confirms only positions before which no transaction waits for a standby.
  */
 #ifndef SERVER_POSTGRES_STREAM_H
 #define SERVER_POSTGRES_STREAM_H
 
 #include "postgres_link.h"
 
-/* source->own */
-struct postgres_own {
-    _Atomic int reader; /* process of the server that reads all keys for us; 0: none */
-};
+/* Starts streaming at this position. slot is also the name of the publication. */
+bg_err postgres_stream_start(struct postgres_link *link, const char *slot, uint64_t lsn,
+                             bg_errinfo *info);
 
-/* What there is to know of the query before it is run; see postgres_query_look. */
-struct postgres_query {
-    Oid key;       /* type of the keys */
-    Oid table;     /* that they are a column of; 0: of none */
-    int attribute; /* which one */
-    char *column;  /* the one that is followed, in quotes; or NULL */
-    int number;    /* which column of a row */
-    Oid type;      /* its type */
-};
+/* Returns the next message without waiting; *message is NULL if none has arrived. PQfreemem frees it. */
+bg_err postgres_stream_next(struct postgres_link *link, char **message, size_t *len,
+                            bg_errinfo *info);
 
-bg_err postgres_query_look(struct postgres_link *link, uint64_t deadline,
-                           struct postgres_query *query, bg_errinfo *info);
-void postgres_query_free(struct postgres_query *query);
+/* Replies that everything up to `received` has arrived. `confirmed` is not 0: the server may forget
+ * what is before. */
+bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
+                             uint64_t confirmed, bg_errinfo *info);
 
-/* postgres_install.c: a trigger that tells keys to the channel, if it is not there yet. Over a
- * connection of its own. */
-bg_err postgres_install(struct source *source, const struct postgres_query *query,
-                        uint64_t deadline, bg_errinfo *info);
-
-/* postgres_follow.c: the thread; and whether it could work. */
-void postgres_follow_run(struct source *source);
-bg_err postgres_follow_check(struct source *source, bg_errinfo *info);
+/* Returns whether an error of the stream means that the server can never continue it, e.g. since the slot or the
+ * publication was dropped, as opposed to a lost connection or a server that is shutting down. */
+bool postgres_stream_is_refused(const struct postgres_link *link);
 
 #endif

@@ -193,7 +193,10 @@ static void server_gate_event(void *context, const struct gate_event *event)
         [GATE_EVENT_BUILD_FAILED] = LOG_EVENT_SOURCE,
         [GATE_EVENT_SOURCE_LOST] = LOG_EVENT_SOURCE,
         [GATE_EVENT_SOURCE_BACK] = LOG_EVENT_SOURCE,
-        [GATE_EVENT_ANEW] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_DOUBTED] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_RESTARTED] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_RESUMED] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_SAVE_FAILED] = LOG_EVENT_SOURCE,
         [GATE_EVENT_STALE] = LOG_EVENT_SOURCE,
         [GATE_EVENT_FRESH] = LOG_EVENT_SOURCE,
         [GATE_EVENT_FALSE_NEGATIVE] = LOG_EVENT_ALARM,
@@ -216,6 +219,7 @@ static void server_gate_event(void *context, const struct gate_event *event)
 static bool server_make_gates(struct server *server, const struct settings *settings)
 {
     struct gates_options options = { .max_filter_bytes = settings->max_filter_memory,
+                                     .dir = settings->dir,
                                      .event = server_gate_event };
     uint8_t key_id[BG_KEY_ID_BYTES];
     char why[SETTINGS_WHY];

@@ -347,6 +347,13 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
     return BG_EBUSY;
 }
 
+static bg_err session_host_wrote(struct host *host, bg_bytes name, bg_bytes key,
+                                 bg_errinfo *info)
+{
+    struct gates *gates = session_in(host)->server->gates;
+    return gates ? gates_wrote(gates, name, key, info) : BG_ENOTFOUND;
+}
+
 void session_abandon(struct session *session)
 {
     if (session->has_ticket) {
@@ -393,6 +400,7 @@ static const struct host_ops session_ops = {
     .now = session_host_now,
     .ticks = session_host_ticks,
     .lookup = session_host_lookup,
+    .wrote = session_host_wrote,
     .path = session_host_path,
 };
 
@@ -535,7 +543,8 @@ static const char *session_no_state(const struct session *session,
         return "OOM command not allowed when used memory > 'maxmemory'.";
     }
     char why[256];
-    if (server->persist && !persist_works(server->persist, why)) {
+    if (!(command->flags & COMMAND_UNRECORDED) && server->persist
+        && !persist_works(server->persist, why)) {
         (void)snprintf(text, 256, "MISCONF changes are refused: %.200s", why);
         return text;
     }
@@ -643,7 +652,9 @@ static void session_answer_maybe(const struct command *command, size_t argc,
  * "it is there already" is a promise as well. So it waits for that to be safe, see object.h. */
 void session_changes(struct session *session, const struct command *command)
 {
-    session->wrote = session->wrote || command->flags & COMMAND_WRITE;
+    session->wrote =
+        session->wrote
+        || (command->flags & (COMMAND_WRITE | COMMAND_UNRECORDED)) == COMMAND_WRITE;
 }
 
 /* Runs it, and takes note if that took long. */

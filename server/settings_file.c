@@ -4,7 +4,7 @@
  *     # comment
  *     port 6420
  *     gate catalog source=sqlite:/srv/shop.db \
- *         query="SELECT id FROM product"
+ *         keys=product(id) follow=changes
  *     include users-*.conf
  *
  * A line that ends with a \ goes on in the next one. `include` reads other files, by a pattern

@@ -149,10 +149,11 @@ static void settings_print_config_option(FILE *to, const struct setting *setting
                 "# user alice on $scrypt$... +@all -@dangerous ~acme:* rate=5000\n"
                 "# user metrics on $scrypt$... +info\n\n");
     } else if (setting->type == SETTING_GATE) {
-        (void)fprintf(to, "#\n"
-                          "# gate catalog source=sqlite:/srv/shop.db follow=rowid \\\n"
-                          "#     query=\"SELECT id FROM product\" \\\n"
-                          "#     lookup=\"SELECT * FROM product WHERE id = ?\"\n\n");
+        (void)fprintf(to,
+                      "#\n"
+                      "# gate catalog source=sqlite:/srv/shop.db follow=changes \\\n"
+                      "#     keys=product(id) \\\n"
+                      "#     lookup=\"SELECT * FROM product WHERE id = ?\"\n\n");
     } else if (setting->type == SETTING_SHARDED) {
         (void)fprintf(
             to, "#\n"

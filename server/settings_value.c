@@ -394,9 +394,10 @@ static bool settings_gate_word(struct gate_settings *gate, const char *word,
         word[n] ? gate_settings_set(gate, key, word + n + 1, &info) : BG_ENOTFOUND;
     if (err == BG_ENOTFOUND) { /* the value may have a password */
         const char *near = nearest_name(key, names, rows);
-        (void)snprintf(why, SETTINGS_WHY, "found '%s', expected NAME=VALUE%s%s%s", key,
-                       near ? "; did you mean " : "", near ? near : "",
-                       near ? "=?" : "");
+        (void)snprintf(
+            why, SETTINGS_WHY, "%s '%s'%s%s%s%s", word[n] ? "unknown setting" : "found",
+            key, word[n] ? "" : ", expected NAME=VALUE", near ? "; did you mean " : "",
+            near ? near : "", near ? "=?" : "");
     } else if (err) {
         (void)snprintf(why, SETTINGS_WHY, "%s", info.message);
     }

@@ -1,10 +1,11 @@
 /*
- * source.c - what all sources share: settings, the pool of connections, the thread that follows.
- * The databases themselves are behind a table of operations.
+ * source.c - what all sources share: settings, the pool of connections, the follower's thread. The
+ * databases and modes are behind tables of operations (source_inside.h).
  *
- * A question is asked over a connection of the pool. One that was there already may have died
- * since (the server was restarted): then the question is asked once more over a new one, within
- * the same deadline, and all idle ones go. Questions change nothing, so asking twice does no harm.
+ * A lookup uses a connection of the pool. A pooled connection may have died since it was last used (the
+ * server was restarted). Then the lookup is repeated once over a new connection, within the same deadline,
+ * and all idle connections are closed. Lookups change nothing, so repeating one is harmless. An absent key is
+ * also looked up again if the follower started a new epoch in the meantime.
  */
 #include "source_inside.h"
 
@@ -39,15 +40,15 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     if (!info) {
         return code;
     }
-    memset(info, 0, sizeof *info);
-    info->code = code;
-    char found[141];
+    char found[201];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(found, sizeof found, format, arguments);
     va_end(arguments);
-    for (char *c = found; *c; c++) { /* databases like to write several lines */
-        if (*c == '\n') {
+    memset(info, 0, sizeof *info); /* only now: an argument can be a part of it */
+    info->code = code;
+    for (char *c = found; *c; c++) { /* messages of databases can have several lines */
+        if (*c == '\n' || *c == '\t') {
             *c = ' ';
         }
     }
@@ -56,21 +57,30 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     }
     (void)snprintf(info->what, sizeof info->what, "%s", what);
     (void)snprintf(info->found, sizeof info->found, "%.63s", found);
+    if (!expected) {
+        (void)snprintf(info->message, sizeof info->message, "%.30s: %s", what, found);
+        return code;
+    }
     (void)snprintf(info->expected, sizeof info->expected, "%s", expected);
     (void)snprintf(info->message, sizeof info->message,
-                   "%.30s: found %s, expected %.60s", what, found, expected);
+                   "%.30s: found %.110s, expected %.95s", what, found, expected);
     return code;
+}
+
+const char *source_reason(const bg_errinfo *info)
+{
+    const char *colon = strstr(info->message, ": ");
+    return colon ? colon + 2 : info->message;
 }
 
 bg_err source_no_memory(bg_errinfo *info)
 {
-    return source_error(info, BG_ENOMEM, "memory", "enough", "none");
+    return source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
 }
 
 bg_err source_stopped(bg_errinfo *info)
 {
-    return source_error(info, BG_ECANCELED, "source", "one that goes on",
-                        "it is stopped");
+    return source_error(info, BG_ECANCELED, "source", NULL, "it has been stopped");
 }
 
 char *source_format(const char *format, ...)
@@ -101,6 +111,37 @@ char *source_quote(const char *name)
     *to++ = '"';
     *to = 0;
     return quoted;
+}
+
+char *source_object(const struct source *source, const char *what)
+{
+    char name[64];
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+    size_t n = 0;
+    for (const char *c = source->how.name; *c; c++) {
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
+        if (n < 20) {
+            const char low = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
+            name[n++] = (char)(low == '-' || low == '.' ? '_' : low);
+        }
+    }
+    name[n] = 0;
+    /* Names that differ in case or punctuation, or are cut, differ by the hash. It is folded because the last character
+     * hardly changes the upper bits. */
+    return source_format("bloomgate_%s_%08x_%.8s%s%.12s", name,
+                         (uint32_t)(hash ^ hash >> 32), source->how.instance,
+                         *what ? "_" : "", what);
+}
+
+bg_err source_nonce(char text[17], bg_errinfo *info)
+{
+    uint64_t number;
+    if (getentropy(&number, sizeof number) != 0) {
+        return source_error(info, BG_EIO, "random number", "one from the kernel",
+                            "errno %d", errno);
+    }
+    (void)snprintf(text, 17, "%016llx", (unsigned long long)number);
+    return BG_OK;
 }
 
 void source_value_set(struct source_value *value, const void *data, size_t len)
@@ -142,10 +183,10 @@ void source_show_url(const char *url, char *text, size_t room)
     } else {
         (void)snprintf(text, room, "%s", url);
     }
-    char *password = strstr(text, "password=");
-    for (char *c = password ? password + 9 : NULL; c && *c && *c != '&' && *c != ' ';
-         c++) {
-        *c = '*';
+    for (char *c = text; (c = strstr(c, "password=")) != NULL;) { /* also sslpassword */
+        for (c += 9; *c && *c != '&' && *c != ' '; c++) {
+            *c = '*';
+        }
     }
 }
 
@@ -153,35 +194,30 @@ void source_show_url(const char *url, char *text, size_t room)
 
 static bg_err source_follow_parse(struct source *source, bg_errinfo *info)
 {
-    static const struct {
-        const char *word;
-        enum source_follow_by by;
-    } words[] = { { "none", FOLLOW_NONE },
-                  { "rowid", FOLLOW_ROWID },
-                  { "appended", FOLLOW_APPENDED },
-                  { "trigger", FOLLOW_TRIGGER },
-                  { "notify", FOLLOW_NOTIFY } };
-    const char *follow = source->how.follow;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (strcmp(follow, words[i].word) == 0) {
-            source->by = words[i].by;
-            const bool numbered =
-                source->by == FOLLOW_ROWID || source->by == FOLLOW_APPENDED;
-            source->column = numbered ? strdup("rowid") : NULL;
-            return numbered && !source->column ? source_no_memory(info) : BG_OK;
-        }
+    static const char *const words[] = { "none", "logical", "changes" };
+    const char *follow = source->how.follow, *promise = source->how.promise;
+    size_t by = 0;
+    while (by < sizeof words / sizeof *words && strcmp(follow, words[by]) != 0) {
+        by++;
     }
-    const bool notified = strncmp(follow, "notify:", 7) == 0;
-    if ((notified || strncmp(follow, "column:", 7) == 0) && follow[7]) {
-        source->by = FOLLOW_COLUMN;
-        source->listens = source->listens || notified;
-        source->column = strdup(follow + 7);
-        return source->column ? BG_OK : source_no_memory(info);
+    if (by == sizeof words / sizeof *words) {
+        return source_error(info, BG_EINVAL, "follow", "logical, changes or none", "%s",
+                            *follow ? follow : "nothing");
     }
-    return source_error(
-        info, BG_EINVAL, "follow",
-        "none, rowid, appended, column:NAME, trigger, notify or notify:NAME", "%s",
-        *follow ? follow : "nothing");
+    source->by = (enum source_follow_by)by;
+    const bool promised =
+        strcmp(promise, "read-only") == 0 || strcmp(promise, "writers-report") == 0;
+    if (source->by == FOLLOW_NONE && !promised) {
+        return source_error(info, BG_EINVAL, "promise",
+                            "read-only or writers-report, because follow=none cannot "
+                            "detect changes",
+                            "%s", *promise ? promise : "nothing");
+    }
+    return source->by == FOLLOW_NONE || !*promise
+               ? BG_OK
+               : source_error(info, BG_EINVAL, "promise",
+                              "nothing, because the mode detects changes", "%s",
+                              promise);
 }
 
 static bg_err source_url_parse(struct source *source, bg_errinfo *info)
@@ -213,7 +249,7 @@ static bg_err source_url_parse(struct source *source, bg_errinfo *info)
                         *url ? shown : "nothing");
 }
 
-/* SQL without the semicolon and spaces at its end, so that it can stand in brackets. */
+/* Returns SQL without the semicolon and blanks at its end. */
 static char *source_sql(const char *text)
 {
     char *sql = strdup(text ? text : "");
@@ -224,33 +260,45 @@ static char *source_sql(const char *text)
     return sql;
 }
 
+static char *source_text(const char *text)
+{
+    return strdup(text ? text : "");
+}
+
 static bg_err source_copy(struct source *source, const struct source_settings *from,
                           bg_errinfo *info)
 {
     struct source_settings *how = &source->how;
     *how = *from;
-    how->name = strdup(from->name ? from->name : "");
-    how->url = strdup(from->url ? from->url : "");
-    how->query = source_sql(from->query);
+    how->name = source_text(from->name);
+    how->instance = source_text(from->instance);
+    how->url = source_text(from->url);
+    how->keys = source_text(from->keys);
     how->lookup = source_sql(from->lookup);
-    how->count = source_sql(from->count);
-    how->follow = strdup(from->follow ? from->follow : "");
-    how->channel = from->channel && *from->channel
-                       ? strdup(from->channel)
-                       : source_format("bloomgate_%s", how->name ? how->name : "");
-    source->listens = from->channel && *from->channel;
+    how->follow = source_text(from->follow);
+    how->promise = source_text(from->promise);
+    how->script = source_text(from->script);
     how->poll_ms = from->poll_ms ? from->poll_ms : 500;
     how->timeout_ms = from->timeout_ms ? from->timeout_ms : 1000;
     how->connections = from->connections ? from->connections : 8;
-    if (!how->name || !how->url || !how->query || !how->lookup || !how->count
-        || !how->follow || !how->channel) {
-        return source_no_memory(info);
+    return how->name && how->instance && how->url && how->keys && how->lookup
+                   && how->follow && how->promise && how->script
+               ? BG_OK
+               : source_no_memory(info);
+}
+
+/* Parses the key columns, and derives `lookup` if it is not specified. */
+static bg_err source_columns_parse(struct source *source, bg_errinfo *info)
+{
+    const bool postgres = source->ops == &source_postgres_ops;
+    const bg_err err =
+        key_columns_parse(source->how.keys, postgres, &source->columns, info);
+    if (err || *source->how.lookup) {
+        return err;
     }
-    if (!*how->query || !*how->lookup) {
-        return source_error(info, BG_EINVAL, *how->query ? "lookup" : "query",
-                            "an SQL statement", "nothing");
-    }
-    return BG_OK;
+    free((void *)(uintptr_t)source->how.lookup);
+    source->how.lookup = key_columns_lookup(&source->columns, postgres ? "$1" : "?1");
+    return source->how.lookup ? BG_OK : source_no_memory(info);
 }
 
 /* ---- Life ------------------------------------------------------------------------------ */
@@ -261,6 +309,10 @@ static struct source *source_make(void)
     if (source) {
         atomic_init(&source->stopping, false);
         atomic_init(&source->looked_for, false);
+        atomic_init(&source->form, KEY_FORM_UNKNOWN);
+        atomic_init(&source->prints_hex, false);
+        atomic_init(&source->epoch, 0);
+        (void)pthread_mutex_init(&source->lock, NULL);
         source->told = -1;
         source->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     }
@@ -276,7 +328,11 @@ static bg_err source_prepare(struct source *source,
     err = err ? err : source_copy(source, settings, info);
     err = err ? err : source_url_parse(source, info);
     err = err ? err : source_follow_parse(source, info);
+    err = err ? err : source_columns_parse(source, info);
     err = err ? err : source->ops->create(source, info);
+    if (!err && source->mode->create) {
+        err = source->mode->create(source, info);
+    }
     if (!err) {
         source->pool =
             source_pool_make(&source->ops->pool, source, source->how.connections);
@@ -318,23 +374,49 @@ void source_free(struct source *source)
     }
     source_stop(source);
     source_pool_free(source->pool);
+    if (source->mode && source->mode->destroy) {
+        source->mode->destroy(source);
+    }
     if (source->ops) {
         source->ops->destroy(source);
     }
     const struct source_settings *how = &source->how;
-    const char *texts[] = { how->name,  how->url,    how->query,  how->lookup,
-                            how->count, how->follow, how->channel };
+    const char *texts[] = { how->name,   how->instance, how->url,     how->keys,
+                            how->lookup, how->follow,   how->promise, how->script };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         free((void *)(uintptr_t)texts[i]);
     }
-    free(source->column);
+    key_columns_free(&source->columns);
+    (void)pthread_mutex_destroy(&source->lock);
     if (source->wake >= 0) {
         (void)close(source->wake);
     }
     free(source);
 }
 
-/* ---- Questions ------------------------------------------------------------------------- */
+/* ---- Lookups --------------------------------------------------------------------------- */
+
+/* One attempt. *again: it may succeed over another connection. */
+static bg_truth source_ask_once(struct source *source, bg_bytes key, bool fresh,
+                                struct source_value *value, uint64_t deadline,
+                                bool *again, bg_errinfo *info)
+{
+    void *connection;
+    bool reused, broken = false;
+    const uint64_t epoch = atomic_load(&source->epoch);
+    source_value_set(value, NULL, 0);
+    *again = false;
+    if (source_pool_take(source->pool, deadline, fresh, &connection, &reused, info)) {
+        return BG_TRUTH_ERROR;
+    }
+    const bg_truth answer =
+        source->ops->ask(source, connection, key, value, deadline, &broken, info);
+    source_pool_give(source->pool, connection, broken);
+    /* After a restart the server behind the address may be another one. */
+    *again = (answer == BG_TRUTH_ERROR && broken && reused)
+             || (answer == BG_TRUTH_ABSENT && epoch != atomic_load(&source->epoch));
+    return answer;
+}
 
 bg_truth source_ask(struct source *source, const void *key, size_t len,
                     struct source_value *value, bg_errinfo *info)
@@ -342,35 +424,39 @@ bg_truth source_ask(struct source *source, const void *key, size_t len,
     const uint64_t deadline =
         source_now() + source->how.timeout_ms * SOURCE_MILLISECOND;
     const bg_bytes bytes = { key ? key : "", key ? len : 0 };
-    bg_truth answer = BG_TRUTH_ERROR;
-    for (int again = 1;; again--) {
-        void *connection;
-        bool reused, broken = false;
-        if (value) {
-            source_value_set(value, NULL, 0);
-        }
-        if (source_pool_take(source->pool, deadline, !again, &connection, &reused,
-                             info)) {
-            return BG_TRUTH_ERROR;
-        }
-        answer =
-            source->ops->ask(source, connection, bytes, value, deadline, &broken, info);
-        source_pool_give(source->pool, connection, broken);
-        if (answer != BG_TRUTH_ERROR || !broken || !reused || !again
-            || source_now() >= deadline) {
-            return answer;
-        }
+    bool again = false;
+    bg_truth answer =
+        source_ask_once(source, bytes, false, value, deadline, &again, info);
+    if (again && source_now() < deadline) {
+        answer = source_ask_once(source, bytes, true, value, deadline, &again, info);
     }
+    if (again && answer == BG_TRUTH_ABSENT) {
+        (void)source_error(info, BG_EIO, "lookup", NULL,
+                           "the source was restarted during the lookup; repeat it");
+        answer = BG_TRUTH_ERROR;
+    }
+    return answer;
+}
+
+bg_err source_check_lookup(struct source *source, bg_errinfo *info)
+{
+    return source->ops->check(source, info);
 }
 
 bg_err source_check(struct source *source, bg_errinfo *info)
 {
-    return source->ops->check(source, info);
+    const bg_err err = source->ops->check(source, info);
+    return err || !source->mode->check ? err : source->mode->check(source, info);
 }
 
 bg_err source_count(struct source *source, uint64_t *count, bg_errinfo *info)
 {
     return source->ops->count(source, count, info);
+}
+
+enum key_form source_form(const struct source *source)
+{
+    return (enum key_form)atomic_load_explicit(&source->form, memory_order_relaxed);
 }
 
 /* ---- All keys -------------------------------------------------------------------------- */
@@ -383,7 +469,7 @@ bg_err source_keys_open(struct source *source, struct source_keys **keys,
         return source_no_memory(info);
     }
     (*keys)->source = source;
-    const bg_err err = source->ops->keys_open(source, &(*keys)->reader, info);
+    const bg_err err = source->mode->keys_open(source, &(*keys)->reader, info);
     if (err) {
         free(*keys);
         *keys = NULL;
@@ -395,11 +481,14 @@ bg_err source_keys_next(void *context, bg_bytes *to, size_t room, size_t *n,
                         bg_errinfo *info)
 {
     struct source_keys *keys = context;
+    const struct source_mode *mode = keys->source->mode;
     key_batch_clear(&keys->batch);
-    const bg_err err =
-        source_is_stopping(keys->source)
-            ? source_stopped(info)
-            : keys->source->ops->keys_next(keys->reader, &keys->batch, room, info);
+    bg_err err = source_is_stopping(keys->source)
+                     ? source_stopped(info)
+                     : mode->keys_next(keys->reader, &keys->batch, room, info);
+    if (!err && keys->batch.n == 0 && mode->keys_prove) {
+        err = mode->keys_prove(keys->reader, info);
+    }
     *n = err ? 0 : keys->batch.n;
     if (*n) {
         memcpy(to, key_batch_keys(&keys->batch), *n * sizeof *to);
@@ -410,13 +499,13 @@ bg_err source_keys_next(void *context, bg_bytes *to, size_t room, size_t *n,
 bg_err source_keys_rewind(void *context, bg_errinfo *info)
 {
     struct source_keys *keys = context;
-    return keys->source->ops->keys_rewind(keys->reader, info);
+    return keys->source->mode->keys_rewind(keys->reader, info);
 }
 
 void source_keys_close(struct source_keys *keys)
 {
     if (keys) {
-        keys->source->ops->keys_close(keys->reader);
+        keys->source->mode->keys_close(keys->reader);
         key_batch_free(&keys->batch);
         free(keys);
     }
@@ -426,24 +515,26 @@ void source_keys_close(struct source_keys *keys)
 
 bool source_is_followed(const struct source *source)
 {
-    return source->by != FOLLOW_NONE;
+    return source->mode->follow != NULL;
 }
 
 static void *source_run(void *source)
 {
-    ((struct source *)source)->ops->follow(source);
+    ((struct source *)source)->mode->follow(source);
     return NULL;
 }
 
 bg_err source_follow(struct source *source, const struct source_listener *listener,
-                     bg_errinfo *info)
+                     const char *mark, bg_errinfo *info)
 {
     if (!source_is_followed(source) || source->has_thread) {
         return source_error(info, BG_EINVAL, "follow",
-                            "something to follow, and no follower yet", "%s",
+                            "a mode with a follower that is not running yet", "%s",
                             source->how.follow);
     }
     source->listener = *listener;
+    (void)snprintf(source->resume, sizeof source->resume, "%s", mark ? mark : "");
+    (void)snprintf(source->saved, sizeof source->saved, "%s", source->resume);
     const int error = pthread_create(&source->thread, NULL, source_run, source);
     source->has_thread = error == 0;
     return error
@@ -478,18 +569,69 @@ uint64_t source_rest(uint32_t failures)
     return rest < 5 * SOURCE_SECOND ? rest : 5 * SOURCE_SECOND;
 }
 
-void source_tell_anew(struct source *source, const char *why)
+void source_distrust(struct source *source, const char *why)
 {
-    source_pool_retry(source->pool);
-    source->listener.anew(source->listener.context, why);
+    (void)pthread_mutex_lock(&source->lock);
+    (void)snprintf(source->distrust, sizeof source->distrust, "%s", why);
+    (void)pthread_mutex_unlock(&source->lock);
+    source_look(source);
 }
 
-void source_tell_caught_up(struct source *source, uint64_t position, uint64_t since)
+bool source_is_distrusted(struct source *source, char *why, size_t room)
+{
+    (void)pthread_mutex_lock(&source->lock);
+    const bool distrusted = source->distrust[0] != 0;
+    (void)snprintf(why, room, "%s", source->distrust);
+    source->distrust[0] = 0;
+    (void)pthread_mutex_unlock(&source->lock);
+    return distrusted;
+}
+
+void source_saved(struct source *source, const char *mark, uint64_t epoch)
+{
+    (void)pthread_mutex_lock(&source->lock);
+    if (epoch == atomic_load(&source->epoch)) {
+        (void)snprintf(source->saved, sizeof source->saved, "%s", mark);
+    }
+    (void)pthread_mutex_unlock(&source->lock);
+}
+
+void source_last_saved(struct source *source, char mark[SOURCE_MARK])
+{
+    (void)pthread_mutex_lock(&source->lock);
+    memcpy(mark, source->saved, SOURCE_MARK);
+    (void)pthread_mutex_unlock(&source->lock);
+}
+
+void source_tell_restart(struct source *source, const char *why)
+{
+    (void)pthread_mutex_lock(&source->lock);
+    source->saved[0] = 0; /* marks of earlier epochs mean nothing now */
+    (void)atomic_fetch_add(&source->epoch, 1);
+    (void)pthread_mutex_unlock(&source->lock);
+    source_pool_retry(source->pool);
+    source->listener.restart(source->listener.context, why);
+}
+
+void source_tell_doubt(struct source *source, const char *why)
+{
+    source->listener.doubt(source->listener.context, why);
+}
+
+void source_tell_resumed(struct source *source)
+{
+    source_pool_retry(source->pool);
+    source->listener.resumed(source->listener.context);
+}
+
+void source_tell_caught_up(struct source *source, const struct source_proof *proof)
 {
     if (source->told == 0) {
         source_pool_retry(source->pool);
     }
-    source->listener.caught_up(source->listener.context, position, since);
+    struct source_proof complete = *proof;
+    complete.epoch = atomic_load(&source->epoch);
+    source->listener.caught_up(source->listener.context, &complete);
 }
 
 void source_tell_state(struct source *source, bool up, const char *why)

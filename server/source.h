@@ -1,54 +1,55 @@
 /*
- * source.h - where the truth of a gate is: SQLite (embedded) or PostgreSQL (libpq).
+ * source.h - the source of truth behind a gate: SQLite (embedded) or PostgreSQL (libpq).
  *
- *     sqlite:///var/lib/shop/catalogue.db     sqlite:relative.db
- *     postgres://user@host/db?sslmode=require  postgresql://... (whatever libpq takes)
+ *     sqlite:///var/lib/shop/catalog.db       sqlite:relative.db
+ *     postgres://user@host/db?sslmode=require  postgresql://... (any URL that libpq accepts)
  *
- * A source answers three questions, with SQL in its owner's words:
+ * A source has three jobs: it looks up one key (source_ask), it reads all keys (source_keys_*), and it
+ * reports changed keys from a thread of its own (source_follow).
  *
- *     query    SELECT sku, id FROM products             all keys: the first column
- *     lookup   SELECT name FROM products WHERE sku = ?  one key, ?1 or $1; a row: it is there
- *     count    SELECT count(*) FROM products            how many, roughly; may be left out
+ * Keys. `keys` lists columns (key_columns.h). The keys are all values of these columns except NULL, as the
+ * text that the database prints, or as bytes for binary types (key_form.h). That is a superset of the keys
+ * that `lookup` finds, so conditions and joins in `lookup` do not matter.
  *
- * and tells what has changed, from a thread of its own (source_follow).
+ * Following. `follow` selects the mode:
  *
- * Keys are bytes: text and blobs as they are, other values as the text that the database makes
- * of them, so 42 is "42". NULL is no key. Two keys are the same if their bytes are; a database
- * that takes "A" and "a", or "7" and "007", for equal knows more keys than a filter can.
+ *     logical   PostgreSQL: the server's logical replication stream (postgres_logical.c)
+ *     changes   triggers write keys to a change table (postgres_changes.c, sqlite_changes.c)
+ *     none      no follower. `promise` states why a filter stays complete: read-only, or writers-report
  *
- * Following. `follow` says how:
+ * The contract. A source proves that it has reported everything up to a point, or it reports nothing:
  *
- *     none          nobody writes, or all who write tell the gate
- *     rowid         SQLite, a table with INTEGER PRIMARY KEY AUTOINCREMENT, whose keys do not
- *                   change: numbers are never used twice
- *     appended      the same without AUTOINCREMENT, if nobody ever deletes rows
- *     column:NAME   a column that grows with every insert and update; must be in the query
- *     trigger       SQLite: triggers write what changes to a table, of which it is read
- *     notify        PostgreSQL: a trigger sends what changes to a channel
- *     notify:NAME   both: told at once, and caught up by the column
+ * (S1) restart       A new epoch starts. Everything that is committed after this call starts will be reported;
+ *                    all keys must be read again after it. The first call of the listener is restart or
+ *                    resumed.
+ *      doubt         The epoch has ended: nothing is proven any more. A restart follows as soon as the source can
+ *                    start a new epoch, which may take long.
+ * (S2) resumed       Following continues from the mark passed to source_follow: the filter that was saved
+ *                    with the mark, plus the changes reported from now on, is complete.
+ * (S3) changed       These keys may be new.
+ * (S4) caught_up     Every transaction that was acknowledged before `since` has been reported. The identity of
+ *                    the database, its schema and the objects that following depends on were verified in
+ *                    a snapshot of the database that was taken after `since`.
+ * (S5) Reading       All keys come from one snapshot. The reader verifies, in that snapshot, the same things as
+ *                    the follower, and that the snapshot includes everything the follower had reported
+ *                    when reading started. Otherwise reading fails.
+ * (S6) Forgetting    The source keeps, in the database, everything after the mark of the last source_saved,
+ *                    and whatever the present epoch needs if nothing has been saved.
+ * (S7) source_ask    An error is never reported as an absent key. A key that is not a value of the key's
+ *                    type is absent if the database rejects the key alone, outside of `lookup`.
  *
- * How nothing is missed where a row with a lower number commits later is told in postgres_follow.c.
+ * So a filter that was filled by a read after `restart`, and by all changes since, is complete up to `since`
+ * of the last caught_up.
  *
- * What the follower promises to its listener, in this order:
- *     anew        everything that is committed after this call begins will be told; what was
- *                 before must be read (again). At the beginning, and whenever something may
- *                 have been missed: the file was replaced, a connection with nothing to catch up
- *                 by was lost.
- *     changed     these keys may be new.
- *     caught_up   everything that was committed before the time `since` (source_now) has been
- *                 told. `position`: the same as a number of the database's, 0 if there is none:
- *                 rowid, an integer column, a transaction id of PostgreSQL (all up to it).
- * So who reads all keys *after* `anew` and adds what `changed` tells from then on has a filter
- * that is complete up to `since` of the last caught_up.
- *
- * Threads. Everything is MT-Safe but create and free. Several threads may ask at once: each uses
- * a connection of a small pool, made when needed and kept; broken ones are made anew, after a
- * rest that grows from 0.1 to 5 seconds while attempts fail, during which questions fail at once.
+ * Threads. All functions are MT-Safe except create and free. source_ask can run in several threads at once:
+ * each call uses a connection of a small pool. Broken connections are replaced with backoff (0.1 to 5 s), during
+ * which calls fail at once.
  */
 #ifndef SERVER_SOURCE_H
 #define SERVER_SOURCE_H
 
 #include "bloomgate/bloomgate.h"
+#include "key_form.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,76 +57,85 @@
 
 struct source;
 
-enum source_install {
-    SOURCE_INSTALL_NO = 0,
-    SOURCE_INSTALL_YES = 1, /* triggers tell every insert and update */
-    SOURCE_INSTALL_KEYS =
-        2 /* ... but no updates that leave the key as it is: enough if the
-             query has no condition */
-};
-
-enum source_key { /* what a key is when it is put into `lookup` */
+enum source_key { /* the type of a key that is bound in `lookup` (SQLite) */
                   SOURCE_KEY_AUTO = 0,
                   SOURCE_KEY_TEXT = 1,
                   SOURCE_KEY_BLOB = 2,
                   SOURCE_KEY_INTEGER = 3
 };
 
-/* Copied by source_create. Zero means: the usual. */
+/* Copied by source_create. Zero selects the default. */
 struct source_settings {
-    const char *name; /* of the gate; for names of triggers and channels */
+    const char *name; /* of the gate */
+    const char *
+        instance; /* identifies this service in names of database objects: 8 hex digits */
     const char *url;
-    const char *query, *lookup, *count;
-    const char *follow;
-    const char *channel; /* PostgreSQL: NULL or "": bloomgate_NAME if one is needed */
-    uint32_t install;    /* an enum source_install */
-    uint32_t key;        /* an enum source_key */
-    double overlap;   /* column: how far behind to read again, in its units, seconds for
-                         times; below 0: the usual */
-    uint32_t poll_ms; /* 500 */
-    uint32_t timeout_ms;  /* of a question: 1000 */
-    uint32_t connections; /* at most, for questions: 8 */
+    const char *keys;    /* users(email), aliases(alias) */
+    const char *lookup;  /* NULL or "": derived from `keys` */
+    const char *follow;  /* logical, changes or none */
+    const char *promise; /* none: read-only or writers-report; otherwise NULL or "" */
+    const char *
+        script; /* path for the statements that install=no expects to have been run; or NULL */
+    bool install;         /* create missing objects in the database */
+    uint32_t key;         /* an enum source_key */
+    uint32_t poll_ms;     /* 500 */
+    uint32_t timeout_ms;  /* of a lookup: 1000 */
+    uint32_t connections; /* for lookups, at most: 8 */
 };
 
-/* A row's first column. The caller gives `data` and `room`; `len` is how long it is, which may
- * be more than fits. */
+/* The first column of a row. The caller provides `data` and `room`; `len` is the full length, which
+ * may exceed `room`. */
 struct source_value {
     char *data;
     size_t room;
     size_t len;
-    bool null; /* it is NULL, or there is no row */
+    bool null; /* the value is NULL, or there is no row */
+};
+
+enum { SOURCE_MARK = 512 }; /* bytes of a mark, including the terminating NUL */
+
+struct source_proof {
+    uint64_t since;    /* source_now before the proof was started */
+    uint64_t position; /* for people: an LSN, or the number of a change */
+    const char
+        *mark; /* where to resume; less than SOURCE_MARK bytes of printable ASCII */
+    uint64_t epoch; /* filled in by source.c, for source_saved */
 };
 
 struct source_listener {
     void *context;
-    void (*anew)(void *context, const char *why);
+    void (*restart)(void *context, const char *why);
+    void (*doubt)(void *context, const char *why);
+    void (*resumed)(void *context);
     void (*changed)(void *context, const bg_bytes *keys, size_t n);
-    void (*caught_up)(void *context, uint64_t position, uint64_t since);
-    /* The source was lost, or is back; why. Called when that changes. */
+    void (*caught_up)(void *context, const struct source_proof *proof);
+    /* The source was lost, or is back. Called when that changes. */
     void (*state)(void *context, bool up, const char *why);
 };
 
-/* Monotonic nanoseconds. */
+/* Returns monotonic nanoseconds. */
 uint64_t source_now(void);
 
-/* Understands the settings; connects to nobody. Errors: BG_EINVAL, BG_ENOMEM. */
+/* Validates the settings, without connecting. Errors: BG_EINVAL, BG_ENOMEM. */
 bg_err source_create(const struct source_settings *settings, struct source **source,
                      bg_errinfo *info);
 
-/* Stops it (source_stop) and frees it; nobody else may use it by then. NULL is allowed. */
+/* Stops the source (source_stop) and frees it. No other call may be in progress. NULL is allowed. */
 void source_free(struct source *source);
 
-/* Connects, and prepares every statement: what is wrong with the settings? Errors: BG_EIO,
- * BG_EINVAL. */
+/* Connects and verifies that the settings work. Errors: BG_EIO, BG_EINVAL. */
 bg_err source_check(struct source *source, bg_errinfo *info);
 
-/* How many keys there are, about. */
+/* Connects and verifies that `lookup` works. Errors: BG_EIO, BG_EINVAL. */
+bg_err source_check_lookup(struct source *source, bg_errinfo *info);
+
+/* Returns the approximate number of keys. */
 bg_err source_count(struct source *source, uint64_t *count, bg_errinfo *info);
 
 /*
- * All keys, of one moment: that of the first call of `next`, or of the first after `rewind`,
- * which looks at the source anew. The last two are for a bg_source. (bg_slot_rebuild counts on that: keys that are added before
- * it reads for good need not be in the filter that it makes.)
+ * Reads all keys in one snapshot, taken at the first call of `next`, or at the first one after
+ * `rewind`. The last two functions fit a bg_source. bg_slot_rebuild lets the new filter accept adds
+ * before it reads, which (S5) relies on. Errors: BG_EINCOMPAT when (S5) cannot be proven; try again later.
  */
 struct source_keys;
 bg_err source_keys_open(struct source *source, struct source_keys **keys,
@@ -135,32 +145,47 @@ bg_err source_keys_next(void *context, bg_bytes *to, size_t room, size_t *n,
                         bg_errinfo *info);
 bg_err source_keys_rewind(void *context, bg_errinfo *info);
 
-/*
- * What the source says of a key, within the timeout. `value` may be NULL. BG_TRUTH_ERROR: why is
- * in `info`. A key that the type of the column cannot have (letters for a number) is absent.
- */
+/* Returns how values of the key columns are spelled; KEY_FORM_UNKNOWN until the source has connected. */
+enum key_form source_form(const struct source *source);
+
+/* Looks up a key within the timeout. `value` may be NULL. BG_TRUTH_ERROR: the reason is in `info`. */
 bg_truth source_ask(struct source *source, const void *key, size_t len,
                     struct source_value *value, bg_errinfo *info);
 
-/* Whether it has anything to follow. */
+/* Returns whether the mode has a follower. */
 bool source_is_followed(const struct source *source);
 
-/* Starts the thread that follows; once. The listener is copied. */
+/* Starts the follower, once. The listener and the mark are copied. `mark`: resume there if possible;
+ * NULL or "" to start with `restart`. */
 bg_err source_follow(struct source *source, const struct source_listener *listener,
-                     bg_errinfo *info);
+                     const char *mark, bg_errinfo *info);
 
-/* Lets the follower look at once, not at its next turn. */
+/* Lets the follower poll now. */
 void source_look(struct source *source);
 
-/* Ends the follower, and whatever else is under way, soon: BG_ECANCELED. */
+/* Lets the follower start a new epoch, because its reports have proven incomplete. */
+void source_distrust(struct source *source, const char *why);
+
+/* The filter has been saved with everything that was reported up to this proof. A mark of an
+ * earlier epoch is ignored. */
+void source_saved(struct source *source, const char *mark, uint64_t epoch);
+
+/* Ends the follower and all calls in progress soon: BG_ECANCELED. */
 void source_stop(struct source *source);
 
-/* The URL without its password, for people. */
+/* Writes the URL without its password. */
 void source_show_url(const char *url, char *text, size_t room);
 
-/* Fills in `info` (may be NULL) and returns `code`; the format is of what was found. */
+/*
+ * Fills in `info` (may be NULL) and returns `code`. With `expected`, the format describes a value that was validated:
+ * "WHAT: found FORMAT, expected EXPECTED". Without it (NULL), the format is a statement: the reason, and then what to do.
+ * The text is cut after 200 bytes, or with `expected` after 110, and `expected` after 95.
+ */
 bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
                     const char *expected, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* Returns the message of an error without the part that names what failed, for use in another message. */
+const char *source_reason(const bg_errinfo *info);
 
 #endif

@@ -1,102 +1,137 @@
 /*
- * source_inside.h - what a source is made of, for source.c and the databases behind it
- * (source_sqlite.c, source_postgres.c).
+ * source_inside.h - what a source consists of, for source.c and the databases (source_sqlite.c,
+ * source_postgres.c) and modes (postgres_logical.c, postgres_changes.c, sqlite_changes.c) behind it.
+ *
+ * A database implements lookups (struct source_ops). A mode implements reading and following (struct
+ * source_mode). The mode `none` has a reader and no follower.
  */
 #ifndef SERVER_SOURCE_INSIDE_H
 #define SERVER_SOURCE_INSIDE_H
 
 #include "key_batch.h"
+#include "key_columns.h"
 #include "source.h"
 #include "source_pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum source_follow_by {
-    FOLLOW_NONE,
-    FOLLOW_ROWID,
-    FOLLOW_APPENDED,
-    FOLLOW_COLUMN,
-    FOLLOW_TRIGGER,
-    FOLLOW_NOTIFY
-};
+enum source_follow_by { FOLLOW_NONE, FOLLOW_LOGICAL, FOLLOW_CHANGES };
 
 #define SOURCE_MILLISECOND UINT64_C(1000000)
 #define SOURCE_SECOND      UINT64_C(1000000000)
 
-struct source_ops {
-    /* Checks what is particular to the database, and makes source->own. */
+/* How keys are read and followed. */
+struct source_mode {
+    /* Makes source->mode_own; without connecting. NULL: nothing to do. */
     bg_err (*create)(struct source *source, bg_errinfo *info);
     void (*destroy)(struct source *source);
-    struct pool_ops pool; /* connections for questions; the owner is the source */
-    /* *broken: the connection is of no more use. */
+    /* Connects; verifies, and installs if it may, what the mode needs. NULL: nothing to do. */
+    bg_err (*check)(struct source *source, bg_errinfo *info);
+    bg_err (*keys_open)(struct source *source, void **reader, bg_errinfo *info);
+    /* Adds normalized keys to the batch, up to `room`; none at the end. */
+    bg_err (*keys_next)(void *reader, struct key_batch *batch, size_t room,
+                        bg_errinfo *info);
+    bg_err (*keys_rewind)(void *reader, bg_errinfo *info);
+    /* After the last key: proves (S5), or returns BG_EINCOMPAT. NULL: nothing to prove. */
+    bg_err (*keys_prove)(void *reader, bg_errinfo *info);
+    void (*keys_close)(void *reader);
+    /* The follower: returns when the source is stopped. NULL: the mode has none. */
+    void (*follow)(struct source *source);
+};
+
+struct source_ops {
+    /* Validates what is particular to the database, creates source->own, and selects source->mode. */
+    bg_err (*create)(struct source *source, bg_errinfo *info);
+    void (*destroy)(struct source *source);
+    struct pool_ops pool; /* connections for lookups; the owner is the source */
+    /* *broken: the connection is unusable. */
     bg_truth (*ask)(struct source *source, void *connection, bg_bytes key,
                     struct source_value *value, uint64_t deadline, bool *broken,
                     bg_errinfo *info);
     bg_err (*check)(struct source *source, bg_errinfo *info);
     bg_err (*count)(struct source *source, uint64_t *count, bg_errinfo *info);
-    bg_err (*keys_open)(struct source *source, void **reader, bg_errinfo *info);
-    /* Puts keys to the batch, up to `room`; none: the end. */
-    bg_err (*keys_next)(void *reader, struct key_batch *batch, size_t room,
-                        bg_errinfo *info);
-    bg_err (*keys_rewind)(void *reader, bg_errinfo *info);
-    void (*keys_close)(void *reader);
-    /* The follower: returns when the source is stopped. */
-    void (*follow)(struct source *source);
 };
 
 struct source {
     const struct source_ops *ops;
+    const struct source_mode *mode;
     struct source_settings how; /* with copies of all text, none of it NULL */
     const char *place;          /* the URL without "sqlite:", or all of it */
     enum source_follow_by by;
-    char *column; /* that is followed; or NULL */
-    bool listens; /* PostgreSQL: to a channel */
-    void *own;    /* of the database's */
+    struct key_columns columns;
+    _Atomic int form; /* an enum key_form */
+    atomic_bool
+        prints_hex; /* the keys are binary, and the database prints \x and hex digits */
+    void *own;      /* of the database */
+    void *mode_own; /* of the mode */
     struct source_pool *pool;
     atomic_bool stopping;
-    atomic_bool looked_for; /* by source_look, and not looked yet */
+    atomic_bool looked_for; /* by source_look, and no poll since */
     int wake;               /* an eventfd: the follower has something to do */
     pthread_t thread;
     bool has_thread;
     struct source_listener listener;
+    char resume[SOURCE_MARK]; /* the mark passed to source_follow, or "" */
     int told; /* the last state: 1 up, 0 lost, -1 none yet; the follower's */
+    _Atomic uint64_t epoch;  /* number of calls of restart */
+    pthread_mutex_t lock;    /* of what follows */
+    char saved[SOURCE_MARK]; /* the last one, or "" */
+    char distrust[128];      /* why source_distrust was called, or "" */
+    char identity[64];       /* of the server that the follower follows, or "" */
 };
 
 extern const struct source_ops source_sqlite_ops, source_postgres_ops;
+extern const struct source_mode postgres_logical_mode, postgres_changes_mode,
+    postgres_plain_mode, sqlite_changes_mode, sqlite_plain_mode;
 
 static inline bool source_is_stopping(const struct source *source)
 {
     return atomic_load(&source->stopping);
 }
 
-/* Waits so long, or until source_look or source_stop; or until `fd` (-1: none) is readable:
- * true. */
+/* Waits for this time, until source_look or source_stop, or until `fd` (-1: none) is readable:
+ * returns true. */
 bool source_pause(struct source *source, uint64_t nanoseconds, int fd);
 
-/* How long to rest after so many failures in a row: 0.1 to 5 seconds. */
+/* Returns the backoff after this number of failures in a row: 0.1 to 5 seconds. */
 uint64_t source_rest(uint32_t failures);
 
-/* For followers: tell the listener. States are told when they change. Who has reached the source
- * lets questions be asked again at once. */
-void source_tell_anew(struct source *source, const char *why);
-void source_tell_caught_up(struct source *source, uint64_t position, uint64_t since);
+/* For followers: call the listener. A restart also closes idle connections for lookups, since the
+ * server behind the address may be another one. */
+void source_tell_restart(struct source *source, const char *why);
+void source_tell_doubt(struct source *source, const char *why);
+void source_tell_resumed(struct source *source);
+void source_tell_caught_up(struct source *source, const struct source_proof *proof);
 void source_tell_state(struct source *source, bool up, const char *why);
 void source_tell_keys(struct source *source, struct key_batch *batch);
 
-/* "NAME" with its quotes, for SQL; NULL: no memory. */
+/* Copies the mark of the last source_saved; "" if there is none in this epoch. */
+void source_last_saved(struct source *source, char mark[SOURCE_MARK]);
+
+/* Returns whether source_distrust was called since the last time, and why. */
+bool source_is_distrusted(struct source *source, char *why, size_t room);
+
+/* Returns "NAME" in double quotes for SQL; NULL if memory is short. */
 char *source_quote(const char *name);
 
-/* printf to memory of its own; NULL: no memory. */
+/* Returns the name of an object of this gate in the database: bloomgate_GATE_INSTANCE_WHAT, of at most 63 bytes
+ * from [a-z0-9_]. `what` may be "". NULL if memory is short. */
+char *source_object(const struct source *source, const char *what);
+
+/* Fills `text` with 16 random hex digits. */
+bg_err source_nonce(char text[17], bg_errinfo *info);
+
+/* printf to allocated memory; NULL if memory is short. */
 char *source_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 bg_err source_no_memory(bg_errinfo *info);
 bg_err source_stopped(bg_errinfo *info);
 
-/* Copies a value out; data NULL: it is NULL. */
+/* Copies a value out; data NULL: the value is NULL. */
 void source_value_set(struct source_value *value, const void *data, size_t len);
 
-/* A whole number as databases write it: no sign but '-', no zeros in front. */
+/* Parses a whole number as databases print it: no sign but '-', no leading zeros. */
 bool source_integer(bg_bytes text, int64_t *value);
 
 #endif

@@ -139,8 +139,8 @@ bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
             pool->total--;
             pool->ops->disconnect(pool->idle[--pool->idle_count]);
         } else if (!in_time) {
-            err = source_error(info, BG_EBUSY, "connections", "a free one in time",
-                               "all %u in use", pool->most);
+            err = source_error(info, BG_EBUSY, "connections", NULL,
+                               "all %u are in use; raise `connections`", pool->most);
         } else {
             in_time = source_pool_wait(pool, deadline);
         }

@@ -1,17 +1,18 @@
 /*
- * source_postgres.c - PostgreSQL as a source: questions and keys. Following is in
- * postgres_follow.c.
+ * source_postgres.c - PostgreSQL as a source: lookups, and reading without a follower.
  *
  * What a key is in SQL. The server infers the type of $1; text and bytea are sent as they are,
  * everything else as text that the server parses. A key that cannot be parsed, such as letters
- * for a number, is absent: no row of that type can have it. That holds if the parameter has the
- * type of the query's column, which is looked at; if it has another one, the error stays an error.
- * Else strangers could open the breaker with nonsense.
+ * for a number, is absent: no row of that type can have it. Otherwise untrusted keys could open
+ * the breaker. Two conditions prove it: the parameter has the type of the key column, and the
+ * server refuses the key without the rest of `lookup` as well. Any other error stays an error: an
+ * expression of `lookup` can fail with the same code for a row that exists.
  *
- * Keys are read by one statement, which sees the database at one moment, row by row: the server
- * is not asked for more than there is room for.
+ * Connections. Every connection verifies that it reached the server that the follower follows: the
+ * same system identifier, timeline and database (postgres_schema.h).
  */
-#include "postgres_stream.h"
+#include "postgres_reader.h"
+#include "postgres_schema.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -19,14 +20,9 @@
 
 struct postgres_asker {
     struct postgres_link link;
-    Oid type;   /* of the parameter */
-    bool alike; /* the keys have it as well */
-};
-
-struct postgres_reader {
-    struct postgres_link link; /* open while it reads */
-    struct source *source;
-    bool begun, ended;
+    Oid type;       /* of the parameter */
+    bool alike;     /* the keys have it as well */
+    uint64_t epoch; /* in which the connection was made */
 };
 
 /* ---- Life ------------------------------------------------------------------------------ */
@@ -36,97 +32,26 @@ static bg_err source_postgres_create(struct source *source, bg_errinfo *info)
     char *why = NULL;
     PQconninfoOption *parsed = PQconninfoParse(source->place, &why);
     if (!parsed) {
-        const bg_err err = source_error(info, BG_EINVAL, "source",
-                                        "what libpq can read: postgres://user@host/db",
-                                        "%s", why ? why : "no memory");
+        const bg_err err =
+            source_error(info, BG_EINVAL, "source", NULL,
+                         "%.100s; use a URI such as postgres://user@host/db",
+                         why ? why : "no memory");
         PQfreemem(why);
         return err;
     }
     PQconninfoFree(parsed);
-    if (source->by != FOLLOW_NONE && source->by != FOLLOW_COLUMN
-        && source->by != FOLLOW_NOTIFY) {
-        return source_error(info, BG_EINVAL, "follow",
-                            "none, column:NAME, notify or notify:NAME for PostgreSQL",
-                            "%s", source->how.follow);
-    }
-    if (strlen(source->how.channel) > 50) {
-        return source_error(info, BG_EINVAL, "channel", "at most 50 bytes", "%s",
-                            source->how.channel);
-    }
-    const bool install = source->how.install != SOURCE_INSTALL_NO;
-    if (install && source->by == FOLLOW_NONE) {
-        return source_error(info, BG_EINVAL, "install",
-                            "no, or something to follow: notify or column:NAME",
-                            "follow=none");
-    }
-    struct postgres_own *own = calloc(1, sizeof *own);
-    if (!own) {
-        return source_no_memory(info);
-    }
-    source->listens = source->listens || source->by == FOLLOW_NOTIFY || install;
-    atomic_init(&own->reader, 0);
-    source->own = own;
+    source->mode = source->by == FOLLOW_LOGICAL   ? &postgres_logical_mode
+                   : source->by == FOLLOW_CHANGES ? &postgres_changes_mode
+                                                  : &postgres_plain_mode;
     return BG_OK;
 }
 
 static void source_postgres_destroy(struct source *source)
 {
-    free(source->own);
+    (void)source;
 }
 
-/* ---- The query ------------------------------------------------------------------------- */
-
-static bg_err postgres_query_find(const struct source *source, const PGresult *about,
-                                  struct postgres_query *query, bg_errinfo *info)
-{
-    const int n = PQnfields(about);
-    for (int i = 0; source->column && i < n; i++) {
-        if (strcmp(PQfname(about, i), source->column) == 0) {
-            query->number = i;
-            query->type = PQftype(about, i);
-            query->column = source_quote(source->column);
-            return query->column ? BG_OK : source_no_memory(info);
-        }
-    }
-    return source->column
-               ? source_error(info, BG_EINVAL, "follow",
-                              "a column of the query: SELECT key, column FROM ...",
-                              "column:%s, which it has not", source->column)
-               : BG_OK;
-}
-
-bg_err postgres_query_look(struct postgres_link *link, uint64_t deadline,
-                           struct postgres_query *query, bg_errinfo *info)
-{
-    const struct source *source = link->source;
-    PGresult *about = NULL;
-    *query = (struct postgres_query){ .number = -1 };
-    bg_err err =
-        postgres_link_prepare(link, "query", "", source->how.query, deadline, info);
-    err = err ? err : postgres_link_describe(link, "query", "", deadline, &about, info);
-    if (!err && (PQnfields(about) < 1 || PQnparams(about) != 0)) {
-        err = source_error(info, BG_EINVAL, "query",
-                           "columns, the first of them the key, and no parameters",
-                           "%d columns, %d parameters", PQnfields(about),
-                           PQnparams(about));
-    }
-    if (!err) {
-        query->key = PQftype(about, 0);
-        query->table = PQftable(about, 0);
-        query->attribute = PQftablecol(about, 0);
-        err = postgres_query_find(source, about, query, info);
-    }
-    PQclear(about);
-    return err;
-}
-
-void postgres_query_free(struct postgres_query *query)
-{
-    free(query->column);
-    query->column = NULL;
-}
-
-/* ---- Questions ------------------------------------------------------------------------- */
+/* ---- Lookups --------------------------------------------------------------------------- */
 
 static void source_postgres_disconnect(void *connection)
 {
@@ -141,14 +66,28 @@ static bool source_postgres_is_text(Oid type)
            || type == PG_NAME;
 }
 
+static bool source_postgres_is_integer(Oid type)
+{
+    return type == PG_INT2 || type == PG_INT4 || type == PG_INT8;
+}
+
+/* Returns whether the parameter of `lookup` accepts the same spellings as the key column prints. Otherwise the
+ * database could find a key that the filter denies, such as WHERE lower(email) = $1 with a citext parameter. */
+static bool source_postgres_fits(Oid parameter, Oid key)
+{
+    return parameter == key || (parameter == PG_VARCHAR && key == PG_TEXT)
+           || (source_postgres_is_integer(parameter)
+               && source_postgres_is_integer(key));
+}
+
 static bg_err source_postgres_prepare(struct postgres_asker *asker, uint64_t deadline,
                                       bg_errinfo *info)
 {
     struct postgres_link *link = &asker->link;
-    struct postgres_query query;
+    struct postgres_keys keys;
     PGresult *about = NULL;
-    bg_err err = postgres_query_look(link, deadline, &query, info);
-    postgres_query_free(&query);
+    bg_err err = postgres_keys_look(link, deadline, &keys, info);
+    err = err ? err : postgres_schema_verify_server(link, deadline, info);
     err = err ? err
               : postgres_link_prepare(link, "lookup", "lookup",
                                       link->source->how.lookup, deadline, info);
@@ -156,16 +95,23 @@ static bg_err source_postgres_prepare(struct postgres_asker *asker, uint64_t dea
         err ? err
             : postgres_link_describe(link, "lookup", "lookup", deadline, &about, info);
     if (!err && (PQnparams(about) != 1 || PQnfields(about) < 1)) {
-        err = source_error(info, BG_EINVAL, "lookup",
-                           "one parameter, and a column: SELECT 1 ... WHERE key = $1",
-                           "%d parameters, %d columns", PQnparams(about),
-                           PQnfields(about));
+        err = source_error(info, BG_EINVAL, "lookup", NULL,
+                           "it has %d parameters and %d columns; use one parameter and"
+                           " at least one column: SELECT id ... WHERE key = $1",
+                           PQnparams(about), PQnfields(about));
+    }
+    if (!err && !source_postgres_fits(PQparamtype(about, 0), keys.type)) {
+        err = source_error(
+            info, BG_EINVAL, "lookup", NULL,
+            "$1 does not have the type of the key column (%s); use WHERE column = $1"
+            " without casts",
+            keys.name);
     }
     if (!err) {
         asker->type = PQparamtype(about, 0);
-        asker->alike = asker->type == query.key
+        asker->alike = asker->type == keys.type
                        || (source_postgres_is_text(asker->type)
-                           && source_postgres_is_text(query.key));
+                           && source_postgres_is_text(keys.type));
     }
     PQclear(about);
     return err;
@@ -179,6 +125,7 @@ static bg_err source_postgres_connect(void *owner, uint64_t deadline, void **con
     if (!asker) {
         return source_no_memory(info);
     }
+    asker->epoch = atomic_load(&((struct source *)owner)->epoch);
     bg_err err = postgres_link_open(&asker->link, owner, PG_ASKS, deadline, info);
     err = err ? err : source_postgres_prepare(asker, deadline, info);
     if (err) {
@@ -191,17 +138,19 @@ static bg_err source_postgres_connect(void *owner, uint64_t deadline, void **con
 
 static bool source_postgres_is_fresh(void *owner, void *connection)
 {
-    (void)owner;
-    return postgres_link_is_open(&((struct postgres_asker *)connection)->link);
+    const struct source *source = owner;
+    const struct postgres_asker *asker = connection;
+    return asker->epoch == atomic_load(&source->epoch)
+           && postgres_link_is_open(&asker->link);
 }
 
-/* Whether the server refused the key itself: a value that its type cannot have. */
+/* Whether the last statement failed because of a value that a type cannot have. */
 static bool source_postgres_is_misfit(const struct postgres_asker *asker)
 {
     static const char *const codes[] = { "22P02", "22P03", "22021",
                                          "22003", "22007", "22008" };
     const char *code = postgres_link_code(&asker->link);
-    for (size_t i = 0; asker->alike && i < sizeof codes / sizeof *codes; i++) {
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         if (strcmp(code, codes[i]) == 0) {
             return true;
         }
@@ -209,16 +158,39 @@ static bool source_postgres_is_misfit(const struct postgres_asker *asker)
     return false;
 }
 
+static void source_postgres_forget_error(struct postgres_asker *asker)
+{
+    PQclear(asker->link.last);
+    asker->link.last = NULL;
+}
+
+/* Whether the server refuses the key alone, as a value of its type. */
+static bool source_postgres_is_impossible(struct postgres_asker *asker,
+                                          const struct postgres_arguments *key,
+                                          uint64_t deadline)
+{
+    struct postgres_arguments alone = *key;
+    alone.list[0].type = asker->type;
+    source_postgres_forget_error(asker);
+    return postgres_link_run(&asker->link, "lookup", "SELECT $1 IS NULL", &alone,
+                             deadline, NULL, NULL)
+               != BG_OK
+           && source_postgres_is_misfit(asker);
+}
+
 /* The question failed: what does that mean? */
-static bg_truth source_postgres_failed(const struct postgres_asker *asker, bg_err err,
-                                       bool *broken)
+static bg_truth source_postgres_failed(struct postgres_asker *asker, bg_err err,
+                                       const struct postgres_arguments *key,
+                                       uint64_t deadline, bool *broken)
 {
     const bool open = postgres_link_is_open(&asker->link);
     const bool refused = err == BG_EIO && open && *postgres_link_code(&asker->link);
-    if (refused && source_postgres_is_misfit(asker)) {
+    *broken = !refused || strcmp(postgres_link_code(&asker->link), "57014") != 0;
+    if (refused && asker->alike && source_postgres_is_misfit(asker)
+        && source_postgres_is_impossible(asker, key, deadline)) {
+        *broken = false;
         return BG_TRUTH_ABSENT;
     }
-    *broken = !refused || strcmp(postgres_link_code(&asker->link), "57014") != 0;
     return BG_TRUTH_ERROR;
 }
 
@@ -228,12 +200,11 @@ static bg_truth source_postgres_ask_with(struct postgres_asker *asker,
                                          bool *broken, bg_errinfo *info)
 {
     PGresult *rows = NULL;
-    PQclear(asker->link.last);
-    asker->link.last = NULL;
+    source_postgres_forget_error(asker);
     const bg_err err = postgres_link_execute(&asker->link, "lookup", "lookup", key,
                                              deadline, &rows, info);
     if (err) {
-        return source_postgres_failed(asker, err, broken);
+        return source_postgres_failed(asker, err, key, deadline, broken);
     }
     const bool present = PQntuples(rows) > 0;
     if (present && !PQgetisnull(rows, 0, 0)) {
@@ -263,8 +234,13 @@ static bg_truth source_postgres_ask(struct source *source, void *connection,
     if (argument->binary) {
         return source_postgres_ask_with(asker, &given, value, deadline, broken, info);
     }
-    if (asker->alike && memchr(key.data, 0, key.len)) {
-        return BG_TRUTH_ABSENT; /* no text has it, so no value is written so */
+    if (memchr(key.data, 0, key.len)) {
+        if (asker->alike) {
+            return BG_TRUTH_ABSENT; /* no value is spelled with it */
+        }
+        (void)source_error(info, BG_EINVAL, "key", NULL,
+                           "it contains a zero byte, which PostgreSQL does not allow");
+        return BG_TRUTH_ERROR;
     }
     if (key.len >= sizeof small && !(copy = malloc(key.len + 1))) {
         (void)source_no_memory(info);
@@ -283,119 +259,41 @@ static bg_truth source_postgres_ask(struct source *source, void *connection,
 
 /* ---- All keys -------------------------------------------------------------------------- */
 
-static uint64_t source_postgres_deadline(const struct source *source)
-{
-    return source_now() + source->how.timeout_ms * SOURCE_MILLISECOND;
-}
-
 static bg_err source_postgres_count(struct source *source, uint64_t *count,
                                     bg_errinfo *info)
 {
     struct postgres_link link;
-    PGresult *rows = NULL;
-    char *own =
-        *source->how.count
-            ? NULL
-            : source_format("SELECT count(*) FROM (%s\n) AS keys", source->how.query);
+    const uint64_t deadline = postgres_link_deadline(source);
+    bg_err err = postgres_link_open(&link, source, PG_READS, deadline, info);
     *count = 0;
-    if (!own && !*source->how.count) {
-        return source_no_memory(info);
+    for (size_t i = 0; !err && i < source->columns.n; i++) {
+        PGresult *rows = NULL;
+        char *table = key_column_table(&source->columns.list[i]);
+        char *column = source_quote(source->columns.list[i].column);
+        char *sql = table && column
+                        ? source_format("SELECT count(%s) FROM %s", column, table)
+                        : NULL;
+        err = sql ? postgres_link_run(&link, "keys", sql, NULL, 0, &rows, info)
+                  : source_no_memory(info);
+        *count += err ? 0 : strtoull(PQgetvalue(rows, 0, 0), NULL, 10);
+        PQclear(rows);
+        free(table);
+        free(column);
+        free(sql);
     }
-    bg_err err = postgres_link_open(&link, source, PG_READS,
-                                    source_postgres_deadline(source), info);
-    if (!err) {
-        err = postgres_link_run(&link, "count", own ? own : source->how.count, NULL, 0,
-                                &rows, info);
-    }
-    if (!err && PQntuples(rows) > 0 && PQnfields(rows) > 0) {
-        const double number = strtod(PQgetvalue(rows, 0, 0), NULL);
-        *count = number > 0 && number < 0x1p56 ? (uint64_t)number : 0;
-    }
-    PQclear(rows);
     postgres_link_close(&link);
-    free(own);
     return err;
 }
-
-static bg_err source_postgres_keys_open(struct source *source, void **made,
-                                        bg_errinfo *info)
-{
-    struct postgres_reader *reader = calloc(1, sizeof *reader);
-    *made = reader;
-    if (!reader) {
-        return source_no_memory(info);
-    }
-    reader->source = source;
-    return BG_OK;
-}
-
-static bg_err source_postgres_keys_begin(struct postgres_reader *reader,
-                                         bg_errinfo *info)
-{
-    struct source *source = reader->source;
-    bg_err err = postgres_link_open(&reader->link, source, PG_READS,
-                                    source_postgres_deadline(source), info);
-    if (!err) {
-        struct postgres_own *own = source->own;
-        atomic_store(&own->reader, PQbackendPID(reader->link.db));
-        reader->begun = true;
-        err =
-            postgres_link_begin(&reader->link, "query", source->how.query, NULL, info);
-    }
-    return err;
-}
-
-static bg_err source_postgres_keys_next(void *context, struct key_batch *batch,
-                                        size_t room, bg_errinfo *info)
-{
-    struct postgres_reader *reader = context;
-    bg_err err = reader->begun ? BG_OK : source_postgres_keys_begin(reader, info);
-    while (!err && !reader->ended && batch->n < room && !key_batch_is_full(batch)) {
-        PGresult *row;
-        err = postgres_link_next(&reader->link, "query", 0, &row, info);
-        if (!err && !row) {
-            reader->ended = true;
-        } else if (!err && !postgres_link_key(row, 0, batch)) {
-            err = source_no_memory(info);
-        }
-        PQclear(row);
-    }
-    return err;
-}
-
-static bg_err source_postgres_keys_rewind(void *context, bg_errinfo *info)
-{
-    struct postgres_reader *reader = context;
-    struct postgres_own *own = reader->source->own;
-    (void)info;
-    postgres_link_close(&reader->link);
-    atomic_store(&own->reader, 0);
-    reader->begun = reader->ended = false;
-    return BG_OK;
-}
-
-static void source_postgres_keys_close(void *context)
-{
-    (void)source_postgres_keys_rewind(context, NULL);
-    free(context);
-}
-
-/* ---- Is all well? ---------------------------------------------------------------------- */
 
 static bg_err source_postgres_check(struct source *source, bg_errinfo *info)
 {
     void *asker;
-    const uint64_t deadline = source_postgres_deadline(source);
-    bg_err err = source_postgres_connect(source, deadline, &asker, info);
-    if (err) {
-        return err;
+    const bg_err err =
+        source_postgres_connect(source, postgres_link_deadline(source), &asker, info);
+    if (!err) {
+        source_postgres_disconnect(asker);
     }
-    if (*source->how.count) {
-        err = postgres_link_prepare(&((struct postgres_asker *)asker)->link, "count",
-                                    "count", source->how.count, deadline, info);
-    }
-    source_postgres_disconnect(asker);
-    return err || source->by == FOLLOW_NONE ? err : postgres_follow_check(source, info);
+    return err;
 }
 
 const struct source_ops source_postgres_ops = {
@@ -406,9 +304,40 @@ const struct source_ops source_postgres_ops = {
     .ask = source_postgres_ask,
     .check = source_postgres_check,
     .count = source_postgres_count,
-    .keys_open = source_postgres_keys_open,
-    .keys_next = source_postgres_keys_next,
-    .keys_rewind = source_postgres_keys_rewind,
-    .keys_close = source_postgres_keys_close,
-    .follow = postgres_follow_run,
+};
+
+/* ---- Without a follower ------------------------------------------------------------------ */
+
+static bg_err postgres_plain_open(struct source *source, void **reader,
+                                  bg_errinfo *info)
+{
+    *reader = postgres_reader_make(source);
+    return *reader ? BG_OK : source_no_memory(info);
+}
+
+static bg_err postgres_plain_next(void *context, struct key_batch *batch, size_t room,
+                                  bg_errinfo *info)
+{
+    struct postgres_reader *reader = context;
+    bg_err err = reader->is_open ? BG_OK : postgres_reader_begin(reader, NULL, info);
+    return err ? err : postgres_reader_next(reader, batch, room, info);
+}
+
+static bg_err postgres_plain_rewind(void *reader, bg_errinfo *info)
+{
+    (void)info;
+    postgres_reader_end(reader);
+    return BG_OK;
+}
+
+static void postgres_plain_close(void *reader)
+{
+    postgres_reader_free(reader);
+}
+
+const struct source_mode postgres_plain_mode = {
+    .keys_open = postgres_plain_open,
+    .keys_next = postgres_plain_next,
+    .keys_rewind = postgres_plain_rewind,
+    .keys_close = postgres_plain_close,
 };

@@ -1,30 +1,24 @@
 /*
- * source_sqlite.c - SQLite as a source: questions and keys. Following is in sqlite_follow.c.
+ * source_sqlite.c - SQLite as a source: lookups. Reading and following are in sqlite_reader.c and
+ * sqlite_changes.c.
  *
- * What a key is in SQL. SQLite compares 42, '42' and x'3432' as three different values, and a key
- * is bytes. Unless `key` says otherwise a key that looks like a whole number is asked for as such
- * if the column is declared so; else as text, and if there is no such row once more as a blob.
- *
- * Keys are read by one statement, which sees the database at one moment. In a database with a
- * write-ahead log that disturbs nobody; without, writers cannot commit until it has ended.
+ * The type of a key. A key is bytes, but SQLite compares 42, '42' and x'3432' as three different values, and a
+ * column can hold all of them. So, unless `key` selects a type, a lookup tries each type in which the
+ * column may hold the key: a number if the column is not declared as text and the key looks
+ * like one, then text, then a blob. Only if all of them find nothing is the key absent.
  */
-#include "sqlite_link.h"
-#include "sqlite_stream.h"
+#include "sqlite_reader.h"
+#include "sqlite_schema.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A connection for questions. */
+/* A connection for lookups. */
 struct sqlite_asker {
     struct sqlite_link link;
     sqlite3_stmt *lookup;
-    bool integers; /* the keys' column is declared so */
-};
-
-struct sqlite_reader {
-    struct sqlite_link link;
-    sqlite3_stmt *query; /* NULL: not begun */
-    bool ended;
+    bool numbers;   /* the key columns can hold numbers */
+    uint64_t epoch; /* in which the connection was made */
 };
 
 /* ---- Life ------------------------------------------------------------------------------ */
@@ -35,17 +29,12 @@ static bg_err source_sqlite_create(struct source *source, bg_errinfo *info)
         return source_error(info, BG_EINVAL, "source", "sqlite: and a path", "%s",
                             source->how.url);
     }
-    if (source->by == FOLLOW_NOTIFY || source->listens) {
-        return source_error(info, BG_EINVAL, "follow",
-                            "none, rowid, appended, column:NAME or trigger for SQLite",
-                            "%s%s", source->how.follow,
-                            source->by == FOLLOW_NOTIFY ? "" : " with a channel");
+    if (source->by == FOLLOW_LOGICAL) {
+        return source_error(info, BG_EINVAL, "follow", "changes or none for SQLite",
+                            "%s", source->how.follow);
     }
-    if (source->how.install != SOURCE_INSTALL_NO && source->by != FOLLOW_TRIGGER) {
-        return source_error(info, BG_EINVAL, "install",
-                            "no, or follow=trigger, for SQLite", "follow=%s",
-                            source->how.follow);
-    }
+    source->mode =
+        source->by == FOLLOW_CHANGES ? &sqlite_changes_mode : &sqlite_plain_mode;
     return BG_OK;
 }
 
@@ -54,7 +43,7 @@ static void source_sqlite_destroy(struct source *source)
     (void)source;
 }
 
-/* ---- Questions ------------------------------------------------------------------------- */
+/* ---- Connections ----------------------------------------------------------------------- */
 
 static void source_sqlite_disconnect(void *connection)
 {
@@ -67,31 +56,23 @@ static void source_sqlite_disconnect(void *connection)
     free(asker);
 }
 
-/* Whether the keys' column is declared as whole numbers (SQLite's rule: the type has "INT"). */
-static bg_err source_sqlite_look_at_query(struct sqlite_asker *asker, bg_errinfo *info)
-{
-    sqlite3_stmt *query;
-    const bg_err err = sqlite_link_prepare(&asker->link, "query",
-                                           asker->link.source->how.query, &query, info);
-    if (err) {
-        return err;
-    }
-    const char *declared = sqlite3_column_decltype(query, 0);
-    asker->integers = declared && strcasestr(declared, "int");
-    (void)sqlite3_finalize(query);
-    return BG_OK;
-}
-
 static bg_err source_sqlite_prepare(struct sqlite_asker *asker, bg_errinfo *info)
 {
-    bg_err err = source_sqlite_look_at_query(asker, info);
-    err =
-        err ? err
-            : sqlite_link_prepare(&asker->link, "lookup",
-                                  asker->link.source->how.lookup, &asker->lookup, info);
+    struct sqlite_link *link = &asker->link;
+    enum key_form form;
+    bg_err err = sqlite_schema_columns(link, &form, info);
+    if (err && err != BG_EINVAL) {
+        return err;
+    }
+    /* Columns that cannot be keys are refused by source_check, but they can be queried. They may hold
+     * numbers. */
+    asker->numbers = err || (form != KEY_FORM_BYTES && form != KEY_FORM_ASCII);
+    err = sqlite_link_prepare(link, "lookup", link->source->how.lookup, &asker->lookup,
+                              info);
     if (!err && sqlite3_bind_parameter_count(asker->lookup) != 1) {
-        err = source_error(info, BG_EINVAL, "lookup", "one parameter: WHERE key = ?",
-                           "%d of them", sqlite3_bind_parameter_count(asker->lookup));
+        err = source_error(info, BG_EINVAL, "lookup", NULL,
+                           "it has %d parameters, not one: SELECT ... WHERE key = ?",
+                           sqlite3_bind_parameter_count(asker->lookup));
     }
     return err;
 }
@@ -99,12 +80,14 @@ static bg_err source_sqlite_prepare(struct sqlite_asker *asker, bg_errinfo *info
 static bg_err source_sqlite_connect(void *owner, uint64_t deadline, void **connection,
                                     bg_errinfo *info)
 {
+    struct source *source = owner;
     struct sqlite_asker *asker = calloc(1, sizeof *asker);
     *connection = NULL;
     if (!asker) {
         return source_no_memory(info);
     }
-    bg_err err = sqlite_link_open(&asker->link, owner, false, info);
+    asker->epoch = atomic_load(&source->epoch);
+    bg_err err = sqlite_link_open(&asker->link, source, false, info);
     if (!err) {
         asker->link.deadline = deadline;
         err = source_sqlite_prepare(asker, info);
@@ -119,11 +102,68 @@ static bg_err source_sqlite_connect(void *owner, uint64_t deadline, void **conne
 
 static bool source_sqlite_is_fresh(void *owner, void *connection)
 {
-    (void)owner;
-    return sqlite_link_is_fresh(&((struct sqlite_asker *)connection)->link);
+    const struct source *source = owner;
+    const struct sqlite_asker *asker = connection;
+    return asker->epoch == atomic_load(&source->epoch)
+           && sqlite_link_is_fresh(&asker->link);
 }
 
-/* One question with the key bound already. */
+/* ---- Lookups --------------------------------------------------------------------------- */
+
+enum bind_as { BIND_INTEGER, BIND_REAL, BIND_TEXT, BIND_BLOB, BIND_TYPES };
+
+/* Returns whether a lookup tries this type. */
+static bool source_sqlite_tries(const struct sqlite_asker *asker, enum bind_as type)
+{
+    switch (asker->link.source->how.key) {
+    case SOURCE_KEY_TEXT: return type == BIND_TEXT;
+    case SOURCE_KEY_BLOB: return type == BIND_BLOB;
+    case SOURCE_KEY_INTEGER: return type == BIND_INTEGER;
+    default: return asker->numbers || type == BIND_TEXT || type == BIND_BLOB;
+    }
+}
+
+/* Parses decimal text with a point or an exponent. */
+static bool source_sqlite_real(bg_bytes key, double *number)
+{
+    char text[64], *end;
+    const char *bytes = key.data;
+    if (key.len == 0 || key.len >= sizeof text) {
+        return false;
+    }
+    for (size_t i = 0; i < key.len; i++) {
+        if (!bytes[i] || !strchr("0123456789+-.eE", bytes[i])) {
+            return false;
+        }
+    }
+    memcpy(text, bytes, key.len);
+    text[key.len] = 0;
+    *number = strtod(text, &end);
+    return !*end;
+}
+
+/* Binds the key. *fits: the key is a value of this type. Returns SQLite's code. */
+static int source_sqlite_bind(sqlite3_stmt *lookup, bg_bytes key, enum bind_as type,
+                              bool *fits)
+{
+    int64_t integer = 0;
+    double real = 0;
+    *fits = true;
+    switch (type) {
+    case BIND_INTEGER:
+        *fits = source_integer(key, &integer);
+        return *fits ? sqlite3_bind_int64(lookup, 1, integer) : SQLITE_OK;
+    case BIND_REAL:
+        *fits = !source_integer(key, &integer) && source_sqlite_real(key, &real);
+        return *fits ? sqlite3_bind_double(lookup, 1, real) : SQLITE_OK;
+    case BIND_TEXT:
+        return sqlite3_bind_text64(lookup, 1, key.data, key.len, SQLITE_STATIC,
+                                   SQLITE_UTF8);
+    default: return sqlite3_bind_blob64(lookup, 1, key.data, key.len, SQLITE_STATIC);
+    }
+}
+
+/* Runs the lookup with the key that is bound. */
 static bg_truth source_sqlite_step(struct sqlite_asker *asker,
                                    struct source_value *value, bg_errinfo *info)
 {
@@ -145,39 +185,21 @@ static bg_truth source_sqlite_step(struct sqlite_asker *asker,
     return answer;
 }
 
-static bool source_sqlite_bind(const struct sqlite_asker *asker, bg_bytes key,
-                               bool blob)
-{
-    return (blob ? sqlite3_bind_blob64(asker->lookup, 1, key.data, key.len,
-                                       SQLITE_STATIC)
-                 : sqlite3_bind_text64(asker->lookup, 1, key.data, key.len,
-                                       SQLITE_STATIC, SQLITE_UTF8))
-           == SQLITE_OK;
-}
-
 static bg_truth source_sqlite_try(struct sqlite_asker *asker, bg_bytes key,
                                   struct source_value *value, bg_errinfo *info)
 {
-    const uint32_t as = asker->link.source->how.key;
-    int64_t number = 0;
-    const bool whole = (as == SOURCE_KEY_INTEGER || asker->integers)
-                       && (as == SOURCE_KEY_INTEGER || as == SOURCE_KEY_AUTO)
-                       && source_integer(key, &number);
-    if (as == SOURCE_KEY_INTEGER && !whole) {
-        return BG_TRUTH_ABSENT;
-    }
-    if (whole) {
-        (void)sqlite3_bind_int64(asker->lookup, 1, number);
-        return source_sqlite_step(asker, value, info);
-    }
     bg_truth answer = BG_TRUTH_ABSENT;
-    for (int blob = as == SOURCE_KEY_BLOB;
-         answer == BG_TRUTH_ABSENT && blob <= (as != SOURCE_KEY_TEXT); blob++) {
-        if (!source_sqlite_bind(asker, key, blob)) {
+    for (int type = 0; answer == BG_TRUTH_ABSENT && type < BIND_TYPES; type++) {
+        bool fits;
+        if (!source_sqlite_tries(asker, (enum bind_as)type)) {
+            continue;
+        }
+        if (source_sqlite_bind(asker->lookup, key, (enum bind_as)type, &fits)
+            != SQLITE_OK) {
             (void)sqlite_link_error(&asker->link, "lookup", info);
             return BG_TRUTH_ERROR;
         }
-        answer = source_sqlite_step(asker, value, info);
+        answer = fits ? source_sqlite_step(asker, value, info) : BG_TRUTH_ABSENT;
     }
     return answer;
 }
@@ -191,6 +213,14 @@ static bg_truth source_sqlite_ask(struct source *source, void *connection, bg_by
     asker->link.deadline = deadline;
     const bg_truth answer = source_sqlite_try(asker, key, value, info);
     (void)sqlite3_clear_bindings(asker->lookup);
+    /* SQLite compiled the lookup again because the schema has changed, perhaps the type of the column. */
+    if (answer == BG_TRUTH_ABSENT
+        && sqlite3_stmt_status(asker->lookup, SQLITE_STMTSTATUS_REPREPARE, 0) > 0) {
+        *broken = true;
+        (void)source_error(info, BG_EIO, "lookup", "the same schema as before",
+                           "a changed one");
+        return BG_TRUTH_ERROR;
+    }
     if (answer == BG_TRUTH_ERROR) {
         const int code = sqlite3_errcode(asker->link.db) & 0xff;
         *broken = code != SQLITE_BUSY && code != SQLITE_INTERRUPT;
@@ -198,108 +228,22 @@ static bg_truth source_sqlite_ask(struct source *source, void *connection, bg_by
     return answer;
 }
 
-/* ---- All keys -------------------------------------------------------------------------- */
-
-static bg_err source_sqlite_count(struct source *source, uint64_t *count,
-                                  bg_errinfo *info)
-{
-    struct sqlite_link link;
-    int64_t number = 0;
-    char *own = *source->how.count
-                    ? NULL
-                    : source_format("SELECT count(*) FROM (%s\n)", source->how.query);
-    bg_err err = own || *source->how.count
-                     ? sqlite_link_open(&link, source, false, info)
-                     : source_no_memory(info);
-    if (!err) {
-        err = sqlite_link_number(&link, "count", own ? own : source->how.count, &number,
-                                 info);
-        sqlite_link_close(&link);
-    }
-    free(own);
-    *count = err || number < 0 ? 0 : (uint64_t)number;
-    return err;
-}
-
-static bg_err source_sqlite_keys_open(struct source *source, void **made,
-                                      bg_errinfo *info)
-{
-    struct sqlite_reader *reader = calloc(1, sizeof *reader);
-    *made = NULL;
-    if (!reader) {
-        return source_no_memory(info);
-    }
-    const bg_err err = sqlite_link_open(&reader->link, source, false, info);
-    if (err) {
-        free(reader);
-        return err;
-    }
-    *made = reader;
-    return BG_OK;
-}
-
-static bg_err source_sqlite_keys_next(void *context, struct key_batch *batch,
-                                      size_t room, bg_errinfo *info)
-{
-    struct sqlite_reader *reader = context;
-    bg_err err = BG_OK;
-    if (!reader->query) {
-        err = sqlite_link_prepare(&reader->link, "query",
-                                  reader->link.source->how.query, &reader->query, info);
-    }
-    while (!err && !reader->ended && batch->n < room && !key_batch_is_full(batch)) {
-        const int code = sqlite3_step(reader->query);
-        if (code == SQLITE_ROW) {
-            err =
-                sqlite_link_key(reader->query, batch) ? BG_OK : source_no_memory(info);
-        } else if (code == SQLITE_DONE) {
-            reader->ended = true;
-            (void)sqlite3_reset(reader->query); /* lets go of the read lock */
-        } else {
-            err = sqlite_link_error(&reader->link, "query", info);
-        }
-    }
-    return err;
-}
-
-static bg_err source_sqlite_keys_rewind(void *context, bg_errinfo *info)
-{
-    struct sqlite_reader *reader = context;
-    (void)info;
-    (void)sqlite3_reset(reader->query);
-    reader->ended = false;
-    return BG_OK;
-}
-
-static void source_sqlite_keys_close(void *context)
-{
-    struct sqlite_reader *reader = context;
-    (void)sqlite3_finalize(reader->query);
-    sqlite_link_close(&reader->link);
-    free(reader);
-}
-
-/* ---- Is all well? ---------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------- */
 
 static bg_err source_sqlite_check(struct source *source, bg_errinfo *info)
 {
-    void *asker;
-    bg_err err = source_sqlite_connect(source, 0, &asker, info);
+    void *connection;
+    enum key_form form;
+    bg_err err = source_sqlite_connect(source, 0, &connection, info);
     if (err) {
         return err;
     }
-    if (*source->how.count) {
-        sqlite3_stmt *count;
-        err = sqlite_link_prepare(&((struct sqlite_asker *)asker)->link, "count",
-                                  source->how.count, &count, info);
-        (void)sqlite3_finalize(err ? NULL : count);
+    struct sqlite_asker *asker = connection;
+    err = sqlite_schema_columns(&asker->link, &form, info);
+    if (!err) {
+        atomic_store(&source->form, (int)form);
     }
-    source_sqlite_disconnect(asker);
-    if (!err && source->by != FOLLOW_NONE) {
-        struct sqlite_stream *stream;
-        err = sqlite_stream_open(source, &stream, info);
-        sqlite_stream_close(stream);
-    }
+    source_sqlite_disconnect(connection);
     return err;
 }
 
@@ -309,10 +253,5 @@ const struct source_ops source_sqlite_ops = {
     .pool = { source_sqlite_connect, source_sqlite_disconnect, source_sqlite_is_fresh },
     .ask = source_sqlite_ask,
     .check = source_sqlite_check,
-    .count = source_sqlite_count,
-    .keys_open = source_sqlite_keys_open,
-    .keys_next = source_sqlite_keys_next,
-    .keys_rewind = source_sqlite_keys_rewind,
-    .keys_close = source_sqlite_keys_close,
-    .follow = sqlite_follow_run,
+    .count = sqlite_reader_count,
 };

@@ -1,123 +1,194 @@
-/*
- * sqlite_install.c - triggers that write the keys of new and changed rows to a table of their own:
- *
- *     bloomgate_changes_GATE (n INTEGER PRIMARY KEY AUTOINCREMENT, key)
- *
- * A trigger is part of the database, so it works for every program that writes. The follower of
- * one service prunes what it has read long ago; another one that was away for longer sees the gap
- * in the numbers, and begins anew.
- */
-#include "sqlite_stream.h"
+/* sqlite_install.c - see sqlite_install.h. */
+#include "sqlite_install.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { INSTALL_KEEP = 100000 }; /* changes that are kept after they were read */
+enum { PRUNE_ROWS = 8192 };                      /* in one transaction */
+#define PRUNE_PATIENCE (50 * SOURCE_MILLISECOND) /* for the write lock */
+#define PRUNE_BUDGET                                                                   \
+    (100 * SOURCE_MILLISECOND) /* of one call; the follower waits for it */
 
-char *sqlite_install_table(const struct source *source)
+/* ---- Creating objects ------------------------------------------------------------------ */
+
+/* Returns SQL that adds a row without a key if the table has no last row, or not the one in sqlite_sequence. */
+static char *install_row_sql(const struct sqlite_objects *objects)
 {
-    return source_format("bloomgate_changes_%s", source->how.name);
+    const char *name = objects->changes;
+    return source_format(
+        "INSERT INTO \"%s\" (token, key) SELECT random(), NULL"
+        " WHERE ifnull((SELECT max(n) FROM \"%s\"), -1) <> ifnull((SELECT max(seq)"
+        " FROM sqlite_sequence WHERE name = '%s'), -2)",
+        name, name, name);
 }
 
-/* The SQL of everything, by sqlite3_mprintf; NULL: no memory. */
-static char *sqlite_install_sql(const struct source *source, const char *table,
-                                const char *column)
+/* Returns the statements that drop all objects of the gate; those that it did not create are an error. */
+static bg_err install_drop_sql(struct sqlite_link *link,
+                               const struct sqlite_objects *objects, char **drop,
+                               bg_errinfo *info)
 {
-    const char *name = source->how.name;
-    const bool keys = source->how.install == SOURCE_INSTALL_KEYS;
-    char *of = keys ? sqlite3_mprintf("OF \"%w\"", column) : sqlite3_mprintf("");
-    char *sql = sqlite3_mprintf(
-        "BEGIN IMMEDIATE;"
-        "CREATE TABLE IF NOT EXISTS \"bloomgate_changes_%w\""
-        " (n INTEGER PRIMARY KEY AUTOINCREMENT, key);"
-        "DROP TRIGGER IF EXISTS \"bloomgate_insert_%w\";"
-        "DROP TRIGGER IF EXISTS \"bloomgate_update_%w\";"
-        "CREATE TRIGGER \"bloomgate_insert_%w\" AFTER INSERT ON \"%w\" BEGIN"
-        " INSERT INTO \"bloomgate_changes_%w\" (key) VALUES (NEW.\"%w\"); END;"
-        "CREATE TRIGGER \"bloomgate_update_%w\" AFTER UPDATE %s ON \"%w\" BEGIN"
-        " INSERT INTO \"bloomgate_changes_%w\" (key) VALUES (NEW.\"%w\"); END;"
-        "COMMIT",
-        name, name, name, name, table, name, column, name, of ? of : "", table, name,
-        column);
-    sqlite3_free(of);
-    return sql;
-}
-
-/* Whether both triggers are there, for that column and of that sort. */
-static bool sqlite_install_is_done(struct sqlite_link *link, const char *table,
-                                   const char *column)
-{
-    const struct source *source = link->source;
-    int64_t n = 0;
-    char *told = sqlite3_mprintf("NEW.\"%w\"", column);
-    char *sql = sqlite3_mprintf(
-        "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %Q AND"
-        " instr(sql, %Q) > 0 AND (name = 'bloomgate_insert_' || %Q"
-        " OR name = 'bloomgate_update_' || %Q AND (instr(sql, 'UPDATE OF') > 0) = %d)",
-        table, told ? told : "", source->how.name, source->how.name,
-        source->how.install == SOURCE_INSTALL_KEYS);
-    sqlite3_free(told);
-    const bool done =
-        sql && !sqlite_link_number(link, "install", sql, &n, NULL) && n == 2;
-    sqlite3_free(sql);
-    return done;
-}
-
-static bg_err sqlite_install_into(struct sqlite_link *link, const char *table,
-                                  const char *column, bg_errinfo *info)
-{
-    if (!table || !column) {
-        return source_error(info, BG_EINVAL, "install",
-                            "a query whose first column is one of a table", "another");
+    sqlite3_stmt *rows = NULL;
+    int code = SQLITE_DONE;
+    /* Triggers first, so that no trigger is left without its table. */
+    char *sql = source_format("SELECT type, name, sql FROM main.sqlite_master"
+                              " WHERE substr(name, 1, %zu) = '%s' ORDER BY type DESC",
+                              strlen(objects->prefix), objects->prefix);
+    *drop = strdup("");
+    bg_err err = sql && *drop ? sqlite_link_prepare(link, "install", sql, &rows, info)
+                              : source_no_memory(info);
+    free(sql);
+    while (!err && (code = sqlite3_step(rows)) == SQLITE_ROW) {
+        const char *type = (const char *)sqlite3_column_text(rows, 0);
+        const char *name = (const char *)sqlite3_column_text(rows, 1);
+        const char *text = (const char *)sqlite3_column_text(rows, 2);
+        if (!type || !name || !text || !strstr(text, sqlite_objects_sign)) {
+            err = source_error(
+                info, BG_EINVAL, "install", NULL,
+                "%s %s exists, but bloomgate did not create it; drop it or rename the"
+                " gate",
+                type ? type : "", name ? name : "");
+            break;
+        }
+        char *more = source_format("%sDROP %s \"%s\";\n", *drop, type, name);
+        free(*drop);
+        *drop = more;
+        err = more ? BG_OK : source_no_memory(info);
     }
-    if (sqlite_install_is_done(link, table, column)) {
-        return BG_OK;
+    if (!err && code != SQLITE_DONE) {
+        err = sqlite_link_error(link, "install", info);
     }
-    char *sql = sqlite_install_sql(link->source, table, column);
-    const bg_err err =
-        sql ? sqlite_link_execute(link, "install", sql, info) : source_no_memory(info);
-    if (err) {
-        (void)sqlite3_exec(link->db, "ROLLBACK", NULL, NULL, NULL);
-    }
-    sqlite3_free(sql);
+    (void)sqlite3_finalize(rows);
     return err;
 }
 
-bg_err sqlite_install(struct source *source, bg_errinfo *info)
+/* Returns the statements that replace all objects of the gate. */
+static bg_err install_sql(struct sqlite_link *link,
+                          const struct sqlite_objects *objects, char **sql,
+                          bg_errinfo *info)
+{
+    bg_err err = install_drop_sql(link, objects, sql, info);
+    for (size_t i = 0; !err && i < objects->n; i++) {
+        char *more = source_format("%s%s;\n", *sql, objects->list[i].sql);
+        free(*sql);
+        *sql = more;
+        err = more ? BG_OK : source_no_memory(info);
+    }
+    return err;
+}
+
+/* Writes the script, and describes the error. */
+static bg_err install_refuse(const struct source *source,
+                             const struct sqlite_objects *objects, const char *sql,
+                             const bg_errinfo *missing, bg_errinfo *info)
+{
+    const char *path = source->how.script;
+    char *row = install_row_sql(objects);
+    FILE *file = *path ? fopen(path, "w") : NULL;
+    const bool written =
+        file && row
+        && fprintf(file, "BEGIN IMMEDIATE;\n%s%s;\nCOMMIT;\n", sql, row) > 0;
+    const bool closed = file && fclose(file) == 0;
+    free(row);
+    if (*path && !(written && closed)) {
+        return source_error(info, BG_EIO, "install=no", NULL, "cannot write %s: %s",
+                            path, strerror(errno));
+    }
+    return source_error(info, BG_EINVAL, "install=no", NULL, "%.100s; %s%s",
+                        source_reason(missing), *path ? "run " : "use install=yes",
+                        path);
+}
+
+static bg_err install_objects(struct sqlite_link *link,
+                              const struct sqlite_objects *objects, bg_errinfo *info)
+{
+    bg_errinfo missing = { .code = BG_OK };
+    bg_err err = sqlite_schema_verify(link, objects, &missing);
+    if (err != BG_ENOTFOUND) {
+        if (err && info) {
+            *info = missing;
+        }
+        return err;
+    }
+    char *sql = NULL;
+    err = install_sql(link, objects, &sql, info);
+    if (!err && !link->source->how.install) {
+        err = install_refuse(link->source, objects, sql, &missing, info);
+    } else if (!err) {
+        err = sqlite_link_execute(link, "install", sql, info);
+    }
+    free(sql);
+    return err ? err : sqlite_schema_verify(link, objects, info);
+}
+
+bg_err sqlite_install(struct source *source, const struct sqlite_objects *objects,
+                      bg_errinfo *info)
 {
     struct sqlite_link link;
-    sqlite3_stmt *query;
+    enum key_form form;
     bg_err err = sqlite_link_open(&link, source, true, info);
     if (err) {
         return err;
     }
-    err = sqlite_link_prepare(&link, "query", source->how.query, &query, info);
-    if (!err) {
-        const char *table = sqlite3_column_table_name(query, 0);
-        const char *column = sqlite3_column_origin_name(query, 0);
-        char *copies[] = { table ? strdup(table) : NULL,
-                           column ? strdup(column) : NULL };
-        (void)sqlite3_finalize(query);
-        err = sqlite_install_into(&link, copies[0], copies[1], info);
-        free(copies[0]);
-        free(copies[1]);
-    }
+    err = sqlite_link_execute(&link, "install", "BEGIN IMMEDIATE", info);
+    err = err ? err : sqlite_schema_columns(&link, &form, info);
+    err = err ? err : install_objects(&link, objects, info);
+    err = err ? err
+              : sqlite_link_execute_free(&link, "install", install_row_sql(objects),
+                                         info);
+    err = sqlite_link_end(&link, err, info);
     sqlite_link_close(&link);
     return err;
 }
 
-void sqlite_install_prune(struct source *source, uint64_t position)
+/* ---- Deleting rows --------------------------------------------------------------------- */
+
+/* Deletes some rows. *more: there may be others. */
+static bg_err install_prune_some(struct sqlite_link *link,
+                                 const struct sqlite_objects *objects, int64_t number,
+                                 int64_t token, bool *more, bg_errinfo *info)
+{
+    const char *name = objects->changes;
+    link->deadline = source_now() + PRUNE_PATIENCE;
+    bg_err err = sqlite_link_execute(link, "changes", "BEGIN IMMEDIATE", info);
+    link->deadline = 0;
+    err = err ? err
+              : sqlite_link_execute_free(
+                  link, "changes",
+                  source_format("DELETE FROM \"%s\" WHERE n < %lld AND n < %d"
+                                " + (SELECT min(n) FROM \"%s\") AND EXISTS (SELECT 1"
+                                " FROM \"%s\" WHERE n = %lld AND token IS %lld)",
+                                name, (long long)number, PRUNE_ROWS, name, name,
+                                (long long)number, (long long)token),
+                  info);
+    *more = !err && sqlite3_changes(link->db) > 0;
+    return sqlite_link_end(link, err, info);
+}
+
+bg_err sqlite_install_prune(struct source *source, const struct sqlite_objects *objects,
+                            int64_t number, int64_t token, bool *more, bg_errinfo *info)
 {
     struct sqlite_link link;
-    if (source->how.install == SOURCE_INSTALL_NO || position <= INSTALL_KEEP
-        || sqlite_link_open(&link, source, true, NULL)) {
-        return;
+    int64_t logged = 0;
+    const uint64_t until = source_now() + PRUNE_BUDGET;
+    bg_err err = sqlite_link_open(&link, source, true, info);
+    *more = true;
+    if (err) {
+        return err;
     }
-    char *sql = sqlite3_mprintf("DELETE FROM \"bloomgate_changes_%w\" WHERE n <= %lld",
-                                source->how.name, (long long)(position - INSTALL_KEEP));
-    if (sql) { /* if somebody has locked it, another time */
-        (void)sqlite_link_execute(&link, "install", sql, NULL);
+    /* It does not matter if deleted rows return after a power failure. With a write-ahead log, NORMAL means
+     * that a commit does not wait for the disk. */
+    err = sqlite_link_number(&link, "changes",
+                             "SELECT journal_mode = 'wal' FROM pragma_journal_mode",
+                             &logged, info);
+    if (!err && logged) {
+        err =
+            sqlite_link_execute(&link, "changes", "PRAGMA synchronous = NORMAL", info);
     }
-    sqlite3_free(sql);
+    while (!err && *more && source_now() < until) {
+        err = install_prune_some(&link, objects, number, token, more, info);
+    }
     sqlite_link_close(&link);
+    return err;
 }

@@ -1,13 +1,15 @@
 /* sqlite_link.c - see sqlite_link.h. */
 #include "sqlite_link.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
-enum { LINK_INSTRUCTIONS = 2000 }; /* between looks at the clock */
+enum { LINK_INSTRUCTIONS = 2000 }; /* between two calls of the progress handler */
 
-/* Not 0: stop. */
+/* Returns nonzero to interrupt the statement. */
 static int sqlite_link_progress(void *context)
 {
     const struct sqlite_link *link = context;
@@ -15,7 +17,7 @@ static int sqlite_link_progress(void *context)
            || (link->deadline && source_now() >= link->deadline);
 }
 
-/* Somebody else has a lock; 0: give up. */
+/* Another connection holds a lock. Returns 0 to stop waiting. */
 static int sqlite_link_busy(void *context, int times)
 {
     static const struct timespec moment = { 0, 1000000 };
@@ -40,22 +42,49 @@ bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
         return source_stopped(info);
     }
     if (sqlite3_errcode(link->db) == SQLITE_INTERRUPT) {
-        return source_error(info, BG_EIO, what, "an answer in time", "none in %u ms",
+        return source_error(info, BG_EIO, what, NULL, "no answer in time (%u ms)",
                             link->source->how.timeout_ms);
     }
     const int code = sqlite3_errcode(link->db) & 0xff;
     return source_error(
         info, code == SQLITE_BUSY || code == SQLITE_LOCKED ? BG_EBUSY : BG_EIO, what,
-        "an answer of SQLite", "%s", sqlite3_errmsg(link->db));
+        NULL, "%s", sqlite3_errmsg(link->db));
+}
+
+/* Returns whether the path leads to a regular file, and which one. */
+static bool sqlite_link_identify(const char *path, struct sqlite_file *file)
+{
+    struct statx now;
+    if (statx(AT_FDCWD, path, AT_STATX_SYNC_AS_STAT,
+              STATX_TYPE | STATX_INO | STATX_BTIME, &now)
+            != 0
+        || !S_ISREG(now.stx_mode)) {
+        return false;
+    }
+    *file = (struct sqlite_file){ .device = (uint64_t)now.stx_dev_major << 32
+                                            | now.stx_dev_minor,
+                                  .inode = now.stx_ino };
+    if (now.stx_mask & STATX_BTIME) {
+        file->birth = (int64_t)(now.stx_btime.tv_sec * (int64_t)SOURCE_SECOND
+                                + now.stx_btime.tv_nsec);
+    }
+    return true;
+}
+
+static bool sqlite_link_is_same(const struct sqlite_file *a,
+                                const struct sqlite_file *b)
+{
+    return a->device == b->device && a->inode == b->inode && a->birth == b->birth;
 }
 
 bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool writes,
                         bg_errinfo *info)
 {
-    struct stat before, after;
+    struct sqlite_file after;
     *link = (struct sqlite_link){ .source = source };
-    if (stat(source->place, &before) != 0 || !S_ISREG(before.st_mode)) {
-        return source_error(info, BG_EIO, "source", "a database file", "no file %s",
+    if (!sqlite_link_identify(source->place, &link->file)) {
+        return source_error(info, BG_EIO, "source", NULL,
+                            "there is no file %s; create the database first",
                             source->place);
     }
     const int how = (writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY)
@@ -63,19 +92,19 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     const int code = sqlite3_open_v2(source->place, &link->db, how, NULL);
     bg_err err = BG_OK;
     if (code != SQLITE_OK) {
-        err = source_error(info, BG_EIO, "source", "a database", "%s",
+        err = source_error(info, BG_EIO, "source", NULL, "%s",
                            link->db ? sqlite3_errmsg(link->db) : sqlite3_errstr(code));
-    } else if (stat(source->place, &after) != 0 || after.st_ino != before.st_ino
-               || after.st_dev != before.st_dev) {
-        err = source_error(info, BG_EIO, "source", "a database file that stays",
-                           "%s is being replaced", source->place);
+    } else if (!sqlite_link_identify(source->place, &after)
+               || !sqlite_link_is_same(&link->file, &after)) {
+        err = source_error(info, BG_EIO, "source", NULL, "%s is being replaced",
+                           source->place);
     }
     if (err) {
         sqlite_link_close(link);
         return err;
     }
-    link->device = before.st_dev;
-    link->inode = before.st_ino;
+    /* Otherwise the name of a missing column in double quotes is a string, not an error. */
+    (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
     (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);
     return BG_OK;
@@ -87,11 +116,17 @@ void sqlite_link_close(struct sqlite_link *link)
     link->db = NULL;
 }
 
+/* The path may be a symbolic link, and the file may have been replaced while it was opened. So both are
+ * verified: where the path leads, and whether SQLite's file is still in its place. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link)
 {
-    struct stat now;
-    return stat(link->source->place, &now) == 0 && now.st_ino == link->inode
-           && now.st_dev == link->device;
+    struct sqlite_file now;
+    int moved = 0;
+    return sqlite_link_identify(link->source->place, &now)
+           && sqlite_link_is_same(&link->file, &now)
+           && sqlite3_file_control(link->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved)
+                  == SQLITE_OK
+           && !moved;
 }
 
 bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const char *sql,
@@ -106,9 +141,9 @@ bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const cha
     }
     const char *wrong = NULL;
     if (!*statement || sqlite3_column_count(*statement) == 0) {
-        wrong = "one that gives no rows";
+        wrong = "a statement without a result";
     } else if (!sqlite3_stmt_readonly(*statement)) {
-        wrong = "one that writes";
+        wrong = "a statement that writes";
     } else if (rest[strspn(rest, "; \t\r\n")]) {
         wrong = "several statements";
     }
@@ -146,6 +181,31 @@ bg_err sqlite_link_execute(struct sqlite_link *link, const char *what, const cha
     return sqlite3_exec(link->db, sql, NULL, NULL, NULL) == SQLITE_OK
                ? BG_OK
                : sqlite_link_error(link, what, info);
+}
+
+bg_err sqlite_link_execute_free(struct sqlite_link *link, const char *what, char *sql,
+                                bg_errinfo *info)
+{
+    const bg_err err =
+        sql ? sqlite_link_execute(link, what, sql, info) : source_no_memory(info);
+    free(sql);
+    return err;
+}
+
+bg_err sqlite_link_begin(struct sqlite_link *link, bg_errinfo *info)
+{
+    return sqlite_link_execute(link, "source", "BEGIN", info);
+}
+
+bg_err sqlite_link_end(struct sqlite_link *link, bg_err err, bg_errinfo *info)
+{
+    if (!err) {
+        err = sqlite_link_execute(link, "source", "COMMIT", info);
+    }
+    if (!sqlite3_get_autocommit(link->db)) {
+        (void)sqlite3_exec(link->db, "ROLLBACK", NULL, NULL, NULL);
+    }
+    return err;
 }
 
 bool sqlite_link_key(sqlite3_stmt *statement, struct key_batch *batch)

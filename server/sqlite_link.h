@@ -1,9 +1,9 @@
 /*
  * sqlite_link.h - one connection to a SQLite database, for one thread at a time.
  *
- * It looks after deadlines (a handler that SQLite calls every so many instructions), locks (it
- * waits for writers, within the deadline or the timeout), the end of the source, and a file that
- * was replaced by another one of the same name: SQLite would read the old one for ever.
+ * A connection observes deadlines (SQLite calls a progress handler), waits for locks of writers until
+ * the deadline or the timeout, and ends soon when the source is stopped. SQLite continues to read a file that
+ * was replaced by another one of the same name; sqlite_link_is_fresh detects that.
  */
 #ifndef SERVER_SQLITE_LINK_H
 #define SERVER_SQLITE_LINK_H
@@ -11,42 +11,58 @@
 #include "source_inside.h"
 
 #include <sqlite3.h>
-#include <sys/types.h>
+
+/* The identity of a file. An inode number is used again after its file was deleted, but the birth differs. */
+struct sqlite_file {
+    uint64_t device;
+    uint64_t inode;
+    int64_t birth; /* in nanoseconds; 0 if the file system does not record it */
+};
 
 struct sqlite_link {
     struct source *source;
     sqlite3 *db;
-    uint64_t deadline;   /* of what is done now; 0: none */
-    uint64_t busy_until; /* while it waits for a lock */
-    dev_t device;
-    ino_t inode;
+    uint64_t deadline;       /* of the current operation; 0: none */
+    uint64_t busy_until;     /* when to stop waiting for a lock */
+    struct sqlite_file file; /* that was opened */
 };
 
-/* Opens the database of the source, which must exist. Errors: BG_EIO. */
+/* Opens the source's database, which must exist. Errors: BG_EIO. */
 bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool writes,
                         bg_errinfo *info);
 void sqlite_link_close(struct sqlite_link *link);
 
-/* Whether the file is still the one of that name. */
+/* Returns whether the path still leads to the file that was opened. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link);
 
-/* Prepares a statement that reads; `what` is the setting that it comes from. */
+/* Prepares a statement that only reads; `what` is the setting to which errors refer. */
 bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const char *sql,
                            sqlite3_stmt **statement, bg_errinfo *info);
 
-/* What the last call on this connection said. BG_EBUSY: somebody has a lock. */
+/* Describes the error of the last call on this connection. BG_EBUSY: the database is locked. */
 bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
                          bg_errinfo *info);
 
-/* The first column of the first row of a statement; BG_ENOTFOUND: there is none, or NULL. */
+/* Reads the first column of the first row. BG_ENOTFOUND: there is no row, or the value is NULL. */
 bg_err sqlite_link_number(struct sqlite_link *link, const char *what, const char *sql,
                           int64_t *value, bg_errinfo *info);
 
-/* Does as the SQL says; several statements. */
+/* Executes one or more statements. */
 bg_err sqlite_link_execute(struct sqlite_link *link, const char *what, const char *sql,
                            bg_errinfo *info);
 
-/* The key of a row, its first column, to the batch; NULL is none. False: no memory. */
+/* The same for allocated SQL, which is freed; NULL if memory was short. */
+bg_err sqlite_link_execute_free(struct sqlite_link *link, const char *what, char *sql,
+                                bg_errinfo *info);
+
+/* Starts a transaction. It reads one snapshot, taken by its first SELECT or PRAGMA. */
+bg_err sqlite_link_begin(struct sqlite_link *link, bg_errinfo *info);
+
+/* Ends the transaction, if there is one: commits if `err` is BG_OK. Returns `err`, or why the commit failed. */
+bg_err sqlite_link_end(struct sqlite_link *link, bg_err err, bg_errinfo *info);
+
+/* Adds the value in the first column of the current row to the batch, unless it is NULL. Returns false if memory
+ * is short. */
 bool sqlite_link_key(sqlite3_stmt *statement, struct key_batch *batch);
 
 #endif

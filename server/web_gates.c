@@ -50,13 +50,7 @@ static void gates_json_source(struct json *json, const struct gate_about *about)
     } else {
         json_null(json, "error");
     }
-    if (about->settings->follow && about->settings->follow[0]) {
-        json_text(json, "follows",
-                  about->settings->channel && about->settings->channel[0] ? "notify"
-                                                                          : "polling");
-    } else {
-        json_null(json, "follows");
-    }
+    json_text(json, "follows", about->settings->follow);
     json_close(json, '}');
 }
 
@@ -193,13 +187,13 @@ static void gates_json_health(struct json *json, const struct gate_about *about,
         const char *code, *text, *status;
     } reasons[] = {
         { stats->false_negatives > 0, "false_negatives",
-          "audits found keys that the filter denied: somebody writes past the follower",
-          "act" },
+          "audits found keys that the filter denied: all keys are read again", "act" },
         { stats->doubtful, "doubtful",
-          "a key could not be added: everything asks the source", "act" },
+          "a key could not be added: every lookup queries the source", "act" },
         { !about->source_up, "incomplete", "the source cannot be reached", "act" },
         { !about->trusted && about->source_up, "incomplete",
-          "the filter is not complete, so everything asks the source", "watch" },
+          "the filter is not proven complete: every lookup queries the source",
+          "watch" },
         { stats->drifting, "drifting",
           "more false positives are seen than its fill explains: some absent keys are asked for "
           "again and again",

@@ -1,7 +1,7 @@
 /*
  * words.h - a line of text as words: divided by blanks, with quotes as shells have them.
  *
- *     gate catalog source=sqlite:/srv/shop.db query="SELECT id FROM product"
+ *     gate catalog source=sqlite:/srv/shop.db lookup="SELECT 1"
  *
  * is four words. In double quotes \" \\ \n \r \t and \xHH are what they are in C, in single quotes
  * nothing but \' is special; a quoted part may begin and end within a word. Outside of quotes a

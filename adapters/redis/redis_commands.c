@@ -147,7 +147,7 @@ static bool commands_describe(RedisModuleCommand *made, const struct command *c)
 static bool commands_fit(const struct command *c)
 {
     static const char *const not_here[] = { "BG.PUBLISH", "BG.RELOAD", "BG.LOOKUP",
-                                            "BG.MLOOKUP" };
+                                            "BG.MLOOKUP", "BG.WROTE" };
     for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++) {
         if (strcmp(c->name, not_here[i]) == 0) {
             return false;

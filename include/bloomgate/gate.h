@@ -36,8 +36,9 @@
  *   negative cache   remembers for a while what the truth called absent, so that one
  *                    unlucky key that the filter takes for a member does not hit the store
  *                    for ever. Keys are compared in full. A write through this gate forgets
- *                    the key; a write that goes elsewhere is not noticed until `negative_ttl`
- *                    has passed: turn it on only where that is good enough.
+ *                    the key; a new base of the slot and bg_gate_forget_absent forget all keys.
+ *                    Any other write that goes elsewhere is not noticed until `negative_ttl` has
+ *                    passed: turn it on only where that is good enough.
  *   single flight    look-ups of one key at the same time ask the truth once.
  *   audit            a share of the filter's "no" answers is checked with the truth. If it
  *                    ever disagrees, somebody wrote past the gate or the filter is broken:
@@ -208,7 +209,8 @@ typedef struct bg_ticket {
 BG_API bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len,
                                 bg_ticket *ticket, bool *audit);
 
-/* The second half, from any thread. */
+/* The second half, from any thread. The ticket of an audit raises no alarm if the slot has got
+ * another base since bg_gate_begin: the answer may be older than that base. */
 BG_API bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_truth answer);
 
 /* Whether a key may be present, by filter and negative cache alone: the truth is not asked.
@@ -224,9 +226,9 @@ BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
  * that begins finds the key.
  * Errors: that of `write`, with the filter unchanged; BG_ENOTSUP when there is none; those
  * of bg_slot_add: the truth then has the key and the filter has not, so the gate asks the
- * truth for everything from then on, until its slot gets a base that has the key: by a
- * bg_slot_rebuild that begins later, or by any other base if BG_SLOT_DISCARD says that it
- * has everything. Never a false no.
+ * truth for everything from then on, also for what its negative cache remembers, until its
+ * slot gets a base that has the key: by a bg_slot_rebuild that begins later, or by any other
+ * base if BG_SLOT_DISCARD says that it has everything. Never a false no.
  * A write that fails may have happened nevertheless. If yours cannot tell, let it return
  * BG_OK: a key too many in the filter costs a question, a key too few is lost.
  */
@@ -235,6 +237,27 @@ BG_API BG_MUST_CHECK bg_err bg_gate_write(bg_gate *gate, const void *key, size_t
 
 /* The same for a key that the caller has just written to the truth. */
 BG_API BG_MUST_CHECK bg_err bg_gate_wrote(bg_gate *gate, const void *key, size_t len);
+
+/*
+ * Makes all earlier "absent" answers of the backing store void: what the negative caches of all
+ * gates of the slot remember, and the answers to questions that are under way. A lookup that begins
+ * after this call gets no such answer; running lookups still return theirs. Call it when keys may
+ * have been written past the gate. A new base of the slot (rebuild, swap, reload, clear) and
+ * bg_slot_merge do the same. NULL is allowed.
+ * Thread safety: MT-Safe, waits for nothing. Cost: one atomic addition.
+ */
+BG_API void bg_gate_forget_absent(bg_gate *gate);
+
+/*
+ * Declares that the backing store may have keys that the filter denies, for example because a
+ * change feed was interrupted. From then on all gates of the slot query the backing store for every
+ * lookup, without their negative caches, until the slot gets a base that has these keys, as after a
+ * bg_gate_write that could not be added: by a bg_slot_rebuild that begins later, or by any other
+ * base with BG_SLOT_DISCARD. Until then the slot is not saved; afterwards only a rebuild or
+ * BG_SLOT_DISCARD replaces its base. It includes bg_gate_forget_absent. NULL is allowed.
+ * Thread safety: MT-Safe. Cost: a lock that is never held for long.
+ */
+BG_API void bg_gate_doubt(bg_gate *gate);
 
 /* ---- Feedback and figures --------------------------------------------------------- */
 
@@ -262,7 +285,9 @@ typedef struct bg_gate_stats {
     uint64_t write_errors;
     uint64_t negative_entries; /* in the negative cache now */
     uint64_t negative_hits;
-    uint32_t doubtful; /* 1: a write could not be added: all answers are "maybe" */
+    uint32_t
+        doubtful; /* 1: a write could not be added, or bg_gate_doubt was called: every
+                          lookup queries the backing store */
     uint32_t drifting; /* 1: examined, and the observed rate is above the predicted one
                           by more than chance */
     bg_estimate observed; /* rate of false positives since the base came, with its 95 %

@@ -11,7 +11,7 @@ BEGIN;
 CREATE TEMP TABLE wanted AS SELECT 5000 AS products;
 
 CREATE TABLE products (
-    id       INTEGER PRIMARY KEY AUTOINCREMENT, -- numbers are never used twice: follow=rowid
+    id       INTEGER PRIMARY KEY,
     sku      TEXT NOT NULL UNIQUE,
     name     TEXT NOT NULL,
     category TEXT NOT NULL,

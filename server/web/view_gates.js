@@ -38,7 +38,7 @@ function card(gate, context) {
         }, "Rebuild…"))),
     h("p", { class: "gate-line muted" }, `${gate.filter ? `A ${gate.filter.kind} filter` : "No filter yet"} in front of ${gate.source.type}`,
       gate.source.description ? [": ", said(gate.source.description)] : "",
-      gate.source.follows ? `; changes come by ${gate.source.follows}` : ""),
+      gate.source.follows ? `; changes: ${gate.source.follows}` : ""),
     gate.health.reasons.length > 0 && h("ul", { class: `advice ${gate.health.status}` }, gate.health.reasons.map((reason) => h("li", { key: reason.code }, icon(gate.health.status), said(reason.text)))),
     gate.source.error && h("p", { class: "advice act" }, icon("act"), said(gate.source.error)),
     gate.rebuild && rebuildProgress(gate.rebuild),

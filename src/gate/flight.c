@@ -7,7 +7,8 @@
  *
  * Invariants, under the lock of the list:
  *   (F1) At most one flight of a key is open. An open one is that of a leader who has no
- *        answer yet, and no write of its key has ended since it began.
+ *        answer yet, and no write of its key has ended since it began. It is joined only by
+ *        lookups of its era.
  *   (F2) `followers` counts those who may still use the leader's entry. He leaves his stack
  *        only when it is 0, and it grows only while he is open.
  *   (F3) Who is on a list, so that others may wait for him, waits for no other flight, of
@@ -18,7 +19,8 @@
  * whose truths ask each other would make a circle as well.
  *
  * An answer can be older than the look-up that gets it, but not older than a write that had
- * ended when the look-up began: that write has closed the flight (F1).
+ * ended when the look-up began: that write has closed the flight (F1). For the same reason as in
+ * recent.c, (R3), it is not older than a new base or a bg_gate_forget_absent either.
  */
 #include "gate/flight.h"
 
@@ -118,10 +120,14 @@ enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
     enum bgi_flight_role role = BGI_FLIGHT_ALONE;
     struct flight_shard *shard = flight_enter(flights, flight->hash);
     struct bgi_flight *leader = flight_find(shard, flight->hash, flight->key);
+    if (leader && leader->era < flight->era) {
+        leader->open = false;
+        leader = NULL;
+    }
     if (!leader) {
         flight_lead(shard, flight);
         role = BGI_FLIGHT_LEADS;
-    } else if (flight_inside == 0) {
+    } else if (flight_inside == 0 && leader->era == flight->era) {
         flight_follow(shard, flight, leader);
         role = BGI_FLIGHT_FOLLOWS;
     }

@@ -10,7 +10,8 @@
  *
  * Whoever comes first leads and asks; those who come while he asks wait, and get his answer,
  * also if it is an error. He stays until they have left, so that they can copy what he
- * found. bgi_flight_detach, called by writes, closes a flight to those who come later.
+ * found. bgi_flight_detach, called by writes, closes a flight to those who come later. So does a
+ * lookup of a later era (recent.h): it must not get an answer of an earlier one.
  */
 #ifndef BGI_FLIGHT_H
 #define BGI_FLIGHT_H
@@ -28,7 +29,8 @@ enum bgi_flight_role { BGI_FLIGHT_LEADS, BGI_FLIGHT_FOLLOWS, BGI_FLIGHT_ALONE };
 
 /* One look-up, on the stack of who does it. */
 struct bgi_flight {
-    uint64_t hash; /* these three are the caller's */
+    uint64_t hash; /* these four are the caller's */
+    uint64_t era;
     bg_bytes key;
     void *request;
     int answer;                /* of a flight that landed */
@@ -42,8 +44,9 @@ struct bgi_flight {
 struct bgi_flights *bgi_flights_create(const bg_allocator *allocator);
 void bgi_flights_free(struct bgi_flights *flights);
 
-/* Joins a flight of that key, and waits for its answer, or begins one. ALONE: this look-up
- * is made by a callback of another one, of any gate, and must not wait. */
+/* Joins a flight of that key and era, and waits for its answer, or begins one. ALONE: this look-up
+ * is made by a callback of another one, of any gate, and must not wait; or there is a flight of a
+ * later era. */
 enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
                                       struct bgi_flight *flight);
 

@@ -23,9 +23,13 @@
  * (recent.c); no flight from before can be joined (flight.c, F1); and the truth has it (W1).
  * If (W1) fails nobody knows whether it was done in part; (W3) is done all the same.
  *
+ * Writes past the gate. What the cache remembers and flights carry is of an era (recent.c), which
+ * ends with the base of the slot, or when bg_gate_forget_absent is called. So a lookup that begins
+ * after that gets no answer of before.
+ *
  * Doubt. If (W2) fails the truth has a key that the filter denies. `missed` is raised before
  * the write returns, and the filter's "no" is not believed from then on, until the slot has
- * got a base that is made of all keys (gate_doubt.c).
+ * got a base that is made of all keys (gate_doubt.c). The owner can say the same by bg_gate_doubt.
  *
  * Audits. The share of "no" answers that are checked is drawn by numbering them, per
  * processor, and mixing the number with a secret, so that no pattern of look-ups evades it.
@@ -35,7 +39,10 @@
  * that counter and then asks the filter again: if nobody was writing, whoever had written
  * the key before has added it by now, and a second "no" is a false one. bg_gate_wrote comes
  * after the caller's own (W1), which nobody counts; so the filter gets some milliseconds to
- * learn of it before the alarm is raised (in bg_gate_lookup, not in bg_gate_finish).
+ * learn of it before the alarm is raised (in bg_gate_lookup, not in bg_gate_finish). If the slot
+ * has another base by then, there is no alarm: the answer of the truth may be older than that base,
+ * and the key deleted since. A key that an audit found is forgotten by the negative cache, which may
+ * remember it from before the filter lost it.
  *
  * Cost. A plain "no" costs one counter beside the slot, in a line of this processor. Times
  * are taken, places computed and locks taken behind that only.
@@ -66,20 +73,30 @@ enum gate_answer {
     GATE_NOT_ASKED /* there is nobody to be asked, or the breaker is open */
 };
 
+/* What the filter answers. */
+struct gate_said {
+    uint64_t bases; /* the number of the base that answered */
+    bool maybe;
+    bool doubt; /* a "no" is not believed */
+};
+
 /* A look-up on its way; in a ticket between begin and finish. */
 struct gate_call {
-    uint32_t open;    /* the answer of the truth is awaited */
-    uint16_t audit;   /* of a "no" that was given, or will be */
-    uint16_t denied;  /* the filter said "no" and was not believed */
-    uint64_t place;   /* the key's hash for cache, flights and writes */
-    uint64_t token;   /* of the cache */
-    uint64_t since;   /* the truth was not asked before that */
-    uint64_t trial;   /* of the breaker */
+    uint32_t open;   /* the answer of the truth is awaited */
+    uint16_t audit;  /* of a "no" that was given, or will be */
+    uint16_t denied; /* the filter said "no" and was not believed */
+    uint64_t bases;  /* the number of the base that answered */
+    uint64_t place;  /* the key's hash for cache, flights and writes */
+    uint64_t token;  /* of the cache */
+    uint64_t since;  /* the truth was not asked before that */
+    uint64_t trial;  /* of the breaker */
+    /* Not in a ticket: */
     uint64_t elapsed; /* nanoseconds that the truth took; 0: not asked */
 };
 
-_Static_assert(sizeof(struct gate_call) <= sizeof((bg_ticket){ 0 }.opaque),
-               "a ticket holds a call");
+enum { GATE_TICKET = offsetof(struct gate_call, elapsed) };
+
+_Static_assert(GATE_TICKET <= sizeof((bg_ticket){ 0 }.opaque), "a ticket holds a call");
 
 /* ---- Callbacks ----------------------------------------------------------------------- */
 
@@ -174,28 +191,36 @@ static void gate_count_outcome(const bg_gate *gate, const struct gate_call *call
     unsigned counter = GATE_OUTCOME + outcome;
     if (outcome == BG_ABSENT_BY_FILTER) {
         counter = call->audit ? GATE_CHECKED : counter;
-    } else if (call->denied) {
-        counter = outcome == BG_ABSENT_BY_TRUTH   ? GATE_DOUBTED_TRUTH
-                  : outcome == BG_ABSENT_BY_CACHE ? GATE_DOUBTED_CACHE
-                                                  : counter;
+    } else if (call->denied && outcome == BG_ABSENT_BY_TRUTH) {
+        counter = GATE_DOUBTED_TRUTH;
     }
     gate_count(gate_line(gate), counter, 1);
 }
 
-/* Filter and negative cache. `doubt` was asked for before the filter was. */
-static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, bool maybe, bool doubt,
+/* Queries the filter. The doubt is read first: see slot_in_doubt. */
+static struct gate_said gate_query(bg_gate *gate, const void *key, size_t len)
+{
+    struct gate_said said = { .doubt = gate_in_doubt(gate) };
+    said.maybe = slot_has(gate->slot, key, len, &said.bases);
+    gate_watch_base(gate, said.bases);
+    return said;
+}
+
+/* Filter and negative cache, which is left alone in doubt: see (D5) in gate_doubt.c. */
+static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_said said,
                              struct gate_call *call)
 {
-    *call = (struct gate_call){ .denied = !maybe };
-    if (!maybe && !doubt) {
+    *call = (struct gate_call){ .denied = !said.maybe, .bases = said.bases };
+    if (!said.maybe && !said.doubt) {
         return BG_ABSENT_BY_FILTER;
     }
     call->since = gate_now(gate);
     if (gate->recent || gate->flights) {
         call->place = gate_place(gate, key);
     }
-    if (gate->recent
-        && bgi_recent_find(gate->recent, call->place, key, call->since, &call->token)) {
+    if (gate->recent && !said.doubt
+        && bgi_recent_find(gate->recent, call->place, key, gate_era(gate, said.bases),
+                           call->since, &call->token)) {
         return BG_ABSENT_BY_CACHE;
     }
     call->open = 1;
@@ -301,7 +326,10 @@ static bool gate_follow(bg_gate *gate, struct bgi_flight *flight)
 static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
                            struct gate_call *call, bool *shared)
 {
-    struct bgi_flight flight = { .hash = call->place, .key = key, .request = request };
+    struct bgi_flight flight = { .hash = call->place,
+                                 .era = gate_era(gate, call->bases),
+                                 .key = key,
+                                 .request = request };
     switch (bgi_flight_board(gate->flights, &flight)) {
     case BGI_FLIGHT_LEADS: return gate_lead(gate, &flight, call);
     case BGI_FLIGHT_FOLLOWS:
@@ -318,14 +346,16 @@ static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
 
 /* ---- Audits -------------------------------------------------------------------------- */
 
-/* Whether a "no" was wrong, now that the truth has the key. See "Audits" above. */
-static bool gate_was_wrong(bg_gate *gate, bg_bytes key, bool patient)
+/* Whether the "no" of that base was wrong, now that the truth has the key. See "Audits" above. */
+static bool gate_was_wrong(bg_gate *gate, bg_bytes key, uint64_t bases, bool patient)
 {
     const struct timespec pause = { 0, 1000000 };
+    uint64_t now;
     const uint64_t cell = gate_place(gate, key) % GATE_WRITING;
     for (int i = 0;; i++) {
         const bool writing = atomic_load(&gate->writing[cell]) != 0;
-        if (gate_in_doubt(gate) || bg_slot_may_contain(gate->slot, key.data, key.len)) {
+        if (gate_in_doubt(gate) || slot_has(gate->slot, key.data, key.len, &now)
+            || now != bases) {
             return false;
         }
         if (!patient || i == GATE_PATIENCE) {
@@ -337,12 +367,14 @@ static bool gate_was_wrong(bg_gate *gate, bg_bytes key, bool patient)
 
 /* What a "no" comes to that was checked. */
 static bg_outcome gate_conclude_audit(bg_gate *gate, bg_bytes key,
+                                      const struct gate_call *call,
                                       enum gate_answer answer, bool patient)
 {
     if (answer != GATE_PRESENT) {
         return BG_ABSENT_BY_FILTER;
     }
-    if (gate_was_wrong(gate, key, patient)) {
+    gate_added(gate, key);
+    if (gate_was_wrong(gate, key, call->bases, patient)) {
         gate_alarm(gate, BG_ALARM_FALSE_NEGATIVE, gate_key_hash(gate, key),
                    gate_count_rare(&gate->rare.false_negatives));
     }
@@ -358,18 +390,18 @@ static bg_outcome gate_audit(bg_gate *gate, bg_bytes key, void *request,
     enum gate_answer answer = gate_ask(gate, key, request, call, &turn);
     call->audit = answer != GATE_NOT_ASKED;
     gate_alarm_breaker(gate, turn);
-    return gate_conclude_audit(gate, key, answer, true);
+    return gate_conclude_audit(gate, key, call, answer, true);
 }
 
 /* ---- Look-ups ------------------------------------------------------------------------ */
 
 /* The rest of a look-up, after the filter. */
-static bg_outcome gate_look(bg_gate *gate, bg_bytes key, bool maybe, bool doubt,
+static bg_outcome gate_look(bg_gate *gate, bg_bytes key, struct gate_said said,
                             void *request)
 {
     struct gate_call call;
     bool shared = false;
-    bg_outcome outcome = gate_enter(gate, key, maybe, doubt, &call);
+    bg_outcome outcome = gate_enter(gate, key, said, &call);
     if (outcome == BG_PENDING) {
         outcome = gate->flights && gate->how.ask
                       ? gate_fly(gate, key, request, &call, &shared)
@@ -388,14 +420,12 @@ bg_outcome bg_gate_lookup(bg_gate *gate, const void *key, size_t len, void *requ
     if (!gate) {
         return BG_UNKNOWN;
     }
-    gate_watch_base(gate);
-    const bool doubt = gate_in_doubt(gate);
-    const bool maybe = bg_slot_may_contain(gate->slot, key, len);
-    if (BGI_LIKELY(!maybe && !doubt && gate->plain)) {
+    const struct gate_said said = gate_query(gate, key, len);
+    if (BGI_LIKELY(!said.maybe && !said.doubt && gate->plain)) {
         gate_count(gate_line(gate), GATE_OUTCOME + BG_ABSENT_BY_FILTER, 1);
         return BG_ABSENT_BY_FILTER;
     }
-    return gate_look(gate, (bg_bytes){ key, len }, maybe, doubt, request);
+    return gate_look(gate, (bg_bytes){ key, len }, said, request);
 }
 
 static bool gate_counts(bg_outcome outcome)
@@ -403,77 +433,94 @@ static bool gate_counts(bg_outcome outcome)
     return outcome == BG_PRESENT || outcome == BG_UNKNOWN;
 }
 
+/* A piece of a batch that the filter is queried for at once. */
+struct gate_chunk {
+    const bg_bytes *keys;
+    size_t n;
+    void *const *requests; /* or NULL */
+    bg_outcome *outcomes;
+    struct gate_said said; /* of all keys; `maybe` is in the bitmap */
+    uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
+};
+
+static bool gate_chunk_maybe(const struct gate_chunk *chunk, size_t i)
+{
+    return chunk->maybe[i / 64] >> i % 64 & 1;
+}
+
+/* The rest of the look-up of one key; returns whether it counts. */
+static bool gate_look_at(bg_gate *gate, const struct gate_chunk *chunk, size_t i)
+{
+    struct gate_said said = chunk->said;
+    said.maybe = gate_chunk_maybe(chunk, i);
+    chunk->outcomes[i] = gate_look(gate, chunk->keys[i], said,
+                                   chunk->requests ? chunk->requests[i] : NULL);
+    return gate_counts(chunk->outcomes[i]);
+}
+
 /* Those keys of a chunk that the filter did not decide; the others are absent by then. */
-static size_t gate_look_maybes(bg_gate *gate, const bg_bytes *keys, uint64_t *maybe,
-                               size_t n, void *const *requests, bg_outcome *outcomes)
+static size_t gate_look_maybes(bg_gate *gate, const struct gate_chunk *chunk)
 {
     size_t found = 0;
-    for (size_t word = 0; word < BG_BITMAP_WORDS(n); word++) {
-        for (; maybe[word]; maybe[word] &= maybe[word] - 1) {
-            size_t i = word * 64 + (unsigned)__builtin_ctzll(maybe[word]);
-            outcomes[i] =
-                gate_look(gate, keys[i], true, false, requests ? requests[i] : NULL);
-            found += gate_counts(outcomes[i]);
+    for (size_t word = 0; word < BG_BITMAP_WORDS(chunk->n); word++) {
+        for (uint64_t left = chunk->maybe[word]; left; left &= left - 1) {
+            found +=
+                gate_look_at(gate, chunk, word * 64 + (unsigned)__builtin_ctzll(left));
         }
     }
     return found;
 }
 
 /* Every key of a chunk, one by one: there are traces, or the filter is not believed. */
-static size_t gate_look_all(bg_gate *gate, const bg_bytes *keys, const uint64_t *maybe,
-                            size_t n, bool doubt, void *const *requests,
-                            bg_outcome *outcomes)
+static size_t gate_look_all(bg_gate *gate, const struct gate_chunk *chunk)
 {
     size_t found = 0;
-    for (size_t i = 0; i < n; i++) {
-        outcomes[i] = gate_look(gate, keys[i], maybe[i / 64] >> i % 64 & 1, doubt,
-                                requests ? requests[i] : NULL);
-        found += gate_counts(outcomes[i]);
+    for (size_t i = 0; i < chunk->n; i++) {
+        found += gate_look_at(gate, chunk, i);
     }
     return found;
 }
 
 /* The audits of a chunk; returns how many absent keys turned out to be present. */
-static size_t gate_audit_chunk(bg_gate *gate, const bg_bytes *keys,
-                               const uint64_t *maybe, size_t n, void *const *requests,
-                               bg_outcome *outcomes, size_t *audited)
+static size_t gate_audit_chunk(bg_gate *gate, const struct gate_chunk *chunk,
+                               size_t *audited)
 {
-    const uint64_t first = gate_draw(gate, n);
+    const uint64_t first = gate_draw(gate, chunk->n);
     size_t found = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!(maybe[i / 64] >> i % 64 & 1) && gate_is_drawn(gate, first + i)) {
-            struct gate_call call = { .denied = 1 };
-            outcomes[i] =
-                gate_audit(gate, keys[i], requests ? requests[i] : NULL, &call);
-            gate_count_outcome(gate, &call, outcomes[i]);
-            found += gate_counts(outcomes[i]);
+    for (size_t i = 0; i < chunk->n; i++) {
+        if (!gate_chunk_maybe(chunk, i) && gate_is_drawn(gate, first + i)) {
+            struct gate_call call = { .denied = 1, .bases = chunk->said.bases };
+            bg_outcome outcome =
+                gate_audit(gate, chunk->keys[i],
+                           chunk->requests ? chunk->requests[i] : NULL, &call);
+            chunk->outcomes[i] = outcome;
+            gate_count_outcome(gate, &call, outcome);
+            found += gate_counts(outcome);
             ++*audited;
         }
     }
     return found;
 }
 
-static size_t gate_look_chunk(bg_gate *gate, const bg_bytes *keys, size_t n,
-                              void *const *requests, bg_outcome *outcomes)
+static size_t gate_look_chunk(bg_gate *gate, struct gate_chunk *chunk)
 {
-    uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
     size_t found = 0, audited = 0;
-    gate_watch_base(gate);
-    const bool doubt = gate_in_doubt(gate);
-    const size_t maybes = bg_slot_may_contain_many(gate->slot, keys, n, maybe);
-    if (doubt || gate->how.trace) {
-        return gate_look_all(gate, keys, maybe, n, doubt, requests, outcomes);
+    chunk->said = (struct gate_said){ .doubt = gate_in_doubt(gate) };
+    const size_t maybes = slot_has_many(gate->slot, chunk->keys, chunk->n, chunk->maybe,
+                                        &chunk->said.bases);
+    gate_watch_base(gate, chunk->said.bases);
+    if (chunk->said.doubt || gate->how.trace) {
+        return gate_look_all(gate, chunk);
     }
-    for (size_t i = 0; i < n; i++) {
-        outcomes[i] = BG_ABSENT_BY_FILTER;
+    for (size_t i = 0; i < chunk->n; i++) {
+        chunk->outcomes[i] = BG_ABSENT_BY_FILTER;
     }
     if (gate->audits && gate->how.ask) {
-        found = gate_audit_chunk(gate, keys, maybe, n, requests, outcomes, &audited);
+        found = gate_audit_chunk(gate, chunk, &audited);
     }
     gate_count(gate_line(gate), GATE_OUTCOME + BG_ABSENT_BY_FILTER,
-               n - maybes - audited);
-    return maybes ? found + gate_look_maybes(gate, keys, maybe, n, requests, outcomes)
-                  : found;
+               chunk->n - maybes - audited);
+    return maybes ? found + gate_look_maybes(gate, chunk) : found;
 }
 
 size_t bg_gate_lookup_many(bg_gate *gate, const bg_bytes *keys, size_t n,
@@ -484,9 +531,12 @@ size_t bg_gate_lookup_many(bg_gate *gate, const bg_bytes *keys, size_t n,
         outcomes[i] = BG_UNKNOWN;
     }
     for (size_t at = 0; gate && at < n; at += GATE_CHUNK) {
-        found +=
-            gate_look_chunk(gate, keys + at, n - at < GATE_CHUNK ? n - at : GATE_CHUNK,
-                            requests ? requests + at : NULL, outcomes + at);
+        struct gate_chunk chunk;
+        chunk.keys = keys + at;
+        chunk.n = n - at < GATE_CHUNK ? n - at : GATE_CHUNK;
+        chunk.requests = requests ? requests + at : NULL;
+        chunk.outcomes = outcomes + at;
+        found += gate_look_chunk(gate, &chunk);
     }
     return gate ? found : n;
 }
@@ -496,18 +546,16 @@ bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len)
     if (!gate) {
         return true;
     }
-    gate_watch_base(gate);
-    const bool doubt = gate_in_doubt(gate);
-    const bool maybe = bg_slot_may_contain(gate->slot, key, len);
-    if (!maybe && !doubt) {
+    const struct gate_said said = gate_query(gate, key, len);
+    if (!said.maybe && !said.doubt) {
         gate_count(gate_line(gate), GATE_MAY_NO, 1);
         return false;
     }
     bg_bytes bytes = { key, len };
     uint64_t token;
-    if (gate->recent
-        && bgi_recent_find(gate->recent, gate_place(gate, bytes), bytes, gate_now(gate),
-                           &token)) {
+    if (gate->recent && !said.doubt
+        && bgi_recent_find(gate->recent, gate_place(gate, bytes), bytes,
+                           gate_era(gate, said.bases), gate_now(gate), &token)) {
         return false;
     }
     gate_count(gate_line(gate), GATE_MAY_MAYBE, 1);
@@ -527,10 +575,7 @@ bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len, bg_ticket *
         return BG_UNKNOWN;
     }
     const bg_bytes bytes = { key, len };
-    gate_watch_base(gate);
-    const bool doubt = gate_in_doubt(gate);
-    const bool maybe = bg_slot_may_contain(gate->slot, key, len);
-    bg_outcome outcome = gate_enter(gate, bytes, maybe, doubt, &call);
+    bg_outcome outcome = gate_enter(gate, bytes, gate_query(gate, key, len), &call);
     if (outcome == BG_PENDING && !gate_may_ask(gate, &call)) {
         call.open = 0;
         outcome = gate_failure(gate);
@@ -549,17 +594,17 @@ bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len, bg_ticket *
     }
     ticket->key = key;
     ticket->len = len;
-    memcpy(ticket->opaque, &call, sizeof call);
+    memcpy(ticket->opaque, &call, GATE_TICKET);
     return outcome;
 }
 
 bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_truth answer)
 {
-    struct gate_call call;
+    struct gate_call call = { .open = 0 };
     if (!gate || !ticket) {
         return BG_UNKNOWN;
     }
-    memcpy(&call, ticket->opaque, sizeof call);
+    memcpy(&call, ticket->opaque, GATE_TICKET);
     memset(ticket->opaque, 0, sizeof ticket->opaque);
     if (!call.open) { /* finished already, or never begun */
         return BG_UNKNOWN;
@@ -571,8 +616,9 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_truth answer)
             : GATE_ERROR;
     enum bgi_breaker_turn turn = gate_learn(gate, key, &call, answer);
     gate_alarm_breaker(gate, turn);
-    bg_outcome outcome = call.audit ? gate_conclude_audit(gate, key, known, false)
-                                    : gate_conclude(gate, known);
+    bg_outcome outcome = call.audit
+                             ? gate_conclude_audit(gate, key, &call, known, false)
+                             : gate_conclude(gate, known);
     if (!call.audit) { /* else it was counted when it began */
         gate_count_outcome(gate, &call, outcome);
     }
@@ -632,6 +678,13 @@ static bg_err gate_write(bg_gate *gate, bg_bytes key, void *request, bool wrote)
         (void)gate_count_rare(&gate->rare.write_errors);
     }
     return err;
+}
+
+void bg_gate_forget_absent(bg_gate *gate)
+{
+    if (gate) {
+        (void)atomic_fetch_add(&gate->slot->voided, 1);
+    }
 }
 
 bg_err bg_gate_write(bg_gate *gate, const void *key, size_t len, void *request)

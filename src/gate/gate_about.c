@@ -71,14 +71,13 @@ static struct gate_seen gate_see_reported(struct gate_seen seen)
     return seen;
 }
 
-void gate_base_came(bg_gate *gate)
+void gate_base_came(bg_gate *gate, uint64_t bases)
 {
     uint64_t sums[GATE_COUNTERS];
     if (pthread_mutex_trylock(&gate->lock) != 0) {
         return; /* somebody is at it, and look-ups do not wait */
     }
-    const uint64_t bases = atomic_load(&gate->slot->bases);
-    if (atomic_load(&gate->bases) != bases) {
+    if (atomic_load(&gate->bases) < bases) {
         gate_sum(gate, sums);
         gate->before = gate_see(gate, sums);
         atomic_store(&gate->bases, bases);
@@ -129,7 +128,6 @@ static void gate_fill_in(const bg_gate *gate, const uint64_t sums[GATE_COUNTERS]
     memcpy(stats->outcomes, sums + GATE_OUTCOME, sizeof stats->outcomes);
     stats->outcomes[BG_ABSENT_BY_FILTER] += sums[GATE_CHECKED];
     stats->outcomes[BG_ABSENT_BY_TRUTH] += sums[GATE_DOUBTED_TRUTH];
-    stats->outcomes[BG_ABSENT_BY_CACHE] += sums[GATE_DOUBTED_CACHE];
     for (unsigned i = 0; i < GATE_OUTCOMES; i++) {
         stats->lookups += stats->outcomes[i];
     }
@@ -155,14 +153,16 @@ void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_stats *stat
 {
     uint64_t sums[GATE_COUNTERS];
     *stats = (bg_gate_stats){ .struct_size = sizeof *stats };
-    gate_watch_base(gate);
+    const uint64_t bases = slot_bases(gate->slot);
+    gate_watch_base(gate, bases);
     gate_sum(gate, sums);
     gate_fill_in(gate, sums, stats);
     struct gate_seen seen = gate_see_base(gate, gate_see(gate, sums));
     stats->observed = bg_observed_rate(seen.maybe, seen.maybe + seen.no);
     stats->doubtful = gate_in_doubt(gate);
     if (gate->recent) {
-        stats->negative_entries = bgi_recent_count(gate->recent, gate_now(gate));
+        stats->negative_entries =
+            bgi_recent_count(gate->recent, gate_era(gate, bases), gate_now(gate));
     }
     if (health) {
         stats->predicted = health->rate;

@@ -34,7 +34,6 @@ enum gate_counter {
      * of two that are read at different moments: those could go back. */
     GATE_CHECKED,       /* ABSENT_BY_FILTER, and the truth was asked as well */
     GATE_DOUBTED_TRUTH, /* ABSENT_BY_TRUTH, as the filter had said and was not believed */
-    GATE_DOUBTED_CACHE, /* ABSENT_BY_CACHE, likewise */
     GATE_SPARED,        /* by the breaker */
     GATE_WRITES,
     GATE_MAY_NO, /* answers of bg_gate_may_contain */
@@ -69,9 +68,9 @@ struct bg_gate {
     bg_slot *slot;
     struct gate_line *lines;
     uint32_t lines_count;
-    bool plain;             /* a "no" is just counted: no audits, no traces */
-    bool audits;            /* some "no" answers are checked */
-    _Atomic uint64_t bases; /* the number of the present one; `before` belongs to it */
+    bool plain;                  /* a "no" is just counted: no audits, no traces */
+    bool audits;                 /* some "no" answers are checked */
+    _Atomic uint64_t bases;      /* the number of the base that `before` belongs to */
     struct bgi_recent *recent;   /* or NULL */
     struct bgi_flights *flights; /* or NULL */
     _Atomic uint32_t *writing;   /* GATE_WRITING: writes under way, by place; or NULL */
@@ -107,23 +106,29 @@ static inline uint64_t gate_count_rare(_Atomic uint64_t *counter)
 
 /* ---- New bases: gate_about.c ----------------------------------------------------------- */
 
-/* The slot has another base, which has a rate of its own. */
-void gate_base_came(bg_gate *gate);
+/* The slot has another base, of that number, which has a rate of its own. */
+void gate_base_came(bg_gate *gate, uint64_t bases);
 
-static inline void gate_watch_base(bg_gate *gate)
+static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
 {
-    if (atomic_load_explicit(&gate->slot->bases, memory_order_relaxed)
-        != atomic_load_explicit(&gate->bases, memory_order_relaxed)) {
-        gate_base_came(gate);
+    if (bases > atomic_load_explicit(&gate->bases, memory_order_relaxed)) {
+        gate_base_came(gate, bases);
     }
 }
 
 /* bg_gate_about, with what bg_slot_examine said, or NULL. */
 void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_stats *stats);
 
+/* The era of a lookup that this base answered: see recent.c. Call it before asking the truth. */
+static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
+{
+    return bases + atomic_load(&gate->slot->voided);
+}
+
 /* ---- Writes: gate.c --------------------------------------------------------------------- */
 
-/* The slot has got a key past the gate: what is remembered of its absence is forgotten. */
+/* The slot has got a key past the gate, or the truth has one that the filter denied: what is
+ * remembered of its absence is forgotten. */
 void gate_added(bg_gate *gate, bg_bytes key);
 
 /* ---- Doubt: gate_doubt.c ---------------------------------------------------------------- */

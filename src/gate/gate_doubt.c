@@ -1,11 +1,12 @@
 /*
  * gate_doubt.c - when the filter's "no" is not believed.
  *
- * A key that was written to the truth and could not be added to the filter is denied by it.
- * So every "no" is doubted, until the slot has another base that has the key. Such a base
- * comes by a rebuild whose source was read after the key had been written; or the caller
- * says so, by BG_SLOT_DISCARD. A file, a filter that was made elsewhere and a rebuild that
- * was under way may be older than the key, so they end no doubt.
+ * A key that was written to the truth and could not be added to the filter is denied by it. The
+ * same holds for keys that were written past the gate, if the owner does not know which
+ * (bg_gate_doubt). So every "no" is doubted, and the negative cache is not used, until the slot has
+ * another base that has the key. Such a base comes by a rebuild whose source was read after the key
+ * had been written; or the caller says so, by BG_SLOT_DISCARD. A file, a filter that was made
+ * elsewhere and a rebuild that was under way may be older than the key, so they end no doubt.
  *
  * The slot numbers the makings of bases when they begin, before the source is read, and
  * keeps in `whole` the number of the last one whose base was published. `missed` is the
@@ -24,6 +25,10 @@
  *        cleared. The file of an evicted tenant has the line "missed: 1" if its base ended
  *        doubts.
  *   (D4) Files do not contain doubts, so a slot in doubt is not saved (slot_save, evict.c).
+ *   (D5) During a doubt of the owner, keys may be written past the gate at any time. So a lookup
+ *        that saw the doubt neither uses nor fills the negative cache. bg_gate_doubt ends the era
+ *        (recent.c) for lookups that did not see it and for questions that are under way. The base
+ *        that ends the doubt ends the era again.
  */
 #include "gate/gate_body.h"
 
@@ -37,4 +42,12 @@ void gate_doubt_begin(bg_gate *gate)
     }
     slot_raise(&slot->missed, missed);
     (void)pthread_mutex_unlock(&slot->told);
+}
+
+void bg_gate_doubt(bg_gate *gate)
+{
+    if (gate) {
+        gate_doubt_begin(gate);
+        bg_gate_forget_absent(gate);
+    }
 }

@@ -151,7 +151,7 @@ bg_err bg_gate_create(bg_slot *slot, const bg_gate_options *options, bg_gate **g
     made->audits = how.audit > 0;
     made->plain = !made->audits && !how.trace;
     made->audit_most = gate_audit_most(how.audit);
-    atomic_store(&made->bases, atomic_load(&slot->bases));
+    atomic_store(&made->bases, slot_bases(slot));
     *gate = made;
     return BG_OK;
 }

@@ -7,7 +7,7 @@
  *
  *     struct bgi_recent
  *       shards[n]      a lock each; shard i guards the sets j with j % n = i
- *       sets[m]        version, and for each way: when it was asked, tag, length + 1 (0: none)
+ *       sets[m]        version, era, and for each way: when it was asked, tag, length + 1 (0: none)
  *       keys           m * RECENT_WAYS places of key_room bytes
  *
  * A place is taken by: the same key; else one that is empty; else one that has expired;
@@ -27,6 +27,36 @@
  * writes of other keys seldom keep an answer from being remembered; that would cost a
  * question and nothing else.
  *
+ * Eras. The era changes with events that make earlier answers void: the slot gets another base, or
+ * the owner says so (bg_gate_forget_absent). gate.c computes it as the sum of two counters, the
+ * number of the base that answered the lookup and the number of times that the owner said so. Each
+ * event raises its counter before it returns. The invariant:
+ *
+ *   (R3) A lookup that begins after an event has raised its counter does not use an answer to a
+ *        question that was put to the truth before that. (A new base raises it when it is
+ *        published, so after all its keys have been read.)
+ *
+ * A set has one era, and so do all its entries.
+ *   (R4) A lookup reads both counters after it begins and before it asks the truth.
+ *   (R5) A find whose era is later than that of the set empties the set, raises its version, and
+ *        gives it the later era. A find whose era is earlier finds nothing and gets the token 0.
+ *   (R6) A token is the version of a set that has the era of the lookup. So if the version is
+ *        still the same at the put, the set still has that era, and so has the entry.
+ * Proof of (R3): the lookup that asked has read both counters before one was raised (R4), and the
+ * one that begins after that reads both after it. Counters never decrease. So the era of the second lookup is greater. It empties the set, or another one did
+ * (R5), or the entry was put to a set of an earlier era that is emptied now (R6). The order in
+ * which a lookup reads the two counters is of no importance.
+ *
+ *     order of steps                        why no void answer is left
+ *     find, put, event, find                the second find empties the set (R5)
+ *     find, event, put, find                the entry has the earlier era; then the same
+ *     find, event, other find, put          the other find raised the version (R5): no put
+ *     event, early find, put                its lookup read the counters before the event: token 0
+ *                                           if the set has the later era; else as in the second row
+ *     find, event, forget, put              the version differs (R2): no put
+ *
+ * An event costs no more than an addition; sets are emptied as lookups come by.
+ *
  * Time. An entry has the time at which the truth was asked, so it never outlives an answer
  * by more than the TTL, however long the truth took. One from the future is expired: the
  * clock went back, and nobody knows how old it is.
@@ -44,6 +74,7 @@ enum { RECENT_WAYS = 4, RECENT_SHARDS = 64 };
 
 struct recent_set {
     uint64_t version;
+    uint64_t era; /* of all entries */
     uint64_t asked[RECENT_WAYS];
     uint32_t tag[RECENT_WAYS];
     uint32_t size[RECENT_WAYS]; /* of the key, plus 1; 0: empty */
@@ -92,6 +123,12 @@ static void recent_unlock(struct bgi_recent *recent, uint64_t set)
     (void)pthread_mutex_unlock(&recent->shards[set % RECENT_SHARDS].lock);
 }
 
+/* What a put must present: never 0. */
+static uint64_t recent_token(const struct recent_set *set)
+{
+    return set->version + 1;
+}
+
 static bool recent_is_alive(const struct bgi_recent *recent,
                             const struct recent_set *set, unsigned way, uint64_t now)
 {
@@ -129,21 +166,35 @@ static unsigned recent_victim(const struct bgi_recent *recent,
     return victim;
 }
 
+/* (R5): returns whether the set has this era now. */
+static bool recent_enter_era(struct recent_set *set, uint64_t era)
+{
+    if (set->era < era) {
+        memset(set->size, 0, sizeof set->size);
+        set->version++;
+        set->era = era;
+    }
+    return set->era == era;
+}
+
 /* ---- Finding, putting, forgetting ---------------------------------------------------- */
 
 bool bgi_recent_find(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
-                     uint64_t now, uint64_t *token)
+                     uint64_t era, uint64_t now, uint64_t *token)
 {
     *token = 0;
     if (key.len > recent->key_most) {
         return false;
     }
     uint64_t number = recent_set_of(recent, hash);
+    struct recent_set *set = &recent->sets[number];
+    bool found = false;
     recent_lock(recent, number);
-    unsigned way = recent_way(recent, number, hash, key);
-    bool found =
-        way < RECENT_WAYS && recent_is_alive(recent, &recent->sets[number], way, now);
-    *token = recent->sets[number].version;
+    if (recent_enter_era(set, era)) {
+        unsigned way = recent_way(recent, number, hash, key);
+        found = way < RECENT_WAYS && recent_is_alive(recent, set, way, now);
+        *token = recent_token(set);
+    }
     recent_unlock(recent, number);
     return found;
 }
@@ -157,7 +208,7 @@ void bgi_recent_put(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
     uint64_t number = recent_set_of(recent, hash);
     struct recent_set *set = &recent->sets[number];
     recent_lock(recent, number);
-    if (set->version == token) {
+    if (recent_token(set) == token) {
         unsigned way = recent_way(recent, number, hash, key);
         if (way == RECENT_WAYS) {
             way = recent_victim(recent, set, now);
@@ -187,14 +238,15 @@ void bgi_recent_forget(struct bgi_recent *recent, uint64_t hash, bg_bytes key)
     recent_unlock(recent, number);
 }
 
-uint64_t bgi_recent_count(struct bgi_recent *recent, uint64_t now)
+uint64_t bgi_recent_count(struct bgi_recent *recent, uint64_t era, uint64_t now)
 {
     uint64_t alive = 0;
     for (uint64_t shard = 0; shard < RECENT_SHARDS; shard++) {
         recent_lock(recent, shard);
         for (uint64_t i = shard; i < recent->sets_count; i += RECENT_SHARDS) {
-            for (unsigned way = 0; way < RECENT_WAYS; way++) {
-                alive += recent_is_alive(recent, &recent->sets[i], way, now);
+            const struct recent_set *set = &recent->sets[i];
+            for (unsigned way = 0; set->era == era && way < RECENT_WAYS; way++) {
+                alive += recent_is_alive(recent, set, way, now);
             }
         }
         recent_unlock(recent, shard);

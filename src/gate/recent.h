@@ -6,6 +6,10 @@
  * bgi_recent_forget. The token makes sure that an answer which a write has overtaken is not
  * remembered, see recent.c.
  *
+ * An era is a number that never decreases. The owner raises it to make all earlier answers void,
+ * those of running lookups included. A lookup reads the era when it begins, before it queries the
+ * backing store.
+ *
  * Keys come with a hash by which they are placed. It should be keyed with a secret, so
  * that nobody can fill a chosen set.
  */
@@ -30,19 +34,19 @@ struct bgi_recent *bgi_recent_create(uint32_t entries, uint32_t key_most, uint64
                                      const bg_allocator *allocator);
 void bgi_recent_free(struct bgi_recent *recent);
 
-/* Whether that key was absent less than the TTL before `now`. */
+/* Returns whether the key was absent less than the TTL before `now`, by an answer of this era. */
 bool bgi_recent_find(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
-                     uint64_t now, uint64_t *token);
+                     uint64_t era, uint64_t now, uint64_t *token);
 
 /* The truth, asked since `token` was given out and not before `asked`, has called it
- * absent by `now`. */
+ * absent by `now`. A token of 0 remembers nothing. */
 void bgi_recent_put(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
                     uint64_t token, uint64_t asked, uint64_t now);
 
 /* The key may be there now. */
 void bgi_recent_forget(struct bgi_recent *recent, uint64_t hash, bg_bytes key);
 
-/* How many keys would be found at that time. Cost: reads the table. */
-uint64_t bgi_recent_count(struct bgi_recent *recent, uint64_t now);
+/* Returns how many keys would be found in that era at that time. Cost: reads the table. */
+uint64_t bgi_recent_count(struct bgi_recent *recent, uint64_t era, uint64_t now);
 
 #endif

@@ -192,6 +192,22 @@ static void slot_inherit_adds(const struct view *before, const struct view *afte
     }
 }
 
+static bool slot_same_role(const struct view *a, const struct view *b, bg_role role)
+{
+    const struct view_member *in_a = view_find(a, role), *in_b = view_find(b, role);
+    return (in_a ? in_a->shared : NULL) == (in_b ? in_b->shared : NULL);
+}
+
+/* Numbers the base of the next view. The old filter of a migration counts as a part of the base,
+ * because it answers as well. The number is found by comparison, so that no kind of change can
+ * forget to raise it. */
+static uint64_t slot_number_base(const struct view *before, const struct view *after)
+{
+    const bool same = slot_same_role(before, after, BG_ROLE_BASE)
+                      && slot_same_role(before, after, BG_ROLE_OLD);
+    return before->bases + !same;
+}
+
 bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info)
 {
     struct bgi_memory memory = { .base = NULL };
@@ -202,6 +218,7 @@ bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *i
     struct view *view = view_make(memory, draft->members, draft->count, &draft->guard);
     struct view *before = atomic_load(&slot->view);
     slot_inherit_adds(before, view);
+    view->bases = slot_number_base(before, view);
     atomic_store(&slot->view, view);
     bgi_grace_retire(slot->grace, &before->retired, view_release);
     return BG_OK;
@@ -499,7 +516,6 @@ void slot_base_came(bg_slot *slot)
     (void)pthread_mutex_lock(&slot->told);
     slot->marks.base_since = now;
     (void)pthread_mutex_unlock(&slot->told);
-    (void)atomic_fetch_add(&slot->bases, 1);
 }
 
 void slot_counted(bg_slot *slot, uint64_t *counter)
@@ -1044,6 +1060,7 @@ bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
     bg_err err = slot_merge_check(view, other, info);
     if (!err) {
         err = slot_merge_each(view, other, info);
+        (void)atomic_fetch_add(&slot->voided, 1); /* the merged keys are unknown */
         slot_note_add(slot, view);
         slot_adds_began(slot);
     }

@@ -44,13 +44,14 @@ struct bg_slot {
     _Atomic uint64_t complete;
     _Atomic uint64_t advances; /* calls of bg_slot_advance: see guard.h */
     _Atomic uint64_t highest;  /* that `complete` had before a change lowered it */
-    _Atomic uint64_t bases; /* number of bases so far; gates learn the rate of each */
     /* When the making of bases began, in numbers of their own, and that of the last one that
      * has everything written before: what could not be added is found again (gate_doubt.c). */
     _Atomic uint64_t makings, whole;
     _Atomic uint64_t
         missed; /* the making that has all keys that could not be added; 0: none */
     _Atomic uint64_t first_missed; /* the making that has the first of them; 0: none */
+    _Atomic uint64_t
+        voided; /* how often all earlier answers of the backing store became void */
     _Atomic uint64_t probed; /* absent canaries asked for so far: the next are others */
 
     struct bgi_memory memory;
@@ -83,6 +84,23 @@ BGI_INLINE const struct view *slot_enter(const bg_slot *slot, bgi_grace_token *t
 BGI_INLINE void slot_leave(const bg_slot *slot, bgi_grace_token token)
 {
     bgi_grace_leave(slot->grace, token);
+}
+
+/* Queries the filters as bg_slot_may_contain does. *bases is the number of the base that answered
+ * (view.h). */
+bool slot_has(const bg_slot *slot, const void *key, size_t len, uint64_t *bases);
+
+/* Queries the filters as bg_slot_may_contain_many does, all in one view. */
+size_t slot_has_many(const bg_slot *slot, const bg_bytes *keys, size_t n,
+                     uint64_t *maybe, uint64_t *bases);
+
+/* Returns the number of the present base. */
+BGI_INLINE uint64_t slot_bases(const bg_slot *slot)
+{
+    bgi_grace_token token;
+    const uint64_t bases = slot_enter(slot, &token)->bases;
+    slot_leave(slot, token);
+    return bases;
 }
 
 /* Records an add in the filters that took it, when all its bits are set and before the view is left. An advance
@@ -174,7 +192,7 @@ BGI_INLINE void slot_keep_missed(bg_slot *slot)
     atomic_store(&slot->missed, making);
 }
 
-/* Records that there is a new base, and the time. */
+/* Records when the new base was published. */
 void slot_base_came(bg_slot *slot);
 
 /* Raises the completeness if it is lower. */

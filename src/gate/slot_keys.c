@@ -34,16 +34,21 @@ static void slot_count_answers(const bg_slot *slot, bgi_grace_token token, size_
     }
 }
 
-bool bg_slot_may_contain(const bg_slot *slot, const void *key, size_t len)
+bool slot_has(const bg_slot *slot, const void *key, size_t len, uint64_t *bases)
 {
     bgi_grace_token token;
-    if (!slot) {
-        return true;
-    }
-    bool maybe = view_has(slot_enter(slot, &token), key, len);
+    const struct view *view = slot_enter(slot, &token);
+    bool maybe = view_has(view, key, len);
+    *bases = view->bases;
     slot_leave(slot, token);
     slot_count_answers(slot, token, 1, maybe);
     return maybe;
+}
+
+bool bg_slot_may_contain(const bg_slot *slot, const void *key, size_t len)
+{
+    uint64_t bases;
+    return !slot || slot_has(slot, key, len, &bases);
 }
 
 bool bg_slot_may_contain_u64(const bg_slot *slot, uint64_t key)
@@ -68,14 +73,22 @@ bool bg_slot_may_contain_at(const bg_slot *slot, const void *key, size_t len,
     return maybe || sequence > atomic_load(&slot->complete);
 }
 
-static size_t slot_has_many(const bg_slot *slot, struct view_keys keys, size_t n,
-                            uint64_t *maybe)
+static size_t slot_has_these(const bg_slot *slot, struct view_keys keys, size_t n,
+                             uint64_t *maybe, uint64_t *bases)
 {
     bgi_grace_token token;
-    size_t found = view_has_many(slot_enter(slot, &token), keys, n, maybe);
+    const struct view *view = slot_enter(slot, &token);
+    size_t found = view_has_many(view, keys, n, maybe);
+    *bases = view->bases;
     slot_leave(slot, token);
     slot_count_answers(slot, token, n, found);
     return found;
+}
+
+size_t slot_has_many(const bg_slot *slot, const bg_bytes *keys, size_t n,
+                     uint64_t *maybe, uint64_t *bases)
+{
+    return slot_has_these(slot, (struct view_keys){ .keys = keys }, n, maybe, bases);
 }
 
 /* Without a slot: "maybe". */
@@ -88,17 +101,18 @@ static size_t slot_all_maybe(size_t n, uint64_t *maybe)
 size_t bg_slot_may_contain_many(const bg_slot *slot, const bg_bytes *keys, size_t n,
                                 uint64_t *maybe)
 {
-    return slot && keys
-               ? slot_has_many(slot, (struct view_keys){ .keys = keys }, n, maybe)
-               : slot_all_maybe(n, maybe);
+    uint64_t bases;
+    return slot && keys ? slot_has_many(slot, keys, n, maybe, &bases)
+                        : slot_all_maybe(n, maybe);
 }
 
 size_t bg_slot_may_contain_many_u64(const bg_slot *slot, const uint64_t *keys, size_t n,
                                     uint64_t *maybe)
 {
-    return slot && keys
-               ? slot_has_many(slot, (struct view_keys){ .numbers = keys }, n, maybe)
-               : slot_all_maybe(n, maybe);
+    const struct view_keys all = { .numbers = keys };
+    uint64_t bases;
+    return slot && keys ? slot_has_these(slot, all, n, maybe, &bases)
+                        : slot_all_maybe(n, maybe);
 }
 
 static void slot_count_adds(const bg_slot *slot, bgi_grace_token token, size_t adds,
@@ -252,7 +266,8 @@ size_t bg_slot_may_contain_many_hash(const bg_slot *slot, const uint64_t *hashes
                                      size_t n, uint64_t check, uint64_t *maybe)
 {
     const struct view_keys all = { .hashes = hashes, .check = check };
-    return slot && hashes ? slot_has_many(slot, all, n, maybe)
+    uint64_t bases;
+    return slot && hashes ? slot_has_these(slot, all, n, maybe, &bases)
                           : slot_all_maybe(n, maybe);
 }
 

@@ -71,6 +71,7 @@ struct view {
     struct bgi_retired retired; /* must be first */
     struct bgi_memory memory;
     struct guard guard;
+    uint64_t bases; /* how many the slot has had with that of this view: its number */
     size_t count;
     size_t asked;   /* how many are */
     bool based;     /* one of them is a base */

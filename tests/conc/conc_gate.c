@@ -207,39 +207,59 @@ TEST(gate__what_cannot_be_shared_is_asked_for)
     store_close(&s);
 }
 
-/* One thread asks and is held up; the key is written; who comes then must neither get the
- * old answer nor wait for it, and it must not be remembered. */
-TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
+static bg_filter *filter_of_key(void)
 {
-    struct store s;
-    bg_gate_options how = BG_GATE_OPTIONS_INIT;
-    struct looker before, after;
-    how.flags = BG_GATE_SINGLE_FLIGHT;
-    how.share = store_share;
-    how.negative_entries = 100;
-    how.negative_ttl = UINT64_MAX;
-    store_open(&s, &how);
     bg_spec spec = BG_SPEC_INIT;
     spec.items = 100;
     spec.rate = 0.5;
-    CHECK_OK(bg_slot_swap(s.slot, must_create(&spec), 0, BG_SLOT_DISCARD, NULL));
-    CHECK_OK(bg_slot_add(s.slot, "key", 3, NULL)); /* so that the truth is asked */
-    atomic_store(&s.holds, true);
-    look_in_thread(&before, &s);
-    while (!atomic_load(&s.gone)) {
-        pause_ms(1);
+    bg_filter *filter = must_create(&spec);
+    (void)bg_filter_add(filter, "key", 3);
+    return filter;
+}
+
+/* The key is in the store, by a write through the gate or past it. */
+static void tell_of_key(struct store *s, int way)
+{
+    if (way == 0) {
+        CHECK_OK(bg_gate_wrote(s->gate, "key", 3));
+    } else if (way == 1) {
+        bg_gate_forget_absent(s->gate);
+    } else {
+        CHECK_OK(bg_slot_swap(s->slot, filter_of_key(), 0, BG_SLOT_DISCARD, NULL));
     }
-    atomic_store(&s.has, true);
-    CHECK_OK(bg_gate_wrote(s.gate, "key", 3));
-    look_in_thread(&after, &s);
-    join(after.thread);
-    CHECK_EQ(after.outcome, BG_PRESENT);
-    atomic_store(&s.may_go_on, true);
-    join(before.thread);
-    CHECK_EQ(before.outcome, BG_ABSENT_BY_TRUTH);
-    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_PRESENT);
-    CHECK_EQ(atomic_load(&s.asks), 3);
-    store_close(&s);
+}
+
+/* One thread asks and is held up; the key is written; a lookup that begins then must neither get
+ * the old answer nor wait for it, and the answer must not be remembered. */
+TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
+{
+    for (int way = 0; way < 3; way++) {
+        struct store s;
+        bg_gate_options how = BG_GATE_OPTIONS_INIT;
+        struct looker before, after;
+        how.flags = BG_GATE_SINGLE_FLIGHT;
+        how.share = store_share;
+        how.negative_entries = 100;
+        how.negative_ttl = UINT64_MAX;
+        store_open(&s, &how);
+        CHECK_OK(bg_slot_swap(s.slot, filter_of_key(), 0, BG_SLOT_DISCARD, NULL));
+        atomic_store(&s.holds, true);
+        look_in_thread(&before, &s);
+        while (!atomic_load(&s.gone)) {
+            pause_ms(1);
+        }
+        atomic_store(&s.has, true);
+        tell_of_key(&s, way);
+        look_in_thread(&after, &s);
+        join(after.thread);
+        CHECK_EQ(after.outcome, BG_PRESENT);
+        atomic_store(&s.may_go_on, true);
+        join(before.thread);
+        CHECK_EQ(before.outcome, BG_ABSENT_BY_TRUTH);
+        CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_PRESENT);
+        CHECK_EQ(atomic_load(&s.asks), 3);
+        store_close(&s);
+    }
 }
 
 /* ---- Two gates whose truths ask each other ----------------------------------------------- */
@@ -494,5 +514,106 @@ TEST(gate__what_was_written_is_found_by_all)
         CHECK_EQ(s.outcomes[BG_UNKNOWN] + s.outcomes[BG_FAILED], 0);
         bg_gate_free(t->gate);
         bg_slot_free(t->slot);
+    }
+}
+
+/* ---- Writes past the gate, which the owner reports afterwards ------------------------------ */
+
+/* A key is written past the gate; then all earlier answers are made void; then it is published. */
+struct past {
+    struct town *town;
+    bg_filter *all; /* has every key */
+    bool swaps;     /* by another base, not by bg_gate_forget_absent */
+};
+
+static void *past_writes(void *arg)
+{
+    const struct past *past = arg;
+    struct town *t = past->town;
+    for (uint64_t i = 0; i < t->keys; i++) {
+        bg_filter *base = NULL;
+        atomic_store(&t->has[0][i], true);
+        if (past->swaps) {
+            CHECK_OK(bg_filter_copy(past->all, &base, NULL));
+            CHECK_OK(bg_slot_swap(t->slot, base, 0, BG_SLOT_DISCARD, NULL));
+        } else {
+            bg_gate_forget_absent(t->gate);
+        }
+        atomic_store(&t->written[0], i + 1);
+        const uint64_t key = town_key(0, i);
+        CHECK_EQ(bg_gate_lookup(t->gate, &key, sizeof key, NULL), BG_PRESENT);
+    }
+    return NULL;
+}
+
+/* Looks up the keys around the last one, single and by ticket. */
+static void *past_reads(void *arg)
+{
+    struct citizen *c = arg;
+    struct town *t = c->town;
+    while (!atomic_load(&t->done)) {
+        const uint64_t written = atomic_load(&t->written[0]);
+        const uint64_t i = (written < 2 ? 0 : written - 2) + check_random_below(4);
+        const uint64_t key = town_key(0, i);
+        bg_ticket ticket = { 0 };
+        bg_outcome outcome;
+        if (c->number == 0) {
+            outcome = bg_gate_begin(t->gate, &key, sizeof key, &ticket, NULL);
+            if (outcome == BG_PENDING) {
+                outcome = bg_gate_finish(t->gate, &ticket,
+                                         town_ask(t, &key, sizeof key, NULL));
+            }
+        } else {
+            outcome = bg_gate_lookup(t->gate, &key, sizeof key, NULL);
+        }
+        CHECK(i >= written || outcome == BG_PRESENT);
+        c->seen += outcome == BG_ABSENT_BY_CACHE;
+    }
+    return NULL;
+}
+
+static void past_run(struct past *past)
+{
+    struct citizen readers[READERS];
+    pthread_t writer;
+    for (unsigned i = 0; i < READERS; i++) {
+        readers[i] = (struct citizen){ .town = past->town, .number = i };
+        start(&readers[i].thread, past_reads, &readers[i]);
+    }
+    start(&writer, past_writes, past);
+    join(writer);
+    atomic_store(&past->town->done, true);
+    for (unsigned i = 0; i < READERS; i++) {
+        join(readers[i].thread);
+    }
+}
+
+TEST(gate__no_answer_from_before_an_event_is_used_after_it)
+{
+    static struct town town;
+    struct town *t = &town;
+    for (int way = 0; way < 4; way++) {
+        bg_gate_options how = BG_GATE_OPTIONS_INIT;
+        bg_spec spec = BG_SPEC_INIT;
+        memset(t, 0, sizeof *t);
+        t->keys = CHECK_EMULATED ? 100 : CHECK_SANITIZED ? 500 : 2000;
+        spec.items = 2000;
+        spec.rate = 0.2;
+        struct past past = { .town = t, .all = must_create(&spec), .swaps = way / 2 };
+        for (uint64_t i = 0; i < t->keys + 4; i++) {
+            const uint64_t key = town_key(0, i);
+            (void)bg_filter_add(past.all, &key, sizeof key);
+        }
+        how.context = t;
+        how.ask = town_ask;
+        how.flags = way % 2 ? BG_GATE_SINGLE_FLIGHT : 0;
+        how.negative_entries = 1 << 12;
+        how.negative_ttl = UINT64_MAX;
+        CHECK_OK(bg_slot_create(NULL, NULL, &t->slot, NULL)); /* always "maybe" */
+        CHECK_OK(bg_gate_create(t->slot, &how, &t->gate, NULL));
+        past_run(&past);
+        bg_gate_free(t->gate);
+        bg_slot_free(t->slot);
+        bg_filter_free(past.all);
     }
 }

@@ -111,7 +111,7 @@ def test_help(h):
     known = {row[0].decode().upper() for row in h.ask("COMMAND") if row[0].startswith(b"bg.")}
     for name in known - {"BG.REPLAY"}:
         assert name.encode() in text, name
-    for name in (b"BG.PUBLISH", b"BG.RELOAD", b"BG.LOOKUP", b"BG.MLOOKUP"):
+    for name in (b"BG.PUBLISH", b"BG.RELOAD", b"BG.LOOKUP", b"BG.MLOOKUP", b"BG.WROTE"):
         assert name not in text, name
 
 

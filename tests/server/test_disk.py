@@ -9,6 +9,7 @@ import glob
 import os
 import resource
 import shutil
+import sqlite3
 import urllib.error
 import urllib.request
 
@@ -87,6 +88,27 @@ def test_full_and_back_always(program):
 @alone
 def test_full_and_back_everysec(program):
     full_and_back(program, "everysec")
+
+
+@alone
+def test_writers_report_without_a_journal(program):
+    """A gate must learn of committed keys, whatever the state of the journal."""
+    s = Service(program)
+    path = os.path.join(s.folder, "keys.db")
+    with sqlite3.connect(path) as db:
+        db.execute("create table keys (key text)")
+    s.lines = (f"gate g source=sqlite:{path} keys=keys(key) follow=none promise=writers-report audit=0",)
+    with s:
+        wait_for(lambda: s.ask("BG.LOOKUP", "g", "a") == [0, b"absent_by_filter"], what="a gate")
+        assert s.ask("BF.RESERVE", "k", "0.001", "10000") == OK
+        limit(s, journal_size(s) + 1000)
+        add_until_refused(s, 0)
+        with sqlite3.connect(path) as db:
+            db.execute("insert into keys values ('a')")
+        assert s.ask("DEL", "k").startswith("MISCONF")
+        assert s.ask("BG.WROTE", "g", "a") == OK
+        assert s.ask("BG.LOOKUP", "g", "a") == [1, b"present"]
+        limit(s, None)
 
 
 @alone

@@ -268,13 +268,31 @@ def test_multi_with_lookups(program):
     with sqlite3.connect(path) as db:
         db.execute("create table keys (key text unique)")
         db.executemany("insert into keys values (?)", [("x" * i,) for i in range(1, 40)])
-    s.lines = (f"gate g source=sqlite:{path} query='select key from keys' lookup='select 1 from keys where key = ?' follow=none",)
+    s.lines = (f"gate g source=sqlite:{path} keys=keys(key) follow=none promise=read-only",)
     with s, s.connect() as c:
         present = [1, b"present"]
         wait_for(lambda: s.ask("BG.LOOKUP", "g", "y") == [0, b"absent_by_filter"], what="a gate")
         for lengths in ((39, 1), (1, 39), (5,), (9, 8, 7, 6)):
             requests = [("BG.LOOKUP", "g", "x" * n) for n in lengths]
             assert c.pipeline([("MULTI",), *requests, ("EXEC",), ("PING",)])[-2:] == [[present] * len(lengths), Status("PONG")]
+
+
+@alone
+def test_writers_report(program):
+    """A key that a writer reports after its commit is found at once, although nobody follows the table."""
+    s = Service(program)
+    path = os.path.join(s.folder, "keys.db")
+    with sqlite3.connect(path) as db:
+        db.execute("create table keys (key text unique)")
+    s.lines = (f"gate g source=sqlite:{path} keys=keys(key) follow=none promise=writers-report audit=0",)
+    with s:
+        wait_for(lambda: s.ask("BG.LOOKUP", "g", "a") == [0, b"absent_by_filter"], what="a gate")
+        with sqlite3.connect(path) as db:
+            db.executemany("insert into keys values (?)", [("a",), ("b",)])
+        assert s.ask("BG.WROTE", "g", "a", "b") == "OK"
+        assert s.ask("BG.LOOKUP", "g", "a") == [1, b"present"]
+        assert s.ask("BG.LOOKUP", "g", "b") == [1, b"present"]
+        assert s.ask("BG.WROTE", "other", "a").startswith("NOGATE")
 
 
 def test_multi_slow_and_long(s):

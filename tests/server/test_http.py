@@ -827,7 +827,7 @@ def test_gates(program):
     s = free_service(program)
     path = os.path.join(s.folder, "catalogue.db")
     make_catalogue(path, 5000)
-    s.lines = (f"gate products source=sqlite:{path} query='select sku from products' lookup='select 1 from products where sku = ?' follow=none audit=0.05",)
+    s.lines = (f"gate products source=sqlite:{path} keys=products(sku) follow=none promise=read-only audit=0.05",)
     with s:
         a = Asker(s)
         gate = wait_for(lambda: (lambda g: g if g["complete"]["state"] == "complete" else None)(a.told("GET", "/api/v1/gates/products", 200)), 30, "a gate")

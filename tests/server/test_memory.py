@@ -383,7 +383,7 @@ def test_a_refused_lookup_leaves_others_alone(program):
     with sqlite3.connect(path) as db:
         db.execute("create table keys (key text unique)")
         db.executemany("insert into keys values (?)", [("a",), (large,)])
-    s.lines += (f"gate g source=sqlite:{path} query='select key from keys' lookup='select 1 from keys where key = ?' follow=none",)
+    s.lines += (f"gate g source=sqlite:{path} keys=keys(key) follow=none promise=read-only",)
     with s:
         wait_for(lambda: s.ask("BG.LOOKUP", "g", "b") == [0, b"absent_by_filter"], what="a gate")
         assert s.ask("BG.CREATE", "f", "KIND", "blocked", "BYTES", 40 * MI, "CAPACITY", 10) == "OK"
@@ -409,10 +409,10 @@ def test_a_gate_that_does_not_fit(program):
     with sqlite3.connect(path) as db:
         db.execute("create table keys (id integer primary key autoincrement, key text unique)")
         db.execute("insert into keys (key) values ('a')")
-    s.lines += tuple(f"gate {name} source=sqlite:{path} query='select key, id from keys' lookup='select 1 from keys where key = ?' "
-                     f"follow={name} capacity=100000000" for name in ("none", "rowid"))
+    s.lines += tuple(f"gate {name} source=sqlite:{path} keys=keys(key) capacity=100000000 follow={mode}"
+                     for name, mode in (("none", "none promise=read-only"), ("changes", "changes")))
     with s:
-        for name in ("none", "rowid"):
+        for name in ("none", "changes"):
             wait_for(lambda: about(name)["rebuilds_failed"] > 0, what="a build that fails")
             gate = wait_for(lambda: (lambda g: g if g["last_failure"] else None)(about(name)), what="a reason")
             assert gate["last_failure"].startswith("memory: "), gate

@@ -159,7 +159,7 @@ def with_gate(program, name, *words, rows=2000):
     s = free_service(program)
     path = os.path.join(s.folder, "catalogue.db")
     make_catalogue(path, rows)
-    s.lines = (f"gate {name} source=sqlite:{path} query='select sku, id from products' lookup='select id from products where sku = ?' " + " ".join(words),)
+    s.lines = (f"gate {name} source=sqlite:{path} keys=products(sku) lookup='select id from products where sku = ?' " + " ".join(words),)
     return s, path
 
 
@@ -204,7 +204,7 @@ def both_forms(a):
 @alone
 def test_documents(program):
     """promtool and the client library read both forms, and find the same in them; whatever the names."""
-    s, _ = with_gate(program, "products", "follow=rowid")
+    s, _ = with_gate(program, "products", "follow=changes")
     with s:
         a = Asker(s)
         wait_for_gate(a, "products")
@@ -248,7 +248,7 @@ def table_of(samples, about):
 @alone
 def test_table(program):
     """docs/metrics.md lists the service's own metrics."""
-    s, _ = with_gate(program, "products", "follow=rowid")
+    s, _ = with_gate(program, "products", "follow=changes")
     s.lines += ("sharded seen nodes=127.0.0.1:1 shards=4",)
     with s:
         a = Asker(s)
@@ -536,7 +536,7 @@ def check_loading(p, s):
 def test_alerts_of_wrong_answers(program):
     """Somebody writes to the source, and nobody tells the gate: an audit finds it. Somebody knows a key that hurts."""
     p = prometheus()
-    s, path = with_gate(program, "products", "follow=none", "audit=1", "rate=0.05")
+    s, path = with_gate(program, "products", "follow=none", "promise=writers-report", "audit=1", "rate=0.05")
     with s:
         p.set_targets(s)
         a = Asker(s)
@@ -560,8 +560,8 @@ def test_alerts_of_wrong_answers(program):
 def test_alerts_of_sources(program):
     """The database goes away."""
     p = prometheus()
-    s, path = with_gate(program, "lost", "follow=rowid", "poll=100ms", "max-lag=1s", "maintain=1s")
-    s.lines += (s.lines[0].replace("gate lost", "gate cut").replace("follow=rowid poll=100ms max-lag=1s", "follow=none breaker-failures=3 breaker-rest=1s"),)
+    s, path = with_gate(program, "lost", "follow=changes", "poll=100ms", "max-lag=1s", "maintain=1s")
+    s.lines += (s.lines[0].replace("gate lost", "gate cut").replace("follow=changes poll=100ms max-lag=1s", "follow=none promise=read-only breaker-failures=3 breaker-rest=1s"),)
     with s:
         p.set_targets(s)
         a = Asker(s)

@@ -556,7 +556,7 @@ TEST(gate__a_sealed_slot_takes_no_writes_and_is_not_believed_after_one)
     CHECK_EQ(put(w, key), BG_ENOTSUP);
     CHECK_EQ(look(w, key), BG_PRESENT);
     CHECK_EQ(look(w, other), BG_ABSENT_BY_TRUTH);
-    CHECK_EQ(look(w, other), BG_ABSENT_BY_CACHE); /* that is the truth's word */
+    CHECK_EQ(look(w, other), BG_ABSENT_BY_TRUTH); /* it is not remembered in doubt */
     bg_gate_stats s = stats_of(w->gate, false);
     CHECK_EQ(s.audits + s.false_negatives, 0);
     CHECK_EQ(s.doubtful, 1);

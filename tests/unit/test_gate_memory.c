@@ -347,15 +347,15 @@ TEST(recent__keys_are_compared_in_full)
     struct bgi_recent *r = bgi_recent_create(64, 16, 100, NULL);
     const bg_bytes a = { "apple", 5 }, b = { "apples", 6 }, c = { "maple", 5 };
     uint64_t token;
-    CHECK(!bgi_recent_find(r, 7, a, 0, &token));
+    CHECK(!bgi_recent_find(r, 7, a, 0, 0, &token));
     bgi_recent_put(r, 7, a, token, 0, 0);
-    CHECK(bgi_recent_find(r, 7, a, 0, &token));
-    CHECK(!bgi_recent_find(r, 7, b, 0, &token)); /* of the same hash */
-    CHECK(!bgi_recent_find(r, 7, c, 0, &token));
+    CHECK(bgi_recent_find(r, 7, a, 0, 0, &token));
+    CHECK(!bgi_recent_find(r, 7, b, 0, 0, &token)); /* of the same hash */
+    CHECK(!bgi_recent_find(r, 7, c, 0, 0, &token));
     bgi_recent_put(r, 7, c, token, 0, 0);
     bgi_recent_forget(r, 7, a);
-    CHECK(!bgi_recent_find(r, 7, a, 0, &token));
-    CHECK(bgi_recent_find(r, 7, c, 0, &token));
+    CHECK(!bgi_recent_find(r, 7, a, 0, 0, &token));
+    CHECK(bgi_recent_find(r, 7, c, 0, 0, &token));
     bgi_recent_free(r);
 }
 
@@ -365,17 +365,17 @@ TEST(recent__the_expired_go_first_and_then_the_oldest)
     const char *names = "abcdefgh";
     uint64_t token, at[4] = { 50, 20, 30, 40 };
     for (size_t i = 0; i < 4; i++) {
-        CHECK(!bgi_recent_find(r, i, (bg_bytes){ names + i, 1 }, 50, &token));
+        CHECK(!bgi_recent_find(r, i, (bg_bytes){ names + i, 1 }, 0, 50, &token));
         bgi_recent_put(r, i, (bg_bytes){ names + i, 1 }, token, at[i], 50);
     }
-    CHECK_EQ(bgi_recent_count(r, 50), 4);
+    CHECK_EQ(bgi_recent_count(r, 0, 50), 4);
     bgi_recent_put(r, 4, (bg_bytes){ "e", 1 }, token, 60, 60);
-    CHECK(!bgi_recent_find(r, 1, (bg_bytes){ "b", 1 }, 60, &token)); /* the oldest */
-    CHECK_EQ(bgi_recent_count(r, 60), 4);
+    CHECK(!bgi_recent_find(r, 1, (bg_bytes){ "b", 1 }, 0, 60, &token)); /* the oldest */
+    CHECK_EQ(bgi_recent_count(r, 0, 60), 4);
     bgi_recent_put(r, 5, (bg_bytes){ "f", 1 }, token, 140, 140);
-    CHECK(bgi_recent_find(r, 0, (bg_bytes){ "a", 1 }, 140, &token));
-    CHECK(bgi_recent_find(r, 5, (bg_bytes){ "f", 1 }, 140, &token));
-    CHECK_EQ(bgi_recent_count(r, 140), 3); /* c expired at 130 and went, d at 140 */
+    CHECK(bgi_recent_find(r, 0, (bg_bytes){ "a", 1 }, 0, 140, &token));
+    CHECK(bgi_recent_find(r, 5, (bg_bytes){ "f", 1 }, 0, 140, &token));
+    CHECK_EQ(bgi_recent_count(r, 0, 140), 3); /* c expired at 130 and went, d at 140 */
     bgi_recent_free(r);
 }
 
@@ -388,17 +388,17 @@ TEST(recent__holds_what_it_was_made_for_and_tells_no_lies)
         key = i;
         const bg_bytes bytes = { &key, sizeof key };
         const uint64_t hash = check_random_next(&state);
-        CHECK(!bgi_recent_find(r, hash, bytes, i, &token));
+        CHECK(!bgi_recent_find(r, hash, bytes, 0, i, &token));
         bgi_recent_put(r, hash, bytes, token, i, i);
-        CHECK(bgi_recent_find(r, hash, bytes, i, &token));
+        CHECK(bgi_recent_find(r, hash, bytes, 0, i, &token));
     }
     state = 5;
     for (uint64_t i = 0; i < N; i++) {
         key = i;
         kept += bgi_recent_find(r, check_random_next(&state),
-                                (bg_bytes){ &key, sizeof key }, N, &token);
+                                (bg_bytes){ &key, sizeof key }, 0, N, &token);
     }
-    CHECK_EQ(kept, bgi_recent_count(r, N));
+    CHECK_EQ(kept, bgi_recent_count(r, 0, N));
     CHECK(kept > 900);
     CHECK(kept <= 1000);
     bgi_recent_free(r);

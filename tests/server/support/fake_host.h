@@ -394,6 +394,14 @@ static inline bg_err fake_lookup(struct host *host, bg_bytes name, bg_bytes key,
     return BG_OK;
 }
 
+static inline bg_err fake_wrote(struct host *host, bg_bytes name, bg_bytes key,
+                                bg_errinfo *info)
+{
+    bg_outcome outcome;
+    return key.len ? fake_lookup(host, name, key, &outcome, info)
+                   : object_error(info, BG_EINVAL, "another spelling");
+}
+
 static inline bg_err fake_path(struct host *host, bg_bytes file, char *path,
                                size_t room, bg_errinfo *info)
 {
@@ -550,6 +558,7 @@ static inline void fake_begin(struct fake *h)
                                          .now = fake_now,
                                          .ticks = fake_ticks,
                                          .lookup = fake_lookup,
+                                         .wrote = fake_wrote,
                                          .path = fake_path };
     static const struct command *const families[] = { bf_commands, cf_commands,
                                                       bg_commands };

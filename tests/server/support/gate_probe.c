@@ -2,14 +2,18 @@
  * gate_probe.c - a gate to be driven by a script: settings as arguments, commands on stdin, one
  * line of answer for each.
  *
- *     gate_probe NAME key=value ...
- *     lookup KEY           outcome and value, in one line
+ *     gate_probe NAME [dir=PATH] key=value ...      dir: where the filter is saved
+ *     lookup HEX           outcome and value of a key, in one line
+ *     denied N             then N lines, a key in hex each: how many were queried, and "=HEX" for
+ *                          each key that the gate calls absent without querying the source
  *     check PREFIX A B     outcomes of the keys PREFIXa .. PREFIXb-1, counted: present=3 ...
  *     wrote KEY            ok, or the error
  *     rebuild              ok
  *     wait CONDITION       trusted, distrusted, caught (all that was committed by now is told),
  *                          builds N, event NAME; ok, or timeout
- *     about                figures: phase=serving trusted=1 ...
+ *     about                figures: phase=serving trusted=1 ...; since: up to when all changes
+ *                          have been reported, on the monotonic clock, 0 if never
+ *     clock SECONDS        moves the wall clock of this process
  *     events               their number; then one per line
  *     quit
  */
@@ -18,6 +22,7 @@
 #include "gates.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,19 +67,94 @@ static bool probe_has_event(struct probe *probe, const char *name)
     return found;
 }
 
+/* ---- A wall clock that jumps: the linker sends the calls of the service here ------------- */
+
+static atomic_long probe_clock;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+time_t __real_time(time_t *now);
+time_t __wrap_time(time_t *now);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    const int result = __real_clock_gettime(clock, now);
+    if (result == 0 && clock == CLOCK_REALTIME) {
+        now->tv_sec += atomic_load(&probe_clock);
+    }
+    return result;
+}
+
+time_t __wrap_time(time_t *now)
+{
+    const time_t moved = __real_time(NULL) + atomic_load(&probe_clock);
+    if (now) {
+        *now = moved;
+    }
+    return moved;
+}
+
 /* ---- Look-ups ---------------------------------------------------------------------------- */
 
-static void probe_lookup(struct probe *probe, const char *key)
+/* Decodes hex in place; the number of bytes. */
+static size_t probe_decode(char *text)
 {
+    static const char digits[] = "0123456789abcdef";
+    size_t n = 0;
+    for (const char *at = text; at[0] && at[1]; at += 2) {
+        const char *high = strchr(digits, at[0]), *low = strchr(digits, at[1]);
+        if (!high || !low) {
+            break;
+        }
+        text[n++] = (char)((high - digits) << 4 | (low - digits));
+    }
+    return n;
+}
+
+static void probe_lookup(struct probe *probe, char *hex)
+{
+    const bg_bytes key = { hex, probe_decode(hex) };
     char text[256] = "";
     struct source_value value = { .data = text, .room = sizeof text - 1 };
     bg_outcome outcome = BG_UNKNOWN;
     bg_errinfo why;
     const bg_err err =
-        gates_lookup(probe->gates, probe->name, (bg_bytes){ key, strlen(key) }, &value,
-                     &outcome, &why);
+        gates_lookup(probe->gates, probe->name, key, &value, &outcome, &why);
     text[value.len < sizeof text ? value.len : sizeof text - 1] = 0;
     printf("%s %s\n", err ? why.message : bg_outcome_name(outcome), text);
+}
+
+/* Whether the gate calls a key absent by itself. An audit would hide that: it is abandoned. */
+static bool probe_denies(struct probe *probe, bg_bytes key)
+{
+    struct gates_ticket ticket = { .gate = NULL };
+    bg_outcome outcome = BG_UNKNOWN;
+    const bg_err err =
+        gates_begin(probe->gates, probe->name, key, &ticket, &outcome, NULL);
+    if (!err && ticket.gate) {
+        gates_abandon(&ticket);
+    }
+    return !err && (outcome == BG_ABSENT_BY_FILTER || outcome == BG_ABSENT_BY_CACHE);
+}
+
+static void probe_print_denied(struct probe *probe, unsigned long n)
+{
+    char *line = NULL;
+    size_t room = 0;
+    printf("%lu", n);
+    for (unsigned long i = 0; i < n && getline(&line, &room, stdin) > 0; i++) {
+        line[strcspn(line, "\n")] = 0;
+        char *hex = strdup(line);
+        if (!hex) {
+            abort();
+        }
+        if (probe_denies(probe, (bg_bytes){ hex, probe_decode(hex) })) {
+            printf(" =%s", line);
+        }
+        free(hex);
+    }
+    printf("\n");
+    free(line);
 }
 
 struct probe_part {
@@ -193,19 +273,22 @@ static void probe_wait(struct probe *probe, const char *condition)
 
 static void probe_print_about(struct probe *probe)
 {
+    const uint64_t now = source_now(); /* before the lag is taken: never too late */
     const struct gate_about a = probe_about(probe);
     bg_gate_stats stats = { .struct_size = sizeof stats };
     if (bg_gate_about(a.gate, false, &stats) != BG_OK) {
         abort();
     }
-    printf("phase=%s trusted=%d up=%d position=%llu changes=%llu anew=%llu builds=%llu "
-           "failures=%llu keys=%llu audits=%llu false_negatives=%llu text=%s\n",
-           gate_phase_name(a.phase), a.trusted, a.source_up,
-           (unsigned long long)a.position, (unsigned long long)a.changes,
-           (unsigned long long)a.anew, (unsigned long long)a.builds,
-           (unsigned long long)a.build_failures, (unsigned long long)a.build_keys,
-           (unsigned long long)stats.audits, (unsigned long long)stats.false_negatives,
-           a.source_text);
+    printf(
+        "phase=%s trusted=%d up=%d position=%llu changes=%llu restarts=%llu builds=%llu "
+        "failures=%llu keys=%llu audits=%llu false_negatives=%llu since=%llu text=%s\n",
+        gate_phase_name(a.phase), a.trusted, a.source_up,
+        (unsigned long long)a.position, (unsigned long long)a.changes,
+        (unsigned long long)a.restarts, (unsigned long long)a.builds,
+        (unsigned long long)a.build_failures, (unsigned long long)a.build_keys,
+        (unsigned long long)stats.audits, (unsigned long long)stats.false_negatives,
+        (unsigned long long)(a.lag < 0 ? 0 : now - (uint64_t)(a.lag * 1e9)),
+        a.source_text);
 }
 
 static void probe_print_events(struct probe *probe)
@@ -232,7 +315,12 @@ static bool probe_obey(struct probe *probe, char *line)
         *rest++ = 0;
     }
     if (strcmp(line, "lookup") == 0) {
-        probe_lookup(probe, rest ? rest : "");
+        probe_lookup(probe, rest ? rest : line + strlen(line));
+    } else if (strcmp(line, "denied") == 0 && rest) {
+        probe_print_denied(probe, strtoul(rest, NULL, 10));
+    } else if (strcmp(line, "clock") == 0 && rest) {
+        atomic_fetch_add(&probe_clock, strtol(rest, NULL, 10));
+        printf("ok\n");
     } else if (strcmp(line, "check") == 0) {
         char *save = NULL;
         const char *prefix = strtok_r(rest, " ", &save);
@@ -263,7 +351,7 @@ static bool probe_obey(struct probe *probe, char *line)
 static bg_err probe_begin(struct probe *probe, int argc, char **argv, bg_errinfo *why)
 {
     struct gate_settings settings;
-    const struct gates_options options = { .event = probe_event, .context = probe };
+    struct gates_options options = { .event = probe_event, .context = probe };
     bg_err err = gate_settings_init(&settings, argc > 1 ? argv[1] : "", why);
     if (err) {
         return err;
@@ -273,7 +361,11 @@ static bg_err probe_begin(struct probe *probe, int argc, char **argv, bg_errinfo
         if (value) {
             *value++ = 0;
         }
-        err = gate_settings_set(&settings, argv[i], value ? value : "", why);
+        if (strcmp(argv[i], "dir") == 0) {
+            options.dir = value;
+        } else {
+            err = gate_settings_set(&settings, argv[i], value ? value : "", why);
+        }
     }
     err = err ? err : gates_create(&options, &probe->gates, why);
     err = err ? err : gates_add(probe->gates, &settings, why);

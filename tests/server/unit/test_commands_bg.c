@@ -1021,8 +1021,12 @@ TEST(bg__gates)
               "[-FAILED the truth behind 'gate' did not answer]");
     CHECK_STR(fake(&h, "BG.LOOKUP other key"), "-NOGATE no such gate 'other'");
     CHECK_STR(fake(&h, "BG.MLOOKUP other a b"), "-NOGATE no such gate 'other'");
+    CHECK_STR(fake(&h, "BG.WROTE gate a b"), "+OK");
+    CHECK_STR(fake(&h, "BG.WROTE gate  b"), "-ERR another spelling");
+    CHECK_STR(fake(&h, "BG.WROTE other a"), "-NOGATE no such gate 'other'");
     static const struct host_ops nothing = { .find = fake_find };
     h.host.ops = &nothing;
+    CHECK_STR(fake(&h, "BG.WROTE gate a"), "-ERR there are no gates here");
     CHECK_STR(fake(&h, "BG.LOOKUP gate key"), "-ERR there are no gates here");
     CHECK_STR(fake(&h, "BG.RELOAD f x"), "-ERR there are no files here");
     fake_end(&h);

@@ -86,8 +86,7 @@ static const char *word(const char *text, size_t i)
     return i < split.count ? split.items[i] : NULL;
 }
 
-#define GATE                                                                           \
-    " source=sqlite:/srv/shop.db query='SELECT id FROM product' follow=none lookup=x "
+#define GATE " source=sqlite:/srv/shop.db keys=product(id) follow=changes lookup=x "
 
 /* ---- Words --------------------------------------------------------------------------------- */
 
@@ -363,15 +362,17 @@ TEST(lines__of_gates)
     struct gate_settings gate;
     char why[SETTINGS_WHY];
     const struct settings *s = good(
-        "gate catalog source=sqlite:/srv/shop.db query=\"SELECT id FROM product\" \\\n"
-        "    lookup='SELECT * FROM product WHERE id = ?' rate=0.1% audit=1 follow=none\n"
+        "gate catalog source=sqlite:/srv/shop.db keys=\"product(id)\" \\\n"
+        "    lookup='SELECT * FROM product WHERE id = ?' rate=0.1% audit=1 follow=none\\\n"
+        "    promise=read-only\n"
         "gate other" GATE "lookup='a=b'");
     CHECK_EQ(s->gates.count, 2);
-    CHECK_STR(s->gates.items[1].where, "conf:3");
+    CHECK_STR(s->gates.items[1].where, "conf:4");
     CHECK(settings_gate(&s->gates.items[0], &gate, why));
     CHECK_STR(gate.name, "catalog");
     CHECK_STR(gate.source, "sqlite:/srv/shop.db");
-    CHECK_STR(gate.query, "SELECT id FROM product");
+    CHECK_STR(gate.keys, "product(id)");
+    CHECK_STR(gate.promise, "read-only");
     CHECK_STR(gate.lookup, "SELECT * FROM product WHERE id = ?");
     CHECK_NEAR(gate.rate, 0.001, 1e-9);
     CHECK_NEAR(gate.audit, 1, 1e-9);
@@ -385,11 +386,10 @@ TEST(lines__of_gates)
 TEST(lines__mistakes_of_gates)
 {
     bad("gate g" GATE "sorce=secret",
-        "conf:1: gate g: found 'sorce', expected NAME=VALUE; did you mean source=?\n");
+        "conf:1: gate g: unknown setting 'sorce'; did you mean source=?\n");
     bad("gate g" GATE "source",
         "conf:1: gate g: found 'source', expected NAME=VALUE; did you mean source=?\n");
-    bad("gate g" GATE "zzzzzzzz=1",
-        "conf:1: gate g: found 'zzzzzzzz', expected NAME=VALUE\n");
+    bad("gate g" GATE "zzzzzzzz=1", "conf:1: gate g: unknown setting 'zzzzzzzz'\n");
     bad("gate g" GATE "audit=2",
         "conf:1: gate g: audit: found 2, expected a number from 0 to 1\n");
     bad("gate g" GATE "fail=maybe",
@@ -398,8 +398,16 @@ TEST(lines__mistakes_of_gates)
         "conf:3: gate: found another 'g', the first is in conf:1\n");
     bad("gate", "conf:1: gate: found 0 values, expected NAME WORD...\n");
     static const char *const incomplete[] = {
-        "gate g", "gate source=x", "gate g source=sqlite:x",
-        "gate g source=mysql:x query=y lookup=z follow=none"
+        "gate g",
+        "gate source=x",
+        "gate g source=sqlite:x",
+        "gate g source=mysql:x keys=y(z) follow=none promise=read-only",
+        "gate g source=sqlite:x keys=y(z) follow=none",
+        "gate g source=sqlite:x keys=y follow=changes",
+        "gate g source=sqlite:x keys=y(z) follow=logical",
+        "gate g source=sqlite:x keys=y(z) follow=changes promise=read-only",
+        "gate g source=sqlite:x keys=y(z) follow=changes max-lag=0",
+        "gate g source=sqlite:x keys=y(z) follow=changes poll=6s"
     };
     for (size_t i = 0; i < sizeof incomplete / sizeof *incomplete; i++) {
         settings_draft_free(&draft);
@@ -578,11 +586,11 @@ TEST(line__options)
     CHECK_STR(started("d|--requirepass|a b")->requirepass, "a b");
     CHECK_STR(started("d|--unixsocket=")->unixsocket, "");
     const struct settings *s =
-        started("d|--gate|g|source=sqlite:x|query=SELECT a|lookup=SELECT b|follow=none|"
-                "--gate|h source=sqlite:y query='SELECT 1' lookup=z follow=none");
+        started("d|--gate|g|source=sqlite:x|keys=t (a)|lookup=SELECT b|follow=changes|"
+                "--gate|h source=sqlite:y keys='t (b)' lookup=z follow=changes");
     CHECK_EQ(s->gates.count, 2);
-    CHECK_STR(s->gates.items[0].words[2], "query=SELECT a");
-    CHECK_STR(s->gates.items[1].words[2], "query=SELECT 1");
+    CHECK_STR(s->gates.items[0].words[2], "keys=t (a)");
+    CHECK_STR(s->gates.items[1].words[2], "keys=t (b)");
     CHECK_EQ(started("d|--user|alice on +@all|--user|bob|off")->users.count, 2);
 }
 

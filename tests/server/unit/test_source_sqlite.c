@@ -1,11 +1,14 @@
-/* test_source_sqlite.c - SQLite as a source of truth: questions, keys, and following. */
+/* test_source_sqlite.c - SQLite as a source: settings, lookups, and reading all keys. */
 #define _GNU_SOURCE /* mkdtemp, usleep */
 
 #include "server/support/source_world.h"
 
 #include "key_batch.h"
+#include "source_inside.h"
 
-/* What the source says of a key; the value goes to `text`. */
+#include <pthread.h>
+
+/* Looks up a key; the value goes to `text`. */
 static bg_truth ask(struct source *source, const char *key, char text[64])
 {
     struct source_value value = { .data = text, .room = 63 };
@@ -26,38 +29,62 @@ static struct source *make(const struct source_settings *settings)
     return source;
 }
 
+/* ---- Names of objects ---------------------------------------------------------------------- */
+
+TEST(source__names_of_objects_are_valid_and_differ)
+{
+    static const char first[] = "abyzABYZ0189-_.";
+    enum { NAMES = sizeof first - 1 };
+    char *objects[2 * NAMES];
+    for (size_t i = 0; i < 2 * NAMES; i++) { /* they differ in the last character */
+        char name[41];
+        (void)snprintf(name, sizeof name, "%s%c",
+                       i < NAMES ? "n" : "123456789012345678901234567890123456789",
+                       first[i % NAMES]);
+        const struct source source = { .how = { .name = name,
+                                                .instance = "01234567" } };
+        objects[i] = source_object(&source, "123456789012");
+        CHECK(strlen(objects[i]) <= 63);
+        CHECK_EQ(strspn(objects[i], "abcdefghijklmnopqrstuvwxyz0123456789_"),
+                 strlen(objects[i]));
+        for (size_t j = 0; j < i; j++) {
+            CHECK(strcmp(objects[i], objects[j]) != 0);
+        }
+    }
+    for (size_t i = 0; i < 2 * NAMES; i++) {
+        free(objects[i]);
+    }
+}
+
 /* ---- Settings ------------------------------------------------------------------------------ */
 
 TEST(source__settings_that_make_no_source)
 {
     static const struct {
-        const char *url, *query, *follow;
-        uint32_t install;
-        const char *what;
+        const char *url, *keys, *follow, *promise, *what;
     } bad[] = {
-        { "", "SELECT 1", "none", 0, "source" },
-        { "mysql://x", "SELECT 1", "none", 0, "source" },
-        { "sqlite:", "SELECT 1", "none", 0, "source" },
-        { "sqlite://host/path", "SELECT 1", "none", 0, "source" },
-        { "sqlite::memory:", "SELECT 1", "none", 0, "source" },
-        { "sqlite:a.db", " ;\n", "none", 0, "query" },
-        { "sqlite:a.db", "SELECT 1", "", 0, "follow" },
-        { "sqlite:a.db", "SELECT 1", "often", 0, "follow" },
-        { "sqlite:a.db", "SELECT 1", "column:", 0, "follow" },
-        { "sqlite:a.db", "SELECT 1", "notify", 0, "follow" },
-        { "sqlite:a.db", "SELECT 1", "notify:id", 0, "follow" },
-        { "sqlite:a.db", "SELECT 1", "rowid", SOURCE_INSTALL_YES, "install" },
-        { "postgres://h/d?nonsense=1", "SELECT 1", "none", 0, "source" },
-        { "postgres://h/d", "SELECT 1", "rowid", 0, "follow" },
-        { "postgresql://h/d", "SELECT 1", "none", SOURCE_INSTALL_YES, "install" },
+        { "", "t(k)", "changes", "", "source" },
+        { "mysql://x", "t(k)", "changes", "", "source" },
+        { "sqlite:", "t(k)", "changes", "", "source" },
+        { "sqlite://host/path", "t(k)", "changes", "", "source" },
+        { "sqlite::memory:", "t(k)", "changes", "", "source" },
+        { "sqlite:a.db", "", "changes", "", "keys" },
+        { "sqlite:a.db", "SELECT k FROM t", "changes", "", "keys" },
+        { "sqlite:a.db", "t", "changes", "", "keys" },
+        { "sqlite:a.db", "t(k)", "", "", "follow" },
+        { "sqlite:a.db", "t(k)", "rowid", "", "follow" },
+        { "sqlite:a.db", "t(k)", "logical", "", "follow" },
+        { "sqlite:a.db", "t(k)", "none", "", "promise" },
+        { "sqlite:a.db", "t(k)", "none", "nothing", "promise" },
+        { "sqlite:a.db", "t(k)", "changes", "read-only", "promise" },
+        { "postgres://h/d?nonsense=1", "t(k)", "changes", "", "source" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct source_settings settings = { .name = "x",
                                             .url = bad[i].url,
-                                            .query = bad[i].query,
-                                            .lookup = "SELECT 1",
+                                            .keys = bad[i].keys,
                                             .follow = bad[i].follow,
-                                            .install = bad[i].install };
+                                            .promise = bad[i].promise };
         struct source *source;
         bg_errinfo why;
         CHECK_EQ(source_create(&settings, &source, &why), BG_EINVAL);
@@ -73,61 +100,78 @@ TEST(source__urls_are_shown_without_passwords)
     CHECK_STR(text, "postgres://me:***@host/db");
     source_show_url("postgres://me@host:5432/db", text, sizeof text);
     CHECK_STR(text, "postgres://me@host:5432/db");
+    source_show_url("postgres://host/db?sslpassword=secret&password=secret", text,
+                    sizeof text);
+    CHECK(!strstr(text, "secret"));
     source_show_url("postgres://host/db?password=secret&user=me", text, sizeof text);
     CHECK_STR(text, "postgres://host/db?password=******&user=me");
     source_show_url("sqlite:///a/b.db", text, sizeof text);
     CHECK_STR(text, "sqlite:///a/b.db");
 }
 
-TEST(source__check_finds_what_is_wrong)
+/* Expects that source_check refuses the keys, with a message about it. */
+static void expect_refusal(struct world *w, const char *follow, const char *keys,
+                           const char *lookup, const char *about)
+{
+    struct source_settings settings = world_settings(w);
+    settings.keys = keys;
+    settings.lookup = lookup;
+    settings.follow = follow;
+    settings.promise = strcmp(follow, "none") == 0 ? "read-only" : "";
+    struct source *source = make(&settings);
+    bg_errinfo why = { .code = BG_OK };
+    CHECK(source_check(source, &why) != BG_OK);
+    if (!strstr(why.message, about)) {
+        check_fail(__FILE__, __LINE__, "%s: %s", keys, why.message);
+    }
+    source_free(source);
+}
+
+TEST(source__check_refuses_what_cannot_be_keys)
 {
     static const struct {
-        const char *query, *lookup, *count, *follow, *what;
+        const char *keys, *lookup, *about;
     } bad[] = {
-        { "SELECT nothing FROM products", "SELECT 1 WHERE ? = 1", "", "none", "query" },
-        { "DELETE FROM products", "SELECT 1 WHERE ? = 1", "", "none", "query" },
-        { "SELECT sku FROM products; SELECT 2", "SELECT 1 WHERE ? = 1", "", "none",
-          "query" },
-        { "SELECT sku FROM products", "SELECT 1", "", "none", "lookup" },
-        { "SELECT sku FROM products", "SELECT ? + ?", "", "none", "lookup" },
-        { "SELECT sku FROM products", "SELECT 1 WHERE ? = 1", "SELECT no", "none",
-          "count" },
-        { "SELECT sku FROM products", "SELECT 1 WHERE ? = 1", "", "rowid", "follow" },
-        { "SELECT sku FROM products", "SELECT 1 WHERE ? = 1", "", "column:id",
-          "follow" },
-        { "SELECT k, rowid FROM loose", "SELECT 1 WHERE ? = 1", "", "rowid",
-          "follow=rowid" },
-        { "SELECT k FROM loose", "SELECT 1 WHERE ? = 1", "", "trigger", "follow" },
+        { "missing(k)", NULL, "no such table" },
+        { "missing(k)", "SELECT 1 WHERE ?", "no such table" },
+        { "t(missing)", "SELECT 1 WHERE ?", "no such column" },
+        { "t(rowid)", "SELECT 1 WHERE ?", "no such column" },
+        { "v(k)", "SELECT 1 WHERE ?", "a view" },
+        { "f(k)", "SELECT 1 WHERE ?", "a virtual table" },
+        { "temp.t(k)", "SELECT 1 WHERE ?", "another schema" },
+        { "t(made)", NULL, "a virtual generated column" },
+        { "t(loose)", NULL, "collation NOCASE" },
+        { "t(real)", NULL, "floating-point" },
+        { "t(k), t(number)", NULL, "type differs" },
+        { "t(k)", "SELECT 1", "has 0 parameters" },
+        { "t(k)", "SELECT ? + ?", "has 2 parameters" },
+        { "t(k)", "DELETE FROM t WHERE k = ?", "without a result" },
+        { "t(k)", "DELETE FROM t WHERE k = ? RETURNING 1", "writes" },
+        { "t(k)", "SELECT ?; SELECT 2", "several statements" },
+        { "t(k)", "SELECT no FROM t WHERE k = ?", "no such column" },
     };
     struct world w;
     world_begin(&w, false);
-    world_products(&w, 1);
-    world_do(&w, "CREATE TABLE loose (k)");
+    world_do(&w, "CREATE TABLE t (k TEXT, number INT, real REAL, loose TEXT COLLATE"
+                 " NOCASE, made TEXT AS (k || 'x'), stored TEXT AS (k || 'x') STORED)");
+    world_do(&w, "CREATE VIEW v AS SELECT k FROM t");
+    world_do(&w, "CREATE VIRTUAL TABLE f USING fts5(k)");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct source_settings settings = world_settings(&w);
-        settings.query = bad[i].query;
-        settings.lookup = bad[i].lookup;
-        settings.count = bad[i].count;
-        settings.follow = bad[i].follow;
-        struct source *source = make(&settings);
-        bg_errinfo why = { .code = BG_OK };
-        CHECK(source_check(source, &why) != BG_OK);
-        CHECK_STR(why.what, bad[i].what);
-        source_free(source);
+        expect_refusal(&w, "none", bad[i].keys, bad[i].lookup, bad[i].about);
+        expect_refusal(&w, "changes", bad[i].keys, bad[i].lookup, bad[i].about);
     }
     struct source_settings settings = world_settings(&w);
+    settings.keys = "T(K), main.t(\"stored\")";
+    settings.lookup = NULL;
     struct source *source = make(&settings);
+    CHECK_EQ((int)source_form(source), KEY_FORM_UNKNOWN);
     CHECK_OK(source_check(source, NULL));
-    source_free(source);
-    settings.query = "SELECT k, rowid FROM loose; ";
-    settings.follow = "appended";
-    source = make(&settings);
-    CHECK_OK(source_check(source, NULL));
+    CHECK_EQ((int)source_form(source), KEY_FORM_BYTES);
     source_free(source);
     world_end(&w);
 }
 
-/* ---- Questions ----------------------------------------------------------------------------- */
+/* ---- Lookups ------------------------------------------------------------------------------- */
 
 TEST(source__asks)
 {
@@ -156,75 +200,53 @@ TEST(source__asks)
     world_end(&w);
 }
 
-TEST(source__keys_of_every_sort_are_found)
+TEST(source__finds_keys_of_every_type)
 {
-    struct world w;
-    world_begin(&w, false);
-    world_do(&w, "CREATE TABLE t (k, i INT, b BLOB)");
-    world_do(&w,
-             "INSERT INTO t VALUES ('text', 42, x'00ff'), (x'626c6f62', -7, 'as text'),"
-             " (5, 9223372036854775807, NULL), (1.5, NULL, NULL)");
     static const struct {
-        const char *lookup, *query;
+        const char *keys;
         uint32_t as;
         bg_bytes key;
         bg_truth truth;
     } asked[] = {
-        { "SELECT 1 FROM t WHERE k = ?", "SELECT k FROM t", 0, { "text", 4 }, 1 },
-        { "SELECT 1 FROM t WHERE k = ?", "SELECT k FROM t", 0, { "blob", 4 }, 1 },
-        { "SELECT 1 FROM t WHERE k = ?",
-          "SELECT k FROM t",
-          SOURCE_KEY_TEXT,
-          { "blob", 4 },
-          0 },
-        { "SELECT 1 FROM t WHERE k = ?",
-          "SELECT k FROM t",
-          SOURCE_KEY_BLOB,
-          { "blob", 4 },
-          1 },
-        { "SELECT 1 FROM t WHERE k = ?",
-          "SELECT k FROM t",
-          SOURCE_KEY_BLOB,
-          { "text", 4 },
-          0 },
-        { "SELECT 1 FROM t WHERE k = ?",
-          "SELECT k FROM t",
-          SOURCE_KEY_INTEGER,
-          { "5", 1 },
-          1 },
-        { "SELECT 1 FROM t WHERE k = ?",
-          "SELECT k FROM t",
-          SOURCE_KEY_INTEGER,
-          { "x", 1 },
-          0 },
-        { "SELECT 1 FROM t WHERE k = ?",
-          "SELECT k FROM t",
-          SOURCE_KEY_INTEGER,
-          { "05", 2 },
-          0 },
-        { "SELECT 1 FROM t WHERE i = ?", "SELECT i FROM t", 0, { "42", 2 }, 1 },
-        { "SELECT 1 FROM t WHERE +i = ?", "SELECT i FROM t", 0, { "42", 2 }, 1 },
-        { "SELECT 1 FROM t WHERE i = ?", "SELECT i FROM t", 0, { "-7", 2 }, 1 },
-        { "SELECT 1 FROM t WHERE i = ?",
-          "SELECT i FROM t",
-          0,
-          { "9223372036854775807", 19 },
-          1 },
-        { "SELECT 1 FROM t WHERE i = ?",
-          "SELECT i FROM t",
-          0,
-          { "92233720368547758070", 20 },
-          0 },
-        { "SELECT 1 FROM t WHERE i = ?", "SELECT i FROM t", 0, { "nonsense", 8 }, 0 },
-        { "SELECT 1 FROM t WHERE b = ?", "SELECT b FROM t", 0, { "\0\377", 2 }, 1 },
-        { "SELECT 1 FROM t WHERE b = ?", "SELECT b FROM t", 0, { "as text", 7 }, 1 },
+        { "t(k)", 0, { "text", 4 }, BG_TRUTH_PRESENT },
+        { "t(k)", 0, { "blob", 4 }, BG_TRUTH_PRESENT },
+        { "t(k)", 0, { "5", 1 }, BG_TRUTH_PRESENT },
+        { "t(k)", 0, { "1.5", 3 }, BG_TRUTH_PRESENT },
+        { "t(k)", 0, { "7", 1 }, BG_TRUTH_PRESENT }, /* as text */
+        { "t(k)", 0, { "8", 1 }, BG_TRUTH_PRESENT }, /* as a blob */
+        { "t(k)", 0, { "1e", 2 }, BG_TRUTH_ABSENT },
+        { "t(k)", 0, { "9", 1 }, BG_TRUTH_ABSENT },
+        { "t(k)", SOURCE_KEY_TEXT, { "blob", 4 }, BG_TRUTH_ABSENT },
+        { "t(k)", SOURCE_KEY_BLOB, { "blob", 4 }, BG_TRUTH_PRESENT },
+        { "t(k)", SOURCE_KEY_BLOB, { "text", 4 }, BG_TRUTH_ABSENT },
+        { "t(k)", SOURCE_KEY_INTEGER, { "5", 1 }, BG_TRUTH_PRESENT },
+        { "t(k)", SOURCE_KEY_INTEGER, { "x", 1 }, BG_TRUTH_ABSENT },
+        { "t(k)", SOURCE_KEY_INTEGER, { "05", 2 }, BG_TRUTH_ABSENT },
+        { "t(i)", 0, { "42", 2 }, BG_TRUTH_PRESENT },
+        { "t(i)", 0, { "042", 3 }, BG_TRUTH_PRESENT }, /* SQLite converts it */
+        { "t(i)", 0, { "-7", 2 }, BG_TRUTH_PRESENT },
+        { "t(i)", 0, { "9223372036854775807", 19 }, BG_TRUTH_PRESENT },
+        { "t(i)", 0, { "92233720368547758070", 20 }, BG_TRUTH_ABSENT },
+        { "t(i)", 0, { "nonsense", 8 }, BG_TRUTH_ABSENT },
+        { "t(s)", 0, { "1.5", 3 }, BG_TRUTH_PRESENT },
+        { "t(s)", 0, { "1.50", 4 }, BG_TRUTH_ABSENT }, /* another text */
+        { "t(s)", 0, { "a\0b", 3 }, BG_TRUTH_PRESENT },
+        { "t(s)", 0, { "a", 1 }, BG_TRUTH_ABSENT },
+        { "t(b)", 0, { "\0\377", 2 }, BG_TRUTH_PRESENT },
+        { "t(b)", 0, { "as text", 7 }, BG_TRUTH_PRESENT },
     };
+    struct world w;
+    world_begin(&w, false);
+    world_do(&w, "CREATE TABLE t (k, i INT, b BLOB, s TEXT)");
+    world_do(&w, "INSERT INTO t VALUES ('text', 42, x'00ff', '1.5'),"
+                 " (x'626c6f62', -7, 'as text', CAST(x'610062' AS TEXT)),"
+                 " (5, 9223372036854775807, NULL, NULL), (1.5, NULL, NULL, NULL),"
+                 " ('7', NULL, NULL, NULL), (x'38', NULL, NULL, NULL)");
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
         struct source_settings settings = world_settings(&w);
-        settings.query = asked[i].query;
-        settings.lookup = asked[i].lookup;
+        settings.keys = asked[i].keys;
+        settings.lookup = NULL;
         settings.key = asked[i].as;
-        settings.follow = "none";
         struct source *source = make(&settings);
         const bg_truth answer =
             source_ask(source, asked[i].key.data, asked[i].key.len, NULL, NULL);
@@ -233,6 +255,51 @@ TEST(source__keys_of_every_sort_are_found)
         }
         source_free(source);
     }
+    world_end(&w);
+}
+
+/* Columns that cannot be keys are not in a filter, but lookups find their values. */
+TEST(source__finds_keys_in_refused_columns)
+{
+    struct world w;
+    char text[64];
+    world_begin(&w, false);
+    world_do(&w, "CREATE TABLE t (k, s TEXT)");
+    world_do(&w, "INSERT INTO t VALUES (42, '7')");
+    struct source_settings settings = world_settings(&w);
+    settings.keys = "t(s), t(k)";
+    settings.lookup = NULL;
+    struct source *source = make(&settings);
+    CHECK_EQ(source_check(source, NULL), BG_EINVAL);
+    CHECK_EQ(ask(source, "42", text), BG_TRUTH_PRESENT);
+    CHECK_EQ(ask(source, "43", text), BG_TRUTH_ABSENT);
+    source_free(source);
+    world_end(&w);
+}
+
+/* Nobody follows here, so that the connection of the first lookup is still in use. */
+TEST(source__lookups_follow_the_schema)
+{
+    struct world w;
+    char text[64];
+    world_begin(&w, false);
+    world_do(&w, "CREATE TABLE t (k TEXT)");
+    world_do(&w, "INSERT INTO t VALUES ('7')");
+    struct source_settings settings = world_settings(&w);
+    settings.keys = "t(k)";
+    settings.lookup = NULL;
+    struct source *source = make(&settings);
+    CHECK_EQ(ask(source, "7", text), BG_TRUTH_PRESENT);
+    world_do(&w, "BEGIN; DROP TABLE t; CREATE TABLE t (k);"
+                 " INSERT INTO t VALUES (42); COMMIT");
+    CHECK_EQ(ask(source, "42", text), BG_TRUTH_PRESENT);
+    CHECK_EQ(ask(source, "7", text), BG_TRUTH_ABSENT);
+    world_do(&w, "ALTER TABLE t RENAME COLUMN k TO id");
+    CHECK_EQ(ask(source, "42", text), BG_TRUTH_ERROR); /* "k" is not a string */
+    source_free(source);
+    source = make(&settings);
+    CHECK_EQ(ask(source, "42", text), BG_TRUTH_ERROR);
+    source_free(source);
     world_end(&w);
 }
 
@@ -277,7 +344,7 @@ TEST(source__many_threads_share_few_connections)
     world_end(&w);
 }
 
-TEST(source__a_question_that_takes_too_long_fails)
+TEST(source__a_lookup_that_takes_too_long_fails)
 {
     struct world w;
     bg_errinfo why;
@@ -321,6 +388,8 @@ TEST(source__a_file_that_is_not_there_may_come)
     bg_errinfo why = { .code = BG_OK };
     uint64_t count;
     struct source_keys *keys;
+    bg_bytes batch;
+    size_t n;
     world_begin(&w, false);
     world_begin(&other, false);
     world_products(&w, 3);
@@ -330,15 +399,18 @@ TEST(source__a_file_that_is_not_there_may_come)
     (void)snprintf(moved, sizeof moved, "%s/moved.db", w.folder);
     CHECK(rename(w.path, moved) == 0);
     struct source_settings settings = world_settings(&w);
+    settings.follow = "none";
+    settings.promise = "read-only";
     struct source *source = make(&settings);
     CHECK_EQ(source_ask(source, "sku-0", 5, NULL, &why), BG_TRUTH_ERROR);
     CHECK(strstr(why.message, "no file"));
     CHECK_EQ(source_count(source, &count, &why), BG_EIO);
-    CHECK_EQ(source_keys_open(source, &keys, &why), BG_EIO);
-    CHECK(keys == NULL);
+    CHECK_OK(source_keys_open(source, &keys, &why));
+    CHECK_EQ(source_keys_next(keys, &batch, 1, &n, &why), BG_EIO);
+    source_keys_close(keys);
     CHECK(rename(moved, w.path) == 0);
     while (ask(source, "sku-0", text) != BG_TRUTH_PRESENT) {
-        usleep(1000); /* it rests for a tenth of a second */
+        usleep(1000); /* the pool pauses for a tenth of a second */
     }
     /* ... and be replaced by another one. */
     world_products(&other, 1);
@@ -375,7 +447,16 @@ static size_t read_all(struct source_keys *keys, size_t room, char *last,
     return all;
 }
 
-TEST(source__reads_all_keys_of_one_moment)
+/* For tests that only read. */
+static struct source_settings read_only(const struct world *w)
+{
+    struct source_settings settings = world_settings(w);
+    settings.follow = "none";
+    settings.promise = "read-only";
+    return settings;
+}
+
+TEST(source__reads_all_keys_of_one_snapshot)
 {
     struct world w;
     struct source_keys *keys;
@@ -386,31 +467,30 @@ TEST(source__reads_all_keys_of_one_moment)
     world_begin(&w, false);
     world_products(&w, 5000);
     world_do(&w, "INSERT INTO products (sku) VALUES (NULL)");
-    struct source_settings settings = world_settings(&w);
-    settings.query = "SELECT sku, id FROM products ORDER BY id -- all of them";
+    world_do(&w, "CREATE TABLE \"the \"\"table\" (\"the key\" TEXT)");
+    world_do(&w, "INSERT INTO \"the \"\"table\" VALUES ('other')");
+    struct source_settings settings = read_only(&w);
+    settings.keys = "products(sku), \"the \"\"table\"(\"the key\")";
     struct source *source = make(&settings);
     CHECK_OK(source_count(source, &count, NULL));
     CHECK_EQ(count, 5001);
     CHECK_OK(source_keys_open(source, &keys, NULL));
     CHECK_OK(source_keys_next(keys, first, 10, &n, NULL));
     CHECK_EQ(n, 10);
-    world_do(&w, "INSERT INTO products (sku) VALUES ('late')");
-    CHECK_EQ(read_all(keys, 1024, last, sizeof last), 4990);
-    CHECK_STR(last, "sku-4999");
+    world_do(&w, "INSERT INTO \"the \"\"table\" VALUES ('late')");
+    CHECK_EQ(read_all(keys, 1024, last, sizeof last), 4991);
+    CHECK_STR(last, "other");
+    CHECK_EQ(read_all(keys, 1024, last, sizeof last), 0);
     CHECK_OK(source_keys_rewind(keys, NULL));
-    CHECK_EQ(read_all(keys, 2048, last, sizeof last), 5001);
+    CHECK_EQ(read_all(keys, 2048, last, sizeof last), 5002);
     CHECK_STR(last, "late");
+    CHECK_EQ((int)source_form(source), KEY_FORM_BYTES);
     source_keys_close(keys);
-    source_free(source);
-    settings.count = "SELECT 77";
-    source = make(&settings);
-    CHECK_OK(source_count(source, &count, NULL));
-    CHECK_EQ(count, 77);
     source_free(source);
     world_end(&w);
 }
 
-TEST(source__reads_keys_of_every_sort_and_length)
+TEST(source__reads_keys_of_every_type_and_length)
 {
     static const char *const expected[] = { "42", "-1", "1.5", "text", "", "a" };
     struct world w;
@@ -422,9 +502,9 @@ TEST(source__reads_keys_of_every_sort_and_length)
     world_do(&w,
              "INSERT INTO t VALUES (42), (-1), (NULL), (1.5), ('text'), (''), (x'61'),"
              " (zeroblob(3000000)), (x'00')");
-    struct source_settings settings = world_settings(&w);
-    settings.query = "SELECT k FROM t ORDER BY rowid";
-    settings.follow = "none";
+    struct source_settings settings = read_only(&w);
+    settings.keys = "t(k)";
+    settings.lookup = NULL;
     struct source *source = make(&settings);
     CHECK_OK(source_keys_open(source, &keys, NULL));
     CHECK_OK(source_keys_next(keys, batch, 16, &n, NULL));
@@ -450,7 +530,7 @@ TEST(source__stopping_ends_a_long_read)
     size_t n;
     world_begin(&w, false);
     world_products(&w, 10);
-    struct source_settings settings = world_settings(&w);
+    struct source_settings settings = read_only(&w);
     struct source *source = make(&settings);
     CHECK_OK(source_keys_open(source, &keys, NULL));
     CHECK_OK(source_keys_next(keys, batch, 1, &n, NULL));
@@ -459,265 +539,6 @@ TEST(source__stopping_ends_a_long_read)
     CHECK_EQ(source_ask(source, "sku-1", 5, NULL, NULL), BG_TRUTH_ERROR);
     source_keys_close(keys);
     source_free(source);
-    world_end(&w);
-}
-
-/* ---- Following ----------------------------------------------------------------------------- */
-
-TEST(source__follows_rowids)
-{
-    struct world w;
-    struct ear *ear = ear_create();
-    world_begin(&w, false);
-    world_products(&w, 10);
-    struct source_settings settings = world_settings(&w);
-    struct source *source = make(&settings);
-    ear_follow(ear, source);
-    EAR_AWAIT(ear, ear->anew == 1 && ear->caught_up > 0);
-    CHECK_EQ(ear->position, 10);
-    world_do(&w, "INSERT INTO products (sku) VALUES ('one'), (NULL), ('two')");
-    ear_await_now(ear, source);
-    CHECK_EQ(ear_heard(ear, "one"), 1);
-    CHECK_EQ(ear_heard(ear, "two"), 1);
-    CHECK_EQ(ear_heard(ear, "sku-3"), 0);
-    CHECK_EQ(ear->position, 13);
-    /* A deleted last row does not give its number away. */
-    world_do(&w, "DELETE FROM products WHERE sku = 'two'");
-    ear_await_now(ear, source);
-    world_do(&w, "INSERT INTO products (sku) VALUES ('three')");
-    ear_await_now(ear, source);
-    CHECK_EQ(ear_heard(ear, "three"), 1);
-    CHECK_EQ(ear->anew, 1);
-    CHECK_EQ(ear->up, 1);
-    source_free(source);
-    ear_free(ear);
-    world_end(&w);
-}
-
-TEST(source__follows_an_empty_table)
-{
-    struct world w;
-    struct ear *ear = ear_create();
-    world_begin(&w, false);
-    world_products(&w, 0);
-    struct source_settings settings = world_settings(&w);
-    struct source *source = make(&settings);
-    ear_follow(ear, source);
-    EAR_AWAIT(ear, ear->anew == 1);
-    for (int i = 0; i < 3000; i++) {
-        world_do(&w, "INSERT INTO products (sku) VALUES ('n-%d')", i);
-    }
-    ear_await_now(ear, source);
-    CHECK(ear_heard(ear, "n-0") >= 1);
-    CHECK(ear_heard(ear, "n-1500") >= 1);
-    CHECK(ear_heard(ear, "n-2999") >= 1);
-    CHECK_EQ(ear->position, 3000);
-    source_free(source);
-    ear_free(ear);
-    world_end(&w);
-}
-
-TEST(source__appended_notices_that_the_last_row_is_gone)
-{
-    struct world w;
-    struct ear *ear = ear_create();
-    world_begin(&w, false);
-    world_do(&w, "CREATE TABLE loose (k)");
-    world_do(&w, "INSERT INTO loose VALUES ('a'), ('b')");
-    struct source_settings settings = world_settings(&w);
-    settings.query = "SELECT k, rowid FROM loose";
-    settings.follow = "appended";
-    struct source *source = make(&settings);
-    ear_follow(ear, source);
-    EAR_AWAIT(ear, ear->anew == 1 && ear->caught_up > 0);
-    world_do(&w, "INSERT INTO loose VALUES ('c')");
-    ear_await_now(ear, source);
-    CHECK_EQ(ear_heard(ear, "c"), 1);
-    world_do(&w, "DELETE FROM loose WHERE k = 'c'");
-    EAR_AWAIT(ear, ear->anew == 2);
-    source_free(source);
-    ear_free(ear);
-    world_end(&w);
-}
-
-TEST(source__follows_a_column)
-{
-    struct world w;
-    struct ear *ear = ear_create();
-    world_begin(&w, false);
-    world_do(&w, "CREATE TABLE t (k TEXT, updated REAL)");
-    world_do(&w, "CREATE INDEX t_updated ON t (updated)");
-    world_do(&w, "INSERT INTO t VALUES ('old', 10), ('older', 5), ('timeless', NULL)");
-    struct source_settings settings = world_settings(&w);
-    settings.query = "SELECT k, updated FROM t";
-    settings.follow = "column:UPDATED";
-    settings.overlap = 2;
-    struct source *source = make(&settings);
-    ear_follow(ear, source);
-    EAR_AWAIT(ear, ear->anew == 1);
-    world_do(&w, "INSERT INTO t VALUES ('same time', 10)");
-    ear_await_now(ear, source);
-    CHECK(ear_heard(ear, "same time") >= 1);
-    world_do(&w, "UPDATE t SET k = 'renamed', updated = 11 WHERE k = 'old'");
-    world_do(&w, "INSERT INTO t VALUES ('a little late', 9.5)");
-    ear_await_now(ear, source);
-    CHECK(ear_heard(ear, "renamed") >= 1);
-    CHECK(ear_heard(ear, "a little late") >= 1);
-    CHECK_EQ(ear_heard(ear, "older"), 0);
-    source_free(source);
-    ear_free(ear);
-    world_end(&w);
-}
-
-TEST(source__follows_a_column_of_text)
-{
-    struct world w;
-    struct ear *ear = ear_create();
-    world_begin(&w, false);
-    world_do(&w, "CREATE TABLE t (k TEXT, updated TEXT)");
-    world_do(&w, "INSERT INTO t VALUES ('a', '2026-01-01 00:00:00')");
-    struct source_settings settings = world_settings(&w);
-    settings.query = "SELECT k, updated FROM t";
-    settings.follow = "column:updated";
-    struct source *source = make(&settings);
-    ear_follow(ear, source);
-    EAR_AWAIT(ear, ear->anew == 1);
-    world_do(&w,
-             "INSERT INTO t VALUES ('b', '2026-01-01 00:00:00'), ('c', '2026-02-01')");
-    ear_await_now(ear, source);
-    CHECK(ear_heard(ear, "b") >= 1 && ear_heard(ear, "c") >= 1);
-    CHECK_EQ(ear->position, 0);
-    source_free(source);
-    settings.overlap = 10; /* of what? */
-    source = make(&settings);
-    ear_follow(ear, source);
-    EAR_AWAIT(ear, ear->up == 0);
-    CHECK(strstr(ear->why, "overlap"));
-    source_free(source);
-    ear_free(ear);
-    world_end(&w);
-}
-
-TEST(source__follows_triggers_that_it_installs)
-{
-    struct world w;
-    struct ear *ear = ear_create();
-    world_begin(&w, false);
-    world_do(&w, "CREATE TABLE \"the \"\"table\" (\"the key\", state)");
-    world_do(&w, "INSERT INTO \"the \"\"table\" VALUES ('a', 1)");
-    struct source_settings settings = world_settings(&w);
-    settings.query = "SELECT \"the key\" FROM \"the \"\"table\"";
-    settings.lookup = "SELECT 1 FROM \"the \"\"table\" WHERE \"the key\" = ?";
-    settings.follow = "trigger";
-    settings.install = SOURCE_INSTALL_YES;
-    struct source *source = make(&settings);
-    ear_follow(ear, source);
-    EAR_AWAIT(ear, ear->anew == 1);
-    world_do(&w, "INSERT INTO \"the \"\"table\" VALUES ('b', 1), (NULL, 1)");
-    world_do(&w, "UPDATE \"the \"\"table\" SET state = 2 WHERE \"the key\" = 'a'");
-    world_do(&w, "DELETE FROM \"the \"\"table\"");
-    world_do(&w, "INSERT INTO \"the \"\"table\" VALUES (77, 1)");
-    ear_await_now(ear, source);
-    CHECK(ear_heard(ear, "b") >= 1);
-    CHECK(ear_heard(ear, "a") >= 1);
-    CHECK(ear_heard(ear, "77") >= 1);
-    source_free(source);
-    const size_t heard = ear_heard(ear, "b");
-
-    /* Made already, so not made again; what came while nobody was there is before `anew`. */
-    world_do(&w, "INSERT INTO \"the \"\"table\" VALUES ('c', 1)");
-    source = make(&settings);
-    ear_follow(ear, source);
-    EAR_AWAIT(ear, ear->anew == 2);
-    world_do(&w, "INSERT INTO \"the \"\"table\" VALUES ('d', 1)");
-    ear_await_now(ear, source);
-    CHECK(ear_heard(ear, "d") >= 1);
-    CHECK_EQ(ear_heard(ear, "b"), heard);
-    CHECK_EQ(ear->anew, 2);
-    source_free(source);
-
-    /* Only for keys: an update of something else is no news. */
-    settings.install = SOURCE_INSTALL_KEYS;
-    source = make(&settings);
-    ear_follow(ear, source);
-    EAR_AWAIT(ear, ear->anew == 3);
-    ear_await_now(ear, source);
-    const size_t before = ear_heard(ear, "d");
-    world_do(&w, "UPDATE \"the \"\"table\" SET state = 3");
-    ear_await_now(ear, source);
-    CHECK_EQ(ear_heard(ear, "d"), before);
-    world_do(&w,
-             "UPDATE \"the \"\"table\" SET \"the key\" = 'e' WHERE \"the key\" = 'd'");
-    ear_await_now(ear, source);
-    CHECK(ear_heard(ear, "e") >= 1);
-
-    /* Changes that were pruned before they were read: something was missed. */
-    world_do(&w, "BEGIN");
-    for (int i = 0; i < 10; i++) {
-        world_do(&w, "INSERT INTO \"the \"\"table\" VALUES ('f%d', 1)", i);
-    }
-    world_do(&w, "DELETE FROM bloomgate_changes_products WHERE key IS NOT 'f9'");
-    world_do(&w, "COMMIT");
-    EAR_AWAIT(ear, ear->anew == 4);
-    source_free(source);
-    ear_free(ear);
-    world_end(&w);
-}
-
-TEST(source__begins_anew_when_the_schema_or_the_file_changes)
-{
-    struct world w, other;
-    struct ear *ear = ear_create();
-    world_begin(&w, false);
-    world_products(&w, 10);
-    struct source_settings settings = world_settings(&w);
-    struct source *source = make(&settings);
-    ear_follow(ear, source);
-    EAR_AWAIT(ear, ear->anew == 1);
-    world_do(&w, "DROP TABLE products");
-    EAR_AWAIT(ear, ear->up == 0);
-    world_products(&w, 20);
-    EAR_AWAIT(ear, ear->anew == 2 && ear->up == 1);
-    world_do(&w, "CREATE INDEX products_name ON products (name)");
-    EAR_AWAIT(ear, ear->anew == 3);
-    CHECK_STR(ear->why, "the schema was changed");
-
-    world_begin(&other, false);
-    world_products(&other, 5);
-    world_do(&other, "PRAGMA wal_checkpoint(TRUNCATE)");
-    CHECK(rename(other.path, w.path) == 0);
-    EAR_AWAIT(ear, ear->anew == 4);
-    CHECK_STR(ear->why, "the file was replaced");
-    CHECK(unlink(w.path) == 0);
-    EAR_AWAIT(ear, ear->up == 0);
-    source_free(source);
-    ear_free(ear);
-    world_end(&other);
-    world_end(&w);
-}
-
-TEST(source__a_writer_that_holds_its_lock_is_waited_for)
-{
-    struct world w;
-    struct ear *ear = ear_create();
-    world_begin(&w, true);
-    world_products(&w, 10);
-    struct source_settings settings = world_settings(&w);
-    settings.timeout_ms = 20;
-    struct source *source = make(&settings);
-    ear_follow(ear, source);
-    EAR_AWAIT(ear, ear->caught_up > 0);
-    world_do(&w, "BEGIN EXCLUSIVE");
-    world_do(&w, "INSERT INTO products (sku) VALUES ('x')");
-    const uint64_t now = source_now();
-    usleep(100000); /* it meets the lock a few times; nothing depends on that */
-    world_do(&w, "COMMIT");
-    ear_await_now(ear, source);
-    CHECK(ear->since >= now);
-    CHECK(ear_heard(ear, "x") >= 1);
-    CHECK_EQ(ear->anew, 1);
-    source_free(source);
-    ear_free(ear);
     world_end(&w);
 }
 

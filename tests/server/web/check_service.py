@@ -32,8 +32,8 @@ def serve(program, *lines):
     s = free_service(program)
     path = os.path.join(s.folder, "catalogue.db")
     make_catalogue(path)
-    query = f"source=sqlite:{path} query='select sku, id from products' lookup='select id from products where sku = ?'"
-    s.lines = (f"gate catalogue {query} follow=rowid audit=0.01", f"gate lost {query.replace('catalogue.db', 'nothing.db')} follow=none",
+    query = f"source=sqlite:{path} keys=products(sku) lookup='select id from products where sku = ?'"
+    s.lines = (f"gate catalogue {query} follow=changes audit=0.01", f"gate lost {query.replace('catalogue.db', 'nothing.db')} follow=none promise=read-only",
                "sharded elsewhere nodes=127.0.0.1:1 shards=4", *lines)
     return s
 

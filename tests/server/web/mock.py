@@ -191,7 +191,7 @@ def gate_of(f, now, name):
                        "measured": s["measured"], "examined": s["examined"], "overflowed": False},
             "source": {"type": "sqlite" if name == "catalogue" else "postgresql", "description": f"table {name}, column id",
                        "state": "down" if down else "up", "error": "connection refused: is the server running on 10.0.0.7, port 5432?" if down else None,
-                       "follows": "polling" if name == "catalogue" else "notify"},
+                       "follows": "changes" if name == "catalogue" else "logical"},
             "complete": {"state": "unknown" if down else "complete", "sequence": 20120 + int(now - f.born), "lag_seconds": 93.0 if down else 0.4, "keys": int(g["items"])},
             "lookups": sum(counts), "outcomes": dict(zip(OUTCOMES, counts)),
             "truth": {"calls": counts[2] + counts[3] + 40, "errors": 17 if down else 0, "seconds": (counts[2] + counts[3] + 40) * 0.00213},

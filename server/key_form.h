@@ -1,0 +1,84 @@
+/*
+ * key_form.h - how the values of a key column are spelled.
+ *
+ * A filter compares bytes; a database compares values. One value can have many spellings: 7, 007
+ * and +7; 1.5 and 1.50; a UUID in upper case. The filter holds the spelling that the database
+ * prints. It may therefore deny a key only if the key, when it is the spelling of a value at all,
+ * is the spelling that the database prints. Such a key is canonical. For every other key the
+ * database decides: that costs a query, but a present key is never denied.
+ *
+ * Every session prints with DateStyle ISO, TimeZone UTC and client_encoding UTF8. bytea and blobs
+ * are compared as the bytes themselves, never as hex digits.
+ *
+ * All functions are pure and thread-safe.
+ */
+#ifndef SERVER_KEY_FORM_H
+#define SERVER_KEY_FORM_H
+
+#include "bloomgate/hash.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum key_form {
+    KEY_FORM_UNKNOWN, /* equality is unknown: the filter never decides */
+    KEY_FORM_BYTES,   /* text, varchar, enum, bytea, blob: equal means equal bytes */
+    KEY_FORM_ASCII,   /* text whose encoding is converted: equal bytes if ASCII */
+    KEY_FORM_PADDED,  /* char(n): trailing blanks do not count */
+    KEY_FORM_PADDED_ASCII, /* char(n) whose encoding is converted */
+    KEY_FORM_INTEGER,      /* int2, int4, int8 */
+    KEY_FORM_OID,          /* oid: -1 is a spelling of 4294967295 */
+    KEY_FORM_NUMERIC,      /* zeros at the end of a fraction do not count */
+    KEY_FORM_UUID,
+    KEY_FORM_DATE,
+    KEY_FORM_TIMESTAMP,
+    KEY_FORM_TIMESTAMPTZ,
+    KEY_FORM_SQLITE_NUMBER, /* INTEGER and NUMERIC affinity: text may become a number */
+    KEY_FORM_SQLITE_ANY, /* no affinity: numbers stay apart from text, 5 equals 5.0 */
+    KEY_FORMS
+};
+
+enum key_spelling {
+    KEY_CANONICAL, /* what the database prints if it has the value: the filter may decide */
+    KEY_OTHER /* may be another spelling of some value: only the database can decide */
+};
+
+/*
+ * Returns the length of a value that the database printed without the bytes at its end that do not
+ * count. The first bytes up to that length are what the filter holds.
+ */
+size_t key_form_normalize(enum key_form form, const char *value, size_t len);
+
+/*
+ * Returns how a lookup key is spelled. A canonical key is shortened to what the filter holds, any
+ * other key is left as it is. The database is always queried with the original key.
+ */
+enum key_spelling key_form_spelling(enum key_form form, bg_bytes *key);
+
+/*
+ * Returns the form of a PostgreSQL type.
+ *   type           pg_type.oid; of a domain, that of its base type
+ *   kind           pg_type.typtype: 'e' for enums, 'b' for base types
+ *   deterministic  pg_collation.collisdeterministic; true for types without a collation
+ *   utf8           server_encoding is UTF8 or SQL_ASCII: strings are not converted
+ */
+enum key_form key_form_of_postgres(uint32_t type, char kind, bool deterministic,
+                                   bool utf8);
+
+/*
+ * Returns the form of a SQLite column.
+ *   declared   its declared type; NULL or "": none
+ *   collation  its collating sequence
+ *   utf8       PRAGMA encoding is UTF-8: strings are not converted
+ */
+enum key_form key_form_of_sqlite(const char *declared, const char *collation,
+                                 bool utf8);
+
+/*
+ * Returns the form that serves both of two: columns of one gate, or a column and the parameter of
+ * `lookup`. The filter may decide only what both forms allow.
+ */
+enum key_form key_form_common(enum key_form a, enum key_form b);
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * pgoutput.h - parses the messages of PostgreSQL's logical replication stream (plugin pgoutput, protocol 1).
+ *
+ * The bytes come from a server and are not trusted: every length is checked against the end of the message.
+ * Nothing is copied or allocated. Pointers in a message refer to the caller's buffer.
+ *
+ * Two layers:
+ *
+ *     stream message    'w' with one message of pgoutput, or 'k', a keepalive
+ *     pgoutput message  Begin, Commit, Relation, Insert, Update, Message; the others are PGOUTPUT_IGNORED
+ *
+ * All functions return false if the bytes are not such a message.
+ */
+#ifndef SERVER_PGOUTPUT_H
+#define SERVER_PGOUTPUT_H
+
+#include "bloomgate/hash.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pgoutput_frame {
+    bool is_keepalive;
+    bool wants_reply; /* keepalive */
+    uint64_t sent;    /* the position up to which the server has sent everything */
+    bg_bytes payload; /* a message of pgoutput; empty for a keepalive */
+};
+
+bool pgoutput_frame_parse(bg_bytes bytes, struct pgoutput_frame *frame);
+
+enum pgoutput_kind {
+    PGOUTPUT_IGNORED, /* Delete, Truncate, Origin, Type */
+    PGOUTPUT_BEGIN,
+    PGOUTPUT_COMMIT,
+    PGOUTPUT_RELATION, /* columns */
+    PGOUTPUT_ROW,      /* Insert or Update: values of the new row */
+    PGOUTPUT_MESSAGE   /* pg_logical_emit_message */
+};
+
+struct pgoutput_message {
+    enum pgoutput_kind kind;
+    uint32_t relation;     /* OID: RELATION, ROW */
+    uint16_t columns;      /* number of columns or values: RELATION, ROW */
+    bg_bytes list;         /* the columns or values, for the functions below */
+    bool is_transactional; /* MESSAGE */
+    uint64_t lsn;          /* MESSAGE: the end of its WAL record */
+    bg_bytes prefix;       /* MESSAGE */
+    bg_bytes content;      /* MESSAGE */
+};
+
+bool pgoutput_parse(bg_bytes bytes, struct pgoutput_message *message);
+
+/* Finds the number of a column by its name in a RELATION; false if there is none. */
+bool pgoutput_column(const struct pgoutput_message *relation, const char *name,
+                     uint16_t *number);
+
+enum pgoutput_state { PGOUTPUT_NULL, PGOUTPUT_UNCHANGED, PGOUTPUT_TEXT };
+
+struct pgoutput_value {
+    enum pgoutput_state
+        state; /* UNCHANGED: a TOAST value that the update did not touch */
+    bg_bytes text;
+};
+
+/* Reads the next value of a ROW, and removes it from message->list; false after the last one. */
+bool pgoutput_value_next(struct pgoutput_message *row, struct pgoutput_value *value);
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * postgres_publication.c - creates the publication; see postgres_publication.h.
+ *
+ * A table that publishes updates needs a replica identity: without one, PostgreSQL refuses UPDATE as soon as
+ * the table is published. A gate must not break an application, so such a table is refused instead. A table can also
+ * lose its replica identity, or get a partition without one. The fingerprint query finds that at the next poll. A
+ * publication that the gate cannot follow, for this or any other reason, is dropped: nobody would notice later that
+ * it makes UPDATE fail.
+ */
+#include "postgres_publication.h"
+
+#include "postgres_schema.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Statements -------------------------------------------------------------------------- */
+
+enum { PUBLICATION_DROP, PUBLICATION_CREATE, PUBLICATION_COMMENT, PUBLICATION_STEPS };
+
+static char *publication_tables(const struct key_columns *columns)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *list = open_memstream(&text, &size);
+    for (size_t i = 0; list && i < columns->n; i++) {
+        char *table = key_column_table(&columns->list[i]);
+        (void)fprintf(list, "%s%s", i ? ", " : "", table ? table : "");
+        free(table);
+    }
+    if (list && fclose(list) != 0) {
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+static bool publication_statements(const struct source *source, const char *name,
+                                   char *sql[PUBLICATION_STEPS])
+{
+    char *tables = publication_tables(&source->columns);
+    sql[PUBLICATION_DROP] = source_format("DROP PUBLICATION IF EXISTS \"%s\"", name);
+    sql[PUBLICATION_CREATE] =
+        tables ? source_format("CREATE PUBLICATION \"%s\" FOR TABLE %s"
+                               " WITH (publish = 'insert, update, truncate',"
+                               " publish_via_partition_root = true)",
+                               name, tables)
+               : NULL;
+    sql[PUBLICATION_COMMENT] =
+        source_format("COMMENT ON PUBLICATION \"%s\" IS 'bloomgate %s'", name, name);
+    free(tables);
+    return sql[PUBLICATION_DROP] && sql[PUBLICATION_CREATE] && sql[PUBLICATION_COMMENT];
+}
+
+static void publication_statements_free(char *sql[PUBLICATION_STEPS])
+{
+    for (int i = 0; i < PUBLICATION_STEPS; i++) {
+        free(sql[i]);
+    }
+}
+
+/* ---- Installing -------------------------------------------------------------------------- */
+
+/* Errors: BG_EINVAL if there is a publication of that name that is not ours. */
+static bg_err publication_own(struct postgres_link *link, const char *name,
+                              uint64_t deadline, bg_errinfo *info)
+{
+    static const char sql[] = "SELECT pg_catalog.obj_description(oid, 'pg_publication')"
+                              " IS NOT DISTINCT FROM 'bloomgate ' || pubname"
+                              " FROM pg_catalog.pg_publication WHERE pubname = $1";
+    const struct postgres_arguments given = { 1, { { .data = name } } };
+    PGresult *rows = NULL;
+    bg_err err =
+        postgres_link_run(link, "publication", sql, &given, deadline, &rows, info);
+    if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 0) != 't') {
+        err = source_error(
+            info, BG_EINVAL, "publication", NULL,
+            "%s leaves changes out, and this gate did not create it; drop it or rename"
+            " the gate",
+            name);
+    }
+    PQclear(rows);
+    return err;
+}
+
+/* Errors: BG_EINVAL if a table cannot be published, or UPDATE would fail once it is. */
+static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadline,
+                                      bg_errinfo *info)
+{
+    static const char tail[] =
+        ", tree(oid) AS (SELECT oid FROM root UNION SELECT i.inhrelid"
+        " FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid)"
+        " SELECT c.relname, c.relpersistence FROM tree"
+        " JOIN pg_catalog.pg_class c ON c.oid = tree.oid"
+        " WHERE c.relpersistence = 'u' OR c.relpersistence = 'p' AND c.relkind = 'r'"
+        " AND " POSTGRES_NO_REPLICA_IDENTITY " LIMIT 1";
+    char *text = NULL;
+    size_t size = 0;
+    PGresult *rows = NULL;
+    FILE *sql = open_memstream(&text, &size);
+    bool fine = sql && fputs("WITH RECURSIVE ", sql) >= 0
+                && postgres_schema_roots(link, sql) && fputs(tail, sql) >= 0;
+    fine = sql && fclose(sql) == 0 && fine;
+    bg_err err =
+        fine ? postgres_link_run(link, "publication", text, NULL, deadline, &rows, info)
+             : source_no_memory(info);
+    if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 1) == 'u') {
+        err = source_error(
+            info, BG_EINVAL, "publication", NULL,
+            "table %s is unlogged, so its changes are not in the WAL; run ALTER TABLE"
+            " ... SET LOGGED, or use follow=changes",
+            PQgetvalue(rows, 0, 0));
+    } else if (!err && PQntuples(rows)) {
+        err = source_error(
+            info, BG_EINVAL, "publication", NULL,
+            "table %s has no replica identity, so UPDATE would fail once it is"
+            " published; add a primary key or set REPLICA IDENTITY, or use"
+            " follow=changes",
+            PQgetvalue(rows, 0, 0));
+    }
+    PQclear(rows);
+    free(text);
+    return err;
+}
+
+static bg_err publication_create(struct postgres_link *link,
+                                 char *const sql[PUBLICATION_STEPS], uint64_t deadline,
+                                 bg_errinfo *info)
+{
+    bg_err err = postgres_link_do(link, "publication", "BEGIN", deadline, info);
+    for (int i = 0; !err && i < PUBLICATION_STEPS; i++) {
+        err = postgres_link_do(link, "publication", sql[i], deadline, info);
+    }
+    err = err ? err : postgres_link_do(link, "publication", "COMMIT", deadline, info);
+    const bool forbidden = err && strcmp(postgres_link_code(link), "42501") == 0;
+    if (err && postgres_link_is_open(link)) {
+        (void)postgres_link_do(link, "publication", "ROLLBACK", deadline, NULL);
+    }
+    return forbidden && info
+               ? source_error(info, BG_EINVAL, "publication", NULL,
+                              "%.120s; give the role that right, or use install=no",
+                              source_reason(info))
+               : err;
+}
+
+/* Writes the statements for an operator to a file, and reports its name. */
+static bg_err publication_script(const struct source *source, const char *name,
+                                 char *const sql[PUBLICATION_STEPS], bg_errinfo *info)
+{
+    const char *path = source->how.script;
+    FILE *script = *path ? fopen(path, "w") : NULL;
+    bool written = script != NULL;
+    for (int i = 0; script && i < PUBLICATION_STEPS; i++) {
+        written = fprintf(script, "%s;\n", sql[i]) > 0 && written;
+    }
+    written = script && fclose(script) == 0 && written;
+    return source_error(info, BG_EINVAL, "publication", NULL,
+                        "%s is missing or incomplete; as the owner of the tables, %s%s",
+                        name, written ? "run " : "create it", written ? path : "");
+}
+
+bg_err postgres_publication_install(struct postgres_link *link, const char *name,
+                                    uint64_t deadline, bg_errinfo *info)
+{
+    const struct source *source = link->source;
+    char *sql[PUBLICATION_STEPS];
+    bg_err err =
+        publication_statements(source, name, sql) ? BG_OK : source_no_memory(info);
+    err = err ? err : publication_own(link, name, deadline, info);
+    err = err ? err : publication_is_possible(link, deadline, info);
+    if (!err && !source->how.install) {
+        err = publication_script(source, name, sql, info);
+    }
+    err = err ? err : publication_create(link, sql, deadline, info);
+    publication_statements_free(sql);
+    return err;
+}
+
+void postgres_publication_drop(struct postgres_link *link, const char *name,
+                               uint64_t deadline)
+{
+    char *sql = source_format("DROP PUBLICATION IF EXISTS \"%s\"", name);
+    if (sql && !publication_own(link, name, deadline, NULL)) {
+        (void)postgres_link_do(link, "publication", sql, deadline, NULL);
+    }
+    free(sql);
+}

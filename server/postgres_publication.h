@@ -1,0 +1,56 @@
+/*
+ * postgres_publication.h - the publication of a gate: which tables the server streams.
+ *
+ * It contains all tables of the key columns, and publishes inserts, updates and truncates. Partitions are published as
+ * their root. Its COMMENT marks it as owned by the gate; a publication without that comment is never changed.
+ * Whether a publication suffices is verified with the fingerprint (postgres_schema.h).
+ */
+#ifndef SERVER_POSTGRES_PUBLICATION_H
+#define SERVER_POSTGRES_PUBLICATION_H
+
+#include "pgoutput.h"
+#include "postgres_link.h"
+
+/* Creates the publication; replaces one of this gate that no longer suffices. install=no: writes the statements to the
+ * script. Errors: BG_EINVAL if it cannot be created or must be created by an operator. */
+bg_err postgres_publication_install(struct postgres_link *link, const char *name,
+                                    uint64_t deadline, bg_errinfo *info);
+
+/* Drops the publication, if it exists and belongs to this gate. */
+void postgres_publication_drop(struct postgres_link *link, const char *name,
+                               uint64_t deadline);
+
+/* A table that is published, and where its rows have keys. */
+struct postgres_relation {
+    uint32_t oid;
+    uint32_t columns;  /* bit i: the key column i of the source */
+    bool is_described; /* the stream has described its columns */
+    uint16_t n;
+    uint16_t at[KEY_COLUMNS]; /* numbers of the values that are keys, ascending */
+};
+
+struct postgres_relations {
+    struct postgres_relation *list; /* ascending by oid */
+    size_t n;
+    struct postgres_relation *last; /* the one that was found last */
+};
+
+/* Reads the tables of the key columns, their partitions and children, and the partitioned tables above them, in
+ * the current transaction. */
+bg_err postgres_relations_load(struct postgres_link *link, uint64_t deadline,
+                               struct postgres_relations *relations, bg_errinfo *info);
+void postgres_relations_free(struct postgres_relations *relations);
+
+/* Returns the table with this OID; NULL if it has no keys. */
+struct postgres_relation *postgres_relations_find(struct postgres_relations *relations,
+                                                  uint32_t oid);
+
+/* Forgets what the stream has described: a new stream describes it again. */
+void postgres_relations_forget(struct postgres_relations *relations);
+
+/* Finds the key columns in a description. Returns the name of a missing one; NULL if all are there. */
+const char *postgres_relation_describe(struct postgres_relation *relation,
+                                       const struct key_columns *columns,
+                                       const struct pgoutput_message *description);
+
+#endif

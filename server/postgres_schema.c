@@ -1,0 +1,548 @@
+/*
+ * postgres_schema.c - see postgres_schema.h.
+ *
+ * The catalogs are read by plain SELECT only. Functions such as to_regclass, pg_table_is_visible or pg_get_*def
+ * use the newest catalogs instead of the snapshot, so they are not used here. That is why the search path is
+ * resolved by a join.
+ *
+ * The fingerprint covers:
+ *
+ *   tables        pg_class of the tables of the key columns, of all their partitions and of all children
+ *                 (INHERITS); pg_namespace; pg_inherits; pg_attribute of the key columns
+ *   path          pg_db_role_setting: a new connection may resolve names in another way
+ *   type          pg_type of the key type and of the domains over it; pg_enum; pg_collation
+ *   publication   pg_publication, pg_publication_rel, pg_publication_namespace (logical)
+ *   objects       pg_class, pg_attribute, pg_trigger and pg_rewrite of the change table and the bookmark; pg_proc of the
+ *                 trigger functions; pg_trigger of the tables (changes)
+ *
+ * Temporary children are left out: their rows are visible to the session that made them and to no other.
+ *
+ * Validation. What cannot be followed is found by the same query, in the same snapshot: rows of `problem`.
+ *
+ *   both          a table of the tree is foreign, or is no table at all
+ *   logical       unlogged tables (they are not in the WAL), generated columns (pgoutput does not send them), a
+ *                 publication that is missing, does not publish inserts and updates, has a row filter or a
+ *                 column list, or leaves a table of the tree out; with install=yes, a table without a replica
+ *                 identity (the publication would make UPDATE fail)
+ *   changes       virtual generated columns (triggers do not see them), missing or unlogged objects, and
+ *                 a trigger that is missing, not enabled ALWAYS, or conditional on any table of the tree
+ *
+ * Row security needs no validation: row_security=off turns a filtered read into an error.
+ */
+#include "postgres_schema.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Text of queries --------------------------------------------------------------------- */
+
+bool postgres_schema_literal(struct postgres_link *link, FILE *sql, const char *text)
+{
+    char *literal = PQescapeLiteral(link->db, text, strlen(text));
+    if (literal) {
+        (void)fputs(literal, sql);
+        PQfreemem(literal);
+    }
+    return literal != NULL;
+}
+
+bool postgres_schema_roots(struct postgres_link *link, FILE *sql)
+{
+    const struct key_columns *columns = &link->source->columns;
+    bool fine = true;
+    (void)fputs("wanted(n, nsp, rel, col) AS (VALUES ", sql);
+    for (size_t i = 0; fine && i < columns->n; i++) {
+        const struct key_column *column = &columns->list[i];
+        (void)fprintf(sql, "%s(%zu, ", i ? ", " : "", i + 1);
+        fine = postgres_schema_literal(link, sql, column->schema);
+        (void)fputs("::text, ", sql);
+        fine = fine && postgres_schema_literal(link, sql, column->table);
+        (void)fputs("::text, ", sql);
+        fine = fine && postgres_schema_literal(link, sql, column->column);
+        (void)fputs("::text)", sql);
+    }
+    (void)fputs(
+        "), root AS (SELECT w.n, w.col, c.oid, c.relkind FROM wanted w"
+        " CROSS JOIN LATERAL (SELECT c.oid, c.relkind FROM pg_catalog.pg_class c"
+        " JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace"
+        " LEFT JOIN unnest(current_schemas(true)) WITH ORDINALITY AS path(nsp, i)"
+        " ON path.nsp = s.nspname WHERE c.relname = w.rel"
+        " AND CASE w.nsp WHEN '' THEN path.i IS NOT NULL"
+        " ELSE s.nspname = w.nsp END ORDER BY path.i LIMIT 1) AS c)",
+        sql);
+    return fine;
+}
+
+/* ---- Key columns ------------------------------------------------------------------------- */
+
+/* Returns what is wrong with a kind of relation; NULL if it is a table. */
+static const char *schema_kind(char relkind)
+{
+    switch (relkind) {
+    case 'r':
+    case 'p': return NULL;
+    case 'v': return "a view";
+    case 'm': return "a materialized view";
+    case 'f': return "a foreign table";
+    default: return "not a table";
+    }
+}
+
+enum {
+    LOOK_KIND,
+    LOOK_OID,
+    LOOK_COLUMN,
+    LOOK_TYPE,
+    LOOK_TYPTYPE,
+    LOOK_NAME,
+    LOOK_SAME,
+    LOOK_UTF8
+};
+
+static const char schema_look[] =
+    ", base(n, attnum, type, basetype, typtype, typname, coll) AS ("
+    "SELECT r.n, a.attnum, t.oid, t.typbasetype, t.typtype, t.typname, a.attcollation"
+    " FROM root r JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid"
+    " AND a.attname = r.col AND a.attnum > 0 AND NOT a.attisdropped"
+    " JOIN pg_catalog.pg_type t ON t.oid = a.atttypid"
+    " UNION ALL SELECT b.n, b.attnum, t.oid, t.typbasetype, t.typtype, t.typname,"
+    " b.coll"
+    " FROM base b JOIN pg_catalog.pg_type t ON t.oid = b.basetype"
+    " WHERE b.typtype = 'd')"
+    " SELECT r.relkind, r.oid, b.attnum, b.type, b.typtype, b.typname,"
+    " coalesce(c.collisdeterministic, true),"
+    " pg_catalog.getdatabaseencoding() IN ('UTF8', 'SQL_ASCII')"
+    " FROM wanted w LEFT JOIN root r ON r.n = w.n"
+    " LEFT JOIN base b ON b.n = w.n AND b.typtype <> 'd'"
+    " LEFT JOIN pg_catalog.pg_collation c ON c.oid = b.coll ORDER BY w.n";
+
+enum { SCHEMA_USER_OID = 16384 }; /* smaller ones belong to the system: transam.h */
+
+/* One row of the query: a key column. */
+static bg_err schema_look_at(const struct source *source, const PGresult *rows, int row,
+                             struct postgres_keys *keys, bg_errinfo *info)
+{
+    const struct key_column *column = &source->columns.list[row];
+    if (PQgetisnull(rows, row, LOOK_KIND)) {
+        return source_error(info, BG_EINVAL, "keys", NULL,
+                            "there is no table %s%s%s that the role can see",
+                            column->schema, *column->schema ? "." : "", column->table);
+    }
+    const char *kind = schema_kind(*PQgetvalue(rows, row, LOOK_KIND));
+    if (kind) {
+        return source_error(info, BG_EINVAL, "keys", NULL,
+                            "%s is %s; list columns of the base tables", column->table,
+                            kind);
+    }
+    if (strtoul(PQgetvalue(rows, row, LOOK_OID), NULL, 10) < SCHEMA_USER_OID) {
+        return source_error(info, BG_EINVAL, "keys", NULL,
+                            "%s is a system table, which cannot be followed",
+                            column->table);
+    }
+    if (PQgetisnull(rows, row, LOOK_COLUMN)) {
+        return source_error(info, BG_EINVAL, "keys", NULL,
+                            "there is no column %s in table %s", column->column,
+                            column->table);
+    }
+    const bool same = *PQgetvalue(rows, row, LOOK_SAME) == 't';
+    if (!same) {
+        return source_error(
+            info, BG_EINVAL, "keys", NULL,
+            "column %s has a nondeterministic collation; store normalized keys in"
+            " another column",
+            column->column);
+    }
+    const char typtype = *PQgetvalue(rows, row, LOOK_TYPTYPE);
+    const Oid type = (Oid)strtoul(PQgetvalue(rows, row, LOOK_TYPE), NULL, 10);
+    keys->type = type == PG_VARCHAR ? PG_TEXT : type;
+    keys->is_enum = typtype == 'e';
+    (void)snprintf(keys->name, sizeof keys->name, "%s",
+                   type == PG_VARCHAR ? "text" : PQgetvalue(rows, row, LOOK_NAME));
+    keys->form = key_form_of_postgres(type, typtype, same,
+                                      *PQgetvalue(rows, row, LOOK_UTF8) == 't');
+    return keys->form != KEY_FORM_UNKNOWN
+               ? BG_OK
+               : source_error(
+                   info, BG_EINVAL, "keys", NULL,
+                   "column %s has type %s; use text, integers, numeric, uuid, bytea,"
+                   " dates, timestamps or an enum",
+                   column->column, PQgetvalue(rows, row, LOOK_NAME));
+}
+
+bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
+                          struct postgres_keys *keys, bg_errinfo *info)
+{
+    struct source *source = link->source;
+    char *text = NULL;
+    size_t size = 0;
+    PGresult *rows = NULL;
+    FILE *sql = open_memstream(&text, &size);
+    bool fine = sql && fputs("WITH RECURSIVE ", sql) >= 0;
+    fine = fine && postgres_schema_roots(link, sql) && fputs(schema_look, sql) >= 0;
+    fine = (!sql || fclose(sql) == 0) && fine;
+    bg_err err =
+        fine ? postgres_link_run(link, "keys", text, NULL, deadline, &rows, info)
+             : source_no_memory(info);
+    free(text);
+    *keys = (struct postgres_keys){ .form = KEY_FORM_UNKNOWN };
+    for (int i = 0; !err && i < PQntuples(rows); i++) {
+        struct postgres_keys next = { .form = KEY_FORM_UNKNOWN };
+        err = schema_look_at(source, rows, i, &next, info);
+        if (!err && i && next.type != keys->type) {
+            err = source_error(
+                info, BG_EINVAL, "keys", NULL,
+                "columns %s and %s have different types; use one gate per type",
+                source->columns.list[i].column, source->columns.list[0].column);
+        }
+        *keys = err ? *keys : next;
+    }
+    if (!err) {
+        atomic_store(&source->prints_hex, keys->type == PG_BYTEA);
+        atomic_store(&source->form, (int)keys->form);
+    }
+    PQclear(rows);
+    return err;
+}
+
+/* ---- Identity ---------------------------------------------------------------------------- */
+
+/*
+ * Every role may call these functions by default. Where an operator has revoked that, the part is "-". It is then
+ * the same on every server, and only the marker or bookmark in the database tells two servers apart.
+ */
+static const char schema_may[] =
+    "SELECT pg_catalog.pg_is_in_recovery(),"
+    " pg_catalog.has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE'),"
+    " pg_catalog.has_function_privilege('pg_catalog.pg_walfile_name(pg_lsn)',"
+    " 'EXECUTE')"
+    " AND pg_catalog.has_function_privilege("
+    "'pg_catalog.pg_current_wal_insert_lsn()', 'EXECUTE')";
+
+bg_err postgres_schema_identity(struct postgres_link *link, uint64_t deadline,
+                                char identity[PG_IDENTITY], bg_errinfo *info)
+{
+    PGresult *rows = NULL;
+    bg_err err =
+        postgres_link_run(link, "identity", schema_may, NULL, deadline, &rows, info);
+    if (!err && *PQgetvalue(rows, 0, 0) == 't') {
+        err = source_error(info, BG_EINCOMPAT, "server", NULL,
+                           "it is a standby, which can lag; connect to the primary");
+    }
+    const bool system = !err && *PQgetvalue(rows, 0, 1) == 't';
+    const bool timeline = !err && *PQgetvalue(rows, 0, 2) == 't';
+    PQclear(rows);
+    rows = NULL;
+    char *sql = source_format(
+        "SELECT %s || '/' || %s || '/' || oid FROM pg_catalog.pg_database"
+        " WHERE datname = pg_catalog.current_database()",
+        system ? "(SELECT system_identifier FROM pg_catalog.pg_control_system())"
+               : "'-'",
+        timeline ? "pg_catalog.substr(pg_catalog.pg_walfile_name("
+                   "pg_catalog.pg_current_wal_insert_lsn()), 1, 8)"
+                 : "'-'");
+    err = err   ? err
+          : sql ? postgres_link_run(link, "identity", sql, NULL, deadline, &rows, info)
+                : source_no_memory(info);
+    if (!err && PQntuples(rows) != 1) {
+        err = source_error(info, BG_EIO, "identity", NULL,
+                           "the database was renamed or dropped");
+    }
+    (void)snprintf(identity, PG_IDENTITY, "%s", err ? "" : PQgetvalue(rows, 0, 0));
+    PQclear(rows);
+    free(sql);
+    return err;
+}
+
+void postgres_schema_set_identity(struct source *source, const char *identity)
+{
+    (void)pthread_mutex_lock(&source->lock);
+    (void)snprintf(source->identity, sizeof source->identity, "%s", identity);
+    (void)pthread_mutex_unlock(&source->lock);
+}
+
+bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadline,
+                                     bg_errinfo *info)
+{
+    struct source *source = link->source;
+    char found[PG_IDENTITY], wanted[sizeof source->identity];
+    const bg_err err = postgres_schema_identity(link, deadline, found, info);
+    if (err) {
+        if (info && err == BG_EINCOMPAT) {
+            info->code = BG_EIO;
+        }
+        return err == BG_EINCOMPAT ? BG_EIO : err;
+    }
+    (void)pthread_mutex_lock(&source->lock);
+    memcpy(wanted, source->identity, sizeof wanted);
+    (void)pthread_mutex_unlock(&source->lock);
+    return !*wanted || strcmp(found, wanted) == 0
+               ? BG_OK
+               : source_error(info, BG_EIO, "server", wanted, "%s", found);
+}
+
+/* ---- Fingerprint ------------------------------------------------------------------------- */
+
+/* The tables of the key columns with everything below them, and the rows that describe them. */
+static const char schema_tables[] =
+    ", tree(n, col, oid) AS (SELECT n, col, oid FROM root"
+    " UNION SELECT t.n, t.col, i.inhrelid FROM tree t"
+    " JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid"
+    " JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relpersistence <> 't')"
+    ", member AS (SELECT t.n, t.col, c.oid, c.xmin AS cx, c.relname, c.relkind,"
+    " c.relpersistence, c.relnamespace, c.relrowsecurity, c.relhasrules,"
+    " a.attnum, a.xmin AS ax, a.atttypid, a.atttypmod, a.attcollation, a.attgenerated"
+    " FROM tree t JOIN pg_catalog.pg_class c ON c.oid = t.oid"
+    " LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = t.col"
+    " AND a.attnum > 0 AND NOT a.attisdropped)"
+    ", type(oid) AS (SELECT atttypid FROM member"
+    " UNION SELECT t.typbasetype FROM type b JOIN pg_catalog.pg_type t"
+    " ON t.oid = b.oid WHERE t.typtype = 'd')"
+    ", common_problem(found, expected) AS ("
+    "SELECT 'no table ' || w.rel, 'a table that exists' FROM wanted w"
+    " WHERE NOT EXISTS (SELECT FROM root r WHERE r.n = w.n)"
+    " UNION ALL SELECT relname || ' is not a table',"
+    " 'tables and partitions; no views or foreign tables'"
+    " FROM member WHERE relkind NOT IN ('r', 'p')"
+    " UNION ALL SELECT 'no column ' || col || ' in table ' || relname,"
+    " 'a column that exists' FROM member WHERE attnum IS NULL)"
+    ", common_row(line) AS ("
+    "SELECT pg_catalog.concat_ws(' ', 'table', n, oid, cx, relname, relkind,"
+    " relpersistence, relnamespace, relrowsecurity, relhasrules, 'column', attnum, ax,"
+    " col, atttypid, atttypmod, attcollation, attgenerated) FROM member"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'schema', oid, xmin, nspname)"
+    " FROM pg_catalog.pg_namespace WHERE oid IN (SELECT relnamespace FROM member)"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'inherits', inhrelid, xmin, inhparent,"
+    " inhseqno) FROM pg_catalog.pg_inherits"
+    " WHERE inhrelid IN (SELECT oid FROM member)"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'type', oid, xmin, typname, typtype,"
+    " typbasetype, typtypmod, typcollation) FROM pg_catalog.pg_type"
+    " WHERE oid IN (SELECT oid FROM type)"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'enum', oid, xmin, enumtypid,"
+    " enumlabel)"
+    " FROM pg_catalog.pg_enum WHERE enumtypid IN (SELECT oid FROM type)"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'collation', oid, xmin, collname,"
+    " collisdeterministic) FROM pg_catalog.pg_collation"
+    " WHERE oid IN (SELECT attcollation FROM member)"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'path', setdatabase, setrole, xmin)"
+    " FROM pg_catalog.pg_db_role_setting WHERE setdatabase IN (0, (SELECT oid"
+    " FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()))"
+    " AND setrole IN (0, (SELECT oid FROM pg_catalog.pg_roles"
+    " WHERE rolname = session_user))"
+    " AND setconfig::text ~ '(search_path|role)=')"; /* the role is "$user" */
+
+/*
+ * A row of pg_publication_rel for a partitioned table covers its partitions; the children of an ordinary
+ * table have rows of their own. Before version 15 there are no filters, column lists or
+ * published schemas.
+ *
+ * These rows count with their xmax as well. A transaction that waits for a synchronous standby is invisible to
+ * our snapshot, but the replication stream is already decoded with its changes to the publication. It shows as
+ * the xmax of the rows that it deletes or updates. Other DDL holds a lock on the table, so no keys are written
+ * until it is visible.
+ */
+static const char schema_publication[] =
+    ", climb(oid, up) AS (SELECT oid, oid FROM member WHERE relkind = 'r'"
+    " UNION SELECT c.oid, i.inhparent FROM climb c"
+    " JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.up"
+    " JOIN pg_catalog.pg_class p ON p.oid = i.inhparent AND p.relkind = 'p')"
+    ", listed(oid) AS (SELECT l.prrelid FROM pg_catalog.pg_publication_rel l"
+    " JOIN publication p ON l.prpubid = p.oid%s)"
+    ", own_problem(found, expected) AS ("
+    "SELECT 'no publication ' || name, 'a publication of the tables' FROM chosen"
+    " WHERE NOT EXISTS (SELECT FROM publication)"
+    " UNION ALL SELECT 'publication ' || pubname || ' leaves inserts or updates out',"
+    " 'publish = ''insert, update''' FROM publication WHERE NOT (pubinsert AND"
+    " pubupdate)"
+    " UNION ALL SELECT 'table ' || relname || ' is not in the publication',"
+    " 'all tables, partitions and children in it' FROM member m"
+    " WHERE relkind = 'r' AND EXISTS (SELECT FROM publication WHERE NOT puballtables)"
+    " AND NOT EXISTS (SELECT FROM climb JOIN listed ON listed.oid = climb.up"
+    " WHERE climb.oid = m.oid)"
+    " UNION ALL SELECT 'table ' || relname || ' is not permanent',"
+    " 'tables that are in the WAL; or follow=changes' FROM member"
+    " WHERE relpersistence <> 'p'"
+    " UNION ALL SELECT 'column ' || col || ' of ' || relname || ' is generated',"
+    " 'an ordinary column; or follow=changes' FROM member WHERE attgenerated <> ''%s%s)"
+    ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'publication', oid, x,"
+    " ended, pubname,"
+    " puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot)"
+    " FROM publication UNION ALL"
+    " SELECT pg_catalog.concat_ws(' ', 'published', l.oid, l.xmin, l.xmax, l.prrelid)"
+    " FROM pg_catalog.pg_publication_rel l JOIN publication p ON l.prpubid = p.oid"
+    " WHERE l.prrelid IN (SELECT up FROM climb)%s)";
+
+static const char schema_identity[] =
+    " UNION ALL SELECT 'no replica identity of ' || c.relname || ': the publication"
+    " makes UPDATE fail', 'a primary key or REPLICA IDENTITY; or follow=changes'"
+    " FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT oid FROM member)"
+    " AND c.relkind = 'r' AND c.relpersistence = 'p'"
+    " AND " POSTGRES_NO_REPLICA_IDENTITY /* which is not verified for other tables */
+    " UNION ALL SELECT 'publication ' || p.pubname || ' has other tables',"
+    " 'only the tables of the keys' FROM pg_catalog.pg_publication_rel l"
+    " JOIN publication p ON l.prpubid = p.oid"
+    " WHERE l.prrelid NOT IN (SELECT oid FROM member)";
+
+static bool schema_print_publication(struct postgres_link *link, FILE *sql,
+                                     const struct postgres_objects *objects)
+{
+    const bool has_filters = PQserverVersion(link->db) >= 150000;
+    (void)fputs(", chosen(name) AS (SELECT ", sql);
+    const bool fine = postgres_schema_literal(link, sql, objects->publication);
+    (void)fputs("::text), publication AS (SELECT p.xmin AS x, p.xmax AS ended, p.*"
+                " FROM pg_catalog.pg_publication p JOIN chosen ON p.pubname = name)",
+                sql);
+    (void)fprintf(
+        sql, schema_publication,
+        has_filters ? " UNION ALL SELECT c.oid FROM pg_catalog.pg_class c"
+                      " JOIN pg_catalog.pg_publication_namespace l"
+                      " ON l.pnnspid = c.relnamespace JOIN publication p"
+                      " ON l.pnpubid = p.oid WHERE c.oid IN (SELECT up FROM climb)"
+                    : "",
+        has_filters
+            ? " UNION ALL SELECT 'publication ' || p.pubname || ' has a row filter"
+              " or a column list', 'all rows and columns of the tables'"
+              " FROM pg_catalog.pg_publication_rel l JOIN publication p"
+              " ON l.prpubid = p.oid WHERE l.prrelid IN (SELECT up FROM climb)"
+              " AND (l.prqual IS NOT NULL OR l.prattrs IS NOT NULL)"
+            : "",
+        link->source->how.install ? schema_identity : "",
+        has_filters
+            ? " UNION ALL SELECT pg_catalog.concat_ws(' ', 'published', l.oid,"
+              " l.xmin, l.xmax, l.pnnspid) FROM pg_catalog.pg_publication_namespace l"
+              " JOIN publication p ON l.pnpubid = p.oid"
+            : "");
+    return fine;
+}
+
+/* tgtype 21: FOR EACH ROW, AFTER, INSERT OR UPDATE. */
+static const char schema_changes[] =
+    ", own(what, oid) AS (SELECT w.what, (SELECT c.oid FROM pg_catalog.pg_class c"
+    " JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace"
+    " WHERE s.nspname = chosen.nsp AND c.relname = w.name AND c.relkind = 'r'"
+    " AND c.relpersistence = 'p')"
+    " FROM chosen CROSS JOIN LATERAL (VALUES ('change table', chosen.change),"
+    " ('bookmark', chosen.bookmark)) AS w(what, name))"
+    ", function(n, name, oid) AS (SELECT f.n, f.name, (SELECT p.oid"
+    " FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace s ON s.oid ="
+    " p.pronamespace"
+    " WHERE s.nspname = chosen.nsp AND p.proname = f.name AND p.pronargs = 0)"
+    " FROM chosen CROSS JOIN LATERAL (SELECT 0 AS n, chosen.guard AS name UNION ALL"
+    " SELECT w.n, chosen.function || w.n FROM wanted w) AS f)"
+    ", own_problem(found, expected) AS ("
+    "SELECT 'no ' || what, 'objects that install=yes creates' FROM own WHERE oid IS"
+    " NULL"
+    " UNION ALL SELECT 'no function ' || name, 'objects that install=yes creates'"
+    " FROM function WHERE oid IS NULL"
+    " UNION ALL SELECT 'table ' || m.relname || ' has no trigger for ' || m.col,"
+    " 'a trigger that is enabled ALWAYS on each table'"
+    " FROM member m JOIN function f ON f.n = m.n WHERE NOT EXISTS ("
+    "SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = m.oid AND t.tgfoid = f.oid"
+    " AND t.tgname = f.name AND t.tgenabled = 'A' AND t.tgtype = 21"
+    " AND t.tgqual IS NULL AND t.tgattr::text = '' AND NOT t.tgdeferrable)"
+    " UNION ALL SELECT 'column ' || col || ' is a virtual generated column',"
+    " 'a stored column' FROM member WHERE attgenerated = 'v')"
+    ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'own', c.oid, c.xmin,"
+    " c.relname,"
+    " c.relkind, c.relpersistence, c.relnamespace, c.relrowsecurity, c.relhasrules)"
+    " FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT oid FROM own)"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'schema', oid, nspname)"
+    " FROM pg_catalog.pg_namespace, chosen WHERE nspname = nsp"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'column', a.attrelid, a.xmin,"
+    " a.attnum,"
+    " a.attname, a.atttypid, a.atttypmod, a.attisdropped) FROM pg_catalog.pg_attribute"
+    " a"
+    " WHERE a.attrelid IN (SELECT oid FROM own)"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'rule', r.oid, r.xmin)"
+    " FROM pg_catalog.pg_rewrite r WHERE r.ev_class IN (SELECT oid FROM own)"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'trigger', t.oid, t.xmin, t.tgrelid,"
+    " t.tgname, t.tgfoid, t.tgenabled, t.tgtype) FROM pg_catalog.pg_trigger t"
+    " WHERE t.tgrelid IN (SELECT oid FROM own) OR (t.tgrelid IN (SELECT oid FROM"
+    " member)"
+    " AND t.tgfoid IN (SELECT oid FROM function))"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'function', p.oid, p.xmin, p.proname,"
+    " p.prosrc, p.prosecdef, p.proowner, p.prolang, p.proconfig::text)"
+    " FROM pg_catalog.pg_proc p WHERE p.oid IN (SELECT oid FROM function))";
+
+static bool schema_print_changes(struct postgres_link *link, FILE *sql,
+                                 const struct postgres_objects *objects)
+{
+    const char *const names[] = { objects->schema, objects->change_table,
+                                  objects->bookmark, objects->guard,
+                                  objects->function };
+    bool fine = true;
+    (void)fputs(", chosen(nsp, change, bookmark, guard, function) AS (VALUES (", sql);
+    for (size_t i = 0; fine && i < sizeof names / sizeof *names; i++) {
+        (void)fputs(i ? "::text, " : "", sql);
+        fine = postgres_schema_literal(link, sql, names[i]);
+    }
+    (void)fprintf(sql, "::text))%s", schema_changes);
+    return fine;
+}
+
+static bool schema_print(struct postgres_link *link, FILE *sql,
+                         const struct postgres_objects *objects)
+{
+    (void)fputs("WITH RECURSIVE ", sql);
+    bool fine = postgres_schema_roots(link, sql);
+    (void)fputs(schema_tables, sql);
+    const bool logical = objects && objects->publication;
+    const bool changes = objects && objects->schema;
+    if (logical) {
+        fine = fine && schema_print_publication(link, sql, objects);
+    } else if (changes) {
+        fine = fine && schema_print_changes(link, sql, objects);
+    }
+    const bool own = logical || changes;
+    (void)fprintf(
+        sql,
+        ", problem AS (SELECT * FROM common_problem%s)"
+        ", line AS (SELECT * FROM common_row%s)"
+        " SELECT (SELECT pg_catalog.left(pg_catalog.encode(pg_catalog.sha256("
+        "pg_catalog.convert_to(pg_catalog.string_agg(line, E'\\n' ORDER BY line"
+        " COLLATE \"C\"), pg_catalog.getdatabaseencoding())), 'hex'), 32) FROM line),"
+        " found, expected FROM (SELECT 1) AS one LEFT JOIN problem ON true LIMIT 1",
+        own ? " UNION ALL SELECT * FROM own_problem" : "",
+        own ? " UNION ALL SELECT * FROM own_row" : "");
+    return fine;
+}
+
+/* Planning takes several times as long as executing, so the query is prepared once per connection. */
+static bg_err schema_prepare(struct postgres_link *link,
+                             const struct postgres_objects *objects, uint64_t deadline,
+                             bg_errinfo *info)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *sql = open_memstream(&text, &size);
+    bool fine = sql && schema_print(link, sql, objects) && !ferror(sql);
+    fine = (!sql || fclose(sql) == 0) && fine;
+    const bg_err err =
+        fine ? postgres_link_prepare(link, "schema", "schema", text, deadline, info)
+             : source_no_memory(info);
+    link->has_schema = !err;
+    free(text);
+    return err;
+}
+
+bg_err postgres_schema_fingerprint(struct postgres_link *link,
+                                   const struct postgres_objects *objects,
+                                   uint64_t deadline, char fingerprint[PG_FINGERPRINT],
+                                   bg_errinfo *info)
+{
+    PGresult *rows = NULL;
+    bg_err err =
+        link->has_schema ? BG_OK : schema_prepare(link, objects, deadline, info);
+    err = err ? err
+              : postgres_link_execute(link, "schema", "schema", NULL, deadline, &rows,
+                                      info);
+    fingerprint[0] = 0;
+    if (!err && !PQgetisnull(rows, 0, 1)) {
+        err = source_error(info, BG_EINVAL, "keys", PQgetvalue(rows, 0, 2), "%s",
+                           PQgetvalue(rows, 0, 1));
+    }
+    if (!err) {
+        (void)snprintf(fingerprint, PG_FINGERPRINT, "%s", PQgetvalue(rows, 0, 0));
+    }
+    PQclear(rows);
+    return err;
+}

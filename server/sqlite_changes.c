@@ -1,0 +1,519 @@
+/*
+ * sqlite_changes.c - follow=changes for SQLite: triggers write keys to a change table in the same
+ * transaction (sqlite_schema.h), and the follower reads them in order (sqlite_history.h).
+ *
+ * A poll. PRAGMA data_version changes on a connection if and only if another connection has committed. If it has the
+ * value that it had in the last snapshot that was read to its end, and the path still leads to the same
+ * file, then the database is still that snapshot, and its proof still holds. Otherwise the follower
+ * reads, in one transaction per batch of keys: it verifies the file, the schema version, the SQL of all
+ * objects and the last row that it read, with its token; then it reads the rows after it, whose
+ * numbers must be contiguous and reach sqlite_sequence. Keys are reported after the transaction has ended, so
+ * writers never wait for the filter.
+ *
+ * The epoch ends (doubt) if any of that fails. The follower then creates what is missing, takes the last row as
+ * its place, and only then calls restart. DDL changes the schema version, so DDL of other programs cannot go
+ * unnoticed, even if it is undone between two polls, e.g. a trigger that is dropped and created again.
+ *
+ * A mark is the place in text form. It includes the file's inode number and time of birth, but not its device, whose
+ * number may change when the machine is restarted.
+ *
+ * Reading. The reader verifies in its snapshot the place that the follower had when the read started. The place
+ * is advanced before keys are reported, so the snapshot includes everything that was reported. At the
+ * end the epoch must be the same.
+ *
+ * Pruning. Rows before the last saved mark are deleted, or before the start of the epoch if it has none. The row of the mark
+ * itself is kept.
+ *
+ * What SQLite does not let anybody verify. A connection can write without running triggers, or skip ours:
+ * SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE), sqlite3_blob_write (which only an
+ * index on the column prevents), the RBU extension, PRAGMA writable_schema followed by its undoing, and programs
+ * that replace the built-in functions random, typeof or CAST. Audits detect such keys.
+ */
+#include "sqlite_history.h"
+#include "sqlite_install.h"
+#include "sqlite_reader.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PRUNE_AT_LEAST = 1024, /* rows, unless some time has passed */
+    KEEP_AT_MOST = 1000000 /* rows that a saved filter needs */
+};
+#define PRUNE_INTERVAL (60 * SOURCE_SECOND)
+#define PRUNE_PAUSE    SOURCE_SECOND
+
+/* What the follower and readers share: source->mode_own. */
+struct sqlite_changes {
+    struct sqlite_objects objects;
+    pthread_mutex_t lock; /* of what follows */
+    uint64_t epoch;       /* changes when the place is lost or found */
+    bool is_placed;
+    struct sqlite_place place; /* includes everything that was reported */
+};
+
+struct sqlite_follower {
+    struct source *source;
+    struct sqlite_changes *changes;
+    struct sqlite_link link;
+    bool is_open;
+    bool is_placed;
+    struct sqlite_place place, start;
+    int64_t
+        version; /* PRAGMA data_version of the snapshot that was read to its end; -1: none */
+    char why[256]; /* the next epoch starts */
+    char resume[SOURCE_MARK];
+    struct key_batch batch;
+    int64_t pruned;     /* rows before this one */
+    uint64_t pruned_at; /* when it was last finished, or failed */
+};
+
+/* ---- Life ------------------------------------------------------------------------------ */
+
+static bg_err changes_create(struct source *source, bg_errinfo *info)
+{
+    struct sqlite_changes *changes = calloc(1, sizeof *changes);
+    source->mode_own = changes;
+    if (!changes) {
+        return source_no_memory(info);
+    }
+    (void)pthread_mutex_init(&changes->lock, NULL);
+    return sqlite_objects_make(source, &changes->objects, info);
+}
+
+static void changes_destroy(struct source *source)
+{
+    struct sqlite_changes *changes = source->mode_own;
+    if (changes) {
+        sqlite_objects_free(&changes->objects);
+        (void)pthread_mutex_destroy(&changes->lock);
+        free(changes);
+    }
+}
+
+/* Creates what is missing, so that errors are reported before the gate starts. */
+static bg_err changes_check(struct source *source, bg_errinfo *info)
+{
+    const struct sqlite_changes *changes = source->mode_own;
+    struct sqlite_link link;
+    struct sqlite_place place;
+    bg_err err = sqlite_link_open(&link, source, false, info);
+    if (err) {
+        return err;
+    }
+    err = sqlite_link_begin(&link, info);
+    err = err ? err : sqlite_history_end(&link, &changes->objects, &place, info);
+    err = sqlite_link_end(&link, err, info);
+    sqlite_link_close(&link);
+    return err == BG_ENOTFOUND ? sqlite_install(source, &changes->objects, info) : err;
+}
+
+/* ---- Places ---------------------------------------------------------------------------- */
+
+/* Lets readers know the place, or that there is none. */
+static void changes_publish(struct sqlite_changes *changes,
+                            const struct sqlite_place *place, bool is_new)
+{
+    (void)pthread_mutex_lock(&changes->lock);
+    changes->epoch += is_new;
+    changes->is_placed = place != NULL;
+    if (place) {
+        changes->place = *place;
+    }
+    (void)pthread_mutex_unlock(&changes->lock);
+}
+
+static void changes_mark(const struct sqlite_place *place, char mark[SOURCE_MARK])
+{
+    (void)snprintf(mark, SOURCE_MARK,
+                   "changes 1 %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+                   " %" PRId64,
+                   (int64_t)place->file.inode, place->file.birth, place->schema,
+                   place->number, place->token, place->sequence);
+}
+
+/* Parses a blank and a number; returns the text after it, or NULL. */
+static const char *changes_parse_number(const char *text, int64_t *number)
+{
+    char *end = NULL;
+    if (!text || text[0] != ' ' || text[1] == ' ') {
+        return NULL;
+    }
+    errno = 0;
+    *number = strtoll(text + 1, &end, 10);
+    return errno || end == text + 1 ? NULL : end;
+}
+
+static bool changes_parse(const char *mark, struct sqlite_place *place)
+{
+    static const char name[] = "changes 1";
+    int64_t inode = 0;
+    *place = (struct sqlite_place){ .number = 0 };
+    if (strncmp(mark, name, sizeof name - 1) != 0) {
+        return false;
+    }
+    const char *rest = changes_parse_number(mark + sizeof name - 1, &inode);
+    rest = changes_parse_number(rest, &place->file.birth);
+    rest = changes_parse_number(rest, &place->schema);
+    rest = changes_parse_number(rest, &place->number);
+    rest = changes_parse_number(rest, &place->token);
+    rest = changes_parse_number(rest, &place->sequence);
+    place->file.inode = (uint64_t)inode;
+    return rest && !*rest;
+}
+
+/* ---- Epochs ---------------------------------------------------------------------------- */
+
+/* Ends the epoch. */
+static void follower_lose(struct sqlite_follower *f, const char *why)
+{
+    const bool was_placed = f->is_placed;
+    (void)snprintf(f->why, sizeof f->why, "%s", why);
+    f->is_placed = false;
+    changes_publish(f->changes, NULL, true);
+    if (was_placed) {
+        source_tell_doubt(f->source, f->why);
+    }
+}
+
+static void follower_place(struct sqlite_follower *f, const struct sqlite_place *place,
+                           enum key_form form)
+{
+    f->place = f->start = *place;
+    f->is_placed = true;
+    f->version = -1;
+    f->pruned = 0;
+    f->resume[0] = 0;
+    atomic_store(&f->source->form, (int)form);
+    changes_publish(f->changes, place, true);
+}
+
+/* Continues at the mark. BG_EINCOMPAT: that is not possible. */
+static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
+{
+    struct sqlite_place place;
+    enum key_form form = KEY_FORM_UNKNOWN;
+    if (!changes_parse(f->resume, &place)) {
+        return source_error(info, BG_EINCOMPAT, "mark", NULL,
+                            "it was saved in another mode");
+    }
+    bg_err err = sqlite_link_begin(&f->link, info);
+    err =
+        err ? err : sqlite_history_verify(&f->link, &f->changes->objects, &place, info);
+    err = err ? err : sqlite_schema_columns(&f->link, &form, info);
+    err = sqlite_link_end(&f->link, err, info);
+    if (!err) {
+        place.file = f->link.file;
+        follower_place(f, &place, form);
+        source_tell_resumed(f->source);
+    }
+    return err;
+}
+
+/* Finds the end of the history. BG_ENOTFOUND: something must be created first. */
+static bg_err follower_find_end(struct sqlite_follower *f, struct sqlite_place *place,
+                                enum key_form *form, bg_errinfo *info)
+{
+    bg_err err = sqlite_link_begin(&f->link, info);
+    err = err ? err : sqlite_schema_columns(&f->link, form, info);
+    err = err ? err : sqlite_history_end(&f->link, &f->changes->objects, place, info);
+    return sqlite_link_end(&f->link, err, info);
+}
+
+static bg_err follower_restart(struct sqlite_follower *f, bg_errinfo *info)
+{
+    struct sqlite_place place;
+    enum key_form form = KEY_FORM_UNKNOWN;
+    bg_err err = follower_find_end(f, &place, &form, info);
+    if (err == BG_ENOTFOUND) {
+        err = sqlite_install(f->source, &f->changes->objects, info);
+        err = err ? err : follower_find_end(f, &place, &form, info);
+    }
+    if (!err) {
+        follower_place(f, &place, form);
+        source_tell_restart(f->source, f->why);
+    }
+    return err;
+}
+
+static bg_err follower_start(struct sqlite_follower *f, bg_errinfo *info)
+{
+    if (f->resume[0]) {
+        bg_errinfo why = { .code = BG_OK };
+        const bg_err err = follower_resume(f, &why);
+        if (err != BG_EINCOMPAT) {
+            if (err && info) {
+                *info = why;
+            }
+            return err;
+        }
+        (void)snprintf(f->why, sizeof f->why, "%s", why.message);
+        f->resume[0] = 0;
+    }
+    return follower_restart(f, info);
+}
+
+/* ---- Polling --------------------------------------------------------------------------- */
+
+static bg_err follower_version(struct sqlite_follower *f, int64_t *version,
+                               bg_errinfo *info)
+{
+    return sqlite_link_number(&f->link, "source", "PRAGMA data_version", version, info);
+}
+
+/* Reads and reports one batch of keys. *ended: all of them. */
+static bg_err follower_read(struct sqlite_follower *f, bool *ended, bg_errinfo *info)
+{
+    const struct sqlite_objects *objects = &f->changes->objects;
+    struct sqlite_place place = f->place;
+    int64_t version = -1;
+    bg_err err = sqlite_link_begin(&f->link, info);
+    err = err ? err : follower_version(f, &version, info);
+    err = err ? err : sqlite_history_verify(&f->link, objects, &place, info);
+    err = err ? err
+              : sqlite_history_read(&f->link, objects, &place, &f->batch, ended, info);
+    err = sqlite_link_end(&f->link, err, info);
+    if (err) {
+        key_batch_clear(&f->batch);
+        return err;
+    }
+    f->place = place;
+    f->version = *ended ? version : -1;
+    changes_publish(f->changes, &place, false);
+    source_tell_keys(f->source, &f->batch);
+    return BG_OK;
+}
+
+static bg_err follower_read_all(struct sqlite_follower *f, bg_errinfo *info)
+{
+    int64_t version = -1;
+    bg_err err = follower_version(f, &version, info);
+    bool ended = !err && version == f->version;
+    while (!err && !ended) {
+        err = source_is_stopping(f->source) ? source_stopped(info)
+                                            : follower_read(f, &ended, info);
+    }
+    return err;
+}
+
+static void follower_tell(struct sqlite_follower *f, uint64_t since)
+{
+    char mark[SOURCE_MARK];
+    changes_mark(&f->place, mark);
+    const struct source_proof proof = { .since = since,
+                                        .position = (uint64_t)f->place.number,
+                                        .mark = mark };
+    source_tell_caught_up(f->source, &proof);
+}
+
+/* Deletes some of the rows that are no longer needed, now and then. */
+static void follower_prune(struct sqlite_follower *f, uint64_t now)
+{
+    char mark[SOURCE_MARK];
+    struct sqlite_place saved;
+    bool more = false;
+    source_last_saved(f->source, mark);
+    const struct sqlite_place *keep = changes_parse(mark, &saved) ? &saved : &f->start;
+    if (f->place.number - keep->number > KEEP_AT_MOST) {
+        keep =
+            &f->place; /* the filter could not be saved; a restart of the service reads all keys */
+    }
+    const int64_t rows = keep->number - f->pruned;
+    const uint64_t pause = rows >= PRUNE_AT_LEAST ? PRUNE_PAUSE : PRUNE_INTERVAL;
+    if (rows <= 0 || keep->number > f->place.number || now < f->pruned_at + pause) {
+        return;
+    }
+    const bg_err err = sqlite_install_prune(f->source, &f->changes->objects,
+                                            keep->number, keep->token, &more, NULL);
+    if (err || !more) {
+        f->pruned_at = now;
+    }
+    if (!err && !more) {
+        f->pruned = keep->number;
+    }
+}
+
+static void follower_close(struct sqlite_follower *f)
+{
+    if (f->is_open) {
+        sqlite_link_close(&f->link);
+    }
+    f->is_open = false;
+    f->version = -1;
+}
+
+static bg_err follower_connect(struct sqlite_follower *f, bg_errinfo *info)
+{
+    if (f->is_open && !sqlite_link_is_fresh(&f->link)) {
+        follower_close(f);
+        follower_lose(f, "the file was replaced");
+    }
+    if (f->is_open) {
+        return BG_OK;
+    }
+    const bg_err err = sqlite_link_open(&f->link, f->source, false, info);
+    f->is_open = !err;
+    return err;
+}
+
+static bg_err follower_poll(struct sqlite_follower *f, bg_errinfo *info)
+{
+    const uint64_t since = source_now();
+    char why[128];
+    bg_errinfo lost = { .code = BG_OK };
+    if (source_is_distrusted(f->source, why, sizeof why)) {
+        f->resume[0] = 0;
+        follower_lose(f, why);
+    }
+    bg_err err = follower_connect(f, info);
+    if (!err && !f->is_placed) {
+        err = follower_start(f, info);
+    }
+    if (err) {
+        return err;
+    }
+    err = follower_read_all(f, &lost);
+    if (err == BG_EINCOMPAT) {
+        follower_lose(f, lost.message);
+        return follower_start(f, info);
+    }
+    if (err) {
+        *info = lost;
+        return err;
+    }
+    follower_tell(f, since);
+    follower_prune(f, since);
+    return BG_OK;
+}
+
+static void changes_follow(struct source *source)
+{
+    struct sqlite_follower *f = calloc(1, sizeof *f);
+    uint32_t failures = 0;
+    if (!f) {
+        source_tell_state(source, false, "cannot allocate memory for the follower");
+        return;
+    }
+    f->source = source;
+    f->changes = source->mode_own;
+    f->version = -1;
+    (void)snprintf(f->why, sizeof f->why, "the follower has started");
+    (void)snprintf(f->resume, sizeof f->resume, "%s", source->resume);
+    f->pruned_at = source_now();
+    while (!source_is_stopping(source)) {
+        bg_errinfo info = { .code = BG_OK };
+        const bg_err err = follower_poll(f, &info);
+        if (err && err != BG_EBUSY) {
+            follower_close(f);
+            source_tell_state(source, false, info.message);
+        } else if (!err) {
+            source_tell_state(source, true, "");
+        }
+        failures = err ? failures + 1 : 0;
+        (void)source_pause(source,
+                           err ? source_rest(failures - 1)
+                               : source->how.poll_ms * SOURCE_MILLISECOND,
+                           -1);
+    }
+    follower_close(f);
+    key_batch_free(&f->batch);
+    free(f);
+}
+
+/* ---- Reading all keys ------------------------------------------------------------------ */
+
+struct changes_reader {
+    struct sqlite_reader reader;
+    uint64_t epoch;
+};
+
+static bg_err changes_open(struct source *source, void **made, bg_errinfo *info)
+{
+    struct changes_reader *r = calloc(1, sizeof *r);
+    *made = r;
+    if (!r) {
+        return source_no_memory(info);
+    }
+    r->reader.source = source;
+    return BG_OK;
+}
+
+/* Copies the follower's place. */
+static bool changes_place(struct sqlite_changes *changes, struct sqlite_place *place,
+                          uint64_t *epoch)
+{
+    (void)pthread_mutex_lock(&changes->lock);
+    const bool is_placed = changes->is_placed;
+    *place = changes->place;
+    *epoch = changes->epoch;
+    (void)pthread_mutex_unlock(&changes->lock);
+    return is_placed;
+}
+
+/* Starts a snapshot that includes the follower's place. */
+static bg_err changes_begin(struct changes_reader *r, bg_errinfo *info)
+{
+    struct sqlite_changes *changes = r->reader.source->mode_own;
+    struct sqlite_place place;
+    if (!changes_place(changes, &place, &r->epoch)) {
+        return source_error(info, BG_EINCOMPAT, "keys", NULL,
+                            "the follower has not started yet");
+    }
+    bg_err err = sqlite_reader_begin(&r->reader, info);
+    err = err ? err
+              : sqlite_history_verify(&r->reader.link, &changes->objects, &place, info);
+    if (err) {
+        sqlite_reader_end(&r->reader);
+    }
+    return err;
+}
+
+static bg_err changes_next(void *context, struct key_batch *batch, size_t room,
+                           bg_errinfo *info)
+{
+    struct changes_reader *r = context;
+    const bg_err err = r->reader.is_open ? BG_OK : changes_begin(r, info);
+    return err ? err : sqlite_reader_next(&r->reader, batch, room, info);
+}
+
+static bg_err changes_rewind(void *context, bg_errinfo *info)
+{
+    (void)info;
+    sqlite_reader_end(&((struct changes_reader *)context)->reader);
+    return BG_OK;
+}
+
+static bg_err changes_prove(void *context, bg_errinfo *info)
+{
+    struct changes_reader *r = context;
+    struct sqlite_place place;
+    uint64_t epoch;
+    return changes_place(r->reader.source->mode_own, &place, &epoch)
+                   && epoch == r->epoch && sqlite_link_is_fresh(&r->reader.link)
+               ? BG_OK
+               : source_error(
+                   info, BG_EINCOMPAT, "keys", NULL,
+                   "the follower restarted, or the file was replaced, during the read");
+}
+
+static void changes_close(void *context)
+{
+    struct changes_reader *r = context;
+    sqlite_reader_end(&r->reader);
+    free(r);
+}
+
+const struct source_mode sqlite_changes_mode = {
+    .create = changes_create,
+    .destroy = changes_destroy,
+    .check = changes_check,
+    .keys_open = changes_open,
+    .keys_next = changes_next,
+    .keys_rewind = changes_rewind,
+    .keys_prove = changes_prove,
+    .keys_close = changes_close,
+    .follow = changes_follow,
+};

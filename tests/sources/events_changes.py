@@ -1,0 +1,119 @@
+"""Events of mode `changes` of PostgreSQL: the change table disturbs neither applications nor others."""
+
+import glob
+import os
+
+import oracle
+from events import ANY, POSTGRES_CHANGES, REFUSED, event, nothing, plain
+from gate import expect as require
+
+
+def installed(case):
+    """The tables with triggers of ours, and our functions and tables, by kind."""
+    return {kind: {name for (name,) in case.sql(query)} for kind, query in (
+        ("triggers", "SELECT DISTINCT tgrelid::regclass FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid"
+                     " WHERE tgname LIKE 'bloomgate%' AND relnamespace <> to_regnamespace('bloomgate')"),
+        ("functions", "SELECT proname FROM pg_proc WHERE pronamespace = to_regnamespace('bloomgate')"),
+        ("tables", "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('bloomgate')"
+                   " AND relkind = 'r'"))}
+
+
+def change_table(case):
+    (name,) = (name for name in installed(case)["tables"] if name.endswith("_change"))
+    return "bloomgate." + name
+
+
+@event("key column gets a type that does not fit: inserts keep working", modes=POSTGRES_CHANGES, key="int", expect=ANY,
+       writers=False)
+def type_does_not_fit(case):
+    """The change table cannot hold a new key until it has been replaced."""
+    case.sql(f"ALTER TABLE {case.table} ALTER {case.column} TYPE bigint;"
+             f"INSERT INTO {case.table} ({case.column}) VALUES (9000000001)")
+    oracle.check(case)
+    case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES (9000000002)")
+
+
+@event("key column dropped: inserts keep working", modes=POSTGRES_CHANGES, expect=ANY, writers=False, monitor=False)
+def column_dropped(case):
+    case.sql(f"ALTER TABLE {case.table} DROP {case.column}; INSERT INTO {case.table} (note) VALUES ('x')")
+    case.gate.wait_doubt()
+    case.sql(f"INSERT INTO {case.table} (note) VALUES ('y'); UPDATE {case.table} SET note = 'z';"
+             f"ALTER TABLE {case.table} ADD {case.column} {case.type()}")
+    case.insert(5)
+
+
+@event("type of the key column dropped", modes=POSTGRES_CHANGES, key="text", setup=nothing, writers=False)
+def type_dropped(case):
+    """The change table depends on no type of the application."""
+    case.sql(f"CREATE TYPE color AS ENUM ('red', 'green'); CREATE TABLE {case.table}"
+             f" (id bigserial PRIMARY KEY, {case.column} color, note text)")
+    case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES ('red')")
+    gate = case.open_gate()
+    case.sql(f"ALTER TABLE {case.table} ALTER {case.column} TYPE text; DROP TYPE color")
+    case.insert(5)
+    oracle.check(case, [gate])
+    case.close_gate(gate)
+    case.open_gate()
+
+
+@event("publication of all tables", modes=POSTGRES_CHANGES)
+def all_published(case):
+    """PostgreSQL then refuses to delete rows that have no replica identity."""
+    case.sql("CREATE PUBLICATION everything FOR ALL TABLES")
+    try:
+        table = change_table(case)
+        last = case.sql(f"SELECT max(xid) FROM {table}")
+        case.insert(20)
+        while case.sql(f"SELECT 1 FROM {table} WHERE xid::text::bigint <= {last[0][0] or 0} LIMIT 1"):
+            case.insert()
+            case.caught_up()
+    finally:
+        case.sql("DROP PUBLICATION everything")
+
+
+@event("other columns in the same gate", modes=POSTGRES_CHANGES, setup=nothing, writers=False)
+def other_columns(case):
+    """The triggers of the table that is no longer followed are removed."""
+    first, second = case.table, case.table + "2"
+    case.create()
+    case.create(table=second)
+    gate = case.open_gate(keys=f"{first}({case.column}), {second}({case.column})")
+    require(len(installed(case)["functions"]) == 3, f"{installed(case)}")
+    gate.stop()
+    gate.words = [f"keys={second}({case.column})" if word.startswith("keys=") else word for word in gate.words]
+    gate.start()
+    case.table = second
+    oracle.check(case)
+    found = installed(case)
+    require(len(found["triggers"]) == 1 and len(found["functions"]) == 2, f"{found}")
+
+
+@event("object of another one in place of ours", modes=POSTGRES_CHANGES, setup=nothing, expect=REFUSED, writers=False)
+def not_ours(case):
+    """Only objects with our comment are replaced."""
+    plain(case)
+    table = change_table(case)
+    case.sql(f"COMMENT ON TABLE {table} IS 'mine'; ALTER TABLE {table} ADD more int")
+    case.gate.wait(lambda about: about["text"], "refused")
+    text = case.gate.about()["text"]
+    case.sql(f"SELECT more FROM {table}")
+    return text, ("did not create",)
+
+
+@event("objects created by an administrator, install=no", modes=POSTGRES_CHANGES, setup=nothing)
+def by_administrator(case):
+    """The file has all statements that are necessary, also for a role that owns nothing."""
+    case.create()
+    case.sql("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest;"
+             f"GRANT SELECT ON {case.table} TO guest")
+    owner = case.url
+    case.url = lambda: owner().replace("owner@", "guest@")
+    gate = case.open_gate(wait=False, install="no")
+    gate.wait(lambda about: about["text"], "refused")
+    (script,) = glob.glob(os.path.join(gate.directory, "**", "*.sql"), recursive=True)
+    with open(script, encoding="utf-8") as f:
+        case.sql(f.read())
+    gate.wait_trusted()
+    case.insert(20)
+    oracle.check(case)
+    case.url = owner

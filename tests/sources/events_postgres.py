@@ -1,0 +1,1516 @@
+"""Events that only PostgreSQL knows."""
+
+import contextlib
+import glob
+import itertools
+import os
+import threading
+import time
+
+import oracle
+from events import (ANY, LOGICAL, POSTGRES, POSTGRES_CHANGES, REFUSED, RESTARTS, event, nothing, plain,
+                    table_only)
+from gate import PATIENCE, expect as require
+from keys import KEYS
+from pgwire import Lost, SqlError
+
+# ---- Tables ----------------------------------------------------------------------------------
+
+
+def partitioned(case):
+    """Partitions by region; writers write to region 0."""
+    case.sql(f"""CREATE TABLE {case.table} (id bigserial, {case.column} {case.type()}, note text,
+            region int NOT NULL DEFAULT 0, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
+        CREATE TABLE {case.table}_0 PARTITION OF {case.table} FOR VALUES IN (0);
+        CREATE TABLE {case.table}_1 PARTITION OF {case.table} FOR VALUES IN (1) PARTITION BY LIST (region);
+        CREATE TABLE {case.table}_1_1 PARTITION OF {case.table}_1 DEFAULT""")
+    case.insert(100)
+    case.open_gate()
+
+
+def private(case):
+    """A server of its own behind a proxy, so that an event may ruin it."""
+    case.server = case.world.server()
+    case.through_proxy()
+    plain(case)
+
+
+def proxied(case):
+    case.through_proxy()
+    plain(case)
+
+
+def own_database(case):
+    """A database of its own behind a proxy."""
+    with case.connect() as sql:
+        sql("CREATE DATABASE bgs_a STRATEGY file_copy")
+    case.database = "bgs_a"
+    case.through_proxy()
+    plain(case)
+
+
+def add_rows(case, table, n=20, region=None):
+    """Fresh keys in a table, which the caller makes a part of the followed one."""
+    numbers = case.fresh(n)
+    columns, rest = (f"{case.column}, region", f", {region}") if region is not None else (case.column, "")
+    case.sql(f"INSERT INTO {table} ({columns}) VALUES " + ", ".join(f"({case.literal(i)}{rest})" for i in numbers))
+    return [case.key.text(i) for i in numbers]
+
+
+# ---- Ways to write ---------------------------------------------------------------------------
+
+
+@event("COPY", modes=POSTGRES, key="text")
+def copy_in(case):
+    numbers = case.fresh(max(1000, case.budget // 4))
+    with case.connect() as sql:
+        sql(f"COPY {case.table} ({case.column}) FROM STDIN", copy=b"".join(case.key.text(i) + b"\n" for i in numbers))
+    case.committed([case.key.text(i) for i in numbers])
+
+
+@event("two-phase commit", modes=POSTGRES)
+def two_phase(case):
+    with case.connect() as sql:
+        sql("BEGIN")
+        kept = case.write(case.fresh(3), sql)
+        sql("PREPARE TRANSACTION 'kept'")
+        sql("BEGIN")
+        case.write(case.fresh(3), sql)
+        sql("PREPARE TRANSACTION 'dropped'")
+        case.insert(3)
+        oracle.check(case)
+        sql("ROLLBACK PREPARED 'dropped'")
+        sql("COMMIT PREPARED 'kept'")
+        case.committed(kept)
+    oracle.check(case)
+
+
+@event("two-phase commit across a restart", modes=POSTGRES, expect=ANY)
+def two_phase_restart(case):
+    with case.connect() as sql:
+        sql("BEGIN")
+        keys = case.write(case.fresh(3), sql)
+        sql("PREPARE TRANSACTION 'across'")
+    case.insert(3)
+    oracle.check(case)
+    case.server.restart()
+    case.reconnect()
+    case.insert(3)
+    oracle.check(case)
+    case.sql("COMMIT PREPARED 'across'")
+    case.committed(keys)
+    oracle.check(case)
+
+
+@event("two-phase commit across a service restart", modes=POSTGRES)
+def two_phase_service(case):
+    with case.connect() as sql:
+        sql("BEGIN")
+        keys = case.write(case.fresh(3), sql)
+        sql("PREPARE TRANSACTION 'service'")
+        case.insert(3)
+        case.caught_up()
+        case.gate.stop()
+        case.insert(3)
+        sql("COMMIT PREPARED 'service'")
+    case.committed(keys)
+    case.gate.start()
+    case.gate.wait_trusted()
+    oracle.check(case)
+
+
+@event("session_replication_role = replica", modes=POSTGRES)
+def replica_role(case):
+    with case.connect(["SET session_replication_role = replica"]) as sql:
+        case.insert(20, sql)
+        oracle.check(case)
+
+
+@event("writes by another role", modes=POSTGRES, expect=ANY)
+def other_role(case):
+    """An application that may write to the table, and knows nothing of ours."""
+    case.sql("DROP ROLE IF EXISTS bgs_app; CREATE ROLE bgs_app; GRANT USAGE ON SCHEMA public TO bgs_app;"
+             f"GRANT ALL ON ALL TABLES IN SCHEMA public TO bgs_app; GRANT ALL ON ALL SEQUENCES IN SCHEMA public"
+             " TO bgs_app")
+    try:
+        with case.connect(["SET ROLE bgs_app", "SET search_path = pg_temp"]) as sql:
+            case.insert(20, sql)
+            case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 7")
+        oracle.check(case)
+    finally:
+        case.sql("DROP OWNED BY bgs_app; DROP ROLE bgs_app")
+
+
+@event("key changed by a trigger of the application", modes=POSTGRES, key="text", expect=ANY)
+def application_trigger(case):
+    """UPDATE of another column, in which a BEFORE trigger sets the key."""
+    case.sql(f"""CREATE FUNCTION public.app() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN NEW.{case.column} := NEW.note || '-by-trigger'; RETURN NEW; END $$;
+        CREATE TRIGGER app BEFORE INSERT OR UPDATE OF note ON {case.table} FOR EACH ROW
+            WHEN (NEW.note LIKE 'app-%') EXECUTE FUNCTION public.app()""")
+    case.sql(f"UPDATE {case.table} SET note = 'app-' || id WHERE id % 3 = 0")
+    case.sql(f"INSERT INTO {case.table} (note) VALUES ('app-new')")
+    oracle.check(case)
+
+
+@event("MERGE, rules and functions", modes=POSTGRES)
+def merge(case):
+    values = case.values(case.fresh(30))
+    if int(case.sql("SHOW server_version_num")[0][0]) >= 150000:
+        case.sql(f"MERGE INTO {case.table} t USING (VALUES {values}) v(k) ON t.id = 0"
+                 f" WHEN NOT MATCHED THEN INSERT ({case.column}) VALUES (k::{case.type()})")
+    case.sql(f"CREATE TABLE public.inbox (x {case.type()}); CREATE RULE app AS ON INSERT TO public.inbox DO INSTEAD"
+             f" INSERT INTO {case.table} ({case.column}) VALUES (NEW.x)")
+    case.sql(f"INSERT INTO public.inbox VALUES {case.values(case.fresh(10))}")
+    case.sql(f"WITH gone AS (DELETE FROM {case.table} WHERE id < 20 RETURNING id) INSERT INTO {case.table}"
+             f" ({case.column}) VALUES {case.values(case.fresh(5))}")
+    oracle.check(case)
+    case.sql("DROP TABLE public.inbox CASCADE")
+
+
+ODD_VALUES = {
+    "numeric": ("'NaN'", "'Infinity'", "1e20", "-0.0", "1e-10", "100", "100.00", "0.000"),
+    "timestamptz": ("'infinity'", "'-infinity'", "'0044-03-15 12:00:00 BC'", "'12026-01-01 00:00:00.000001'"),
+    "text": (r"E'a\nb'", r"E'\t\\'", r"E'\''", r"'\x41'", "' x '", "''", "'\U0001F600'"),
+    "bytea": ("''", r"'\x00'", r"'\x5c78'"),
+    "char(5)": ("''", "'a'", "' a'", "'abcde'"),
+    "int": ("-2147483648", "2147483647", "0"),
+    "date": ("'2026-02-28'", "'infinity'", "'0001-01-01 BC'"),
+    "oid": ("0", "4294967295"),
+}
+
+
+@event("odd values of all types", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
+def odd_values(case):
+    """Half of the values are read, half are followed."""
+    for n, (name, values) in enumerate(ODD_VALUES.items()):
+        case.table = f"public.odd{n}"
+        case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} {name})")
+        add = f"INSERT INTO {case.table} ({case.column}) VALUES ({{}})"
+        case.key = KEYS["blob" if name == "bytea" else "text"]
+        for value in values[::2]:
+            case.sql(add.format(value))
+        gate = case.open_gate(name=f"odd{n}")
+        for value in values[1::2]:
+            case.sql(add.format(value))
+        oracle.check(case)
+        for key in case.truth():
+            require(gate.lookup(key) == "present", f"{name} {key!r}: {gate.lookup(key)}")
+        case.close_gate(gate)
+    case.table, case.key = "public.t", KEYS["text"]
+    case.create()
+    case.open_gate()
+
+
+@event("database in LATIN1", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
+def latin1(case):
+    """The server converts text; both sides must see the same bytes."""
+    with case.server.connect() as sql:
+        sql("CREATE DATABASE bgs_latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0 STRATEGY file_copy")
+    case.database, case.key = "bgs_latin", KEYS["text"]
+    case.create()
+    case.open_gate()
+    case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES ('ümläut'), ('ß')")
+    oracle.check(case)
+    require(case.gate.lookup("ümläut".encode()) == "present", "a key with umlauts")
+    oracle.settle(case)
+    case.disconnect()
+    case.close_gate(case.gate)
+    case.database = "postgres"
+    case.create()
+    case.open_gate()
+
+
+def wide(case):
+    """The key is not in front."""
+    case.sql(f"CREATE TABLE {case.table} (first int, second int, {case.column} {case.type()}, id bigserial PRIMARY KEY,"
+             " note text)")
+    case.insert(20)
+    case.open_gate()
+
+
+@event("columns dropped and added before the key", modes=POSTGRES, setup=wide, expect=ANY)
+def shift_columns(case):
+    """The key's place in a row changes within a transaction that writes."""
+    case.sql("BEGIN")
+    keys = case.write(case.fresh(5))
+    case.sql(f"ALTER TABLE {case.table} DROP COLUMN first")
+    keys += case.write(case.fresh(5))
+    case.sql(f"ALTER TABLE {case.table} ADD COLUMN third text DEFAULT 'x'")
+    keys += case.write(case.fresh(5))
+    case.sql("COMMIT")
+    case.committed(keys)
+    oracle.check(case)
+
+
+def without_primary_key(case):
+    case.sql(f"CREATE TABLE {case.table} (id bigserial, {case.column} {case.type()}, note text)")
+    case.insert(100)
+
+
+@event("table without a primary key", modes=POSTGRES, setup=without_primary_key, expect=ANY, writers=False)
+def no_primary_key(case):
+    """Applications may update and delete rows of such a table, also while it is followed."""
+    gate = case.open_gate(wait=False)
+    about = gate.wait(lambda about: about["trusted"] == "1" or about["text"], "trusted or refused")
+    case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 5")
+    case.sql(f"DELETE FROM {case.table} WHERE id = 6")
+    if about["trusted"] == "0":
+        require("primary key" in about["text"], about["text"])
+        oracle.check_doubt(case)
+        case.sql(f"ALTER TABLE {case.table} ADD PRIMARY KEY (id)")
+
+
+@event("the only column is the key", modes=POSTGRES, setup=nothing, writers=False)
+def only_column(case):
+    case.sql(f"CREATE TABLE {case.table} ({case.column} {case.type()} PRIMARY KEY)")
+    case.insert(50)
+    case.open_gate()
+    case.insert(20)
+    old, (new,) = case.insert()[0], case.fresh()
+    case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(new)} WHERE {case.column} = {case.literal(old)}")
+
+
+@event("names that must be quoted", modes=POSTGRES, setup=nothing, writers=False)
+def quoted_names(case):
+    case.sql('CREATE SCHEMA "odd ""schema"""')
+    case.table, case.column = '"odd ""schema""". "Ta(ble), x"'.replace(". ", "."), '"Ke y)"'
+    case.create()
+    case.open_gate()
+    case.insert(20)
+    oracle.check(case)
+    case.sql('ALTER SCHEMA "odd ""schema""" RENAME TO other')
+    case.gate.wait_doubt()
+    case.sql('ALTER SCHEMA other RENAME TO "odd ""schema"""')
+    oracle.settle(case)
+    case.sql('BEGIN; DROP SCHEMA "odd ""schema""" CASCADE; CREATE SCHEMA "odd ""schema"""; COMMIT')
+    case.create()
+
+
+@event("enum label renamed", modes=POSTGRES, key="text", expect=ANY, setup=nothing, writers=False)
+def enum_label(case):
+    case.sql(f"CREATE TYPE public.mood AS ENUM ('sad', 'fair', 'glad'); CREATE TABLE {case.table} (id bigserial"
+             f" PRIMARY KEY, {case.column} public.mood); INSERT INTO {case.table} ({case.column})"
+             " VALUES ('sad'), ('fair')")
+    gate = case.open_gate(wait=False)
+    gate.wait(lambda about: about["trusted"] == "1" or about["text"], "trusted or refused")
+    case.sql("ALTER TYPE public.mood RENAME VALUE 'sad' TO 'blue'")
+    case.sql("ALTER TYPE public.mood ADD VALUE 'new'")
+    case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES ('new')")
+    if gate.about()["trusted"] == "1":
+        oracle.check(case)
+    else:
+        oracle.refuse(case, gate, gate.denied(case.truth()), 0)
+    case.close_gate(gate)
+    case.column = "other"
+    case.sql(f"ALTER TABLE {case.table} ADD COLUMN other {case.type()}")
+    case.open_gate()
+
+
+@event("domain over a type", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
+def domain(case):
+    case.sql(f"CREATE DOMAIN public.code AS {case.type().split(' COLLATE')[0]} CHECK (VALUE IS NOT NULL);"
+             f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} public.code)")
+    case.insert(20)
+    gate = case.open_gate(wait=False)
+    gate.wait(lambda about: about["trusted"] == "1" or about["text"], "trusted or refused")
+    case.insert(20)
+    if gate.about()["trusted"] == "1":
+        oracle.check(case)
+    else:
+        oracle.check_doubt(case)
+    case.close_gate(gate)
+    case.sql(f"ALTER TABLE {case.table} ADD COLUMN other {case.type()}, DROP COLUMN {case.column}")
+    case.column = "other"
+    case.open_gate()
+
+
+@event("service restarted while a transaction is open", modes=POSTGRES)
+def open_at_restart(case):
+    """What is installed already is not locked again."""
+    case.caught_up()
+    case.gate.stop()
+    with case.connect() as slow:
+        slow("BEGIN")
+        keys = case.write(case.fresh(3), slow)
+        case.gate.start()
+        case.gate.wait_trusted()
+        slow("COMMIT")
+        case.committed(keys)
+    oracle.check(case)
+
+
+@event("lookups that take too long", modes=POSTGRES, setup=table_only, expect=ANY, writers=False)
+def slow_lookups(case):
+    """They end at the timeout, in the database as well, and open the breaker."""
+    gate = case.open_gate(checked=False, timeout="100ms", breaker_failures="2", breaker_rest="100s", lookup=(
+        f"SELECT note FROM {case.table} WHERE {case.column} = $1 AND pg_sleep(100) IS NOT NULL"))
+    for _ in range(20):
+        require(gate.lookup(case.key.text(0)) == "unknown", "a lookup without an answer")
+    gate.wait_event("breaker_open")
+    while case.sql("SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(100)%' AND state = 'active'"
+                   " AND pid <> pg_backend_pid()"):
+        time.sleep(0.01)
+    case.close_gate(gate)
+    case.open_gate()
+
+
+@event("lookup that cannot be prepared", modes=POSTGRES, setup=table_only, expect=REFUSED, writers=False)
+def wrong_lookup(case):
+    return case.refusal(lookup="SELECT nonsense WHERE $1 = $1"), ("nonsense",)
+
+
+# ---- Partitions and children -----------------------------------------------------------------
+
+
+@event("rows in partitions, and moved between them", modes=POSTGRES, setup=partitioned)
+def partitions(case):
+    table, column = case.table, case.column
+    case.committed(add_rows(case, table, 10, region=1))
+    case.committed(add_rows(case, f"{table}_0", 10))
+    case.committed(add_rows(case, f"{table}_1_1", 10, region=1))
+    oracle.check(case)
+    case.sql(f"UPDATE {table} SET region = 1 WHERE id <= 20")
+    case.sql(f"UPDATE {table} SET region = 0, {column} = {case.literal(*case.fresh())} WHERE id = 3")
+
+
+@event("partition created", modes=POSTGRES, setup=partitioned, expect=ANY)
+def create_partition(case):
+    case.sql(f"CREATE TABLE {case.table}_2 PARTITION OF {case.table} FOR VALUES IN (2)")
+    case.committed(add_rows(case, case.table, 20, region=2))
+    case.committed(add_rows(case, f"{case.table}_2", 20, region=2))
+
+
+@event("partition with rows attached", modes=POSTGRES, setup=partitioned, expect=RESTARTS)
+def attach_partition(case):
+    case.sql(f"CREATE TABLE {case.table}_3 (LIKE {case.table} INCLUDING ALL)")
+    keys = add_rows(case, f"{case.table}_3", 50, region=3)
+    case.caught_up()
+    case.sql(f"ALTER TABLE {case.table} ATTACH PARTITION {case.table}_3 FOR VALUES IN (3)")
+    case.committed(keys)
+    case.committed(add_rows(case, f"{case.table}_3", 5, region=3))
+
+
+@event("partition attached below another", modes=POSTGRES, setup=partitioned, expect=RESTARTS)
+def attach_below(case):
+    case.sql(f"ALTER TABLE {case.table}_1 DETACH PARTITION {case.table}_1_1")
+    case.sql(f"CREATE TABLE {case.table}_4 (LIKE {case.table} INCLUDING ALL)")
+    keys = add_rows(case, f"{case.table}_4", 50, region=1)
+    case.caught_up()
+    case.sql(f"ALTER TABLE {case.table}_1 ATTACH PARTITION {case.table}_4 DEFAULT")
+    case.committed(keys)
+    case.committed(add_rows(case, case.table, 5, region=1))
+
+
+@event("partition detached, and attached again", modes=POSTGRES, setup=partitioned, expect=RESTARTS)
+def detach_partition(case):
+    """What is written to the partition meanwhile is a part of the table afterwards."""
+    case.sql(f"ALTER TABLE {case.table} DETACH PARTITION {case.table}_1")
+    keys = add_rows(case, f"{case.table}_1_1", 20, region=1)
+    case.caught_up() if case.random.random() < 0.5 else None
+    case.sql(f"ALTER TABLE {case.table} ATTACH PARTITION {case.table}_1 FOR VALUES IN (1)")
+    case.committed(keys)
+
+
+@event("TRUNCATE through the parent", modes=POSTGRES, setup=partitioned, expect=ANY)
+def truncate_parent(case):
+    case.sql(f"TRUNCATE {case.table} RESTART IDENTITY")
+    case.insert(50)
+
+
+@event("TRUNCATE", modes=POSTGRES, expect=ANY)
+def truncate(case):
+    case.sql(f"TRUNCATE {case.table} RESTART IDENTITY")
+    case.insert(50)
+    case.sql(f"BEGIN; TRUNCATE {case.table}; INSERT INTO {case.table} ({case.column}) VALUES"
+             f" {case.values(case.fresh(20))}; COMMIT")
+
+
+@event("INHERITS child with rows added", modes=POSTGRES, expect=RESTARTS)
+def inherit(case):
+    case.sql(f"CREATE TABLE {case.table}_child (LIKE {case.table} INCLUDING ALL)")
+    keys = add_rows(case, f"{case.table}_child", 50)
+    case.caught_up()
+    case.sql(f"ALTER TABLE {case.table}_child INHERIT {case.table}")
+    case.committed(keys)
+    case.committed(add_rows(case, f"{case.table}_child", 5))
+    oracle.check(case)
+    case.sql(f"CREATE TABLE {case.table}_grandchild () INHERITS ({case.table}_child)")
+    case.committed(add_rows(case, f"{case.table}_grandchild", 5))
+    case.sql(f"ALTER TABLE {case.table}_grandchild ADD PRIMARY KEY (id)")
+
+
+# ---- Schema ----------------------------------------------------------------------------------
+
+
+@event("column type changed USING", modes=POSTGRES, key="text", expect=RESTARTS)
+def change_type(case):
+    case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE text"
+             f" USING 'changed-' || {case.column}")
+    case.insert(5)
+
+
+@event("column type changed to another", modes=POSTGRES, key="int", expect=RESTARTS)
+def change_to_bigint(case):
+    case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE bigint USING {case.column} + 5000000000")
+    case.insert(5)
+
+
+@event("table rewritten while all keys are read", modes=POSTGRES, key="text", expect=ANY, writers=False)
+def rewrite_during_read(case):
+    """A rewritten row is invisible to older snapshots: a reader that waits for the lock sees an empty table."""
+    for _ in range(4):
+        case.gate.wait_trusted()
+        case.caught_up()
+        keys = case.truth()
+        with case.connect() as sql:
+            sql(f"BEGIN; ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE text COLLATE \"C\""
+                f" USING {case.column} || ''")
+            case.gate.do("rebuild")
+            time.sleep(0.05 + case.random.random() * 0.05)
+            sql("COMMIT")
+        for _ in range(40):
+            oracle.refuse(case, case.gate, case.gate.denied(keys), len(keys))
+            time.sleep(0.003)
+
+
+@event("table rewritten while the gate starts", modes=POSTGRES, key="text", setup=table_only, expect=ANY, writers=False)
+def rewrite_at_start(case):
+    with case.connect() as sql:
+        sql(f"BEGIN; ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE text COLLATE \"C\""
+            f" USING {case.column} || ''")
+        gate = case.open_gate(wait=False)
+        time.sleep(0.2)
+        sql("COMMIT")
+    keys = case.truth()
+    for _ in range(100):
+        oracle.refuse(case, gate, gate.denied(keys), len(keys))
+        time.sleep(0.003)
+
+
+@event("column dropped and added", modes=POSTGRES, expect=RESTARTS, monitor=False)
+def drop_column(case):
+    table, column = case.table, case.column
+    case.sql(f"BEGIN; ALTER TABLE {table} DROP COLUMN {column};"
+             f"ALTER TABLE {table} ADD COLUMN {column} {case.type()} DEFAULT {case.literal(*case.fresh())}; COMMIT")
+    case.insert(5)
+
+
+@event("VACUUM FULL and CLUSTER", modes=POSTGRES, expect=ANY)
+def vacuum_full(case):
+    case.sql(f"VACUUM FULL {case.table}")
+    case.insert(5)
+    oracle.check(case)
+    case.sql(f"VACUUM FREEZE {case.table}")
+    case.insert(5)
+
+
+@event("moved to another schema and back", modes=POSTGRES, expect=RESTARTS, monitor=False)
+def move_schema(case):
+    case.sql(f"CREATE SCHEMA elsewhere; ALTER TABLE {case.table} SET SCHEMA elsewhere")
+    case.insert(5, table="elsewhere.t")
+    case.sql("ALTER TABLE elsewhere.t SET SCHEMA public; DROP SCHEMA elsewhere")
+
+
+@event("row security", modes=POSTGRES, expect=ANY)
+def row_security(case):
+    """Policies hide rows from others, not from a gate; a role for which they do is refused."""
+    case.sql(f"ALTER TABLE {case.table} ENABLE ROW LEVEL SECURITY; ALTER TABLE {case.table} FORCE ROW LEVEL SECURITY;"
+             f"CREATE POLICY none ON {case.table} FOR SELECT USING (false)")
+    case.insert(5)
+    oracle.check(case)
+
+
+@event("unlogged table", modes=LOGICAL, setup=nothing, expect=REFUSED, writers=False)
+def unlogged(case):
+    case.sql(f"CREATE UNLOGGED TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} {case.type()})")
+    return case.refusal(), ("unlogged",)
+
+
+@event("table becomes unlogged", modes=LOGICAL, expect=ANY)
+def becomes_unlogged(case):
+    """PostgreSQL refuses that for a table that is published; if not, the gate must doubt."""
+    try:
+        case.sql(f"ALTER TABLE {case.table} SET UNLOGGED")
+    except SqlError:
+        return
+    oracle.check_doubt(case)
+    case.sql(f"ALTER TABLE {case.table} SET LOGGED")
+
+
+@event("foreign table", modes=POSTGRES, setup=nothing, expect=REFUSED, writers=False)
+def foreign(case):
+    case.sql(f"CREATE FOREIGN DATA WRAPPER bgs; CREATE SERVER bgs FOREIGN DATA WRAPPER bgs;"
+             f"CREATE FOREIGN TABLE {case.table} ({case.column} {case.type()}) SERVER bgs")
+    try:
+        return case.refusal(), ("foreign",)
+    finally:
+        case.sql("DROP FOREIGN DATA WRAPPER bgs CASCADE")
+
+
+@event("materialized view", modes=POSTGRES, setup=table_only, expect=REFUSED, writers=False)
+def materialized(case):
+    case.sql(f"CREATE MATERIALIZED VIEW {case.table}_m AS SELECT {case.column} FROM {case.table}")
+    return case.refusal(keys=f"{case.table}_m({case.column})"), ("view",)
+
+
+@event("nondeterministic collation", modes=POSTGRES, setup=nothing, expect=REFUSED, writers=False)
+def nondeterministic(case):
+    case.sql("CREATE COLLATION public.any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+             f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} text COLLATE public.any_case)")
+    return case.refusal(), ("collation",)
+
+
+@event("type without a canonical text", modes=POSTGRES, setup=nothing, expect=REFUSED, writers=False)
+def odd_type(case):
+    case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} jsonb)")
+    return case.refusal(), ("type",)
+
+
+# ---- The change table ------------------------------------------------------------------------
+
+
+def triggers(case):
+    """(name, table) of every trigger of ours on the tables of the application."""
+    return case.sql("SELECT quote_ident(tgname), tgrelid::regclass FROM pg_trigger t JOIN pg_class c ON tgrelid = c.oid"
+                    " WHERE NOT tgisinternal AND tgname LIKE '%bloomgate%' AND tgparentid = 0"
+                    " AND relnamespace <> 'bloomgate'::regnamespace")
+
+
+def our_tables(case):
+    return [name for (name,) in case.sql("SELECT oid::regclass FROM pg_class WHERE relkind = 'r'"
+                                         " AND relnamespace = 'bloomgate'::regnamespace")]
+
+
+def alter_triggers(case, words):
+    for name, table in triggers(case):
+        case.sql(f"ALTER TABLE {table} {words} TRIGGER {name}")
+
+
+@event("trigger disabled and enabled", modes=POSTGRES_CHANGES, expect=RESTARTS)
+def disable_trigger(case):
+    alter_triggers(case, "DISABLE")
+    case.insert(20)
+    alter_triggers(case, "ENABLE ALWAYS")
+
+
+@event("trigger disabled and enabled in one transaction", modes=POSTGRES_CHANGES, expect=RESTARTS)
+def disable_trigger_at_once(case):
+    case.sql("BEGIN")
+    alter_triggers(case, "DISABLE")
+    keys = case.write(case.fresh(20))
+    alter_triggers(case, "ENABLE ALWAYS")
+    case.sql("COMMIT")
+    case.committed(keys)
+
+
+@event("trigger enabled for origin only", modes=POSTGRES_CHANGES, expect=RESTARTS)
+def origin_trigger(case):
+    alter_triggers(case, "ENABLE")
+    with case.connect(["SET session_replication_role = replica"]) as sql:
+        case.insert(20, sql)
+
+
+@event("all triggers disabled, and left so", modes=POSTGRES_CHANGES, expect=ANY)
+def disable_all(case):
+    """A service that may install repairs that; until then it doubts."""
+    case.sql(f"ALTER TABLE {case.table} DISABLE TRIGGER ALL")
+    case.insert(20)
+
+
+@event("trigger of one partition disabled", modes=POSTGRES_CHANGES, setup=partitioned, expect=RESTARTS)
+def disable_in_partition(case):
+    case.sql(f"ALTER TABLE {case.table}_0 DISABLE TRIGGER USER")
+    case.insert(20)
+    case.sql(f"ALTER TABLE {case.table}_0 ENABLE TRIGGER USER")
+
+
+@event("trigger dropped", modes=POSTGRES_CHANGES, expect=RESTARTS)
+def drop_trigger(case):
+    for name, table in triggers(case):
+        case.sql(f"DROP TRIGGER {name} ON {table}")
+    case.insert(20)
+
+
+@event("trigger dropped and created", modes=POSTGRES_CHANGES, expect=RESTARTS)
+def recreate_trigger(case):
+    found = triggers(case)
+    definitions = [case.sql("SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE quote_ident(tgname) ="
+                            f" '{name}' AND tgrelid = '{table}'::regclass")[0][0] for name, table in found]
+    for name, table in found:
+        case.sql(f"DROP TRIGGER {name} ON {table}")
+    case.insert(20)
+    for definition, (name, table) in zip(definitions, found):
+        case.sql(f"{definition}; ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}")
+
+
+@event("trigger function replaced, and put back", modes=POSTGRES_CHANGES, expect=RESTARTS)
+def replace_function(case):
+    functions = case.sql("SELECT oid::regprocedure, pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace ="
+                         " 'bloomgate'::regnamespace AND prorettype = 'trigger'::regtype")
+    for name, _ in functions:
+        case.sql(f"CREATE OR REPLACE FUNCTION {name} RETURNS trigger LANGUAGE plpgsql AS"
+                 " 'BEGIN RETURN NULL; END'")
+    case.insert(20)
+    for _, definition in functions:
+        case.sql(definition)
+
+
+@event("our schema dropped", modes=POSTGRES_CHANGES, expect=RESTARTS)
+def drop_schema(case):
+    case.sql("DROP SCHEMA bloomgate CASCADE")
+    case.insert(20)
+
+
+def ruin(case, statement):
+    """Runs a statement on each of our tables, after rows that were not read yet; past the triggers that forbid it."""
+    for table in our_tables(case):
+        case.insert(5)
+        case.sql("BEGIN")
+        keys = case.write(case.fresh(20))
+        case.sql("SAVEPOINT forbidden")
+        try:
+            case.sql(statement.format(table))
+        except SqlError:
+            case.sql("ROLLBACK TO forbidden")
+            guards = case.sql("SELECT quote_ident(tgname), tgenabled FROM pg_trigger WHERE NOT tgisinternal"
+                              f" AND tgrelid = '{table}'::regclass")
+            case.sql(f"ALTER TABLE {table} DISABLE TRIGGER ALL")
+            case.sql(statement.format(table))
+            for name, state in guards:
+                case.sql(f"ALTER TABLE {table} ENABLE {'ALWAYS' if state == 'A' else ''} TRIGGER {name}")
+        case.sql("COMMIT")
+        case.committed(keys)
+        case.insert(5)
+
+
+@event("change table emptied by DELETE", modes=POSTGRES_CHANGES, expect=RESTARTS)
+def delete_changes(case):
+    ruin(case, "DELETE FROM {}")
+
+
+@event("change table emptied by TRUNCATE", modes=POSTGRES_CHANGES, expect=RESTARTS)
+def truncate_changes(case):
+    ruin(case, "TRUNCATE {}")
+
+
+@event("change table's sequence set back", modes=POSTGRES_CHANGES, expect=ANY)
+def reset_sequence(case):
+    for (name,) in case.sql("SELECT oid::regclass FROM pg_class WHERE relkind = 'S'"
+                            " AND relnamespace = 'bloomgate'::regnamespace"):
+        case.sql(f"ALTER SEQUENCE {name} RESTART")
+    case.insert(20)
+
+
+@event("bookmark changed by others", modes=POSTGRES_CHANGES, expect=RESTARTS)
+def change_bookmark(case):
+    """All snapshots in our tables move far ahead, so that changes look as if they had been read."""
+    for (column,) in case.sql("SELECT DISTINCT quote_ident(attname) FROM pg_attribute JOIN pg_class c ON attrelid = c.oid"
+                              " WHERE relnamespace = 'bloomgate'::regnamespace AND relkind = 'r' AND NOT attisdropped"
+                              " AND atttypid = 'pg_snapshot'::regtype"):
+        ruin(case, f"DO $$ BEGIN UPDATE {{}} SET {column} = '1:9000000000:';"
+                   " EXCEPTION WHEN undefined_column THEN END $$")
+
+
+@event("changes of another history", modes=POSTGRES_CHANGES, expect=ANY)
+def foreign_changes(case):
+    """A dump of another server has transaction IDs that are still to come here."""
+    case.gate.stop()
+    (name,) = [table for table in our_tables(case) if table.rstrip('"').endswith("_change")]
+    case.sql(f"INSERT INTO {name} (xid, key) VALUES ('9000000000', {case.literal(*case.fresh())})")
+    os.unlink(os.path.join(case.gate.directory, "gates", "g.bg"))
+    case.gate.start()
+    case.gate.wait_trusted()
+    require(not case.sql(f"SELECT 1 FROM {name} WHERE xid >= '9000000000'"), "changes of another history are kept")
+
+
+@event("many changes after the last save", modes=POSTGRES_CHANGES, setup=table_only, writers=False, expect=ANY)
+def unsaved_changes(case):
+    """The change table does not grow without limit if filters are not saved, or cannot be."""
+    gate = case.open_gate(save="1d")
+    while not os.path.exists(os.path.join(gate.directory, "gates", "g.bg")):
+        time.sleep(0.005)
+    (name,) = [table for table in our_tables(case) if table.rstrip('"').endswith("_change")]
+    case.sql(f"INSERT INTO {name} (xid, key) SELECT pg_current_xact_id(), {case.literal(*case.fresh())}"
+             " FROM generate_series(0, 1000000)")
+    deadline = time.monotonic() + PATIENCE
+    while case.sql(f"SELECT 1 FROM {name} LIMIT 1"):
+        require(time.monotonic() < deadline, "the change table is not pruned")
+        time.sleep(0.05)
+
+
+@event("nothing installed, install=no", modes=POSTGRES_CHANGES, expect=ANY)
+def not_installed(case):
+    """install=no verifies, and says what is missing."""
+    text = case.refusal(name="other", install="no")
+    require(any(word in text for word in ("install", "missing", "exist")), text)
+
+
+def by_search_path(case):
+    """Two tables of one name; which one the gate's role means depends on its settings."""
+    case.create()
+    case.sql("CREATE SCHEMA other")
+    case.create(table="other.t")
+    case.open_gate(keys=f"t({case.column})")
+
+
+@event("search path of the role changed", modes=POSTGRES, setup=by_search_path, expect=RESTARTS, writers=False)
+def change_search_path(case):
+    """New connections look up keys in another table, and the one of the follower does not know."""
+    setting = f"ALTER ROLE owner IN DATABASE {case.database}"
+    case.sql(f"{setting} SET search_path = other")
+    try:
+        case.table = "other.t"
+        case.insert(20)
+        oracle.check(case)
+    finally:
+        case.sql(f"{setting} RESET search_path")
+        case.table = "public.t"
+    oracle.check(case)
+
+
+def by_role(case):
+    """Two tables of one name; which one is meant depends on the current role."""
+    case.sql("DROP ROLE IF EXISTS bgs_role; CREATE ROLE bgs_role SUPERUSER; CREATE SCHEMA bgs_role")
+    case.create()
+    case.create(table="bgs_role.t")
+    case.open_gate(keys=f"t({case.column})")
+
+
+@event("role of new connections changed", modes=POSTGRES, setup=by_role, expect=RESTARTS, writers=False)
+def change_role(case):
+    """The search path has "$user", so new connections look up keys in another table."""
+    setting = f"ALTER ROLE owner IN DATABASE {case.database}"
+    case.sql(f"{setting} SET role = bgs_role")
+    try:
+        case.table = "bgs_role.t"
+        case.insert(20)
+        oracle.check(case)
+    finally:
+        case.sql(f"{setting} RESET role")
+        case.table = "public.t"
+    oracle.check(case)
+
+
+# ---- Logical replication ---------------------------------------------------------------------
+
+
+def publications(case):
+    return [name for (name,) in case.sql("SELECT quote_ident(pubname) FROM pg_publication")]
+
+
+def slots(case):
+    return [name for (name,) in case.sql("SELECT slot_name FROM pg_replication_slots WHERE NOT temporary"
+                                         " AND slot_type = 'logical'")]
+
+
+def idle_slots(case):
+    """The slots, once the gate is cut off and no one uses them."""
+    case.proxy.close()
+    while case.sql("SELECT 1 FROM pg_replication_slots WHERE active"):
+        time.sleep(0.005)
+    return slots(case)
+
+
+@event("publication altered and restored", modes=LOGICAL, expect=RESTARTS)
+def alter_publication(case):
+    for name in publications(case):
+        case.sql(f"ALTER PUBLICATION {name} DROP TABLE {case.table}")
+        case.insert(20)
+        case.sql(f"ALTER PUBLICATION {name} ADD TABLE {case.table}")
+
+
+@event("publication altered and restored in one transaction", modes=LOGICAL, expect=RESTARTS)
+def alter_publication_at_once(case):
+    for name in publications(case):
+        case.sql(f"BEGIN; ALTER PUBLICATION {name} DROP TABLE {case.table}")
+        keys = case.write(case.fresh(20))
+        case.sql(f"ALTER PUBLICATION {name} ADD TABLE {case.table}; COMMIT")
+        case.committed(keys)
+
+
+@event("publication publishes deletes only, and back", modes=LOGICAL, expect=RESTARTS)
+def publish_less(case):
+    for name in publications(case):
+        before = case.sql(f"SELECT pubinsert, pubupdate, pubdelete, pubtruncate FROM pg_publication WHERE"
+                          f" quote_ident(pubname) = '{name}'")[0]
+        kinds = ", ".join(k for k, on in zip(("insert", "update", "delete", "truncate"), before) if on == "t")
+        case.sql(f"ALTER PUBLICATION {name} SET (publish = 'delete')")
+        case.insert(20)
+        case.sql(f"ALTER PUBLICATION {name} SET (publish = '{kinds}')")
+
+
+@event("publication with or without the partition root", modes=LOGICAL, setup=partitioned, expect=RESTARTS)
+def partition_root(case):
+    for name in publications(case):
+        for value in "true", "false":
+            case.sql(f"ALTER PUBLICATION {name} SET (publish_via_partition_root = {value})")
+            case.committed(add_rows(case, f"{case.table}_1_1", 10, region=1))
+            case.insert(5)
+
+
+@event("replica identity full", modes=LOGICAL, expect=ANY)
+def identity_full(case):
+    """Updates and deletes come with the old row; long keys that did not change do not come again."""
+    case.sql(f"ALTER TABLE {case.table} REPLICA IDENTITY FULL")
+    case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 11")
+    case.sql(f"UPDATE {case.table} SET id = id + 1000000 WHERE id = 12")
+    case.sql(f"DELETE FROM {case.table} WHERE id = 13")
+    case.insert(5)
+    oracle.check(case)
+
+
+@event("deferrable primary key", modes=LOGICAL, setup=nothing, expect=REFUSED, writers=False)
+def deferrable(case):
+    """It is no replica identity: UPDATE would fail once the table is published."""
+    case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY DEFERRABLE, {case.column} {case.type()})")
+    return case.refusal(), ("no replica identity",)
+
+
+def update_without_identity(case, lose):
+    """UPDATE of a published table without a replica identity fails until the gate drops its publication."""
+    case.sql(lose)
+    case.gate.wait(lambda _: not publications(case), "without a publication")
+    case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 11")
+    oracle.check_doubt(case)
+
+
+@event("replica identity lost", modes=LOGICAL, expect=RESTARTS, writers=False)
+def identity_lost(case):
+    table = case.table
+    update_without_identity(case, f"ALTER TABLE {table} REPLICA IDENTITY NOTHING")
+    case.sql(f"ALTER TABLE {table} REPLICA IDENTITY DEFAULT")
+    case.gate.wait_trusted()
+    (name,) = case.sql(f"SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = '{table}'::regclass"
+                       " AND contype = 'p'")[0]
+    update_without_identity(case, f"ALTER TABLE {table} DROP CONSTRAINT {name}")
+    case.sql(f"ALTER TABLE {table} ADD PRIMARY KEY (id)")
+
+
+@event("replica identity lost with the key column", modes=LOGICAL, expect=ANY, writers=False)
+def identity_and_column_lost(case):
+    """The gate cannot follow for another reason as well. UPDATE must succeed nevertheless."""
+    table = case.table
+    (name,) = case.sql(f"SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = '{table}'::regclass"
+                       " AND contype = 'p'")[0]
+    case.sql(f"ALTER TABLE {table} DROP CONSTRAINT {name}; ALTER TABLE {table} RENAME {case.column} TO renamed")
+    case.gate.wait(lambda _: not publications(case), "without a publication")
+    case.sql(f"UPDATE {table} SET renamed = {case.literal(*case.fresh())} WHERE id = 11")
+    case.sql(f"ALTER TABLE {table} RENAME renamed TO {case.column}; ALTER TABLE {table} ADD PRIMARY KEY (id)")
+    oracle.check(case)
+
+
+@event("child without replica identity leaves", modes=LOGICAL, expect=RESTARTS, writers=False)
+def child_leaves(case):
+    """The publication lists children by themselves, so it must forget one that is no child any more."""
+    child = "bgs_child"
+    case.sql(f"CREATE TABLE {child} (PRIMARY KEY (id)) INHERITS ({case.table})")
+    listed = f"SELECT count(*) FROM pg_publication_tables WHERE tablename = '{child}'"
+    case.gate.wait(lambda _: case.sql(listed)[0][0] == "1", "published")
+    case.gate.wait_trusted()
+    case.sql(f"INSERT INTO {child} (id, {case.column}) VALUES (-1, {case.literal(*case.fresh())})")
+    case.sql(f"ALTER TABLE {child} NO INHERIT {case.table}; ALTER TABLE {child} REPLICA IDENTITY NOTHING")
+    case.gate.wait(lambda _: case.sql(listed)[0][0] == "0", "not published")
+    case.sql(f"UPDATE {child} SET id = -2")
+    case.sql(f"DROP TABLE {child}")
+    oracle.check(case)
+
+
+@event("publication with a row filter", modes=LOGICAL, expect=RESTARTS)
+def row_filter(case):
+    if int(case.sql("SHOW server_version_num")[0][0]) < 150000:
+        return
+    for name in publications(case):
+        case.sql(f"ALTER PUBLICATION {name} SET TABLE {case.table} WHERE (id < 0)")
+        case.insert(20)
+    case.gate.wait_trusted()
+    oracle.check(case)
+    for name in publications(case):
+        case.sql(f"ALTER PUBLICATION {name} SET TABLE {case.table} (id)")
+        case.insert(20)
+
+
+@event("publication dropped", modes=LOGICAL, expect=RESTARTS)
+def drop_publication(case):
+    for name in publications(case):
+        case.sql(f"DROP PUBLICATION {name}")
+    case.insert(20)
+
+
+@event("slot dropped", modes=LOGICAL, setup=proxied, expect=RESTARTS)
+def drop_slot(case):
+    for name in idle_slots(case):
+        case.sql(f"SELECT pg_drop_replication_slot('{name}')")
+    case.insert(20)
+    case.proxy.open()
+
+
+@event("slot dropped and created", modes=LOGICAL, setup=proxied, expect=RESTARTS)
+def recreate_slot(case):
+    for name in idle_slots(case):
+        case.sql(f"SELECT pg_drop_replication_slot('{name}')")
+        case.insert(20)
+        case.sql(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')")
+    case.insert(5)
+    case.proxy.open()
+
+
+@event("slot advanced", modes=LOGICAL, setup=proxied, expect=RESTARTS)
+def advance_slot(case):
+    names = idle_slots(case)
+    case.insert(20)
+    for name in names:
+        case.sql(f"SELECT pg_replication_slot_advance('{name}', pg_current_wal_lsn())")
+    case.insert(5)
+    case.proxy.open()
+
+
+@event("slot advanced while the service is down", modes=LOGICAL, expect=ANY)
+def advance_slot_stopped(case):
+    case.gate.stop()
+    case.insert(20)
+    for name in slots(case):
+        case.sql(f"SELECT pg_replication_slot_advance('{name}', pg_current_wal_lsn())")
+    case.insert(5)
+    case.gate.start()
+
+
+@event("slot invalidated", modes=LOGICAL, expect=ANY)
+def invalidate_slot(case):
+    """The service was away for more WAL than the server keeps."""
+    case.gate.stop()
+    case.sql("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
+    case.sql("SELECT pg_reload_conf()")
+    try:
+        while case.sql("SELECT 1 FROM pg_replication_slots WHERE wal_status <> 'lost' AND NOT temporary"):
+            case.insert(5)
+            case.sql("SELECT pg_switch_wal()")
+            case.sql("CHECKPOINT")
+    finally:
+        case.sql("ALTER SYSTEM RESET ALL")
+        case.sql("SELECT pg_reload_conf()")
+    case.gate.start()
+
+
+@event("walsender killed", modes=LOGICAL)
+def kill_walsender(case):
+    for _ in range(3):
+        case.insert(10)
+        case.sql("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active")
+        case.insert(10)
+        oracle.check(case)
+
+
+@event("a large transaction", modes=POSTGRES, key="text")
+def large_transaction(case):
+    """More than logical_decoding_work_mem, so that it is spilled to disk."""
+    case.sql("ALTER SYSTEM SET logical_decoding_work_mem = '64kB'")
+    case.sql("SELECT pg_reload_conf()")
+    numbers = case.fresh(3000)
+    keys = []
+    case.sql("BEGIN")
+    for at in range(0, len(numbers), 500):
+        keys += case.write(numbers[at:at + 500])
+        case.sql(f"SAVEPOINT s{at}")
+    case.sql("COMMIT")
+    case.committed(keys)
+    oracle.check(case)
+    case.sql("ALTER SYSTEM RESET ALL")
+    case.sql("SELECT pg_reload_conf()")
+
+
+@event("messages of others in the stream", modes=LOGICAL)
+def foreign_messages(case):
+    for text in "", "x", "00000000 g 0000000000000000 5", "%s%n" * 20, "9" * 5000:
+        case.sql(f"SELECT pg_logical_emit_message(false, 'bloomgate', '{text}')")
+        case.sql(f"SELECT pg_logical_emit_message(true, 'bloomgate', '{text}')")
+        case.sql(f"SELECT pg_logical_emit_message(false, 'other', '{text}')")
+    case.insert(5)
+
+
+# ---- The server ------------------------------------------------------------------------------
+
+
+@event("connections killed", modes=POSTGRES)
+def kill_connections(case):
+    for _ in range(3):
+        case.sql("BEGIN; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE"
+                 f" 'bloomgate%'; INSERT INTO {case.table} ({case.column}) VALUES {case.values(case.fresh(5))};"
+                 "COMMIT")
+        case.insert(5)
+    oracle.check(case)
+
+
+@event("server restarted", modes=POSTGRES)
+def restart(case):
+    case.insert(10)
+    case.server.restart()
+    case.reconnect()
+    case.insert(10)
+    oracle.check(case)
+
+
+@event("server crashed", modes=POSTGRES, expect=ANY)
+def crash(case):
+    case.insert(10)
+    case.server.restart("immediate")
+    case.reconnect()
+    case.insert(10)
+    oracle.check(case)
+    case.server.kill()
+    case.server.start()
+    case.reconnect()
+    case.insert(10)
+
+
+@event("server crashed, commits lost", modes=POSTGRES, setup=private, expect=ANY, writers=False)
+def crash_async(case):
+    """Transactions that the follower has seen are lost, and their numbers used again."""
+    for _ in range(3):
+        case.sql("ALTER SYSTEM SET wal_writer_delay = '10s'")
+        case.sql("SELECT pg_reload_conf()")
+        with case.connect(["SET synchronous_commit = off"]) as sql:
+            for _ in range(20):
+                case.insert(2, sql)
+            time.sleep(0.05)  # a few polls see them
+            case.sql("ALTER SYSTEM RESET wal_writer_delay")  # from the next start on
+            for _ in range(5):
+                case.insert(2, sql)
+        case.server.kill()
+        case.server.start()
+        case.reconnect()
+        with case.connect(["SET synchronous_commit = off"]) as sql:
+            for _ in range(30):
+                case.insert(2, sql)
+        oracle.check(case)
+
+
+@event("unlogged table emptied by a crash", modes=POSTGRES_CHANGES, setup=nothing, expect=ANY, writers=False)
+def unlogged_crash(case):
+    case.sql(f"CREATE UNLOGGED TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} {case.type()}, note text)")
+    case.insert(50)
+    gate = case.open_gate(wait=False)
+    gate.wait(lambda about: about["trusted"] == "1" or about["text"], "trusted or refused")
+    case.server.restart("immediate")
+    case.reconnect()
+    case.insert(50)
+    if gate.about()["trusted"] == "0" and "unlogged" in gate.about()["text"]:
+        oracle.check_doubt(case)
+        case.sql(f"ALTER TABLE {case.table} SET LOGGED")
+
+
+@event("standby promoted, behind", modes=POSTGRES, setup=private, expect=ANY, monitor=False)
+def failover(case):
+    """The new primary lacks transactions that the follower has seen; others have their numbers."""
+    standby = case.world.standby(case.server)
+    standby.wait_for(case.server)
+    standby.stop("immediate")
+    for _ in range(20):
+        case.insert(5)
+    case.caught_up()
+    case.server.stop("immediate")
+    standby.start()
+    standby.promote()
+    case.server = standby
+    case.reconnect()
+    for _ in range(30):
+        case.insert(5)
+    case.proxy.point_to(standby.port)
+    case.insert(5)
+
+
+def confirm_position(case, sql):
+    """Until a filter was saved, and the server has got a reply of the follower since."""
+    (path,) = glob.glob(os.path.join(case.gate.directory, "gates", "*.bg"))
+    saved = os.stat(path).st_mtime_ns
+    case.gate.wait(lambda _: os.stat(path).st_mtime_ns != saved, "saved")
+    position = sql.value("SELECT pg_current_wal_insert_lsn()")
+    case.gate.wait(lambda _: sql.value(f"SELECT bool_or(write_lsn > '{position}') FROM pg_stat_replication") == "t",
+                   "replied")
+
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+
+@contextlib.contextmanager
+def waiting_commit(case, sql, writer):
+    """A commit that waits for a standby, of which there is none."""
+    threads = []
+
+    def is_waiting(_):
+        """The server applies the setting to commits a little later than it shows it."""
+        if not threads or not threads[-1].is_alive():
+            threads.append(threading.Thread(target=case.insert, args=(1, writer)))
+            threads[-1].start()
+        return sql.value(WAITING) == "1"
+    sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    sql("SELECT pg_reload_conf()")
+    try:
+        case.gate.wait(lambda _: writer.value("SHOW synchronous_standby_names") == "*", "synchronous")
+        case.gate.wait(is_waiting, "waiting for a standby")
+        yield
+        require(sql.value(WAITING) == "1", "the commit was acknowledged without a standby")
+    finally:
+        sql("ALTER SYSTEM RESET synchronous_standby_names")
+        sql("SELECT pg_reload_conf()")
+        for thread in threads:
+            thread.join()
+
+
+@event("commit waits for a synchronous standby", modes=LOGICAL, setup=private, writers=False)
+def synchronous(case):
+    """The gate confirms positions to the server. It must not acknowledge commits in place of a standby."""
+    with case.connect() as sql, case.connect() as writer, waiting_commit(case, sql, writer):
+        for _ in range(2):
+            confirm_position(case, sql)
+
+
+@event("commit waits for a standby to write", modes=LOGICAL, setup=private, writers=False)
+def synchronous_write(case):
+    """The gate has received the commit, and then confirms an earlier position, for which an older transaction had to
+    end."""
+    confirmed = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE NOT temporary"
+    with case.connect() as sql, case.connect() as writer, case.connect() as older:
+        writer("SET synchronous_commit = remote_write")
+        older("BEGIN")
+        older("SELECT pg_current_xact_id()")
+        for _ in range(2):
+            confirm_position(case, sql)
+        with waiting_commit(case, sql, writer):
+            confirm_position(case, sql)
+            position = sql.value(confirmed)
+            older("ROLLBACK")
+            case.gate.wait(lambda _: sql.value(confirmed) != position, "confirmed")
+
+
+@event("standby promoted, not behind", modes=POSTGRES, setup=private, expect=ANY)
+def switchover(case):
+    standby = case.world.standby(case.server)
+    case.insert(20)
+    case.server.stop("fast")
+    standby.promote()
+    case.server = standby
+    case.reconnect()
+    case.insert(20)
+    case.proxy.point_to(standby.port)
+
+
+@event("standby promoted while the service is down", modes=POSTGRES, setup=private, expect=ANY, monitor=False)
+def failover_stopped(case):
+    standby = case.world.standby(case.server)
+    standby.wait_for(case.server)
+    standby.stop("immediate")
+    for _ in range(20):
+        case.insert(5)
+    case.caught_up()
+    case.gate.stop()
+    case.server.stop("immediate")
+    standby.start()
+    standby.promote()
+    case.server = standby
+    case.reconnect()
+    for _ in range(30):
+        case.insert(5)
+    case.proxy.point_to(standby.port)
+    case.gate.start()
+
+
+@event("rebuild from a standby that is behind", modes=POSTGRES, setup=private, expect=ANY)
+def lagging_replica(case):
+    """The follower stays connected to the primary; new connections go to a standby."""
+    standby = case.world.standby(case.server)
+    standby.wait_for(case.server)
+    with standby.connect() as sql:
+        sql("SELECT pg_wal_replay_pause()")
+    case.insert(50)
+    keys = case.truth()
+    case.caught_up()
+    case.proxy.point_to(standby.port)
+    builds = int(case.gate.about()["builds"])
+    case.gate.do("rebuild")
+    case.gate.wait(lambda about: int(about["builds"]) > builds or int(about["failures"]) > 0, "built or failed")
+    with standby.connect() as sql:
+        sql("SELECT pg_wal_replay_resume()")
+    oracle.refuse(case, case.gate, set(case.gate.denied(keys)) & case.truth(), len(keys))
+    case.proxy.point_to(case.server.port)
+    case.proxy.cut()
+
+
+@event("address points to a standby for a while", modes=POSTGRES, setup=private, expect=ANY)
+def follow_standby(case):
+    """A standby cannot be followed; the gate must not take it for its server."""
+    standby = case.world.standby(case.server)
+    standby.wait_for(case.server)
+    case.insert(20)
+    keys = case.truth()
+    case.caught_up()
+    case.proxy.point_to(standby.port)
+    case.proxy.cut()
+    case.insert(20)
+    time.sleep(0.3)
+    oracle.refuse(case, case.gate, set(case.gate.denied(keys)) & case.truth(), len(keys))
+    case.proxy.point_to(case.server.port)
+    case.proxy.cut()
+
+
+@event("backup of the files restored", modes=POSTGRES, setup=private, expect=ANY, monitor=False)
+def restore_backup(case):
+    case.server.stop()
+    backup = case.server.data + ".backup"
+    case.server.copy_to(backup)
+    case.server.start()
+    case.proxy.point_to(case.server.port)
+    case.reconnect()
+    for _ in range(20):
+        case.insert(5)
+    case.caught_up()
+    case.server.stop("immediate")
+    case.server.put_back(backup)
+    case.server.start()
+    case.proxy.point_to(case.server.port)
+    case.reconnect()
+    for _ in range(30):
+        case.insert(5)
+
+
+@event("backup restored while the service is down", modes=POSTGRES, setup=private, expect=ANY, monitor=False)
+def restore_backup_stopped(case):
+    case.gate.stop()
+    case.server.stop()
+    backup = case.server.data + ".backup"
+    case.server.copy_to(backup)
+    case.server.start()
+    case.proxy.point_to(case.server.port)
+    case.reconnect()
+    case.gate.start()
+    case.gate.wait_trusted()
+    for _ in range(20):
+        case.insert(5)
+    case.caught_up()
+    case.gate.stop()
+    case.server.stop("immediate")
+    case.server.put_back(backup)
+    case.server.start()
+    case.proxy.point_to(case.server.port)
+    case.reconnect()
+    for _ in range(30):
+        case.insert(5)
+    case.gate.start()
+
+
+@event("database swapped by RENAME", modes=POSTGRES, setup=own_database, expect=RESTARTS, monitor=False, writers=False)
+def swap_database(case):
+    """The other database is a copy, with all that the service has installed, and other rows."""
+    case.caught_up()
+    case.proxy.close()
+    case.disconnect()
+    with case.server.connect() as sql:
+        evict(sql)
+        sql("CREATE DATABASE bgs_b TEMPLATE bgs_a STRATEGY file_copy")
+    case.proxy.open()
+    case.insert(100)
+    case.caught_up()
+    with case.server.connect("bgs_b") as other:
+        case.insert(100, sql=other)
+    case.proxy.close()
+    case.disconnect()
+    with case.server.connect() as sql:
+        evict(sql)
+        sql("ALTER DATABASE bgs_a RENAME TO bgs_c")
+        sql("ALTER DATABASE bgs_b RENAME TO bgs_a")
+    case.proxy.open()
+    case.insert(50)
+
+
+def evict(sql):
+    """Ends the sessions of our databases, and waits until they are gone."""
+    while sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'bgs%'"):
+        time.sleep(0.005)
+
+
+@event("database dropped and created", modes=POSTGRES, setup=own_database, expect=RESTARTS, monitor=False,
+       writers=False)
+def recreate_database(case):
+    case.proxy.close()
+    case.disconnect()
+    with case.server.connect() as sql:
+        evict(sql)
+        sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = 'bgs_a'")
+        sql("DROP DATABASE bgs_a")
+        sql("CREATE DATABASE bgs_a STRATEGY file_copy")
+    case.create()
+    case.proxy.open()
+
+
+@event("connection cut at each step", modes=POSTGRES, setup=proxied, expect=ANY)
+def cut_connections(case):
+    """The connection breaks after so many bytes from the server, from the greeting to the last row."""
+    offsets = [1, 20, 150, 400, 700, 1200, 2500, 6000]
+    for offset in offsets if case.budget < 10000 else range(1, 8000, 150):
+        case.proxy.cut()
+        case.proxy.cut_after(offset + case.random.randrange(1 + offset // 2))
+        case.insert(3)
+        if case.random.random() < 0.5:
+            case.gate.do("rebuild")
+        deadline = time.monotonic() + 3
+        while not case.proxy.was_cut() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        case.insert(3)
+        oracle.check(case)
+
+
+@event("connection stalls", modes=POSTGRES, setup=proxied, expect=ANY)
+def stalled_connection(case):
+    """Bytes arrive late, or never: the follower may not take silence for "no changes"."""
+    case.proxy.stall()
+    case.insert(10)
+    time.sleep(0.1)
+    case.proxy.flow()
+    oracle.check(case)
+    case.proxy.stall()
+    case.insert(10)
+    time.sleep(0.1)
+    case.proxy.cut()
+    case.proxy.flow()
+    oracle.check(case)
+
+
+# ---- Between any two messages ----------------------------------------------------------------
+
+
+def between_messages(case, share, *actions):
+    """Runs one of the actions before a share of the messages that the service sends; it has to wait meanwhile.
+
+    What the service asks first and what it asks then are answered by different states of the database, at every step
+    of starting, polling and reading in turn.
+    """
+    lock, count = threading.Lock(), itertools.count(1)
+    done = 0
+
+    def between():
+        nonlocal done
+        if not case.proxy.between or case.random.random() > share or not lock.acquire(blocking=False):
+            return
+        try:
+            with case.connect(["SET lock_timeout = '30ms'"]) as sql:  # the service may hold a lock, and wait for us
+                case.random.choice(actions)(case, sql)
+                done = next(count)
+        except (SqlError, Lost):
+            pass
+        finally:
+            lock.release()
+
+    case.proxy.between = between
+    try:
+        for target in 6, 12, 18:
+            case.gate.do("rebuild")
+            deadline = time.monotonic() + 0.7
+            while done < target and time.monotonic() < deadline:
+                case.insert(2)
+                time.sleep(0.02)
+        case.gate.stop()
+        case.gate.start()
+        time.sleep(0.2)
+    finally:
+        case.proxy.between = None
+
+
+def insert_one(case, sql):
+    case.insert(1, sql)
+
+
+def disable_and_insert(case, sql):
+    """Our triggers, or our publication, are without effect for one transaction."""
+    sql("BEGIN")
+    if case.mode == "logical":
+        (name,) = sql("SELECT quote_ident(pubname) FROM pg_publication LIMIT 1")[0]
+        sql(f"ALTER PUBLICATION {name} DROP TABLE {case.table}")
+        keys = case.write(case.fresh(2), sql)
+        sql(f"ALTER PUBLICATION {name} ADD TABLE {case.table}; COMMIT")
+    else:
+        sql(f"ALTER TABLE {case.table} DISABLE TRIGGER USER")
+        keys = case.write(case.fresh(2), sql)
+        for (name,) in sql("SELECT quote_ident(tgname) FROM pg_trigger WHERE NOT tgisinternal"
+                           f" AND tgrelid = '{case.table}'::regclass"):
+            sql(f"ALTER TABLE {case.table} ENABLE ALWAYS TRIGGER {name}")
+        sql("COMMIT")
+    case.committed(keys)
+
+
+def rewrite(case, sql):
+    sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE text COLLATE \"C\" USING {case.column} || ''")
+
+
+def truncate_ours(case, sql):
+    """The change table loses what was not read yet. (Rows are inserted first, by another connection.)"""
+    case.insert(2)
+    for (table,) in sql("SELECT oid::regclass FROM pg_class WHERE relkind = 'r'"
+                        " AND relnamespace = to_regnamespace('bloomgate')"):
+        guards = sql(f"SELECT quote_ident(tgname) FROM pg_trigger WHERE tgrelid = '{table}'::regclass")
+        sql(f"BEGIN; ALTER TABLE {table} DISABLE TRIGGER ALL; TRUNCATE {table}")
+        for (name,) in guards:
+            sql(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}")
+        sql("COMMIT")
+
+
+def swap(case, sql):
+    """Another table takes the name; each has rows of its own, and gets more."""
+    case.insert(1, sql)
+    case.insert(1, sql, table=case.table + "_other")
+    sql(f"BEGIN; ALTER TABLE {case.table} RENAME TO swapping; ALTER TABLE {case.table}_other RENAME TO t;"
+        "ALTER TABLE public.swapping RENAME TO t_other; COMMIT")
+
+
+def slow_polls(case):
+    """A proof that is wrong stays for a while, so that it is noticed."""
+    case.through_proxy()
+    case.create(table=case.table + "_other")
+    case.create()
+    case.open_gate(poll="150ms")
+
+
+@event("rows between any two messages", modes=POSTGRES, setup=proxied, expect=ANY)
+def rows_between(case):
+    between_messages(case, 0.5, insert_one)
+
+
+@event("tampering between any two messages", modes=POSTGRES, setup=slow_polls, key="text", expect=ANY)
+def tampering_between(case):
+    between_messages(case, 0.3, insert_one, disable_and_insert, rewrite, truncate_ours)
+
+
+@event("swaps between any two messages", modes=POSTGRES, setup=slow_polls, key="text", expect=ANY, writers=False,
+       monitor=False)
+def swaps_between(case):
+    for _ in range(2):
+        between_messages(case, 0.3, swap)
+        oracle.check(case)
+
+
+def unreachable(case):
+    case.create()
+    case.through_proxy().close()
+
+
+@event("server unreachable at the start", modes=POSTGRES, setup=unreachable, expect=ANY)
+def late_server(case):
+    gate = case.open_gate(wait=False)
+    closed = case.open_gate(name="closed", wait=False, checked=False, fail="closed", timeout="1s")
+    gate.wait_event("source_lost")
+    closed.wait_event("source_lost")
+    require(closed.lookup(case.key.text(0)) == "failed", "a gate that fails closed")
+    case.close_gate(closed)
+    case.proxy.open()
+    gate.wait_trusted()
+
+
+@event("too far behind to be trusted", modes=POSTGRES, setup=unreachable, expect=ANY)
+def too_far_behind(case):
+    case.proxy.open()
+    gate = case.open_gate(max_lag="300ms", timeout="1s")
+    case.proxy.close()
+    gate.wait_event("stale")
+    gate.wait_doubt()
+    require(not gate.denied(case.absent(50)), "a stale filter denies keys")
+    case.proxy.open()
+    gate.wait_trusted()

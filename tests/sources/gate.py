@@ -1,0 +1,130 @@
+"""A gate of the service in a process of its own: gate_probe, driven by commands."""
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+
+PATIENCE = float(os.environ.get("SOURCES_PATIENCE", "90"))  # seconds, after which what was waited for is taken for missing
+
+
+class Failure(Exception):
+    """What the suite is there to find."""
+
+
+def expect(condition, what):
+    if not condition:
+        raise Failure(what)
+
+
+class Gate:
+    """`directory` is where the service saves its filters: a gate that is started again resumes there."""
+
+    def __init__(self, program, name, directory, settings):
+        self.words = [program, name, f"dir={directory}"] + [f"{k}={v}" for k, v in settings.items() if v is not None]
+        self.directory = directory
+        self.lock = threading.RLock()
+        self.process = None
+        self.start()
+
+    def start(self):
+        os.makedirs(self.directory, exist_ok=True)
+        with self.lock:
+            self.process = subprocess.Popen(self.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            first = self.process.stdout.readline().decode(errors="replace").strip()
+        expect(first == "ready", f"gate_probe: {first}")
+
+    def is_running(self):
+        return self.process is not None
+
+    def stop(self):
+        """Ends the service in order. A finding of a sanitizer is a failure."""
+        with self.lock:
+            process, self.process = self.process, None
+            process.stdin.close()
+            process.stdout.close()
+            status = process.wait(timeout=PATIENCE)
+        expect(status == 0, f"gate_probe's exit status is {status}")
+
+    def kill(self):
+        with self.lock:
+            process, self.process = self.process, None
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+
+    def end(self):
+        try:
+            if self.process:
+                self.stop()
+        finally:
+            if self.process:
+                self.kill()
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def do(self, command, lines=()):
+        """Sends a command; its answer, a line."""
+        with self.lock:
+            expect(self.process, "the gate is stopped")
+            self.process.stdin.write((command + "\n").encode() + b"".join(line + b"\n" for line in lines))
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+            expect(answer, f"gate_probe ended during {command[:60]!r}")
+            return answer.decode(errors="replace").strip()
+
+    def about(self):
+        words, _, text = self.do("about").partition(" text=")
+        about = dict(word.split("=", 1) for word in words.split(" "))
+        about["text"] = text
+        return about
+
+    def events(self):
+        with self.lock:
+            count = int(self.do("events"))
+            return [self.process.stdout.readline().decode(errors="replace").strip() for _ in range(count)]
+
+    def lookup(self, key):
+        """The outcome of one key, with the database asked as for any client."""
+        return self.do("lookup " + key.hex()).split(" ")[0]
+
+    def denied(self, keys):
+        """Those keys that the gate calls absent without the database being asked."""
+        keys, denied = list(keys), []
+        for at in range(0, len(keys), 5000):
+            part = [key.hex().encode() for key in keys[at:at + 5000]]
+            denied += self.do(f"denied {len(part)}", part).split(" ")[1:]
+        return [bytes.fromhex(word[1:]) for word in denied]
+
+    # ---- Waiting --------------------------------------------------------------------------
+
+    def wait(self, condition, what):
+        """Until the condition holds for `about`."""
+        deadline = time.monotonic() + PATIENCE
+        about = self.about()
+        while not condition(about):
+            expect(time.monotonic() < deadline, f"not {what} after {PATIENCE:g} s: {about}")
+            time.sleep(0.005)
+            about = self.about()
+        return about
+
+    def wait_trusted(self):
+        return self.wait(lambda about: about["trusted"] == "1", "trusted")
+
+    def wait_doubt(self):
+        return self.wait(lambda about: about["trusted"] == "0", "untrusted")
+
+    def wait_caught(self, since=None):
+        """Until everything that is committed now has been reported."""
+        since = time.monotonic_ns() if since is None else since
+        return self.wait(lambda about: int(about["since"]) > since, "caught up")
+
+    def wait_builds(self, count):
+        return self.wait(lambda about: int(about["builds"]) >= count, f"built {count} times")
+
+    def wait_event(self, name):
+        deadline = time.monotonic() + PATIENCE
+        while not any(event.startswith(name) for event in self.events()):
+            expect(time.monotonic() < deadline, f"no event {name}: {self.events()}")
+            time.sleep(0.01)

@@ -1,0 +1,70 @@
+"""SQLite files for the suite: a database in a temporary directory, with a rollback journal or a
+write-ahead log, and connections that look like those of pgwire.py."""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+
+from pgwire import SqlError
+
+
+class File:
+    """A connection. Statements commit by themselves, but for those between BEGIN and COMMIT."""
+
+    def __init__(self, path, settings=()):
+        self.database = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+        for setting in settings:
+            self(setting)
+
+    def close(self):
+        self.database.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __call__(self, sql):
+        """Runs statements; the rows of the last one."""
+        rows = []
+        try:
+            for statement in _statements(sql):
+                rows = self.database.execute(statement).fetchall()
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise SqlError({"C": type(error).__name__, "M": str(error)}) from error
+        return rows
+
+    def value(self, sql):
+        rows = self(sql)
+        return rows[0][0] if rows else None
+
+
+def _statements(sql):
+    """Splits SQL at the semicolons that end a statement, not at those inside a trigger or text."""
+    part = ""
+    for piece in sql.split(";"):
+        part += piece + ";"
+        if sqlite3.complete_statement(part):
+            if part.strip(" ;\n"):
+                yield part
+            part = ""
+    if part.strip(" ;\n"):
+        yield part
+
+
+class Sqlite:
+    """A directory of files."""
+
+    def __init__(self):
+        self.directory = tempfile.mkdtemp(prefix="bloomgate-sources-")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
