@@ -14,7 +14,7 @@ static const char files_mark[] = "gate-mark: ", files_settings[] = "gate-setting
 static bg_err files_failed(bg_errinfo *info, const char *path)
 {
     return source_error(info, BG_EIO, "gates", "a directory that can be written",
-                        "%s: errno %d", path, errno);
+                        "%s: %s", path, strerrordesc_np(errno));
 }
 
 char *gate_files_path(const char *dir, const char *name, const char *ending)

@@ -493,7 +493,7 @@ bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
     fine = (!to || fclose(to) == 0) && fine;
     if (!err && !fine) {
         err = source_error(info, BG_EIO, "install", NULL, "cannot write %s: %s",
-                           source->how.script, strerror(errno));
+                           source->how.script, strerrordesc_np(errno));
     }
     statements_free(&all);
     return err;

@@ -93,7 +93,7 @@ static bg_err install_refuse(const struct source *source,
     free(row);
     if (*path && !(written && closed)) {
         return source_error(info, BG_EIO, "install=no", NULL, "cannot write %s: %s",
-                            path, strerror(errno));
+                            path, strerrordesc_np(errno));
     }
     return source_error(info, BG_EINVAL, "install=no", NULL, "%.100s; %s%s",
                         source_reason(missing), *path ? "run " : "use install=yes",
