@@ -1,6 +1,8 @@
 /* gate_files.c - see gate_files.h. */
 #include "gate_files.h"
 
+#include "text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@ static const char files_mark[] = "gate-mark: ", files_settings[] = "gate-setting
 static bg_err files_failed(bg_errinfo *info, const char *path)
 {
     return source_error(info, BG_EIO, "gates", "a directory that can be written",
-                        "%s: %s", path, strerrordesc_np(errno));
+                        "%s: %s", path, text_errno(errno));
 }
 
 char *gate_files_path(const char *dir, const char *name, const char *ending)

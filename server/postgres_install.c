@@ -23,6 +23,8 @@
  */
 #include "postgres_changes.h"
 
+#include "text.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -493,7 +495,7 @@ bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
     fine = (!to || fclose(to) == 0) && fine;
     if (!err && !fine) {
         err = source_error(info, BG_EIO, "install", NULL, "cannot write %s: %s",
-                           source->how.script, strerrordesc_np(errno));
+                           source->how.script, text_errno(errno));
     }
     statements_free(&all);
     return err;

@@ -1,6 +1,8 @@
 /* sqlite_install.c - see sqlite_install.h. */
 #include "sqlite_install.h"
 
+#include "text.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +95,7 @@ static bg_err install_refuse(const struct source *source,
     free(row);
     if (*path && !(written && closed)) {
         return source_error(info, BG_EIO, "install=no", NULL, "cannot write %s: %s",
-                            path, strerrordesc_np(errno));
+                            path, text_errno(errno));
     }
     return source_error(info, BG_EINVAL, "install=no", NULL, "%.100s; %s%s",
                         source_reason(missing), *path ? "run " : "use install=yes",
