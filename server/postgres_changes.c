@@ -109,13 +109,32 @@ bg_err postgres_changes_look(struct postgres_link *link, uint64_t deadline,
                                              found->fingerprint, info);
 }
 
+/* Waits for other followers of the same objects (copies of the service's directory), before the transaction takes its
+ * snapshot. So no bookmark is written with a snapshot that is older than what another follower has pruned. */
+static bg_err changes_lock(struct postgres_link *link, uint64_t deadline,
+                           bg_errinfo *info)
+{
+    const struct changes *own = link->source->mode_own;
+    char *sql =
+        source_format("LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE", own->bookmark_path);
+    const bg_err err = sql ? postgres_link_do(link, "bookmark", sql, deadline, info)
+                           : source_no_memory(info);
+    free(sql);
+    const char *code = err ? postgres_link_code(link) : "";
+    const bool missing = strcmp(code, "42P01") == 0 || strcmp(code, "3F000") == 0;
+    return err && missing ? BG_EINVAL : err;
+}
+
 bg_err postgres_changes_begin(struct postgres_link *link, bool writes,
                               uint64_t deadline, struct changes_epoch *found,
                               bg_errinfo *info)
 {
     const char *begin = writes ? "BEGIN ISOLATION LEVEL REPEATABLE READ READ WRITE"
                                : "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-    const bg_err err = postgres_link_do(link, "source", begin, deadline, info);
+    bg_err err = postgres_link_do(link, "source", begin, deadline, info);
+    if (!err && writes) {
+        err = changes_lock(link, deadline, info);
+    }
     return err ? err : postgres_changes_look(link, deadline, found, info);
 }
 
