@@ -370,12 +370,18 @@ def test_windows_of_a_late_replica(pattern):
                     wait_for(lambda: period(host) > start, what="a period to end")
                     start = period(host)
                     host.ask("BG.ADD", "w", start)
-                    expected = facts(host)
+                    expected = within_period(facts(host))
                     caught_up(host, replica)
-                    tell("windows", f"period {start}", "the replica", expected, facts(replica))
+                    tell("windows", f"period {start}", "the replica", expected, within_period(facts(replica)))
             finally:
                 replica.kill()
                 replica.remove()
+
+
+def within_period(found):
+    """Facts without the time of the last move. On a replica it can be later, within the same period."""
+    moved = FIGURES.index(b"window_moved") + 1
+    return {name: fact[:moved] + fact[moved + 1:] for name, fact in found.items()}
 
 
 def period(host):
