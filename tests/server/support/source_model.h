@@ -202,6 +202,33 @@ static inline void model_follow(struct model *m, struct source *source,
     CHECK_OK(source_follow(source, &listener, mark, &why));
 }
 
+/* What the listener was told, copied with the lock. */
+struct model_view {
+    uint64_t restarts, resumed, doubts, changes;
+    struct source_proof last;
+    char mark[SOURCE_MARK];
+    int up;
+    char why[256], trouble[256];
+};
+
+/* Returns a copy that is valid until the next call. For one thread. */
+static inline const struct model_view *model_peek(struct model *m)
+{
+    static struct model_view view;
+    (void)pthread_mutex_lock(&m->lock);
+    view.restarts = m->restarts;
+    view.resumed = m->resumed;
+    view.doubts = m->doubts;
+    view.changes = m->changes;
+    view.last = m->last;
+    view.up = m->up;
+    memcpy(view.mark, m->mark, sizeof view.mark);
+    memcpy(view.why, m->why, sizeof view.why);
+    memcpy(view.trouble, m->trouble, sizeof view.trouble);
+    (void)pthread_mutex_unlock(&m->lock);
+    return &view;
+}
+
 /* With the lock: waits for the next call of the listener; false after a minute. */
 static inline bool model_wait(struct model *m)
 {
