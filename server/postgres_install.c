@@ -41,12 +41,9 @@ struct statements {
 __attribute__((format(printf, 2, 3))) static void
 statements_add(struct statements *to, const char *format, ...)
 {
-    char *text = NULL;
     va_list arguments;
     va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) < 0) {
-        text = NULL;
-    }
+    char *text = source_vformat(format, arguments);
     va_end(arguments);
     if (to->n == to->room) {
         const size_t room = to->room ? 2 * to->room : 64;

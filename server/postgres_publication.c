@@ -95,16 +95,9 @@ static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadl
         " JOIN pg_catalog.pg_class c ON c.oid = tree.oid"
         " WHERE c.relpersistence = 'u' OR c.relpersistence = 'p' AND c.relkind = 'r'"
         " AND " POSTGRES_NO_REPLICA_IDENTITY " LIMIT 1";
-    char *text = NULL;
-    size_t size = 0;
     PGresult *rows = NULL;
-    FILE *sql = open_memstream(&text, &size);
-    bool fine = sql && fputs("WITH RECURSIVE ", sql) >= 0
-                && postgres_schema_roots(link, sql) && fputs(tail, sql) >= 0;
-    fine = sql && fclose(sql) == 0 && fine;
     bg_err err =
-        fine ? postgres_link_run(link, "publication", text, NULL, deadline, &rows, info)
-             : source_no_memory(info);
+        postgres_schema_query(link, "publication", tail, deadline, &rows, info);
     if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 1) == 'u') {
         err = source_error(
             info, BG_EINVAL, "publication", NULL,
@@ -120,7 +113,6 @@ static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadl
             PQgetvalue(rows, 0, 0));
     }
     PQclear(rows);
-    free(text);
     return err;
 }
 

@@ -51,19 +51,10 @@ bg_err postgres_relations_load(struct postgres_link *link, uint64_t deadline,
         " FROM above t JOIN pg_catalog.pg_inherits i ON i.inhrelid = t.oid"
         " JOIN pg_catalog.pg_class p ON p.oid = i.inhparent AND p.relkind = 'p')"
         " SELECT oid, n FROM below UNION SELECT oid, n FROM above ORDER BY 1, 2";
-    char *text = NULL;
-    size_t size = 0;
     PGresult *rows = NULL;
-    FILE *sql = open_memstream(&text, &size);
-    bool fine = sql && fputs("WITH RECURSIVE ", sql) >= 0
-                && postgres_schema_roots(link, sql) && fputs(tail, sql) >= 0;
-    fine = sql && fclose(sql) == 0 && fine;
-    bg_err err =
-        fine ? postgres_link_run(link, "keys", text, NULL, deadline, &rows, info)
-             : source_no_memory(info);
+    bg_err err = postgres_schema_query(link, "keys", tail, deadline, &rows, info);
     err = err ? err : relations_fill(relations, rows, info);
     PQclear(rows);
-    free(text);
     return err;
 }
 

@@ -73,6 +73,23 @@ bool postgres_schema_roots(struct postgres_link *link, FILE *sql)
     return fine;
 }
 
+bg_err postgres_schema_query(struct postgres_link *link, const char *what,
+                             const char *tail, uint64_t deadline, PGresult **rows,
+                             bg_errinfo *info)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *sql = open_memstream(&text, &size);
+    bool fine = sql && fputs("WITH RECURSIVE ", sql) >= 0
+                && postgres_schema_roots(link, sql) && fputs(tail, sql) >= 0;
+    fine = sql && fclose(sql) == 0 && fine;
+    const bg_err err =
+        fine ? postgres_link_run(link, what, text, NULL, deadline, rows, info)
+             : source_no_memory(info);
+    free(text);
+    return err;
+}
+
 /* ---- Key columns ------------------------------------------------------------------------- */
 
 /* Returns what is wrong with a kind of relation; NULL if it is a table. */

@@ -79,6 +79,11 @@ bg_err postgres_schema_fingerprint(struct postgres_link *link,
  * false if memory is short. */
 bool postgres_schema_roots(struct postgres_link *link, FILE *sql);
 
+/* Runs a query that continues the WITH RECURSIVE clause of postgres_schema_roots. */
+bg_err postgres_schema_query(struct postgres_link *link, const char *what,
+                             const char *tail, uint64_t deadline, PGresult **rows,
+                             bg_errinfo *info);
+
 /* Writes a string literal. Returns false if memory is short. */
 bool postgres_schema_literal(struct postgres_link *link, FILE *sql, const char *text);
 

@@ -83,14 +83,17 @@ bg_err source_stopped(bg_errinfo *info)
     return source_error(info, BG_ECANCELED, "source", NULL, "it has been stopped");
 }
 
-char *source_format(const char *format, ...)
+char *source_vformat(const char *format, va_list arguments)
 {
     char *text = NULL;
+    return vasprintf(&text, format, arguments) < 0 ? NULL : text;
+}
+
+char *source_format(const char *format, ...)
+{
     va_list arguments;
     va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) < 0) {
-        text = NULL;
-    }
+    char *text = source_vformat(format, arguments);
     va_end(arguments);
     return text;
 }

@@ -14,6 +14,7 @@
 #include "source_pool.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 
 enum source_follow_by { FOLLOW_NONE, FOLLOW_LOGICAL, FOLLOW_CHANGES };
@@ -124,6 +125,8 @@ bg_err source_nonce(char text[17], bg_errinfo *info);
 
 /* printf to allocated memory; NULL if memory is short. */
 char *source_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *source_vformat(const char *format, va_list arguments)
+    __attribute__((format(printf, 1, 0)));
 
 bg_err source_no_memory(bg_errinfo *info);
 bg_err source_stopped(bg_errinfo *info);
