@@ -306,8 +306,8 @@ def rename(case, old, new):
     case.sql(f"ALTER TABLE {old} RENAME TO {bare}")
 
 
-@event("table swapped by RENAME", expect=RESTARTS)
-def swap_tables(case):
+def swap(case):
+    """Puts another table in the place of the gate's. Returns the names that the two have, or had."""
     other, gone = case.table + "_new", case.table + "_old"
     other_table(case, other)
     case.caught_up()
@@ -315,18 +315,18 @@ def swap_tables(case):
     rename(case, case.table, gone)
     rename(case, other, case.table)
     case.sql("COMMIT")
+    return other, gone
+
+
+@event("table swapped by RENAME", expect=RESTARTS)
+def swap_tables(case):
+    swap(case)
     case.insert(20)
 
 
 @event("table swapped, and swapped back", expect=ANY, monitor=False)
 def swap_and_back(case):
-    other, gone = case.table + "_new", case.table + "_old"
-    other_table(case, other)
-    case.caught_up()
-    case.sql("BEGIN")
-    rename(case, case.table, gone)
-    rename(case, other, case.table)
-    case.sql("COMMIT")
+    other, gone = swap(case)
     case.insert(5, table=gone)
     case.sql("BEGIN")
     rename(case, case.table, other)

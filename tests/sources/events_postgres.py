@@ -754,19 +754,23 @@ def by_search_path(case):
     case.open_gate(keys=f"t({case.column})")
 
 
-@event("search path of the role changed", modes=POSTGRES, setup=by_search_path, expect=RESTARTS, writers=False)
-def change_search_path(case):
-    """New connections look up keys in another table, and the one of the follower does not know."""
-    setting = f"ALTER ROLE owner IN DATABASE {case.database}"
-    case.sql(f"{setting} SET search_path = other")
+def check_with_setting(case, setting, table):
+    """A setting of the service's role lets new connections look up keys in another table."""
+    role = f"ALTER ROLE owner IN DATABASE {case.database}"
+    case.sql(f"{role} SET {setting}")
     try:
-        case.table = "other.t"
+        case.table = table
         case.insert(20)
         oracle.check(case)
     finally:
-        case.sql(f"{setting} RESET search_path")
+        case.sql(f"{role} RESET {setting.split()[0]}")
         case.table = "public.t"
     oracle.check(case)
+
+
+@event("search path of the role changed", modes=POSTGRES, setup=by_search_path, expect=RESTARTS, writers=False)
+def change_search_path(case):
+    check_with_setting(case, "search_path = other", "other.t")
 
 
 def by_role(case):
@@ -779,17 +783,8 @@ def by_role(case):
 
 @event("role of new connections changed", modes=POSTGRES, setup=by_role, expect=RESTARTS, writers=False)
 def change_role(case):
-    """The search path has "$user", so new connections look up keys in another table."""
-    setting = f"ALTER ROLE owner IN DATABASE {case.database}"
-    case.sql(f"{setting} SET role = bgs_role")
-    try:
-        case.table = "bgs_role.t"
-        case.insert(20)
-        oracle.check(case)
-    finally:
-        case.sql(f"{setting} RESET role")
-        case.table = "public.t"
-    oracle.check(case)
+    """The search path has "$user", which then means another schema."""
+    check_with_setting(case, "role = bgs_role", "bgs_role.t")
 
 
 # ---- Logical replication ---------------------------------------------------------------------
