@@ -2,7 +2,7 @@
  * flight.c - see flight.h.
  *
  * The idea. A table of lists, each with a lock and a condition, on which everybody stands
- * who is inside of a callback of a look-up: leaders, who ask, and followers, who copy. The
+ * who is inside of a callback of a lookup: leaders, who ask, and followers, who copy. The
  * entries are on the stacks of those who look up; nothing is allocated.
  *
  * Invariants, under the lock of the list:
@@ -18,8 +18,8 @@
  * For (F3) each thread counts the lists it stands on, those of all gates together: two gates
  * whose truths ask each other would make a circle as well.
  *
- * An answer can be older than the look-up that gets it, but not older than a write that had
- * ended when the look-up began: that write has closed the flight (F1). For the same reason as in
+ * An answer can be older than the lookup that gets it, but not older than a write that had
+ * ended when the lookup began: that write has closed the flight (F1). For the same reason as in
  * recent.c, (R3), it is not older than a new base or a bg_gate_forget_absent either.
  */
 #include "gate/flight.h"

@@ -1,8 +1,8 @@
 /*
- * gate.c - a filter in front of the truth: look-ups and writes. How a gate is made is in
+ * gate.c - a filter in front of the truth: lookups and writes. How a gate is made is in
  * gate_life.c, what it tells of itself in gate_about.c.
  *
- * The way of a look-up. Each station either answers or hands on.
+ * The way of a lookup. Each station either answers or hands on.
  *
  *     key
  *      |  filter            "no": absent, counted, done.     (audit: ask the truth anyway)
@@ -18,7 +18,7 @@
  * struct gate_call, which is also what a ticket holds.
  *
  * Writes: (W1) the truth, (W2) the filter, (W3) the negative cache forgets the key and
- * flights of it are closed, (W4) return. For a look-up that begins after (W4): the filter
+ * flights of it are closed, (W4) return. For a lookup that begins after (W4): the filter
  * says "maybe" (W2), or is not believed, see below; the cache has no "absent" of it
  * (recent.c); no flight from before can be joined (flight.c, F1); and the truth has it (W1).
  * If (W1) fails nobody knows whether it was done in part; (W3) is done all the same.
@@ -32,7 +32,7 @@
  * got a base that is made of all keys (gate_doubt.c). The owner can say the same by bg_gate_doubt.
  *
  * Audits. The share of "no" answers that are checked is drawn by numbering them, per
- * processor, and mixing the number with a secret, so that no pattern of look-ups evades it.
+ * processor, and mixing the number with a secret, so that no pattern of lookups evades it.
  * A key that the truth has and the filter denies is a false negative only if it is not just
  * being written: between (W1) and (W2) that is normal. So writes count themselves in, by
  * place, in `writing`, from before (W1) until after (W2). An audit that finds a key reads
@@ -80,7 +80,7 @@ struct gate_said {
     bool doubt; /* a "no" is not believed */
 };
 
-/* A look-up on its way; in a ticket between begin and finish. */
+/* A lookup on its way; in a ticket between begin and finish. */
 struct gate_call {
     uint32_t open;   /* the answer of the truth is awaited */
     uint16_t audit;  /* of a "no" that was given, or will be */
@@ -184,7 +184,7 @@ static bool gate_is_drawn(const bg_gate *gate, uint64_t number)
     return (x ^ x >> 31) <= gate->audit_most;
 }
 
-/* Counts the end of a look-up. */
+/* Counts the end of a lookup. */
 static void gate_count_outcome(const bg_gate *gate, const struct gate_call *call,
                                bg_outcome outcome)
 {
@@ -278,7 +278,7 @@ static enum gate_answer gate_ask(bg_gate *gate, bg_bytes key, void *request,
                : GATE_ERROR;
 }
 
-/* What the answer comes to, for a look-up that the filter did not decide. */
+/* What the answer comes to, for a lookup that the filter did not decide. */
 static bg_outcome gate_conclude(const bg_gate *gate, enum gate_answer answer)
 {
     if (answer == GATE_PRESENT) {
@@ -308,7 +308,7 @@ static bg_outcome gate_lead(bg_gate *gate, struct bgi_flight *flight,
     return gate_conclude(gate, answer);
 }
 
-/* Takes over what another look-up was told; false: it does not help. */
+/* Takes over what another lookup was told; false: it does not help. */
 static bool gate_follow(bg_gate *gate, struct bgi_flight *flight)
 {
     bool helps = flight->answer != GATE_PRESENT || !flight->request
@@ -395,7 +395,7 @@ static bg_outcome gate_audit(bg_gate *gate, bg_bytes key, void *request,
 
 /* ---- Look-ups ------------------------------------------------------------------------ */
 
-/* The rest of a look-up, after the filter. */
+/* The rest of a lookup, after the filter. */
 static bg_outcome gate_look(bg_gate *gate, bg_bytes key, struct gate_said said,
                             void *request)
 {
@@ -448,7 +448,7 @@ static bool gate_chunk_maybe(const struct gate_chunk *chunk, size_t i)
     return chunk->maybe[i / 64] >> i % 64 & 1;
 }
 
-/* The rest of the look-up of one key; returns whether it counts. */
+/* The rest of the lookup of one key; returns whether it counts. */
 static bool gate_look_at(bg_gate *gate, const struct gate_chunk *chunk, size_t i)
 {
     struct gate_said said = chunk->said;
