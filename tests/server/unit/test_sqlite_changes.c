@@ -564,7 +564,7 @@ TEST(changes__prunes_what_was_saved)
     struct scene s;
     scene_begin(&s, false);
     char first[SOURCE_MARK];
-    (void)snprintf(first, sizeof first, "%s", model_peek(s.m)->mark);
+    memcpy(first, model_peek(s.m)->mark, sizeof first);
     world_do(&s.w,
              "WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE"
              " i < 9999) INSERT INTO products (sku) SELECT 'p' || i FROM c");
@@ -701,7 +701,7 @@ TEST(changes__notices_a_replaced_file)
 static void resume(struct scene *s, uint64_t resumed, uint64_t restarts)
 {
     char mark[SOURCE_MARK];
-    (void)snprintf(mark, sizeof mark, "%s", model_peek(s->m)->mark);
+    memcpy(mark, model_peek(s->m)->mark, sizeof mark);
     scene_follow(s, mark);
     scene_check(s, restarts);
     CHECK_EQ(model_peek(s->m)->resumed, resumed);
@@ -742,7 +742,7 @@ TEST(changes__does_not_resume_after_a_change_of_history)
                  "INSERT INTO products (sku) VALUES ('between 1'), ('between 2')");
         on_changes(&s.w, events[i]);
         char mark[SOURCE_MARK];
-        (void)snprintf(mark, sizeof mark, "%s", model_peek(s.m)->mark);
+        memcpy(mark, model_peek(s.m)->mark, sizeof mark);
         scene_follow(&s, mark);
         scene_check(&s, 2);
         scene_end(&s);
@@ -807,7 +807,7 @@ TEST(changes__does_not_resume_with_other_keys_or_marks)
     scene_stop(&s);
     s.settings.keys = "products(sku), products(name)";
     char mark[SOURCE_MARK];
-    (void)snprintf(mark, sizeof mark, "%s", model_peek(s.m)->mark);
+    memcpy(mark, model_peek(s.m)->mark, sizeof mark);
     scene_follow(&s, mark);
     scene_check(&s, restarts + 1);
     world_do(&s.w, "INSERT INTO products (name) VALUES ('a name')");
