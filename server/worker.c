@@ -80,13 +80,28 @@ static struct worker *worker_choose(struct worker *worker)
     return best;
 }
 
-static void worker_hand(struct worker *to, struct handed *handed)
+/* Returns false if `to` is stopping: its thread may have ended, and nobody would read the mailbox. */
+static bool worker_hand(struct worker *to, const struct handed *handed)
 {
+    struct handed *copy = malloc(sizeof *copy);
+    if (!copy) {
+        return false;
+    }
+    *copy = *handed;
     pthread_mutex_lock(&to->mailbox_lock);
-    handed->next = to->mailbox_conns;
-    to->mailbox_conns = handed;
+    const bool taken = !to->mailbox_closed;
+    if (taken) {
+        copy->next = to->mailbox_conns;
+        to->mailbox_conns = copy;
+        atomic_fetch_add(&to->conns_count, 1);
+    }
     pthread_mutex_unlock(&to->mailbox_lock);
-    worker_wake(to);
+    if (taken) {
+        worker_wake(to);
+    } else {
+        free(copy);
+    }
+    return taken;
 }
 
 /* Counts a new client, unless there are too many. Clients are counted when they are accepted,
@@ -110,12 +125,7 @@ void worker_uncount(struct worker *worker)
 static void worker_place(struct worker *worker, const struct handed *handed)
 {
     struct worker *to = worker_choose(worker);
-    struct handed *copy = to == worker ? NULL : malloc(sizeof *copy);
-    if (copy) {
-        *copy = *handed;
-        atomic_fetch_add(&to->conns_count, 1);
-        worker_hand(to, copy);
-    } else {
+    if (to == worker || !worker_hand(to, handed)) {
         atomic_fetch_add(&worker->conns_count, 1);
         conn_open(worker, handed->fd, handed->protocol, handed->tls, handed->address,
                   handed->host);
@@ -322,11 +332,12 @@ static void worker_mail(evutil_socket_t fd, short what, void *context)
     worker->mailbox_jobs_end = &worker->mailbox_jobs;
     worker->mailbox_conns = NULL;
     worker->mailbox_safe = worker->mailbox_stop = false;
+    worker->mailbox_closed = worker->mailbox_closed || stop;
     pthread_mutex_unlock(&worker->mailbox_lock);
     while (conns) {
         struct handed *handed = conns;
         conns = handed->next;
-        if (worker->stopping) {
+        if (worker->stopping) { /* its thread was never started */
             close(handed->fd);
             worker_uncount(worker);
         } else {
