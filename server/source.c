@@ -1,10 +1,10 @@
 /*
- * source.c - what all sources share: settings, the pool of connections, the follower's thread. The
- * databases and modes are behind tables of operations (source_inside.h).
+ * source.c - the code that all sources share: settings, the connection pool and the follower's thread. Databases and
+ * modes implement tables of operations (source_inside.h).
  *
- * A lookup uses a connection of the pool. A pooled connection may have died since it was last used (the
- * server was restarted). Then the lookup is repeated once over a new connection, within the same deadline,
- * and all idle connections are closed. Lookups change nothing, so repeating one is harmless. An absent key is
+ * A lookup uses a connection from the pool. A pooled connection may have died since it was last used, for example
+ * because the server was restarted. In that case all idle connections are closed, and the lookup is repeated once over
+ * a new connection, within the same deadline. Lookups change nothing, so repeating one is harmless. An absent key is
  * also looked up again if the follower started a new epoch in the meantime.
  */
 #include "source_inside.h"
@@ -45,9 +45,9 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     va_start(arguments, format);
     (void)vsnprintf(found, sizeof found, format, arguments);
     va_end(arguments);
-    memset(info, 0, sizeof *info); /* only now: an argument can be a part of it */
+    memset(info, 0, sizeof *info); /* only now: an argument can point into it */
     info->code = code;
-    for (char *c = found; *c; c++) { /* messages of databases can have several lines */
+    for (char *c = found; *c; c++) { /* database messages can have several lines */
         if (*c == '\n' || *c == '\t') {
             *c = ' ';
         }
@@ -129,8 +129,8 @@ char *source_object(const struct source *source, const char *what)
         }
     }
     name[n] = 0;
-    /* Names that differ in case or punctuation, or are cut, differ by the hash. It is folded because the last character
-     * hardly changes the upper bits. */
+    /* The hash distinguishes names that differ only in case or punctuation, or after byte 20. It is folded because the
+     * last character hardly changes the upper bits. */
     return source_format("bloomgate_%s_%08x_%.8s%s%.12s", name,
                          (uint32_t)(hash ^ hash >> 32), source->how.instance,
                          *what ? "_" : "", what);
@@ -140,8 +140,8 @@ bg_err source_nonce(char text[17], bg_errinfo *info)
 {
     uint64_t number;
     if (getentropy(&number, sizeof number) != 0) {
-        return source_error(info, BG_EIO, "random number", "one from the kernel",
-                            "errno %d", errno);
+        return source_error(info, BG_EIO, "random number", NULL,
+                            "getentropy failed (errno %d)", errno);
     }
     (void)snprintf(text, 17, "%016llx", (unsigned long long)number);
     return BG_OK;
@@ -252,7 +252,7 @@ static bg_err source_url_parse(struct source *source, bg_errinfo *info)
                         *url ? shown : "nothing");
 }
 
-/* Returns SQL without the semicolon and blanks at its end. */
+/* Returns a copy of the SQL without trailing semicolons and blanks. */
 static char *source_sql(const char *text)
 {
     char *sql = strdup(text ? text : "");
@@ -325,9 +325,9 @@ static struct source *source_make(void)
 static bg_err source_prepare(struct source *source,
                              const struct source_settings *settings, bg_errinfo *info)
 {
-    bg_err err = source->wake < 0
-                     ? source_error(info, BG_EIO, "eventfd", "one", "errno %d", errno)
-                     : BG_OK;
+    bg_err err = source->wake < 0 ? source_error(info, BG_EIO, "eventfd", NULL,
+                                                 "cannot be created (errno %d)", errno)
+                                  : BG_OK;
     err = err ? err : source_copy(source, settings, info);
     err = err ? err : source_url_parse(source, info);
     err = err ? err : source_follow_parse(source, info);
@@ -399,7 +399,7 @@ void source_free(struct source *source)
 
 /* ---- Lookups --------------------------------------------------------------------------- */
 
-/* One attempt. *again: it may succeed over another connection. */
+/* Looks up a key once. *again: the lookup may succeed over another connection. */
 static bg_truth source_ask_once(struct source *source, bg_bytes key, bool fresh,
                                 struct source_value *value, uint64_t deadline,
                                 bool *again, bg_errinfo *info)
@@ -415,7 +415,7 @@ static bg_truth source_ask_once(struct source *source, bg_bytes key, bool fresh,
     const bg_truth answer =
         source->ops->ask(source, connection, key, value, deadline, &broken, info);
     source_pool_give(source->pool, connection, broken);
-    /* After a restart the server behind the address may be another one. */
+    /* After a restart, the address may lead to a different server. */
     *again = (answer == BG_TRUTH_ERROR && broken && reused)
              || (answer == BG_TRUTH_ABSENT && epoch != atomic_load(&source->epoch));
     return answer;
@@ -540,9 +540,9 @@ bg_err source_follow(struct source *source, const struct source_listener *listen
     (void)snprintf(source->saved, sizeof source->saved, "%s", source->resume);
     const int error = pthread_create(&source->thread, NULL, source_run, source);
     source->has_thread = error == 0;
-    return error
-               ? source_error(info, BG_EIO, "thread", "another one", "errno %d", error)
-               : BG_OK;
+    return error ? source_error(info, BG_EIO, "thread", NULL,
+                                "cannot be created (errno %d)", error)
+                 : BG_OK;
 }
 
 void source_look(struct source *source)
@@ -550,7 +550,8 @@ void source_look(struct source *source)
     atomic_store(&source->looked_for, true);
     const uint64_t one = 1;
     const ssize_t written = write(source->wake, &one, sizeof one);
-    (void)written; /* it fails when there is so much to do already */
+    (void)
+        written; /* it fails only if the counter is full; the follower is awake then */
 }
 
 bool source_pause(struct source *source, uint64_t nanoseconds, int fd)
@@ -609,7 +610,7 @@ void source_last_saved(struct source *source, char mark[SOURCE_MARK])
 void source_tell_restart(struct source *source, const char *why)
 {
     (void)pthread_mutex_lock(&source->lock);
-    source->saved[0] = 0; /* marks of earlier epochs mean nothing now */
+    source->saved[0] = 0; /* marks of earlier epochs are invalid now */
     (void)atomic_fetch_add(&source->epoch, 1);
     (void)pthread_mutex_unlock(&source->lock);
     source_pool_retry(source->pool);

@@ -1,6 +1,6 @@
 /*
- * source_inside.h - what a source consists of, for source.c and the databases (source_sqlite.c,
- * source_postgres.c) and modes (postgres_logical.c, postgres_changes.c, sqlite_changes.c) behind it.
+ * source_inside.h - the internals of a source, for source.c, the databases (source_sqlite.c, source_postgres.c) and
+ * the modes (postgres_logical.c, postgres_changes.c, sqlite_changes.c).
  *
  * A database implements lookups (struct source_ops). A mode implements reading and following (struct
  * source_mode). The mode `none` has a reader and no follower.
@@ -22,31 +22,32 @@ enum source_follow_by { FOLLOW_NONE, FOLLOW_LOGICAL, FOLLOW_CHANGES };
 #define SOURCE_MILLISECOND UINT64_C(1000000)
 #define SOURCE_SECOND      UINT64_C(1000000000)
 
-/* How keys are read and followed. */
+/* The operations that read and follow keys. */
 struct source_mode {
-    /* Makes source->mode_own; without connecting. NULL: nothing to do. */
+    /* Creates source->mode_own without connecting. NULL: nothing to do. */
     bg_err (*create)(struct source *source, bg_errinfo *info);
     void (*destroy)(struct source *source);
-    /* Connects; verifies, and installs if it may, what the mode needs. NULL: nothing to do. */
+    /* Connects and verifies the objects that the mode needs; creates them if `install` allows it. NULL: nothing to
+     * do. */
     bg_err (*check)(struct source *source, bg_errinfo *info);
     bg_err (*keys_open)(struct source *source, void **reader, bg_errinfo *info);
-    /* Adds normalized keys to the batch, up to `room`; none at the end. */
+    /* Adds up to `room` normalized keys to the batch; none at the end. */
     bg_err (*keys_next)(void *reader, struct key_batch *batch, size_t room,
                         bg_errinfo *info);
     bg_err (*keys_rewind)(void *reader, bg_errinfo *info);
-    /* After the last key: proves (S5), or returns BG_EINCOMPAT. NULL: nothing to prove. */
+    /* Proves (S5) after the last key, or returns BG_EINCOMPAT. NULL: nothing to prove. */
     bg_err (*keys_prove)(void *reader, bg_errinfo *info);
     void (*keys_close)(void *reader);
-    /* The follower: returns when the source is stopped. NULL: the mode has none. */
+    /* Runs the follower until the source is stopped. NULL: the mode has no follower. */
     void (*follow)(struct source *source);
 };
 
 struct source_ops {
-    /* Validates what is particular to the database, creates source->own, and selects source->mode. */
+    /* Validates the database-specific settings, creates source->own and selects source->mode. */
     bg_err (*create)(struct source *source, bg_errinfo *info);
     void (*destroy)(struct source *source);
     struct pool_ops pool; /* connections for lookups; the owner is the source */
-    /* *broken: the connection is unusable. */
+    /* Looks up a key. Sets *broken if the connection is unusable. */
     bg_truth (*ask)(struct source *source, void *connection, bg_bytes key,
                     struct source_value *value, uint64_t deadline, bool *broken,
                     bg_errinfo *info);
@@ -57,29 +58,29 @@ struct source_ops {
 struct source {
     const struct source_ops *ops;
     const struct source_mode *mode;
-    struct source_settings how; /* with copies of all text, none of it NULL */
-    const char *place;          /* the URL without "sqlite:", or all of it */
+    struct source_settings how; /* owns copies of all strings; none is NULL */
+    const char *place;          /* the URL; for SQLite, only the path */
     enum source_follow_by by;
     struct key_columns columns;
     _Atomic int form; /* an enum key_form */
-    atomic_bool
-        prints_hex; /* the keys are binary, and the database prints \x and hex digits */
-    void *own;      /* of the database */
-    void *mode_own; /* of the mode */
+    /* The keys are binary, and the database prints \x and hex digits. */
+    atomic_bool prints_hex;
+    void *own;      /* data of the database */
+    void *mode_own; /* data of the mode */
     struct source_pool *pool;
     atomic_bool stopping;
-    atomic_bool looked_for; /* by source_look, and no poll since */
+    atomic_bool looked_for; /* source_look was called, and no poll has run since */
     int wake;               /* an eventfd: the follower has something to do */
     pthread_t thread;
     bool has_thread;
     struct source_listener listener;
     char resume[SOURCE_MARK]; /* the mark passed to source_follow, or "" */
-    int told; /* the last state: 1 up, 0 lost, -1 none yet; the follower's */
-    _Atomic uint64_t epoch;  /* number of calls of restart */
-    pthread_mutex_t lock;    /* of what follows */
-    char saved[SOURCE_MARK]; /* the last one, or "" */
+    int told; /* last reported state: 1 up, 0 lost, -1 none; used only by the follower */
+    _Atomic uint64_t epoch;  /* number of restarts */
+    pthread_mutex_t lock;    /* protects the fields below */
+    char saved[SOURCE_MARK]; /* the mark of the last source_saved, or "" */
     char distrust[128];      /* why source_distrust was called, or "" */
-    char identity[64];       /* of the server that the follower follows, or "" */
+    char identity[64];       /* of the server that is followed, or "" */
 };
 
 extern const struct source_ops source_sqlite_ops, source_postgres_ops;
@@ -91,15 +92,15 @@ static inline bool source_is_stopping(const struct source *source)
     return atomic_load(&source->stopping);
 }
 
-/* Waits for this time, until source_look or source_stop, or until `fd` (-1: none) is readable:
- * returns true. */
+/* Waits until the time (at most 60 seconds) has passed, source_look or source_stop is called, or `fd` (-1: none) is
+ * readable. Returns whether `fd` is readable. */
 bool source_pause(struct source *source, uint64_t nanoseconds, int fd);
 
-/* Returns the backoff after this number of failures in a row: 0.1 to 5 seconds. */
+/* Returns the backoff after this number of consecutive failures: 0.1 to 5 seconds. */
 uint64_t source_rest(uint32_t failures);
 
-/* For followers: call the listener. A restart also closes idle connections for lookups, since the
- * server behind the address may be another one. */
+/* Call the listener, for followers. A restart also invalidates idle lookup connections, because the address may now
+ * lead to a different server. */
 void source_tell_restart(struct source *source, const char *why);
 void source_tell_doubt(struct source *source, const char *why);
 void source_tell_resumed(struct source *source);
@@ -110,20 +111,20 @@ void source_tell_keys(struct source *source, struct key_batch *batch);
 /* Copies the mark of the last source_saved; "" if there is none in this epoch. */
 void source_last_saved(struct source *source, char mark[SOURCE_MARK]);
 
-/* Returns whether source_distrust was called since the last time, and why. */
+/* Returns whether source_distrust was called since the last call of this function. Copies the reason to `why`. */
 bool source_is_distrusted(struct source *source, char *why, size_t room);
 
-/* Returns "NAME" in double quotes for SQL; NULL if memory is short. */
+/* Returns the name as a quoted SQL identifier. The caller frees it. NULL if out of memory. */
 char *source_quote(const char *name);
 
-/* Returns the name of an object of this gate in the database: bloomgate_GATE_INSTANCE_WHAT, of at most 63 bytes
- * from [a-z0-9_]. `what` may be "". NULL if memory is short. */
+/* Returns the name of a database object of this gate: bloomgate_GATE_HASH_INSTANCE_WHAT, at most 63 bytes from
+ * [a-z0-9_]. `what` may be "". The caller frees it. NULL if out of memory. */
 char *source_object(const struct source *source, const char *what);
 
 /* Fills `text` with 16 random hex digits. */
 bg_err source_nonce(char text[17], bg_errinfo *info);
 
-/* printf to allocated memory; NULL if memory is short. */
+/* Format to allocated memory, which the caller frees. NULL if out of memory. */
 char *source_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *source_vformat(const char *format, va_list arguments)
     __attribute__((format(printf, 1, 0)));
@@ -131,10 +132,10 @@ char *source_vformat(const char *format, va_list arguments)
 bg_err source_no_memory(bg_errinfo *info);
 bg_err source_stopped(bg_errinfo *info);
 
-/* Copies a value out; data NULL: the value is NULL. */
+/* Copies a value to the caller. If `data` is NULL, the value is NULL. */
 void source_value_set(struct source_value *value, const void *data, size_t len);
 
-/* Parses a whole number as databases print it: no sign but '-', no leading zeros. */
+/* Parses an integer as databases print it: without '+' and leading zeros. */
 bool source_integer(bg_bytes text, int64_t *value);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * source_pool.c - a stack of idle connections under a lock: the one that was used last is used
- * next, so that few are in use when little is asked. Connecting, which may take long, is done
- * without the lock; `total` counts those that are being made as well.
+ * source_pool.c - a stack of idle connections, protected by a lock.
+ *
+ * The most recently used connection is used next, so a low load uses few connections. Connecting may take long, so it
+ * runs without the lock. `total` includes the connections that are being opened.
  */
 #include "source_pool.h"
 
@@ -19,11 +20,11 @@ struct source_pool {
     pthread_cond_t returned;
     void *idle[POOL_MOST];
     uint32_t idle_count, total, most;
-    uint32_t failures;   /* in a row, to connect */
-    uint64_t rest_until; /* if there were any */
-    bool trying;         /* somebody does so, after failures */
+    uint32_t failures;   /* consecutive failures to connect */
+    uint64_t rest_until; /* end of the backoff, if there were failures */
+    bool trying;         /* a caller is retrying after failures */
     bool closed;
-    bg_errinfo last; /* failure */
+    bg_errinfo last; /* the last failure */
 };
 
 struct source_pool *source_pool_make(const struct pool_ops *ops, void *owner,
@@ -58,7 +59,7 @@ void source_pool_free(struct source_pool *pool)
     free(pool);
 }
 
-/* With the lock: whether the pool rests after failures, and if so the last of them. */
+/* Returns whether the pool is backing off, and copies the last failure. The caller holds the lock. */
 static bool source_pool_rests(const struct source_pool *pool, bg_errinfo *info)
 {
     if (!pool->failures || (!pool->trying && source_now() >= pool->rest_until)) {
@@ -70,7 +71,7 @@ static bool source_pool_rests(const struct source_pool *pool, bg_errinfo *info)
     return true;
 }
 
-/* With the lock, which is given up meanwhile: makes a connection. */
+/* Opens a connection. The caller holds the lock, which is released while connecting. */
 static bg_err source_pool_connect(struct source_pool *pool, uint64_t deadline,
                                   void **connection, bg_errinfo *info)
 {
@@ -95,7 +96,7 @@ static bg_err source_pool_connect(struct source_pool *pool, uint64_t deadline,
     return err;
 }
 
-/* With the lock: takes the idle one on top, if there is one and it is good. */
+/* Takes the topmost usable idle connection; NULL if there is none. The caller holds the lock. */
 static void *source_pool_pop(struct source_pool *pool)
 {
     while (pool->idle_count > 0) {
@@ -109,7 +110,7 @@ static void *source_pool_pop(struct source_pool *pool)
     return NULL;
 }
 
-/* With the lock: until somebody gives one back, or the deadline. */
+/* Waits until a connection is given back; false at the deadline. The caller holds the lock. */
 static bool source_pool_wait(struct source_pool *pool, uint64_t deadline)
 {
     const struct timespec until = { .tv_sec = (time_t)(deadline / SOURCE_SECOND),
@@ -135,7 +136,7 @@ bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
             err = pool->last.code;
         } else if (pool->total < pool->most) {
             err = source_pool_connect(pool, deadline, connection, info);
-        } else if (fresh && pool->idle_count > 0) { /* makes room for it */
+        } else if (fresh && pool->idle_count > 0) { /* makes room for a new one */
             pool->total--;
             pool->ops->disconnect(pool->idle[--pool->idle_count]);
         } else if (!in_time) {

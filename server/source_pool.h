@@ -1,12 +1,13 @@
 /*
- * source_pool.h - connections that threads take to ask a question, and give back.
+ * source_pool.h - a pool of connections for lookups.
  *
- * They are made when none is free, up to a number; who finds all of them busy waits until his
- * deadline. When one cannot be made the pool rests, 0.1 second and twice as long after every
- * further failure, up to 5: until then everybody is told the last error at once, and then one
- * caller tries.
+ * A thread takes a connection, runs its lookup and gives the connection back. If none is idle, the pool opens a new
+ * one, up to a maximum. If all are busy, the caller waits until its deadline.
  *
- * Thread safety: everything but make and free is MT-Safe.
+ * If connecting fails, the pool backs off: 0.1 seconds, doubled after every further failure, up to 5 seconds. During
+ * the backoff, calls that need a new connection fail immediately with the last error. After it, one caller retries.
+ *
+ * Thread safety: all functions except make and free are MT-Safe.
  */
 #ifndef SERVER_SOURCE_POOL_H
 #define SERVER_SOURCE_POOL_H
@@ -22,26 +23,27 @@ struct pool_ops {
     bg_err (*connect)(void *owner, uint64_t deadline, void **connection,
                       bg_errinfo *info);
     void (*disconnect)(void *connection);
-    /* Whether an idle one is still good, at a glance; NULL: they all are. */
+    /* Returns whether an idle connection is still usable, without a round trip. NULL: all are. */
     bool (*is_fresh)(void *owner, void *connection);
 };
 
 struct source_pool *source_pool_make(const struct pool_ops *ops, void *owner,
                                      uint32_t most);
-void source_pool_free(struct source_pool *pool); /* all must have been given back */
+void source_pool_free(
+    struct source_pool *pool); /* all connections must have been given back */
 
-/* *reused: it was there already, and may be broken without anybody knowing; `fresh` wants one that
- * was not. Errors: those of connect; BG_EBUSY, all are busy; BG_ECANCELED, closed. */
+/* Takes a connection. *reused: it was idle in the pool, so it may be broken. `fresh` requires a new connection.
+ * Errors: those of connect; BG_EBUSY if all connections are busy; BG_ECANCELED if the pool is closed. */
 bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
                         void **connection, bool *reused, bg_errinfo *info);
 
-/* A broken one is thrown away, and all that are idle with it. */
+/* Gives a connection back. If it is broken, it and all idle connections are closed. */
 void source_pool_give(struct source_pool *pool, void *connection, bool broken);
 
-/* Somebody has seen that connections can be made: no more rest. */
+/* Ends the backoff, because the database is known to be reachable. */
 void source_pool_retry(struct source_pool *pool);
 
-/* From now on nobody gets any. */
+/* Closes the pool: current and later calls of source_pool_take fail. */
 void source_pool_close(struct source_pool *pool);
 
 #endif

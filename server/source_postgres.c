@@ -1,15 +1,15 @@
 /*
  * source_postgres.c - PostgreSQL as a source: lookups, and reading without a follower.
  *
- * What a key is in SQL. The server infers the type of $1; text and bytea are sent as they are,
- * everything else as text that the server parses. A key that cannot be parsed, such as letters
- * for a number, is absent: no row of that type can have it. Otherwise untrusted keys could open
- * the breaker. Two conditions prove it: the parameter has the type of the key column, and the
- * server refuses the key without the rest of `lookup` as well. Any other error stays an error: an
- * expression of `lookup` can fail with the same code for a row that exists.
+ * Keys as parameters. The server infers the type of $1. Text and bytea are sent in binary format, all other types as
+ * text that the server parses. A key that cannot be parsed, such as letters for a number, is absent: no value of
+ * that type can be spelled like it. If it were an error, untrusted keys could open the breaker. Two conditions prove
+ * that the key is absent: the parameter has the type of the key column, and the server also rejects the key without
+ * the rest of `lookup`. Any other error remains an error, because an expression in `lookup` can fail with the same
+ * code for a row that exists.
  *
- * Connections. Every connection verifies that it reached the server that the follower follows: the
- * same system identifier, timeline and database (postgres_schema.h).
+ * Connections. Every connection verifies that it reached the same server as the follower: the same system identifier,
+ * timeline and database (postgres_schema.h).
  */
 #include "postgres_reader.h"
 #include "postgres_schema.h"
@@ -21,8 +21,8 @@
 struct postgres_asker {
     struct postgres_link link;
     Oid type;       /* of the parameter */
-    bool alike;     /* the keys have it as well */
-    uint64_t epoch; /* in which the connection was made */
+    bool alike;     /* the key column has the same type, or both are text */
+    uint64_t epoch; /* in which the connection was opened */
 };
 
 /* ---- Life ------------------------------------------------------------------------------ */
@@ -71,8 +71,8 @@ static bool source_postgres_is_integer(Oid type)
     return type == PG_INT2 || type == PG_INT4 || type == PG_INT8;
 }
 
-/* Returns whether the parameter of `lookup` accepts the same spellings as the key column prints. Otherwise the
- * database could find a key that the filter denies, such as WHERE lower(email) = $1 with a citext parameter. */
+/* Returns whether the parameter of `lookup` accepts exactly the spellings that the key column prints. Otherwise the
+ * database could find a key that the filter denies, for example by WHERE lower(email) = $1 with a citext parameter. */
 static bool source_postgres_fits(Oid parameter, Oid key)
 {
     return parameter == key || (parameter == PG_VARCHAR && key == PG_TEXT)
@@ -144,7 +144,7 @@ static bool source_postgres_is_fresh(void *owner, void *connection)
            && postgres_link_is_open(&asker->link);
 }
 
-/* Whether the last statement failed because of a value that a type cannot have. */
+/* Returns whether the last statement failed because a value is invalid for its type. */
 static bool source_postgres_is_misfit(const struct postgres_asker *asker)
 {
     static const char *const codes[] = { "22P02", "22P03", "22021",
@@ -164,7 +164,7 @@ static void source_postgres_forget_error(struct postgres_asker *asker)
     asker->link.last = NULL;
 }
 
-/* Whether the server refuses the key alone, as a value of its type. */
+/* Returns whether the server rejects the key on its own as a value of its type. */
 static bool source_postgres_is_impossible(struct postgres_asker *asker,
                                           const struct postgres_arguments *key,
                                           uint64_t deadline)
@@ -178,7 +178,7 @@ static bool source_postgres_is_impossible(struct postgres_asker *asker,
            && source_postgres_is_misfit(asker);
 }
 
-/* The question failed: what does that mean? */
+/* Classifies a failed lookup: the key is absent, or there was an error. */
 static bg_truth source_postgres_failed(struct postgres_asker *asker, bg_err err,
                                        const struct postgres_arguments *key,
                                        uint64_t deadline, bool *broken)
@@ -236,7 +236,7 @@ static bg_truth source_postgres_ask(struct source *source, void *connection,
     }
     if (memchr(key.data, 0, key.len)) {
         if (asker->alike) {
-            return BG_TRUTH_ABSENT; /* no value is spelled with it */
+            return BG_TRUTH_ABSENT; /* no value is spelled with a zero byte */
         }
         (void)source_error(info, BG_EINVAL, "key", NULL,
                            "it contains a zero byte, which PostgreSQL does not allow");

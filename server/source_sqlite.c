@@ -2,10 +2,10 @@
  * source_sqlite.c - SQLite as a source: lookups. Reading and following are in sqlite_reader.c and
  * sqlite_changes.c.
  *
- * The type of a key. A key is bytes, but SQLite compares 42, '42' and x'3432' as three different values, and a
- * column can hold all of them. So, unless `key` selects a type, a lookup tries each type in which the
- * column may hold the key: a number if the column is not declared as text and the key looks
- * like one, then text, then a blob. Only if all of them find nothing is the key absent.
+ * The type of a key. A key is a sequence of bytes, but in SQLite 42, '42' and x'3432' are three different values, and a
+ * column can hold all of them. So, unless `key` selects a type, a lookup tries each type in which the column may hold
+ * the key: first a number, if the column is not declared as text and the key looks like a number, then text, then a
+ * blob. The key is absent only if none of them finds a row.
  */
 #include "sqlite_reader.h"
 #include "sqlite_schema.h"
@@ -18,7 +18,7 @@ struct sqlite_asker {
     struct sqlite_link link;
     sqlite3_stmt *lookup;
     bool numbers;   /* the key columns can hold numbers */
-    uint64_t epoch; /* in which the connection was made */
+    uint64_t epoch; /* in which the connection was opened */
 };
 
 /* ---- Life ------------------------------------------------------------------------------ */
@@ -64,8 +64,7 @@ static bg_err source_sqlite_prepare(struct sqlite_asker *asker, bg_errinfo *info
     if (err && err != BG_EINVAL) {
         return err;
     }
-    /* Columns that cannot be keys are refused by source_check, but they can be queried. They may hold
-     * numbers. */
+    /* source_check rejects columns that cannot be keys, but they can be queried. They may hold numbers. */
     asker->numbers = err || (form != KEY_FORM_BYTES && form != KEY_FORM_ASCII);
     err = sqlite_link_prepare(link, "lookup", link->source->how.lookup, &asker->lookup,
                               info);
@@ -142,7 +141,7 @@ static bool source_sqlite_real(bg_bytes key, double *number)
     return !*end;
 }
 
-/* Binds the key. *fits: the key is a value of this type. Returns SQLite's code. */
+/* Binds the key. *fits: the key is a value of this type. Returns a SQLite result code. */
 static int source_sqlite_bind(sqlite3_stmt *lookup, bg_bytes key, enum bind_as type,
                               bool *fits)
 {
@@ -163,7 +162,7 @@ static int source_sqlite_bind(sqlite3_stmt *lookup, bg_bytes key, enum bind_as t
     }
 }
 
-/* Runs the lookup with the key that is bound. */
+/* Runs the lookup with the bound key. */
 static bg_truth source_sqlite_step(struct sqlite_asker *asker,
                                    struct source_value *value, bg_errinfo *info)
 {
@@ -213,12 +212,12 @@ static bg_truth source_sqlite_ask(struct source *source, void *connection, bg_by
     asker->link.deadline = deadline;
     const bg_truth answer = source_sqlite_try(asker, key, value, info);
     (void)sqlite3_clear_bindings(asker->lookup);
-    /* SQLite compiled the lookup again because the schema has changed, perhaps the type of the column. */
+    /* SQLite recompiled the lookup because the schema changed. The type of the column may be different now. */
     if (answer == BG_TRUTH_ABSENT
         && sqlite3_stmt_status(asker->lookup, SQLITE_STMTSTATUS_REPREPARE, 0) > 0) {
         *broken = true;
-        (void)source_error(info, BG_EIO, "lookup", "the same schema as before",
-                           "a changed one");
+        (void)source_error(info, BG_EIO, "lookup", NULL,
+                           "the schema changed during the lookup; repeat it");
         return BG_TRUTH_ERROR;
     }
     if (answer == BG_TRUTH_ERROR) {
