@@ -15,8 +15,8 @@ static const char files_mark[] = "gate-mark: ", files_settings[] = "gate-setting
 
 static bg_err files_failed(bg_errinfo *info, const char *path)
 {
-    return source_error(info, BG_EIO, "gates", "a directory that can be written",
-                        "%s: %s", path, text_errno(errno));
+    return source_error(info, BG_EIO, "gates", NULL, "cannot access %s: %s", path,
+                        text_errno(errno));
 }
 
 char *gate_files_path(const char *dir, const char *name, const char *ending)
@@ -33,7 +33,7 @@ static bool files_is_instance(const char *text)
            && strspn(text, "0123456789abcdef") == GATE_INSTANCE - 1;
 }
 
-/* Creates the file with a random content, unless another process has created it meanwhile. */
+/* Creates the file with random content, unless it already exists. */
 static bg_err files_make_instance(const char *path, bg_errinfo *info)
 {
     uint32_t number;
@@ -66,9 +66,10 @@ static bg_err files_read_instance(const char *path, char instance[GATE_INSTANCE]
     (void)fclose(file);
     return read && files_is_instance(instance)
                ? BG_OK
-               : source_error(info, BG_EFORMAT, "gates",
-                              "8 hex digits, or no file: then a new one is created",
-                              "%s", path);
+               : source_error(
+                   info, BG_EFORMAT, "gates", NULL,
+                   "%s does not hold 8 hex digits; delete it to create a new one",
+                   path);
 }
 
 bg_err gate_files_instance(const char *dir, char instance[GATE_INSTANCE],
@@ -89,7 +90,7 @@ bg_err gate_files_instance(const char *dir, char instance[GATE_INSTANCE],
 
 /* ---- The filter ------------------------------------------------------------------------ */
 
-/* A hash of the settings that decide which keys the filter has, and of what kind it is. */
+/* Returns a hash of the settings that determine the keys, the kind and the rate of the filter. */
 static uint64_t files_hash_settings(const struct gate_settings *s)
 {
     const char *texts[] = { s->source, s->keys, s->follow };
@@ -98,7 +99,7 @@ static uint64_t files_hash_settings(const struct gate_settings *s)
     (void)snprintf(numbers, sizeof numbers, "%u %.17g", s->kind, s->rate);
     for (size_t i = 0; i <= sizeof texts / sizeof *texts; i++) {
         const char *text = i < sizeof texts / sizeof *texts ? texts[i] : numbers;
-        do { /* with the NUL, so that texts cannot run into each other */
+        do { /* includes the NUL, which separates the texts */
             hash = (hash ^ (unsigned char)*text) * UINT64_C(1099511628211);
         } while (*text++);
     }
@@ -117,7 +118,7 @@ bg_err gate_files_save(bg_slot *slot, const char *path,
     return bg_slot_save(slot, path, &how, info);
 }
 
-/* Copies the rest of the line that starts with `name`; false if there is none that fits. */
+/* Copies the rest of the line that starts with `name`. False if there is no such line, or it is empty or too long. */
 static bool files_line(const char *metadata, const char *name, char *to, size_t room)
 {
     for (const char *line = metadata; line; line = strchr(line, '\n')) {
@@ -152,8 +153,8 @@ bg_err gate_files_load(bg_slot *slot, const char *path,
         && (!files_line(about.metadata, files_settings, hashed, sizeof hashed)
             || strcmp(hashed, expected) != 0
             || !files_line(about.metadata, files_mark, mark, SOURCE_MARK))) {
-        err = source_error(info, BG_EINCOMPAT, "gates",
-                           "a filter saved with the same settings", "%s", path);
+        err = source_error(info, BG_EINCOMPAT, "gates", NULL,
+                           "%s was saved with other settings", path);
     }
     err = err ? err : bg_slot_swap(slot, filter, 0, BG_SLOT_DISCARD, info);
     if (err) {

@@ -5,9 +5,9 @@
  *     DIR/gates/NAME.bg        the filter; its metadata holds the mark and a hash of the settings
  *     DIR/gates/NAME.sql       statements for install=no (written by the source)
  *
- * The filter and its mark are one file, so they cannot disagree. The mark is taken before the filter is
- * saved: the file has every key that was reported up to the mark, and perhaps more. A file that is damaged,
- * belongs to other settings or has another hash key is ignored, and all keys are read again.
+ * The filter and its mark are in one file, so they cannot disagree. The mark is taken before the filter is saved, so
+ * the file has every key reported up to the mark, and perhaps more. A file that is damaged, or was saved with other
+ * settings or another hash key, is ignored, and all keys are read again.
  */
 #ifndef SERVER_GATE_FILES_H
 #define SERVER_GATE_FILES_H
@@ -21,15 +21,15 @@ enum { GATE_INSTANCE = 9 }; /* bytes: 8 hex digits and a NUL */
 bg_err gate_files_instance(const char *dir, char instance[GATE_INSTANCE],
                            bg_errinfo *info);
 
-/* Returns DIR/gates/NAME.ENDING; NULL if memory is short. The caller frees it. */
+/* Returns DIR/gates/NAME followed by `ending`. The caller frees it. NULL if out of memory. */
 char *gate_files_path(const char *dir, const char *name, const char *ending);
 
 bg_err gate_files_save(bg_slot *slot, const char *path,
                        const struct gate_settings *settings, const char *mark,
                        bg_errinfo *info);
 
-/* Replaces the base of the slot by the saved filter. Errors: those of bg_open; BG_EINCOMPAT if the file
- * belongs to other settings. */
+/* Replaces the base of the slot with the saved filter. Errors: those of bg_open; BG_EINCOMPAT if the file was saved
+ * with other settings. */
 bg_err gate_files_load(bg_slot *slot, const char *path,
                        const struct gate_settings *settings, const bg_hash_spec *hash,
                        uint64_t max_bytes, char mark[SOURCE_MARK], bg_errinfo *info);

@@ -1,5 +1,5 @@
 /*
- * gate_settings.c - the one table of a gate's settings; see gate_settings.h.
+ * gate_settings.c - the table of gate settings; see gate_settings.h.
  */
 #include "gate_settings.h"
 
@@ -14,11 +14,11 @@ enum setting_type {
     SETTING_TEXT,
     SETTING_COUNT,   /* uint32_t */
     SETTING_ITEMS,   /* uint64_t */
-    SETTING_SHARE,   /* a double, 0 .. 1 */
+    SETTING_SHARE,   /* a double from 0 to 1 */
     SETTING_REAL,    /* a double */
     SETTING_SECONDS, /* a double */
     SETTING_BOOL,
-    SETTING_WORD /* a uint32_t that has words */
+    SETTING_WORD /* a uint32_t with named values */
 };
 
 struct setting_word {
@@ -98,7 +98,7 @@ static const struct setting settings_table[] = {
     { "breaker-failures", SETTING_COUNT, AT(breaker_failures), 0, 1e6, NULL, "5",
       "failures in a row after which the database is not queried (0: never)" },
     { "breaker-rest", SETTING_SECONDS, AT(breaker_rest), 0.001, 3600, NULL, "1s",
-      "how long it is not queried then" },
+      "how long the database is not queried then" },
     { "fail", SETTING_WORD, AT(fail), 0, 0, setting_fails, "open",
       "outcome of a lookup when the database fails: open is \"unknown\", closed is an error" },
     { "single-flight", SETTING_BOOL, AT(single_flight), 0, 0, NULL, "yes",
@@ -169,7 +169,7 @@ static bool setting_read_bool(const char *value, bool *to)
     return false;
 }
 
-/* A number of any sort, if it is in range. */
+/* Parses a number of any type; false if it is invalid or out of range. */
 static bool setting_read_number(const struct setting *s, const char *value, void *place)
 {
     uint64_t count = 0;
@@ -202,7 +202,7 @@ static bool setting_read_number(const struct setting *s, const char *value, void
     return true;
 }
 
-/* What would have done. */
+/* Describes the values that the setting accepts. */
 static void setting_expect(const struct setting *s, char *text, size_t room)
 {
     size_t n = 0;
@@ -267,7 +267,7 @@ bg_err gate_settings_init(struct gate_settings *settings, const char *name,
     settings->name = strdup(name);
     bg_err err = settings->name
                      ? BG_OK
-                     : source_error(info, BG_ENOMEM, "memory", "enough", "none");
+                     : source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
     for (size_t i = 0; !err && i < SETTINGS; i++) {
         const struct setting *s = &settings_table[i];
         err =

@@ -1,10 +1,10 @@
 /*
- * gate_settings.h - the settings of a gate of the service.
+ * gate_settings.h - the settings of a gate.
  *
  *     gate products source=sqlite:///var/lib/shop.db keys=products(sku) follow=changes
  *
- * One table of names, types and defaults feeds the configuration file, the API and the documentation
- * (docs/sources.md). Values are text as people write it: 10k, 0.1%, 250ms, yes.
+ * One table of names, types and defaults serves the configuration file, the API and the documentation
+ * (docs/sources.md). Values are text such as 10k, 0.1%, 250ms or yes.
  */
 #ifndef SERVER_GATE_SETTINGS_H
 #define SERVER_GATE_SETTINGS_H
@@ -26,19 +26,19 @@ struct gate_settings {
     char *follow, *promise;
     bool install;
     uint32_t key; /* an enum source_key */
-    double poll;  /* seconds, as all times here */
+    double poll;  /* in seconds, like all times here */
     double timeout;
     uint32_t connections;
-    double
-        max_lag; /* how long after the follower last caught up the filter's "no" counts */
-    double save; /* how often the filter is saved */
+    /* How long the filter's "no" is trusted after the follower last caught up. */
+    double max_lag;
+    double save; /* interval at which the filter is saved */
     /* the filter */
     double rate;
     uint32_t kind; /* a bg_kind: auto, the Bloom kinds, or scalable */
     double headroom;
-    uint64_t capacity; /* at least */
+    uint64_t capacity; /* minimum */
     /* the gate: see gate.h */
-    uint32_t fail; /* an enum gate_fail: what a look-up is when the source fails */
+    uint32_t fail; /* an enum gate_fail: outcome of a lookup when the source fails */
     double audit;
     uint32_t negative_entries;
     double negative_ttl; /* 0: no negative cache */
@@ -46,35 +46,35 @@ struct gate_settings {
     double breaker_rest;
     bool single_flight;
     /* when to rebuild: see bg_policy */
-    double maintain; /* how often that is asked for */
+    double maintain; /* interval at which the policy is evaluated */
     double rebuild_fill, rebuild_predicted, rebuild_observed;
-    double rebuild; /* so often, in any case; 0: not for that */
+    double rebuild; /* maximum age of a filter; 0: no limit */
 };
 
-/* All defaults, and the name (copied). Errors: BG_EINVAL for a name that is none. */
+/* Sets the name (copied) and all defaults. Errors: BG_EINVAL for an invalid name; BG_ENOMEM. */
 bg_err gate_settings_init(struct gate_settings *settings, const char *name,
                           bg_errinfo *info);
 void gate_settings_free(struct gate_settings *settings);
 bg_err gate_settings_copy(struct gate_settings *to, const struct gate_settings *from);
 
-/* Sets one. Errors: BG_ENOTFOUND for an unknown name; BG_EINVAL for a value that will not do;
- * both say what was expected. */
+/* Sets one setting. Errors: BG_ENOTFOUND for an unknown name; BG_EINVAL for an invalid value. The message of either
+ * shows what was expected. */
 bg_err gate_settings_set(struct gate_settings *settings, const char *key,
                          const char *value, bg_errinfo *info);
 
-/* Whether together they make a gate: what is required is there and fits. Connects to nobody. */
+/* Validates that all required settings are present and that the settings fit together. Does not connect. */
 bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *info);
 
-/* The table: the name of setting i (NULL beyond the last), what it is, its default as text
- * ("" : none, NULL: it is required), and its value as text that gate_settings_set takes, but
- * for the password of a source. */
+/* Return row i of the table: the name (NULL after the last row), a description, and the default as text ("": none,
+ * NULL: the setting is required). gate_settings_show writes the value as text that gate_settings_set accepts, except
+ * that the password of a source is masked. */
 const char *gate_settings_name(size_t i);
 const char *gate_settings_summary(size_t i);
 const char *gate_settings_default(size_t i);
 void gate_settings_show(const struct gate_settings *settings, size_t i, char *text,
                         size_t room);
 
-/* As source_create takes them; points into the settings. */
+/* Returns the settings for source_create. Its pointers refer to `settings`. */
 struct source_settings gate_settings_source(const struct gate_settings *settings);
 
 #endif

@@ -1,18 +1,16 @@
 /*
- * gates.c - the list of gates, and look-ups in them; see gates.h. What goes on behind is in
- * gates_life.c.
+ * gates.c - the list of gates, and lookups; see gates.h. The threads of a gate are in gates_life.c.
  *
- * Two gates in one. A bg_gate over the slot with the filter, and one over a slot that never has a
- * filter, so that it asks the source for everything, with a breaker and figures of its own. Which
- * one a look-up goes through is decided by trust (gates.h) when it begins.
+ * Two gates in one. Each gate has one bg_gate over the slot with the filter, and one over a slot that never has a
+ * filter. The second one always queries the source, and has its own breaker and statistics. Trust (gates.h) selects
+ * the bg_gate when a lookup starts.
  *
- * Audits. A key that was committed a moment ago is in the source and not in the filter yet: that is
- * no false negative as long as the follower can tell it. So when an audit finds a key, the
- * follower is made to look, and waited for, before the gate judges.
+ * Audits. A key that was just committed is in the source, but not yet in the filter. That is not a false negative if
+ * the follower is still going to report the key. So when an audit finds a key, it makes the follower poll, and waits
+ * for it, before the gate decides.
  *
- * The list is an array under a lock for many readers; a gate that is in use is counted, and
- * dropping it waits until nobody has it in hand. There are few gates, so names are compared one
- * after another.
+ * The list is an array, protected by a reader-writer lock. Each gate counts its users, and dropping a gate waits until
+ * the count is zero. There are few gates, so a linear search by name is enough.
  */
 #include "gates_inside.h"
 
@@ -25,9 +23,9 @@
 
 struct gates {
     struct gates_options how;
-    char *dir; /* a copy, or NULL */
+    char *dir; /* a copy of the option, or NULL */
     char instance[GATE_INSTANCE];
-    pthread_rwlock_t lock; /* of the list */
+    pthread_rwlock_t lock; /* protects the list */
     struct gate **list;
     size_t count;
 };
@@ -76,7 +74,7 @@ bool gate_is_trusted(const struct gate *gate)
     return seen != 0 && (now < seen || now - seen <= gate->max_lag); /* T2 */
 }
 
-/* ---- What the library calls -------------------------------------------------------------- */
+/* ---- Callbacks of the library -------------------------------------------------------------- */
 
 static void gates_note_answer(struct gate *gate, const bg_errinfo *why, bool failed)
 {
@@ -111,7 +109,7 @@ static bg_truth gates_ask(void *context, const void *key, size_t len, void *requ
     return answer;
 }
 
-/* Single flight: the value goes to another one who asked for the same key. */
+/* Copies the value to a concurrent lookup of the same key (single flight). */
 static void gates_share(void *context, const void *from_request, void *to_request)
 {
     const struct source_value *from = from_request;
@@ -135,7 +133,7 @@ static void gates_alarm(void *context, const bg_alarm *alarm)
         [BG_ALARM_FALSE_NEGATIVE] = { GATE_EVENT_FALSE_NEGATIVE,
                                       "the filter denied a key that the source has" },
         [BG_ALARM_BREAKER_OPEN] = { GATE_EVENT_BREAKER_OPEN,
-                                    "the source failed too often and is left alone" },
+                                    "the source failed too often and is not queried for now" },
         [BG_ALARM_BREAKER_CLOSED] = { GATE_EVENT_BREAKER_CLOSED,
                                       "the source answers again" },
     };
@@ -149,7 +147,7 @@ static void gates_alarm(void *context, const bg_alarm *alarm)
     }
 }
 
-/* ---- Making ------------------------------------------------------------------------------ */
+/* ---- Creating ---------------------------------------------------------------------------- */
 
 static uint64_t gates_nanoseconds(double seconds)
 {
@@ -157,9 +155,9 @@ static uint64_t gates_nanoseconds(double seconds)
 }
 
 /*
- * The slot begins with a tiny filter, which nobody trusts: it takes the adds of the follower, and so
- * does the first real one from the moment on when it is begun. (A slot without any filter refuses
- * adds, also while its first one is made.)
+ * Creates the slot with a tiny filter, which is never trusted. It accepts the follower's adds, and so does the first
+ * real filter as soon as its build starts. (A slot without a filter refuses adds, even while its first filter is being
+ * built.)
  */
 static bg_err gates_make_slot(struct gate *gate, bg_errinfo *info)
 {
@@ -237,7 +235,8 @@ static bg_err gates_make(const struct gates *gates,
     bg_err err = gate_settings_check(settings, info);
     struct gate *gate = err ? NULL : calloc(1, sizeof *gate);
     if (!gate) {
-        return err ? err : source_error(info, BG_ENOMEM, "memory", "enough", "none");
+        return err ? err
+                   : source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
     }
     gates_init_locks(gate);
     gate->how = gates->how;
@@ -254,7 +253,7 @@ static bg_err gates_make(const struct gates *gates,
         how.script = script;
         gate->max_lag = gates_nanoseconds(gate->settings.max_lag);
         err = gates->dir && !(gate->file && script)
-                  ? source_error(info, BG_ENOMEM, "memory", "enough", "none")
+                  ? source_error(info, BG_ENOMEM, "memory", NULL, "out of memory")
                   : source_create(&how, &gate->source, info);
         free(script);
     }
@@ -277,7 +276,7 @@ bg_err gates_create(const struct gates_options *options, struct gates **gates,
 {
     struct gates *all = calloc(1, sizeof *all);
     bg_err err =
-        all ? BG_OK : source_error(info, BG_ENOMEM, "memory", "enough", "none");
+        all ? BG_OK : source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
     *gates = NULL;
     if (err) {
         return err;
@@ -289,7 +288,7 @@ bg_err gates_create(const struct gates_options *options, struct gates **gates,
         all->dir = strdup(all->how.dir);
         all->how.dir = all->dir;
         err = all->dir ? gate_files_instance(all->dir, all->instance, info)
-                       : source_error(info, BG_ENOMEM, "memory", "enough", "none");
+                       : source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
     }
     if (err) {
         gates_free(all);
@@ -299,7 +298,7 @@ bg_err gates_create(const struct gates_options *options, struct gates **gates,
     return BG_OK;
 }
 
-/* With the lock: its place, or count. */
+/* Returns the index of a gate, or `count` if there is none. The caller holds the lock. */
 static size_t gates_find(const struct gates *gates, bg_bytes name)
 {
     for (size_t i = 0; i < gates->count; i++) {
@@ -348,10 +347,10 @@ bg_err gates_add(struct gates *gates, const struct gate_settings *settings,
         realloc(gates->list, (gates->count + 1) * sizeof(struct gate *));
     gates->list = list ? list : gates->list;
     if (gates_find(gates, name) < gates->count) {
-        err = source_error(info, BG_EBUSY, "gate", "a name that is not taken", "%s",
-                           settings->name);
+        err = source_error(info, BG_EBUSY, "gate", NULL,
+                           "the name %s is already in use", settings->name);
     } else if (!list) {
-        err = source_error(info, BG_ENOMEM, "memory", "enough", "none");
+        err = source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
     } else {
         err = gate_life_begin(gate, info);
     }
@@ -365,7 +364,7 @@ bg_err gates_add(struct gates *gates, const struct gate_settings *settings,
     return err;
 }
 
-/* Ends the life of a gate that nobody can find any more. */
+/* Stops and frees a gate that is no longer in the list. */
 static void gates_bury(struct gate *gate)
 {
     static const struct timespec moment = { 0, 1000000 };
@@ -429,7 +428,7 @@ bool gates_has(struct gates *gates, bg_bytes name)
 
 /* ---- Lookups ----------------------------------------------------------------------------- */
 
-/* Returns the gate to use for a key, which is normalized: see Trust in gates.h. */
+/* Normalizes the key and returns the bg_gate to use for it; see Trust in gates.h. */
 static bg_gate *gates_choose(const struct gate *gate, bg_bytes *key)
 {
     return key_form_spelling(source_form(gate->source), key) == KEY_CANONICAL /* T4 */
@@ -492,7 +491,7 @@ bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value)
 void gates_abandon(struct gates_ticket *ticket)
 {
     struct gate *gate = ticket->gate;
-    if (gate) { /* not finished: the source has not failed */
+    if (gate) { /* bg_gate_finish would count a failure of the source */
         ticket->gate = NULL;
         gates_leave(gate);
     }
@@ -533,7 +532,7 @@ bg_err gates_rebuild(struct gates *gates, bg_bytes name, bg_errinfo *info)
     return BG_OK;
 }
 
-/* ---- Figures ----------------------------------------------------------------------------- */
+/* ---- Status ------------------------------------------------------------------------------ */
 
 static void gates_describe(struct gate *gate, struct gate_about *about)
 {

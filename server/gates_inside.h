@@ -1,6 +1,5 @@
 /*
- * gates_inside.h - what a gate of the service consists of, for gates.c (lookups) and gates_life.c
- * (its threads).
+ * gates_inside.h - the internals of a gate, for gates.c (lookups) and gates_life.c (threads).
  */
 #ifndef SERVER_GATES_INSIDE_H
 #define SERVER_GATES_INSIDE_H
@@ -15,20 +14,20 @@ struct gate {
     struct gate_settings settings;
     struct source *source;
     bool followed;
-    bg_slot *slot;          /* its filter */
-    bg_slot *nothing;       /* never has one */
+    bg_slot *slot;          /* holds the filter */
+    bg_slot *nothing;       /* never holds a filter */
     bg_gate *gate;          /* over slot */
-    bg_gate *blind;         /* over nothing: asks the source for everything */
-    _Atomic uint32_t users; /* look-ups and others that have it in hand */
+    bg_gate *blind;         /* over nothing: always queries the source */
+    _Atomic uint32_t users; /* lookups and other calls in progress */
 
     /* Trust: see gates.h. */
     _Atomic uint64_t needed;    /* the epoch of the source; 0: none yet */
     _Atomic uint64_t built;     /* the epoch for which the filter is complete */
-    _Atomic uint64_t caught_up; /* the last `since`; 0: none in this epoch */
+    _Atomic uint64_t caught_up; /* `since` of the last proof; 0: none in this epoch */
     atomic_bool doubted; /* the epoch has ended, or an audit found a false negative */
     uint64_t max_lag;    /* nanoseconds */
 
-    /* Figures. */
+    /* Statistics. */
     _Atomic int phase;
     _Atomic uint64_t position, changes, restarts, saves;
     _Atomic uint64_t builds, build_failures, progress_keys, progress_expected;
@@ -36,13 +35,13 @@ struct gate {
 
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t lock;  /* of what follows */
+    pthread_mutex_t lock;  /* protects the fields below */
     pthread_cond_t wake;   /* the thread has something to do */
     pthread_cond_t caught; /* the follower has caught up */
     bool stopping;
-    bool rebuild_asked;  /* at once */
-    bool rebuild_wanted; /* when it is time */
-    char why[128];       /* the next build is made */
+    bool rebuild_asked;  /* rebuild immediately */
+    bool rebuild_wanted; /* rebuild when the pause after the last build ends */
+    char why[128];       /* reason for the next build */
     bool source_up;
     char source_text[192];
     char build_text[192]; /* why the last build failed, or "" */
@@ -56,7 +55,7 @@ struct gate {
 
 /* ---- gates.c ------------------------------------------------------------------------------ */
 
-/* Whether the filter's "no" is believed. */
+/* Returns whether the filter's "no" is trusted (T1 to T3). */
 bool gate_is_trusted(const struct gate *gate);
 
 void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *text,
@@ -64,18 +63,18 @@ void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *t
 
 /* ---- gates_life.c ------------------------------------------------------------------------- */
 
-/* Starts the threads; and ends them and all that is under way. */
+/* Start the threads; stop them and cancel their work. */
 bg_err gate_life_begin(struct gate *gate, bg_errinfo *info);
 void gate_life_end(struct gate *gate);
 
-/* Rebuilds the filter: at once, or when at least one second and ten times the duration of the last
- * build have passed since that build. */
+/* Requests a rebuild: immediately, or once both one second and ten times the duration of the last build have passed
+ * since that build. */
 void gate_life_rebuild(struct gate *gate, bool at_once, const char *why);
 
 /* Stops trusting the filter until all keys have been read in a new epoch. */
 void gate_life_doubt(struct gate *gate, const char *why);
 
-/* Waits until the follower has reported everything that was committed before now, up to max-lag. */
+/* Waits for up to max-lag until the follower has reported everything committed before the call. */
 void gate_life_await(struct gate *gate);
 
 #endif

@@ -8,16 +8,16 @@
  *     caught_up: T2, mark             when the filter is in place: built = needed as of the start (T1)
  *                                     saves the filter with the last mark; then source_saved
  *
- * No key is missed. Let a key be committed. Before `restart`: the maker, which reads after that, reads it.
- * After: the follower reports it. If that was before the new filter accepted adds, the read includes
- * it (source.h, S5; bg_slot_rebuild reads after the filter accepts adds).
+ * No key is missed. If a key was committed before `restart`, the maker reads it, because it reads after `restart`. If
+ * the key was committed later, the follower reports it. If it reported the key before the new filter accepted adds, the
+ * read includes the key (source.h, S5; bg_slot_rebuild reads after the filter accepts adds).
  *
- * Saving. The mark is copied before the filter is saved, so the file has everything up to the mark. A filter in
- * which an audit found a false negative is not saved, and its file is removed. That may happen during a save, so
- * the file is renamed with the lock, after a last check.
+ * Saving. The mark is copied before the filter is saved, so the file has everything up to the mark. A filter in which
+ * an audit found a false negative is not saved, and its file is deleted. The audit may run during a save, so the
+ * new file is renamed while holding the lock, after a last check.
  *
- * A failed build is retried with backoff, from one second to a minute. Rebuilds that only the policy asks
- * for are at least ten times as far apart as one of them takes.
+ * A failed build is retried with backoff, from one second to one minute. The pause before a rebuild that only the
+ * policy requires is at least ten times the duration of the last build.
  */
 #include "gates_inside.h"
 
@@ -35,7 +35,7 @@
 
 /* ---- The listener -------------------------------------------------------------------------- */
 
-/* Starts epoch needed + 1: from here on the filter is not trusted (T1). */
+/* Starts epoch needed + 1. The filter is not trusted until it is rebuilt (T1). */
 static void gate_life_new_epoch(struct gate *gate, const char *why)
 {
     (void)atomic_fetch_add(&gate->needed, 1);
@@ -44,7 +44,7 @@ static void gate_life_new_epoch(struct gate *gate, const char *why)
     atomic_store(&gate->caught_up, 0);
     atomic_store(&gate->doubted, false);
     gate->mark[0] = 0;
-    gate->saved[0] = 0; /* the file is of an earlier epoch, or deleted */
+    gate->saved[0] = 0; /* the file is from an earlier epoch, or deleted */
     (void)snprintf(gate->why, sizeof gate->why, "%s", why);
     (void)pthread_cond_signal(&gate->wake);
     (void)pthread_mutex_unlock(&gate->lock);
@@ -59,7 +59,7 @@ static void gate_life_restart(void *context, const char *why)
     }
 }
 
-/* The filter is not trusted (T3) until a new epoch starts. */
+/* Stops trusting the filter (T3) until a new epoch starts. */
 static void gate_life_lost_proof(void *context, const char *why)
 {
     struct gate *gate = context;
@@ -84,7 +84,7 @@ static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
     for (size_t i = 0; i < n; i++) {
         refused = bg_gate_wrote(gate->gate, keys[i].data, keys[i].len) || refused;
     }
-    if (refused) { /* the gate doubts its filter until a later one replaces it */
+    if (refused) { /* the bg_gate distrusts its filter until a later one replaces it */
         gate_life_rebuild(gate, false, "a key could not be added");
     }
     (void)atomic_fetch_add(&gate->changes, n);
@@ -162,7 +162,7 @@ static bool gate_life_progress(void *context, const bg_rebuild_progress *progres
     return on;
 }
 
-/* The filter that is wanted for so many keys. */
+/* Returns the options for building a filter for this number of keys. */
 static bg_rebuild_options gate_life_how(struct gate *gate, uint64_t keys)
 {
     const struct gate_settings *s = &gate->settings;
@@ -181,7 +181,7 @@ static bg_rebuild_options gate_life_how(struct gate *gate, uint64_t keys)
     return how;
 }
 
-/* Verifies `lookup`. A failure is shown as the state of the source, which the follower may find in order. */
+/* Verifies `lookup`. A failure is shown as the state of the source, because the follower may not detect it. */
 static bg_err gate_life_check(struct gate *gate, bg_errinfo *info)
 {
     bg_errinfo why = { .code = BG_OK };
@@ -227,7 +227,7 @@ static void gate_life_note_build(struct gate *gate, const bg_rebuild_report *rep
     }
     (void)snprintf(gate->build_text, sizeof gate->build_text, "%.191s",
                    err ? why->message : "");
-    if (!gate->followed) { /* else the follower knows better */
+    if (!gate->followed) { /* otherwise the follower reports the state */
         gate->source_up = !err || err == BG_ENOMEM || err == BG_ELIMIT;
         (void)snprintf(gate->source_text, sizeof gate->source_text, "%s",
                        gate->source_up ? "" : gate->build_text);
@@ -235,7 +235,7 @@ static void gate_life_note_build(struct gate *gate, const bg_rebuild_report *rep
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Makes a filter; false: it failed. */
+/* Builds a filter; false if that failed. */
 static bool gate_life_build(struct gate *gate, const char *reason)
 {
     bg_rebuild_report report = { .struct_size = sizeof report };
@@ -249,7 +249,7 @@ static bool gate_life_build(struct gate *gate, const char *reason)
     gate_life_note_build(gate, &report, &why, err);
     if (!err) {
         bg_gate_stats stats = { .struct_size = sizeof stats };
-        /* What was observed before shall not count against the new filter. */
+        /* Observations of the old filter must not count against the new one. */
         (void)!bg_gate_about(gate->gate, false, &stats);
         atomic_store(&gate->built, needed);
         (void)atomic_fetch_add(&gate->builds, 1);
@@ -274,7 +274,7 @@ static void gate_life_reasons(uint32_t reasons, char *text, size_t room)
                   { BG_REASON_OBSERVED, "the observed rate is too high" },
                   { BG_REASON_AGE, "it is old" },
                   { BG_REASON_DEGRADED, "it lacks keys" },
-                  { BG_REASON_POLLUTED, "somebody chose keys to fill it" } };
+                  { BG_REASON_POLLUTED, "it holds adversarial keys" } };
     size_t n = 0;
     text[0] = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names && n < room; i++) {
@@ -285,7 +285,7 @@ static void gate_life_reasons(uint32_t reasons, char *text, size_t room)
     }
 }
 
-/* Whether the policy wants another filter, and why. */
+/* Returns whether the policy requires a rebuild, and why. */
 static bool gate_life_is_due(struct gate *gate, char *text, size_t room)
 {
     const struct gate_settings *s = &gate->settings;
@@ -306,13 +306,13 @@ static bool gate_life_is_due(struct gate *gate, char *text, size_t room)
 
 struct gate_life {
     struct gate *gate;
-    uint32_t failures; /* to build, in a row */
-    uint64_t retry;    /* not before, in this epoch */
+    uint32_t failures; /* consecutive failed builds */
+    uint64_t retry;    /* earliest time of the next build in this epoch */
     uint64_t epoch;    /* of the last attempt */
-    uint64_t calm;     /* not before that, if it is not urgent */
-    uint64_t maintain; /* next time */
-    uint64_t save;     /* next time */
-    bool stale;        /* told so */
+    uint64_t calm;     /* earliest time of a rebuild that is not urgent */
+    uint64_t maintain; /* next time to evaluate the policy */
+    uint64_t save;     /* next time to save */
+    bool stale;        /* the last event was STALE */
 };
 
 /* Reports when the follower falls behind, and when it has caught up again. */
@@ -337,7 +337,7 @@ static void gate_life_make(struct gate_life *life, const char *reason)
     if (gate_life_build(gate, reason)) {
         life->failures = 0;
         life->retry = 0;
-        life->save = 0; /* so that the source can forget what was before */
+        life->save = 0; /* save soon, so that the source can discard older changes */
     } else {
         const uint64_t rest = LIFE_SECOND << (life->failures < 6 ? life->failures : 6);
         life->failures++;
@@ -351,7 +351,7 @@ static void gate_life_make(struct gate_life *life, const char *reason)
 
 /* ---- Saving -------------------------------------------------------------------------------- */
 
-/* With the lock: whether there is something new to save. */
+/* Returns whether there is something new to save. The caller holds the lock. */
 static bool gate_life_can_save(const struct gate *gate)
 {
     return gate->file && gate->mark[0] && strcmp(gate->mark, gate->saved) != 0
@@ -359,8 +359,8 @@ static bool gate_life_can_save(const struct gate *gate)
            && atomic_load(&gate->built) == atomic_load(&gate->needed);
 }
 
-/* With the lock: puts the saved filter in place. If the epoch has ended, the filter may lack a key that an
- * audit found, and is deleted. */
+/* Puts the saved filter in place, or deletes it if the epoch has ended: it may lack a key that an audit found. The
+ * caller holds the lock. */
 static bool gate_life_keep(const struct gate *gate, const char *path, uint64_t needed)
 {
     if (!atomic_load(&gate->doubted) && needed == atomic_load(&gate->needed)
@@ -371,7 +371,7 @@ static bool gate_life_keep(const struct gate *gate, const char *path, uint64_t n
     return false;
 }
 
-/* With the lock, which is released meanwhile: saves the filter with the last mark. */
+/* Saves the filter with the last mark. The caller holds the lock, which is released while saving. */
 static bool gate_life_save(struct gate *gate)
 {
     bg_errinfo why = { .code = BG_OK };
@@ -394,7 +394,7 @@ static bool gate_life_save(struct gate *gate)
     return false;
 }
 
-/* Loads the saved filter; `mark` is "" if there is none that fits. */
+/* Loads the saved filter. Sets `mark` to "" if there is no usable one. */
 static void gate_life_load(struct gate *gate, char mark[SOURCE_MARK])
 {
     mark[0] = 0;
@@ -410,14 +410,14 @@ static void gate_life_load(struct gate *gate, char mark[SOURCE_MARK])
     memcpy(gate->saved, mark, SOURCE_MARK);
 }
 
-/* One turn, with the lock: the next task, or a wait. */
+/* Runs the next task, or waits. The caller holds the lock. */
 static void gate_life_turn(struct gate_life *life)
 {
     struct gate *gate = life->gate;
     const uint64_t now = source_now();
     const bool wanted = atomic_load(&gate->needed) != atomic_load(&gate->built);
-    if (life->epoch
-        != atomic_load(&gate->needed)) { /* failures of the last one do not count */
+    /* Failures in the last epoch do not count. */
+    if (life->epoch != atomic_load(&gate->needed)) {
         life->epoch = atomic_load(&gate->needed);
         life->retry = life->failures = 0;
     }
@@ -444,7 +444,7 @@ static void gate_life_turn(struct gate_life *life)
         const uint64_t soon = interval < LIFE_MINUTE ? interval : LIFE_MINUTE;
         life->save = now + (gate_life_save(gate) ? interval : soon);
     } else {
-        uint64_t until = now + LIFE_SECOND / 4; /* to notice in time that it is stale */
+        uint64_t until = now + LIFE_SECOND / 4; /* to detect a stale filter in time */
         until = life->retry > now && life->retry < until ? life->retry : until;
         gate_life_wait(gate, &gate->wake, until);
     }
@@ -469,7 +469,7 @@ static void *gate_life_run(void *context)
     return NULL;
 }
 
-/* ---- Beginning and end --------------------------------------------------------------------- */
+/* ---- Start and stop ------------------------------------------------------------------------ */
 
 bg_err gate_life_begin(struct gate *gate, bg_errinfo *info)
 {
@@ -490,7 +490,8 @@ bg_err gate_life_begin(struct gate *gate, bg_errinfo *info)
     const int error = pthread_create(&gate->thread, NULL, gate_life_run, gate);
     gate->has_thread = error == 0;
     if (error) {
-        err = source_error(info, BG_EIO, "thread", "another one", "errno %d", error);
+        err = source_error(info, BG_EIO, "thread", NULL, "cannot be created (errno %d)",
+                           error);
     } else if (gate->followed) {
         err = source_follow(gate->source, &listener, mark, info);
     }
