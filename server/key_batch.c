@@ -1,4 +1,4 @@
-/* key_batch.c - keys one after another in one piece of memory that grows; see key_batch.h. */
+/* key_batch.c - keys, one after another in a growing buffer; see key_batch.h. */
 #include "key_batch.h"
 
 #include <stdint.h>
@@ -48,7 +48,7 @@ bool key_batch_put(struct key_batch *batch, const void *data, size_t len)
     return place != NULL;
 }
 
-/* 16 and more: it is none. */
+/* Returns the value of a hex digit; 16 if it is not one. */
 static unsigned key_batch_digit(char c)
 {
     return c >= '0' && c <= '9'   ? (unsigned)(c - '0')

@@ -1,8 +1,8 @@
 /*
- * key_batch.h - some keys, copied to one place: what a source reads before it hands them on.
+ * key_batch.h - a batch of keys, copied to one buffer.
  *
- * A batch is full at KEY_BATCH keys, or at KEY_BATCH_BYTES; one key may be larger than that. The
- * memory is kept for the next batch.
+ * A batch is full at KEY_BATCH keys or KEY_BATCH_BYTES bytes. A single key may be larger than that. The buffer is kept
+ * for the next batch.
  */
 #ifndef SERVER_KEY_BATCH_H
 #define SERVER_KEY_BATCH_H
@@ -14,27 +14,28 @@
 
 enum { KEY_BATCH = 1024, KEY_BATCH_BYTES = 1 << 20 };
 
-/* All zero: empty. */
+/* A zero-initialized batch is empty. */
 struct key_batch {
     char *bytes;
     size_t used, room;
     size_t n;
     size_t ends[KEY_BATCH];
-    bg_bytes keys[KEY_BATCH]; /* by key_batch_keys */
+    bg_bytes keys[KEY_BATCH]; /* filled in by key_batch_keys */
 };
 
 bool key_batch_is_full(const struct key_batch *batch);
 
-/* Room for another key of that length, which the caller fills; NULL: no memory. */
+/* Adds a key of this length and returns its place, which the caller fills. NULL if out of memory or if the batch has
+ * KEY_BATCH keys. */
 char *key_batch_place(struct key_batch *batch, size_t len);
 
-/* Copies a key to it; false: no memory. Not if it is full. */
+/* Copies a key to the batch, which must not be full. False if out of memory. */
 bool key_batch_put(struct key_batch *batch, const void *data, size_t len);
 
-/* The same for a key of hex digits, small ones; false also if it is none. */
+/* Decodes a key from lowercase hex digits and adds it. False if the text is invalid or if out of memory. */
 bool key_batch_put_hex(struct key_batch *batch, const char *hex, size_t len);
 
-/* Its n keys, until the next call of any of these. */
+/* Returns the n keys of the batch. They are valid until the next call that changes it. */
 const bg_bytes *key_batch_keys(struct key_batch *batch);
 
 void key_batch_clear(struct key_batch *batch);

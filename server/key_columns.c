@@ -37,7 +37,7 @@ static bool columns_is_part(char c, bool first)
     return isalpha(u) || u == '_' || u >= 0x80 || (!first && (isdigit(u) || u == '$'));
 }
 
-/* Reads an identifier without quotes to `to`, which has room for the whole text. */
+/* Reads an unquoted identifier to `to`, which has room for the whole text. */
 static size_t columns_plain(struct columns_text *text, char *to)
 {
     size_t n = 0;
@@ -48,7 +48,7 @@ static size_t columns_plain(struct columns_text *text, char *to)
     return n;
 }
 
-/* The same for one in quotes; 0 if it does not end. */
+/* Reads a quoted identifier to `to`; 0 if the closing quote is missing. */
 static size_t columns_quoted(struct columns_text *text, char *to)
 {
     size_t n = 0;
@@ -70,8 +70,7 @@ static bg_err columns_identifier(struct columns_text *text, char **name)
     char *to = malloc(strlen(text->at) + 1);
     *name = to;
     if (!to) {
-        return source_error(text->info, BG_ENOMEM, "keys", "enough memory",
-                            "too little");
+        return source_error(text->info, BG_ENOMEM, "keys", NULL, "out of memory");
     }
     const size_t n =
         *text->at == '"' ? columns_quoted(text, to) : columns_plain(text, to);
@@ -101,9 +100,9 @@ static bg_err columns_one(struct columns_text *text, struct key_column *column)
         err = columns_identifier(text, &column->table);
     } else if (!err) {
         column->schema = strdup("");
-        err = column->schema ? BG_OK
-                             : source_error(text->info, BG_ENOMEM, "keys",
-                                            "enough memory", "too little");
+        err = column->schema
+                  ? BG_OK
+                  : source_error(text->info, BG_ENOMEM, "keys", NULL, "out of memory");
     }
     err = err ? err : columns_sign(text, '(');
     err = err ? err : columns_identifier(text, &column->column);
@@ -118,7 +117,8 @@ bg_err key_columns_parse(const char *text, bool fold, struct key_columns *column
     *columns = (struct key_columns){ .n = 0 };
     do {
         if (columns->n == KEY_COLUMNS) {
-            return source_error(info, BG_EINVAL, "keys", "at most 16 columns", "more");
+            return source_error(info, BG_EINVAL, "keys", NULL,
+                                "too many columns (maximum: 16)");
         }
         err = columns_one(&rest, &columns->list[columns->n++]);
     } while (!err && *rest.at == ',' && rest.at++);
@@ -135,7 +135,7 @@ void key_columns_free(struct key_columns *columns)
     columns->n = 0;
 }
 
-/* Appends an identifier in quotes. */
+/* Prints a quoted identifier. */
 static void columns_print_name(FILE *to, const char *name)
 {
     (void)fputc('"', to);
@@ -157,7 +157,7 @@ static void columns_print_table(FILE *to, const struct key_column *column)
     columns_print_name(to, column->table);
 }
 
-/* Closes a stream of open_memstream; NULL if memory was short. */
+/* Closes a stream of open_memstream and returns its text; NULL if out of memory. */
 static char *columns_printed(FILE *to, char **text)
 {
     const bool failed = !to || ferror(to);

@@ -1,9 +1,9 @@
 /*
  * key_form.c - see key_form.h.
  *
- * A form is a rule for canonical keys and a rule for bytes at the end that do not count. The rules
- * are strict: they accept the one spelling that the output function of the type prints, and leave
- * out rare values whose spelling is intricate (infinity, years before 1 and after 9999, NaN).
+ * A form consists of a rule for canonical keys and a rule for insignificant bytes at the end. The rules are strict:
+ * they accept only the spelling that the output function of the type prints, and reject rare values with a complicated
+ * spelling (infinity, years before 1 and after 9999, NaN).
  */
 #include "key_form.h"
 
@@ -43,16 +43,16 @@ static bool key_is_ascii(const char *text, size_t len)
     return true;
 }
 
-/* Digits without leading zeros. */
+/* Accepts digits without leading zeros. */
 static bool key_is_whole(const char *text, size_t len)
 {
     return len > 0 && key_digits(text, len) == len && (text[0] != '0' || len == 1);
 }
 
 /*
- * -9223372036854775807 to 9223372036854775807. Beyond that SQLite makes a real of the text. The
- * smallest 64-bit integer is left out: a SQLite integer column may hold it as a real, which is
- * equal and prints as -9.22337203685478e+18.
+ * Accepts -9223372036854775807 to 9223372036854775807. Outside this range, SQLite converts the text to a real. The
+ * smallest 64-bit integer is excluded: a SQLite integer column may hold it as a real, which is equal and prints as
+ * -9.22337203685478e+18.
  */
 static bool key_is_integer(const char *text, size_t len)
 {
@@ -66,13 +66,13 @@ static bool key_is_integer(const char *text, size_t len)
            && (len < most || (len == most && memcmp(text, largest, most) <= 0));
 }
 
-/* At most 10 digits, because PostgreSQL reads the oid 18446744073709551615 as 4294967295. */
+/* Accepts at most 10 digits, because PostgreSQL reads the oid 18446744073709551615 as 4294967295. */
 static bool key_is_oid(const char *text, size_t len)
 {
     return len <= 10 && key_is_whole(text, len);
 }
 
-/* Without zeros at the end of a fraction; see key_form_normalize. */
+/* Accepts numbers without trailing zeros in the fraction; see key_form_normalize. */
 static bool key_is_numeric(const char *text, size_t len)
 {
     const char *point = memchr(text, '.', len);
@@ -88,7 +88,7 @@ static bool key_is_numeric(const char *text, size_t len)
                && point[fraction] != '0');
 }
 
-/* Whether a text has a form: 9 stands for a digit, f for a lowercase hexadecimal digit. */
+/* Returns whether a text matches a pattern: 9 matches a digit, f a lowercase hexadecimal digit. */
 static bool key_is_like(const char *text, size_t len, const char *form)
 {
     if (len != strlen(form)) {
@@ -116,7 +116,7 @@ static bool key_is_date(const char *text, size_t len)
     return key_is_like(text, len, "9999-99-99");
 }
 
-/* 24:00:00 and :60 are accepted by PostgreSQL, and mean the next day and the next minute. */
+/* Rejects 24:00:00 and :60, which PostgreSQL accepts as the next day and the next minute. */
 static bool key_is_timestamp(const char *text, size_t len)
 {
     static const char form[] = "9999-99-99 99:99:99";
@@ -138,7 +138,7 @@ static bool key_is_timestamptz(const char *text, size_t len)
            && key_is_timestamp(text, len - 3);
 }
 
-/* A text with any other byte is not a number for SQLite. */
+/* Accepts text that SQLite cannot read as a number, because it has another byte than these. */
 static bool key_is_sqlite_text(const char *text, size_t len)
 {
     static const char number[] = "0123456789+-.eE \t\n\v\f\r";
@@ -194,7 +194,7 @@ size_t key_form_normalize(enum key_form form, const char *value, size_t len)
     }
     if (key_forms[form].tail == TAIL_ZEROS && len > 0 && memchr(value, '.', len)) {
         len = key_trim(value, len, '0');
-        return value[len - 1] == '.' ? len - 1 : len; /* the point is there */
+        return value[len - 1] == '.' ? len - 1 : len; /* the loop stops at the point */
     }
     return len;
 }
@@ -217,7 +217,7 @@ enum key_form key_form_common(enum key_form a, enum key_form b)
     }
     return (a == KEY_FORM_BYTES && b == KEY_FORM_PADDED)
                    || (a == KEY_FORM_PADDED && b == KEY_FORM_BYTES)
-               ? KEY_FORM_PADDED /* what it shortens is shortened for both */
+               ? KEY_FORM_PADDED /* both are shortened alike */
                : KEY_FORM_UNKNOWN;
 }
 
@@ -259,9 +259,9 @@ enum key_form key_form_of_postgres(uint32_t type, char kind, bool deterministic,
 }
 
 /*
- * The affinity of a column is that of the first row with a part of its declared type; see
- * "Determination Of Column Affinity" in SQLite's documentation. ANY means no affinity in a STRICT
- * table and NUMERIC affinity elsewhere; KEY_FORM_SQLITE_ANY is right for both.
+ * The first row whose `part` occurs in the declared type determines the affinity of a column; see "Determination Of
+ * Column Affinity" in SQLite's documentation. ANY means no affinity in a STRICT table and NUMERIC affinity elsewhere;
+ * KEY_FORM_SQLITE_ANY is correct for both.
  */
 enum key_form key_form_of_sqlite(const char *declared, const char *collation, bool utf8)
 {
@@ -286,7 +286,7 @@ enum key_form key_form_of_sqlite(const char *declared, const char *collation, bo
         return KEY_FORM_UNKNOWN;
     }
     while (!strcasestr(type, types[i].part)) {
-        i++; /* the last one is part of any type */
+        i++; /* the last one matches any type */
     }
     return utf8 ? types[i].form : types[i].converted;
 }

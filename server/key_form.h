@@ -2,10 +2,10 @@
  * key_form.h - how the values of a key column are spelled.
  *
  * A filter compares bytes; a database compares values. One value can have many spellings: 7, 007
- * and +7; 1.5 and 1.50; a UUID in upper case. The filter holds the spelling that the database
- * prints. It may therefore deny a key only if the key, when it is the spelling of a value at all,
- * is the spelling that the database prints. Such a key is canonical. For every other key the
- * database decides: that costs a query, but a present key is never denied.
+ * and +7; 1.5 and 1.50; a UUID in uppercase. The filter holds the spelling that the database
+ * prints. A key is canonical if it spells no value at all, or spells it as the database prints it. The filter may
+ * deny only canonical keys. For every other key the database decides: that costs a query, but a present key is never
+ * denied.
  *
  * Every session prints with DateStyle ISO, TimeZone UTC and client_encoding UTF8. bytea and blobs
  * are compared as the bytes themselves, never as hex digits.
@@ -35,7 +35,7 @@ enum key_form {
     KEY_FORM_TIMESTAMP,
     KEY_FORM_TIMESTAMPTZ,
     KEY_FORM_SQLITE_NUMBER, /* INTEGER and NUMERIC affinity: text may become a number */
-    KEY_FORM_SQLITE_ANY, /* no affinity: numbers stay apart from text, 5 equals 5.0 */
+    KEY_FORM_SQLITE_ANY,    /* no affinity: numbers differ from text, 5 equals 5.0 */
     KEY_FORMS
 };
 
@@ -45,14 +45,14 @@ enum key_spelling {
 };
 
 /*
- * Returns the length of a value that the database printed without the bytes at its end that do not
- * count. The first bytes up to that length are what the filter holds.
+ * Returns the length of a printed value without the insignificant bytes at its end. The filter holds the value cut to
+ * that length.
  */
 size_t key_form_normalize(enum key_form form, const char *value, size_t len);
 
 /*
- * Returns how a lookup key is spelled. A canonical key is shortened to what the filter holds, any
- * other key is left as it is. The database is always queried with the original key.
+ * Returns how a lookup key is spelled. A canonical key is shortened to the form that the filter holds; any other key
+ * is not changed.
  */
 enum key_spelling key_form_spelling(enum key_form form, bg_bytes *key);
 
@@ -76,7 +76,7 @@ enum key_form key_form_of_sqlite(const char *declared, const char *collation,
                                  bool utf8);
 
 /*
- * Returns the form that serves both of two: columns of one gate, or a column and the parameter of
+ * Returns a form that is correct for both forms: of two columns of a gate, or of a column and the parameter of
  * `lookup`. The filter may decide only what both forms allow.
  */
 enum key_form key_form_common(enum key_form a, enum key_form b);

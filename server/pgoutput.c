@@ -1,12 +1,12 @@
 /*
  * pgoutput.c - see pgoutput.h.
  *
- * The format is in the PostgreSQL manual: "Streaming Replication Protocol", "Logical Replication Message
+ * The PostgreSQL manual describes the format: "Streaming Replication Protocol" and "Logical Replication Message
  * Formats". Numbers are big-endian. A message must end where its contents end. Only protocol 1 is requested,
  * so the server sends whole transactions in the order of their commits, and values as text ('t').
  *
- * pgoutput_parse walks over the whole list of columns or values once, so that the functions that read the list
- * cannot leave it.
+ * pgoutput_parse validates the whole list of columns or values once, so the functions that read the list cannot read
+ * past its end.
  */
 #include "pgoutput.h"
 
@@ -42,7 +42,7 @@ static bool cursor_number(struct cursor *cursor, size_t bytes, uint64_t *number)
     return true;
 }
 
-/* A text that ends with a NUL, which is not part of *text. */
+/* Reads a NUL-terminated text; *text excludes the NUL. */
 static bool cursor_text(struct cursor *cursor, bg_bytes *text)
 {
     const unsigned char *end =
@@ -124,7 +124,7 @@ bool pgoutput_value_next(struct pgoutput_message *row, struct pgoutput_value *va
     return true;
 }
 
-/* The values of a row; *list covers them. */
+/* Reads the values of a row; *list covers them. */
 static bool pgoutput_tuple(struct cursor *cursor, uint16_t *columns, bg_bytes *list)
 {
     struct pgoutput_value value;
@@ -143,7 +143,8 @@ static bool pgoutput_tuple(struct cursor *cursor, uint16_t *columns, bg_bytes *l
     return true;
 }
 
-/* Insert: 'N' and the new row. Update: maybe 'K' or 'O' and the old row or its key; then the same. */
+/* Reads a row. Insert: 'N' and the new row. Update: the same, optionally preceded by 'K' and the old key, or 'O' and
+ * the old row. */
 static bool pgoutput_row(struct cursor *cursor, bool is_update,
                          struct pgoutput_message *message)
 {

@@ -9,7 +9,7 @@
  *     stream message    'w' with one message of pgoutput, or 'k', a keepalive
  *     pgoutput message  Begin, Commit, Relation, Insert, Update, Message; the others are PGOUTPUT_IGNORED
  *
- * All functions return false if the bytes are not such a message.
+ * All functions return false for malformed input.
  */
 #ifndef SERVER_PGOUTPUT_H
 #define SERVER_PGOUTPUT_H
@@ -51,15 +51,15 @@ struct pgoutput_message {
 
 bool pgoutput_parse(bg_bytes bytes, struct pgoutput_message *message);
 
-/* Finds the number of a column by its name in a RELATION; false if there is none. */
+/* Finds the number of a column by its name in a RELATION; false if there is no such column. */
 bool pgoutput_column(const struct pgoutput_message *relation, const char *name,
                      uint16_t *number);
 
 enum pgoutput_state { PGOUTPUT_NULL, PGOUTPUT_UNCHANGED, PGOUTPUT_TEXT };
 
 struct pgoutput_value {
-    enum pgoutput_state
-        state; /* UNCHANGED: a TOAST value that the update did not touch */
+    /* UNCHANGED: a TOAST value that the update did not change. */
+    enum pgoutput_state state;
     bg_bytes text;
 };
 
