@@ -1,15 +1,15 @@
 /*
- * postgres_changes.c - mode `changes` of PostgreSQL: life, and reading all keys; see postgres_changes.h.
+ * postgres_changes.c - mode `changes` of PostgreSQL: setup, and reading all keys; see postgres_changes.h.
  *
- * Reading proves (S5) like this. When reading starts, the reader notes the number of the bookmark that covers all
- * reported keys. It waits until that bookmark is committed, then starts its transaction, and finds
- * identity, fingerprint, nonce and a bookmark of at least that number in its snapshot. So the snapshot belongs to the
- * same history and includes all changes that had been reported. After the last key, the same is found once more in a new
- * snapshot: COPY resolves names by the newest catalogs, and now it is proven that those were unchanged.
+ * Proof of (S5). When reading starts, the reader records the number of the bookmark that covers all reported keys. It
+ * waits until that bookmark is committed, and then starts its transaction. In its snapshot, it verifies the identity,
+ * the fingerprint and the nonce, and that a bookmark with at least that number exists. So the snapshot belongs to the
+ * same history and includes all changes reported before. COPY resolves names by the newest catalogs, so the reader
+ * repeats the verification in a new snapshot after the last key. This proves that the catalogs have not changed.
  *
- * Connection poolers. Each poll and each read is one transaction that sets and verifies everything it
- * depends on. So a pooler may pass consecutive transactions to different connections, if it supports prepared
- * statements. Without that they fail, which is an error and not an answer.
+ * Connection poolers. Each poll and each read is one transaction that sets and verifies everything it depends on. So a
+ * pooler may pass consecutive transactions to different connections if it supports prepared statements. Otherwise
+ * statements fail with an error, never with a wrong answer.
  */
 #include "postgres_changes.h"
 
@@ -18,8 +18,8 @@
 #include <string.h>
 
 enum {
-    CHANGES_VERSION = 130000, /* of the server, at least: xid8 and pg_current_xact_id */
-    CHANGES_SECONDS = 30      /* for a statement other than COPY */
+    CHANGES_VERSION = 130000, /* minimum, for xid8 and pg_current_xact_id */
+    CHANGES_SECONDS = 30      /* timeout of statements other than COPY */
 };
 
 static const uint64_t changes_patience = 60 * SOURCE_SECOND;
@@ -109,8 +109,8 @@ bg_err postgres_changes_look(struct postgres_link *link, uint64_t deadline,
                                              found->fingerprint, info);
 }
 
-/* Waits for other followers of the same objects (copies of the service's directory), before the transaction takes its
- * snapshot. So no bookmark is written with a snapshot that is older than what another follower has pruned. */
+/* Excludes other followers of the same objects (copies of the service's directory) before the transaction takes its
+ * snapshot. So no bookmark is written with a snapshot older than the changes that another follower has pruned. */
 static bg_err changes_lock(struct postgres_link *link, uint64_t deadline,
                            bg_errinfo *info)
 {
@@ -168,7 +168,7 @@ bg_err postgres_changes_ensure(struct postgres_link *link, uint64_t deadline,
     err = postgres_link_do(link, "source", "ROLLBACK", deadline, info);
     err = err ? err : postgres_keys_look(link, deadline, &keys, info);
     if (err) {
-        return err; /* the columns cannot be keys, whatever is installed */
+        return err; /* the columns cannot be keys; installing does not help */
     }
     if (!how->install) {
         err = postgres_install_script(link, deadline, info);
@@ -201,7 +201,7 @@ static bg_err changes_unproven(bg_errinfo *info, const char *why)
     return source_error(info, BG_EINCOMPAT, "keys", NULL, "%s", why);
 }
 
-/* Waits until everything that has been reported by now has a committed bookmark. */
+/* Waits until a committed bookmark covers everything reported so far. */
 static bg_err changes_await(struct source *source, struct changes_epoch *epoch,
                             bg_errinfo *info)
 {
@@ -219,15 +219,15 @@ static bg_err changes_await(struct source *source, struct changes_epoch *epoch,
         (void)poll(NULL, 0, 10);
         *epoch = postgres_changes_epoch(source);
         if (!epoch->pending && epoch->number < needed) {
-            break; /* the changes were lost by a crash of the server */
+            break; /* the server crashed and lost the changes */
         }
     }
     if (!*first.nonce || strcmp(epoch->nonce, first.nonce) != 0) {
-        return changes_unproven(info, "no epoch yet");
+        return changes_unproven(info, "the follower has no epoch yet");
     }
     return epoch->number >= needed
                ? BG_OK
-               : changes_unproven(info, "changes without a bookmark");
+               : changes_unproven(info, "reported changes have no bookmark yet");
 }
 
 /* Verifies that the transaction sees the epoch. */
@@ -238,7 +238,8 @@ static bg_err changes_sees(struct postgres_link *link,
 {
     const struct changes *own = link->source->mode_own;
     if (strcmp(found->identity, epoch->identity) != 0) {
-        return changes_unproven(info, "another server or database");
+        return changes_unproven(info,
+                                "the connection reached another server or database");
     }
     if (strcmp(found->fingerprint, epoch->fingerprint) != 0) {
         return changes_unproven(info, "another schema");
@@ -256,7 +257,7 @@ static bg_err changes_sees(struct postgres_link *link,
         sql ? postgres_link_run(link, "bookmark", sql, &given, deadline, &rows, info)
             : source_no_memory(info);
     if (!err && PQntuples(rows) == 0) {
-        err = changes_unproven(info, "no bookmark of the follower");
+        err = changes_unproven(info, "the bookmark of the follower is missing");
     }
     PQclear(rows);
     free(sql);
@@ -314,7 +315,8 @@ static bg_err changes_keys_prove(void *context, bg_errinfo *info)
     err = err ? err : changes_sees(&reader->link, epoch, &found, deadline, info);
     if (!err
         && strcmp(postgres_changes_epoch(reader->source).nonce, epoch->nonce) != 0) {
-        err = changes_unproven(info, "a new epoch");
+        err =
+            changes_unproven(info, "the follower started a new epoch during the read");
     }
     return err;
 }

@@ -1,18 +1,18 @@
 /*
- * postgres_changes.h - mode `changes` of PostgreSQL: triggers write new keys to a change table, in the transaction of
- * the writer.
+ * postgres_changes.h - mode `changes` of PostgreSQL: triggers write new keys to a change table in the writer's
+ * transaction.
  *
  * All objects are in the schema "bloomgate" and belong to one gate of one service (source_object):
  *
- *   ..._change     (xid xid8, key)   a key that the transaction `xid` has written; key NULL: the trigger could not
- *                                    read the key column, so the epoch is void
- *   ..._bookmark   (number, nonce, snapshot)   what the follower has read, and when
+ *   ..._change     (xid xid8, key)   a key written by the transaction `xid`. key NULL: the trigger could not read
+ *                                    the key column, so the epoch ends
+ *   ..._bookmark   (number, nonce, snapshot)   the snapshots up to which the follower has read
  *   ..._keyN()     trigger function of the Nth key column, SECURITY DEFINER; triggers of the same name
- *   ..._guard()    trigger function that protects both tables against statements other than the service's
+ *   ..._guard()    trigger function that allows only the service to change both tables
  *
- * Positions. A bookmark is a snapshot of the follower: all changes that were visible in it have been reported. The next
- * changes are the rows whose transaction is invisible in that snapshot. That is exact whatever the order of
- * commits, with savepoints (`xid` is the top-level transaction) and with prepared transactions.
+ * Positions. A bookmark is a snapshot of the follower: all changes visible in it have been reported. The next changes
+ * are the rows whose transaction is invisible in that snapshot. This is exact for any commit order, for savepoints
+ * (`xid` is the top-level transaction) and for prepared transactions.
  */
 #ifndef SERVER_POSTGRES_CHANGES_H
 #define SERVER_POSTGRES_CHANGES_H
@@ -23,17 +23,14 @@
 /* The setting that lets a transaction pass the guard. */
 #define CHANGES_WRITER "bloomgate.writer"
 
-/* What the follower has proven last. */
+/* The last proof of the follower. */
 struct changes_epoch {
     char identity[PG_IDENTITY];
     char fingerprint[PG_FINGERPRINT];
-    char nonce
-        [17]; /* of the bookmarks that this follower writes; "": there is no epoch */
-    char origin
-        [17]; /* of the bookmark `number`: another one after following was resumed */
-    uint64_t number; /* the bookmark that is known to be committed */
-    uint64_t
-        pending; /* the bookmark of keys that are reported, not known to be committed; or 0 */
+    char nonce[17];   /* of the bookmarks that this follower writes; "": no epoch */
+    char origin[17];  /* nonce of the bookmark `number`; differs after resuming */
+    uint64_t number;  /* the last bookmark known to be committed */
+    uint64_t pending; /* bookmark of reported keys that may be uncommitted; or 0 */
 };
 
 /* source->mode_own */
@@ -41,19 +38,19 @@ struct changes {
     char *change_table, *bookmark, *guard, *function; /* consist of [a-z0-9_] */
     char *change_path, *bookmark_path;                /* with the schema */
     struct postgres_objects objects;                  /* the same names */
-    pthread_mutex_t lock;                             /* of the epoch */
+    pthread_mutex_t lock;                             /* protects the epoch */
     struct changes_epoch epoch;
 };
 
 /* ---- postgres_install.c ------------------------------------------------------------------ */
 
-/* Verifies in the current transaction that the objects have the definitions that this version of the service
- * expects. Errors: BG_EINVAL. */
+/* Verifies in the current transaction that the objects have the definitions that this version of the service expects.
+ * Errors: BG_EINVAL. */
 bg_err postgres_install_verify(struct postgres_link *link, uint64_t deadline,
                                bg_errinfo *info);
 
-/* Replaces all objects of the gate, in one transaction. Locks the tables briefly. Errors: BG_EINVAL if an
- * object of that name is not ours, BG_EIO. */
+/* Replaces all objects of the gate in one transaction. Locks the tables briefly. Errors: BG_EINVAL if an existing
+ * object does not belong to the gate; BG_EIO. */
 bg_err postgres_install(struct postgres_link *link, uint64_t deadline,
                         bg_errinfo *info);
 
@@ -63,8 +60,8 @@ bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
 
 /* ---- postgres_changes.c ------------------------------------------------------------------ */
 
-/* Verifies, in the current transaction, that the tables can be followed, and sets identity and fingerprint of
- * `found`. Values are printed as the filter holds them until the transaction ends. */
+/* Verifies in the current transaction that the tables can be followed, and sets the identity and fingerprint of
+ * `found`. Until the transaction ends, the server prints values as the filter holds them. */
 bg_err postgres_changes_look(struct postgres_link *link, uint64_t deadline,
                              struct changes_epoch *found, bg_errinfo *info);
 
@@ -73,7 +70,7 @@ bg_err postgres_changes_begin(struct postgres_link *link, bool writes,
                               uint64_t deadline, struct changes_epoch *found,
                               bg_errinfo *info);
 
-/* The same; also verifies the definitions of all objects, and installs them if the settings allow that. */
+/* Does the same, verifies the definitions of all objects, and installs them if the settings allow it. */
 bg_err postgres_changes_ensure(struct postgres_link *link, uint64_t deadline,
                                struct changes_epoch *found, bg_errinfo *info);
 
@@ -82,7 +79,7 @@ struct changes_epoch postgres_changes_epoch(const struct source *source);
 void postgres_changes_set_epoch(struct source *source,
                                 const struct changes_epoch *epoch);
 
-/* Returns when statements of a follower or reader have taken too long. */
+/* Returns the deadline for a statement of a follower or reader. */
 uint64_t postgres_changes_deadline(const struct source *source);
 
 /* ---- postgres_changes_follow.c ----------------------------------------------------------- */

@@ -1,30 +1,29 @@
 /*
  * postgres_changes_follow.c - the follower of mode `changes`; see postgres_changes.h.
  *
- * Each poll is one REPEATABLE READ transaction, so all of it sees one snapshot:
+ * Each poll is one REPEATABLE READ transaction, so all its steps see one snapshot:
  *
- *   1. identity, schema and objects are those of the epoch
- *   2. the bookmark of the epoch exists
- *   3. the change rows whose transaction is invisible in that bookmark are reported
- *   4. if there were any, a new bookmark with this very snapshot is written
+ *   1. Verify that the identity, schema and objects are those of the epoch.
+ *   2. Verify that the bookmark of the epoch exists.
+ *   3. Report the change rows whose transaction is invisible in that bookmark.
+ *   4. If there were any, write a new bookmark with the snapshot of this transaction.
  *
- * Which transactions are invisible in a bookmark is known without scanning: those after its xmax, and those that
- * were in progress. Both are found by the index. So a transaction that stays open for hours does not
- * make polls slower.
+ * The transactions that are invisible in a bookmark are known without a scan: those after its xmax, and those that were
+ * in progress. The index finds both. So a transaction that stays open for hours does not make polls slower.
  *
- * Lost bookmarks. If the connection breaks during COMMIT, the new bookmark may or may not exist. Both are fine: the
- * changes since the older one are a superset, and reporting a key twice is harmless. If the server loses the
- * bookmark (failover, restored backup), the epoch ends. The bookmark is committed with synchronous_commit=local.
- * That makes everything durable that was visible in it, also transactions of writers with
- * synchronous_commit=off. So IDs of transactions that are visible in a bookmark are never assigned again after a crash.
+ * Lost bookmarks. If the connection breaks during COMMIT, the new bookmark may or may not exist. Both cases are safe:
+ * the changes since the older bookmark are a superset, and reporting a key twice is harmless. If the server loses the
+ * bookmark (failover, restored backup), the epoch ends. The bookmark is committed with synchronous_commit=local. This
+ * makes everything that was visible in it durable, including transactions of writers with synchronous_commit=off. So
+ * the IDs of transactions that are visible in a bookmark are never reassigned after a crash.
  *
- * Two followers. A copy of the service's directory has the same names and marks. So the first poll after a resumption writes
- * a bookmark with a new nonce, and a follower never continues from a bookmark that another one wrote.
- * Numbers are unique, and each is assigned in a snapshot that includes all smaller ones, so they are in the order of
- * snapshots. Pruning therefore deletes the bookmarks of all followers that have not read what it deletes.
+ * Two followers. A copy of the service's directory has the same names and marks. So the first poll after resuming
+ * writes a bookmark with a new nonce, and a follower never continues from a bookmark that another follower wrote.
+ * Bookmark numbers are unique, and each is assigned in a snapshot that includes all smaller ones, so they are in
+ * snapshot order. Pruning therefore deletes the bookmarks of all followers that have not read the deleted changes.
  *
- * Pruning. Changes that are visible in the bookmark of the last saved mark are deleted in steps, after all bookmarks
- * before it: a mark can be resumed only as long as its bookmark exists.
+ * Pruning. Changes that are visible in the bookmark of the last saved mark are deleted in steps. All earlier bookmarks
+ * are deleted first, because following can resume at a mark only while its bookmark exists.
  */
 #include "postgres_changes.h"
 
@@ -32,9 +31,9 @@
 #include <string.h>
 
 enum {
-    FOLLOW_BUSY = 1024,    /* rows of a poll after which the next one follows at once */
-    FOLLOW_STEP = 100000,  /* rows that are pruned at once */
-    FOLLOW_KEEP = 1000000, /* rows that are kept until something is saved */
+    FOLLOW_BUSY = 1024,    /* after this many rows, the next poll starts immediately */
+    FOLLOW_STEP = 100000,  /* rows that are pruned in one step */
+    FOLLOW_KEEP = 1000000, /* maximum number of rows kept without a save */
     FOLLOW_WHY = 160
 };
 
@@ -46,20 +45,20 @@ struct follower {
     struct postgres_link link;
     struct key_batch batch;
     struct changes_epoch epoch;
-    bool
-        resumes; /* the epoch is that of the mark, and the listener has not been called yet */
-    bool claims;          /* the next poll writes a bookmark, also without changes */
-    char why[FOLLOW_WHY]; /* a restart is necessary; or "" */
+    /* The epoch is that of the mark, and the listener has not been called yet. */
+    bool resumes;
+    bool claims;          /* the next poll writes a bookmark even without changes */
+    char why[FOLLOW_WHY]; /* reason for a restart; or "" */
     uint64_t read;        /* rows of the last poll */
-    uint64_t unsaved;     /* rows since the epoch started or rows were pruned */
-    uint64_t first;       /* bookmark of the epoch; 0 after a resumption */
-    uint64_t pruned;      /* all changes before this bookmark are */
+    uint64_t unsaved;     /* rows since the epoch started or the last pruning */
+    uint64_t first;       /* first bookmark of the epoch; 0 after resuming */
+    uint64_t pruned;      /* all changes before this bookmark are pruned */
     bool is_pruning;      /* there is more to prune */
-    uint64_t prune_next;  /* when it may be tried again */
+    uint64_t prune_next;  /* earliest time of the next attempt */
 };
 
-/* Ends the epoch: the next turn starts a new one, or tries to. Until then nothing is proven, readers fail, and lookups
- * may use any primary server. */
+/* Ends the epoch; the next turn tries to start a new one. Until then nothing is proven, readers fail, and lookups may
+ * use any primary server. */
 static void follower_doubt(struct follower *f, const char *why)
 {
     (void)snprintf(f->why, sizeof f->why, "%.159s", why);
@@ -74,7 +73,7 @@ static void follower_doubt(struct follower *f, const char *why)
     }
 }
 
-/* Runs a statement and frees its text; NULL: memory is short. */
+/* Runs a statement and frees its text. NULL means out of memory. */
 static bg_err follower_run(struct follower *f, char *sql,
                            const struct postgres_arguments *given, PGresult **rows,
                            bg_errinfo *info)
@@ -123,19 +122,19 @@ static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 
 /* ---- Polls ------------------------------------------------------------------------------- */
 
-/* Compares what the transaction sees with the epoch. */
+/* Compares the identity and fingerprint in the transaction with those of the epoch. */
 static void follower_compare(struct follower *f, const struct changes_epoch *found)
 {
     if (strcmp(found->identity, f->epoch.identity) != 0) {
-        follower_doubt(f, "the server or database is another one");
+        follower_doubt(f, "the server or database has changed");
     } else if (strcmp(found->fingerprint, f->epoch.fingerprint) != 0) {
         follower_doubt(f, "the schema, the triggers or the tables have been changed");
     }
 }
 
 /* Verifies that the change table was not truncated or rewritten after the snapshot of the transaction was taken: its
- * earlier rows would be invisible. pg_relation_filenode uses the newest catalogs, and the lock keeps them as they
- * are until the transaction ends. */
+ * earlier rows would be invisible. pg_relation_filenode uses the newest catalogs, and the lock prevents changes until
+ * the transaction ends. */
 static bg_err follower_hold(struct follower *f, bg_errinfo *info)
 {
     PGresult *rows = NULL;
@@ -194,7 +193,7 @@ static bg_err follower_find(struct follower *f, uint64_t *next, bg_errinfo *info
     return err;
 }
 
-/* From now on keys are reported that only the next bookmark covers. */
+/* Reports the batch, after recording that only the next bookmark covers its keys. */
 static void follower_tell(struct follower *f, uint64_t next)
 {
     if (f->epoch.pending != next) {
@@ -241,7 +240,7 @@ static bg_err follower_read(struct follower *f, uint64_t next, bg_errinfo *info)
     return err;
 }
 
-/* Ends the transaction; with a new bookmark if there were changes. */
+/* Commits the transaction, with a new bookmark if there were changes. */
 static bg_err follower_commit(struct follower *f, uint64_t next, bg_errinfo *info)
 {
     char number[24];
@@ -271,7 +270,7 @@ static bg_err follower_commit(struct follower *f, uint64_t next, bg_errinfo *inf
     return err;
 }
 
-/* The first poll after a start: the listener may continue from its mark. */
+/* Resumes at the mark of the listener, in the first poll after a start. */
 static bg_err follower_resume(struct follower *f, uint64_t next, bg_errinfo *info)
 {
     bg_err err =
@@ -356,8 +355,8 @@ static bg_err follower_write_first(struct follower *f, struct changes_epoch *epo
                      source_format("SELECT set_config('" CHANGES_WRITER "', $1, true),"
                                    " set_config('synchronous_commit', 'local', true)"),
                      &writer, NULL, info);
-    /* Visible rows of later transactions are of another history (a restored dump). They would be reported by every
-     * poll, and never be pruned. */
+    /* Visible rows of later transactions belong to another history (a restored dump). Every poll would report them, and
+     * they would never be pruned. */
     err = err ? err
               : follower_run(f,
                              source_format("DELETE FROM %s WHERE xid >="
@@ -402,8 +401,8 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 
 /* ---- Pruning ----------------------------------------------------------------------------- */
 
-/* Returns the number of the bookmark before which nothing is needed: that of the last saved mark, or the first one.
- * If nothing is saved for too many changes, they are not kept: the next start of the service reads all keys instead. */
+/* Returns the number of the bookmark before which nothing is needed: that of the last saved mark, or the first one. If
+ * too many changes accumulate without a save, they are not kept, and the next start of the service reads all keys. */
 static uint64_t follower_unneeded(struct follower *f)
 {
     char mark[SOURCE_MARK];
@@ -462,7 +461,7 @@ static bg_err follower_prune(struct follower *f, bg_errinfo *info)
     }
     (void)snprintf(number, sizeof number, "%llu", (unsigned long long)unneeded);
     const bg_err err = follower_prune_to(f, number, info);
-    if (err) { /* following works without it, so do not fail each time */
+    if (err) { /* following works without pruning, so only pause it */
         f->prune_next = source_now() + follow_prune_rest;
     } else {
         f->pruned = unneeded;
@@ -473,7 +472,7 @@ static bg_err follower_prune(struct follower *f, bg_errinfo *info)
 
 /* ---- The thread -------------------------------------------------------------------------- */
 
-/* One poll, or the start of an epoch. *again: do not pause. */
+/* Runs one poll, or starts an epoch. *again: do not pause. */
 static bg_err follower_turn(struct follower *f, bool *again, bg_errinfo *info)
 {
     bg_err err = BG_OK;
@@ -508,7 +507,7 @@ void postgres_changes_follow(struct source *source)
     uint32_t failures = 0;
     f.resumes = follower_parse_mark(source->resume, &f.epoch);
     if (!f.resumes) {
-        follower_doubt(&f, *source->resume ? "the saved mark is of another kind"
+        follower_doubt(&f, *source->resume ? "the saved mark belongs to another mode"
                                            : "nothing has been saved");
     }
     while (!source_is_stopping(source)) {

@@ -1,25 +1,24 @@
 /*
  * postgres_install.c - creates and verifies the database objects of mode `changes`; see postgres_changes.h.
  *
- * The trigger function must not make a statement of an application fail, and must not prevent DDL:
+ * The trigger function must not make application statements fail, and must not prevent DDL:
  *
  *   - The triggers have no WHEN clause and no column list. Both would make the column a dependency, and PostgreSQL
  *     would then refuse to drop it or to change its type.
- *   - The function refers to the column by name, which fails after the column was renamed or dropped. The
- *     conversion can also fail after the column's type was changed. The block with EXCEPTION handles that: it
- *     writes a row with the key NULL. It contains no writes, so its subtransaction needs no transaction ID.
- *   - The change table has a built-in type without a length, text for enums. So it does not depend on types of
- *     the application.
- *   - Nothing is sent by NOTIFY, since that would exclude PREPARE TRANSACTION.
+ *   - The function refers to the column by name, which fails after the column was renamed or dropped. The conversion
+ *     can also fail after the column's type was changed. The EXCEPTION block handles both: it sets the key to NULL. The
+ *     block contains no writes, so its subtransaction needs no transaction ID.
+ *   - The key column of the change table has a built-in type without a length, or text for enums. So it does not depend
+ *     on the application's types.
+ *   - The function does not use NOTIFY, because that would exclude PREPARE TRANSACTION.
  *
- * Installing replaces everything: DROP FUNCTION ... CASCADE removes all triggers, including those on tables that are
- * no longer part of the gate. Writers see either all old or all new objects, since DDL is transactional.
- * CREATE TRIGGER waits until all transactions that wrote to the table have ended, and later ones execute the
- * trigger.
+ * Installing replaces everything: DROP FUNCTION ... CASCADE removes all triggers, including those on tables that are no
+ * longer part of the gate. DDL is transactional, so writers see either all old or all new objects. CREATE TRIGGER waits
+ * until all transactions that wrote to the table have ended, and later transactions execute the trigger.
  *
- * Locks. Writers lock the application's tables first and the change table second. The installation uses the
- * same order: it drops the trigger functions first, which locks the tables, and then the change table. All waits for locks end before PostgreSQL searches
- * for deadlocks (after 1 s by default): the service gives up and tries again, not the application.
+ * Locks. Writers lock the application's tables first and the change table second. The installation uses the same order:
+ * it drops the trigger functions first, which locks the tables, and then the change table. All lock waits time out
+ * before PostgreSQL checks for deadlocks (after 1 s by default). So the service fails and retries, not the application.
  */
 #include "postgres_changes.h"
 
@@ -35,7 +34,7 @@
 struct statements {
     char **list;
     size_t n, room;
-    bool failed; /* memory was short */
+    bool failed; /* out of memory */
 };
 
 __attribute__((format(printf, 2, 3))) static void
@@ -74,7 +73,7 @@ static const struct changes *install_own(const struct postgres_link *link)
     return link->source->mode_own;
 }
 
-/* Returns the comment of all objects of this gate; the caller frees it. */
+/* Returns the COMMENT for all objects of this gate. The caller frees it. */
 static char *install_comment(const struct source *source)
 {
     return source_format("Bloomgate: gate %s of service %s", source->how.name,
@@ -86,7 +85,7 @@ static const char *install_type(const struct postgres_keys *keys)
     return keys->is_enum ? "text" : keys->name;
 }
 
-/* Returns the body of the trigger function of a key column; the caller frees it. */
+/* Returns the body of the trigger function of a key column. The caller frees it. */
 static char *install_body(const struct source *source, size_t column,
                           const struct postgres_keys *keys)
 {
@@ -137,7 +136,7 @@ static bool install_print_function(struct postgres_link *link, FILE *sql,
     return fine;
 }
 
-/* 58: BEFORE UPDATE OR DELETE OR TRUNCATE, FOR EACH STATEMENT. */
+/* tgtype 58: BEFORE UPDATE OR DELETE OR TRUNCATE, FOR EACH STATEMENT. */
 static const char install_problems[] =
     ", nsp AS (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = '%s')"
     ", own AS (SELECT c.* FROM pg_catalog.pg_class c JOIN nsp ON nsp.oid ="
@@ -225,7 +224,7 @@ static bg_err install_add_rows(struct postgres_link *link, struct statements *to
     return err;
 }
 
-/* Everything with the name of this gate and service, as long as it has our comment. */
+/* Selects all objects with the names of this gate and service, and their comments. */
 static const char install_present[] =
     "WITH present AS (SELECT c.relname AS name, d.description,"
     " 'TABLE ' || '%s.' || c.relname AS what"
@@ -290,7 +289,7 @@ static void install_add_tables(struct postgres_link *link, struct statements *to
     statements_add(to, "CREATE TABLE %s.%s (xid xid8 NOT NULL, key pg_catalog.%s)", in,
                    own->change_table, install_type(keys));
     statements_add(to, "CREATE INDEX ON %s.%s (xid)", in, own->change_table);
-    /* Otherwise rows could not be deleted if a publication includes all tables. */
+    /* Without a replica identity, rows could not be deleted if a publication includes all tables. */
     statements_add(to, "ALTER TABLE %s.%s REPLICA IDENTITY FULL", in,
                    own->change_table);
     statements_add(to,
@@ -337,8 +336,8 @@ static void install_add_functions(struct postgres_link *link, struct statements 
     }
 }
 
-/* Partitions get clones of the trigger of their partitioned table, children (INHERITS) do not. ENABLE ALWAYS is
- * repeated for each table, since older versions do not pass it on. */
+/* Adds the triggers. Partitions get clones of the trigger of their partitioned table; children (INHERITS) do not.
+ * ENABLE ALWAYS is repeated for each table, because older versions do not propagate it. */
 static bg_err install_add_triggers(struct postgres_link *link, struct statements *to,
                                    uint64_t deadline, bg_errinfo *info)
 {
@@ -407,7 +406,7 @@ static bg_err install_add_comments(struct postgres_link *link, struct statements
     return install_add_rows(link, to, grants, deadline, info);
 }
 
-/* Everything that installing takes, without BEGIN and COMMIT. */
+/* Adds all statements of the installation, without BEGIN and COMMIT. */
 static bg_err install_plan(struct postgres_link *link, struct statements *to,
                            uint64_t deadline, bg_errinfo *info)
 {

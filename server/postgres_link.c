@@ -1,9 +1,9 @@
 /*
  * postgres_link.c - see postgres_link.h.
  *
- * Waiting is poll() in slices of a tenth of a second, between which it is seen whether the source
- * is being stopped. Who gives up on a statement closes the connection: the server notices that, or
- * its statement_timeout, and there is no half-read result to be cleared away.
+ * A wait calls poll() in slices of 0.1 seconds, and checks between them whether the source is being stopped. A caller
+ * that gives up on a statement closes the connection. The server detects that, or its statement_timeout ends the
+ * statement, and no partially read result remains.
  */
 #include "postgres_link.h"
 
@@ -22,7 +22,7 @@ static bg_err postgres_link_fail(struct postgres_link *link, const char *what,
     return source_error(info, BG_EIO, what, NULL, "%s", PQerrorMessage(link->db));
 }
 
-/* Waits until the socket can be read or written, as asked for. */
+/* Waits until the socket is ready for reading or writing, as requested. */
 static bg_err postgres_link_wait(struct postgres_link *link, const char *what,
                                  short events, uint64_t deadline, bg_errinfo *info)
 {
@@ -43,14 +43,15 @@ static bg_err postgres_link_wait(struct postgres_link *link, const char *what,
             return BG_OK;
         }
         if (ready < 0 && errno != EINTR) {
-            return source_error(info, BG_EIO, what, "a socket", "errno %d", errno);
+            return source_error(info, BG_EIO, what, NULL, "poll failed (errno %d)",
+                                errno);
         }
     }
 }
 
 /* ---- Life ------------------------------------------------------------------------------ */
 
-/* Notices go nowhere: what matters is said by errors. */
+/* Discards notices; errors are reported separately. */
 static void postgres_link_ignore(void *context, const char *message)
 {
     (void)context;
@@ -61,7 +62,7 @@ static bg_err postgres_link_connect(struct postgres_link *link,
                                     enum postgres_link_use use, uint64_t deadline,
                                     bg_errinfo *info)
 {
-    /* What comes before the URL it may say otherwise: a dead network is noticed in a minute. */
+    /* The URL overrides parameters that precede it. By default, a dead network is detected within a minute. */
     const char *const names[] = { "keepalives_idle",
                                   "keepalives_interval",
                                   "tcp_user_timeout",
@@ -138,7 +139,7 @@ bool postgres_link_is_open(const struct postgres_link *link)
 
 /* ---- Statements ------------------------------------------------------------------------ */
 
-/* Sends all that is to be sent. */
+/* Sends all buffered output. */
 static bg_err postgres_link_flush(struct postgres_link *link, const char *what,
                                   uint64_t deadline, bg_errinfo *info)
 {
@@ -157,7 +158,7 @@ static bg_err postgres_link_flush(struct postgres_link *link, const char *what,
     return left < 0 ? postgres_link_fail(link, what, info) : BG_OK;
 }
 
-/* The next result, or NULL after the last. */
+/* Reads the next result; NULL after the last one. */
 static bg_err postgres_link_result(struct postgres_link *link, const char *what,
                                    uint64_t deadline, PGresult **result,
                                    bg_errinfo *info)
@@ -183,7 +184,7 @@ static bool postgres_link_is_good(const PGresult *result)
            || status == PGRES_SINGLE_TUPLE;
 }
 
-/* An error of the server's; the result is kept for its code. */
+/* Reports a server error, and keeps the result for its code. */
 static bg_err postgres_link_refused(struct postgres_link *link, const char *what,
                                     PGresult *result, bg_errinfo *info)
 {
@@ -195,7 +196,7 @@ static bg_err postgres_link_refused(struct postgres_link *link, const char *what
     return err;
 }
 
-/* After something was sent: its first result; the others are none, and are read away. */
+/* Reads the first result of a statement that was sent, and discards the others. */
 static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
                                    bool sent, uint64_t deadline, PGresult **wanted,
                                    bg_errinfo *info)
@@ -223,10 +224,10 @@ static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
     return err;
 }
 
-enum { LINK_STATEMENT = 64 }; /* bytes of a name in the server, with its NUL */
+enum { LINK_STATEMENT = 64 }; /* bytes of a server-side name, including the NUL */
 
-/* The name of a prepared statement in the server. A pooler may pass a transaction to a connection on which another
- * gate has prepared a statement: that one must not be executed instead. */
+/* Returns the server-side name of a prepared statement. A pooler may pass a transaction to a connection on which
+ * another gate has prepared a statement; that statement must not be executed instead. */
 static const char *postgres_link_statement(const struct postgres_link *link,
                                            const char *name, char text[LINK_STATEMENT])
 {
@@ -328,7 +329,7 @@ bg_err postgres_link_next(struct postgres_link *link, const char *what,
         if (PQntuples(*row) > 0) {
             return BG_OK;
         }
-        PQclear(*row); /* the one after the last row */
+        PQclear(*row); /* the final result after the last row */
     }
 }
 

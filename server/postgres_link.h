@@ -1,8 +1,8 @@
 /*
  * postgres_link.h - one connection to PostgreSQL, for one thread at a time.
  *
- * libpq is used without ever blocking: every wait has a deadline (0: none) and ends soon when the
- * source is stopped, also if the server hangs or the network swallows everything.
+ * libpq never blocks here: every wait has a deadline (0: none) and ends soon after the source is stopped, even if the
+ * server hangs or the network drops all packets.
  */
 #ifndef SERVER_POSTGRES_LINK_H
 #define SERVER_POSTGRES_LINK_H
@@ -11,25 +11,26 @@
 
 #include <libpq-fe.h>
 
-enum { /* types of PostgreSQL that are treated in their own way: pg_type.dat */
-       PG_BYTEA = 17,
-       PG_NAME = 19,
-       PG_INT8 = 20,
-       PG_INT2 = 21,
-       PG_INT4 = 23,
-       PG_TEXT = 25,
-       PG_FLOAT4 = 700,
-       PG_FLOAT8 = 701,
-       PG_BPCHAR = 1042,
-       PG_VARCHAR = 1043,
-       PG_DATE = 1082,
-       PG_TIMESTAMP = 1114,
-       PG_TIMESTAMPTZ = 1184,
-       PG_NUMERIC = 1700,
-       PG_XID8 = 5069
+/* PostgreSQL types with special handling: pg_type.dat. */
+enum {
+    PG_BYTEA = 17,
+    PG_NAME = 19,
+    PG_INT8 = 20,
+    PG_INT2 = 21,
+    PG_INT4 = 23,
+    PG_TEXT = 25,
+    PG_FLOAT4 = 700,
+    PG_FLOAT8 = 701,
+    PG_BPCHAR = 1042,
+    PG_VARCHAR = 1043,
+    PG_DATE = 1082,
+    PG_TIMESTAMP = 1114,
+    PG_TIMESTAMPTZ = 1184,
+    PG_NUMERIC = 1700,
+    PG_XID8 = 5069
 };
 
-/* Settings that decide how values are printed. `local`: "true" for the current transaction only. */
+/* Settings that determine how values are printed. `local`: "true" for the current transaction only. */
 #define PG_SPELLING(local)                                                             \
     "set_config('datestyle', 'ISO', " local "),"                                       \
     " set_config('timezone', 'UTC', " local "),"                                       \
@@ -41,17 +42,17 @@ enum { /* types of PostgreSQL that are treated in their own way: pg_type.dat */
 struct postgres_link {
     struct source *source;
     PGconn *db;
-    PGresult *last;  /* the last error's, for its code */
+    PGresult *last;  /* result of the last error, for its code */
     bool streams;    /* PG_STREAMS: the server accepts simple queries only */
     bool has_schema; /* postgres_schema_fingerprint has prepared its query */
-    char nonce[17];  /* part of the names of its prepared statements */
+    char nonce[17];  /* part of the names of prepared statements */
 };
 
 /* Parameters of a statement. */
 struct postgres_argument {
     const char *data;
-    int len;     /* of binary ones */
-    bool binary; /* else text, with a NUL at its end */
+    int len;     /* of binary data */
+    bool binary; /* otherwise NUL-terminated text */
     Oid type;    /* 0: the server infers it; prepared statements have their own */
 };
 
@@ -62,27 +63,27 @@ struct postgres_arguments {
     struct postgres_argument list[PG_ARGUMENTS];
 };
 
-/* What a connection is for: lookups have a timeout on the server as well, only writers may write, and
- * PG_STREAMS speaks the replication protocol (replication=database). */
+/* The use of a connection. Lookups also have a timeout on the server. Only PG_WRITES and PG_STREAMS may write.
+ * PG_STREAMS uses the replication protocol (replication=database). */
 enum postgres_link_use { PG_ASKS, PG_READS, PG_WRITES, PG_STREAMS };
 
-/* Connects and sets the session up. Errors: BG_EIO. */
+/* Connects and configures the session. Errors: BG_EIO. */
 bg_err postgres_link_open(struct postgres_link *link, struct source *source,
                           enum postgres_link_use use, uint64_t deadline,
                           bg_errinfo *info);
 void postgres_link_close(struct postgres_link *link);
 bool postgres_link_is_open(const struct postgres_link *link);
 
-/* Runs one statement; `given` NULL: it has no parameters; *result (unless NULL) must be cleared. */
+/* Runs one statement. `given` is NULL if it has no parameters. If `result` is not NULL, the caller clears *result. */
 bg_err postgres_link_run(struct postgres_link *link, const char *what, const char *sql,
                          const struct postgres_arguments *given, uint64_t deadline,
                          PGresult **result, bg_errinfo *info);
 
-/* The same without arguments or result. */
+/* Runs a statement without parameters and result. */
 bg_err postgres_link_do(struct postgres_link *link, const char *what, const char *sql,
                         uint64_t deadline, bg_errinfo *info);
 
-/* Prepares a statement under a name; and describes it: columns and parameters. */
+/* Prepare a named statement; describe its columns and parameters. */
 bg_err postgres_link_prepare(struct postgres_link *link, const char *what,
                              const char *name, const char *sql, uint64_t deadline,
                              bg_errinfo *info);
@@ -96,8 +97,8 @@ bg_err postgres_link_execute(struct postgres_link *link, const char *what,
                              uint64_t deadline, PGresult **result, bg_errinfo *info);
 
 /*
- * Rows one by one, of a statement of any size: begin, then next until *row is NULL. A reader that
- * does not want the rest closes the connection.
+ * Read the rows of a result of any size one by one: call begin, then next until *row is NULL. To skip the remaining
+ * rows, close the connection.
  */
 bg_err postgres_link_begin(struct postgres_link *link, const char *what,
                            const char *sql, const struct postgres_arguments *given,
@@ -105,18 +106,18 @@ bg_err postgres_link_begin(struct postgres_link *link, const char *what,
 bg_err postgres_link_next(struct postgres_link *link, const char *what,
                           uint64_t deadline, PGresult **row, bg_errinfo *info);
 
-/* The code of the last error, five characters, or "". */
+/* Returns the SQLSTATE of the last error (five characters), or "". */
 const char *postgres_link_code(const struct postgres_link *link);
 
-/* Starts COPY ... TO STDOUT, or START_REPLICATION; then reads its lines, without the newline, until *line is NULL. The caller frees
- * a line with PQfreemem and may change it. */
+/* Start COPY ... TO STDOUT or START_REPLICATION, and read its lines, without the newline, until *line is NULL. The
+ * caller frees a line with PQfreemem and may change it. */
 bg_err postgres_link_copy(struct postgres_link *link, const char *what, const char *sql,
                           bg_errinfo *info);
 bg_err postgres_link_copied(struct postgres_link *link, const char *what, char **line,
                             size_t *len, bg_errinfo *info);
 
-/* Adds a key that the server printed to the batch, normalized; `hex`: it is \x and hex digits. The batch
- * must not be full. False if memory is short. */
+/* Normalizes a printed key and adds it to the batch, which must not be full. `hex`: the text is \x and hex digits.
+ * False if out of memory. */
 bool postgres_link_put(const struct source *source, const char *text, size_t len,
                        bool hex, struct key_batch *batch);
 

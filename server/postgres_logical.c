@@ -1,31 +1,31 @@
 /*
  * postgres_logical.c - mode `logical`: follows PostgreSQL by logical replication.
  *
- * Why nothing is missed. Every committed change is in the server's WAL. A replication slot makes the server keep
- * the WAL and decode it for us: whole transactions, in the order of their commits (protocol 1 of pgoutput
- * never sends a transaction before it is committed). What remains to be proven, again and again, is that the
- * stream covers our tables, that it has no gaps, and how far it has come.
+ * Why no change is missed. Every committed change is in the server's WAL. A replication slot makes the server keep and
+ * decode the WAL: it sends whole transactions in commit order (protocol 1 of pgoutput never sends a transaction before
+ * it is committed). The follower must prove repeatedly that the stream covers the tables, that it has no gaps, and how
+ * far it has advanced.
  *
- * (L1) Position. At every poll the follower notes the time `since` and emits a marker over a normal connection
- *      (postgres_marker.h). A transaction that was acknowledged before `since` has its commit in the WAL
- *      before the marker. So when the marker arrives in the stream, all those transactions have been reported.
- *      It also proves that both connections reached the same server.
- * (L2) Coverage. After it emitted the marker, and before it waits for it, the follower takes identity and fingerprint
- *      (postgres_schema.h) in a new snapshot. Only if they equal those of the epoch is caught_up reported. DDL
- *      that is acknowledged before `since` is visible in that snapshot.
- * (L3) Continuity. The slot is confirmed only up to the marker of the last saved mark. Every stream, also the
- *      first one of an epoch, starts at a marker that is known (the `place`), and the first marker of this
- *      gate that arrives must be exactly that one. Rows that arrive before it were committed before it: they
- *      were reported earlier, or belong to the time before the epoch. If another marker arrives first, the
- *      server has another history (a restored backup, a clone), or the slot was moved: restart.
- * (L4) Each stream has its own nonce, so that markers of earlier streams are never mistaken for those in flight.
- * (L5) Restart. The publication is completed first, then the old slot is dropped and a new one created. The
- *      server waits for all running transactions before a slot exists, so every transaction that the slot
- *      delivers saw the publication from its start. Then the service writes the first marker, and
- *      reads identity and fingerprint in a new snapshot. `restart` is reported when this marker has arrived.
- * (L6) Readers import the snapshot of a temporary slot (postgres_logical_reader.c). It contains the transactions whose
- *      commit is before some position of the WAL, including those that other sessions cannot see yet because they wait
- *      for a synchronous standby, although the stream has delivered them.
+ * (L1) Position. At every poll, the follower records the time `since` and then emits a marker over a normal connection
+ *      (postgres_marker.h). The commit of a transaction acknowledged before `since` precedes the marker in the WAL.
+ *      So when the marker arrives in the stream, all those transactions have been reported. Its arrival also proves
+ *      that both connections reached the same server.
+ * (L2) Coverage. After emitting the marker, and before waiting for it, the follower reads the identity and fingerprint
+ *      (postgres_schema.h) in a new snapshot. It reports caught_up only if they equal those of the epoch. DDL
+ *      acknowledged before `since` is visible in that snapshot.
+ * (L3) Continuity. The slot is confirmed only up to the marker of the last saved mark. Every stream, including
+ *      the first one of an epoch, starts at a known marker (the `place`), and the first marker of this gate that
+ *      arrives must be that marker. Rows that arrive before it were committed before it: they were reported earlier,
+ *      or precede the epoch. If another marker arrives first, the server has a different history (a restored backup,
+ *      a clone), or the slot was moved. The follower then restarts.
+ * (L4) Each stream has its own nonce, so markers of earlier streams are never mistaken for markers in flight.
+ * (L5) Restart. First the publication is completed, then the old slot is dropped and a new one is created. The server
+ *      waits for all running transactions before it creates a slot, so every transaction that the slot delivers saw
+ *      the publication from its start. Then the service writes the first marker, and reads the identity and
+ *      fingerprint in a new snapshot. `restart` is reported when this marker has arrived.
+ * (L6) Readers import the snapshot of a temporary slot (postgres_logical_reader.c). It contains the transactions
+ *      whose commit precedes a certain WAL position. These include transactions that the stream has delivered, but that
+ *      other sessions cannot see yet because they wait for a synchronous standby.
  *
  * Roles. The role needs LOGIN and REPLICATION, SELECT on the tables, and, with install=yes, ownership of the
  * tables and CREATE on the database.
@@ -93,7 +93,7 @@ bg_err logical_prepare(struct postgres_link *link, const struct logical *logical
     bg_err err = logical_verify_server(link, info);
     err = err ? err : postgres_keys_look(link, logical_deadline(), &keys, info);
     err = err ? err : logical_inspect(link, logical, &found, info);
-    /* Only problems of the publication can be repaired; their messages name it. */
+    /* Only publication problems can be repaired; their messages contain the word. */
     if (err == BG_EINVAL && strstr(info->message, "publication")) {
         err = postgres_publication_install(link, logical->object, logical_deadline(),
                                            info);
@@ -108,7 +108,7 @@ bg_err logical_prepare(struct postgres_link *link, const struct logical *logical
 const char *logical_difference(const struct postgres_mark *a,
                                const struct postgres_mark *b)
 {
-    return strcmp(a->identity, b->identity) != 0 ? "the server is another one"
+    return strcmp(a->identity, b->identity) != 0 ? "the server has changed"
            : strcmp(a->fingerprint, b->fingerprint) != 0
                ? "the tables or the publication were changed"
                : NULL;
@@ -125,7 +125,8 @@ bg_err logical_emit(struct postgres_link *link, const struct logical *logical,
     if (!err
         && (PQntuples(rows) != 1
             || !postgres_lsn_parse(PQgetvalue(rows, 0, 0), &marker->lsn))) {
-        err = source_error(info, BG_EIO, "marker", "its position", "another answer");
+        err = source_error(info, BG_EIO, "marker", NULL,
+                           "the server did not return its position");
     }
     PQclear(rows);
     free(sql);
@@ -163,7 +164,7 @@ static void logical_destroy(struct source *source)
     }
 }
 
-/* Everything but the slot, which the follower creates. */
+/* Verifies everything except the slot, which the follower creates. */
 static bg_err logical_check(struct source *source, bg_errinfo *info)
 {
     const struct logical *logical = source->mode_own;

@@ -1,41 +1,41 @@
 /*
- * postgres_logical.h - what the follower and the readers of mode logical share; see postgres_logical.c.
+ * postgres_logical.h - declarations shared by the follower and the readers of mode `logical`; see postgres_logical.c.
  */
 #ifndef SERVER_POSTGRES_LOGICAL_H
 #define SERVER_POSTGRES_LOGICAL_H
 
 #include "postgres_marker.h"
 
-enum { LOGICAL_SEEN = 16 }; /* markers of readers that are remembered */
+enum { LOGICAL_SEEN = 16 }; /* number of reader markers that are remembered */
 
 /* source->mode_own */
 struct logical {
-    char *object;         /* the name of slot and publication, and in markers */
-    pthread_mutex_t lock; /* of what follows */
+    char *object;         /* name of the slot and publication, and in markers */
+    pthread_mutex_t lock; /* protects the fields below */
     pthread_cond_t changed;
-    bool
-        is_following; /* the present round's epoch is known and its stream was verified */
-    uint64_t round;   /* changes with every epoch */
+    bool is_following; /* the epoch of this round is known, its stream verified */
+    uint64_t round;    /* changes with every epoch */
     struct postgres_mark epoch; /* its identity and fingerprint */
-    char seen[LOGICAL_SEEN]
-             [PG_NONCE]; /* nonces of readers that arrived in the stream */
+    /* Nonces of the reader markers that arrived in the stream. */
+    char seen[LOGICAL_SEEN][PG_NONCE];
     unsigned next_seen;
-    uint64_t heard; /* source_now of the last message of the stream */
+    uint64_t heard; /* source_now at the last stream message */
 };
 
-/* Statements of the follower and of readers may take longer than a lookup. */
+/* Returns the deadline for a statement of the follower or a reader, which may take longer than a lookup. */
 uint64_t logical_deadline(void);
 
-/* Verifies that server, role and tables can be followed, and creates the publication if it may. Errors: BG_EINVAL. */
+/* Verifies the server, the role and the tables, and creates the publication if `install` allows it. Errors:
+ * BG_EINVAL. */
 bg_err logical_prepare(struct postgres_link *link, const struct logical *logical,
                        bg_errinfo *info);
 
-/* Reads identity and fingerprint in the current transaction. Errors: BG_EINVAL, BG_EINCOMPAT: the tables or
- * the server cannot be followed. */
+/* Reads the identity and fingerprint in the current transaction. Errors: BG_EINVAL if the tables cannot be followed;
+ * BG_EINCOMPAT if the server cannot. */
 bg_err logical_inspect(struct postgres_link *link, const struct logical *logical,
                        struct postgres_mark *found, bg_errinfo *info);
 
-/* Compares identity and fingerprint. Returns what differs; NULL if nothing does. */
+/* Compares the identity and fingerprint. Returns a description of the difference; NULL if they are equal. */
 const char *logical_difference(const struct postgres_mark *a,
                                const struct postgres_mark *b);
 

@@ -2,8 +2,8 @@
  * postgres_logical_follower.c - the follower of mode logical; its design is in postgres_logical.c.
  *
  * The follower runs one session after another. A session consists of two connections: `marks` for markers and
- * fingerprints, and `stream`. It ends with the first error of either, or with a reason to restart. What outlives a
- * session is the place: the last marker that arrived, or the first marker of an epoch that has not started yet.
+ * fingerprints, and `stream`. It ends with the first error of either, or with a reason to restart. Only the place
+ * outlives a session: the last marker that arrived, or the first marker of an epoch that has not started yet.
  */
 #include "pgoutput.h"
 #include "postgres_logical.h"
@@ -16,14 +16,14 @@
 #include <string.h>
 
 enum {
-    FLIGHT = 1024, /* markers that were emitted and have not arrived, at most */
-    STEP = 4096    /* messages between two looks at the clock */
+    FLIGHT = 1024, /* maximum number of emitted markers that have not arrived */
+    STEP = 4096    /* messages between two checks of the clock */
 };
 #define REPLY_INTERVAL (1 * SOURCE_SECOND)
-#define SILENCE                                                                        \
-    (60 * SOURCE_SECOND) /* without any message, although markers are in flight */
+/* Timeout without any message while markers are in flight. */
+#define SILENCE        (60 * SOURCE_SECOND)
 
-/* What the arrival of the place's marker means. */
+/* What the follower reports when the place's marker arrives. */
 enum arrival { ARRIVES_RESTARTED, ARRIVES_RESUMED, ARRIVES_CONTINUED };
 
 struct follower {
@@ -32,24 +32,24 @@ struct follower {
     struct postgres_link marks, stream;
     struct postgres_relations relations;
     struct key_batch batch;
-    uint32_t failures; /* sessions without a proof, in a row */
+    uint32_t failures; /* consecutive sessions without a proof */
     /* The epoch. */
     bool has_place;
-    bool is_restarting; /* the last session ended the epoch, on purpose */
+    bool is_restarting; /* the last session ended the epoch deliberately */
     bool is_live;       /* the listener relies on the epoch */
     struct postgres_mark place;
     enum arrival arrival;
-    char why[160];      /* of the restart */
-    uint64_t confirmed; /* the server may forget what is before */
+    char why[160];      /* reason for the restart */
+    uint64_t confirmed; /* the server may discard the WAL before this position */
     /* The session. */
     bool has_arrived;
     char nonce[PG_NONCE];
     uint64_t emitted, arrived;  /* numbers of the last markers */
-    uint64_t since[FLIGHT];     /* by number */
-    uint64_t received, replied; /* positions; `replied`: the confirmed one */
-    uint64_t settling;          /* position that shall be confirmed; 0: none */
-    char last
-        [24]; /* transaction: the position is settled when it and all before it have ended */
+    uint64_t since[FLIGHT];     /* by marker number */
+    uint64_t received, replied; /* positions; `replied`: the last confirmed one */
+    uint64_t settling;          /* position to be confirmed; 0: none */
+    /* The position is settled when this transaction and all earlier ones have ended. */
+    char last[24];
     uint64_t next_poll, next_reply;
 };
 
@@ -88,7 +88,7 @@ static void follower_waits(void *context, const char *why)
     source_tell_state(f->source, false, why);
 }
 
-/* The fingerprint, the identity and the relations in one new snapshot. */
+/* Reads the fingerprint, the identity and the relations in one new snapshot. */
 static bg_err follower_inspect(struct follower *f, bool with_relations,
                                struct postgres_mark *found, bg_errinfo *info)
 {
@@ -117,7 +117,7 @@ static bg_err follower_connect(struct follower *f, bg_errinfo *info)
                               info);
 }
 
-/* A new slot, the first marker of the epoch, and what it is valid for: (L5). */
+/* Creates a slot, emits the first marker of the epoch, and reads its identity and fingerprint: (L5). */
 static bg_err follower_renew(struct follower *f, bg_errinfo *info)
 {
     const struct postgres_slot_wait wait = { &f->marks, follower_waits, f };
@@ -140,7 +140,7 @@ static bg_err follower_renew(struct follower *f, bg_errinfo *info)
 
 /* ---- Continuing -------------------------------------------------------------------------- */
 
-/* Verifies what is known before the stream starts; the rest is up to the first marker: (L3). */
+/* Verifies everything that can be verified before the stream starts. The first marker proves the rest: (L3). */
 static bg_err follower_verify(struct follower *f, bg_errinfo *info)
 {
     struct postgres_mark found;
@@ -158,7 +158,7 @@ static bg_err follower_verify(struct follower *f, bg_errinfo *info)
     const char *difference = logical_difference(&found, &f->place);
     difference = difference                    ? difference
                  : !slot.exists                ? "the replication slot was dropped"
-                 : !slot.fits || !slot.is_here ? "the replication slot is another one"
+                 : !slot.fits || !slot.is_here ? "the replication slot was replaced"
                  : slot.is_lost
                      ? "the server removed WAL that the replication slot needs"
                  : slot.confirmed > f->place.marker.lsn
@@ -173,12 +173,12 @@ static void follower_resume(struct follower *f)
     f->has_place = postgres_mark_parse(mark, &f->place);
     f->arrival = ARRIVES_RESUMED;
     (void)snprintf(f->why, sizeof f->why, "%s",
-                   *mark ? "the mark is not one of this mode" : "first start");
+                   *mark ? "the saved mark belongs to another mode" : "first start");
 }
 
 /* ---- Markers ----------------------------------------------------------------------------- */
 
-/* Emits a marker and takes the fingerprint after it: (L1), (L2). */
+/* Emits a marker, then reads the fingerprint: (L1), (L2). */
 static bg_err follower_poll(struct follower *f, bg_errinfo *info)
 {
     struct postgres_marker marker = { .number = f->emitted + 1 };
@@ -205,7 +205,7 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
     return err;
 }
 
-/* The place has been found: from here on everything is reported. */
+/* Handles the arrival of the place. From here on, all rows are reported. */
 static void follower_arrive(struct follower *f)
 {
     struct source *source = f->source;
@@ -256,7 +256,7 @@ static bg_err follower_marker(struct follower *f,
     if (message->is_transactional || message->prefix.len != sizeof prefix - 1
         || memcmp(message->prefix.data, prefix, sizeof prefix - 1) != 0
         || !postgres_marker_parse(f->logical->object, message->content, &marker)) {
-        return BG_OK; /* of another gate or application */
+        return BG_OK; /* belongs to another gate or application */
     }
     source_tell_keys(f->source, &f->batch);
     if (marker.kind == MARKER_OF_READER) {
@@ -265,7 +265,7 @@ static bg_err follower_marker(struct follower *f,
         }
     } else if (!f->has_arrived) {
         if (!postgres_marker_equal(&marker, &f->place.marker)) {
-            return follower_restart(f, info, "the server has another history");
+            return follower_restart(f, info, "the server has a different history");
         }
         follower_arrive(f);
     } else if (strcmp(marker.nonce, f->nonce) == 0 && marker.number > f->arrived
@@ -355,9 +355,9 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
 /* ---- The stream -------------------------------------------------------------------------- */
 
 /*
- * Determines the position to confirm; 0: none. With synchronous_standby_names='*' the server would release the
- * transactions before a confirmed position, as if a standby had them. So the position is confirmed when all transactions
- * that existed at that time have ended: those that wait for a standby have not.
+ * Determines the position to confirm; 0: none. With synchronous_standby_names='*', the server would release the
+ * transactions before a confirmed position, as if a standby had received them. So the position is confirmed only after
+ * all transactions that were running at that time have ended. Transactions that wait for a standby have not ended.
  */
 static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo *info)
 {
@@ -391,7 +391,7 @@ static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo
     return err;
 }
 
-/* Replies to the server; what was saved can be forgotten. */
+/* Replies to the server, and confirms the saved position. */
 static bg_err follower_reply(struct follower *f, bg_errinfo *info)
 {
     char saved[SOURCE_MARK];
@@ -416,7 +416,7 @@ static void follower_hear(struct follower *f)
     (void)pthread_mutex_unlock(&f->logical->lock);
 }
 
-/* Reads what has arrived, up to a limit; *is_drained: that was all. */
+/* Reads the messages that have arrived, up to a limit. *is_drained: there are no more. */
 static bg_err follower_read(struct follower *f, bool *is_drained, bg_errinfo *info)
 {
     bg_err err = BG_OK;

@@ -1,19 +1,19 @@
 /*
  * postgres_logical_reader.c - reads all keys in mode logical; see postgres_logical.c, (L6).
  *
- * The new filter accepts the keys that the follower reports from the start of the read on. So the snapshot must contain
- * all transactions that the follower reported before. The snapshot of a temporary slot contains
- * them: it is defined by a WAL position, and the slot is created after the read has started.
+ * From the start of the read, the new filter accepts the keys that the follower reports. So the snapshot must contain
+ * all transactions that the follower reported before. The snapshot of a temporary slot contains them: it is defined by
+ * a WAL position, and the slot is created after the read has started.
  *
- * That position is at or after everything that was streamed, if the slot is on the server that the follower
- * follows. The proof is a marker that the reader emits after the last key, in the session that read the
- * keys: it must arrive in the follower's stream.
+ * That position is at or after everything that was streamed, provided that the slot is on the follower's server. To
+ * prove this, the reader emits a marker after the last key, in the session that read the keys. The marker must arrive
+ * in the follower's stream.
  *
- * (R1) The snapshot can count a transaction as committed while its backend has not yet recorded that
- *      outside of the WAL. Its rows would look aborted. So the reader waits until a new snapshot, which is taken
- *      from the list of running transactions, contains everything that the exported one contains.
- * (R2) COPY resolves names by the newest catalogs, not by the snapshot. So identity and fingerprint are
- *      compared with those of the epoch twice: in the snapshot, and in a new one after the last key.
+ * (R1) The snapshot can include a committed transaction whose backend has not yet recorded the commit outside the WAL.
+ *      Its rows would look aborted. So the reader waits until a new snapshot, which is taken from the list of running
+ *      transactions, contains everything that the exported one contains.
+ * (R2) COPY resolves names by the newest catalogs, not by the snapshot. So the identity and fingerprint are compared
+ *      with those of the epoch twice: in the snapshot, and in a new one after the last key.
  */
 #include "log.h"
 #include "postgres_logical.h"
@@ -90,8 +90,8 @@ static bg_err reader_verify(struct logical_reader *mine, bg_errinfo *info)
                       : err;
 }
 
-/* Writes the query that counts the transactions which are committed in the reader's snapshot and still
- * running in a new one. */
+/* Writes the query that counts the transactions that are committed in the reader's snapshot but still running in a new
+ * one. */
 static bg_err reader_unsettled(struct logical_reader *mine, char **sql,
                                bg_errinfo *info)
 {
@@ -111,7 +111,7 @@ static bg_err reader_unsettled(struct logical_reader *mine, char **sql,
     return err || *sql ? err : source_no_memory(info);
 }
 
-/* (R1), over the connection of the slot: it is on the same server, since the snapshot could be imported. */
+/* Waits for (R1) over the connection of the slot. It is on the same server, because the snapshot could be imported. */
 static bg_err reader_settle(struct logical_reader *mine, struct postgres_link *slot,
                             bg_errinfo *info)
 {
@@ -137,7 +137,7 @@ static void reader_waits(void *context, const char *why)
 {
     const struct logical_reader *mine = context;
     log_warning(
-        "reading keys waits",
+        "waiting to read keys",
         LOG_FIELDS(log_text("gate", mine->source->how.name), log_text("reason", why)));
 }
 
@@ -205,7 +205,7 @@ static enum reader_wait reader_look(const struct logical_reader *mine,
                                                               : READER_WAITS;
 }
 
-/* Waits until the follower has seen the marker, as long as its stream makes progress. */
+/* Waits until the follower has received the marker, as long as its stream makes progress. */
 static bg_err reader_await(const struct logical_reader *mine, const char *nonce,
                            bg_errinfo *info)
 {

@@ -1,4 +1,4 @@
-/* postgres_marker.c - see postgres_marker.h. The texts come from a server or a file: they are parsed strictly. */
+/* postgres_marker.c - see postgres_marker.h. The text comes from a server or a file, so it is parsed strictly. */
 #include "postgres_marker.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 static const char *const marker_kinds[] = { "follower", "reader" };
 
-enum { MARKER_TEXT = 256 }; /* bytes, at most */
+enum { MARKER_TEXT = 256 }; /* maximum, in bytes */
 
 /* ---- Positions --------------------------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ static bool marker_nonce_is_valid(const char *nonce)
            && strspn(nonce, "0123456789abcdef") == PG_NONCE - 1;
 }
 
-/* NONCE NUMBER LSN */
+/* Parses NONCE NUMBER LSN. */
 static bool marker_tail(const char *nonce, const char *number, const char *lsn,
                         struct postgres_marker *marker)
 {

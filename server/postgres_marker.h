@@ -1,17 +1,17 @@
 /*
- * postgres_marker.h - the texts that prove continuity in mode logical.
+ * postgres_marker.h - markers and marks, which prove continuity in mode `logical`.
  *
  * A marker is a message that the follower or a reader writes into the WAL with pg_logical_emit_message, under
  * the prefix "bloomgate":
  *
  *     OBJECT follower NONCE NUMBER LSN      OBJECT reader NONCE 0 LSN
  *
- * OBJECT names gate and instance (source_object). LSN is the server's insert position just before the
- * marker was written, so it is at or before the start of the marker's record. A server that is asked to
- * stream from there sends the marker again: it skips records that start before the requested position.
- * (The LSN that comes with the message is the end of its record; from there, the marker would be skipped.)
+ * OBJECT identifies the gate and the instance (source_object). LSN is the server's insert position just before the
+ * marker was written, so it is at or before the start of the marker's record. A stream that starts at this LSN includes
+ * the marker, because the server skips only records that start before the requested position. (The LSN sent with the
+ * message is the end of its record; a stream that starts there would not include the marker.)
  *
- * A mark is where following can be resumed: a marker, and what was verified with it.
+ * A mark is a position at which following can resume: a marker, and the identity and fingerprint verified with it.
  *
  *     logical 1 IDENTITY FINGERPRINT NONCE NUMBER LSN
  */
@@ -39,11 +39,10 @@ struct postgres_mark {
     struct postgres_marker marker;
 };
 
-/* Returns the statement that emits the marker; it returns the LSN. marker->lsn is not used. NULL if memory is
- * short. */
+/* Returns the statement that emits the marker and selects its LSN. marker->lsn is not used. NULL if out of memory. */
 char *postgres_marker_emit(const char *object, const struct postgres_marker *marker);
 
-/* Parses a message; false if it is not a marker of this object. */
+/* Parses a message. False if it is not a marker of this object. */
 bool postgres_marker_parse(const char *object, bg_bytes text,
                            struct postgres_marker *marker);
 
@@ -53,7 +52,7 @@ bool postgres_marker_equal(const struct postgres_marker *a,
 void postgres_mark_print(const struct postgres_mark *mark, char text[SOURCE_MARK]);
 bool postgres_mark_parse(const char *text, struct postgres_mark *mark);
 
-/* X/X, in hex. */
+/* Print and parse an LSN as X/X, in hex. */
 void postgres_lsn_print(uint64_t lsn, char text[PG_LSN]);
 bool postgres_lsn_parse(const char *text, uint64_t *lsn);
 

@@ -1,11 +1,11 @@
 /*
  * postgres_publication.c - creates the publication; see postgres_publication.h.
  *
- * A table that publishes updates needs a replica identity: without one, PostgreSQL refuses UPDATE as soon as
- * the table is published. A gate must not break an application, so such a table is refused instead. A table can also
- * lose its replica identity, or get a partition without one. The fingerprint query finds that at the next poll. A
- * publication that the gate cannot follow, for this or any other reason, is dropped: nobody would notice later that
- * it makes UPDATE fail.
+ * A table that publishes updates needs a replica identity: without one, PostgreSQL rejects UPDATE as soon as the table
+ * is published. A gate must not break an application, so it refuses such a table instead. A table can also lose its
+ * replica identity, or get a partition without one. The fingerprint query detects that at the next poll. A publication
+ * that the gate cannot follow, for this or any other reason, is dropped. Otherwise it could make UPDATE fail later
+ * without being noticed.
  */
 #include "postgres_publication.h"
 
@@ -62,7 +62,7 @@ static void publication_statements_free(char *sql[PUBLICATION_STEPS])
 
 /* ---- Installing -------------------------------------------------------------------------- */
 
-/* Errors: BG_EINVAL if there is a publication of that name that is not ours. */
+/* Verifies that an existing publication of that name belongs to this gate. Errors: BG_EINVAL if it does not. */
 static bg_err publication_own(struct postgres_link *link, const char *name,
                               uint64_t deadline, bg_errinfo *info)
 {
@@ -84,7 +84,8 @@ static bg_err publication_own(struct postgres_link *link, const char *name,
     return err;
 }
 
-/* Errors: BG_EINVAL if a table cannot be published, or UPDATE would fail once it is. */
+/* Verifies that the tables can be published. Errors: BG_EINVAL if one cannot, or if publishing it would make UPDATE
+ * fail. */
 static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadline,
                                       bg_errinfo *info)
 {
@@ -136,7 +137,7 @@ static bg_err publication_create(struct postgres_link *link,
                : err;
 }
 
-/* Writes the statements for an operator to a file, and reports its name. */
+/* Writes the statements for the operator to a file, and returns an error with its path. */
 static bg_err publication_script(const struct source *source, const char *name,
                                  char *const sql[PUBLICATION_STEPS], bg_errinfo *info)
 {

@@ -1,9 +1,9 @@
 /*
- * postgres_publication.h - the publication of a gate: which tables the server streams.
+ * postgres_publication.h - the publication of a gate, which selects the tables that the server streams.
  *
  * It contains all tables of the key columns, and publishes inserts, updates and truncates. Partitions are published as
- * their root. Its COMMENT marks it as owned by the gate; a publication without that comment is never changed.
- * Whether a publication suffices is verified with the fingerprint (postgres_schema.h).
+ * their root. Its COMMENT marks it as owned by the gate; a publication without that comment is never changed. The
+ * fingerprint query verifies that a publication is sufficient (postgres_schema.h).
  */
 #ifndef SERVER_POSTGRES_PUBLICATION_H
 #define SERVER_POSTGRES_PUBLICATION_H
@@ -11,8 +11,8 @@
 #include "pgoutput.h"
 #include "postgres_link.h"
 
-/* Creates the publication; replaces one of this gate that no longer suffices. install=no: writes the statements to the
- * script. Errors: BG_EINVAL if it cannot be created or must be created by an operator. */
+/* Creates the publication, or replaces an insufficient one of this gate. With install=no, writes the statements to the
+ * script instead. Errors: BG_EINVAL if it cannot be created, or if an operator must create it. */
 bg_err postgres_publication_install(struct postgres_link *link, const char *name,
                                     uint64_t deadline, bg_errinfo *info);
 
@@ -20,10 +20,10 @@ bg_err postgres_publication_install(struct postgres_link *link, const char *name
 void postgres_publication_drop(struct postgres_link *link, const char *name,
                                uint64_t deadline);
 
-/* A table that is published, and where its rows have keys. */
+/* A published table, and the positions of the keys in its rows. */
 struct postgres_relation {
     uint32_t oid;
-    uint32_t columns;  /* bit i: the key column i of the source */
+    uint32_t columns;  /* bit i: it has the key column i of the source */
     bool is_described; /* the stream has described its columns */
     uint16_t n;
     uint16_t at[KEY_COLUMNS]; /* numbers of the values that are keys, ascending */
@@ -32,7 +32,7 @@ struct postgres_relation {
 struct postgres_relations {
     struct postgres_relation *list; /* ascending by oid */
     size_t n;
-    struct postgres_relation *last; /* the one that was found last */
+    struct postgres_relation *last; /* the result of the last search */
 };
 
 /* Reads the tables of the key columns, their partitions and children, and the partitioned tables above them, in
@@ -45,10 +45,10 @@ void postgres_relations_free(struct postgres_relations *relations);
 struct postgres_relation *postgres_relations_find(struct postgres_relations *relations,
                                                   uint32_t oid);
 
-/* Forgets what the stream has described: a new stream describes it again. */
+/* Discards the descriptions from the stream. A new stream sends them again. */
 void postgres_relations_forget(struct postgres_relations *relations);
 
-/* Finds the key columns in a description. Returns the name of a missing one; NULL if all are there. */
+/* Finds the key columns in a description. Returns the name of a missing one; NULL if all are present. */
 const char *postgres_relation_describe(struct postgres_relation *relation,
                                        const struct key_columns *columns,
                                        const struct pgoutput_message *description);

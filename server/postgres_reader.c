@@ -2,7 +2,7 @@
  * postgres_reader.c - see postgres_reader.h.
  *
  * COPY in its text format prints one value per line, NULL as \N, and escapes backslash, newline, carriage
- * return and tab. It is several times as fast as rows that are fetched one by one.
+ * return and tab. It is several times faster than fetching rows one by one.
  */
 #include "postgres_reader.h"
 

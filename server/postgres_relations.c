@@ -1,9 +1,9 @@
 /*
  * postgres_relations.c - the published tables that have keys; see postgres_publication.h.
  *
- * The stream names a table by its OID and describes its columns before the first row, and again after every
- * change of its definition. A row of a partition arrives as a row of the uppermost published table, so the tables above
- * a key column's table count as well.
+ * The stream identifies a table by its OID, and describes its columns before the first row and again after every change
+ * of its definition. A row of a partition arrives as a row of the topmost published table, so the tables above a key
+ * column's table are included as well.
  */
 #include "postgres_publication.h"
 #include "postgres_schema.h"
@@ -18,7 +18,7 @@ void postgres_relations_free(struct postgres_relations *relations)
     *relations = (struct postgres_relations){ 0 };
 }
 
-/* Rows: OID, number of the key column from 1 on. */
+/* Fills the list from rows of OID and key column number, which starts at 1. */
 static bg_err relations_fill(struct postgres_relations *relations, const PGresult *rows,
                              bg_errinfo *info)
 {
@@ -83,7 +83,7 @@ void postgres_relations_forget(struct postgres_relations *relations)
     }
 }
 
-/* Inserts a number into the ascending list; once. */
+/* Inserts a number into the ascending list, unless it is already there. */
 static void relation_put(struct postgres_relation *relation, uint16_t number)
 {
     uint16_t i = relation->n;

@@ -2,27 +2,27 @@
  * postgres_schema.c - see postgres_schema.h.
  *
  * The catalogs are read by plain SELECT only. Functions such as to_regclass, pg_table_is_visible or pg_get_*def
- * use the newest catalogs instead of the snapshot, so they are not used here. That is why the search path is
- * resolved by a join.
+ * use the newest catalogs instead of the snapshot, so they are not used here. For the same reason, a join resolves
+ * the search path.
  *
  * The fingerprint covers:
  *
  *   tables        pg_class of the tables of the key columns, of all their partitions and of all children
  *                 (INHERITS); pg_namespace; pg_inherits; pg_attribute of the key columns
- *   path          pg_db_role_setting: a new connection may resolve names in another way
+ *   path          pg_db_role_setting: a new connection may resolve names differently
  *   type          pg_type of the key type and of the domains over it; pg_enum; pg_collation
  *   publication   pg_publication, pg_publication_rel, pg_publication_namespace (logical)
  *   objects       pg_class, pg_attribute, pg_trigger and pg_rewrite of the change table and the bookmark; pg_proc of the
  *                 trigger functions; pg_trigger of the tables (changes)
  *
- * Temporary children are left out: their rows are visible to the session that made them and to no other.
+ * Temporary children are excluded: their rows are visible only to the session that created them.
  *
- * Validation. What cannot be followed is found by the same query, in the same snapshot: rows of `problem`.
+ * Validation. The same query finds, in the same snapshot, what cannot be followed, as rows of `problem`:
  *
- *   both          a table of the tree is foreign, or is no table at all
+ *   both          a relation of the tree that is a foreign table, or not a table
  *   logical       unlogged tables (they are not in the WAL), generated columns (pgoutput does not send them), a
  *                 publication that is missing, does not publish inserts and updates, has a row filter or a
- *                 column list, or leaves a table of the tree out; with install=yes, a table without a replica
+ *                 column list, or omits a table of the tree; with install=yes, a table without a replica
  *                 identity (the publication would make UPDATE fail)
  *   changes       virtual generated columns (triggers do not see them), missing or unlogged objects, and
  *                 a trigger that is missing, not enabled ALWAYS, or conditional on any table of the tree
@@ -92,7 +92,7 @@ bg_err postgres_schema_query(struct postgres_link *link, const char *what,
 
 /* ---- Key columns ------------------------------------------------------------------------- */
 
-/* Returns what is wrong with a kind of relation; NULL if it is a table. */
+/* Returns a description of a kind of relation that cannot be followed; NULL for a table. */
 static const char *schema_kind(char relkind)
 {
     switch (relkind) {
@@ -133,9 +133,9 @@ static const char schema_look[] =
     " LEFT JOIN base b ON b.n = w.n AND b.typtype <> 'd'"
     " LEFT JOIN pg_catalog.pg_collation c ON c.oid = b.coll ORDER BY w.n";
 
-enum { SCHEMA_USER_OID = 16384 }; /* smaller ones belong to the system: transam.h */
+enum { SCHEMA_USER_OID = 16384 }; /* smaller OIDs belong to the system: transam.h */
 
-/* One row of the query: a key column. */
+/* Validates one row of the query, which describes a key column. */
 static bg_err schema_look_at(const struct source *source, const PGresult *rows, int row,
                              struct postgres_keys *keys, bg_errinfo *info)
 {
@@ -224,8 +224,8 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
 /* ---- Identity ---------------------------------------------------------------------------- */
 
 /*
- * Every role may call these functions by default. Where an operator has revoked that, the part is "-". It is then
- * the same on every server, and only the marker or bookmark in the database tells two servers apart.
+ * Every role may call these functions by default. If an operator has revoked that right, the part is "-" on every
+ * server, and only the marker or bookmark in the database distinguishes two servers.
  */
 static const char schema_may[] =
     "SELECT pg_catalog.pg_is_in_recovery(),"
@@ -299,7 +299,7 @@ bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadli
 
 /* ---- Fingerprint ------------------------------------------------------------------------- */
 
-/* The tables of the key columns with everything below them, and the rows that describe them. */
+/* Selects the tables of the key columns, all tables below them, and the catalog rows that describe them. */
 static const char schema_tables[] =
     ", tree(n, col, oid) AS (SELECT n, col, oid FROM root"
     " UNION SELECT t.n, t.col, i.inhrelid FROM tree t"
@@ -348,14 +348,13 @@ static const char schema_tables[] =
     " AND setconfig::text ~ '(search_path|role)=')"; /* the role is "$user" */
 
 /*
- * A row of pg_publication_rel for a partitioned table covers its partitions; the children of an ordinary
- * table have rows of their own. Before version 15 there are no filters, column lists or
- * published schemas.
+ * A row of pg_publication_rel for a partitioned table covers its partitions; the children of an ordinary table have
+ * their own rows. Before version 15 there are no filters, column lists or published schemas.
  *
- * These rows count with their xmax as well. A transaction that waits for a synchronous standby is invisible to
- * our snapshot, but the replication stream is already decoded with its changes to the publication. It shows as
- * the xmax of the rows that it deletes or updates. Other DDL holds a lock on the table, so no keys are written
- * until it is visible.
+ * The fingerprint also includes the xmax of these rows. A transaction that waits for a synchronous standby is invisible
+ * in the snapshot, but the replication stream is already decoded with its changes to the publication. It appears as the
+ * xmax of the rows that it deletes or updates. Other DDL holds a lock on the table, so no keys are written until it is
+ * visible.
  */
 static const char schema_publication[] =
     ", climb(oid, up) AS (SELECT oid, oid FROM member WHERE relkind = 'r'"
@@ -393,7 +392,7 @@ static const char schema_identity[] =
     " makes UPDATE fail', 'a primary key or REPLICA IDENTITY; or follow=changes'"
     " FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT oid FROM member)"
     " AND c.relkind = 'r' AND c.relpersistence = 'p'"
-    " AND " POSTGRES_NO_REPLICA_IDENTITY /* which is not verified for other tables */
+    " AND " POSTGRES_NO_REPLICA_IDENTITY /* not verified for other tables */
     " UNION ALL SELECT 'publication ' || p.pubname || ' has other tables',"
     " 'only the tables of the keys' FROM pg_catalog.pg_publication_rel l"
     " JOIN publication p ON l.prpubid = p.oid"
@@ -523,7 +522,7 @@ static bool schema_print(struct postgres_link *link, FILE *sql,
     return fine;
 }
 
-/* Planning takes several times as long as executing, so the query is prepared once per connection. */
+/* Prepares the query once per connection, because planning takes several times as long as executing. */
 static bg_err schema_prepare(struct postgres_link *link,
                              const struct postgres_objects *objects, uint64_t deadline,
                              bg_errinfo *info)

@@ -1,15 +1,15 @@
 /*
- * postgres_schema.h - what must not change while a gate follows PostgreSQL: the server's identity, the
- * tables behind the key columns, and the objects that following depends on.
+ * postgres_schema.h - verifies the state that must not change while a gate follows PostgreSQL: the server's identity,
+ * the tables of the key columns, and the objects that following depends on.
  *
- * A fingerprint is a hash over rows of the system catalogs, read by plain SELECT in the caller's transaction, so
- * it belongs to the same snapshot as everything else in that transaction. It includes the xmin of each row,
- * which changes with every update. So two equal fingerprints prove that no DDL was committed between the
- * two snapshots, not even DDL that was undone.
+ * A fingerprint is a hash over rows of the system catalogs. It is read by plain SELECT in the caller's transaction, so
+ * it belongs to the same snapshot as everything else in that transaction. It includes the xmin of each row, which
+ * changes with every update. So two equal fingerprints prove that no DDL was committed between the two snapshots, not
+ * even DDL that was undone.
  *
- * COPY and other statements that name a table use the newest catalogs instead. A reader therefore
- * computes the fingerprint twice, in its own snapshot and in a new one after the last key: if both equal that
- * of the follower, the names meant the same tables and columns all the time.
+ * COPY and other statements that name a table use the newest catalogs instead. A reader therefore computes the
+ * fingerprint twice: in its own snapshot, and in a new one after the last key. If both equal the follower's
+ * fingerprint, the names meant the same tables and columns throughout the read.
  */
 #ifndef SERVER_POSTGRES_SCHEMA_H
 #define SERVER_POSTGRES_SCHEMA_H
@@ -23,7 +23,7 @@ enum { PG_FINGERPRINT = 33 }; /* bytes: 32 hex digits of a SHA-256, and a NUL */
 /* The identity of a server and database: "SYSTEM/TIMELINE/DATABASE". */
 enum { PG_IDENTITY = 64 };
 
-/* SQL: the table c of pg_class has no replica identity. A deferrable primary key is none. */
+/* SQL: the table c of pg_class has no replica identity. A deferrable primary key does not count as one. */
 #define POSTGRES_NO_REPLICA_IDENTITY                                                   \
     "c.relreplident <> 'f' AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i"          \
     " WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate"                    \
@@ -32,7 +32,8 @@ enum { PG_IDENTITY = 64 };
 
 /* The type of the key columns. */
 struct postgres_keys {
-    Oid type; /* a base type or an enum; the same for all columns. varchar counts as text. */
+    /* A base type or an enum, the same for all columns. varchar counts as text. */
+    Oid type;
     bool is_enum;
     char name[64]; /* of the type */
     enum key_form form;
@@ -47,36 +48,34 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
 bg_err postgres_schema_identity(struct postgres_link *link, uint64_t deadline,
                                 char identity[PG_IDENTITY], bg_errinfo *info);
 
-/* Remembers the identity that the follower found, for connections that are made from now on. */
+/* Records the identity that the follower found, for connections opened from now on. */
 void postgres_schema_set_identity(struct source *source, const char *identity);
 
-/* Verifies that a connection reached the server that the follower follows; any primary if the
- * follower has not found one yet. Errors: BG_EIO. */
+/* Verifies that a connection reached the follower's server, or any primary if the follower has not found a server yet.
+ * Errors: BG_EIO. */
 bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadline,
                                      bg_errinfo *info);
 
-/* Objects that are part of the fingerprint besides the tables. NULL: none. */
+/* Objects that are part of the fingerprint in addition to the tables. NULL: none. */
 struct postgres_objects {
     const char *publication; /* name (logical) */
     const char *schema;      /* of the following tables and functions (changes) */
     const char *change_table;
     const char *bookmark;
     const char *guard; /* the trigger function of change table and bookmark */
-    const char *
-        function; /* the Nth key column's triggers and their function: this name and N */
+    /* Name of the triggers and trigger function of key column N, without the N. */
+    const char *function;
 };
 
-/* Validates the tables (see the design in postgres_schema.c) and computes the fingerprint, in the
- * current transaction. A connection passes the same objects each time. Errors: BG_EINVAL: the tables cannot be
- * followed in this mode. */
+/* Validates the tables (see postgres_schema.c) and computes the fingerprint, in the current transaction. All calls for
+ * a connection must pass the same objects. Errors: BG_EINVAL if the tables cannot be followed in this mode. */
 bg_err postgres_schema_fingerprint(struct postgres_link *link,
                                    const struct postgres_objects *objects,
                                    uint64_t deadline, char fingerprint[PG_FINGERPRINT],
                                    bg_errinfo *info);
 
-/* Writes the key columns as rows of a WITH query, for further queries: wanted(n, nsp, rel, col) and
- * root(n, col, oid, relkind), the table that each name stands for in the current snapshot. Returns
- * false if memory is short. */
+/* Writes two WITH queries: wanted(n, nsp, rel, col) lists the key columns, and root(n, col, oid, relkind) the tables
+ * that their names refer to in the current snapshot. Returns false if out of memory. */
 bool postgres_schema_roots(struct postgres_link *link, FILE *sql);
 
 /* Runs a query that continues the WITH RECURSIVE clause of postgres_schema_roots. */
@@ -84,7 +83,7 @@ bg_err postgres_schema_query(struct postgres_link *link, const char *what,
                              const char *tail, uint64_t deadline, PGresult **rows,
                              bg_errinfo *info);
 
-/* Writes a string literal. Returns false if memory is short. */
+/* Writes a string literal. Returns false if out of memory. */
 bool postgres_schema_literal(struct postgres_link *link, FILE *sql, const char *text);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * postgres_slot.c - see postgres_slot.h.
  *
- * Creating a slot can take as long as the longest running transaction. When the source is stopped in the
- * meantime, the connection is closed. client_connection_check_interval lets the server notice that while it
- * waits, so that no half-created slot is left behind.
+ * Creating a slot can take as long as the longest running transaction. If the source is stopped in the meantime, the
+ * connection is closed. client_connection_check_interval makes the server detect that while it waits, so no
+ * partially created slot remains.
  */
 #include "postgres_slot.h"
 
@@ -68,7 +68,7 @@ bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
 
 /* ---- Creating ---------------------------------------------------------------------------- */
 
-/* Explains the errors that a setting of the server causes. */
+/* Explains errors that are caused by a server setting. */
 static bg_err postgres_slot_refused(struct postgres_link *link, bg_err err,
                                     bg_errinfo *info)
 {
@@ -107,7 +107,7 @@ static void postgres_slot_explain(const struct postgres_slot_wait *wait)
     wait->waits(wait->context, why);
 }
 
-/* The result of CREATE_REPLICATION_SLOT, however long it takes. */
+/* Waits without a timeout for the result of CREATE_REPLICATION_SLOT. */
 static bg_err postgres_slot_await(struct postgres_link *link,
                                   const struct postgres_slot_wait *wait, PGresult **row,
                                   bg_errinfo *info)
@@ -146,8 +146,8 @@ bg_err postgres_slot_create(struct postgres_link *link, const char *name,
     err = err ? err : postgres_link_begin(link, "replication slot", sql, NULL, info);
     err = err ? err : postgres_slot_await(link, wait, &row, info);
     if (!err && (!row || PQnfields(row) < 4)) {
-        err = source_error(info, BG_EIO, "replication slot", "its name and position",
-                           "another answer");
+        err = source_error(info, BG_EIO, "replication slot", NULL,
+                           "the server did not return its name and position");
     }
     if (!err && snapshot) {
         (void)snprintf(snapshot, PG_SNAPSHOT, "%s", PQgetvalue(row, 0, 2));

@@ -1,7 +1,8 @@
 /*
- * postgres_slot.h - logical replication slots: the server keeps the WAL that a slot's owner has not confirmed.
+ * postgres_slot.h - logical replication slots. The server keeps the WAL that the slot's owner has not confirmed.
  *
- * The follower owns a persistent slot. Readers create temporary ones for the snapshot that comes with them.
+ * The follower owns a persistent slot. Readers create temporary slots for the snapshot that the server exports with
+ * them.
  */
 #ifndef SERVER_POSTGRES_SLOT_H
 #define SERVER_POSTGRES_SLOT_H
@@ -11,9 +12,9 @@
 struct postgres_slot {
     bool exists;
     bool fits;    /* a logical slot with the plugin pgoutput */
-    bool is_here; /* of this database; databases can be renamed */
+    bool is_here; /* it belongs to this database; databases can be renamed */
     bool is_lost; /* the server has removed WAL that the slot needs */
-    int user;     /* the process that uses it; 0: none */
+    int user;     /* PID of the process that uses it; 0: none */
     uint64_t confirmed;
 };
 
@@ -22,11 +23,11 @@ bg_err postgres_slot_look(struct postgres_link *link, const char *name,
                           uint64_t deadline, struct postgres_slot *slot,
                           bg_errinfo *info);
 
-/* Drops the slot if it exists. Errors: BG_EBUSY if a process uses it, BG_EINVAL if it is of another kind. */
+/* Drops the slot if it exists. Errors: BG_EBUSY if a process uses it; BG_EINVAL if it is of another kind. */
 bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
                           uint64_t deadline, bg_errinfo *info);
 
-/* How a wait for running transactions is explained: after a second, and then every minute. */
+/* Reports why the server waits for running transactions: after one second, then every minute. */
 struct postgres_slot_wait {
     struct postgres_link *link; /* another connection */
     void (*waits)(void *context, const char *why);
@@ -36,10 +37,10 @@ struct postgres_slot_wait {
 enum { PG_SNAPSHOT = 64 };
 
 /*
- * Creates a slot over a PG_STREAMS connection. The server first waits until all running transactions that write have
- * ended. `snapshot` NULL: a persistent slot. Otherwise a temporary slot, which the server drops when the
- * connection is closed, and the name of a snapshot that can be imported until then. It contains exactly the
- * transactions whose commit is before the slot's starting point.
+ * Creates a slot over a PG_STREAMS connection. The server first waits until all running write transactions have ended.
+ * If `snapshot` is NULL, the slot is persistent. Otherwise the slot is temporary: the server drops it when the
+ * connection is closed. `snapshot` receives the name of a snapshot that can be imported until then. It contains exactly
+ * the transactions whose commit is before the slot's starting point.
  */
 bg_err postgres_slot_create(struct postgres_link *link, const char *name,
                             const struct postgres_slot_wait *wait,

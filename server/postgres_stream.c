@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A listener may be slow, so the server waits longer than by default. Dead connections are detected by TCP instead. */
+/* A listener may be slow, so the server waits longer than the default. TCP keepalives detect dead connections. */
 static const char stream_setup[] =
     "SELECT set_config('wal_sender_timeout', '600s', false),"
     " set_config('tcp_keepalives_idle', '30', false),"
@@ -30,7 +30,7 @@ bg_err postgres_stream_start(struct postgres_link *link, const char *slot, uint6
     return err;
 }
 
-/* The stream has ended: with an error of the server, or because it is shutting down. */
+/* Reports the end of the stream: a server error, or a shutdown. */
 static bg_err postgres_stream_ended(struct postgres_link *link, bg_errinfo *info)
 {
     PGresult *result = PQgetResult(link->db);
@@ -74,7 +74,7 @@ static void postgres_stream_number(char *to, uint64_t number)
     }
 }
 
-/* 'r', written, flushed, applied, time, whether a reply is requested. The time is informative: none. */
+/* Sends 'r', written, flushed, applied, time, and whether a reply is requested. The time is optional and not set. */
 static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
                                  uint64_t confirmed)
 {
@@ -88,7 +88,7 @@ static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
 bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
                              uint64_t confirmed, bg_errinfo *info)
 {
-    /* With a flushed position the server takes us for a standby, and the written one counts as well. */
+    /* With a flushed position, the server treats this client as a standby, and the written position counts as well. */
     const bool sent = (!confirmed || postgres_stream_send(link, confirmed, confirmed))
                       && postgres_stream_send(link, received, 0)
                       && PQflush(link->db) >= 0;
@@ -97,7 +97,7 @@ bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
 
 bool postgres_stream_is_refused(const struct postgres_link *link)
 {
-    /* Lost connections, exhausted resources, shutdown; and a slot in use. */
+    /* Lost connections, exhausted resources, shutdown, and a slot that is in use. */
     static const char *const passing[] = { "08", "53", "57", "55006" };
     const char *code = postgres_link_code(link);
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
