@@ -2,32 +2,31 @@
  * sqlite_changes.c - follow=changes for SQLite: triggers write keys to a change table in the same
  * transaction (sqlite_schema.h), and the follower reads them in order (sqlite_history.h).
  *
- * A poll. PRAGMA data_version changes on a connection if and only if another connection has committed. If it has the
- * value that it had in the last snapshot that was read to its end, and the path still leads to the same
- * file, then the database is still that snapshot, and its proof still holds. Otherwise the follower
- * reads, in one transaction per batch of keys: it verifies the file, the schema version, the SQL of all
- * objects and the last row that it read, with its token; then it reads the rows after it, whose
- * numbers must be contiguous and reach sqlite_sequence. Keys are reported after the transaction has ended, so
- * writers never wait for the filter.
+ * Polling. PRAGMA data_version changes on a connection if and only if another connection has committed. The follower
+ * remembers its value in the last snapshot that it read to the end. If the value is the same and the path still leads
+ * to the same file, the database is still that snapshot, and its proof still holds. Otherwise the follower reads, in
+ * one transaction per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last
+ * row that it read, with its token. Then it reads the rows after it, whose numbers must be contiguous and reach
+ * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
  *
- * The epoch ends (doubt) if any of that fails. The follower then creates what is missing, takes the last row as
- * its place, and only then calls restart. DDL changes the schema version, so DDL of other programs cannot go
- * unnoticed, even if it is undone between two polls, e.g. a trigger that is dropped and created again.
+ * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, takes the last row as
+ * its place, and only then calls restart. DDL changes the schema version, so the follower detects DDL of other
+ * programs, even if it is undone between two polls, for example a trigger that is dropped and created again.
  *
- * A mark is the place in text form. It includes the file's inode number and time of birth, but not its device, whose
- * number may change when the machine is restarted.
+ * A mark is the place in text form. It includes the inode number and birth time of the file, but not its device, whose
+ * number may change when the machine restarts.
  *
- * Reading. The reader verifies in its snapshot the place that the follower had when the read started. The place
- * is advanced before keys are reported, so the snapshot includes everything that was reported. At the
- * end the epoch must be the same.
+ * Reading. In its snapshot, the reader verifies the place that the follower had when the read started. The place is
+ * advanced before keys are reported, so the snapshot includes everything reported. At the end, the epoch must be the
+ * same.
  *
- * Pruning. Rows before the last saved mark are deleted, or before the start of the epoch if it has none. The row of the mark
- * itself is kept.
+ * Pruning. Rows before the last saved mark are deleted, or before the start of the epoch if there is no mark. The row
+ * of the mark itself is kept.
  *
- * What SQLite does not let anybody verify. A connection can write without running triggers, or skip ours:
- * SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE), sqlite3_blob_write (which only an
- * index on the column prevents), the RBU extension, PRAGMA writable_schema followed by its undoing, and programs
- * that replace the built-in functions random, typeof or CAST. Audits detect such keys.
+ * Limits. A connection can write without running triggers, or skip the triggers of the gate, and SQLite offers no way
+ * to detect it: SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE), sqlite3_blob_write (which only an
+ * index on the column prevents), the RBU extension, PRAGMA writable_schema with changes that are undone later, and
+ * programs that replace the built-in functions random, typeof or CAST. Audits detect such keys.
  */
 #include "sqlite_history.h"
 #include "sqlite_install.h"
@@ -40,16 +39,16 @@
 #include <string.h>
 
 enum {
-    PRUNE_AT_LEAST = 1024, /* rows, unless some time has passed */
-    KEEP_AT_MOST = 1000000 /* rows that a saved filter needs */
+    PRUNE_AT_LEAST = 1024, /* rows, unless PRUNE_INTERVAL has passed */
+    KEEP_AT_MOST = 1000000 /* rows kept for resuming from a saved filter */
 };
 #define PRUNE_INTERVAL (60 * SOURCE_SECOND)
 #define PRUNE_PAUSE    SOURCE_SECOND
 
-/* What the follower and readers share: source->mode_own. */
+/* The state that the follower and readers share: source->mode_own. */
 struct sqlite_changes {
     struct sqlite_objects objects;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the fields below */
     uint64_t epoch;       /* changes when the place is lost or found */
     bool is_placed;
     struct sqlite_place place; /* includes everything that was reported */
@@ -62,13 +61,13 @@ struct sqlite_follower {
     bool is_open;
     bool is_placed;
     struct sqlite_place place, start;
-    int64_t
-        version; /* PRAGMA data_version of the snapshot that was read to its end; -1: none */
-    char why[256]; /* the next epoch starts */
+    /* PRAGMA data_version of the last snapshot that was read to its end; -1: none. */
+    int64_t version;
+    char why[256]; /* reason for the next epoch */
     char resume[SOURCE_MARK];
     struct key_batch batch;
-    int64_t pruned;     /* rows before this one */
-    uint64_t pruned_at; /* when it was last finished, or failed */
+    int64_t pruned;     /* rows before this one are deleted */
+    uint64_t pruned_at; /* when pruning last finished or failed */
 };
 
 /* ---- Life ------------------------------------------------------------------------------ */
@@ -94,7 +93,7 @@ static void changes_destroy(struct source *source)
     }
 }
 
-/* Creates what is missing, so that errors are reported before the gate starts. */
+/* Creates missing objects, so that errors are reported before the gate starts. */
 static bg_err changes_check(struct source *source, bg_errinfo *info)
 {
     const struct sqlite_changes *changes = source->mode_own;
@@ -113,7 +112,7 @@ static bg_err changes_check(struct source *source, bg_errinfo *info)
 
 /* ---- Places ---------------------------------------------------------------------------- */
 
-/* Lets readers know the place, or that there is none. */
+/* Publishes the place, or that there is none, to readers. */
 static void changes_publish(struct sqlite_changes *changes,
                             const struct sqlite_place *place, bool is_new)
 {
@@ -135,7 +134,7 @@ static void changes_mark(const struct sqlite_place *place, char mark[SOURCE_MARK
                    place->number, place->token, place->sequence);
 }
 
-/* Parses a blank and a number; returns the text after it, or NULL. */
+/* Parses a blank and a number. Returns the text after them, or NULL. */
 static const char *changes_parse_number(const char *text, int64_t *number)
 {
     char *end = NULL;
@@ -191,7 +190,7 @@ static void follower_place(struct sqlite_follower *f, const struct sqlite_place 
     changes_publish(f->changes, place, true);
 }
 
-/* Continues at the mark. BG_EINCOMPAT: that is not possible. */
+/* Resumes at the mark. Errors: BG_EINCOMPAT if that is not possible. */
 static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
 {
     struct sqlite_place place;
@@ -213,7 +212,7 @@ static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
     return err;
 }
 
-/* Finds the end of the history. BG_ENOTFOUND: something must be created first. */
+/* Finds the end of the history. Errors: BG_ENOTFOUND if objects or a row must be created first. */
 static bg_err follower_find_end(struct sqlite_follower *f, struct sqlite_place *place,
                                 enum key_form *form, bg_errinfo *info)
 {
@@ -264,7 +263,7 @@ static bg_err follower_version(struct sqlite_follower *f, int64_t *version,
     return sqlite_link_number(&f->link, "source", "PRAGMA data_version", version, info);
 }
 
-/* Reads and reports one batch of keys. *ended: all of them. */
+/* Reads and reports one batch of keys. *ended: there are no more. */
 static bg_err follower_read(struct sqlite_follower *f, bool *ended, bg_errinfo *info)
 {
     const struct sqlite_objects *objects = &f->changes->objects;
@@ -309,7 +308,7 @@ static void follower_tell(struct sqlite_follower *f, uint64_t since)
     source_tell_caught_up(f->source, &proof);
 }
 
-/* Deletes some of the rows that are no longer needed, now and then. */
+/* Deletes some of the rows that are no longer needed, at intervals. */
 static void follower_prune(struct sqlite_follower *f, uint64_t now)
 {
     char mark[SOURCE_MARK];
@@ -318,8 +317,8 @@ static void follower_prune(struct sqlite_follower *f, uint64_t now)
     source_last_saved(f->source, mark);
     const struct sqlite_place *keep = changes_parse(mark, &saved) ? &saved : &f->start;
     if (f->place.number - keep->number > KEEP_AT_MOST) {
-        keep =
-            &f->place; /* the filter could not be saved; a restart of the service reads all keys */
+        /* The filter could not be saved; a restart of the service reads all keys. */
+        keep = &f->place;
     }
     const int64_t rows = keep->number - f->pruned;
     const uint64_t pause = rows >= PRUNE_AT_LEAST ? PRUNE_PAUSE : PRUNE_INTERVAL;

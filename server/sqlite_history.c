@@ -2,8 +2,8 @@
  * sqlite_history.c - see sqlite_history.h.
  *
  * sqlite_sequence may be behind the last row: a statement that fails with ON CONFLICT FAIL keeps its rows, but
- * does not update sqlite_sequence. The next insert continues after the last row. So a number below
- * that of the last row is allowed, as long as it does not decrease from one poll to the next.
+ * does not update sqlite_sequence. The next insert continues after the last row. So sqlite_sequence may
+ * be below the number of the last row, as long as it does not decrease from one poll to the next.
  */
 #include "sqlite_history.h"
 
@@ -123,7 +123,7 @@ bg_err sqlite_history_verify(struct sqlite_link *link,
     return err ? err : history_verify_row(link, objects, place, info);
 }
 
-/* Verifies, after the last row, that none is missing. */
+/* Verifies after the last row that no row is missing. */
 static bg_err history_verify_end(struct sqlite_link *link,
                                  const struct sqlite_objects *objects,
                                  struct sqlite_place *place, bg_errinfo *info)
@@ -131,8 +131,8 @@ static bg_err history_verify_end(struct sqlite_link *link,
     int64_t sequence = 0;
     bg_err err = history_sequence(link, objects, &sequence, info);
     if (!err && (sequence < place->sequence || sequence > place->number)) {
-        err = source_error(info, BG_EINCOMPAT, "changes", "the last row",
-                           "row %lld, and %lld in sqlite_sequence",
+        err = source_error(info, BG_EINCOMPAT, "changes", NULL,
+                           "the last row is %lld, but sqlite_sequence has %lld",
                            (long long)place->number, (long long)sequence);
     }
     place->sequence = err ? place->sequence : sequence;

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRUNE_ROWS = 8192 };                      /* in one transaction */
+enum { PRUNE_ROWS = 8192 };                      /* per transaction */
 #define PRUNE_PATIENCE (50 * SOURCE_MILLISECOND) /* for the write lock */
-#define PRUNE_BUDGET                                                                   \
-    (100 * SOURCE_MILLISECOND) /* of one call; the follower waits for it */
+/* Time limit of one call, because the follower waits for it. */
+#define PRUNE_BUDGET   (100 * SOURCE_MILLISECOND)
 
 /* ---- Creating objects ------------------------------------------------------------------ */
 
-/* Returns SQL that adds a row without a key if the table has no last row, or not the one in sqlite_sequence. */
+/* Returns SQL that adds a row without a key if the last row is missing, or is not the one in sqlite_sequence. */
 static char *install_row_sql(const struct sqlite_objects *objects)
 {
     const char *name = objects->changes;
@@ -26,14 +26,14 @@ static char *install_row_sql(const struct sqlite_objects *objects)
         name, name, name);
 }
 
-/* Returns the statements that drop all objects of the gate; those that it did not create are an error. */
+/* Returns the statements that drop all objects of the gate. An object that the service did not create is an error. */
 static bg_err install_drop_sql(struct sqlite_link *link,
                                const struct sqlite_objects *objects, char **drop,
                                bg_errinfo *info)
 {
     sqlite3_stmt *rows = NULL;
     int code = SQLITE_DONE;
-    /* Triggers first, so that no trigger is left without its table. */
+    /* Triggers first, so that no trigger remains without its table. */
     char *sql = source_format("SELECT type, name, sql FROM main.sqlite_master"
                               " WHERE substr(name, 1, %zu) = '%s' ORDER BY type DESC",
                               strlen(objects->prefix), objects->prefix);
@@ -80,7 +80,7 @@ static bg_err install_sql(struct sqlite_link *link,
     return err;
 }
 
-/* Writes the script, and describes the error. */
+/* Writes the script, and returns the error for install=no. */
 static bg_err install_refuse(const struct source *source,
                              const struct sqlite_objects *objects, const char *sql,
                              const bg_errinfo *missing, bg_errinfo *info)
@@ -146,7 +146,7 @@ bg_err sqlite_install(struct source *source, const struct sqlite_objects *object
 
 /* ---- Deleting rows --------------------------------------------------------------------- */
 
-/* Deletes some rows. *more: there may be others. */
+/* Deletes some rows. *more: there may be more. */
 static bg_err install_prune_some(struct sqlite_link *link,
                                  const struct sqlite_objects *objects, int64_t number,
                                  int64_t token, bool *more, bg_errinfo *info)
@@ -179,8 +179,8 @@ bg_err sqlite_install_prune(struct source *source, const struct sqlite_objects *
     if (err) {
         return err;
     }
-    /* It does not matter if deleted rows return after a power failure. With a write-ahead log, NORMAL means
-     * that a commit does not wait for the disk. */
+    /* Deleted rows may reappear after a power failure; that is harmless. With a write-ahead log, NORMAL means that a
+     * commit does not wait for the disk. */
     err = sqlite_link_number(&link, "changes",
                              "SELECT journal_mode = 'wal' FROM pragma_journal_mode",
                              &logged, info);

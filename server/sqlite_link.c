@@ -17,7 +17,7 @@ static int sqlite_link_progress(void *context)
            || (link->deadline && source_now() >= link->deadline);
 }
 
-/* Another connection holds a lock. Returns 0 to stop waiting. */
+/* Waits for the lock of another connection. Returns 0 to stop waiting. */
 static int sqlite_link_busy(void *context, int times)
 {
     static const struct timespec moment = { 0, 1000000 };
@@ -51,7 +51,7 @@ bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
         NULL, "%s", sqlite3_errmsg(link->db));
 }
 
-/* Returns whether the path leads to a regular file, and which one. */
+/* Reads the identity of a file. False if the path does not lead to a regular file. */
 static bool sqlite_link_identify(const char *path, struct sqlite_file *file)
 {
     struct statx now;
@@ -103,7 +103,7 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
         sqlite_link_close(link);
         return err;
     }
-    /* Otherwise the name of a missing column in double quotes is a string, not an error. */
+    /* Otherwise SQLite reads the quoted name of a missing column as a string instead of reporting an error. */
     (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
     (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);
@@ -116,8 +116,8 @@ void sqlite_link_close(struct sqlite_link *link)
     link->db = NULL;
 }
 
-/* The path may be a symbolic link, and the file may have been replaced while it was opened. So both are
- * verified: where the path leads, and whether SQLite's file is still in its place. */
+/* The path may be a symbolic link, and the file may have been replaced while it was opened. So the function verifies
+ * both where the path leads and whether SQLite's file is still in place. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link)
 {
     struct sqlite_file now;

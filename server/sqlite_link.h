@@ -1,9 +1,9 @@
 /*
  * sqlite_link.h - one connection to a SQLite database, for one thread at a time.
  *
- * A connection observes deadlines (SQLite calls a progress handler), waits for locks of writers until
- * the deadline or the timeout, and ends soon when the source is stopped. SQLite continues to read a file that
- * was replaced by another one of the same name; sqlite_link_is_fresh detects that.
+ * A connection enforces deadlines with a progress handler. It waits for the locks of writers until the deadline or the
+ * timeout. Calls end soon after the source is stopped. SQLite continues to read a file that was replaced by another
+ * file of the same name; sqlite_link_is_fresh detects that.
  */
 #ifndef SERVER_SQLITE_LINK_H
 #define SERVER_SQLITE_LINK_H
@@ -12,7 +12,7 @@
 
 #include <sqlite3.h>
 
-/* The identity of a file. An inode number is used again after its file was deleted, but the birth differs. */
+/* The identity of a file. An inode number can be reused after its file was deleted, but the birth time differs. */
 struct sqlite_file {
     uint64_t device;
     uint64_t inode;
@@ -24,7 +24,7 @@ struct sqlite_link {
     sqlite3 *db;
     uint64_t deadline;       /* of the current operation; 0: none */
     uint64_t busy_until;     /* when to stop waiting for a lock */
-    struct sqlite_file file; /* that was opened */
+    struct sqlite_file file; /* the file that was opened */
 };
 
 /* Opens the source's database, which must exist. Errors: BG_EIO. */
@@ -35,15 +35,15 @@ void sqlite_link_close(struct sqlite_link *link);
 /* Returns whether the path still leads to the file that was opened. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link);
 
-/* Prepares a statement that only reads; `what` is the setting to which errors refer. */
+/* Prepares a read-only statement. `what` is the setting that errors refer to. */
 bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const char *sql,
                            sqlite3_stmt **statement, bg_errinfo *info);
 
-/* Describes the error of the last call on this connection. BG_EBUSY: the database is locked. */
+/* Reports the error of the last call on this connection. BG_EBUSY means that the database is locked. */
 bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
                          bg_errinfo *info);
 
-/* Reads the first column of the first row. BG_ENOTFOUND: there is no row, or the value is NULL. */
+/* Reads the first column of the first row. Errors: BG_ENOTFOUND if there is no row or the value is NULL. */
 bg_err sqlite_link_number(struct sqlite_link *link, const char *what, const char *sql,
                           int64_t *value, bg_errinfo *info);
 
@@ -51,18 +51,18 @@ bg_err sqlite_link_number(struct sqlite_link *link, const char *what, const char
 bg_err sqlite_link_execute(struct sqlite_link *link, const char *what, const char *sql,
                            bg_errinfo *info);
 
-/* The same for allocated SQL, which is freed; NULL if memory was short. */
+/* Executes allocated SQL and frees it. NULL means out of memory. */
 bg_err sqlite_link_execute_free(struct sqlite_link *link, const char *what, char *sql,
                                 bg_errinfo *info);
 
 /* Starts a transaction. It reads one snapshot, taken by its first SELECT or PRAGMA. */
 bg_err sqlite_link_begin(struct sqlite_link *link, bg_errinfo *info);
 
-/* Ends the transaction, if there is one: commits if `err` is BG_OK. Returns `err`, or why the commit failed. */
+/* Ends the transaction, if there is one. Commits if `err` is BG_OK. Returns `err`, or the error of the commit. */
 bg_err sqlite_link_end(struct sqlite_link *link, bg_err err, bg_errinfo *info);
 
-/* Adds the value in the first column of the current row to the batch, unless it is NULL. Returns false if memory
- * is short. */
+/* Adds the value in the first column of the current row to the batch, unless it is NULL. Returns false if out of
+ * memory. */
 bool sqlite_link_key(sqlite3_stmt *statement, struct key_batch *batch);
 
 #endif

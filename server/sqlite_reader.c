@@ -1,4 +1,4 @@
-/* sqlite_reader.c - see sqlite_reader.h; and the mode `none`, which only reads. */
+/* sqlite_reader.c - see sqlite_reader.h. Also implements mode `none`, which only reads. */
 #include "sqlite_reader.h"
 
 #include "sqlite_schema.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns SQL that selects all keys; NULL if memory is short. */
+/* Returns SQL that selects all keys; NULL if out of memory. */
 static char *reader_sql(const struct source *source)
 {
     char *all = strdup("");

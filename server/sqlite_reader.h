@@ -1,9 +1,9 @@
 /*
  * sqlite_reader.h - reads all keys of a gate from one snapshot of SQLite.
  *
- * The reader opens a connection and a transaction. The caller can run further statements in that transaction
- * before the first key is read, e.g. to verify the history (sqlite_history.h): all of them see the
- * same snapshot. With a write-ahead log the transaction disturbs no writer, but the log grows until it ends; with a
+ * The reader opens a connection and a transaction. Before the first key is read, the caller can run further statements
+ * in that transaction, for example to verify the history (sqlite_history.h). All of them see the same snapshot. With a
+ * write-ahead log, the transaction does not block writers, but the log grows until the transaction ends. With a
  * rollback journal, writers cannot commit until it ends.
  */
 #ifndef SERVER_SQLITE_READER_H
@@ -13,7 +13,7 @@
 
 struct sqlite_reader {
     struct source *source;
-    struct sqlite_link link; /* while is_open */
+    struct sqlite_link link; /* valid while is_open */
     bool is_open;
     sqlite3_stmt *rows; /* NULL before the first key and after the last one */
     bool ended;
@@ -22,11 +22,11 @@ struct sqlite_reader {
 /* Connects and starts the transaction. */
 bg_err sqlite_reader_begin(struct sqlite_reader *reader, bg_errinfo *info);
 
-/* Adds keys to the batch, up to `room`; none at the end, when the transaction ends as well. */
+/* Adds up to `room` keys to the batch. At the end, it adds none and ends the transaction. */
 bg_err sqlite_reader_next(struct sqlite_reader *reader, struct key_batch *batch,
                           size_t room, bg_errinfo *info);
 
-/* Closes the connection; sqlite_reader_begin starts again. */
+/* Closes the connection. sqlite_reader_begin can be called again. */
 void sqlite_reader_end(struct sqlite_reader *reader);
 
 /* Counts the keys. */

@@ -1,17 +1,17 @@
 /*
  * sqlite_schema.c - see sqlite_schema.h.
  *
- * The triggers. `AFTER UPDATE` has no column list: `UPDATE OF id` does not fire for `SET rowid = ...`, nor for
- * a generated column. Instead, the trigger compares the old and the new key by type and bytes. A
- * comparison by value would miss changes that the column's collation or affinity ignores, such as from 5 to
- * 5.0. NEW has the values after conversion to the column's type.
+ * Update triggers. `AFTER UPDATE` has no column list, because `UPDATE OF id` does not fire for `SET rowid = ...` or
+ * for a generated column. Instead, the trigger compares the old and the new key by type and bytes. A comparison by
+ * value would miss changes that the column's collation or affinity ignores, such as from 5 to 5.0. NEW has the values
+ * after conversion to the column's type.
  *
- * Triggers run in an unspecified order, and an AFTER trigger that executes RAISE(IGNORE) skips those that
- * have not run yet, without undoing the change. So such triggers are refused. A BEFORE trigger
- * that executes it prevents the change.
+ * Other triggers. Triggers run in an unspecified order, and an AFTER trigger that executes RAISE(IGNORE) skips the
+ * triggers that have not run yet, without undoing the change. So such triggers are refused. A BEFORE trigger that
+ * executes RAISE(IGNORE) prevents the change, so it is allowed.
  *
- * An index or a trigger on the change table could suppress its rows: INSERT OR IGNORE applies to the
- * statements inside triggers as well. So nothing else may belong to that table.
+ * The change table. An index or a trigger on it could suppress its rows: INSERT OR IGNORE also applies to the
+ * statements inside triggers. So nothing else may belong to that table.
  */
 #include "sqlite_schema.h"
 
@@ -260,7 +260,7 @@ bg_err sqlite_schema_columns(struct sqlite_link *link, enum key_form *form,
 
 /* ---- Verification ---------------------------------------------------------------------- */
 
-/* Compares a row of sqlite_master with what is expected. */
+/* Compares a row of sqlite_master with the expected object. */
 static bg_err schema_compare(sqlite3_stmt *row, const struct sqlite_objects *objects,
                              size_t *found, bg_errinfo *info)
 {
@@ -328,7 +328,7 @@ static const char *schema_after_blanks(const char *at)
     }
 }
 
-/* Returns the text after an identifier, which may be in quotes. */
+/* Returns the text after an identifier, which may be quoted. */
 static const char *schema_after_name(const char *at)
 {
     if (!*at || !strchr("\"'`[", *at)) {

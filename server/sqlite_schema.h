@@ -1,15 +1,15 @@
 /*
- * sqlite_schema.h - what must not change while a gate follows SQLite: the key columns, and the objects
- * that record changes.
+ * sqlite_schema.h - verifies the state that must not change while a gate follows SQLite: the key columns, and the
+ * objects that record changes.
  *
- * The objects of a gate, with names that start with bloomgate_GATE_INSTANCE_:
+ * The names of a gate's objects start with the prefix bloomgate_GATE_HASH_INSTANCE_ (source_object):
  *
- *     changes         a table: n INTEGER PRIMARY KEY AUTOINCREMENT, token (a random number), key
- *     insert_I        a trigger on the table of key column I: records the key of each new row
- *     update_I        the same for rows whose key changed
+ *     changes         table: n INTEGER PRIMARY KEY AUTOINCREMENT, token (a random number), key
+ *     insert_I        trigger on the table of key column I; records the key of each new row
+ *     update_I        trigger on the same table; records changed keys
  *
- * An object is expected to have exactly the SQL that sqlite_objects_make derives from the settings: SQLite
- * stores the text of a CREATE statement from the name on. All functions read in the caller's transaction.
+ * An object must have exactly the SQL that sqlite_objects_make derives from the settings. SQLite stores the text of a
+ * CREATE statement unchanged from the name on. All functions read in the caller's transaction.
  */
 #ifndef SERVER_SQLITE_SCHEMA_H
 #define SERVER_SQLITE_SCHEMA_H
@@ -21,7 +21,7 @@ enum { SQLITE_OBJECTS = 1 + 2 * KEY_COLUMNS };
 struct sqlite_object {
     const char *type; /* table or trigger */
     char *name;
-    const char *table; /* to which it belongs */
+    const char *table; /* the table that it belongs to */
     char *sql;
 };
 
@@ -32,10 +32,10 @@ struct sqlite_objects {
     size_t n;
 };
 
-/* A comment in the SQL of all objects that the service created. */
+/* The comment in the SQL of all objects that the service creates. */
 extern const char sqlite_objects_sign[];
 
-/* The caller frees the result also after an error. Errors: BG_ENOMEM. */
+/* Derives the objects from the settings. The caller frees the result, even after an error. Errors: BG_ENOMEM. */
 bg_err sqlite_objects_make(const struct source *source, struct sqlite_objects *objects,
                            bg_errinfo *info);
 void sqlite_objects_free(struct sqlite_objects *objects);
@@ -45,12 +45,12 @@ void sqlite_objects_free(struct sqlite_objects *objects);
 bg_err sqlite_schema_columns(struct sqlite_link *link, enum key_form *form,
                              bg_errinfo *info);
 
-/* Reads the schema version: SQLite increments it with every DDL statement, VACUUM, and restored backup. */
+/* Reads the schema version, which SQLite increments with every DDL statement, VACUUM and restored backup. */
 bg_err sqlite_schema_version(struct sqlite_link *link, int64_t *version,
                              bg_errinfo *info);
 
 /* Verifies that the objects exist as expected, and that nothing interferes with them. Errors: BG_ENOTFOUND
- * if objects are missing or have different SQL; BG_EINVAL if only the operator can solve it. */
+ * if objects are missing or have different SQL; BG_EINVAL if only the operator can fix the problem. */
 bg_err sqlite_schema_verify(struct sqlite_link *link,
                             const struct sqlite_objects *objects, bg_errinfo *info);
 
