@@ -1,9 +1,9 @@
-"""One event against one source in one mode: a table, a gate over it, and writers that do not stop
-for the event.
+"""Runs one event against one source in one mode: a table, a gate over it, and writers that keep writing
+during the event.
 
-A case hides which database it is as far as events are the same for all: `sql` runs a statement,
-`literal` writes a key, `insert` adds keys that were never used before and remembers when their
-transaction was acknowledged.
+A case hides the differences between databases from events that apply to all of them: `sql` runs a
+statement, `literal` formats a key, and `insert` adds unused keys and records when their transaction
+was acknowledged.
 """
 
 import itertools
@@ -23,7 +23,7 @@ from world_sqlite import File
 PRELOADED = 200
 WRITERS = 3
 
-# Sessions of applications are not ours: what a key looks like must not depend on them.
+# The settings of application sessions must not affect how keys are spelled.
 SESSIONS = ((),
             ("SET TimeZone = 'America/New_York'", "SET DateStyle = 'SQL, DMY'", "SET bytea_output = 'escape'",
              "SET search_path = pg_catalog"),
@@ -37,7 +37,7 @@ def quote(name):
 
 
 class Case:
-    """What an event is given."""
+    """The argument of an event: its table, gates and connections."""
 
     def __init__(self, world, source, mode, program, key, changes, seed):
         self.world, self.source, self.mode, self.program = world, source, mode, program
@@ -49,7 +49,7 @@ class Case:
         self.budget = changes
         self.numbers = itertools.count()
         self.lock = threading.Lock()
-        self.acknowledged = []  # (when, key) in the order of commits
+        self.acknowledged = []  # (time, key) in commit order
         self.changes = 0
         self.gates, self.others = [], []
         self.proxy = None
@@ -62,7 +62,7 @@ class Case:
     # ---- The database ------------------------------------------------------------------
 
     def connect(self, settings=()):
-        """Another connection, past the proxy."""
+        """Opens another connection, which bypasses the proxy."""
         if self.source == "postgres":
             return self.server.connect(self.database, settings)
         return File(self.path, ["PRAGMA synchronous = off"])
@@ -74,7 +74,7 @@ class Case:
         return f"postgres://owner@127.0.0.1:{port}/{self.database}?connect_timeout=5"
 
     def sql(self, text):
-        """Runs statements on the connection of the event; on a new one after that was lost."""
+        """Runs statements on the event's connection. Reconnects if the connection was lost."""
         if not self._sql:
             self._sql = self.connect(PLAIN_SESSION)
         try:
@@ -92,7 +92,7 @@ class Case:
         self.disconnect()
 
     def through_proxy(self):
-        """From now on, gates connect through a proxy."""
+        """Starts a proxy through which gates connect from now on. Returns the proxy."""
         self.proxy = Proxy(self.server.port)
         return self.proxy
 
@@ -109,7 +109,7 @@ class Case:
             return [next(self.numbers) for _ in range(n)]
 
     def committed(self, keys):
-        """The transaction that wrote these keys has been acknowledged."""
+        """Records that the transaction that wrote these keys has been acknowledged."""
         now = time.monotonic_ns()
         with self.lock:
             self.acknowledged += [(now, key) for key in keys]
@@ -119,12 +119,12 @@ class Case:
         return ", ".join(f"({self.literal(i)})" for i in numbers)
 
     def write(self, numbers, sql=None, table=None):
-        """One statement with these keys, whose transaction the caller may commit."""
+        """Inserts these keys in one statement, within the caller's transaction if there is one. Returns the keys."""
         (sql or self.sql)(f"INSERT INTO {table or self.table} ({self.column}) VALUES {self.values(numbers)}")
         return [self.key.text(i) for i in numbers]
 
     def insert(self, n=1, sql=None, table=None):
-        """Fresh keys, committed: to the followed table, unless another one is named."""
+        """Inserts and commits fresh keys, by default into the followed table. Returns their numbers."""
         numbers = self.fresh(n)
         keys = self.write(numbers, sql, table)
         if table in (None, self.table):
@@ -132,12 +132,12 @@ class Case:
         return numbers
 
     def truth(self):
-        """Every key in the table, in the database's words."""
+        """Returns all keys in the table, as the database prints them."""
         column = f"{self.column}::text" if self.source == "postgres" else (
             f"CASE typeof({self.column}) WHEN 'real' THEN CAST({self.column} AS TEXT) ELSE {self.column} END")
         with self.connect(PLAIN_SESSION) as sql:
             if self.source == "sqlite":
-                sql.database.text_factory = bytes  # text may be anything
+                sql.database.text_factory = bytes  # text need not be valid UTF-8
             rows = sql(f"SELECT {column} FROM {self.table} WHERE {self.column} IS NOT NULL")
         return {self.bytes_of(row[0]) for row in rows}
 
@@ -151,13 +151,13 @@ class Case:
         return str(value).encode()
 
     def absent(self, n):
-        """Keys that were never written, of all types that are spelled in one way."""
+        """Returns keys that were never written, in the spelling that the filter accepts."""
         return [self.key.text(i) for i in range(ABSENT, ABSENT + n)]
 
     # ---- Tables ------------------------------------------------------------------------
 
     def create(self, table=None, more=""):
-        """A table with an id, the key, and a note; and some keys in it."""
+        """Creates a table with the columns id, key and note, and inserts some keys."""
         table = table or self.table
         number = "bigserial PRIMARY KEY" if self.source == "postgres" else "INTEGER PRIMARY KEY"
         if self.source == "sqlite":
@@ -165,10 +165,10 @@ class Case:
         self.sql(f"CREATE TABLE {table} (id {number}, {self.column} {self.type()}, note text {more})")
         self.insert(PRELOADED, table=table)
 
-    # ---- What the service has installed ------------------------------------------------
+    # ---- Installed objects --------------------------------------------------------------
 
     def objects(self):
-        """Statements that drop every object of the services, in an order in which that is possible."""
+        """Returns statements that drop all objects of the services, in an order that respects dependencies."""
         if self.source == "sqlite":
             return [f"DROP {kind} {quote(name)}" for kind, name in self.sql(
                 "SELECT type, name FROM sqlite_master WHERE name LIKE '%bloomgate%' AND type IN ('trigger', 'table')"
@@ -191,7 +191,7 @@ class Case:
     # ---- Gates -------------------------------------------------------------------------
 
     def open_gate(self, name="g", wait=True, checked=True, **settings):
-        """A gate over the table, in a service of its own. Not `checked`: it is none of the oracle's."""
+        """Opens a gate over the table, in its own service. The oracle ignores gates that are not `checked`."""
         self.scratch += 1
         how = {"source": self.url(), "keys": f"{self.table}({self.column})", "follow": self.mode, "poll": "20ms",
                "timeout": "10s", "max-lag": "20s", "audit": "0", "breaker-failures": "0", "capacity": str(4000 + 4 * self.budget), "maintain": "1h", "save": "200ms"}
@@ -205,14 +205,14 @@ class Case:
         return gate
 
     def close_gate(self, gate):
-        """Ends a service and forgets it."""
+        """Stops a gate's service and removes the gate from the case."""
         for gates in self.gates, self.others:
             if gate in gates:
                 gates.remove(gate)
         gate.end()
 
     def refusal(self, name="g", **settings):
-        """Starts a gate that must not be trusted; the message that says why."""
+        """Starts a gate that must not become trusted. Returns the message that states the reason."""
         try:
             gate = self.open_gate(name, wait=False, checked=False, **settings)
         except Failure as failure:
@@ -228,7 +228,7 @@ class Case:
         return self.gates[0]
 
     def caught_up(self):
-        """Everything that is committed by now has been reported, to all gates."""
+        """Waits until everything committed so far has been reported to all gates."""
         since = time.monotonic_ns()
         for gate in self.gates:
             if gate.is_running():
@@ -253,7 +253,7 @@ class Case:
 
 
 class Writers:
-    """Threads that write to the table of a case in every way, whatever happens to it."""
+    """Threads that write to the table of a case in many ways, whatever happens to the table."""
 
     def __init__(self, case, count=WRITERS):
         self.case = case
@@ -266,9 +266,9 @@ class Writers:
             thread.start()
 
     def stop(self):
-        """Ends them, after the number of changes that was asked for."""
+        """Stops the threads after the requested number of changes."""
         moved, before = time.monotonic(), self.case.changes
-        while self.case.changes < self.case.budget and time.monotonic() < moved + 2:  # else nothing can be written
+        while self.case.changes < self.case.budget and time.monotonic() < moved + 2:  # unless writes fail
             time.sleep(0.01)
             if self.case.changes != before:
                 moved, before = time.monotonic(), self.case.changes
@@ -302,7 +302,7 @@ class Writers:
             pass
         time.sleep(0.005)
 
-    # Each step returns the keys that it has committed.
+    # Each step returns the keys that it committed.
 
     def single(self, sql, _):
         return self.case.write(self.case.fresh(), sql)

@@ -1,16 +1,17 @@
-"""The table of events: what happens to a source while a gate follows it.
+"""The table of events: things that happen to a source while a gate follows it.
 
-An event is a function of a case (case.py): the table exists, a gate over it is trusted, writers
-write. What every event must keep is in oracle.py. `expect` says more:
+An event is a function of a case (case.py). When it is called, the table exists, a gate over it is
+trusted, and writers are running. oracle.py checks the rule that holds for all events. `expect` adds:
 
-    STAYS      the follower goes on: nothing is read again
-    RESTARTS   the follower notices, and everything is read again
-    ANY        either is right
-    DOUBT      the source can no longer be followed: the gate answers "maybe" from now on
+    STAYS      the follower continues, and nothing is read again
+    RESTARTS   the follower detects the event, and all keys are read again
+    ANY        either is correct
+    DOUBT      the source can no longer be followed: the gate denies no key from then on
     REFUSED    the source cannot be followed at all: the function starts the gate itself, and
-               returns words that the message must have
+               returns the message and a list of words, one of which the message must contain
 
-This file has the events that all databases know; events_postgres.py and events_sqlite.py the rest.
+This file has the events for all databases. Other events are in events_postgres.py, events_changes.py
+and events_sqlite.py.
 """
 
 import os
@@ -35,14 +36,14 @@ EVENTS = []
 
 
 class Event:
-    """A row of the table."""
+    """A row in the table of events."""
 
     def __init__(self, name, function, modes, expect, key, setup, writers, monitor):
         self.name, self.function, self.modes, self.expect = name, function, modes, expect
-        self.key = key  # the type of key, if it must be a certain one
-        self.setup = setup  # creates the table; and the gate, if it is no plain one
-        self.writers = writers  # whether others write meanwhile
-        self.monitor = monitor  # whether keys stay once they are committed, or go and come back
+        self.key = key  # key type, or None for any
+        self.setup = setup  # creates the table, and the gate unless the event does that
+        self.writers = writers  # whether Writers run during the event
+        self.monitor = monitor  # whether oracle.Monitor runs; not if committed keys may disappear and return
 
 
 def plain(case):
@@ -59,7 +60,7 @@ def nothing(_):
 
 
 def event(name, expect=STAYS, modes=MODES, key=None, setup=plain, writers=True, monitor=True):
-    """Puts a function into the table."""
+    """Adds a function to the table of events."""
     def put(function):
         EVENTS.append(Event(name, function, modes, expect, key, setup, writers, monitor))
         return function
@@ -67,7 +68,7 @@ def event(name, expect=STAYS, modes=MODES, key=None, setup=plain, writers=True, 
 
 
 def select(parts, mode):
-    """The events of a mode whose names have one of the parts."""
+    """Returns the events of a mode whose names contain one of the parts."""
     return [e for e in EVENTS if mode in e.modes and (not parts or any(part in e.name for part in parts))]
 
 
@@ -83,7 +84,7 @@ def only_writers(case):
 
 @event("rows committed late", modes=POSTGRES)
 def late_commits(case):
-    """Rows with lower ids, of older transactions, commit after higher ones have been read."""
+    """Older transactions commit rows with lower ids after rows with higher ids have been read."""
     with case.connect() as a, case.connect() as b:
         a("BEGIN")
         early = case.write(case.fresh(2), a)
@@ -117,7 +118,7 @@ def savepoints(case):
     with case.connect() as sql:
         sql("BEGIN")
         keys = case.write(case.fresh(), sql)
-        for depth in range(70):  # PostgreSQL: more subtransactions than a snapshot has room for
+        for depth in range(70):  # more subtransactions than fit in a PostgreSQL snapshot
             sql(f"SAVEPOINT s{depth}")
             keys += case.write(case.fresh(), sql)
         sql("ROLLBACK TO s69; RELEASE s40; SAVEPOINT again")
@@ -162,7 +163,7 @@ def update_many(case):
 
 @event("keys swapped between rows")
 def swap_keys(case):
-    """A key that was deleted comes back in another row, in the same transaction."""
+    """A key is deleted and inserted again in another row, in the same transaction."""
     (number,) = case.insert()
     for _ in range(10):
         case.sql(f"BEGIN; DELETE FROM {case.table} WHERE {case.column} = {case.literal(number)};"
@@ -176,7 +177,7 @@ def long_keys(case):
     for length in lengths:
         case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES ('{'x' * length}')")
     rng = case.random
-    for length in lengths[1:]:  # PostgreSQL cannot compress these: they are stored out of line
+    for length in lengths[1:]:  # PostgreSQL cannot compress these keys, so it stores them out of line
         text = "".join(rng.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(length))
         case.sql(f"INSERT INTO {case.table} ({case.column}, note) VALUES ('{text}', 'long')")
     oracle.check(case)
@@ -203,20 +204,20 @@ def empty_key(case):
 
 @event("ids used again")
 def ids_again(case):
-    """The row with the highest id is deleted, and its id given to another key."""
+    """The row with the highest id is deleted, and its id is used for another key."""
     for _ in range(5):
         highest = case.sql(f"SELECT max(id) FROM {case.table}")[0][0]
         (number,) = case.fresh()
         try:
             case.sql(f"BEGIN; DELETE FROM {case.table} WHERE id = {highest}; INSERT INTO {case.table} (id,"
                      f" {case.column}) VALUES ({highest}, {case.literal(number)}); COMMIT")
-        except SqlError:  # another writer was faster
+        except SqlError:  # another writer was first
             case.sql("ROLLBACK")
     oracle.check(case)
 
 
 def generated(case):
-    """The key is computed by the database from another column."""
+    """The database computes the key from another column."""
     number = "bigserial PRIMARY KEY" if case.source == "postgres" else "INTEGER PRIMARY KEY"
     case.sql(f"CREATE TABLE {case.table} (id {number}, note text,"
              f" {case.column} text GENERATED ALWAYS AS (lower(note)) STORED)")
@@ -233,7 +234,7 @@ def generated_column(case):
         oracle.check(case)
     else:
         oracle.check_doubt(case)
-        require("generated" in about["text"], f"the message does not say why: {about['text']}")
+        require("generated" in about["text"], f"the message does not state the reason: {about['text']}")
     case.close_gate(gate)
     case.sql(f"DROP TABLE {case.table}")
     case.create()
@@ -242,7 +243,7 @@ def generated_column(case):
 
 @event("the id is the key", key="int", setup=nothing, writers=False)
 def id_is_key(case):
-    """The database chooses the keys."""
+    """The database generates the keys."""
     number = "bigserial PRIMARY KEY" if case.source == "postgres" else "INTEGER PRIMARY KEY"
     case.sql(f"CREATE TABLE {case.table} (id {number}, note text)")
     case.column = "id"
@@ -254,12 +255,12 @@ def id_is_key(case):
     case.sql(f"UPDATE {case.table} SET id = id + 1000; {rows}")
     if case.source == "sqlite":
         case.sql(f"UPDATE {case.table} SET rowid = rowid + 5000")
-    case.fresh(100_000)  # those that the database has chosen
+    case.fresh(100_000)  # the keys that the database generated
 
 
 @event("keys changed by foreign keys", key="text", expect=ANY, setup=nothing, writers=False)
 def cascades(case):
-    """ON UPDATE CASCADE and ON DELETE SET DEFAULT write to the table, too."""
+    """ON UPDATE CASCADE and ON DELETE SET DEFAULT also write to the table."""
     number = "bigserial PRIMARY KEY" if case.source == "postgres" else "INTEGER PRIMARY KEY"
     case.sql(f"CREATE TABLE {case.table}_names (name text PRIMARY KEY)")
     case.sql(f"INSERT INTO {case.table}_names VALUES ('a'), ('b'), ('c'), ('fallback')")
@@ -297,7 +298,7 @@ def rebuilds(case):
 
 
 def other_table(case, name):
-    """A table like the followed one, with other keys."""
+    """Creates a table like the followed one, with different keys."""
     case.create(table=name)
 
 
@@ -307,7 +308,8 @@ def rename(case, old, new):
 
 
 def swap(case):
-    """Puts another table in the place of the gate's. Returns the names that the two have, or had."""
+    """Swaps the gate's table with another one. Returns the former name of
+    the new table and the present name of the old one."""
     other, gone = case.table + "_new", case.table + "_old"
     other_table(case, other)
     case.caught_up()
@@ -382,7 +384,7 @@ def add_column(case):
 
 
 def require_resumed(case):
-    """The filter was read from the directory, not from the table."""
+    """Verifies that the filter was loaded from the directory instead of built from the table."""
     about = case.gate.wait_trusted()
     require(about["builds"] == "0", f"a filter was built: {about} {case.gate.events()}")
 
@@ -479,7 +481,7 @@ def older_directory(case):
     shutil.copytree(case.gate.directory, copy)
     case.gate.start()
     case.gate.wait_trusted()
-    for _ in range(3):  # what is confirmed is forgotten by the source
+    for _ in range(3):  # the source discards changes that have been confirmed
         case.insert(10)
         case.caught_up()
     case.gate.stop()
@@ -503,7 +505,7 @@ def lost_directory(case):
 
 @event("copy of the service's directory in use twice", expect=ANY)
 def directory_twice(case):
-    """An image of a machine was started twice: two services with one identity."""
+    """A machine image was started twice, so two services have the same identity."""
     case.gate.stop()
     twin = case.open_gate(wait=False, poll="5ms")
     twin.stop()
@@ -511,7 +513,7 @@ def directory_twice(case):
     shutil.copytree(case.gate.directory, twin.directory)
     case.gate.start()
     twin.start()
-    for _ in range(60):  # now one sees a change first, now the other
+    for _ in range(60):  # the two services take turns in seeing a change first
         case.insert(2)
         time.sleep(0.005)
     case.close_gate(twin)
@@ -541,7 +543,7 @@ def two_services(case):
     case.insert(20)
     oracle.check(case)
     require(case.mode == "changes" or case.gate.about()["restarts"] == restarts,
-            "what belongs to one service disturbed the other")
+            "the objects of one service disturbed the other service")
 
 
 @event("one gate name on two tables", expect=ANY, writers=False)
@@ -597,12 +599,12 @@ def impossible_keys(case):
     case.caught_up()
     text = case.key.text(number)
     for key in b"00" + text, b" " + text, b"+" + text:
-        require(case.gate.lookup(key) == "present", f"{key!r} equals a key in the table")
+        require(case.gate.lookup(key) == "present", f"{key!r} was not found, but equals a key in the table")
 
 
 @event("negative cache across rebuild and restart", setup=table_only, expect=ANY)
 def negative_cache(case):
-    """What the database called absent is forgotten when it may be there."""
+    """Cached absence is discarded as soon as the key may be present."""
     gate = case.open_gate(negative_ttl="1h", rate="10%", headroom="1", capacity="200")
     numbers = case.fresh(400)
     cached = []
@@ -622,13 +624,13 @@ def negative_cache(case):
         gate.start()
         gate.wait_trusted()
         oracle.check(case)
-    case.close_gate(gate)  # its filter is too small for what writers have added
+    case.close_gate(gate)  # its filter is too small for the keys that the writers have added
     case.open_gate()
 
 
 @event("audit finds what was hidden", setup=table_only, expect=ANY, writers=False)
 def audit(case):
-    """A key that the follower cannot see, by a promise that is broken, makes the gate doubt."""
+    """An audit finds a key that was written despite the promise, so the filter is rebuilt."""
     gate = case.open_gate(checked=False, follow="none", promise="read-only", audit="1")
     case.write(case.fresh(PRELOADED))
     keys = case.truth()

@@ -1,4 +1,4 @@
-"""Events of mode `changes` of PostgreSQL: the change table disturbs neither applications nor others."""
+"""Events for PostgreSQL in mode `changes`: the change table does not disturb applications or other services."""
 
 import glob
 import os
@@ -9,7 +9,7 @@ from gate import expect as require
 
 
 def installed(case):
-    """The tables with triggers of ours, and our functions and tables, by kind."""
+    """Returns, by kind, the tables that have gate triggers, and the functions and tables in schema bloomgate."""
     return {kind: {name for (name,) in case.sql(query)} for kind, query in (
         ("triggers", "SELECT DISTINCT tgrelid::regclass FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid"
                      " WHERE tgname LIKE 'bloomgate%' AND relnamespace <> to_regnamespace('bloomgate')"),
@@ -44,7 +44,7 @@ def column_dropped(case):
 
 @event("type of the key column dropped", modes=POSTGRES_CHANGES, key="text", setup=nothing, writers=False)
 def type_dropped(case):
-    """The change table depends on no type of the application."""
+    """The change table does not depend on the application's types."""
     case.sql(f"CREATE TYPE color AS ENUM ('red', 'green'); CREATE TABLE {case.table}"
              f" (id bigserial PRIMARY KEY, {case.column} color, note text)")
     case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES ('red')")
@@ -58,7 +58,7 @@ def type_dropped(case):
 
 @event("publication of all tables", modes=POSTGRES_CHANGES)
 def all_published(case):
-    """PostgreSQL then refuses to delete rows that have no replica identity."""
+    """PostgreSQL refuses to delete rows of a published table without a replica identity; pruning must still work."""
     case.sql("CREATE PUBLICATION everything FOR ALL TABLES")
     try:
         table = change_table(case)
@@ -73,7 +73,7 @@ def all_published(case):
 
 @event("other columns in the same gate", modes=POSTGRES_CHANGES, setup=nothing, writers=False)
 def other_columns(case):
-    """The triggers of the table that is no longer followed are removed."""
+    """The triggers on a table that is no longer followed are dropped."""
     first, second = case.table, case.table + "2"
     case.create()
     case.create(table=second)
@@ -90,7 +90,7 @@ def other_columns(case):
 
 @event("object of another one in place of ours", modes=POSTGRES_CHANGES, setup=nothing, expect=REFUSED, writers=False)
 def not_ours(case):
-    """Only objects with our comment are replaced."""
+    """The service replaces only objects that have its comment."""
     plain(case)
     table = change_table(case)
     case.sql(f"COMMENT ON TABLE {table} IS 'mine'; ALTER TABLE {table} ADD more int")
@@ -102,7 +102,7 @@ def not_ours(case):
 
 @event("objects created by an administrator, install=no", modes=POSTGRES_CHANGES, setup=nothing)
 def by_administrator(case):
-    """The file has all statements that are necessary, also for a role that owns nothing."""
+    """The script has all necessary statements, even for a role that owns nothing."""
     case.create()
     case.sql("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest;"
              f"GRANT SELECT ON {case.table} TO guest")

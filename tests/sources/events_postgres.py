@@ -1,4 +1,4 @@
-"""Events that only PostgreSQL knows."""
+"""Events that apply only to PostgreSQL."""
 
 import contextlib
 import glob
@@ -18,7 +18,7 @@ from pgwire import Lost, SqlError
 
 
 def partitioned(case):
-    """Partitions by region; writers write to region 0."""
+    """Creates a table that is partitioned by region. Writers write to region 0."""
     case.sql(f"""CREATE TABLE {case.table} (id bigserial, {case.column} {case.type()}, note text,
             region int NOT NULL DEFAULT 0, PRIMARY KEY (id, region)) PARTITION BY LIST (region);
         CREATE TABLE {case.table}_0 PARTITION OF {case.table} FOR VALUES IN (0);
@@ -29,7 +29,7 @@ def partitioned(case):
 
 
 def private(case):
-    """A server of its own behind a proxy, so that an event may ruin it."""
+    """Creates a private server behind a proxy, which the event may damage."""
     case.server = case.world.server()
     case.through_proxy()
     plain(case)
@@ -41,7 +41,7 @@ def proxied(case):
 
 
 def own_database(case):
-    """A database of its own behind a proxy."""
+    """Creates a private database behind a proxy."""
     with case.connect() as sql:
         sql("CREATE DATABASE bgs_a STRATEGY file_copy")
     case.database = "bgs_a"
@@ -50,7 +50,7 @@ def own_database(case):
 
 
 def add_rows(case, table, n=20, region=None):
-    """Fresh keys in a table, which the caller makes a part of the followed one."""
+    """Inserts fresh keys into a table that the caller attaches to the followed table."""
     numbers = case.fresh(n)
     columns, rest = (f"{case.column}, region", f", {region}") if region is not None else (case.column, "")
     case.sql(f"INSERT INTO {table} ({columns}) VALUES " + ", ".join(f"({case.literal(i)}{rest})" for i in numbers))
@@ -128,7 +128,7 @@ def replica_role(case):
 
 @event("writes by another role", modes=POSTGRES, expect=ANY)
 def other_role(case):
-    """An application that may write to the table, and knows nothing of ours."""
+    """The application may write to its table, but has no privileges on the gate's objects."""
     case.sql("DROP ROLE IF EXISTS bgs_app; CREATE ROLE bgs_app; GRANT USAGE ON SCHEMA public TO bgs_app;"
              f"GRANT ALL ON ALL TABLES IN SCHEMA public TO bgs_app; GRANT ALL ON ALL SEQUENCES IN SCHEMA public"
              " TO bgs_app")
@@ -143,7 +143,7 @@ def other_role(case):
 
 @event("key changed by a trigger of the application", modes=POSTGRES, key="text", expect=ANY)
 def application_trigger(case):
-    """UPDATE of another column, in which a BEFORE trigger sets the key."""
+    """A BEFORE trigger sets the key when another column is updated."""
     case.sql(f"""CREATE FUNCTION public.app() RETURNS trigger LANGUAGE plpgsql AS
             $$ BEGIN NEW.{case.column} := NEW.note || '-by-trigger'; RETURN NEW; END $$;
         CREATE TRIGGER app BEFORE INSERT OR UPDATE OF note ON {case.table} FOR EACH ROW
@@ -204,7 +204,7 @@ def odd_values(case):
 
 @event("database in LATIN1", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
 def latin1(case):
-    """The server converts text; both sides must see the same bytes."""
+    """The server converts text. The follower and the reader must see the same bytes."""
     with case.server.connect() as sql:
         sql("CREATE DATABASE bgs_latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0 STRATEGY file_copy")
     case.database, case.key = "bgs_latin", KEYS["text"]
@@ -222,7 +222,7 @@ def latin1(case):
 
 
 def wide(case):
-    """The key is not in front."""
+    """Creates a table whose first column is not the key."""
     case.sql(f"CREATE TABLE {case.table} (first int, second int, {case.column} {case.type()}, id bigserial PRIMARY KEY,"
              " note text)")
     case.insert(20)
@@ -231,7 +231,7 @@ def wide(case):
 
 @event("columns dropped and added before the key", modes=POSTGRES, setup=wide, expect=ANY)
 def shift_columns(case):
-    """The key's place in a row changes within a transaction that writes."""
+    """The position of the key in a row changes within a transaction that writes."""
     case.sql("BEGIN")
     keys = case.write(case.fresh(5))
     case.sql(f"ALTER TABLE {case.table} DROP COLUMN first")
@@ -250,7 +250,7 @@ def without_primary_key(case):
 
 @event("table without a primary key", modes=POSTGRES, setup=without_primary_key, expect=ANY, writers=False)
 def no_primary_key(case):
-    """Applications may update and delete rows of such a table, also while it is followed."""
+    """Applications can update and delete rows of such a table, even while it is followed."""
     gate = case.open_gate(wait=False)
     about = gate.wait(lambda about: about["trusted"] == "1" or about["text"], "trusted or refused")
     case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 5")
@@ -327,7 +327,7 @@ def domain(case):
 
 @event("service restarted while a transaction is open", modes=POSTGRES)
 def open_at_restart(case):
-    """What is installed already is not locked again."""
+    """The service does not lock the table if its objects are already installed."""
     case.caught_up()
     case.gate.stop()
     with case.connect() as slow:
@@ -342,11 +342,11 @@ def open_at_restart(case):
 
 @event("lookups that take too long", modes=POSTGRES, setup=table_only, expect=ANY, writers=False)
 def slow_lookups(case):
-    """They end at the timeout, in the database as well, and open the breaker."""
+    """Such lookups are canceled at the timeout, also in the database, and open the breaker."""
     gate = case.open_gate(checked=False, timeout="100ms", breaker_failures="2", breaker_rest="100s", lookup=(
         f"SELECT note FROM {case.table} WHERE {case.column} = $1 AND pg_sleep(100) IS NOT NULL"))
     for _ in range(20):
-        require(gate.lookup(case.key.text(0)) == "unknown", "a lookup without an answer")
+        require(gate.lookup(case.key.text(0)) == "unknown", "a lookup that timed out is not unknown")
     gate.wait_event("breaker_open")
     while case.sql("SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(100)%' AND state = 'active'"
                    " AND pid <> pg_backend_pid()"):
@@ -404,7 +404,7 @@ def attach_below(case):
 
 @event("partition detached, and attached again", modes=POSTGRES, setup=partitioned, expect=RESTARTS)
 def detach_partition(case):
-    """What is written to the partition meanwhile is a part of the table afterwards."""
+    """Rows written to the detached partition belong to the table once it is attached again."""
     case.sql(f"ALTER TABLE {case.table} DETACH PARTITION {case.table}_1")
     keys = add_rows(case, f"{case.table}_1_1", 20, region=1)
     case.caught_up() if case.random.random() < 0.5 else None
@@ -458,7 +458,7 @@ def change_to_bigint(case):
 
 @event("table rewritten while all keys are read", modes=POSTGRES, key="text", expect=ANY, writers=False)
 def rewrite_during_read(case):
-    """A rewritten row is invisible to older snapshots: a reader that waits for the lock sees an empty table."""
+    """Rewritten rows are invisible to older snapshots, so a reader that waits for the lock sees an empty table."""
     for _ in range(4):
         case.gate.wait_trusted()
         case.caught_up()
@@ -514,7 +514,7 @@ def move_schema(case):
 
 @event("row security", modes=POSTGRES, expect=ANY)
 def row_security(case):
-    """Policies hide rows from others, not from a gate; a role for which they do is refused."""
+    """Policies hide rows from other roles, but not from the role of the gate, which is a superuser."""
     case.sql(f"ALTER TABLE {case.table} ENABLE ROW LEVEL SECURITY; ALTER TABLE {case.table} FORCE ROW LEVEL SECURITY;"
              f"CREATE POLICY none ON {case.table} FOR SELECT USING (false)")
     case.insert(5)
@@ -529,7 +529,7 @@ def unlogged(case):
 
 @event("table becomes unlogged", modes=LOGICAL, expect=ANY)
 def becomes_unlogged(case):
-    """PostgreSQL refuses that for a table that is published; if not, the gate must doubt."""
+    """PostgreSQL refuses this for a published table. If it does not, the gate must not be trusted."""
     try:
         case.sql(f"ALTER TABLE {case.table} SET UNLOGGED")
     except SqlError:
@@ -571,7 +571,7 @@ def odd_type(case):
 
 
 def triggers(case):
-    """(name, table) of every trigger of ours on the tables of the application."""
+    """Returns (name, table) of all gate triggers on the application's tables."""
     return case.sql("SELECT quote_ident(tgname), tgrelid::regclass FROM pg_trigger t JOIN pg_class c ON tgrelid = c.oid"
                     " WHERE NOT tgisinternal AND tgname LIKE '%bloomgate%' AND tgparentid = 0"
                     " AND relnamespace <> 'bloomgate'::regnamespace")
@@ -613,7 +613,7 @@ def origin_trigger(case):
 
 @event("all triggers disabled, and left so", modes=POSTGRES_CHANGES, expect=ANY)
 def disable_all(case):
-    """A service that may install repairs that; until then it doubts."""
+    """With install=yes the service enables the triggers again. Until then, it does not trust the filter."""
     case.sql(f"ALTER TABLE {case.table} DISABLE TRIGGER ALL")
     case.insert(20)
 
@@ -663,7 +663,7 @@ def drop_schema(case):
 
 
 def ruin(case, statement):
-    """Runs a statement on each of our tables, after rows that were not read yet; past the triggers that forbid it."""
+    """Runs a statement on each of the gate's tables while it has unread rows, with the guard disabled if necessary."""
     for table in our_tables(case):
         case.insert(5)
         case.sql("BEGIN")
@@ -704,7 +704,7 @@ def reset_sequence(case):
 
 @event("bookmark changed by others", modes=POSTGRES_CHANGES, expect=RESTARTS)
 def change_bookmark(case):
-    """All snapshots in our tables move far ahead, so that changes look as if they had been read."""
+    """All snapshots in the gate's tables are set far ahead, so that changes seem to have been read."""
     for (column,) in case.sql("SELECT DISTINCT quote_ident(attname) FROM pg_attribute JOIN pg_class c ON attrelid = c.oid"
                               " WHERE relnamespace = 'bloomgate'::regnamespace AND relkind = 'r' AND NOT attisdropped"
                               " AND atttypid = 'pg_snapshot'::regtype"):
@@ -714,19 +714,19 @@ def change_bookmark(case):
 
 @event("changes of another history", modes=POSTGRES_CHANGES, expect=ANY)
 def foreign_changes(case):
-    """A dump of another server has transaction IDs that are still to come here."""
+    """A dump of another server has transaction IDs that this server has not reached yet."""
     case.gate.stop()
     (name,) = [table for table in our_tables(case) if table.rstrip('"').endswith("_change")]
     case.sql(f"INSERT INTO {name} (xid, key) VALUES ('9000000000', {case.literal(*case.fresh())})")
     os.unlink(os.path.join(case.gate.directory, "gates", "g.bg"))
     case.gate.start()
     case.gate.wait_trusted()
-    require(not case.sql(f"SELECT 1 FROM {name} WHERE xid >= '9000000000'"), "changes of another history are kept")
+    require(not case.sql(f"SELECT 1 FROM {name} WHERE xid >= '9000000000'"), "changes of another history were not deleted")
 
 
 @event("many changes after the last save", modes=POSTGRES_CHANGES, setup=table_only, writers=False, expect=ANY)
 def unsaved_changes(case):
-    """The change table does not grow without limit if filters are not saved, or cannot be."""
+    """The change table does not grow without limit if the filter is not or cannot be saved."""
     gate = case.open_gate(save="1d")
     while not os.path.exists(os.path.join(gate.directory, "gates", "g.bg")):
         time.sleep(0.005)
@@ -741,13 +741,13 @@ def unsaved_changes(case):
 
 @event("nothing installed, install=no", modes=POSTGRES_CHANGES, expect=ANY)
 def not_installed(case):
-    """install=no verifies, and says what is missing."""
+    """With install=no the service verifies its objects and reports what is missing."""
     text = case.refusal(name="other", install="no")
     require(any(word in text for word in ("install", "missing", "exist")), text)
 
 
 def by_search_path(case):
-    """Two tables of one name; which one the gate's role means depends on its settings."""
+    """Creates two tables with the same name; the settings of the gate's role select one of them."""
     case.create()
     case.sql("CREATE SCHEMA other")
     case.create(table="other.t")
@@ -755,7 +755,7 @@ def by_search_path(case):
 
 
 def check_with_setting(case, setting, table):
-    """A setting of the service's role lets new connections look up keys in another table."""
+    """After a setting of the service's role has changed, new connections look up keys in another table."""
     role = f"ALTER ROLE owner IN DATABASE {case.database}"
     case.sql(f"{role} SET {setting}")
     try:
@@ -774,7 +774,7 @@ def change_search_path(case):
 
 
 def by_role(case):
-    """Two tables of one name; which one is meant depends on the current role."""
+    """Creates two tables with the same name; the current role selects one of them."""
     case.sql("DROP ROLE IF EXISTS bgs_role; CREATE ROLE bgs_role SUPERUSER; CREATE SCHEMA bgs_role")
     case.create()
     case.create(table="bgs_role.t")
@@ -783,7 +783,7 @@ def by_role(case):
 
 @event("role of new connections changed", modes=POSTGRES, setup=by_role, expect=RESTARTS, writers=False)
 def change_role(case):
-    """The search path has "$user", which then means another schema."""
+    """The search path contains "$user", which resolves to another schema after the change."""
     check_with_setting(case, "role = bgs_role", "bgs_role.t")
 
 
@@ -800,7 +800,7 @@ def slots(case):
 
 
 def idle_slots(case):
-    """The slots, once the gate is cut off and no one uses them."""
+    """Disconnects the gate, waits until its slots are inactive, and returns them."""
     case.proxy.close()
     while case.sql("SELECT 1 FROM pg_replication_slots WHERE active"):
         time.sleep(0.005)
@@ -846,7 +846,7 @@ def partition_root(case):
 
 @event("replica identity full", modes=LOGICAL, expect=ANY)
 def identity_full(case):
-    """Updates and deletes come with the old row; long keys that did not change do not come again."""
+    """The stream includes the old row of updates and deletes, but no long keys that did not change."""
     case.sql(f"ALTER TABLE {case.table} REPLICA IDENTITY FULL")
     case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 11")
     case.sql(f"UPDATE {case.table} SET id = id + 1000000 WHERE id = 12")
@@ -857,13 +857,13 @@ def identity_full(case):
 
 @event("deferrable primary key", modes=LOGICAL, setup=nothing, expect=REFUSED, writers=False)
 def deferrable(case):
-    """It is no replica identity: UPDATE would fail once the table is published."""
+    """A deferrable key is not a replica identity, so UPDATE would fail once the table is published."""
     case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY DEFERRABLE, {case.column} {case.type()})")
     return case.refusal(), ("no replica identity",)
 
 
 def update_without_identity(case, lose):
-    """UPDATE of a published table without a replica identity fails until the gate drops its publication."""
+    """Removes the replica identity, and verifies that UPDATE succeeds once the gate has dropped its publication."""
     case.sql(lose)
     case.gate.wait(lambda _: not publications(case), "without a publication")
     case.sql(f"UPDATE {case.table} SET {case.column} = {case.literal(*case.fresh())} WHERE id = 11")
@@ -884,7 +884,7 @@ def identity_lost(case):
 
 @event("replica identity lost with the key column", modes=LOGICAL, expect=ANY, writers=False)
 def identity_and_column_lost(case):
-    """The gate cannot follow for another reason as well. UPDATE must succeed nevertheless."""
+    """The gate cannot follow for a second reason as well. UPDATE must still succeed."""
     table = case.table
     (name,) = case.sql(f"SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = '{table}'::regclass"
                        " AND contype = 'p'")[0]
@@ -897,7 +897,7 @@ def identity_and_column_lost(case):
 
 @event("child without replica identity leaves", modes=LOGICAL, expect=RESTARTS, writers=False)
 def child_leaves(case):
-    """The publication lists children by themselves, so it must forget one that is no child any more."""
+    """The publication lists each child, so the service must remove a table that is no longer a child."""
     child = "bgs_child"
     case.sql(f"CREATE TABLE {child} (PRIMARY KEY (id)) INHERITS ({case.table})")
     listed = f"SELECT count(*) FROM pg_publication_tables WHERE tablename = '{child}'"
@@ -972,7 +972,7 @@ def advance_slot_stopped(case):
 
 @event("slot invalidated", modes=LOGICAL, expect=ANY)
 def invalidate_slot(case):
-    """The service was away for more WAL than the server keeps."""
+    """While the service was down, the server wrote more WAL than it keeps."""
     case.gate.stop()
     case.sql("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
     case.sql("SELECT pg_reload_conf()")
@@ -998,7 +998,7 @@ def kill_walsender(case):
 
 @event("a large transaction", modes=POSTGRES, key="text")
 def large_transaction(case):
-    """More than logical_decoding_work_mem, so that it is spilled to disk."""
+    """A transaction exceeds logical_decoding_work_mem, so the server spills it to disk."""
     case.sql("ALTER SYSTEM SET logical_decoding_work_mem = '64kB'")
     case.sql("SELECT pg_reload_conf()")
     numbers = case.fresh(3000)
@@ -1060,15 +1060,15 @@ def crash(case):
 
 @event("server crashed, commits lost", modes=POSTGRES, setup=private, expect=ANY, writers=False)
 def crash_async(case):
-    """Transactions that the follower has seen are lost, and their numbers used again."""
+    """Transactions that the follower has seen are lost, and their IDs are reused."""
     for _ in range(3):
         case.sql("ALTER SYSTEM SET wal_writer_delay = '10s'")
         case.sql("SELECT pg_reload_conf()")
         with case.connect(["SET synchronous_commit = off"]) as sql:
             for _ in range(20):
                 case.insert(2, sql)
-            time.sleep(0.05)  # a few polls see them
-            case.sql("ALTER SYSTEM RESET wal_writer_delay")  # from the next start on
+            time.sleep(0.05)  # several polls read the keys
+            case.sql("ALTER SYSTEM RESET wal_writer_delay")  # takes effect at the next start
             for _ in range(5):
                 case.insert(2, sql)
         case.server.kill()
@@ -1096,7 +1096,7 @@ def unlogged_crash(case):
 
 @event("standby promoted, behind", modes=POSTGRES, setup=private, expect=ANY, monitor=False)
 def failover(case):
-    """The new primary lacks transactions that the follower has seen; others have their numbers."""
+    """The new primary lacks transactions that the follower has seen, and reuses their IDs."""
     standby = case.world.standby(case.server)
     standby.wait_for(case.server)
     standby.stop("immediate")
@@ -1115,7 +1115,7 @@ def failover(case):
 
 
 def confirm_position(case, sql):
-    """Until a filter was saved, and the server has got a reply of the follower since."""
+    """Waits until a filter was saved and the follower has replied to the server after that."""
     (path,) = glob.glob(os.path.join(case.gate.directory, "gates", "*.bg"))
     saved = os.stat(path).st_mtime_ns
     case.gate.wait(lambda _: os.stat(path).st_mtime_ns != saved, "saved")
@@ -1129,11 +1129,11 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 @contextlib.contextmanager
 def waiting_commit(case, sql, writer):
-    """A commit that waits for a standby, of which there is none."""
+    """Starts a commit that waits for a standby that does not exist."""
     threads = []
 
     def is_waiting(_):
-        """The server applies the setting to commits a little later than it shows it."""
+        """Returns whether a commit waits. The server shows the setting a little before it applies it."""
         if not threads or not threads[-1].is_alive():
             threads.append(threading.Thread(target=case.insert, args=(1, writer)))
             threads[-1].start()
@@ -1154,7 +1154,7 @@ def waiting_commit(case, sql, writer):
 
 @event("commit waits for a synchronous standby", modes=LOGICAL, setup=private, writers=False)
 def synchronous(case):
-    """The gate confirms positions to the server. It must not acknowledge commits in place of a standby."""
+    """The gate confirms positions to the server, but must not acknowledge commits in place of a standby."""
     with case.connect() as sql, case.connect() as writer, waiting_commit(case, sql, writer):
         for _ in range(2):
             confirm_position(case, sql)
@@ -1162,8 +1162,7 @@ def synchronous(case):
 
 @event("commit waits for a standby to write", modes=LOGICAL, setup=private, writers=False)
 def synchronous_write(case):
-    """The gate has received the commit, and then confirms an earlier position, for which an older transaction had to
-    end."""
+    """The gate receives the commit, and then confirms an earlier position once an older transaction has ended."""
     confirmed = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE NOT temporary"
     with case.connect() as sql, case.connect() as writer, case.connect() as older:
         writer("SET synchronous_commit = remote_write")
@@ -1233,7 +1232,7 @@ def lagging_replica(case):
 
 @event("address points to a standby for a while", modes=POSTGRES, setup=private, expect=ANY)
 def follow_standby(case):
-    """A standby cannot be followed; the gate must not take it for its server."""
+    """A standby cannot be followed. The gate must not mistake it for the primary."""
     standby = case.world.standby(case.server)
     standby.wait_for(case.server)
     case.insert(20)
@@ -1295,7 +1294,7 @@ def restore_backup_stopped(case):
 
 @event("database swapped by RENAME", modes=POSTGRES, setup=own_database, expect=RESTARTS, monitor=False, writers=False)
 def swap_database(case):
-    """The other database is a copy, with all that the service has installed, and other rows."""
+    """The other database is a copy, including the objects of the service, but has different rows."""
     case.caught_up()
     case.proxy.close()
     case.disconnect()
@@ -1318,7 +1317,7 @@ def swap_database(case):
 
 
 def evict(sql):
-    """Ends the sessions of our databases, and waits until they are gone."""
+    """Terminates the sessions of the private databases, and waits until they have ended."""
     while sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'bgs%'"):
         time.sleep(0.005)
 
@@ -1339,7 +1338,7 @@ def recreate_database(case):
 
 @event("connection cut at each step", modes=POSTGRES, setup=proxied, expect=ANY)
 def cut_connections(case):
-    """The connection breaks after so many bytes from the server, from the greeting to the last row."""
+    """The connection breaks after different numbers of bytes from the server, from the handshake to the last row."""
     offsets = [1, 20, 150, 400, 700, 1200, 2500, 6000]
     for offset in offsets if case.budget < 10000 else range(1, 8000, 150):
         case.proxy.cut()
@@ -1356,7 +1355,7 @@ def cut_connections(case):
 
 @event("connection stalls", modes=POSTGRES, setup=proxied, expect=ANY)
 def stalled_connection(case):
-    """Bytes arrive late, or never: the follower may not take silence for "no changes"."""
+    """Data arrives late or never. The follower must not interpret silence as "no changes"."""
     case.proxy.stall()
     case.insert(10)
     time.sleep(0.1)
@@ -1374,10 +1373,10 @@ def stalled_connection(case):
 
 
 def between_messages(case, share, *actions):
-    """Runs one of the actions before a share of the messages that the service sends; it has to wait meanwhile.
+    """Runs an action before some of the messages that the service sends. The message is delayed until then.
 
-    What the service asks first and what it asks then are answered by different states of the database, at every step
-    of starting, polling and reading in turn.
+    So at every step of starting, polling and reading, two consecutive statements of the service can see different
+    states of the database.
     """
     lock, count = threading.Lock(), itertools.count(1)
     done = 0
@@ -1387,7 +1386,7 @@ def between_messages(case, share, *actions):
         if not case.proxy.between or case.random.random() > share or not lock.acquire(blocking=False):
             return
         try:
-            with case.connect(["SET lock_timeout = '30ms'"]) as sql:  # the service may hold a lock, and wait for us
+            with case.connect(["SET lock_timeout = '30ms'"]) as sql:  # the service may hold a lock
                 case.random.choice(actions)(case, sql)
                 done = next(count)
         except (SqlError, Lost):
@@ -1415,7 +1414,7 @@ def insert_one(case, sql):
 
 
 def disable_and_insert(case, sql):
-    """Our triggers, or our publication, are without effect for one transaction."""
+    """Disables the gate's triggers, or its publication, for one transaction."""
     sql("BEGIN")
     if case.mode == "logical":
         (name,) = sql("SELECT quote_ident(pubname) FROM pg_publication LIMIT 1")[0]
@@ -1437,7 +1436,7 @@ def rewrite(case, sql):
 
 
 def truncate_ours(case, sql):
-    """The change table loses what was not read yet. (Rows are inserted first, by another connection.)"""
+    """Deletes changes that have not been read yet. (Another connection inserts rows first.)"""
     case.insert(2)
     for (table,) in sql("SELECT oid::regclass FROM pg_class WHERE relkind = 'r'"
                         " AND relnamespace = to_regnamespace('bloomgate')"):
@@ -1449,7 +1448,7 @@ def truncate_ours(case, sql):
 
 
 def swap(case, sql):
-    """Another table takes the name; each has rows of its own, and gets more."""
+    """Swaps the table with another one. Both have different rows, and get more."""
     case.insert(1, sql)
     case.insert(1, sql, table=case.table + "_other")
     sql(f"BEGIN; ALTER TABLE {case.table} RENAME TO swapping; ALTER TABLE {case.table}_other RENAME TO t;"
@@ -1457,7 +1456,7 @@ def swap(case, sql):
 
 
 def slow_polls(case):
-    """A proof that is wrong stays for a while, so that it is noticed."""
+    """Leaves a wrong proof in place for a while, so that the monitor detects it."""
     case.through_proxy()
     case.create(table=case.table + "_other")
     case.create()
@@ -1493,7 +1492,7 @@ def late_server(case):
     closed = case.open_gate(name="closed", wait=False, checked=False, fail="closed", timeout="1s")
     gate.wait_event("source_lost")
     closed.wait_event("source_lost")
-    require(closed.lookup(case.key.text(0)) == "failed", "a gate that fails closed")
+    require(closed.lookup(case.key.text(0)) == "failed", "a gate with fail=closed did not fail")
     case.close_gate(closed)
     case.proxy.open()
     gate.wait_trusted()

@@ -1,4 +1,4 @@
-"""Events that only SQLite knows."""
+"""Events that apply only to SQLite."""
 
 import os
 import sqlite3
@@ -33,7 +33,7 @@ def our_objects(case, kind):
 
 @event("write-ahead log", modes=SQLITE, setup=journal("wal"))
 def with_log(case):
-    """Readers with old snapshots keep the log from being reset; checkpoints move it to the file."""
+    """Readers with old snapshots prevent a reset of the log; checkpoints copy it to the file."""
     with case.connect() as reader:
         reader("BEGIN")
         reader(f"SELECT count(*) FROM {case.table}")
@@ -55,7 +55,7 @@ def with_journal(case):
 
 @event("journal mode changed", modes=SQLITE, setup=journal("delete"), expect=ANY, writers=False)
 def change_journal(case):
-    """Another mode needs the file for itself: a gate that has it open may prevent that."""
+    """Changing the journal mode needs exclusive access, which a gate that has the file open may prevent."""
     for mode in "truncate", "persist", "wal", "delete", "wal":
         for _ in range(50):
             try:
@@ -109,7 +109,7 @@ def recursive(case):
 
 @event("triggers of the application", modes=SQLITE, key="text", expect=ANY)
 def application_triggers(case):
-    """Rows that other triggers write count as well; last_insert_rowid() and changes() stay as they were."""
+    """Rows written by other triggers are followed; last_insert_rowid() and changes() are not affected."""
     case.sql(f"CREATE TABLE log (x); CREATE TRIGGER app AFTER INSERT ON log BEGIN INSERT INTO {case.table}"
              f" ({case.column}) VALUES ('log-' || NEW.x); END")
     case.sql("INSERT INTO log VALUES (1), (2), (3)")
@@ -136,7 +136,7 @@ ODD_VALUES = ("5", "'5'", "5.0", "x'35'", "'007'", "'5 '", "1.5", "-0.0", "1e20"
 
 @event("odd values in columns of all types", modes=SQLITE, setup=nothing, writers=False, expect=ANY)
 def odd_values(case):
-    """Half of the values are read, half are followed; SQLite converts some of them."""
+    """Half of the values are read and half are followed. SQLite converts some of them."""
     for n, name in enumerate(("INTEGER", "TEXT", "BLOB", "", "NUMERIC", "VARCHAR(5)", "INT", "ANY")):
         case.table = f"odd{n}"
         case.sql(f"CREATE TABLE {case.table} (id INTEGER PRIMARY KEY, {case.column} {name})")
@@ -147,7 +147,7 @@ def odd_values(case):
         for value in ODD_VALUES[1::2]:
             case.sql(add.format(value))
         oracle.check(case)
-        for value in ODD_VALUES:  # what the application finds, the gate does not deny
+        for value in ODD_VALUES:  # the gate must not deny keys that the application finds
             key = case.sql(f"SELECT CAST({value} AS BLOB)")[0][0] or b""
             found = case.sql(f"SELECT 1 FROM {case.table} WHERE {case.column} = {value}")
             require(not found or not gate.denied([key]), f"{value} in a column {name or 'without a type'} is denied")
@@ -192,7 +192,7 @@ def other_case(case):
 
 @event("NOCASE collation", modes=SQLITE, setup=nothing, writers=False, expect=ANY)
 def nocase(case):
-    """Where 'A' equals 'a', a lookup of either spelling finds the row, or the column is refused."""
+    """If 'A' equals 'a', lookups of both spellings find the row, or the column is refused."""
     case.sql(f"CREATE TABLE {case.table} (id INTEGER PRIMARY KEY, {case.column} TEXT COLLATE NOCASE, note text);"
              f"INSERT INTO {case.table} ({case.column}) VALUES ('Mixed'), ('other')")
     gate = case.open_gate(wait=False)
@@ -213,7 +213,7 @@ def nocase(case):
 
 @event("table rebuilt as sqlite.org recommends", modes=SQLITE, expect=RESTARTS)
 def twelve_steps(case):
-    """lang_altertable.html: triggers are gone with the old table."""
+    """See lang_altertable.html. The triggers are dropped with the old table."""
     rebuild_table(case)
     case.insert(50)
 
@@ -250,14 +250,14 @@ def reindex(case):
 
 
 def copy_of(case, name):
-    """A complete copy of the file as it is now."""
+    """Creates a complete copy of the database in its current state."""
     path = case.path + name
     case.sql(f"VACUUM INTO '{path}'")
     return path
 
 
 def move(case, path):
-    """mv: the file gets the name of the database."""
+    """Renames a file to the name of the database, as mv does."""
     case.disconnect()
     os.rename(path, case.path)
     for ending in "-wal", "-shm":
@@ -267,7 +267,7 @@ def move(case, path):
 
 @event("file replaced by mv", modes=SQLITE, expect=ANY, writers=False, monitor=False)
 def replace_file(case):
-    """The other file is a copy from before, with as many changes as the one that it replaces."""
+    """The other file is an older copy, with as many changes as the file that it replaces."""
     case.insert(20)
     path = copy_of(case, ".copy")
     case.insert(40)
@@ -293,7 +293,7 @@ def replace_file_stopped(case):
 
 
 def restore(case, path):
-    """Overwrites the database with another one, as the backup API does: in one transaction."""
+    """Overwrites the database with another one by the backup API, in one transaction."""
     with File(path) as old, case.connect() as now:
         deadline = time.monotonic() + 60
         while True:
@@ -301,7 +301,7 @@ def restore(case, path):
                 old.database.backup(now.database)
                 return
             except sqlite3.OperationalError:
-                require(time.monotonic() < deadline, "the database stays locked")
+                require(time.monotonic() < deadline, "the database is still locked")
                 time.sleep(0.01)
 
 
@@ -311,7 +311,7 @@ def backup_api(case):
     path = copy_of(case, ".old")
     case.insert(40)
     case.caught_up()
-    with File(path) as other:  # as many changes, other keys
+    with File(path) as other:  # the same number of changes, but different keys
         case.insert(40, sql=other)
     restore(case, path)
     case.insert(5)
@@ -338,7 +338,7 @@ def dump(case):
 @event("dumped, edited and loaded while the service is down", modes=SQLITE, expect=ANY, key="text", writers=False,
        monitor=False)
 def dump_and_load(case):
-    """The new file has the same tables, triggers and changes, but other keys."""
+    """The new file has the same tables, triggers and changes, but different keys."""
     case.insert(20)
     case.caught_up()
     case.gate.stop()
@@ -371,7 +371,7 @@ def symbolic_link(case):
 
 @event("writer killed in a transaction", modes=SQLITE, setup=journal("delete"), expect=ANY)
 def killed_writer(case):
-    """Its pages are in the file already; the next connection rolls them back."""
+    """Its pages are already in the file. The next connection rolls them back."""
     script = f"""import os, sqlite3
 d = sqlite3.connect({case.path!r}, timeout=60, isolation_level=None)
 d.execute("PRAGMA cache_size = 5")
@@ -408,7 +408,7 @@ def recreate_file(case):
 
 @event("change table emptied", modes=SQLITE, expect=ANY)
 def empty_changes(case):
-    """Changes go before the follower sees them."""
+    """Changes are deleted before the follower reads them."""
     for table in our_objects(case, "table"):
         case.sql("BEGIN IMMEDIATE")
         keys = case.write(case.fresh(20))
@@ -441,7 +441,7 @@ def empty_changes_stopped(case):
 
 @event("sqlite_sequence reset", modes=SQLITE, expect=ANY)
 def reset_sequence(case):
-    """New changes get the numbers of old ones."""
+    """New changes reuse the numbers of old ones."""
     for table in our_objects(case, "table"):
         case.sql("BEGIN IMMEDIATE")
         keys = case.write(case.fresh(10))
@@ -461,7 +461,7 @@ def raise_sequence(case):
 
 @event("change rows altered", modes=SQLITE, expect=ANY, writers=False)
 def alter_changes(case):
-    """Rows that were read before get other tokens, or other keys."""
+    """Rows that were already read get different values."""
     for table in our_objects(case, "table"):
         columns = [row[1] for row in case.sql(f"PRAGMA table_info({quote(table)})")]
         case.insert(10)
@@ -484,7 +484,7 @@ def recreate_triggers(case):
         case.sql(f"DROP TRIGGER {quote(name)}")
     case.insert(20)
     for _, definition in definitions:
-        case.sql(definition.replace("TRIGGER", "TRIGGER IF NOT EXISTS", 1))  # the service may have been faster
+        case.sql(definition.replace("TRIGGER", "TRIGGER IF NOT EXISTS", 1))  # the service may have created it already
 
 
 @event("triggers dropped and created in one transaction", modes=SQLITE, expect=RESTARTS)
@@ -510,7 +510,7 @@ def drop_ours(case):
 
 @event("changes pruned while they are read", modes=SQLITE, expect=ANY)
 def prune_races(case):
-    """Several services read and prune, with saves in between, while others write."""
+    """Several services read, save and prune while others write."""
     other = case.open_gate(poll="1ms")
     for _ in range(5):
         case.insert(50)
@@ -533,7 +533,7 @@ def old_snapshot(case):
 
 @event("a writer that holds the lock", modes=SQLITE, expect=ANY, writers=False)
 def held_lock(case):
-    """The follower waits; nothing is proven meanwhile."""
+    """The follower waits for the lock, and proves nothing until then."""
     with case.connect() as writer:
         writer("BEGIN EXCLUSIVE")
         keys = case.write(case.fresh(20), writer)

@@ -1,4 +1,4 @@
-"""A gate of the service in a process of its own: gate_probe, driven by commands."""
+"""Runs a gate in its own process: gate_probe, controlled by commands."""
 
 import os
 import shutil
@@ -6,11 +6,11 @@ import subprocess
 import threading
 import time
 
-PATIENCE = float(os.environ.get("SOURCES_PATIENCE", "90"))  # seconds, after which what was waited for is taken for missing
+PATIENCE = float(os.environ.get("SOURCES_PATIENCE", "90"))  # timeout of all waits, in seconds
 
 
 class Failure(Exception):
-    """What the suite is there to find."""
+    """An expectation of the suite was not met."""
 
 
 def expect(condition, what):
@@ -19,7 +19,7 @@ def expect(condition, what):
 
 
 class Gate:
-    """`directory` is where the service saves its filters: a gate that is started again resumes there."""
+    """A gate. The service saves its filter in `directory`, and a restarted gate resumes from there."""
 
     def __init__(self, program, name, directory, settings):
         self.words = [program, name, f"dir={directory}"] + [f"{k}={v}" for k, v in settings.items() if v is not None]
@@ -39,7 +39,7 @@ class Gate:
         return self.process is not None
 
     def stop(self):
-        """Ends the service in order. A finding of a sanitizer is a failure."""
+        """Shuts the service down. A sanitizer report is a failure."""
         with self.lock:
             process, self.process = self.process, None
             process.stdin.close()
@@ -65,7 +65,7 @@ class Gate:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def do(self, command, lines=()):
-        """Sends a command; its answer, a line."""
+        """Sends a command. Returns the reply, which is one line."""
         with self.lock:
             expect(self.process, "the gate is stopped")
             self.process.stdin.write((command + "\n").encode() + b"".join(line + b"\n" for line in lines))
@@ -86,11 +86,11 @@ class Gate:
             return [self.process.stdout.readline().decode(errors="replace").strip() for _ in range(count)]
 
     def lookup(self, key):
-        """The outcome of one key, with the database asked as for any client."""
+        """Looks up one key, querying the database if necessary. Returns the outcome."""
         return self.do("lookup " + key.hex()).split(" ")[0]
 
     def denied(self, keys):
-        """Those keys that the gate calls absent without the database being asked."""
+        """Returns the keys that the gate denies without querying the database."""
         keys, denied = list(keys), []
         for at in range(0, len(keys), 5000):
             part = [key.hex().encode() for key in keys[at:at + 5000]]
@@ -100,7 +100,7 @@ class Gate:
     # ---- Waiting --------------------------------------------------------------------------
 
     def wait(self, condition, what):
-        """Until the condition holds for `about`."""
+        """Waits until the condition holds for `about`."""
         deadline = time.monotonic() + PATIENCE
         about = self.about()
         while not condition(about):
@@ -116,7 +116,7 @@ class Gate:
         return self.wait(lambda about: about["trusted"] == "0", "untrusted")
 
     def wait_caught(self, since=None):
-        """Until everything that is committed now has been reported."""
+        """Waits until everything committed so far has been reported."""
         since = time.monotonic_ns() if since is None else since
         return self.wait(lambda about: int(about["since"]) > since, "caught up")
 

@@ -1,6 +1,6 @@
-"""Keys of every type: how SQL writes key number i, and the bytes with which the gate is queried.
+"""Keys of every type: the SQL literal of key number i, and the bytes with which the gate is queried.
 
-Numbers up to ABSENT are for keys in tables; those from there on are never written.
+Keys with numbers below ABSENT may be in tables. Keys from ABSENT on are never written.
 """
 
 import datetime
@@ -14,14 +14,14 @@ def quoted(text):
 
 
 class Key:
-    """A type. `sqlite` is None where SQLite has no such type."""
+    """A key type. `postgres` or `sqlite` is None if that database does not have the type."""
 
     def __init__(self, name, postgres, sqlite, text, literal=None, spelled=None):
         self.name = name
         self.type = {"postgres": postgres, "sqlite": sqlite}
-        self.text = text  # of number i, as the gate is queried: bytes
+        self.text = text  # function: number i to the bytes of the lookup key
         self._literal = literal
-        self._spelled = spelled  # a literal that spells the same key otherwise
+        self._spelled = spelled  # function: number i to another spelling of the key
 
     def __repr__(self):
         return self.name
@@ -70,5 +70,5 @@ KEYS = {key.name: key for key in (
 
 
 def rotation(kind):
-    """The types that a kind of database has, in the order in which events use them."""
+    """Returns the key types of a database, in the order in which events use them."""
     return [key for key in KEYS.values() if key.type[kind] is not None]

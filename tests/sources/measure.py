@@ -1,9 +1,9 @@
-"""What following costs, and how fast it is: printed by long runs, asserted by none.
+"""Measures the cost and speed of following. Long runs print the results; no test depends on them.
 
-    written        rows per second by one connection, without and with a gate
-    CPU and WAL    of the server, per row, without and with
-    lag            how far the follower was behind while it was written to, at most
-    caught up      changes per second after the service was down
+    written        rows per second written by one connection, without and with a gate
+    CPU and WAL    CPU time and WAL bytes of the server per row, without and with a gate
+    lag            largest lag of the follower during the writes
+    caught up      changes per second while catching up after a restart of the service
 """
 
 import glob
@@ -15,7 +15,7 @@ BATCH = 5000
 
 
 def cpu_seconds(pid):
-    """CPU time of a server and its processes, including those that have ended."""
+    """Returns the CPU time of a server and its processes, including processes that have ended."""
     total = 0
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:
@@ -39,7 +39,7 @@ def costs(case):
 
 
 def fill(case, table, rows, start):
-    """Rows from a SELECT, which costs this process nothing. The largest lag meanwhile."""
+    """Inserts rows from a SELECT, which costs this process nothing. Returns the largest lag."""
     lag = 0
     series = "generate_series({}, {}) i" if case.source == "postgres" else (
         "(WITH RECURSIVE n(i) AS (VALUES ({}) UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT i FROM n)")
@@ -62,7 +62,7 @@ def timed(case, table, rows, start):
 
 
 def measure(case, rows):
-    """Lines of text."""
+    """Yields the results as lines of text."""
     case.create(table=case.table + "_alone")
     case.create()
     alone = timed(case, case.table + "_alone", rows, 0)
@@ -81,7 +81,7 @@ def measure(case, rows):
     yield (f"written: {alone[0]:,.0f} rows/s without a gate, {followed[0]:,.0f} with; largest lag {followed[3]:.2f} s,"
            f" caught up {rest:.2f} s after the last row")
     if case.source == "postgres":
-        yield (f"cost of a row on the server: CPU {alone[1]:.1f} us without, {followed[1]:.1f} us with;"
+        yield (f"server cost per row: CPU {alone[1]:.1f} us without, {followed[1]:.1f} us with;"
                f" WAL {alone[2]:.0f} bytes without, {followed[2]:.0f} bytes with")
     yield (f"caught up after a restart of the service: {rate:,.0f} changes/s ({about['changes']} reported,"
            f" {about['builds']} builds)")

@@ -1,8 +1,8 @@
-"""The check of all events: a key that is committed in the table is not denied.
+"""The check of all events: the gate never denies a key that is committed in the table.
 
-While the event runs, `Monitor` asks for every key whose commit was acknowledged before the time up
-to which the gate claims to be complete. Afterwards `settle` compares the gate with the table itself,
-and shows that the filter works again: a gate that answers "maybe" for everything passes nothing.
+While the event runs, `Monitor` looks up every key whose commit was acknowledged before the time up
+to which the gate claims to be complete. Afterwards, `settle` compares the gate with the table itself.
+It also verifies that the filter works again, so a gate that answers "maybe" for all keys fails.
 """
 
 import random
@@ -16,19 +16,19 @@ SAMPLE = 400
 
 
 def check(case, gates=None):
-    """No key that is in the table now is denied, once the gates claim to have seen it."""
+    """Verifies that the gates, once caught up, deny no key that is in the table now. Returns the number of keys."""
     keys, since = case.truth(), time.monotonic_ns()
     for gate in gates or case.gates:
         gate.wait_caught(since)
         denied = set(gate.denied(keys))
         if denied:
-            denied &= case.truth()  # others write and delete meanwhile
+            denied &= case.truth()  # writers may have deleted some of them
         refuse(case, gate, denied, len(keys))
     return len(keys)
 
 
 def check_doubt(case):
-    """No key that is in the table is denied, of a gate that cannot be complete."""
+    """Verifies that a gate that cannot follow its source is not trusted and denies no key in the table."""
     gate = case.gate
     gate.wait_doubt()
     refuse(case, gate, gate.denied(case.truth()), 0)
@@ -36,15 +36,15 @@ def check_doubt(case):
 
 
 def check_works(case, gate):
-    """The filter is trusted again, and answers for absent keys without the database."""
+    """Verifies that the filter is trusted again and denies absent keys without querying the database."""
     gate.wait_trusted()
     keys = case.absent(SAMPLE)
     denied = len(gate.denied(keys))
-    expect(denied >= 0.8 * SAMPLE, f"of {SAMPLE} absent keys the filter rejects {denied}: {gate.about()}")
+    expect(denied >= 0.8 * SAMPLE, f"the filter denies only {denied} of {SAMPLE} absent keys: {gate.about()}")
 
 
 def settle(case):
-    """After an event: right at once, right when trusted again, right for what is written then."""
+    """Verifies a gate after an event: at once, when it is trusted again, and after new writes."""
     checked = check(case)
     for gate in case.gates:
         gate.wait_trusted()
@@ -60,7 +60,7 @@ def settle(case):
 
 
 def refuse(case, gate, denied, total):
-    """Fails if there are any."""
+    """Fails if any keys were denied."""
     if denied:
         examples = ", ".join(repr(key[:40]) for key in sorted(denied)[:3])
         raise Failure(f"{len(denied)} of {total} committed keys denied, such as {examples}; "
@@ -68,7 +68,7 @@ def refuse(case, gate, denied, total):
 
 
 class Monitor:
-    """Asks for acknowledged keys all the time, in a thread."""
+    """A thread that looks up acknowledged keys continuously."""
 
     def __init__(self, case):
         self.case = case
@@ -92,13 +92,13 @@ class Monitor:
                 try:
                     done[n] = self._look(gate, done[n])
                 except Failure:
-                    pass  # the gate was stopped meanwhile: the event's own business
+                    pass  # the event has stopped the gate
                 except (ValueError, OSError):
                     pass
             time.sleep(0.05)
 
     def _look(self, gate, done):
-        """Asks for keys from number `done` on, and some before; how far it came."""
+        """Looks up acknowledged keys from index `done` on, and some earlier ones. Returns the next index."""
         if not gate.is_running():
             return done
         since = int(gate.about()["since"])
@@ -116,7 +116,7 @@ class Monitor:
         return due
 
     def _confirm(self, gate, denied):
-        """A denied key may have been deleted, or its server replaced."""
+        """Fails if the table still has a denied key: the key may have been deleted, or the server replaced."""
         try:
             denied = set(denied) & self.case.truth()
             if denied:

@@ -1,10 +1,10 @@
-"""A client of PostgreSQL's wire protocol in one page: simple queries, COPY FROM STDIN, nothing else.
+"""A minimal client for PostgreSQL's wire protocol: simple queries and COPY FROM STDIN.
 
     connection = Connection(port, "postgres")
     rows = connection("SELECT 1, NULL")            [["1", None]]: the rows of the last statement
 
-The suite writes from many connections at once. A process of psql for each would cost more than the
-databases do.
+The suite writes from many connections at once. One psql process per connection would cost more than the
+databases themselves.
 """
 
 import socket
@@ -12,7 +12,7 @@ import struct
 
 
 class SqlError(Exception):
-    """The server refused a statement; the connection can be used on."""
+    """The server rejected a statement. The connection remains usable."""
 
     def __init__(self, fields):
         self.code = fields.get("C", "")
@@ -20,7 +20,7 @@ class SqlError(Exception):
 
 
 class Lost(Exception):
-    """There is no connection."""
+    """The connection is lost."""
 
 
 class Connection:
@@ -55,7 +55,7 @@ class Connection:
         self.close()
 
     def __call__(self, sql, copy=b""):
-        """Runs statements; the rows of the last one. `copy` is what COPY FROM STDIN reads."""
+        """Runs statements. Returns the rows of the last one. `copy` is the data for COPY FROM STDIN."""
         if not self.socket:
             raise Lost("closed")
         try:
@@ -66,7 +66,7 @@ class Connection:
             raise Lost(str(error)) from error
 
     def value(self, sql):
-        """The first column of the first row."""
+        """Returns the first column of the first row."""
         rows = self(sql)
         return rows[0][0] if rows else None
 
@@ -104,7 +104,7 @@ class Connection:
                 self._send(b"c", b"")
             elif kind == b"R" and body[:4] != b"\0\0\0\0":
                 self.close()
-                raise Lost("the server asks for a password")
+                raise Lost("the server requires a password")
 
 
 def _fields(body):

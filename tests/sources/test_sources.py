@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The conformance suite of sources: every event, against every source and mode, with real servers and
-concurrent writers, checked against the table itself. A new source passes it before it is offered.
+"""The conformance suite for sources. It runs every event against every source and mode, with real servers and
+concurrent writers, and compares the gate with the table itself. A new source must pass it before it is released.
 
 usage: test_sources.py GATE_PROBE [--mode SOURCE/MODE]... [--event PART]... [--changes N] [--seed S] [--list]
 
-Prints a matrix. `--changes` is the number of keys to write per mode; from 100,000 on, throughput and costs are
-measured as well (alone: --event throughput). Exit status 77: no PostgreSQL.
+Prints a matrix. `--changes` is the number of keys to write per mode. With 100,000 or more, the suite also measures
+throughput and costs (only these: --event throughput). Exit status 77: PostgreSQL is not installed.
 """
 
 import argparse
@@ -29,15 +29,15 @@ from measure import measure
 from world_sqlite import Sqlite
 
 SKIP = 77
-MEASURED = 100_000  # changes, from which on throughput is measured as well
+MEASURED = 100_000  # minimum number of changes for measuring throughput
 
 
 def run_event(event, case):
-    """One cell of the matrix; the number of keys that were compared with the table."""
+    """Runs one cell of the matrix. Returns the number of keys that were compared with the table."""
     event.setup(case)
     if event.expect == REFUSED:
         text, words = event.function(case)
-        expect(any(word in text for word in words), f"the message has none of {words}: {text}")
+        expect(any(word in text for word in words), f"the message contains none of {words}: {text}")
         return 0
     before = case.gate.about()["restarts"] if case.gates else None
     writers = Writers(case) if event.writers else None
@@ -59,7 +59,7 @@ def run_event(event, case):
 
 
 def run_mode(mode, arguments, report):
-    """All events of one mode, one after the other; each is reported as it ends."""
+    """Runs all events of one mode in sequence, and reports each one when it ends."""
     source, follow = mode.split("/")
     chosen = select(arguments.event, mode)
     changes = arguments.changes // max(1, sum(event.writers for event in chosen))
@@ -90,7 +90,7 @@ def run_mode(mode, arguments, report):
 
 
 def run_measure(world, mode, arguments):
-    """What following costs, as a result that cannot fail."""
+    """Measures the cost of following. Returns it in the form of an event's result."""
     source, follow = mode.split("/")
     case = Case(world, source, follow, arguments.probe, "text", 0, 0)
     result = {"event": "throughput", "mode": mode, "key": "text", "failure": None, "checked": 0, "seconds": 0}
@@ -109,7 +109,7 @@ def run_measure(world, mode, arguments):
 
 
 def run_all(arguments, modes, report):
-    """Each mode in a process of its own: together they use the machine."""
+    """Runs each mode in its own process, so that they run in parallel."""
     def one(mode):
         words = [sys.executable, __file__, arguments.probe, "--mode", mode, "--json", "--changes",
                  str(arguments.changes), "--seed", str(arguments.seed)]
@@ -119,7 +119,7 @@ def run_all(arguments, modes, report):
                 report(json.loads(line))
         if process.returncode:
             report({"event": "(the suite itself)", "mode": mode, "key": "", "changes": 0, "checked": 0,
-                    "seconds": 0, "failure": f"ended with {process.returncode}"})
+                    "seconds": 0, "failure": f"exit status {process.returncode}"})
 
     threads = [threading.Thread(target=one, args=(mode,)) for mode in modes]
     for thread in threads:
@@ -150,11 +150,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("probe", metavar="GATE_PROBE")
     parser.add_argument("--mode", action="append", choices=MODES, default=[])
-    parser.add_argument("--event", action="append", default=[], help="part of a name")
+    parser.add_argument("--event", action="append", default=[], help="run only events whose names contain this text")
     parser.add_argument("--changes", type=lambda text: int(float(text)), default=5000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--list", action="store_true", help="print the events")
+    parser.add_argument("--list", action="store_true", help="list the events and exit")
     arguments = parser.parse_args()
     if arguments.list:
         for event in EVENTS:
@@ -165,7 +165,7 @@ def main():
         return 0
     modes = arguments.mode or MODES
     if not world_postgres.is_available() and any(mode.startswith("postgres") for mode in modes):
-        print("there is no PostgreSQL on this machine")
+        print("PostgreSQL is not installed")
         return SKIP
     results, lock = [], threading.Lock()
 

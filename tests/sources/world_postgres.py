@@ -1,5 +1,5 @@
-"""PostgreSQL servers for the suite: started, crashed, copied, restored, followed by standbys, and a
-proxy that can be cut or pointed to another server. All of it lives in one temporary directory.
+"""PostgreSQL servers for the suite, which can be started, crashed, copied, restored and replicated, and a
+proxy that can break connections or redirect them to another server. All files are in one temporary directory.
 
     with Postgres() as world:
         world.primary.connect()("SELECT 1")
@@ -21,7 +21,7 @@ from pgwire import Connection, Lost, SqlError
 BIN = next(iter(sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)), None)
 PATIENCE = 60
 
-# Writes need not survive a crash of this machine, only of the server: fsync is off.
+# fsync is off because writes must survive a crash of the server, but not of this machine.
 SETTINGS = """
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
@@ -51,7 +51,7 @@ def free_port():
 
 
 def run(program, *arguments):
-    """Runs a program of PostgreSQL, which refuses to be run by root."""
+    """Runs a PostgreSQL program, as another user if this process runs as root."""
     words = [os.path.join(BIN, program), *arguments]
     if os.geteuid() == 0:
         words = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *words]
@@ -63,7 +63,7 @@ def run(program, *arguments):
 
 
 class Server:
-    """One data directory and the server on it."""
+    """A data directory and its server."""
 
     def __init__(self, data):
         self.data = data
@@ -73,7 +73,7 @@ class Server:
         return self.data + ".log"
 
     def start(self):
-        """Starts the server. Another process may have taken the port: then it moves to the next."""
+        """Starts the server. If another process uses the port, tries the next one."""
         for attempt in range(5):
             try:
                 run("pg_ctl", "-D", self.data, "-w", "-t", str(PATIENCE), "-l", self.log(),
@@ -100,7 +100,7 @@ class Server:
             return 0
 
     def kill(self):
-        """As if the machine lost power: no process of the server ends in order."""
+        """Kills all processes of the server, as if the machine had lost power."""
         pid = self.pid()
         children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True,
                                   check=False).stdout.split()
@@ -127,19 +127,19 @@ class Server:
         return Connection(self.port, database, settings)
 
     def copy_to(self, data):
-        """A copy of the files; the server must be stopped."""
+        """Copies the files. The server must be stopped."""
         subprocess.run(["cp", "-a", "--reflink=auto", self.data, data], check=True)
         for name in "postmaster.pid", "postmaster.opts":
             if os.path.exists(os.path.join(data, name)):
                 os.unlink(os.path.join(data, name))
 
     def put_back(self, data):
-        """The copy becomes the server's data; the server must be stopped."""
+        """Replaces the server's files with the copy. The server must be stopped."""
         shutil.rmtree(self.data)
         os.rename(data, self.data)
 
     def standby(self, data):
-        """A streaming standby, started."""
+        """Creates and starts a streaming standby."""
         run("pg_basebackup", "-h", "127.0.0.1", "-p", str(self.port), "-U", "owner", "-D", data, "-R",
             "-X", "stream", "-c", "fast", "--no-sync")
         standby = Server(data)
@@ -150,7 +150,7 @@ class Server:
         run("pg_ctl", "-D", self.data, "-w", "-t", str(PATIENCE), "promote")
 
     def wait_for(self, other):
-        """Until this standby has replayed what the other server has now."""
+        """Waits until this standby has replayed everything that the other server has written so far."""
         with other.connect() as up, self.connect() as down:
             position = up.value("SELECT pg_current_wal_lsn()")
             while down.value(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") != "t":
@@ -158,7 +158,7 @@ class Server:
 
 
 class Proxy:
-    """An address whose server can change, and whose connections break when told."""
+    """A TCP proxy that can switch servers and break connections on demand."""
 
     def __init__(self, port):
         self.target = port
@@ -167,8 +167,8 @@ class Proxy:
         self.is_open = True
         self.flowing = threading.Event()
         self.flowing.set()
-        self.between = None  # called before each message of the client is passed on
-        self.left = None  # bytes until everything is cut; None: it is not
+        self.between = None  # called before each client message is forwarded
+        self.left = None  # bytes until all connections break; None: never
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind(("127.0.0.1", 0))
@@ -177,7 +177,7 @@ class Proxy:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def point_to(self, port):
-        """New connections go there; those that exist stay where they are."""
+        """Forwards new connections to that port. Existing connections stay."""
         self.target = port
 
     def cut(self):
@@ -192,7 +192,7 @@ class Proxy:
                     pass
 
     def cut_after(self, size):
-        """Breaks all connections as soon as the server has sent so many more bytes."""
+        """Breaks all connections after the server has sent this many more bytes."""
         with self.lock:
             self.left = size
 
@@ -200,7 +200,7 @@ class Proxy:
         return self.left is None
 
     def close(self):
-        """Refuses connections, and breaks those that exist."""
+        """Refuses new connections and breaks existing ones."""
         self.is_open = False
         self.cut()
 
@@ -208,7 +208,7 @@ class Proxy:
         self.is_open = True
 
     def stall(self):
-        """Holds back all bytes, but breaks nothing."""
+        """Holds back all data without breaking connections."""
         self.flowing.clear()
 
     def flow(self):
@@ -243,7 +243,7 @@ class Proxy:
                 self.cut()
 
     def _take(self, size):
-        """How many bytes of so many may pass; whether everything is cut then."""
+        """Returns how many of the bytes may pass, and whether all connections break then."""
         with self.lock:
             if self.left is None:
                 return size, False
@@ -283,10 +283,10 @@ class Proxy:
 
 
 class Postgres:
-    """The servers of one mode: a primary that events share, and private ones that they may ruin."""
+    """The servers of one mode: a shared primary, and private servers that events may damage."""
 
     def __init__(self):
-        # Not where TMPDIR says: the user postgres has to get there.
+        # TMPDIR is ignored because the user postgres must be able to access the directory.
         self.directory = tempfile.mkdtemp(prefix="bloomgate-sources-", dir="/tmp")
         if os.geteuid() == 0:
             user = pwd.getpwnam("postgres")
@@ -315,7 +315,7 @@ class Postgres:
         return server
 
     def server(self):
-        """A server of its own, started."""
+        """Creates and starts a private server."""
         server = Server(self.path("data"))
         Server(self.template).copy_to(server.data)
         return self.add(server).start()
@@ -324,7 +324,7 @@ class Postgres:
         return self.add(server.standby(self.path("standby")))
 
     def tidy(self):
-        """Removes everything that an event has left on the primary."""
+        """Removes everything that an event left on the primary."""
         if not self.primary.is_running():
             self.primary.start()
         with self.primary.connect() as sql:

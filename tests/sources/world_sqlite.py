@@ -1,5 +1,5 @@
-"""SQLite files for the suite: a database in a temporary directory, with a rollback journal or a
-write-ahead log, and connections that look like those of pgwire.py."""
+"""SQLite databases for the suite: files in a temporary directory, with a rollback journal or a
+write-ahead log, and connections with the same interface as in pgwire.py."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from pgwire import SqlError
 
 
 class File:
-    """A connection. Statements commit by themselves, but for those between BEGIN and COMMIT."""
+    """A connection. Statements outside of BEGIN and COMMIT are committed automatically."""
 
     def __init__(self, path, settings=()):
         self.database = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
@@ -27,7 +27,7 @@ class File:
         self.close()
 
     def __call__(self, sql):
-        """Runs statements; the rows of the last one."""
+        """Runs statements. Returns the rows of the last one."""
         rows = []
         try:
             for statement in _statements(sql):
@@ -42,7 +42,7 @@ class File:
 
 
 def _statements(sql):
-    """Splits SQL at the semicolons that end a statement, not at those inside a trigger or text."""
+    """Splits SQL at the semicolons that end a statement, but not inside triggers or string literals."""
     part = ""
     for piece in sql.split(";"):
         part += piece + ";"
@@ -55,7 +55,7 @@ def _statements(sql):
 
 
 class Sqlite:
-    """A directory of files."""
+    """A temporary directory for database files."""
 
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix="bloomgate-sources-")
