@@ -1,4 +1,4 @@
-/* test_gates.c - the gates of the service over SQLite: settings, life, trust, and threads. */
+/* test_gates.c - gates of the service over SQLite: settings, life cycle, trust and threads. */
 #define _GNU_SOURCE /* mkdtemp, nanosleep */
 
 #include "server/support/source_world.h"
@@ -15,13 +15,13 @@
 
 enum { LOG_EVENTS = 1024 };
 
-/* What the gates told. */
+/* The events that the gates reported. */
 struct diary {
     pthread_mutex_t lock;
     int kinds[LOG_EVENTS];
     uint64_t keys[LOG_EVENTS];
     size_t n;
-    char last[16][128]; /* text of the last of each kind */
+    char last[16][128]; /* text of the last event of each kind */
 };
 
 static void diary_event(void *context, const struct gate_event *event)
@@ -53,7 +53,7 @@ static void moment(void)
     (void)nanosleep(&short_time, NULL);
 }
 
-/* Waits until a condition holds, a minute at most. */
+/* Waits up to a minute until a condition holds. */
 #define AWAIT(condition)                                                               \
     do {                                                                               \
         const uint64_t until_ = source_now() + UINT64_C(60000000000);                  \
@@ -91,7 +91,7 @@ static bg_outcome look(struct gates *gates, const char *key)
     return outcome;
 }
 
-/* All that is committed by now is told. */
+/* Returns whether everything committed before `since` has been reported. */
 static bool has_caught_up(struct gates *gates, uint64_t since)
 {
     const struct gate_about a = about(gates);
@@ -152,7 +152,7 @@ static void add(struct gates *gates, struct gate_settings *settings)
     gate_settings_free(settings);
 }
 
-/* Looks up prefix-first .. prefix-(last-1); how many are not present. */
+/* Looks up prefix-first to prefix-(last-1). Returns how many are not present. */
 static size_t missing(struct gates *gates, const char *prefix, size_t first,
                       size_t last)
 {
@@ -175,7 +175,7 @@ TEST(gate_settings__all_can_be_set_and_shown)
     for (size_t i = 0; gate_settings_name(i); i++) {
         const char *fallback = gate_settings_default(i);
         CHECK(*gate_settings_summary(i));
-        if (fallback && *fallback) { /* what is shown can be set, and shows the same */
+        if (fallback && *fallback) { /* a shown value can be set */
             char again[256];
             gate_settings_show(&s, i, shown, sizeof shown);
             CHECK_OK(gate_settings_set(&s, gate_settings_name(i), shown, NULL));
@@ -283,7 +283,7 @@ TEST(gates__a_life)
     usual(&settings, &w);
     add(gates, &settings);
     CHECK_EQ(gates_count(gates), 1);
-    CHECK_EQ(look(gates, "sku-1999"), BG_PRESENT); /* from the first moment */
+    CHECK_EQ(look(gates, "sku-1999"), BG_PRESENT); /* before the build */
     AWAIT(about(gates).trusted);
     CHECK_EQ(about(gates).phase, GATE_SERVING);
     CHECK_EQ(about(gates).build_keys, 2000);
@@ -343,14 +343,14 @@ TEST(gates__look_ups_in_two_halves)
     CHECK(ticket.gate);
     CHECK_EQ(gates_finish(&ticket, &value), BG_PRESENT);
     CHECK(value.len == 6 && memcmp(data, "name 5", 6) == 0 && !ticket.gate);
-    CHECK_EQ(gates_finish(&ticket, &value), BG_UNKNOWN); /* nothing to be finished */
+    CHECK_EQ(gates_finish(&ticket, &value), BG_UNKNOWN); /* already finished */
     size_t audits = 0;
     for (int i = 0; i < 50; i++) {
         char key[32];
         (void)snprintf(key, sizeof key, "no-%d", i);
         CHECK_OK(gates_begin(gates, NAME, text(key), &ticket, &outcome, NULL));
         CHECK(outcome == BG_ABSENT_BY_FILTER || outcome == BG_PENDING);
-        CHECK(ticket.gate); /* every "no" is checked */
+        CHECK(ticket.gate); /* every "no" is audited */
         audits += outcome == BG_ABSENT_BY_FILTER;
         const bg_outcome late = gates_finish(&ticket, NULL);
         CHECK(late == BG_ABSENT_BY_FILTER || late == BG_ABSENT_BY_TRUTH);
@@ -434,7 +434,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     add(gates, &settings);
     AWAIT(about(gates).trusted);
 
-    /* Too long without having seen the database: the "no" of the filter is not enough. */
+    /* After max-lag without a proof, the filter's "no" is not trusted. */
     char moved[512];
     (void)snprintf(moved, sizeof moved, "%s/moved", w.folder);
     CHECK(rename(w.path, moved) == 0);
@@ -443,7 +443,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     CHECK_EQ(missing(gates, "no", 0, 20), 20);
     CHECK_EQ(look(gates, "no-1"), BG_UNKNOWN);
 
-    /* Another file takes its place, with other keys at the same numbers. */
+    /* Another file replaces the database, with different keys at the same numbers. */
     world_begin(&other, false);
     world_products(&other, 500);
     world_do(&other, "UPDATE products SET sku = 'new-' || id");
@@ -459,7 +459,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     world_end(&other);
 }
 
-/* Lets the follower start a new epoch in the middle of the first build. */
+/* Makes the follower start a new epoch during the first build. */
 struct meddler {
     struct world *w;
     struct gates *gates;
@@ -540,9 +540,9 @@ TEST(gates__audits_find_what_nobody_follows)
     CHECK_EQ(look(gates, "told"), BG_PRESENT);
     CHECK_EQ(diary_count(&diary, GATE_EVENT_FALSE_NEGATIVE), 0);
     world_do(&w, "INSERT INTO products (sku) VALUES ('untold')");
-    CHECK_EQ(look(gates, "untold"), BG_PRESENT); /* it was checked */
+    CHECK_EQ(look(gates, "untold"), BG_PRESENT); /* the audit found it */
     CHECK_EQ(diary_count(&diary, GATE_EVENT_FALSE_NEGATIVE), 1);
-    AWAIT(about(gates).builds == 2); /* and the filter made anew */
+    AWAIT(about(gates).builds == 2); /* and the filter was rebuilt */
     gates_free(gates);
     world_end(&w);
 }
@@ -568,7 +568,7 @@ TEST(gates__saves_again_after_a_false_negative)
           == SQLITE_OK);
     world_do(&w, "INSERT INTO products (sku) VALUES ('hidden')");
     await_caught_up(gates);
-    CHECK_EQ(look(gates, "hidden"), BG_PRESENT); /* it was checked */
+    CHECK_EQ(look(gates, "hidden"), BG_PRESENT); /* the audit found it */
     AWAIT(about(gates).saves == 2);
     (void)snprintf(file, sizeof file, "%s/gates/products.bg", dir);
     CHECK(access(file, F_OK) == 0);
@@ -590,7 +590,7 @@ TEST(gates__audits_wait_for_the_follower)
     world_begin(&w, false);
     world_products(&w, 100);
     usual(&settings, &w);
-    set(&settings, "poll", "1h"); /* it comes when it is called */
+    set(&settings, "poll", "1h"); /* it polls only on request */
     set(&settings, "max-lag", "2h");
     set(&settings, "audit", "1");
     add(gates, &settings);
@@ -614,7 +614,7 @@ TEST(gates__negative_answers_are_forgotten_when_the_key_comes)
     world_begin(&w, false);
     world_products(&w, 1000);
     usual(&settings, &w);
-    set(&settings, "rate", "0.5"); /* so that many absent keys are asked for */
+    set(&settings, "rate", "0.5"); /* many false positives */
     set(&settings, "capacity", "1000");
     set(&settings, "headroom", "1");
     set(&settings, "negative-entries", "1000");
@@ -635,7 +635,7 @@ TEST(gates__negative_answers_are_forgotten_when_the_key_comes)
 
 /* ---- Another process writes ---------------------------------------------------------------- */
 
-/* Inserts w-0, w-1, ... and tells after each commit how many there are, until it is ended. */
+/* Inserts w-0, w-1, ... and writes the number of rows to `tell` after each commit, until the process is killed. */
 static void write_for_ever(const char *path, int tell)
 {
     sqlite3 *db;
@@ -646,7 +646,7 @@ static void write_for_ever(const char *path, int tell)
     (void)sqlite3_exec(db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
     for (uint32_t i = 0;;) {
         char sql[512];
-        const uint32_t rows = 1 + i % 3; /* of one transaction */
+        const uint32_t rows = 1 + i % 3; /* rows of one transaction */
         size_t n = (size_t)snprintf(sql, sizeof sql, "BEGIN IMMEDIATE;");
         for (uint32_t k = 0; k < rows; k++, i++) {
             n += (size_t)snprintf(sql + n, sizeof sql - n,
@@ -674,14 +674,14 @@ static void scribe_start(struct scribe *scribe, struct world *w)
     scribe->process = fork();
     CHECK(scribe->process >= 0);
     if (scribe->process == 0) {
-        (void)close(ends[0]); /* so that it ends with this process, by SIGPIPE */
+        (void)close(ends[0]); /* SIGPIPE ends the child with this process */
         write_for_ever(w->path, ends[1]);
     }
     (void)close(ends[1]);
     scribe->told = ends[0];
 }
 
-/* How many rows are committed, certainly, by now: at least one more than the last time. */
+/* Returns a number of rows that are certainly committed: at least one more than the last call returned. */
 static uint32_t scribe_progress(struct scribe *scribe)
 {
     uint32_t lots[256];
@@ -706,7 +706,7 @@ TEST(gates__no_wrong_no_while_another_process_writes)
     struct gate_settings settings;
     world_begin(&w, false);
     world_products(&w, 50000); /* the first filter takes a while */
-    (void)sqlite3_close(w.db); /* nothing of SQLite's is open when it forks */
+    (void)sqlite3_close(w.db); /* no SQLite connection may be open during fork */
     scribe_start(&scribe, &w);
     world_open(&w);
     struct gates *gates = begin(NULL);
@@ -719,7 +719,7 @@ TEST(gates__no_wrong_no_while_another_process_writes)
     bg_gate_stats stats = { .struct_size = sizeof stats };
     AWAIT(about(gates).trusted);
     CHECK_OK(bg_gate_about(about(gates).gate, false, &stats));
-    CHECK_EQ(stats.doubtful, 0); /* what came during the first build is in its filter */
+    CHECK_EQ(stats.doubtful, 0); /* no key was lost during the first build */
     const size_t rounds = 30 * check_scale();
     for (size_t round = 0, checked = 0; round < rounds; round++) {
         const uint32_t written = scribe_progress(&scribe);
@@ -764,7 +764,7 @@ static void *read_on(void *context)
         if (gates_lookup(reader->gates, NAME, text(key), NULL, &outcome, NULL)
             == BG_OK) {
             (void)atomic_fetch_add(reader->lookups, 1);
-            /* A gate that is being stopped answers nothing: unknown. */
+            /* A gate that is being stopped returns BG_UNKNOWN. */
             reader->wrong += outcome != BG_PRESENT && outcome != BG_UNKNOWN;
         }
     }

@@ -1,6 +1,6 @@
 /*
- * Spellings of keys. A key that the filter may decide is spelled as the database prints the value.
- * The table was checked against PostgreSQL 15; SQLite is asked here.
+ * test_key_form.c - spellings of keys. The filter may decide only keys that are spelled as the database prints them.
+ * The table was verified with PostgreSQL 15; the tests below verify the rules for SQLite with SQLite itself.
  */
 #include "key_form.h"
 
@@ -15,7 +15,7 @@
 
 static const struct {
     enum key_form form;
-    const char *key, *held; /* held: by the filter; NULL: the key is not canonical */
+    const char *key, *held; /* held by the filter; NULL: key is not canonical */
 } spellings[] = {
     { KEY_FORM_UNKNOWN, "a", NULL },
     { KEY_FORM_BYTES, "", "" },
@@ -264,7 +264,7 @@ static const char values[] =
     "(CAST(x'ff' AS TEXT)), (char(65533)), (char(228)),"
     "(CAST(x'350061' AS TEXT)), (x'3500'), ('5' || char(0)), (char(160) || '5')";
 
-/* A database with the values in a column `t.k` of the declared type, and as they are in `s.k`. */
+/* Creates a database with the values in column `t.k`, which has the declared type, and unconverted in `s.k`. */
 static sqlite3 *sqlite_with(const char *declared, bool utf8)
 {
     sqlite3 *db = NULL;
@@ -280,7 +280,7 @@ static sqlite3 *sqlite_with(const char *declared, bool utf8)
     return db;
 }
 
-/* As the source reads keys. */
+/* Returns the key of a row as the source reads it. */
 static bg_bytes printed(sqlite3_stmt *row)
 {
     const void *data = sqlite3_column_type(row, 0) == SQLITE_BLOB
@@ -289,7 +289,7 @@ static bg_bytes printed(sqlite3_stmt *row)
     return (bg_bytes){ data ? data : "", (size_t)sqlite3_column_bytes(row, 0) };
 }
 
-/* Every row that a key finds, in whatever way it is bound, must be held under that key. */
+/* Verifies that the filter holds, under this key, every row that the key finds, however the key is bound. */
 static void check_finds(sqlite3_stmt *lookup, enum key_form form, bg_bytes key)
 {
     int64_t number = 0;

@@ -1,4 +1,4 @@
-/* test_pgoutput.c - messages of the replication stream, and the texts of markers and marks. */
+/* test_pgoutput.c - messages of the replication stream, and the text forms of markers and marks. */
 #define _GNU_SOURCE
 
 #include "pgoutput.h"
@@ -11,7 +11,7 @@
 
 #define BYTES(literal) ((bg_bytes){ literal, sizeof(literal) - 1 })
 
-/* As PostgreSQL 15 sends them: CREATE TABLE public.t (id int PRIMARY KEY, e text). */
+/* Messages as PostgreSQL 15 sends them for CREATE TABLE public.t (id int PRIMARY KEY, e text). */
 #define RELATION                                                                       \
     "R\x00\x00\x40\x00public\0t\0d\x00\x02"                                            \
     "\x01id\0\x00\x00\x00\x17\xff\xff\xff\xff"                                         \
@@ -27,7 +27,7 @@
     "M\x00\x00\x00\x00\x00\x01\x52\x84\xa0"                                            \
     "bloomgate\0\x00\x00\x00\x02m1"
 
-/* Parses a copy that ends where the memory ends, so that the sanitizer sees a read beyond it. */
+/* Parses a copy in an allocation of the same size, so that the sanitizer detects reads beyond the end. */
 static bool parses(bg_bytes bytes, struct pgoutput_message *message)
 {
     char *copy = malloc(bytes.len ? bytes.len : 1);
@@ -75,7 +75,7 @@ TEST(pgoutput__insert)
     CHECK(!pgoutput_value_next(&row, &value));
 }
 
-/* The new row counts, whatever is sent of the old one. */
+/* Only the new row counts, whatever the message has of the old one. */
 TEST(pgoutput__update)
 {
 #define NEW "N\x00\x03nut\x00\x00\x00\x02hi"
@@ -127,7 +127,7 @@ TEST(pgoutput__other_messages)
     CHECK(parses(BYTES("T"), &message));
     CHECK(parses(BYTES("Y"), &message));
     CHECK(parses(BYTES("O"), &message));
-    CHECK(!parses(BYTES("S\0\0\0\0\1"), &message)); /* of protocol 2 */
+    CHECK(!parses(BYTES("S\0\0\0\0\1"), &message)); /* protocol version 2 */
     CHECK(!parses(BYTES(""), &message));
     CHECK(parses(BYTES(MESSAGE), &message));
     CHECK_EQ(message.kind, PGOUTPUT_MESSAGE);
@@ -167,7 +167,7 @@ TEST(pgoutput__frames)
     CHECK(!pgoutput_frame_parse(BYTES(""), &frame));
 }
 
-/* The values of a row that are keys: in the order of the row, each once. */
+/* Keys are the values of the key columns, in the order of the row, without duplicates. */
 TEST(pgoutput__key_columns)
 {
     struct key_columns columns = { .n = 0 };

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-/* Looks up a key; the value goes to `text`. */
+/* Looks up a key, and copies the value to `text`. */
 static bg_truth ask(struct source *source, const char *key, char text[64])
 {
     struct source_value value = { .data = text, .room = 63 };
@@ -109,7 +109,7 @@ TEST(source__urls_are_shown_without_passwords)
     CHECK_STR(text, "sqlite:///a/b.db");
 }
 
-/* Expects that source_check refuses the keys, with a message about it. */
+/* Verifies that source_check refuses the keys with the expected message. */
 static void expect_refusal(struct world *w, const char *follow, const char *keys,
                            const char *lookup, const char *about)
 {
@@ -190,7 +190,7 @@ TEST(source__asks)
     CHECK_STR(text, "empty");
     struct source_value value = { .data = text, .room = 3 };
     CHECK_EQ(source_ask(source, "sku-7", 5, &value, NULL), BG_TRUTH_PRESENT);
-    CHECK_EQ(value.len, 6); /* three of which are there */
+    CHECK_EQ(value.len, 6); /* `text` has room for three */
     CHECK(memcmp(text, "nam", 3) == 0 && !value.null);
     CHECK_EQ(source_ask(source, "no name", 7, &value, NULL), BG_TRUTH_PRESENT);
     CHECK(value.null);
@@ -258,7 +258,7 @@ TEST(source__finds_keys_of_every_type)
     world_end(&w);
 }
 
-/* Columns that cannot be keys are not in a filter, but lookups find their values. */
+/* A column that cannot be a key has no filter, but lookups find its values. */
 TEST(source__finds_keys_in_refused_columns)
 {
     struct world w;
@@ -277,7 +277,7 @@ TEST(source__finds_keys_in_refused_columns)
     world_end(&w);
 }
 
-/* Nobody follows here, so that the connection of the first lookup is still in use. */
+/* Without a follower, the connection of the first lookup stays in use. */
 TEST(source__lookups_follow_the_schema)
 {
     struct world w;
@@ -447,7 +447,7 @@ static size_t read_all(struct source_keys *keys, size_t room, char *last,
     return all;
 }
 
-/* For tests that only read. */
+/* Returns settings for tests that only read. */
 static struct source_settings read_only(const struct world *w)
 {
     struct source_settings settings = world_settings(w);

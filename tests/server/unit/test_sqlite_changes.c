@@ -60,7 +60,7 @@ static void scene_end(struct scene *s)
     world_end(&s->w);
 }
 
-/* Verifies that nothing is missing, and the number of restarts. */
+/* Verifies that no key is missing, and that the number of restarts is as expected. */
 static void scene_check(struct scene *s, uint64_t restarts)
 {
     CHECK_EQ(model_missing(s->m, s->source, &s->w, ALL), 0);
@@ -83,7 +83,7 @@ static const char *changes_of(struct world *w)
     return name;
 }
 
-/* Executes SQL in which each of up to two %s is the name of the change table. */
+/* Executes SQL. Up to two %s in the format stand for the name of the change table. */
 static void on_changes(struct world *w, const char *format)
 {
     const char *name = changes_of(w);
@@ -138,7 +138,7 @@ TEST(changes__reports_every_way_to_write)
     world_do_on(other, sql);
     world_do_on(other, "PRAGMA trusted_schema = OFF");
     world_do_on(other, "PRAGMA recursive_triggers = ON");
-    world_do_on(other, "CREATE TABLE products (sku)"); /* not the one of the triggers */
+    world_do_on(other, "CREATE TABLE products (sku)"); /* another table of that name */
     world_do_on(other, "INSERT INTO a.products (sku) VALUES ('attached')");
     world_do_on(other, "REPLACE INTO a.products (sku) VALUES ('attached'), ('more')");
     CHECK(sqlite3_close(other) == SQLITE_OK);
@@ -222,7 +222,7 @@ static const char *const values[] = {
     "0.3",
 };
 
-/* Writes all values by SQL with the column and the value; some may violate the column's type. */
+/* Writes all values. The format takes the column and the value; some values may violate the column's type. */
 static void write_values(struct world *w, const char *format, const char *column)
 {
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -318,7 +318,7 @@ TEST(changes__reads_text_of_other_encodings)
 
 /* ---- The schema ---------------------------------------------------------------------------- */
 
-/* lang_altertable.html: the triggers are dropped with the old table. */
+/* See lang_altertable.html. The triggers are dropped with the old table. */
 TEST(changes__survives_a_rebuilt_table)
 {
     struct scene s;
@@ -334,14 +334,14 @@ TEST(changes__survives_a_rebuilt_table)
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('with triggers')");
     scene_check(&s, 2);
     CHECK(model_has(s.m, "without triggers") && model_has(s.m, "with triggers"));
-    /* A rowid that is used again is no problem. */
+    /* A rowid can be reused. */
     world_do(&s.w, "DELETE FROM products WHERE id = (SELECT max(id) FROM products)");
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('same rowid')");
     scene_check(&s, 2);
     scene_end(&s);
 }
 
-/* Runs SQL for each of the gate's triggers: its name is %s. */
+/* Runs SQL for each of the gate's triggers. %s stands for the trigger's name. */
 static void each_trigger(struct world *w, const char *format)
 {
     sqlite3_stmt *rows = NULL;
@@ -420,7 +420,7 @@ TEST(changes__verifies_the_sql_of_triggers)
     scene_end(&s);
 }
 
-/* Applications continue to work; the gate waits until the settings are right again. */
+/* Applications continue to work. The gate waits until the settings are valid again. */
 TEST(changes__does_not_break_applications_that_rename)
 {
     for (int legacy = 0; legacy < 2; legacy++) {
@@ -526,7 +526,7 @@ TEST(changes__notices_lost_change_rows)
         "UPDATE sqlite_sequence SET seq = seq + 10 WHERE name = '%s'",
         "UPDATE \"%s\" SET token = 1",
         "UPDATE \"%s\" SET n = n + 100",
-        /* the old numbers, other rows */
+        /* the same numbers, but different rows */
         ("DELETE FROM \"%s\"; DELETE FROM sqlite_sequence; INSERT INTO products (sku)"
          " SELECT 'y' || sku FROM products"),
     };
@@ -545,7 +545,7 @@ TEST(changes__notices_lost_change_rows)
     }
 }
 
-/* Rows before the place may be deleted: nobody needs them. */
+/* Rows that were already read can be deleted. */
 TEST(changes__ignores_deleted_rows_that_were_read)
 {
     struct scene s;
@@ -587,14 +587,14 @@ TEST(changes__prunes_what_was_saved)
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('after')");
     scene_check(&s, 1);
     scene_stop(&s);
-    scene_follow(&s, first); /* pruned: it cannot be resumed */
+    scene_follow(&s, first); /* the row was pruned, so following cannot be resumed */
     scene_check(&s, 2);
     scene_end(&s);
 }
 
 /* ---- The file ------------------------------------------------------------------------------ */
 
-/* Copies the database. */
+/* Copies the database to another file. */
 static void copy_to(struct world *w, struct world *copy)
 {
     world_begin(copy, true);
@@ -658,7 +658,7 @@ TEST(changes__notices_another_history_with_the_same_schema)
     scene_end(&s);
 }
 
-/* Moves another database to the place of this one. */
+/* Renames another database file to the path of this one. */
 static void replace_file(struct world *w, struct world *other)
 {
     char log[320];
@@ -666,7 +666,7 @@ static void replace_file(struct world *w, struct world *other)
     world_end(other);
     other->db = NULL;
     static const char *const endings[] = { "-wal", "-shm" };
-    for (size_t i = 0; i < 2; i++) { /* they belong to the old file */
+    for (size_t i = 0; i < 2; i++) { /* the log belongs to the old file */
         (void)snprintf(log, sizeof log, "%s%s", w->path, endings[i]);
         CHECK(unlink(log) == 0 || errno == ENOENT);
     }
@@ -685,7 +685,7 @@ TEST(changes__notices_a_replaced_file)
     scene_check(&s, 2);
     CHECK_STR(model_peek(s.m)->why, "the file was replaced");
     CHECK(model_has(s.m, "in the copy"));
-    /* Deleted: the filter is not trusted any more. */
+    /* The filter is not trusted after the file was deleted. */
     world_end(&s.w);
     CHECK(unlink(s.w.path) == 0);
     source_look(s.source);
@@ -767,7 +767,7 @@ TEST(changes__does_not_resume_with_another_copy)
     scene_end(&s);
 }
 
-/* As after a dump that was edited and loaded: the same schema and change rows, but other keys. */
+/* A dump was edited and loaded: the schema and the change rows are the same, but the keys differ. */
 TEST(changes__does_not_resume_with_an_edited_file)
 {
     struct scene s;
@@ -813,7 +813,7 @@ TEST(changes__does_not_resume_with_other_keys_or_marks)
     world_do(&s.w, "INSERT INTO products (name) VALUES ('a name')");
     scene_check(&s, restarts + 1);
     CHECK(model_has(s.m, "a name"));
-    /* Triggers of columns that are not keys any more are dropped. */
+    /* Triggers on columns that are no longer keys are dropped. */
     scene_stop(&s);
     s.settings.keys = "products(name)";
     scene_follow(&s, NULL);
@@ -828,7 +828,7 @@ TEST(changes__starts_a_new_epoch_when_it_is_distrusted)
 {
     struct scene s;
     scene_begin(&s, false);
-    /* A connection without triggers: only an audit can detect that. */
+    /* Only an audit can detect writes of a connection that has triggers disabled. */
     CHECK(sqlite3_db_config(s.w.db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL)
           == SQLITE_OK);
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('unrecorded')");
@@ -866,14 +866,14 @@ TEST(changes__a_read_must_belong_to_the_epoch)
         err = source_keys_next(keys, batch, 8, &n, &why);
     } while (!err && n);
     CHECK_OK(err);
-    /* The follower has not noticed yet, but the reader does. */
+    /* The reader detects this before the follower does. */
     world_do(&s.w, "DELETE FROM \"%s\"", changes_of(&s.w));
     CHECK_OK(source_keys_rewind(keys, NULL));
     CHECK_EQ(source_keys_next(keys, batch, 8, &n, &why), BG_EINCOMPAT);
     CHECK(strstr(why.message, "token"));
     source_keys_close(keys);
     scene_stop(&s);
-    /* Without a follower nothing can be proven. */
+    /* Without a follower, nothing can be proven. */
     CHECK_OK(source_create(&s.settings, &s.source, NULL));
     CHECK_OK(source_keys_open(s.source, &keys, NULL));
     CHECK_EQ(source_keys_next(keys, batch, 8, &n, &why), BG_EINCOMPAT);
@@ -956,7 +956,7 @@ TEST(changes__waits_for_a_writer_that_holds_the_lock)
     model_settle(s.m, s.source);
     world_do(&s.w, "BEGIN EXCLUSIVE");
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('x')");
-    usleep(100000); /* the follower meets the lock; nothing depends on that */
+    usleep(100000); /* usually, the follower finds the lock meanwhile */
     world_do(&s.w, "COMMIT");
     scene_check(&s, 2);
     CHECK(model_has(s.m, "x"));
@@ -965,7 +965,7 @@ TEST(changes__waits_for_a_writer_that_holds_the_lock)
 
 enum { WRITERS = 3, ROWS = 100 };
 
-/* A process that writes transactions of several rows, and rolls some back. */
+/* Writes transactions of several rows and rolls some back, in a child process. */
 static void write_many(const char *path, int writer, int transactions, int go)
 {
     sqlite3 *db;
