@@ -1,5 +1,5 @@
 /*
- * gate_settings.c - the table of gate settings; see gate_settings.h.
+ * gate_settings.c - the table of a gate's settings; see gate_settings.h.
  */
 #include "gate_settings.h"
 
@@ -18,7 +18,7 @@ enum setting_type {
     SETTING_REAL,    /* a double */
     SETTING_SECONDS, /* a double */
     SETTING_BOOL,
-    SETTING_WORD /* a uint32_t with named values */
+    SETTING_WORD /* a uint32_t with a name for each value */
 };
 
 struct setting_word {
@@ -67,19 +67,20 @@ static const struct setting settings_table[] = {
     { "follow", SETTING_TEXT, AT(follow), 0, 0, NULL, NULL,
       "how changes are detected: logical, changes or none" },
     { "promise", SETTING_TEXT, AT(promise), 0, 0, NULL, "",
-      "follow=none: read-only or writers-report" },
+      "why the filter stays complete with follow=none: read-only or writers-report" },
     { "install", SETTING_BOOL, AT(install), 0, 0, NULL, "yes",
       "create the objects in the database that following needs" },
     { "key", SETTING_WORD, AT(key), 0, 0, setting_keys, "auto",
       "SQLite: type of the parameter of `lookup`" },
     { "poll", SETTING_SECONDS, AT(poll), 0.001, 3600, NULL, "500ms",
-      "interval at which following is verified" },
+      "interval at which the follower verifies that it missed no change" },
     { "timeout", SETTING_SECONDS, AT(timeout), 0.001, 3600, NULL, "1s",
       "timeout of a lookup in the database" },
     { "connections", SETTING_COUNT, AT(connections), 1, 64, NULL, "8",
       "maximum number of connections for lookups" },
     { "max-lag", SETTING_SECONDS, AT(max_lag), 0.002, 1e6, NULL, "10s",
-      "query the database for every key when changes could not be verified for this long" },
+      "query the database for every key if the last verification is older than this (at "
+      "least twice `poll`)" },
     { "save", SETTING_SECONDS, AT(save), 0.1, 86400, NULL, "5m",
       "interval at which the filter is saved; it is also saved at shutdown" },
     { "rate", SETTING_SHARE, AT(rate), 1e-9, 0.5, NULL, "1%",
@@ -98,13 +99,13 @@ static const struct setting settings_table[] = {
     { "breaker-failures", SETTING_COUNT, AT(breaker_failures), 0, 1e6, NULL, "5",
       "failures in a row after which the database is not queried (0: never)" },
     { "breaker-rest", SETTING_SECONDS, AT(breaker_rest), 0.001, 3600, NULL, "1s",
-      "how long the database is not queried then" },
+      "how long the database is not queried after that" },
     { "fail", SETTING_WORD, AT(fail), 0, 0, setting_fails, "open",
       "outcome of a lookup when the database fails: open is \"unknown\", closed is an error" },
     { "single-flight", SETTING_BOOL, AT(single_flight), 0, 0, NULL, "yes",
-      "concurrent lookups of one key query the database once" },
+      "concurrent lookups of the same key share one database query" },
     { "maintain", SETTING_SECONDS, AT(maintain), 0.01, 86400, NULL, "60s",
-      "interval at which the need for a rebuild is evaluated" },
+      "interval at which the service checks whether a rebuild is needed" },
     { "rebuild-fill", SETTING_REAL, AT(rebuild_fill), 0, 1000, NULL, "0.9",
       "rebuild at this multiple of the capacity (0: never)" },
     { "rebuild-predicted", SETTING_REAL, AT(rebuild_predicted), 0, 1000, NULL, "1.25",
@@ -169,7 +170,7 @@ static bool setting_read_bool(const char *value, bool *to)
     return false;
 }
 
-/* Parses a number of any type; false if it is invalid or out of range. */
+/* Parses a number of any type. Returns false if it is invalid or out of range. */
 static bool setting_read_number(const struct setting *s, const char *value, void *place)
 {
     uint64_t count = 0;
@@ -202,7 +203,7 @@ static bool setting_read_number(const struct setting *s, const char *value, void
     return true;
 }
 
-/* Describes the values that the setting accepts. */
+/* Describes the values that a setting accepts. */
 static void setting_expect(const struct setting *s, char *text, size_t room)
 {
     size_t n = 0;
@@ -246,7 +247,7 @@ bg_err gate_settings_set(struct gate_settings *settings, const char *key,
     return good ? BG_OK : source_error(info, BG_EINVAL, s->name, expected, "%s", value);
 }
 
-/* ---- Life ------------------------------------------------------------------------------ */
+/* ---- Life cycle ------------------------------------------------------------------------ */
 
 static bool gate_settings_is_name(const char *name)
 {

@@ -300,8 +300,8 @@ static void settings_print_man_gates(FILE *to)
     (void)fprintf(to, ".SH GATES\n");
     roff_paragraphs(
         to,
-        "A gate answers a look-up by its filter if that says \"certainly not\", and asks a "
-        "database for the rest. A line has the name of the gate and words NAME=VALUE.");
+        "A gate answers a lookup from its filter if the filter denies the key, and otherwise "
+        "queries a database. Each gate is one line: its name, then settings as NAME=VALUE.");
     for (size_t i = 0; gate_settings_name(i); i++) {
         const char *initial = gate_settings_default(i);
         settings_print_man_tag(to, gate_settings_name(i), "=", "VALUE");
@@ -310,7 +310,7 @@ static void settings_print_man_gates(FILE *to)
         if (initial) {
             settings_print_man_default(to, initial);
         } else {
-            (void)fprintf(to, "It has to be said.\n");
+            (void)fprintf(to, "Required.\n");
         }
     }
 }

@@ -200,7 +200,7 @@ static const struct setting settings_rows[] = {
 
     SECTION("Gates"),
     ROW(gates, "gate", GATE, "", 0, 0, START, "NAME WORD...",
-        "A filter in front of a database, a line each: a name and words NAME=VALUE. See GATES."),
+        "Defines a filter in front of a database: its name, and settings as NAME=VALUE. See GATES."),
 
     SECTION("Clusters"),
     ROW(sharded, "sharded", SHARDED, "", 0, 0, START, "NAME WORD...",
