@@ -170,6 +170,18 @@ static bool setting_read_bool(const char *value, bool *to)
     return false;
 }
 
+/* Parses a share from 0 to 1; both ends are allowed. */
+static bool setting_read_share(const char *value, double *to)
+{
+    const bool none = strcmp(value, "0") == 0 || strcmp(value, "0%") == 0;
+    const bool all = strcmp(value, "1") == 0 || strcmp(value, "100%") == 0;
+    if (none || all) {
+        *to = all ? 1 : 0;
+        return true;
+    }
+    return number_rate(value, to);
+}
+
 /* Parses a number of any type. Returns false if it is invalid or out of range. */
 static bool setting_read_number(const struct setting *s, const char *value, void *place)
 {
@@ -182,11 +194,7 @@ static bool setting_read_number(const struct setting *s, const char *value, void
         good = number_count(value, &count);
         real = (double)count;
         break;
-    case SETTING_SHARE:
-        good = strcmp(value, "0") == 0 || strcmp(value, "1") == 0
-                   ? number_real(value, &real)
-                   : number_rate(value, &real);
-        break;
+    case SETTING_SHARE: good = setting_read_share(value, &real); break;
     case SETTING_SECONDS: good = number_seconds(value, &real); break;
     default: good = number_real(value, &real); break;
     }

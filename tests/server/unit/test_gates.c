@@ -530,7 +530,7 @@ TEST(gates__audits_find_what_nobody_follows)
     usual(&settings, &w);
     set(&settings, "follow", "none");
     set(&settings, "promise", "writers-report");
-    set(&settings, "audit", "1");
+    set(&settings, "audit", "100%");
     set(&settings, "rate", "1/100000");
     add(gates, &settings);
     AWAIT(about(gates).trusted);
