@@ -19,27 +19,30 @@
 
 enum { PUBLICATION_DROP, PUBLICATION_CREATE, PUBLICATION_COMMENT, PUBLICATION_STEPS };
 
-static char *publication_tables(const struct key_columns *columns)
+/* Lists the tables of the keys with their schemas, so that the script works with any search_path. */
+static bg_err publication_tables(struct postgres_link *link, uint64_t deadline,
+                                 char **tables, bg_errinfo *info)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *list = open_memstream(&text, &size);
-    for (size_t i = 0; list && i < columns->n; i++) {
-        char *table = key_column_table(&columns->list[i]);
-        (void)fprintf(list, "%s%s", i ? ", " : "", table ? table : "");
-        free(table);
-    }
-    if (list && fclose(list) != 0) {
-        free(text);
-        text = NULL;
-    }
-    return text;
+    static const char tail[] =
+        " SELECT pg_catalog.string_agg(DISTINCT pg_catalog.format('%I.%I',"
+        " s.nspname, c.relname), ', ') FROM root"
+        " JOIN pg_catalog.pg_class c ON c.oid = root.oid"
+        " JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace";
+    PGresult *rows = NULL;
+    bg_err err =
+        postgres_schema_query(link, "publication", tail, deadline, &rows, info);
+    *tables = err ? NULL : strdup(PQgetvalue(rows, 0, 0));
+    PQclear(rows);
+    return err || *tables ? err : source_no_memory(info);
 }
 
-static bool publication_statements(const struct source *source, const char *name,
-                                   char *sql[PUBLICATION_STEPS])
+/* The caller frees the statements also after an error. */
+static bg_err publication_statements(struct postgres_link *link, const char *name,
+                                     uint64_t deadline, char *sql[PUBLICATION_STEPS],
+                                     bg_errinfo *info)
 {
-    char *tables = publication_tables(&source->columns);
+    char *tables = NULL;
+    const bg_err err = publication_tables(link, deadline, &tables, info);
     sql[PUBLICATION_DROP] = source_format("DROP PUBLICATION IF EXISTS \"%s\"", name);
     sql[PUBLICATION_CREATE] =
         tables ? source_format("CREATE PUBLICATION \"%s\" FOR TABLE %s"
@@ -50,7 +53,9 @@ static bool publication_statements(const struct source *source, const char *name
     sql[PUBLICATION_COMMENT] =
         source_format("COMMENT ON PUBLICATION \"%s\" IS 'bloomgate %s'", name, name);
     free(tables);
-    return sql[PUBLICATION_DROP] && sql[PUBLICATION_CREATE] && sql[PUBLICATION_COMMENT];
+    const bool made =
+        sql[PUBLICATION_DROP] && sql[PUBLICATION_CREATE] && sql[PUBLICATION_COMMENT];
+    return err || made ? err : source_no_memory(info);
 }
 
 static void publication_statements_free(char *sql[PUBLICATION_STEPS])
@@ -143,10 +148,16 @@ static bg_err publication_script(const struct source *source, const char *name,
 {
     const char *path = source->how.script;
     FILE *script = *path ? fopen(path, "w") : NULL;
-    bool written = script != NULL;
+    bool written = script
+                   && fprintf(script,
+                              "-- Publication for gate \"%s\". Run this as the owner"
+                              " of the tables.\n\nBEGIN;\n",
+                              source->how.name)
+                          > 0;
     for (int i = 0; script && i < PUBLICATION_STEPS; i++) {
         written = fprintf(script, "%s;\n", sql[i]) > 0 && written;
     }
+    written = written && fputs("COMMIT;\n", script) >= 0;
     written = script && fclose(script) == 0 && written;
     return source_error(info, BG_EINVAL, "publication", NULL,
                         "%s is missing or incomplete; as the owner of the tables, %s%s",
@@ -158,8 +169,7 @@ bg_err postgres_publication_install(struct postgres_link *link, const char *name
 {
     const struct source *source = link->source;
     char *sql[PUBLICATION_STEPS];
-    bg_err err =
-        publication_statements(source, name, sql) ? BG_OK : source_no_memory(info);
+    bg_err err = publication_statements(link, name, deadline, sql, info);
     err = err ? err : publication_own(link, name, deadline, info);
     err = err ? err : publication_is_possible(link, deadline, info);
     if (!err && !source->how.install) {
