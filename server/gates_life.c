@@ -22,7 +22,9 @@
 #include "gates_inside.h"
 
 #include "gate_files.h"
+#include "text.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -359,16 +361,22 @@ static bool gate_life_can_save(const struct gate *gate)
            && atomic_load(&gate->built) == atomic_load(&gate->needed);
 }
 
-/* Puts the saved filter in place, or deletes it if the epoch has ended: it may lack a key that an audit found. The
- * caller holds the lock. */
-static bool gate_life_keep(const struct gate *gate, const char *path, uint64_t needed)
+/* Puts the saved filter in place. If the epoch has ended, the filter may lack a key that an audit found: deletes it and
+ * returns BG_ECANCELED. The caller holds the lock. */
+static bg_err gate_life_keep(const struct gate *gate, const char *path, uint64_t needed,
+                             bg_errinfo *info)
 {
-    if (!atomic_load(&gate->doubted) && needed == atomic_load(&gate->needed)
-        && rename(path, gate->file) == 0) {
-        return true;
+    bg_err err = BG_ECANCELED;
+    if (!atomic_load(&gate->doubted) && needed == atomic_load(&gate->needed)) {
+        err = rename(path, gate->file) == 0
+                  ? BG_OK
+                  : source_error(info, BG_EIO, "gates", NULL, "cannot rename %s: %s",
+                                 path, text_errno(errno));
     }
-    (void)unlink(path);
-    return false;
+    if (err) {
+        (void)unlink(path);
+    }
+    return err;
 }
 
 /* Saves the filter with the last mark. The caller holds the lock, which is released while saving. */
@@ -380,18 +388,19 @@ static bool gate_life_save(struct gate *gate)
     memcpy(mark, gate->mark, sizeof mark);
     (void)snprintf(path, sizeof path, "%s.new", gate->file);
     (void)pthread_mutex_unlock(&gate->lock);
-    const bg_err err = gate_files_save(gate->slot, path, &gate->settings, mark, &why);
-    if (err) {
-        gate_tell(gate, GATE_EVENT_SAVE_FAILED, why.message, 0, 0);
-    }
+    bg_err err = gate_files_save(gate->slot, path, &gate->settings, mark, &why);
     (void)pthread_mutex_lock(&gate->lock);
-    if (!err && gate_life_keep(gate, path, needed)) {
+    err = err ? err : gate_life_keep(gate, path, needed, &why);
+    if (!err) {
         memcpy(gate->saved, mark, sizeof mark);
         (void)atomic_fetch_add(&gate->saves, 1);
         source_saved(gate->source, mark, epoch);
-        return true;
+    } else if (err != BG_ECANCELED) {
+        (void)pthread_mutex_unlock(&gate->lock);
+        gate_tell(gate, GATE_EVENT_SAVE_FAILED, why.message, 0, 0);
+        (void)pthread_mutex_lock(&gate->lock);
     }
-    return false;
+    return !err;
 }
 
 /* Loads the saved filter. Sets `mark` to "" if there is no usable one. */

@@ -374,6 +374,14 @@ static bg_err follower_write_first(struct follower *f, struct changes_epoch *epo
                            &given, &rows, info);
     epoch->number = err ? 0 : strtoull(PQgetvalue(rows, 0, 0), NULL, 10);
     memcpy(epoch->origin, epoch->nonce, sizeof epoch->origin);
+    const struct postgres_arguments first = {
+        1, { { .data = err ? "" : PQgetvalue(rows, 0, 0) } }
+    };
+    err = err ? err
+              : follower_run(f,
+                             source_format("DELETE FROM %s WHERE number < $1::bigint",
+                                           f->own->bookmark_path),
+                             &first, NULL, info);
     PQclear(rows);
     return err ? err : follower_do(f, "COMMIT", info);
 }

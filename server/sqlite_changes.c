@@ -10,8 +10,10 @@
  * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
  *
  * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, takes the last row as
- * its place, and only then calls restart. DDL changes the schema version, so the follower detects DDL of other
- * programs, even if it is undone between two polls, for example a trigger that is dropped and created again.
+ * its place, and only then calls restart. If an audit has distrusted the filter, the follower first replaces all rows,
+ * so that no mark of that filter is valid any more, even if its file could not be deleted. DDL changes the schema
+ * version, so the follower detects DDL of other programs, even if it is undone between two polls, for example a trigger
+ * that is dropped and created again.
  *
  * A mark is the place in text form. It includes the inode number and birth time of the file, but not its device, whose
  * number may change when the machine restarts.
@@ -63,7 +65,8 @@ struct sqlite_follower {
     struct sqlite_place place, start;
     /* PRAGMA data_version of the last snapshot that was read to its end; -1: none. */
     int64_t version;
-    char why[256]; /* reason for the next epoch */
+    char why[256];      /* reason for the next epoch */
+    bool is_distrusted; /* marks of earlier epochs must become invalid */
     char resume[SOURCE_MARK];
     struct key_batch batch;
     int64_t pruned;     /* rows before this one are deleted */
@@ -222,6 +225,15 @@ static bg_err follower_find_end(struct sqlite_follower *f, struct sqlite_place *
     return sqlite_link_end(&f->link, err, info);
 }
 
+/* Makes all marks invalid. An error other than BG_EBUSY is ignored, for services without write access: the file of
+ * the filter was deleted as well. */
+static bg_err follower_forget(struct sqlite_follower *f, bg_errinfo *info)
+{
+    const bg_err err = sqlite_install_forget(f->source, &f->changes->objects, info);
+    f->is_distrusted = err == BG_EBUSY;
+    return f->is_distrusted ? err : BG_OK;
+}
+
 static bg_err follower_restart(struct sqlite_follower *f, bg_errinfo *info)
 {
     struct sqlite_place place;
@@ -229,6 +241,10 @@ static bg_err follower_restart(struct sqlite_follower *f, bg_errinfo *info)
     bg_err err = follower_find_end(f, &place, &form, info);
     if (err == BG_ENOTFOUND) {
         err = sqlite_install(f->source, &f->changes->objects, info);
+        err = err ? err : follower_find_end(f, &place, &form, info);
+    }
+    if (!err && f->is_distrusted) {
+        err = follower_forget(f, info);
         err = err ? err : follower_find_end(f, &place, &form, info);
     }
     if (!err) {
@@ -365,6 +381,7 @@ static bg_err follower_poll(struct sqlite_follower *f, bg_errinfo *info)
     bg_errinfo lost = { .code = BG_OK };
     if (source_is_distrusted(f->source, why, sizeof why)) {
         f->resume[0] = 0;
+        f->is_distrusted = true;
         follower_lose(f, why);
     }
     bg_err err = follower_connect(f, info);

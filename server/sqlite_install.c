@@ -146,6 +146,27 @@ bg_err sqlite_install(struct source *source, const struct sqlite_objects *object
 
 /* ---- Deleting rows --------------------------------------------------------------------- */
 
+bg_err sqlite_install_forget(struct source *source,
+                             const struct sqlite_objects *objects, bg_errinfo *info)
+{
+    struct sqlite_link link;
+    bg_err err = sqlite_link_open(&link, source, true, info);
+    if (err) {
+        return err;
+    }
+    err = sqlite_link_execute(&link, "changes", "BEGIN IMMEDIATE", info);
+    err = err ? err
+              : sqlite_link_execute_free(
+                  &link, "changes",
+                  source_format("DELETE FROM \"%s\"", objects->changes), info);
+    err = err ? err
+              : sqlite_link_execute_free(&link, "changes", install_row_sql(objects),
+                                         info);
+    err = sqlite_link_end(&link, err, info);
+    sqlite_link_close(&link);
+    return err;
+}
+
 /* Deletes some rows. *more: there may be more. */
 static bg_err install_prune_some(struct sqlite_link *link,
                                  const struct sqlite_objects *objects, int64_t number,

@@ -17,6 +17,10 @@
 bg_err sqlite_install(struct source *source, const struct sqlite_objects *objects,
                       bg_errinfo *info);
 
+/* Replaces all rows by one with a new token, so that no earlier mark is valid. */
+bg_err sqlite_install_forget(struct source *source,
+                             const struct sqlite_objects *objects, bg_errinfo *info);
+
 /* Deletes rows before this row, if it has this token, for a limited time. *more: there are rows left. Errors: BG_EBUSY
  * if another connection is writing. */
 bg_err sqlite_install_prune(struct source *source, const struct sqlite_objects *objects,

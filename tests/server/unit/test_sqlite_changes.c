@@ -840,6 +840,23 @@ TEST(changes__starts_a_new_epoch_when_it_is_distrusted)
     scene_end(&s);
 }
 
+/* The service may have failed to delete the file of the filter, or have lost the deletion in a crash. */
+TEST(changes__does_not_resume_a_distrusted_filter)
+{
+    struct scene s;
+    char mark[SOURCE_MARK];
+    scene_begin(&s, false);
+    memcpy(mark, model_peek(s.m)->mark, sizeof mark);
+    source_distrust(s.source, "an audit found a key");
+    MODEL_AWAIT(s.m, s.m->restarts == 2);
+    scene_check(&s, 2);
+    scene_stop(&s);
+    scene_follow(&s, mark);
+    scene_check(&s, 3);
+    CHECK_EQ(model_peek(s.m)->resumed, 0);
+    scene_end(&s);
+}
+
 /* ---- Reading ------------------------------------------------------------------------------- */
 
 TEST(changes__a_read_must_belong_to_the_epoch)
