@@ -33,8 +33,7 @@ static bg_err postgres_link_wait(struct postgres_link *link, const char *what,
             return source_stopped(info);
         }
         if (deadline && now >= deadline) {
-            return source_error(info, BG_EIO, what, NULL, "no answer in time (%u ms)",
-                                link->source->how.timeout_ms);
+            return source_error(info, BG_EIO, what, NULL, "no answer in time");
         }
         uint64_t ms = deadline ? (deadline - now) / SOURCE_MILLISECOND + 1 : LINK_SLICE;
         ms = ms < LINK_SLICE ? ms : LINK_SLICE;

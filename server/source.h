@@ -20,8 +20,8 @@
  * The contract. A source reports a proof only when it has reported every change up to that point:
  *
  * (S1) restart       A new epoch starts. Everything committed after this call starts will be reported. All keys
- *                    must be read again after the call. The first call of the listener is restart or
- *                    resumed.
+ *                    must be read again after the call. restart or resumed comes before doubt, changed and
+ *                    caught_up.
  *      doubt         The epoch has ended: earlier proofs no longer hold. A restart follows as soon as the source
  *                    can start a new epoch, which may take a long time.
  * (S2) resumed       Following continues from the mark passed to source_follow. The filter saved with the mark,
@@ -34,7 +34,8 @@
  *                    the follower. It also verifies that the snapshot includes everything the follower had
  *                    reported when reading started. Otherwise reading fails.
  * (S6) Forgetting    The database retains all changes after the mark of the last source_saved. If nothing has
- *                    been saved, it retains all changes that the current epoch needs.
+ *                    been saved, it retains all changes that the current epoch needs. Both `changes` modes
+ *                    retain at most a million unsaved changes; after that, the last mark becomes invalid.
  * (S7) source_ask    An error is never reported as an absent key. A key that is not a valid value of the
  *                    key's type is absent if the database also rejects it on its own, outside `lookup`.
  *
