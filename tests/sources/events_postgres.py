@@ -1116,9 +1116,11 @@ def failover(case):
 
 def confirm_position(case, sql):
     """Waits until a filter was saved and the follower has replied to the server after that."""
-    (path,) = glob.glob(os.path.join(case.gate.directory, "gates", "*.bg"))
-    saved = os.stat(path).st_mtime_ns
-    case.gate.wait(lambda _: os.stat(path).st_mtime_ns != saved, "saved")
+    def saved():
+        return [os.stat(path).st_mtime_ns for path in glob.glob(os.path.join(case.gate.directory, "gates", "*.bg"))]
+
+    before = saved()
+    case.gate.wait(lambda _: saved() not in ([], before), "saved")
     position = sql.value("SELECT pg_current_wal_insert_lsn()")
     case.gate.wait(lambda _: sql.value(f"SELECT bool_or(write_lsn > '{position}') FROM pg_stat_replication") == "t",
                    "replied")
