@@ -43,6 +43,7 @@ struct gate {
     bool rebuild_wanted; /* rebuild when the pause after the last build ends */
     char why[128];       /* reason for the next build */
     bool source_up;
+    uint64_t source_told; /* when its state was last reported as an event */
     char source_text[192];
     char build_text[192]; /* why the last build failed, or "" */
     uint64_t build_keys;

@@ -104,12 +104,15 @@ static void gate_life_caught_up(void *context, const struct source_proof *proof)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
+/* A reason that changes again and again is reported once a minute. */
 static void gate_life_state(void *context, bool up, const char *why)
 {
     struct gate *gate = context;
     (void)pthread_mutex_lock(&gate->lock);
-    const bool changed = gate->source_up != up;
+    const uint64_t now = source_now();
+    const bool changed = gate->source_up != up || now > gate->source_told + LIFE_MINUTE;
     gate->source_up = up;
+    gate->source_told = changed ? now : gate->source_told;
     (void)snprintf(gate->source_text, sizeof gate->source_text, "%s", why);
     (void)pthread_mutex_unlock(&gate->lock);
     if (changed) {

@@ -571,12 +571,19 @@ static void settings_keep_fixed(struct settings_draft *draft,
         if (!table[i].name || table[i].change != SETTING_AT_START) {
             continue;
         }
-        char old[128], new[128];
+        char room[2][128];
         if (!settings_same(&table[i], now, &draft->settings)) {
-            settings_doubt(
-                draft, "", "%s: changed from '%s' to '%s', which needs a restart",
-                table[i].name, settings_show(&table[i], now, old, sizeof old),
-                settings_show(&table[i], &draft->settings, new, sizeof new));
+            const char *old = settings_show(&table[i], now, room[0], sizeof room[0]);
+            const char *new =
+                settings_show(&table[i], &draft->settings, room[1], sizeof room[1]);
+            if (strcmp(old, new) == 0) { /* a list of names, with other settings */
+                settings_doubt(draft, "", "%s: the settings changed; restart to apply",
+                               table[i].name);
+            } else {
+                settings_doubt(draft, "",
+                               "%s: changed from '%s' to '%s'; restart to apply",
+                               table[i].name, old, new);
+            }
         }
         memcpy((char *)&draft->settings + table[i].at, (const char *)now + table[i].at,
                settings_field_bytes(table[i].type));

@@ -640,8 +640,12 @@ void source_tell_caught_up(struct source *source, const struct source_proof *pro
 
 void source_tell_state(struct source *source, bool up, const char *why)
 {
-    if (source->told != (int)up && !source_is_stopping(source)) {
+    char text[sizeof source->told_why];
+    (void)snprintf(text, sizeof text, "%s", why);
+    if ((source->told != (int)up || strcmp(source->told_why, text) != 0)
+        && !source_is_stopping(source)) {
         source->told = (int)up;
+        memcpy(source->told_why, text, sizeof text);
         source->listener.state(source->listener.context, up, why);
     }
 }

@@ -111,7 +111,7 @@ struct source_listener {
     void (*resumed)(void *context);
     void (*changed)(void *context, const bg_bytes *keys, size_t n);
     void (*caught_up)(void *context, const struct source_proof *proof);
-    /* Reports that the source became unavailable, or available again. */
+    /* Reports that the source became unavailable, or available again, or that the reason has changed. */
     void (*state)(void *context, bool up, const char *why);
 };
 

@@ -75,7 +75,9 @@ struct source {
     bool has_thread;
     struct source_listener listener;
     char resume[SOURCE_MARK]; /* the mark passed to source_follow, or "" */
-    int told; /* last reported state: 1 up, 0 lost, -1 none; used only by the follower */
+    /* The last reported state: 1 up, 0 lost, -1 none; and why. Used only by the follower. */
+    int told;
+    char told_why[192];
     _Atomic uint64_t epoch;  /* number of restarts */
     pthread_mutex_t lock;    /* protects the fields below */
     char saved[SOURCE_MARK]; /* the mark of the last source_saved, or "" */

@@ -102,8 +102,8 @@ static bg_err history_verify_schema(struct sqlite_link *link,
     bg_err err = sqlite_schema_version(link, &version, info);
     if (!err && version != place->schema) {
         err = source_error(info, BG_EINCOMPAT, "schema", NULL,
-                           "its version is %lld, no longer %lld", (long long)version,
-                           (long long)place->schema);
+                           "its version changed from %lld to %lld (DDL or VACUUM)",
+                           (long long)place->schema, (long long)version);
     }
     err = err ? err : sqlite_schema_verify(link, objects, info);
     return err == BG_ENOTFOUND || err == BG_EINVAL ? BG_EINCOMPAT : err;

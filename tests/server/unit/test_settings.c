@@ -1085,9 +1085,9 @@ TEST(reload__takes_what_can_change)
     CHECK(settings_reload(run.store, hear, &told));
     const struct settings *now = settings_now(run.store);
     CHECK_STR(told.doubts,
-              "bind: changed from '127.0.0.1 -::1' to '127.0.0.1', which needs a "
-              "restart\n"
-              "port: changed from '1' to '2', which needs a restart\n");
+              "bind: changed from '127.0.0.1 -::1' to '127.0.0.1'; restart to "
+              "apply\n"
+              "port: changed from '1' to '2'; restart to apply\n");
     CHECK_EQ(now->port, 1);
     CHECK_EQ(now->bind.count, 2);
     CHECK_NEAR(now->timeout, 2, 1e-9);
