@@ -26,7 +26,8 @@
  * of the mark itself is kept.
  *
  * Limits. A connection can write without running triggers, or skip the triggers of the gate, and SQLite offers no way
- * to detect it: SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE), sqlite3_blob_write (which only an
+ * to detect it: SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or RAISE(FAIL), RAISE(FAIL) in a
+ * trigger that the action of a foreign key runs (actions precede AFTER triggers), sqlite3_blob_write (which only an
  * index on the column prevents), the RBU extension, PRAGMA writable_schema with changes that are undone later, and
  * programs that replace the built-in functions random, typeof or CAST. Audits detect such keys.
  */

@@ -6,9 +6,14 @@
  * value would miss changes that the column's collation or affinity ignores, such as from 5 to 5.0. NEW has the values
  * after conversion to the column's type.
  *
- * Other triggers. Triggers run in an unspecified order, and an AFTER trigger that executes RAISE(IGNORE) skips the
- * triggers that have not run yet, without undoing the change. So such triggers are refused. A BEFORE trigger that
- * executes RAISE(IGNORE) prevents the change, so it is allowed.
+ * Other triggers. An AFTER trigger that executes RAISE(IGNORE) skips the triggers that have not run yet, without undoing
+ * the change. So such triggers are refused. A BEFORE trigger that executes RAISE(IGNORE) prevents the change, so it is
+ * allowed.
+ *
+ * RAISE(FAIL), and INSERT OR FAIL with a constraint that fails inside a trigger, also skip the triggers that have not
+ * run yet and keep the row. Every AFTER trigger can fail that way. SQLite runs the newest trigger first (the one with
+ * the largest rowid in sqlite_master), so the triggers of the gate must be newer than all AFTER triggers of the
+ * application. If they are not, they are created again.
  *
  * The change table. An index or a trigger on it could suppress its rows: INSERT OR IGNORE also applies to the
  * statements inside triggers. So nothing else may belong to that table.
@@ -372,24 +377,40 @@ static bool schema_skips(const char *sql)
     return false;
 }
 
-static bg_err schema_verify_triggers(struct sqlite_link *link, const char *table,
-                                     bg_errinfo *info)
+/* Verifies one trigger of a key table. */
+static bg_err schema_verify_trigger(sqlite3_stmt *row, bg_errinfo *info)
+{
+    const char *name = schema_text(row, 0), *sql = schema_text(row, 1);
+    const bool newer = sqlite3_column_int(row, 2) != 0;
+    if (schema_skips(sql)) {
+        return source_error(info, BG_EINVAL, "keys", NULL,
+                            "trigger %.60s can skip other triggers by RAISE(IGNORE);"
+                            " make it a BEFORE trigger",
+                            name);
+    }
+    /* Triggers of other gates cannot fail. */
+    if (newer && !schema_is_before(sql) && !strstr(sql, sqlite_objects_sign)) {
+        return source_error(info, BG_ENOTFOUND, "objects", NULL,
+                            "trigger %.60s runs before the triggers of the gate", name);
+    }
+    return BG_OK;
+}
+
+static bg_err schema_verify_triggers(struct sqlite_link *link,
+                                     const struct sqlite_objects *objects,
+                                     const char *table, bg_errinfo *info)
 {
     sqlite3_stmt *rows;
     int code = SQLITE_DONE;
     bg_err err =
         schema_query(link,
-                     "SELECT name, sql FROM main.sqlite_master"
+                     "WITH own AS (SELECT min(rowid) AS oldest FROM main.sqlite_master"
+                     " WHERE type = 'trigger' AND substr(name, 1, length(?2)) = ?2)"
+                     " SELECT name, sql, rowid > oldest FROM main.sqlite_master, own"
                      " WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE",
-                     table, NULL, &rows, info);
+                     table, objects->prefix, &rows, info);
     while (!err && (code = sqlite3_step(rows)) == SQLITE_ROW) {
-        if (schema_skips(schema_text(rows, 1))) {
-            err = source_error(
-                info, BG_EINVAL, "keys", NULL,
-                "trigger %.60s can skip other triggers by RAISE(IGNORE); make it a"
-                " BEFORE trigger",
-                schema_text(rows, 0));
-        }
+        err = schema_verify_trigger(rows, info);
     }
     if (!err && code != SQLITE_DONE) {
         err = sqlite_link_error(link, "keys", info);
@@ -404,7 +425,7 @@ bg_err sqlite_schema_verify(struct sqlite_link *link,
     const struct key_columns *columns = &link->source->columns;
     bg_err err = schema_verify_objects(link, objects, info);
     for (size_t i = 0; !err && i < columns->n; i++) {
-        err = schema_verify_triggers(link, columns->list[i].table, info);
+        err = schema_verify_triggers(link, objects, columns->list[i].table, info);
     }
     return err;
 }

@@ -486,6 +486,34 @@ TEST(changes__refuses_triggers_that_skip_others)
     scene_end(&s);
 }
 
+/* An AFTER trigger that fails with RAISE(FAIL) or OR FAIL keeps the row, but skips the triggers that run after it. */
+TEST(changes__records_keys_before_other_triggers_can_fail)
+{
+    static const char *const fails[] = {
+        "INSERT INTO products (sku) VALUES ('raised')",
+        "INSERT OR FAIL INTO products (sku) VALUES ('constrained')",
+        "UPDATE OR FAIL products SET sku = 'updated' WHERE sku = 'sku-1'",
+    };
+    struct scene s;
+    scene_begin(&s, false);
+    world_do(&s.w, "CREATE TABLE log (n UNIQUE)");
+    world_do(&s.w, "INSERT INTO log VALUES (1)");
+    world_do(&s.w, "CREATE TRIGGER raises AFTER INSERT ON products WHEN NEW.sku ="
+                   " 'raised' BEGIN SELECT RAISE(FAIL, 'no'); END");
+    world_do(&s.w, "CREATE TRIGGER logs AFTER INSERT ON Products WHEN NEW.sku <>"
+                   " 'raised' BEGIN INSERT INTO log VALUES (1); END");
+    world_do(&s.w, "CREATE TRIGGER logs_updates AFTER UPDATE ON products BEGIN"
+                   " INSERT INTO log VALUES (1); END");
+    scene_check(&s, 2); /* the schema has changed, and the triggers are created again */
+    for (size_t i = 0; i < sizeof fails / sizeof *fails; i++) {
+        CHECK(sqlite3_exec(s.w.db, fails[i], NULL, NULL, NULL) == SQLITE_CONSTRAINT);
+    }
+    scene_check(&s, 2);
+    CHECK(model_has(s.m, "raised") && model_has(s.m, "constrained")
+          && model_has(s.m, "updated"));
+    scene_end(&s);
+}
+
 TEST(changes__refuses_foreign_objects)
 {
     struct scene s;
