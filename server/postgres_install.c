@@ -201,6 +201,9 @@ bg_err postgres_install_verify(struct postgres_link *link, uint64_t deadline,
         err = source_error(info, BG_EINVAL, "objects", NULL, "%s",
                            PQgetvalue(rows, 0, 0));
     }
+    if (!err) {
+        postgres_keys_use(link->source, &keys);
+    }
     PQclear(rows);
     free(text);
     return err;

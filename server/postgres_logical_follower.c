@@ -102,6 +102,9 @@ static bg_err follower_inspect(struct follower *f, bool with_relations,
     if (!err && with_relations) {
         err = postgres_keys_look(link, deadline, &keys, info);
         err = err ? err : postgres_relations_load(link, deadline, &f->relations, info);
+        if (!err) {
+            postgres_keys_use(f->source, &keys);
+        }
     }
     if (err != BG_EIO && err != BG_ECANCELED) {
         const bg_err ended =

@@ -58,6 +58,8 @@ bg_err postgres_reader_begin(struct postgres_reader *reader, const char *snapsho
     err = err ? err : postgres_schema_verify_server(&reader->link, deadline, info);
     if (err) {
         postgres_reader_end(reader);
+    } else if (!source_is_followed(source)) {
+        postgres_keys_use(source, &keys);
     }
     free(import);
     return err;

@@ -189,7 +189,7 @@ static bg_err schema_look_at(const struct source *source, const PGresult *rows, 
 bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
                           struct postgres_keys *keys, bg_errinfo *info)
 {
-    struct source *source = link->source;
+    const struct source *source = link->source;
     char *text = NULL;
     size_t size = 0;
     PGresult *rows = NULL;
@@ -213,12 +213,14 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
         }
         *keys = err ? *keys : next;
     }
-    if (!err) {
-        atomic_store(&source->prints_hex, keys->type == PG_BYTEA);
-        atomic_store(&source->form, (int)keys->form);
-    }
     PQclear(rows);
     return err;
+}
+
+void postgres_keys_use(struct source *source, const struct postgres_keys *keys)
+{
+    atomic_store(&source->prints_hex, keys->type == PG_BYTEA);
+    atomic_store(&source->form, (int)keys->form);
 }
 
 /* ---- Identity ---------------------------------------------------------------------------- */

@@ -39,10 +39,14 @@ struct postgres_keys {
     enum key_form form;
 };
 
-/* Determines the type of the key columns, and sets source->form and source->prints_hex. Errors: BG_EINVAL
- * if the columns differ in type or cannot be keys. */
+/* Determines the type of the key columns. Errors: BG_EINVAL if the columns differ in type or cannot be keys. */
 bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
                           struct postgres_keys *keys, bg_errinfo *info);
+
+/* Sets source->form and source->prints_hex. They describe the keys in the filter, so only the follower calls this
+ * function: the type of the column may have changed since its last poll. Without a follower, reads and connections for
+ * lookups call it. */
+void postgres_keys_use(struct source *source, const struct postgres_keys *keys);
 
 /* Reads the identity. Errors: BG_EINCOMPAT if the server is a standby (in recovery). */
 bg_err postgres_schema_identity(struct postgres_link *link, uint64_t deadline,

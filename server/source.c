@@ -619,6 +619,8 @@ void source_tell_restart(struct source *source, const char *why)
 
 void source_tell_doubt(struct source *source, const char *why)
 {
+    /* The type of the key column may have changed. */
+    atomic_store(&source->form, KEY_FORM_UNKNOWN);
     source->listener.doubt(source->listener.context, why);
 }
 

@@ -80,6 +80,23 @@ static bool source_postgres_fits(Oid parameter, Oid key)
                && source_postgres_is_integer(key));
 }
 
+/* Verifies that keys are spelled as in the filter: the key of a lookup is already normalized. If the type of the column
+ * was changed, the follower has to notice it first. */
+static bg_err source_postgres_spells(struct source *source,
+                                     const struct postgres_keys *keys, bg_errinfo *info)
+{
+    const enum key_form form = source_form(source);
+    if (!source_is_followed(source)) {
+        postgres_keys_use(source, keys);
+    } else if (form != KEY_FORM_UNKNOWN && form != keys->form) {
+        source_look(source);
+        return source_error(info, BG_EIO, "lookup", NULL,
+                            "the key column now has type %s; repeat the lookup",
+                            keys->name);
+    }
+    return BG_OK;
+}
+
 static bg_err source_postgres_prepare(struct postgres_asker *asker, uint64_t deadline,
                                       bg_errinfo *info)
 {
@@ -87,6 +104,7 @@ static bg_err source_postgres_prepare(struct postgres_asker *asker, uint64_t dea
     struct postgres_keys keys;
     PGresult *about = NULL;
     bg_err err = postgres_keys_look(link, deadline, &keys, info);
+    err = err ? err : source_postgres_spells(link->source, &keys, info);
     err = err ? err : postgres_schema_verify_server(link, deadline, info);
     err = err ? err
               : postgres_link_prepare(link, "lookup", "lookup",

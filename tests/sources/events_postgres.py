@@ -456,6 +456,21 @@ def change_to_bigint(case):
     case.insert(5)
 
 
+@event("numeric column becomes text between two polls", modes=POSTGRES, key="text", setup=nothing, expect=ANY, writers=False)
+def numeric_to_text(case):
+    """The filter has numbers without trailing zeros, but text keeps them."""
+    case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} numeric);"
+             f"INSERT INTO {case.table} ({case.column}) VALUES (1.50), (2)")
+    gate = case.open_gate(checked=False, poll="10s")
+    require(gate.lookup(b"1.50") == "present", "the number is not found")
+    case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE {case.type()}")
+    outcomes = [gate.lookup(key) for key in (b"1.50", b"2", b"1.50")]
+    require(not any("absent" in outcome for outcome in outcomes), f"a key is denied: {outcomes}")
+    gate.wait_event("restarted")  # the lookups made the follower poll
+    case.close_gate(gate)
+    case.open_gate()
+
+
 @event("table rewritten while all keys are read", modes=POSTGRES, key="text", expect=ANY, writers=False)
 def rewrite_during_read(case):
     """Rewritten rows are invisible to older snapshots, so a reader that waits for the lock sees an empty table."""
