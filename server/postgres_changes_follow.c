@@ -430,7 +430,8 @@ static bg_err follower_prune_to(struct follower *f, const char *number,
     const struct postgres_arguments writer = { 1, { { .data = f->own->guard } } };
     const struct postgres_arguments given = { 1, { { .data = number } } };
     PGresult *done = NULL;
-    bg_err err = follower_do(f, "BEGIN READ WRITE", info);
+    bg_err err =
+        follower_do(f, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", info);
     err = err ? err
               : follower_run(
                   f,

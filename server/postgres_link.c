@@ -101,18 +101,21 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
                           enum postgres_link_use use, uint64_t deadline,
                           bg_errinfo *info)
 {
-    char setup[640];
+    char setup[768];
     *link = (struct postgres_link){ .source = source, .streams = use == PG_STREAMS };
     bg_err err = source_nonce(link->nonce, info);
     err = err ? err : postgres_link_connect(link, use, deadline, info);
     if (!err) {
         (void)PQsetnonblocking(link->db, 1);
+        /* Serializable reads could abort transactions of applications. */
         (void)snprintf(
             setup, sizeof setup,
             "SELECT " PG_SPELLING(
                 "false") ","
                          " set_config('statement_timeout', '%u', false),"
-                         " set_config('default_transaction_read_only', '%s', false)",
+                         " set_config('default_transaction_read_only', '%s', false),"
+                         " set_config('default_transaction_isolation', 'read"
+                         " committed', false)",
             use == PG_ASKS ? source->how.timeout_ms : 0,
             use == PG_WRITES || use == PG_STREAMS ? "off" : "on");
         err = postgres_link_do(link, "source", setup, deadline, info);

@@ -355,6 +355,23 @@ def slow_lookups(case):
     case.open_gate()
 
 
+@event("serializable transactions", modes=POSTGRES, setup=own_database, expect=ANY, writers=False)
+def serializable(case):
+    """The service reads tables that such transactions write, but must not make them fail."""
+    case.sql(f"ALTER DATABASE {case.database} SET default_transaction_isolation = serializable;"
+             "CREATE TABLE public.stock (n int); INSERT INTO public.stock VALUES (0)")
+    case.close_gate(case.gate)
+    gate = case.open_gate()
+    with case.connect() as writer, case.connect() as other:
+        writer("BEGIN")
+        writer("SELECT * FROM public.stock")
+        other("UPDATE public.stock SET n = n + 1")
+        require(gate.lookup(case.key.text(0)) == "present", "a key is not found")
+        keys = case.write(case.fresh(), writer)
+        writer("COMMIT")
+        case.committed(keys)
+
+
 @event("lookup that cannot be prepared", modes=POSTGRES, setup=table_only, expect=REFUSED, writers=False)
 def wrong_lookup(case):
     return case.refusal(lookup="SELECT nonsense WHERE $1 = $1"), ("nonsense",)
