@@ -138,7 +138,7 @@ static bool install_print_function(struct postgres_link *link, FILE *sql,
 
 /* tgtype 58: BEFORE UPDATE OR DELETE OR TRUNCATE, FOR EACH STATEMENT. */
 static const char install_problems[] =
-    ", nsp AS (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = '%s')"
+    ", nsp AS (SELECT oid, nspowner FROM pg_catalog.pg_namespace WHERE nspname = '%s')"
     ", own AS (SELECT c.* FROM pg_catalog.pg_class c JOIN nsp ON nsp.oid ="
     " c.relnamespace"
     " WHERE c.relname IN ('%s', '%s'))"
@@ -149,6 +149,10 @@ static const char install_problems[] =
     " JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE p.proname = f.name"
     " AND p.pronargs = 0 AND p.prosrc = f.body AND p.prosecdef = f.definer"
     " AND l.lanname = 'plpgsql' AND p.proconfig = ARRAY['" INSTALL_PATH "'])"
+    " UNION ALL SELECT 'function ' || f.name || ' is in a schema of another role'"
+    " FROM function f JOIN pg_catalog.pg_proc p ON p.proname = f.name"
+    " JOIN nsp ON nsp.oid = p.pronamespace"
+    " WHERE NOT pg_catalog.pg_has_role(nsp.nspowner, p.proowner, 'MEMBER')"
     " UNION ALL SELECT 'table ' || s.name || ' has other columns' FROM shape s"
     " WHERE s.columns IS DISTINCT FROM (SELECT pg_catalog.string_agg("
     "a.attname || ' ' || a.atttypid, ',' ORDER BY a.attnum) FROM own"
@@ -438,6 +442,32 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
 
 /* ---- Installing -------------------------------------------------------------------------- */
 
+/* Verifies that the owner of the schema may act as this role anyway. The owner can replace the change table by one whose
+ * triggers run with the rights of the trigger function, that is, of this role. */
+static bg_err install_verify_schema(struct postgres_link *link, uint64_t deadline,
+                                    bg_errinfo *info)
+{
+    const char *in = install_own(link)->objects.schema;
+    PGresult *rows = NULL;
+    char *sql = source_format(
+        "SELECT pg_catalog.pg_get_userbyid(nspowner) FROM pg_catalog.pg_namespace"
+        " WHERE nspname = '%s'"
+        " AND NOT pg_catalog.pg_has_role(nspowner, current_user, 'MEMBER')",
+        in);
+    bg_err err =
+        sql ? postgres_link_run(link, "install", sql, NULL, deadline, &rows, info)
+            : source_no_memory(info);
+    if (!err && PQntuples(rows) > 0) {
+        err = source_error(info, BG_EINVAL, "install", NULL,
+                           "schema %s belongs to role %s, which could use the rights of"
+                           " this role; change its owner",
+                           in, PQgetvalue(rows, 0, 0));
+    }
+    PQclear(rows);
+    free(sql);
+    return err;
+}
+
 bg_err postgres_install(struct postgres_link *link, uint64_t deadline, bg_errinfo *info)
 {
     struct statements all = { 0 };
@@ -445,6 +475,7 @@ bg_err postgres_install(struct postgres_link *link, uint64_t deadline, bg_errinf
     err = err ? err
               : postgres_link_do(link, "install", "SET LOCAL lock_timeout = '300ms'",
                                  deadline, info);
+    err = err ? err : install_verify_schema(link, deadline, info);
     err = err ? err : install_plan(link, &all, deadline, info);
     for (size_t i = 0; !err && i < all.n; i++) {
         err = postgres_link_do(link, "install", all.list[i], deadline, info);

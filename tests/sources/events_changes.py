@@ -4,7 +4,7 @@ import glob
 import os
 
 import oracle
-from events import ANY, POSTGRES_CHANGES, REFUSED, event, nothing, plain
+from events import ANY, POSTGRES_CHANGES, REFUSED, event, nothing, plain, table_only
 from gate import expect as require
 
 
@@ -98,6 +98,16 @@ def not_ours(case):
     text = case.gate.about()["text"]
     case.sql(f"SELECT more FROM {table}")
     return text, ("did not create",)
+
+
+@event("schema of another role", modes=POSTGRES_CHANGES, setup=table_only, expect=REFUSED, writers=False)
+def schema_of_another(case):
+    """The owner of a schema can replace its tables, and triggers on them would run with the rights of the service."""
+    case.sql("DROP SCHEMA IF EXISTS bloomgate CASCADE; DROP ROLE IF EXISTS stranger; CREATE ROLE stranger;"
+             "CREATE SCHEMA bloomgate AUTHORIZATION stranger")
+    text = case.refusal()
+    case.sql("DROP SCHEMA bloomgate; DROP ROLE stranger")
+    return text, ("belongs to role stranger",)
 
 
 @event("objects created by an administrator, install=no", modes=POSTGRES_CHANGES, setup=nothing)
