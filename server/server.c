@@ -479,11 +479,11 @@ static void server_drain(struct server *server)
 
 static bool server_unmake(struct server *server)
 {
-    observer_free(server->observer);
     fronts_stop(server->fronts);
-    jobs_free(server->jobs);
-    fronts_free(server->fronts); /* which jobs ask, */
-    gates_free(server->gates);   /* as they do these */
+    jobs_free(server->jobs);         /* jobs use everything below, */
+    observer_free(server->observer); /* and the observer uses the gates */
+    fronts_free(server->fronts);
+    gates_free(server->gates);
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_drain(server->workers[i]);
     }

@@ -153,6 +153,19 @@ def test_a_second_signal_ends_it_at_once(program):
 
 
 @alone
+def test_a_job_without_its_client(program):
+    """A stop does not wait for a client that was disconnected, but its job still runs and uses the service's parts."""
+    with Service(program, http=True) as s:
+        assert s.ask("BG.CREATE", "large", "KIND", "classic", "BYTES", "400000000", "K", "5") == OK
+        with socket.create_connection(("127.0.0.1", s.http_port)) as c:
+            c.sendall(b"GET /api/v1/filters/large?examine=true HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            s.process.send_signal(signal.SIGTERM)
+            wait_for(lambda: is_deaf(s), what="the end of listening")
+            s.process.send_signal(signal.SIGTERM)
+            s.stop()
+
+
+@alone
 def test_the_grace_ends(program):
     with Service(program, "shutdown-grace 1s") as s:
         c = clog(s)
