@@ -948,6 +948,9 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     uint64_t first = 0, keep = 0;
     char folder[PERSIST_PATH];
     struct journal_state state;
+    if (!atomic_load(&persist->loaded)) { /* the catalog has only some of the filters */
+        return persist_fail(info, BG_EBUSY, "the filters are being loaded");
+    }
     persist_path(persist, "", folder);
     packs_measure(persist->packs, folder);
     journal_about(persist->journal, &state);
@@ -976,14 +979,16 @@ enum { PERSIST_RETRY = 5000 }; /* milliseconds after a failure */
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
 {
     bg_errinfo own;
-    struct journal_state state;
+    struct journal_state state = { .bytes = 0 };
     const uint64_t began = server_ticks();
     const bool before = ledger_exempt(true); /* it makes room in the journal */
     pthread_mutex_lock(&persist->saving);
     const bg_err err = persist_snapshot_locked(persist, info ? info : &own);
     pthread_mutex_unlock(&persist->saving);
     (void)ledger_exempt(before);
-    journal_about(persist->journal, &state);
+    if (!err) {
+        journal_about(persist->journal, &state);
+    }
     const double seconds = (double)(server_ticks() - began) / 1000;
     pthread_mutex_lock(&persist->told_lock);
     if (err) {

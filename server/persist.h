@@ -46,7 +46,8 @@ void persist_discard(struct persist *persist, struct entry_base *base);
 bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
                           bg_errinfo *info);
 
-/* Saves all that changed, and lets go of old parts of the journal. Slow; one after the other. */
+/* Saves all that changed, and lets go of old parts of the journal. Slow; one after the other. Errors: BG_EBUSY
+ * before persist_load has ended, among others. */
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info);
 
 /* The same in a thread of its own; false: one is running. From one thread. */

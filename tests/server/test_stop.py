@@ -216,6 +216,30 @@ def test_connections_during_the_stop(program):
 
 
 @alone
+def test_shutdown_save_while_loading(program):
+    """A snapshot of the filters that were loaded so far would replace the journal of all of them."""
+    filters = 20000
+    with Service(program) as s:
+        with s.connect() as c:
+            for at in range(0, filters, 1000):
+                assert c.pipeline([("BF.RESERVE", f"f{at + i}", "0.01", "10") for i in range(1000)]) == [OK] * 1000
+        s.stop()
+        s.start(wait=False)
+        refused = 0
+        while s.process.poll() is None:
+            try:
+                with s.connect() as c:
+                    while str(c.ask("SHUTDOWN", "SAVE")).startswith("ERR Errors trying to SHUTDOWN"):
+                        refused += 1
+            except (Closed, OSError):
+                pass
+        assert s.wait() == 0
+        assert refused > 0
+        s.start()
+        assert s.ask("DBSIZE") == filters
+
+
+@alone
 def test_shutdown_commands(program):
     for words in (("SHUTDOWN",), ("SHUTDOWN", "NOSAVE"), ("SHUTDOWN", "SAVE"), ("SHUTDOWN", "NOW")):
         s = Service(program)
