@@ -602,6 +602,10 @@ static void conn_wait(struct conn *conn)
         what |= EV_WRITE;
     }
     conn_wait_for(conn, what);
+    /* TLS may have decrypted bytes that were not read yet: the socket does not report them. */
+    if (what & EV_READ && conn->ssl && SSL_pending(conn->ssl) > 0) {
+        event_active(&conn->event, EV_READ, 0);
+    }
 }
 
 void conn_settle(struct conn *conn)

@@ -248,4 +248,21 @@ def test_tls_half_closed(program):
         assert c.is_closed()
 
 
+@alone
+def test_tls_record_over_the_limit(program):
+    """A request up to client-query-buffer-limit leaves room for a part of the last TLS record only. The rest of it is
+    read after the request, which a job runs, although the socket has no more bytes."""
+    limit = 1 << 20
+    with Secret(program, "client-query-buffer-limit 1Mi", "proto-max-bulk-len 1Mi") as s, s.connect() as c:
+        n = 5000  # arguments: a job
+        words = ["BF.MADD", "k", *(f"{i:08}" for i in range(n))]
+        words[-1] += "x" * (limit - 10 - len(encode(*words)) - 5)  # its length has five digits more
+        data = encode(*words)
+        assert len(data) == limit - 10
+        c.send(data[:100])  # a record of its own, so that no later one ends at the limit
+        c.send(data[100:] + encode("PING"))
+        assert len(c.reply()) == n
+        assert c.reply() == Status("PONG")
+
+
 service.main(__doc__)
