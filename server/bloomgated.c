@@ -4,15 +4,16 @@
 #include "startup.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
 /* SIGTERM and SIGINT: stop when those who asked have been answered; again: at once. */
 static void main_stop(int number)
 {
-    static volatile sig_atomic_t asked;
+    static _Atomic int asked; /* two threads may handle two signals at the same time */
     (void)number;
-    server_stop(asked++ > 0);
+    server_stop(atomic_fetch_add(&asked, 1) > 0);
 }
 
 static void main_reload(int number)

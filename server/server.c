@@ -73,7 +73,12 @@ uint64_t server_ticks(void)
 void server_stop(bool at_once)
 {
     const uint64_t one = 1;
-    atomic_store(&server_stop_asked, at_once ? 2 : 1);
+    int not_yet = 0;
+    if (at_once) {
+        atomic_store(&server_stop_asked, 2);
+    } else { /* a stop at once stays one */
+        (void)atomic_compare_exchange_strong(&server_stop_asked, &not_yet, 1);
+    }
     if (server_wake >= 0) {
         (void)!write(server_wake, &one, sizeof one);
     }

@@ -3,6 +3,7 @@
 with clients that do not read; ports, sockets and folders that are taken.
 usage: test_stop.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
+import ctypes
 import os
 import signal
 import socket
@@ -149,6 +150,19 @@ def test_a_second_signal_ends_it_at_once(program):
         assert s.process.poll() is None
         s.process.send_signal(signal.SIGTERM)
         assert s.wait(30) == 0
+        c.close()
+
+
+@alone
+def test_signals_to_two_threads(program):
+    """The system delivers a signal to any thread, so that two handlers can run at the same time."""
+    with Service(program, "shutdown-grace 600s") as s:
+        c = clog(s)
+        threads = sorted(int(thread) for thread in os.listdir(f"/proc/{s.process.pid}/task"))
+        for thread in threads[0], threads[-1]:
+            assert ctypes.CDLL(None).tgkill(s.process.pid, thread, signal.SIGTERM) == 0
+        assert s.wait(30) == 0
+        s.stop()
         c.close()
 
 
