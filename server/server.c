@@ -467,6 +467,7 @@ static void server_drain(struct server *server)
 {
     const struct settings *settings = settings_now(server->store);
     const uint64_t end = server_ticks() + (uint64_t)(settings->shutdown_grace * 1000);
+    listen_end(server); /* later, the path may be another service's */
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_post_stop(server->workers[i], atomic_load(&server_stop_asked) == 2);
     }

@@ -167,6 +167,21 @@ def test_signals_to_two_threads(program):
 
 
 @alone
+def test_the_unix_socket_of_the_next(program):
+    """A service that starts during the grace of another one can use the same path."""
+    with Service(program, "shutdown-grace 600s") as s, socket.socket(socket.AF_UNIX) as following:
+        c = clog(s)
+        s.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: is_deaf(s), what="the end of listening")
+        if os.path.exists(s.unix):
+            os.unlink(s.unix)  # as a service does if nobody listens there
+        following.bind(s.unix)
+        s.stop()
+        assert os.path.exists(s.unix)
+        c.close()
+
+
+@alone
 def test_a_job_without_its_client(program):
     """A stop does not wait for a client that was disconnected, but its job still runs and uses the service's parts."""
     with Service(program, http=True) as s:
