@@ -560,7 +560,8 @@ int server_run(struct settings_store *store)
     if (server_wake >= 0 && server_make(server)) {
         atomic_store(&server->phase, SERVER_LOADING);
         if (server_start_workers(server) && server_load(server)
-            && observer_start(server->observer)) {
+            && (observer_start(server->observer)
+                || server_say("observer", "no thread can be started"))) {
             atomic_store(&server->phase, SERVER_SERVING);
             (void)ledger_exempt(false);
             log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",

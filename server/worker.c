@@ -80,7 +80,7 @@ static struct worker *worker_choose(struct worker *worker)
     return best;
 }
 
-/* Returns false if `to` is stopping: its thread may have ended, and nobody would read the mailbox. */
+/* Returns false if `to` has no thread that would read the mailbox: it is not started yet, or stopping. */
 static bool worker_hand(struct worker *to, const struct handed *handed)
 {
     struct handed *copy = malloc(sizeof *copy);
@@ -445,6 +445,7 @@ struct worker *worker_create(struct server *server, size_t number)
     worker->server = server;
     worker->number = number;
     worker->mailbox_jobs_end = &worker->mailbox_jobs;
+    worker->mailbox_closed = true; /* until there is a thread: worker_start */
     pthread_mutex_init(&worker->mailbox_lock, NULL);
     worker->base = event_base_new();
     worker->mailbox_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -471,7 +472,10 @@ struct worker *worker_create(struct server *server, size_t number)
 
 bool worker_start(struct worker *worker)
 {
+    pthread_mutex_lock(&worker->mailbox_lock);
     worker->started = pthread_create(&worker->thread, NULL, worker_work, worker) == 0;
+    worker->mailbox_closed = !worker->started;
+    pthread_mutex_unlock(&worker->mailbox_lock);
     return worker->started;
 }
 

@@ -73,7 +73,7 @@ struct worker {
     struct job *mailbox_jobs, **mailbox_jobs_end;
     struct handed *mailbox_conns;
     bool mailbox_safe, mailbox_stop, mailbox_now;
-    bool mailbox_closed; /* it is stopping: no more connections */
+    bool mailbox_closed; /* no thread, or it is stopping: no more connections */
     char scratch[WORKER_SCRATCH];
 };
 
