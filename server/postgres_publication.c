@@ -122,12 +122,16 @@ static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadl
     return err;
 }
 
-static bg_err publication_create(struct postgres_link *link,
-                                 char *const sql[PUBLICATION_STEPS], uint64_t deadline,
-                                 bg_errinfo *info)
+/* Runs the statements in one transaction. The lock timeout is shorter than the deadline: a server process that waits for
+ * a lock does not notice that its client has closed the connection. */
+static bg_err publication_run(struct postgres_link *link, char *const *sql, int n,
+                              uint64_t deadline, bg_errinfo *info)
 {
     bg_err err = postgres_link_do(link, "publication", "BEGIN", deadline, info);
-    for (int i = 0; !err && i < PUBLICATION_STEPS; i++) {
+    err = err ? err
+              : postgres_link_do(link, "publication",
+                                 "SET LOCAL lock_timeout = '300ms'", deadline, info);
+    for (int i = 0; !err && i < n; i++) {
         err = postgres_link_do(link, "publication", sql[i], deadline, info);
     }
     err = err ? err : postgres_link_do(link, "publication", "COMMIT", deadline, info);
@@ -175,7 +179,7 @@ bg_err postgres_publication_install(struct postgres_link *link, const char *name
     if (!err && !source->how.install) {
         err = publication_script(source, name, sql, info);
     }
-    err = err ? err : publication_create(link, sql, deadline, info);
+    err = err ? err : publication_run(link, sql, PUBLICATION_STEPS, deadline, info);
     publication_statements_free(sql);
     return err;
 }
@@ -185,7 +189,7 @@ void postgres_publication_drop(struct postgres_link *link, const char *name,
 {
     char *sql = source_format("DROP PUBLICATION IF EXISTS \"%s\"", name);
     if (sql && !publication_own(link, name, deadline, NULL)) {
-        (void)postgres_link_do(link, "publication", sql, deadline, NULL);
+        (void)publication_run(link, &sql, 1, deadline, NULL);
     }
     free(sql);
 }

@@ -839,6 +839,24 @@ def idle_slots(case):
     return slots(case)
 
 
+@event("table locked while the gate starts", modes=LOGICAL, setup=table_only, expect=ANY, writers=False)
+def locked_table(case):
+    """VACUUM and CREATE INDEX CONCURRENTLY hold this lock. A server process that waits for it does not notice that the
+    service has given up, so each attempt would occupy one more connection."""
+    with case.connect() as sql:
+        sql(f"BEGIN; LOCK TABLE {case.table} IN SHARE UPDATE EXCLUSIVE MODE")
+        gate = case.open_gate(wait=False)
+        gate.wait(lambda about: about["text"], "waiting for the lock")
+        gate.stop()
+        deadline = time.monotonic() + PATIENCE
+        while case.sql("SELECT 1 FROM pg_locks WHERE NOT granted"):
+            require(time.monotonic() < deadline, "a connection waits for a lock although the service has stopped")
+            time.sleep(0.01)
+        sql("ROLLBACK")
+    gate.start()
+    gate.wait_trusted()
+
+
 @event("publication altered and restored", modes=LOGICAL, expect=RESTARTS)
 def alter_publication(case):
     for name in publications(case):
