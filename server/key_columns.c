@@ -179,7 +179,7 @@ char *key_column_table(const struct key_column *column)
     return columns_printed(to, &text);
 }
 
-char *key_columns_lookup(const struct key_columns *columns, const char *parameter)
+char *key_columns_lookup(const struct key_columns *columns, const char *comparison)
 {
     char *text = NULL;
     size_t size = 0;
@@ -189,7 +189,7 @@ char *key_columns_lookup(const struct key_columns *columns, const char *paramete
         columns_print_table(to, &columns->list[i]);
         (void)fputs(" WHERE ", to);
         columns_print_name(to, columns->list[i].column);
-        (void)fprintf(to, " = %s", parameter);
+        (void)fprintf(to, " %s", comparison);
     }
     if (to) {
         (void)fputs(" LIMIT 1", to);

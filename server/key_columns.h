@@ -33,9 +33,9 @@ bg_err key_columns_parse(const char *text, bool fold, struct key_columns *column
                          bg_errinfo *info);
 void key_columns_free(struct key_columns *columns);
 
-/* Returns the default lookup: SELECT 1 FROM table WHERE column = PARAMETER LIMIT 1. Several columns are joined by
- * UNION ALL. The caller frees it. NULL if out of memory. */
-char *key_columns_lookup(const struct key_columns *columns, const char *parameter);
+/* Returns the default lookup: SELECT 1 FROM table WHERE column COMPARISON LIMIT 1, with a comparison such as "= $1".
+ * Several columns are joined by UNION ALL. The caller frees it. NULL if out of memory. */
+char *key_columns_lookup(const struct key_columns *columns, const char *comparison);
 
 /* Returns schema.table with quoted identifiers. The caller frees it. NULL if out of memory. */
 char *key_column_table(const struct key_column *column);

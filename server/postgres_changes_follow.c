@@ -146,7 +146,7 @@ static bg_err follower_hold(struct follower *f, bg_errinfo *info)
                              source_format("SELECT relfilenode IS NOT DISTINCT FROM"
                                            " pg_catalog.pg_relation_filenode(oid)"
                                            " FROM pg_catalog.pg_class"
-                                           " WHERE oid = '%s'::pg_catalog.regclass",
+                                           " WHERE oid = '%s'::regclass::oid",
                                            f->own->change_path),
                              NULL, &rows, info);
     if (!err && (PQntuples(rows) != 1 || *PQgetvalue(rows, 0, 0) != 't')) {

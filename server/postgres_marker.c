@@ -35,7 +35,7 @@ bool postgres_lsn_parse(const char *text, uint64_t *lsn)
 char *postgres_marker_emit(const char *object, const struct postgres_marker *marker)
 {
     return source_format("SELECT lsn, pg_catalog.pg_logical_emit_message(false, '%s',"
-                         " '%s %s %s %llu ' || lsn)"
+                         " '%s %s %s %llu ' || lsn::text)"
                          " FROM (SELECT pg_catalog.pg_current_wal_insert_lsn() AS lsn"
                          " OFFSET 0) AS before",
                          POSTGRES_MARKER_PREFIX, object, marker_kinds[marker->kind],

@@ -72,7 +72,7 @@ static bg_err publication_own(struct postgres_link *link, const char *name,
                               uint64_t deadline, bg_errinfo *info)
 {
     static const char sql[] = "SELECT pg_catalog.obj_description(oid, 'pg_publication')"
-                              " IS NOT DISTINCT FROM 'bloomgate ' || pubname"
+                              " IS NOT DISTINCT FROM 'bloomgate ' || pubname::text"
                               " FROM pg_catalog.pg_publication WHERE pubname = $1";
     const struct postgres_arguments given = { 1, { { .data = name } } };
     PGresult *rows = NULL;

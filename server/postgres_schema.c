@@ -65,7 +65,7 @@ bool postgres_schema_roots(struct postgres_link *link, FILE *sql)
         "), root AS (SELECT w.n, w.col, c.oid, c.relkind FROM wanted w"
         " CROSS JOIN LATERAL (SELECT c.oid, c.relkind FROM pg_catalog.pg_class c"
         " JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace"
-        " LEFT JOIN unnest(current_schemas(true)) WITH ORDINALITY AS path(nsp, i)"
+        " LEFT JOIN pg_catalog.unnest(pg_catalog.current_schemas(true)) WITH ORDINALITY AS path(nsp, i)"
         " ON path.nsp = s.nspname WHERE c.relname = w.rel"
         " AND CASE w.nsp WHEN '' THEN path.i IS NOT NULL"
         " ELSE s.nspname = w.nsp END ORDER BY path.i LIMIT 1) AS c)",
@@ -252,7 +252,7 @@ bg_err postgres_schema_identity(struct postgres_link *link, uint64_t deadline,
     PQclear(rows);
     rows = NULL;
     char *sql = source_format(
-        "SELECT %s || '/' || %s || '/' || oid FROM pg_catalog.pg_database"
+        "SELECT pg_catalog.concat_ws('/', %s, %s, oid) FROM pg_catalog.pg_database"
         " WHERE datname = pg_catalog.current_database()",
         system ? "(SELECT system_identifier FROM pg_catalog.pg_control_system())"
                : "'-'",
@@ -307,7 +307,7 @@ static const char schema_tables[] =
     " UNION SELECT t.n, t.col, i.inhrelid FROM tree t"
     " JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid"
     " JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relpersistence <> 't')"
-    ", member AS (SELECT t.n, t.col, c.oid, c.xmin AS cx, c.relname, c.relkind,"
+    ", member AS (SELECT t.n, t.col, c.oid, c.xmin AS cx, c.relname::text, c.relkind,"
     " c.relpersistence, c.relnamespace, c.relrowsecurity, c.relhasrules,"
     " a.attnum, a.xmin AS ax, a.atttypid, a.atttypmod, a.attcollation, a.attgenerated"
     " FROM tree t JOIN pg_catalog.pg_class c ON c.oid = t.oid"
@@ -368,7 +368,7 @@ static const char schema_publication[] =
     ", own_problem(found, expected) AS ("
     "SELECT 'no publication ' || name, 'a publication of the tables' FROM chosen"
     " WHERE NOT EXISTS (SELECT FROM publication)"
-    " UNION ALL SELECT 'publication ' || pubname || ' leaves inserts or updates out',"
+    " UNION ALL SELECT 'publication ' || pubname::text || ' leaves inserts or updates out',"
     " 'publish = ''insert, update''' FROM publication WHERE NOT (pubinsert AND"
     " pubupdate)"
     " UNION ALL SELECT 'table ' || relname || ' is not in the publication',"
@@ -390,12 +390,12 @@ static const char schema_publication[] =
     " WHERE l.prrelid IN (SELECT up FROM climb)%s)";
 
 static const char schema_identity[] =
-    " UNION ALL SELECT 'no replica identity of ' || c.relname || ': the publication"
+    " UNION ALL SELECT 'no replica identity of ' || c.relname::text || ': the publication"
     " makes UPDATE fail', 'a primary key or REPLICA IDENTITY; or follow=changes'"
     " FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT oid FROM member)"
     " AND c.relkind = 'r' AND c.relpersistence = 'p'"
     " AND " POSTGRES_NO_REPLICA_IDENTITY /* not verified for other tables */
-    " UNION ALL SELECT 'publication ' || p.pubname || ' has other tables',"
+    " UNION ALL SELECT 'publication ' || p.pubname::text || ' has other tables',"
     " 'only the tables of the keys' FROM pg_catalog.pg_publication_rel l"
     " JOIN publication p ON l.prpubid = p.oid"
     " WHERE l.prrelid NOT IN (SELECT oid FROM member)";
@@ -417,7 +417,7 @@ static bool schema_print_publication(struct postgres_link *link, FILE *sql,
                       " ON l.pnpubid = p.oid WHERE c.oid IN (SELECT up FROM climb)"
                     : "",
         has_filters
-            ? " UNION ALL SELECT 'publication ' || p.pubname || ' has a row filter"
+            ? " UNION ALL SELECT 'publication ' || p.pubname::text || ' has a row filter"
               " or a column list', 'all rows and columns of the tables'"
               " FROM pg_catalog.pg_publication_rel l JOIN publication p"
               " ON l.prpubid = p.oid WHERE l.prrelid IN (SELECT up FROM climb)"
@@ -445,7 +445,7 @@ static const char schema_changes[] =
     " p.pronamespace"
     " WHERE s.nspname = chosen.nsp AND p.proname = f.name AND p.pronargs = 0)"
     " FROM chosen CROSS JOIN LATERAL (SELECT 0 AS n, chosen.guard AS name UNION ALL"
-    " SELECT w.n, chosen.function || w.n FROM wanted w) AS f)"
+    " SELECT w.n, chosen.function || w.n::text FROM wanted w) AS f)"
     ", own_problem(found, expected) AS ("
     "SELECT 'no ' || what, 'objects that install=yes creates' FROM own WHERE oid IS"
     " NULL"

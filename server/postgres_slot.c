@@ -89,7 +89,7 @@ static bg_err postgres_slot_refused(struct postgres_link *link, bg_err err,
 static void postgres_slot_explain(const struct postgres_slot_wait *wait)
 {
     static const char sql[] =
-        "SELECT who FROM (SELECT backend_xid AS xid, 'process ' || pid AS who"
+        "SELECT who FROM (SELECT backend_xid AS xid, 'process ' || pid::text AS who"
         " FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL"
         " UNION ALL SELECT transaction, 'prepared transaction ' || gid"
         " FROM pg_catalog.pg_prepared_xacts) AS running"

@@ -300,7 +300,8 @@ static bg_err source_columns_parse(struct source *source, bg_errinfo *info)
         return err;
     }
     free((void *)(uintptr_t)source->how.lookup);
-    source->how.lookup = key_columns_lookup(&source->columns, postgres ? "$1" : "?1");
+    source->how.lookup = key_columns_lookup(
+        &source->columns, postgres ? "OPERATOR(pg_catalog.=) $1" : "= ?1");
     return source->how.lookup ? BG_OK : source_no_memory(info);
 }
 

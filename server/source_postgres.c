@@ -288,9 +288,10 @@ static bg_err source_postgres_count(struct source *source, uint64_t *count,
         PGresult *rows = NULL;
         char *table = key_column_table(&source->columns.list[i]);
         char *column = source_quote(source->columns.list[i].column);
-        char *sql = table && column
-                        ? source_format("SELECT count(%s) FROM %s", column, table)
-                        : NULL;
+        char *sql =
+            table && column
+                ? source_format("SELECT pg_catalog.count(%s) FROM %s", column, table)
+                : NULL;
         err = sql ? postgres_link_run(&link, "keys", sql, NULL, 0, &rows, info)
                   : source_no_memory(info);
         *count += err ? 0 : strtoull(PQgetvalue(rows, 0, 0), NULL, 10);

@@ -819,6 +819,40 @@ def change_role(case):
     check_with_setting(case, "role = bgs_role", "bgs_role.t")
 
 
+OVERLOADS = """CREATE SCHEMA evil;
+    DO $do$ DECLARE a text; b text; result text; op text;
+    types text[] := '{name,text,varchar,oid,regclass,smallint,int,bigint,"\\"char\\"",xid,xid8,pg_lsn,name[],text[]}';
+    BEGIN FOREACH a IN ARRAY types LOOP
+        EXECUTE pg_catalog.format('CREATE FUNCTION evil.step(bigint, %s) RETURNS bigint LANGUAGE plpgsql AS'
+            ' $$BEGIN RAISE ''overloaded''; END$$; CREATE AGGREGATE evil.count(%s) (sfunc = evil.step,'
+            ' stype = bigint)', a, a);
+        FOREACH b IN ARRAY types LOOP FOREACH result IN ARRAY '{bool,text}'::text[] LOOP
+            EXECUTE pg_catalog.format('CREATE FUNCTION evil.run_%s(%s, %s) RETURNS %s LANGUAGE plpgsql AS'
+                ' $$BEGIN RAISE ''overloaded''; END$$', result, a, b, result);
+            FOREACH op IN ARRAY CASE result WHEN 'bool' THEN '{=,<>,<,>,>=,~,!~}' ELSE '{||,+,-}' END::text[] LOOP
+                EXECUTE pg_catalog.format('CREATE OPERATOR evil.%s (leftarg = %s, rightarg = %s,'
+                    ' function = evil.run_%s)', op, a, b, result);
+            END LOOP;
+        END LOOP; END LOOP;
+    END LOOP; END $do$;
+    CREATE FUNCTION evil.unnest(name[]) RETURNS SETOF name LANGUAGE plpgsql AS $$BEGIN RAISE 'overloaded'; END$$"""
+
+
+@event("functions and operators overloaded in the search path", modes=POSTGRES, key="text", setup=own_database,
+       expect=ANY, writers=False)
+def overloads(case):
+    """A role that may create functions in a schema of the search path must not be able to run them as the service's role.
+    PostgreSQL prefers a function with exactly the types of the arguments to one in pg_catalog that needs a conversion."""
+    case.sql(OVERLOADS)
+    case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE varchar")
+    gate = case.open_gate(name="overloads", source=case.url() + "&options=-csearch_path%3Dpublic,evil")
+    require(gate.lookup(case.key.text(0)) == "present", "a lookup failed")
+    case.insert(20)
+    oracle.check(case)
+    case.sql(f"GRANT SELECT ON {case.table} TO PUBLIC")
+    oracle.check(case)
+
+
 # ---- Logical replication ---------------------------------------------------------------------
 
 
