@@ -20,8 +20,6 @@ enum {
     STEP = 4096    /* messages between two checks of the clock */
 };
 #define REPLY_INTERVAL (1 * SOURCE_SECOND)
-/* Timeout without any message while markers are in flight. */
-#define SILENCE        (60 * SOURCE_SECOND)
 
 /* What the follower reports when the place's marker arrives. */
 enum arrival { ARRIVES_RESTARTED, ARRIVES_RESUMED, ARRIVES_CONTINUED };
@@ -462,10 +460,10 @@ static bg_err follower_step(struct follower *f, bg_errinfo *info)
     err = err ? err : follower_read(f, &is_drained, info);
     if (!err && is_drained && f->next_reply) {
         source_tell_keys(source, &f->batch);
-        if (f->emitted != f->arrived && now > f->logical->heard + SILENCE) {
+        if (f->emitted != f->arrived && now > f->logical->heard + STREAM_SILENCE) {
             return source_error(
                 info, BG_EIO, "replication stream", NULL,
-                "no data for a minute, although the service wrote messages to the WAL");
+                "the server sends nothing, although the service wrote messages to the WAL");
         }
         const uint64_t next =
             f->next_poll < f->next_reply ? f->next_poll : f->next_reply;

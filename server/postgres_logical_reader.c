@@ -19,6 +19,7 @@
 #include "postgres_logical.h"
 #include "postgres_reader.h"
 #include "postgres_slot.h"
+#include "postgres_stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,8 +202,8 @@ static enum reader_wait reader_look(const struct logical_reader *mine,
             return READER_SEEN;
         }
     }
-    return source_now() > logical->heard + 60 * SOURCE_SECOND ? READER_SILENCE
-                                                              : READER_WAITS;
+    return source_now() > logical->heard + STREAM_SILENCE ? READER_SILENCE
+                                                          : READER_WAITS;
 }
 
 /* Waits until the follower has received the marker, as long as its stream makes progress. */

@@ -8,7 +8,7 @@
 
 /* A listener may be slow, so the server waits longer than the default. TCP keepalives detect dead connections. */
 static const char stream_setup[] =
-    "SELECT set_config('wal_sender_timeout', '600s', false),"
+    "SELECT set_config('wal_sender_timeout', '120s', false),"
     " set_config('tcp_keepalives_idle', '30', false),"
     " set_config('tcp_keepalives_interval', '10', false),"
     " set_config('tcp_keepalives_count', '3', false)";
@@ -74,14 +74,15 @@ static void postgres_stream_number(char *to, uint64_t number)
     }
 }
 
-/* Sends 'r', written, flushed, applied, time, and whether a reply is requested. The time is optional and not set. */
+/* Sends 'r', written, flushed, applied, time, and whether an answer is requested. The time is optional and not set. */
 static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
-                                 uint64_t confirmed)
+                                 uint64_t confirmed, bool wants_answer)
 {
     char reply[34] = { 'r' };
     postgres_stream_number(reply + 1, written);
     postgres_stream_number(reply + 9, confirmed);
     postgres_stream_number(reply + 17, confirmed);
+    reply[33] = wants_answer;
     return PQputCopyData(link->db, reply, sizeof reply) >= 0;
 }
 
@@ -89,9 +90,9 @@ bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
                              uint64_t confirmed, bg_errinfo *info)
 {
     /* With a flushed position, the server treats this client as a standby, and the written position counts as well. */
-    const bool sent = (!confirmed || postgres_stream_send(link, confirmed, confirmed))
-                      && postgres_stream_send(link, received, 0)
-                      && PQflush(link->db) >= 0;
+    const bool sent =
+        (!confirmed || postgres_stream_send(link, confirmed, confirmed, false))
+        && postgres_stream_send(link, received, 0, true) && PQflush(link->db) >= 0;
     return sent ? BG_OK : postgres_stream_broken(link, info);
 }
 

@@ -11,11 +11,18 @@
  * - A client without a flushed position is not a candidate for synchronous replication, so with
  *   synchronous_standby_names='*' transactions do not wait for a filter. The client briefly becomes a candidate when it
  *   confirms a position, so the caller confirms only positions before which no transaction waits for a standby.
+ *
+ * Silence. A server that decodes changes of other tables has nothing to send, for example after the service was down
+ * for hours. So each reply requests an answer. The server sends it between two WAL records, or, within a large
+ * transaction, after half of wal_sender_timeout.
  */
 #ifndef SERVER_POSTGRES_STREAM_H
 #define SERVER_POSTGRES_STREAM_H
 
 #include "postgres_link.h"
+
+/* A server that is silent for longer does not work any more. Equals wal_sender_timeout, see postgres_stream_start. */
+#define STREAM_SILENCE (120 * SOURCE_SECOND)
 
 /* Starts streaming at this position. `slot` is also the name of the publication. */
 bg_err postgres_stream_start(struct postgres_link *link, const char *slot, uint64_t lsn,

@@ -891,6 +891,19 @@ def locked_table(case):
     gate.wait_trusted()
 
 
+@event("server asked for signs of life", modes=LOGICAL, setup=proxied, writers=False)
+def signs_of_life(case):
+    """A server that decodes changes of other tables for minutes sends nothing unless the service requests it. The service
+    must not take that for a dead connection, because decoding would start over."""
+    requests = []
+    case.proxy.between = lambda data: requests.append(data[:1] == b"d" and data[5:6] == b"r" and data[-1])
+    case.proxy.cut()
+    case.insert(3)
+    oracle.check(case)
+    case.proxy.between = None
+    require(1 in requests, "no reply requests an answer")
+
+
 @event("publication altered and restored", modes=LOGICAL, expect=RESTARTS)
 def alter_publication(case):
     for name in publications(case):
@@ -1467,7 +1480,7 @@ def between_messages(case, share, *actions):
     lock, count = threading.Lock(), itertools.count(1)
     done = 0
 
-    def between():
+    def between(_):
         nonlocal done
         if not case.proxy.between or case.random.random() > share or not lock.acquire(blocking=False):
             return

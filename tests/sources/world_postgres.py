@@ -167,7 +167,7 @@ class Proxy:
         self.is_open = True
         self.flowing = threading.Event()
         self.flowing.set()
-        self.between = None  # called before each client message is forwarded
+        self.between = None  # called with data of a client before it is forwarded
         self.left = None  # bytes until all connections break; None: never
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -259,7 +259,7 @@ class Proxy:
                 data = source.recv(65536)
                 self.flowing.wait()
                 if self.between and source is client and data:
-                    self.between()
+                    self.between(data)
                 size, is_cut = self._take(len(data)) if source is server else (len(data), False)
                 if data[:size]:
                     sink.sendall(data[:size])
