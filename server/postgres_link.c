@@ -97,6 +97,14 @@ static bg_err postgres_link_connect(struct postgres_link *link,
     return err;
 }
 
+/* Returns the encoding of keys. A database in SQL_ASCII holds any bytes, and rejects bytes that are invalid in the
+ * encoding of the client, so such a key would seem to be absent. */
+static const char *postgres_link_encoding(const struct postgres_link *link)
+{
+    const char *server = PQparameterStatus(link->db, "server_encoding");
+    return server && strcmp(server, "SQL_ASCII") == 0 ? server : "UTF8";
+}
+
 bg_err postgres_link_open(struct postgres_link *link, struct source *source,
                           enum postgres_link_use use, uint64_t deadline,
                           bg_errinfo *info)
@@ -112,11 +120,12 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
             setup, sizeof setup,
             "SELECT " PG_SPELLING(
                 "false") ","
+                         " set_config('client_encoding', '%s', false),"
                          " set_config('statement_timeout', '%u', false),"
                          " set_config('default_transaction_read_only', '%s', false),"
                          " set_config('default_transaction_isolation', 'read"
                          " committed', false)",
-            use == PG_ASKS ? source->how.timeout_ms : 0,
+            postgres_link_encoding(link), use == PG_ASKS ? source->how.timeout_ms : 0,
             use == PG_WRITES || use == PG_STREAMS ? "off" : "on");
         err = postgres_link_do(link, "source", setup, deadline, info);
     }

@@ -221,6 +221,27 @@ def latin1(case):
     case.open_gate()
 
 
+@event("database in SQL_ASCII", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
+def sql_ascii(case):
+    """The server accepts any bytes and does not convert them. A key that is not UTF-8 must not seem to be absent."""
+    with case.server.connect() as sql:
+        sql("CREATE DATABASE bgs_ascii ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0 STRATEGY file_copy")
+    case.database, case.key = "bgs_ascii", KEYS["text"]
+    case.create()
+    case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES (E'read \\351')")
+    gate = case.open_gate(checked=False)
+    case.sql(f"INSERT INTO {case.table} ({case.column}, note) VALUES (E'streamed \\351', E'\\377')")
+    gate.wait_caught()
+    for key in b"read \xe9", b"streamed \xe9":
+        require(gate.lookup(key) == "present", f"the key {key} is {gate.lookup(key)}")
+    require(gate.about()["restarts"] == "1", "a row that is not UTF-8 ended the epoch")
+    case.disconnect()
+    case.close_gate(gate)
+    case.database = "postgres"
+    case.create()
+    case.open_gate()
+
+
 def wide(case):
     """Creates a table whose first column is not the key."""
     case.sql(f"CREATE TABLE {case.table} (first int, second int, {case.column} {case.type()}, id bigserial PRIMARY KEY,"
