@@ -109,7 +109,7 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
                           enum postgres_link_use use, uint64_t deadline,
                           bg_errinfo *info)
 {
-    char setup[768];
+    char setup[1024];
     *link = (struct postgres_link){ .source = source, .streams = use == PG_STREAMS };
     bg_err err = source_nonce(link->nonce, info);
     err = err ? err : postgres_link_connect(link, use, deadline, info);

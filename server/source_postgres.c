@@ -162,7 +162,21 @@ static bool source_postgres_is_fresh(void *owner, void *connection)
            && postgres_link_is_open(&asker->link);
 }
 
-/* Returns whether the last statement failed because a value is invalid for its type. */
+/* Returns whether each character of the database's encoding is one byte. Then a character that the server cannot convert
+ * from UTF-8 does not exist in the encoding. Some of the other encodings cannot convert what they print. */
+static bool source_postgres_is_simple(const struct postgres_asker *asker)
+{
+    static const char *const simple[] = { "LATIN", "WIN", "ISO_8859", "KOI8" };
+    const char *encoding = PQparameterStatus(asker->link.db, "server_encoding");
+    for (size_t i = 0; encoding && i < sizeof simple / sizeof *simple; i++) {
+        if (strncmp(encoding, simple[i], strlen(simple[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns whether the last statement failed because a value is invalid for its type or its encoding. */
 static bool source_postgres_is_misfit(const struct postgres_asker *asker)
 {
     static const char *const codes[] = { "22P02", "22P03", "22021",
@@ -173,7 +187,7 @@ static bool source_postgres_is_misfit(const struct postgres_asker *asker)
             return true;
         }
     }
-    return false;
+    return strcmp(code, "22P05") == 0 && source_postgres_is_simple(asker);
 }
 
 static void source_postgres_forget_error(struct postgres_asker *asker)

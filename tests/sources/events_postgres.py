@@ -213,6 +213,7 @@ def latin1(case):
     case.sql(f"INSERT INTO {case.table} ({case.column}) VALUES ('ümläut'), ('ß')")
     oracle.check(case)
     require(case.gate.lookup("ümläut".encode()) == "present", "a key with umlauts")
+    require(case.gate.lookup("€".encode()).startswith("absent"), "a key that LATIN1 cannot represent")
     oracle.settle(case)
     case.disconnect()
     case.close_gate(case.gate)
