@@ -105,6 +105,14 @@ static const char *postgres_link_encoding(const struct postgres_link *link)
     return server && strcmp(server, "SQL_ASCII") == 0 ? server : "UTF8";
 }
 
+/* Returns the limit of a wait for a lock, in ms; 0: none. A server process that waits does not notice that the service
+ * has disconnected. Writers give up before the server looks for deadlocks (deadlock_timeout, 1 s), so that a statement
+ * of an operator never fails because of them. Creating a slot waits for transactions, which counts as a lock. */
+static unsigned postgres_link_lock_timeout(enum postgres_link_use use)
+{
+    return use == PG_WRITES ? 300 : use == PG_READS ? 10000 : 0;
+}
+
 bg_err postgres_link_open(struct postgres_link *link, struct source *source,
                           enum postgres_link_use use, uint64_t deadline,
                           bg_errinfo *info)
@@ -122,10 +130,12 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
                 "false") ","
                          " set_config('client_encoding', '%s', false),"
                          " set_config('statement_timeout', '%u', false),"
+                         " set_config('lock_timeout', '%u', false),"
                          " set_config('default_transaction_read_only', '%s', false),"
                          " set_config('default_transaction_isolation', 'read"
                          " committed', false)",
             postgres_link_encoding(link), use == PG_ASKS ? source->how.timeout_ms : 0,
+            postgres_link_lock_timeout(use),
             use == PG_WRITES || use == PG_STREAMS ? "off" : "on");
         err = postgres_link_do(link, "source", setup, deadline, info);
     }
