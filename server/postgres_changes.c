@@ -121,7 +121,9 @@ static bg_err changes_lock(struct postgres_link *link, uint64_t deadline,
                            : source_no_memory(info);
     free(sql);
     const char *code = err ? postgres_link_code(link) : "";
-    const bool missing = strcmp(code, "42P01") == 0 || strcmp(code, "3F000") == 0;
+    /* Missing table, missing schema, no permission: installing, or the script of install=no, can help. */
+    const bool missing = strcmp(code, "42P01") == 0 || strcmp(code, "3F000") == 0
+                         || strcmp(code, "42501") == 0;
     return err && missing ? BG_EINVAL : err;
 }
 

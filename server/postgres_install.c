@@ -150,7 +150,8 @@ static const char install_problems[] =
     " AND p.pronargs = 0 AND p.prosrc = f.body AND p.prosecdef = f.definer"
     " AND l.lanname = 'plpgsql' AND p.proconfig OPERATOR(pg_catalog.=) ARRAY['" INSTALL_PATH
     "'])"
-    " UNION ALL SELECT 'function ' || f.name || ' is in a schema of another role'"
+    " UNION ALL SELECT 'function ' || f.name || ' is in a schema of another role; make"
+    " a superuser its owner'"
     " FROM function f JOIN pg_catalog.pg_proc p ON p.proname = f.name"
     " JOIN nsp ON nsp.oid = p.pronamespace"
     " WHERE NOT pg_catalog.pg_has_role(nsp.nspowner, p.proowner, 'MEMBER')"
@@ -424,7 +425,7 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
     err = err ? err : install_add_drops(link, to, deadline, info);
     if (!err) {
         char *schema = source_format(
-            "SELECT statement FROM (VALUES (1, 'CREATE SCHEMA %s'), (2,"
+            "SELECT statement FROM (VALUES (1, 'CREATE SCHEMA IF NOT EXISTS %s'), (2,"
             " 'COMMENT ON SCHEMA %s IS ''Bloomgate: objects that services created"
             " to follow tables''')) AS list(step, statement) WHERE NOT EXISTS (SELECT"
             " FROM"
