@@ -769,10 +769,13 @@ def change_bookmark(case):
 @event("changes of another history", modes=POSTGRES_CHANGES, expect=ANY)
 def foreign_changes(case):
     """A dump of another server has transaction IDs that this server has not reached yet."""
+    events = case.gate.events()
     case.gate.stop()
     (name,) = [table for table in our_tables(case) if table.rstrip('"').endswith("_change")]
     case.sql(f"INSERT INTO {name} (xid, key) VALUES ('9000000000', {case.literal(*case.fresh())})")
-    os.unlink(os.path.join(case.gate.directory, "gates", "g.bg"))
+    saved = os.path.join(case.gate.directory, "gates", "g.bg")
+    require(os.path.exists(saved), f"the filter was not saved: {events}")
+    os.unlink(saved)
     case.gate.start()
     case.gate.wait_trusted()
     require(not case.sql(f"SELECT 1 FROM {name} WHERE xid >= '9000000000'"), "changes of another history were not deleted")
