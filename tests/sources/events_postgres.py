@@ -712,7 +712,8 @@ def replace_function(case):
 
 @event("our schema dropped", modes=POSTGRES_CHANGES, expect=RESTARTS)
 def drop_schema(case):
-    case.sql("DROP SCHEMA bloomgate CASCADE")
+    """Locks the table first: otherwise the statement and a writer, which runs the trigger, can wait for each other."""
+    case.sql(f"BEGIN; LOCK TABLE {case.table}; DROP SCHEMA bloomgate CASCADE; COMMIT")
     case.insert(20)
 
 
