@@ -223,6 +223,8 @@ static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
                                    bg_errinfo *info)
 {
     PGresult *first = NULL, *more = NULL;
+    PQclear(link->last); /* postgres_link_code is about this statement */
+    link->last = NULL;
     bg_err err = sent ? postgres_link_flush(link, what, deadline, info)
                       : postgres_link_fail(link, what, info);
     err = err ? err : postgres_link_result(link, what, deadline, &first, info);
