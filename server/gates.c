@@ -429,12 +429,19 @@ bool gates_has(struct gates *gates, bg_bytes name)
 /* ---- Lookups ----------------------------------------------------------------------------- */
 
 /* Normalizes the key and returns the bg_gate to use for it; see Trust in gates.h. */
-static bg_gate *gates_choose(const struct gate *gate, bg_bytes *key)
+static bg_gate *gates_choose(const struct gate *gate, enum key_form form, bg_bytes *key)
 {
-    return key_form_spelling(source_form(gate->source), key) == KEY_CANONICAL /* T4 */
+    return key_form_spelling(form, key) == KEY_CANONICAL /* T4 */
                    && gate_is_trusted(gate)
                ? gate->gate
                : gate->blind;
+}
+
+/* Returns whether the type of the key column changed after the key was normalized. The answer may then be about another
+ * key. */
+static bool gates_is_respelled(const struct gate *gate, enum key_form form)
+{
+    return form != KEY_FORM_UNKNOWN && source_form(gate->source) != form;
 }
 
 bg_err gates_lookup(struct gates *gates, bg_bytes name, bg_bytes key,
@@ -448,8 +455,13 @@ bg_err gates_lookup(struct gates *gates, bg_bytes name, bg_bytes key,
         value->len = 0;
         value->null = true;
     }
-    bg_gate *asked = gates_choose(gate, &key);
-    *outcome = bg_gate_lookup(asked, key.data, key.len, value);
+    enum key_form form;
+    do {
+        bg_bytes spelled = key;
+        form = source_form(gate->source);
+        bg_gate *asked = gates_choose(gate, form, &spelled);
+        *outcome = bg_gate_lookup(asked, spelled.data, spelled.len, value);
+    } while (gates_is_respelled(gate, form));
     gates_leave(gate);
     return BG_OK;
 }
@@ -463,8 +475,13 @@ bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
     if (!gate) {
         return BG_ENOTFOUND;
     }
-    ticket->asked = gates_choose(gate, &key);
-    *outcome = bg_gate_begin(ticket->asked, key.data, key.len, &ticket->ticket, &audit);
+    do {
+        bg_bytes spelled = key;
+        ticket->form = source_form(gate->source);
+        ticket->asked = gates_choose(gate, ticket->form, &spelled);
+        *outcome = bg_gate_begin(ticket->asked, spelled.data, spelled.len,
+                                 &ticket->ticket, &audit);
+    } while (*outcome != BG_PENDING && gates_is_respelled(gate, ticket->form));
     if (*outcome == BG_PENDING || audit) {
         ticket->gate = gate;
     } else {
@@ -480,8 +497,11 @@ bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value)
         return BG_UNKNOWN;
     }
     const bool blind = ticket->asked == gate->blind;
-    const bg_truth answer = (blind ? gates_ask_blindly : gates_ask)(
+    bg_truth answer = (blind ? gates_ask_blindly : gates_ask)(
         gate, ticket->ticket.key, ticket->ticket.len, value);
+    if (gates_is_respelled(gate, ticket->form)) {
+        answer = BG_TRUTH_ERROR;
+    }
     const bg_outcome outcome = bg_gate_finish(ticket->asked, &ticket->ticket, answer);
     ticket->gate = NULL;
     gates_leave(gate);

@@ -116,6 +116,7 @@ bg_err gates_lookup(struct gates *gates, bg_bytes name, bg_bytes key,
 struct gates_ticket {
     struct gate *gate; /* NULL: there is nothing to finish */
     bg_gate *asked;
+    enum key_form form; /* used to normalize the key */
     bg_ticket ticket;
 };
 
