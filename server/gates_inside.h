@@ -42,6 +42,7 @@ struct gate {
     bool rebuild_asked;  /* rebuild immediately */
     bool rebuild_wanted; /* rebuild when the pause after the last build ends */
     char why[128];       /* reason for the next build */
+    bool is_unusable;    /* `why` states why the saved filter is not used */
     bool source_up;
     uint64_t source_told; /* when its state was last reported as an event */
     char source_text[192];

@@ -46,8 +46,11 @@ static void gate_life_new_epoch(struct gate *gate, const char *why)
     atomic_store(&gate->caught_up, 0);
     atomic_store(&gate->doubted, false);
     gate->mark[0] = 0;
-    gate->saved[0] = 0; /* the file is from an earlier epoch, or deleted */
-    (void)snprintf(gate->why, sizeof gate->why, "%s", why);
+    gate->saved[0] = 0;       /* the file is from an earlier epoch, or deleted */
+    if (!gate->is_unusable) { /* else the source knows only that it has no mark */
+        (void)snprintf(gate->why, sizeof gate->why, "%s", why);
+    }
+    gate->is_unusable = false;
     (void)pthread_cond_signal(&gate->wake);
     (void)pthread_mutex_unlock(&gate->lock);
 }
@@ -417,7 +420,8 @@ static void gate_life_load(struct gate *gate, char mark[SOURCE_MARK])
     if (gate_files_load(gate->slot, gate->file, &gate->settings, &gate->how.hash,
                         gate->how.max_filter_bytes, mark, &why)) {
         (void)snprintf(gate->why, sizeof gate->why,
-                       "the saved filter is not usable: %.80s", why.message);
+                       "the saved filter is not usable: %.95s", source_reason(&why));
+        gate->is_unusable = true;
     }
     memcpy(gate->saved, mark, SOURCE_MARK);
 }

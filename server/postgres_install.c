@@ -117,7 +117,7 @@ static char *install_guard_body(const struct source *source)
         "\nBEGIN\n  IF current_setting('" CHANGES_WRITER
         "', true) IS DISTINCT FROM '%s' THEN\n"
         "    RAISE EXCEPTION 'only the service may change table %%', TG_TABLE_NAME\n"
-        "      USING HINT = 'Bloomgate follows its gate by this table.';\n"
+        "      USING HINT = 'Bloomgate uses this table to follow a gate.';\n"
         "  END IF;\n  RETURN NULL;\nEND\n",
         own->guard);
 }

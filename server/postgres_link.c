@@ -369,6 +369,8 @@ bg_err postgres_link_copy(struct postgres_link *link, const char *what, const ch
                           bg_errinfo *info)
 {
     PGresult *result = NULL;
+    PQclear(link->last);
+    link->last = NULL;
     bg_err err = postgres_link_send(link, sql, NULL, NULL)
                      ? postgres_link_flush(link, what, 0, info)
                      : postgres_link_fail(link, what, info);
