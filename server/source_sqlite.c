@@ -104,7 +104,8 @@ static bool source_sqlite_is_fresh(void *owner, void *connection)
     const struct source *source = owner;
     const struct sqlite_asker *asker = connection;
     return asker->epoch == atomic_load(&source->epoch)
-           && sqlite_link_is_fresh(&asker->link);
+           && sqlite_link_is_fresh(&asker->link)
+           && sqlite_link_is_unchanged(&asker->link);
 }
 
 /* ---- Lookups --------------------------------------------------------------------------- */

@@ -3,8 +3,10 @@
  * transaction (sqlite_schema.h), and the follower reads them in order (sqlite_history.h).
  *
  * Polling. PRAGMA data_version changes on a connection if and only if another connection has committed. The follower
- * remembers its value in the last snapshot that it read to the end. If the value is the same and the path still leads
- * to the same file, the database is still that snapshot, and its proof still holds. Otherwise the follower reads, in
+ * remembers its value in the last snapshot that it read to the end. If the value is the same, and the path still leads
+ * to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the file
+ * has another change time, a program other than SQLite may have overwritten it (a restored backup). The follower then
+ * opens it again, because the cache of the connection may be outdated. Otherwise the follower reads, in
  * one transaction per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last
  * row that it read, with its token. Then it reads the rows after it, whose numbers must be contiguous and reach
  * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
@@ -366,6 +368,9 @@ static bg_err follower_connect(struct sqlite_follower *f, bg_errinfo *info)
     if (f->is_open && !sqlite_link_is_fresh(&f->link)) {
         follower_close(f);
         follower_lose(f, "the file was replaced");
+    }
+    if (f->is_open && !sqlite_link_is_unchanged(&f->link)) {
+        follower_close(f); /* the next read verifies the history without the cache */
     }
     if (f->is_open) {
         return BG_OK;

@@ -2,6 +2,8 @@
 #include "sqlite_link.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,22 +53,30 @@ bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
         NULL, "%s", sqlite3_errmsg(link->db));
 }
 
-/* Reads the identity of a file. False if the path does not lead to a regular file. */
-static bool sqlite_link_identify(const char *path, struct sqlite_file *file)
+static int64_t sqlite_link_time(const struct statx_timestamp *time)
+{
+    return (int64_t)(time->tv_sec * (int64_t)SOURCE_SECOND + time->tv_nsec);
+}
+
+/* Reads the identity and the change time of a file. False if the path does not lead to a regular file. */
+static bool sqlite_link_identify(const char *path, struct sqlite_file *file,
+                                 int64_t *changed)
 {
     struct statx now;
+    *file = (struct sqlite_file){ .inode = 0 };
+    *changed = 0;
     if (statx(AT_FDCWD, path, AT_STATX_SYNC_AS_STAT,
-              STATX_TYPE | STATX_INO | STATX_BTIME, &now)
+              STATX_TYPE | STATX_INO | STATX_BTIME | STATX_CTIME, &now)
             != 0
         || !S_ISREG(now.stx_mode)) {
         return false;
     }
+    *changed = sqlite_link_time(&now.stx_ctime);
     *file = (struct sqlite_file){ .device = (uint64_t)now.stx_dev_major << 32
                                             | now.stx_dev_minor,
                                   .inode = now.stx_ino };
     if (now.stx_mask & STATX_BTIME) {
-        file->birth = (int64_t)(now.stx_btime.tv_sec * (int64_t)SOURCE_SECOND
-                                + now.stx_btime.tv_nsec);
+        file->birth = sqlite_link_time(&now.stx_btime);
     }
     return true;
 }
@@ -77,12 +87,27 @@ static bool sqlite_link_is_same(const struct sqlite_file *a,
     return a->device == b->device && a->inode == b->inode && a->birth == b->birth;
 }
 
+/* Identifies the write-ahead log. SQLite appends the endings to the path of the file itself, not of a symbolic link. */
+static void sqlite_link_find_logs(const struct sqlite_link *link,
+                                  struct sqlite_file logs[2])
+{
+    static const char *const endings[] = { "-wal", "-shm" };
+    const char *name = sqlite3_db_filename(link->db, "main");
+    char path[PATH_MAX];
+    int64_t changed;
+    for (size_t i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s%s", name ? name : "", endings[i]);
+        (void)sqlite_link_identify(path, &logs[i], &changed);
+    }
+}
+
 bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool writes,
                         bg_errinfo *info)
 {
     struct sqlite_file after;
+    int64_t changed;
     *link = (struct sqlite_link){ .source = source };
-    if (!sqlite_link_identify(source->place, &link->file)) {
+    if (!sqlite_link_identify(source->place, &link->file, &link->changed)) {
         return source_error(info, BG_EIO, "source", NULL,
                             "there is no file %s; create the database first",
                             source->place);
@@ -94,7 +119,7 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     if (code != SQLITE_OK) {
         err = source_error(info, BG_EIO, "source", NULL, "%s",
                            link->db ? sqlite3_errmsg(link->db) : sqlite3_errstr(code));
-    } else if (!sqlite_link_identify(source->place, &after)
+    } else if (!sqlite_link_identify(source->place, &after, &changed)
                || !sqlite_link_is_same(&link->file, &after)) {
         err = source_error(info, BG_EIO, "source", NULL, "%s is being replaced",
                            source->place);
@@ -105,6 +130,9 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     }
     /* Otherwise SQLite reads the quoted name of a missing column as a string instead of reporting an error. */
     (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+    /* Opens the write-ahead log. If that fails now, the connection will not be fresh. */
+    (void)sqlite3_exec(link->db, "PRAGMA data_version", NULL, NULL, NULL);
+    sqlite_link_find_logs(link, link->logs);
     sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
     (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);
     return BG_OK;
@@ -120,13 +148,25 @@ void sqlite_link_close(struct sqlite_link *link)
  * both where the path leads and whether SQLite's file is still in place. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link)
 {
-    struct sqlite_file now;
+    struct sqlite_file now, logs[2];
+    int64_t changed;
     int moved = 0;
-    return sqlite_link_identify(link->source->place, &now)
+    sqlite_link_find_logs(link, logs);
+    return sqlite_link_identify(link->source->place, &now, &changed)
            && sqlite_link_is_same(&link->file, &now)
+           && sqlite_link_is_same(&link->logs[0], &logs[0])
+           && sqlite_link_is_same(&link->logs[1], &logs[1])
            && sqlite3_file_control(link->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved)
                   == SQLITE_OK
            && !moved;
+}
+
+bool sqlite_link_is_unchanged(const struct sqlite_link *link)
+{
+    struct sqlite_file now;
+    int64_t changed;
+    return sqlite_link_identify(link->source->place, &now, &changed)
+           && changed == link->changed;
 }
 
 bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const char *sql,

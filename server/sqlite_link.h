@@ -2,8 +2,11 @@
  * sqlite_link.h - one connection to a SQLite database, for one thread at a time.
  *
  * A connection enforces deadlines with a progress handler. It waits for the locks of writers until the deadline or the
- * timeout. Calls end soon after the source is stopped. SQLite continues to read a file that was replaced by another
- * file of the same name; sqlite_link_is_fresh detects that.
+ * timeout. Calls end soon after the source is stopped.
+ *
+ * SQLite continues to read a file that was replaced by another file of the same name, and a write-ahead log whose files
+ * were deleted; sqlite_link_is_fresh detects that. SQLite also continues to use its cache after a program has overwritten
+ * the file, for example with a backup, if the header has the same change counter; sqlite_link_is_unchanged detects that.
  */
 #ifndef SERVER_SQLITE_LINK_H
 #define SERVER_SQLITE_LINK_H
@@ -22,9 +25,11 @@ struct sqlite_file {
 struct sqlite_link {
     struct source *source;
     sqlite3 *db;
-    uint64_t deadline;       /* of the current operation; 0: none */
-    uint64_t busy_until;     /* when to stop waiting for a lock */
-    struct sqlite_file file; /* the file that was opened */
+    uint64_t deadline;          /* of the current operation; 0: none */
+    uint64_t busy_until;        /* when to stop waiting for a lock */
+    struct sqlite_file file;    /* the file that was opened */
+    struct sqlite_file logs[2]; /* its -wal and -shm; 0 if it has none */
+    int64_t changed;            /* change time (ctime) of the file when it was opened */
 };
 
 /* Opens the source's database, which must exist. Errors: BG_EIO. */
@@ -32,8 +37,11 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
                         bg_errinfo *info);
 void sqlite_link_close(struct sqlite_link *link);
 
-/* Returns whether the path still leads to the file that was opened. */
+/* Returns whether the path still leads to the file that was opened, and to the write-ahead log of the connection. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link);
+
+/* Returns whether the file has the same change time as when it was opened. Commits and checkpoints change it, too. */
+bool sqlite_link_is_unchanged(const struct sqlite_link *link);
 
 /* Prepares a read-only statement. `what` is the setting that errors refer to. */
 bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const char *sql,

@@ -686,18 +686,23 @@ TEST(changes__notices_another_history_with_the_same_schema)
     scene_end(&s);
 }
 
-/* Renames another database file to the path of this one. */
-static void replace_file(struct world *w, struct world *other)
+static void delete_log(const struct world *w)
 {
     char log[320];
-    world_end(w);
-    world_end(other);
-    other->db = NULL;
     static const char *const endings[] = { "-wal", "-shm" };
-    for (size_t i = 0; i < 2; i++) { /* the log belongs to the old file */
+    for (size_t i = 0; i < 2; i++) {
         (void)snprintf(log, sizeof log, "%s%s", w->path, endings[i]);
         CHECK(unlink(log) == 0 || errno == ENOENT);
     }
+}
+
+/* Renames another database file to the path of this one. */
+static void replace_file(struct world *w, struct world *other)
+{
+    world_end(w);
+    world_end(other);
+    other->db = NULL;
+    delete_log(w); /* it belongs to the old file */
     CHECK(rename(other->path, w->path) == 0);
     world_open(w);
 }
@@ -721,6 +726,63 @@ TEST(changes__notices_a_replaced_file)
     world_open(&s.w);
     world_products(&s.w, 5);
     scene_check(&s, 3);
+    scene_end(&s);
+}
+
+static bg_truth look_up(struct scene *s, const char *key)
+{
+    bg_errinfo why;
+    return source_ask(s->source, key, strlen(key), NULL, &why);
+}
+
+/* SQLite continues to use the deleted files in connections that have opened them. */
+TEST(changes__notices_a_deleted_log)
+{
+    struct scene s;
+    scene_begin(&s, false);
+    CHECK_EQ(look_up(&s, "new"), BG_TRUTH_ABSENT); /* opens a connection */
+    world_do(&s.w, "PRAGMA wal_checkpoint(TRUNCATE)");
+    world_end(&s.w);
+    delete_log(&s.w);
+    world_open(&s.w);
+    world_do(&s.w, "INSERT INTO products (sku) VALUES ('new')");
+    CHECK_EQ(look_up(&s, "new"), BG_TRUTH_PRESENT);
+    scene_check(&s, 2);
+    scene_end(&s);
+}
+
+/* Copies the bytes of a file into another one, which keeps its inode. */
+static void overwrite(const char *from, const char *to)
+{
+    char bytes[4096];
+    size_t n;
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    CHECK(in && out);
+    while ((n = fread(bytes, 1, sizeof bytes, in)) > 0) {
+        CHECK_EQ(fwrite(bytes, 1, n, out), n);
+    }
+    CHECK(fclose(in) == 0 && fclose(out) == 0);
+}
+
+/* The restored file gets the change counter of the old one, so SQLite considers its cache valid. */
+TEST(changes__notices_an_overwritten_file)
+{
+    struct scene s;
+    char backup[320];
+    scene_begin(&s, true);
+    (void)snprintf(backup, sizeof backup, "%s.backup", s.w.path);
+    overwrite(s.w.path, backup);
+    world_do(&s.w, "INSERT INTO products (sku) VALUES ('lost')");
+    scene_check(&s, 1);
+    CHECK_EQ(look_up(&s, "lost"), BG_TRUTH_PRESENT);
+    world_end(&s.w);
+    usleep(20000); /* more than the resolution of change times */
+    overwrite(backup, s.w.path);
+    world_open(&s.w);
+    world_do(&s.w, "INSERT INTO products (sku) VALUES ('other')");
+    CHECK_EQ(look_up(&s, "other"), BG_TRUTH_PRESENT);
+    scene_check(&s, 2);
+    CHECK(model_has(s.m, "other") && !model_has(s.m, "lost"));
     scene_end(&s);
 }
 
