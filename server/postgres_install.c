@@ -10,6 +10,8 @@
  *     block contains no writes, so its subtransaction needs no transaction ID.
  *   - The key column of the change table has a built-in type without a length, or text for enums. So it does not depend
  *     on the application's types.
+ *   - The body for an enum has a digest of its labels. ALTER TYPE ... RENAME VALUE does not wait for transactions that
+ *     have recorded the old label. Afterwards the function differs, and installing it again waits for them.
  *   - The function does not use NOTIFY, because that would exclude PREPARE TRANSACTION.
  *
  * Installing replaces everything: DROP FUNCTION ... CASCADE removes all triggers, including those on tables that are no
@@ -93,7 +95,7 @@ static char *install_body(const struct source *source, size_t column,
     char *name = source_quote(source->columns.list[column].column);
     char *body =
         name ? source_format(
-            "\nDECLARE\n  new_key pg_catalog.%s;\nBEGIN\n  BEGIN\n"
+            "\n%s%s%sDECLARE\n  new_key pg_catalog.%s;\nBEGIN\n  BEGIN\n"
             "    IF NEW.%s IS NULL OR NEW.%s IS NOT DISTINCT FROM OLD.%s THEN\n"
             "      RETURN NULL;\n    END IF;\n"
             "    new_key := NEW.%s;\n"
@@ -103,6 +105,7 @@ static char *install_body(const struct source *source, size_t column,
             "    INSERT INTO %s.%s (xid, key)"
             " VALUES (pg_current_xact_id(), new_key);\n  END IF;\n"
             "  RETURN NULL;\nEND\n",
+            keys->is_enum ? "-- labels: " : "", keys->labels, keys->is_enum ? "\n" : "",
             install_type(keys), name, name, name, name, own->objects.schema,
             own->change_table, own->objects.schema, own->change_table)
              : NULL;

@@ -113,7 +113,8 @@ enum {
     LOOK_TYPTYPE,
     LOOK_NAME,
     LOOK_SAME,
-    LOOK_UTF8
+    LOOK_UTF8,
+    LOOK_LABELS
 };
 
 static const char schema_look[] =
@@ -128,7 +129,10 @@ static const char schema_look[] =
     " WHERE b.typtype = 'd')"
     " SELECT r.relkind, r.oid, b.attnum, b.type, b.typtype, b.typname,"
     " coalesce(c.collisdeterministic, true),"
-    " pg_catalog.getdatabaseencoding() IN ('UTF8', 'SQL_ASCII')"
+    " pg_catalog.getdatabaseencoding() IN ('UTF8', 'SQL_ASCII'),"
+    " (SELECT pg_catalog.left(pg_catalog.encode(pg_catalog.sha256("
+    "pg_catalog.string_agg(e.oid::text || ' ' || e.xmin::text, ',' ORDER BY"
+    " e.oid)::bytea), 'hex'), 32) FROM pg_catalog.pg_enum e WHERE e.enumtypid = b.type)"
     " FROM wanted w LEFT JOIN root r ON r.n = w.n"
     " LEFT JOIN base b ON b.n = w.n AND b.typtype <> 'd'"
     " LEFT JOIN pg_catalog.pg_collation c ON c.oid = b.coll ORDER BY w.n";
@@ -175,6 +179,8 @@ static bg_err schema_look_at(const struct source *source, const PGresult *rows, 
     keys->is_enum = typtype == 'e';
     (void)snprintf(keys->name, sizeof keys->name, "%s",
                    type == PG_VARCHAR ? "text" : PQgetvalue(rows, row, LOOK_NAME));
+    (void)snprintf(keys->labels, sizeof keys->labels, "%s",
+                   PQgetvalue(rows, row, LOOK_LABELS));
     keys->form = key_form_of_postgres(type, typtype, same,
                                       *PQgetvalue(rows, row, LOOK_UTF8) == 't');
     return keys->form != KEY_FORM_UNKNOWN

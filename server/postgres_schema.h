@@ -36,6 +36,8 @@ struct postgres_keys {
     Oid type;
     bool is_enum;
     char name[64]; /* of the type */
+    char labels
+        [33]; /* digest of the labels of the enum; any change of them changes it */
     enum key_form form;
 };
 

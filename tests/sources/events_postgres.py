@@ -329,6 +329,27 @@ def enum_label(case):
     case.open_gate()
 
 
+@event("enum label renamed during a transaction", modes=POSTGRES, key="text", expect=ANY, setup=nothing, writers=False)
+def enum_label_during(case):
+    """ALTER TYPE does not wait for a transaction that has written the old label."""
+    case.sql(f"CREATE TYPE public.mood AS ENUM ('sad', 'fair'); CREATE TABLE {case.table} (id bigserial"
+             f" PRIMARY KEY, {case.column} public.mood); INSERT INTO {case.table} ({case.column}) VALUES ('fair')")
+    gate = case.open_gate()
+    restarts = int(gate.about()["restarts"])
+    with case.connect() as sql:
+        sql("BEGIN")
+        sql(f"INSERT INTO {case.table} ({case.column}) VALUES ('sad')")
+        case.sql("ALTER TYPE public.mood RENAME VALUE 'sad' TO 'blue'")
+        gate.wait(lambda about: (int(about["restarts"]) > restarts and about["trusted"] == "1")
+                  or (about["up"] == "0" and about["text"]), "trusted again, or waiting for the transaction")
+        sql("COMMIT")
+    oracle.check(case)
+    case.close_gate(gate)
+    case.column = "other"
+    case.sql(f"ALTER TABLE {case.table} ADD COLUMN other {case.type()}")
+    case.open_gate()
+
+
 @event("domain over a type", modes=POSTGRES, setup=nothing, writers=False, expect=ANY)
 def domain(case):
     case.sql(f"CREATE DOMAIN public.code AS {case.type().split(' COLLATE')[0]} CHECK (VALUE IS NOT NULL);"
