@@ -86,23 +86,20 @@ static void follower_waits(void *context, const char *why)
     source_tell_state(f->source, false, why);
 }
 
-/* Reads the fingerprint, the identity and the relations in one new snapshot. */
-static bg_err follower_inspect(struct follower *f, bool with_relations,
+/* Reads the fingerprint and the identity in one new snapshot, and, unless keys is NULL, the type of the keys and the
+ * relations. The caller uses the keys only if they belong to the epoch, because a filter may be trusted. */
+static bg_err follower_inspect(struct follower *f, struct postgres_keys *keys,
                                struct postgres_mark *found, bg_errinfo *info)
 {
     struct postgres_link *link = &f->marks;
-    struct postgres_keys keys;
     const uint64_t deadline = logical_deadline();
     bg_err err = postgres_link_do(link, "schema",
                                   "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
                                   deadline, info);
     err = err ? err : logical_inspect(link, f->logical, found, info);
-    if (!err && with_relations) {
-        err = postgres_keys_look(link, deadline, &keys, info);
+    if (!err && keys) {
+        err = postgres_keys_look(link, deadline, keys, info);
         err = err ? err : postgres_relations_load(link, deadline, &f->relations, info);
-        if (!err) {
-            postgres_keys_use(f->source, &keys);
-        }
     }
     if (err != BG_EIO && err != BG_ECANCELED) {
         const bg_err ended =
@@ -124,6 +121,7 @@ static bg_err follower_renew(struct follower *f, bg_errinfo *info)
     const struct postgres_slot_wait wait = { &f->marks, follower_waits, f };
     const char *name = f->logical->object;
     struct postgres_marker *first = &f->place.marker;
+    struct postgres_keys keys;
     f->is_restarting = false;
     bg_err err = logical_prepare(&f->marks, f->logical, info);
     err = err ? err : follower_connect(f, info);
@@ -132,7 +130,10 @@ static bg_err follower_renew(struct follower *f, bg_errinfo *info)
     *first = (struct postgres_marker){ .kind = MARKER_OF_FOLLOWER };
     err = err ? err : source_nonce(first->nonce, info);
     err = err ? err : logical_emit(&f->marks, f->logical, first, info);
-    err = err ? err : follower_inspect(f, true, &f->place, info);
+    err = err ? err : follower_inspect(f, &keys, &f->place, info);
+    if (!err) {
+        postgres_keys_use(f->source, &keys);
+    }
     f->has_place = !err;
     f->arrival = ARRIVES_RESTARTED;
     f->confirmed = 0;
@@ -146,7 +147,8 @@ static bg_err follower_verify(struct follower *f, bg_errinfo *info)
 {
     struct postgres_mark found;
     struct postgres_slot slot;
-    bg_err err = follower_inspect(f, true, &found, info);
+    struct postgres_keys keys;
+    bg_err err = follower_inspect(f, &keys, &found, info);
     if (err == BG_EINVAL) {
         return follower_restart(f, info, info->message);
     }
@@ -165,7 +167,11 @@ static bg_err follower_verify(struct follower *f, bg_errinfo *info)
                  : slot.confirmed > f->place.marker.lsn
                      ? "the replication slot was advanced or created again"
                      : NULL;
-    return difference ? follower_restart(f, info, difference) : BG_OK;
+    if (difference) {
+        return follower_restart(f, info, difference);
+    }
+    postgres_keys_use(f->source, &keys);
+    return BG_OK;
 }
 
 static void follower_resume(struct follower *f)
@@ -191,7 +197,7 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
     memcpy(marker.nonce, f->nonce, PG_NONCE);
     f->since[marker.number % FLIGHT] = source_now();
     bg_err err = logical_emit(&f->marks, f->logical, &marker, info);
-    err = err ? err : follower_inspect(f, false, &found, info);
+    err = err ? err : follower_inspect(f, NULL, &found, info);
     if (err == BG_EINVAL) {
         return follower_restart(f, info, info->message);
     }

@@ -531,6 +531,34 @@ def numeric_to_text(case):
     case.open_gate()
 
 
+@event("text column becomes numeric while the follower reconnects", modes=LOGICAL, key="text", setup=nothing, expect=ANY,
+       writers=False)
+def text_to_numeric(case):
+    """The filter has text with trailing zeros. It is trusted until the follower has compared the tables."""
+    case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} text);"
+             f"INSERT INTO {case.table} ({case.column}) VALUES ('1.50'), ('2')")
+    proxy = case.through_proxy()
+    gate = case.open_gate(checked=False, poll="10s")
+    case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE numeric USING {case.column}::numeric")
+    asked, compared = threading.Event(), threading.Event()
+
+    def hold(data):
+        if b"FROM pg_catalog.pg_replication_slots WHERE" in data:
+            asked.set()
+            compared.wait(60)
+    proxy.between = hold
+    proxy.cut()
+    require(asked.wait(60), "the follower did not reconnect")
+    denied = gate.denied([b"1.50", b"2"])
+    proxy.between = None
+    compared.set()
+    require(not denied, f"a key is denied: {denied}")
+    gate.wait_event("restarted")
+    case.close_gate(gate)
+    case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE {case.type()}")
+    case.open_gate()
+
+
 @event("table rewritten while all keys are read", modes=POSTGRES, key="text", expect=ANY, writers=False)
 def rewrite_during_read(case):
     """Rewritten rows are invisible to older snapshots, so a reader that waits for the lock sees an empty table."""
