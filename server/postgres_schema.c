@@ -307,7 +307,14 @@ bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadli
 
 /* ---- Fingerprint ------------------------------------------------------------------------- */
 
-/* Selects the tables of the key columns, all tables below them, and the catalog rows that describe them. */
+/*
+ * Selects the tables of the key columns, all tables below them, and the catalog rows that describe them.
+ *
+ * A transaction that waits for a synchronous standby is invisible in the snapshot, but the replication stream is already
+ * decoded with its changes to the catalogs. It appears as the xmax of the rows that it deletes or updates. The xmax
+ * matters where DDL does not block writers: when an enum label is renamed, a partition is detached concurrently, or a
+ * publication is altered. Other DDL holds a lock on the table, so no keys are written until it is visible.
+ */
 static const char schema_tables[] =
     ", tree(n, col, oid) AS (SELECT n, col, oid FROM root"
     " UNION SELECT t.n, t.col, i.inhrelid FROM tree t"
@@ -336,13 +343,13 @@ static const char schema_tables[] =
     " col, atttypid, atttypmod, attcollation, attgenerated) FROM member"
     " UNION ALL SELECT pg_catalog.concat_ws(' ', 'schema', oid, xmin, nspname)"
     " FROM pg_catalog.pg_namespace WHERE oid IN (SELECT relnamespace FROM member)"
-    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'inherits', inhrelid, xmin, inhparent,"
-    " inhseqno) FROM pg_catalog.pg_inherits"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'inherits', inhrelid, xmin, xmax,"
+    " inhparent, inhseqno) FROM pg_catalog.pg_inherits"
     " WHERE inhrelid IN (SELECT oid FROM member)"
     " UNION ALL SELECT pg_catalog.concat_ws(' ', 'type', oid, xmin, typname, typtype,"
     " typbasetype, typtypmod, typcollation) FROM pg_catalog.pg_type"
     " WHERE oid IN (SELECT oid FROM type)"
-    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'enum', oid, xmin, enumtypid,"
+    " UNION ALL SELECT pg_catalog.concat_ws(' ', 'enum', oid, xmin, xmax, enumtypid,"
     " enumlabel)"
     " FROM pg_catalog.pg_enum WHERE enumtypid IN (SELECT oid FROM type)"
     " UNION ALL SELECT pg_catalog.concat_ws(' ', 'collation', oid, xmin, collname,"
@@ -358,11 +365,6 @@ static const char schema_tables[] =
 /*
  * A row of pg_publication_rel for a partitioned table covers its partitions; the children of an ordinary table have
  * their own rows. Before version 15 there are no filters, column lists or published schemas.
- *
- * The fingerprint also includes the xmax of these rows. A transaction that waits for a synchronous standby is invisible
- * in the snapshot, but the replication stream is already decoded with its changes to the publication. It appears as the
- * xmax of the rows that it deletes or updates. Other DDL holds a lock on the table, so no keys are written until it is
- * visible.
  */
 static const char schema_publication[] =
     ", climb(oid, up) AS (SELECT oid, oid FROM member WHERE relkind = 'r'"

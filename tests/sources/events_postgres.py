@@ -1318,7 +1318,7 @@ def waiting_commit(case, sql, writer):
         case.gate.wait(lambda _: writer.value("SHOW synchronous_standby_names") == "*", "synchronous")
         case.gate.wait(is_waiting, "waiting for a standby")
         yield
-        require(sql.value(WAITING) == "1", "the commit was acknowledged without a standby")
+        require(sql.value(WAITING) != "0", "the commit was acknowledged without a standby")
     finally:
         sql("ALTER SYSTEM RESET synchronous_standby_names")
         sql("SELECT pg_reload_conf()")
@@ -1349,6 +1349,59 @@ def synchronous_write(case):
             position = sql.value(confirmed)
             older("ROLLBACK")
             case.gate.wait(lambda _: sql.value(confirmed) != position, "confirmed")
+
+
+@contextlib.contextmanager
+def waiting_ddl(case, statement):
+    """Runs a statement whose commit waits for a standby: it is in the WAL, but other sessions do not see it yet.
+    Yields a connection whose commits do not wait."""
+    with case.connect() as sql, case.connect() as writer, case.connect() as other, \
+            case.connect(("SET synchronous_commit = local",)) as local:
+        thread = threading.Thread(target=other, args=(statement,))
+        try:
+            with waiting_commit(case, sql, writer):
+                thread.start()
+                case.gate.wait(lambda _: sql.value(WAITING) == "2", "waiting for a standby")
+                yield local
+        finally:
+            thread.join()
+
+
+def require_not_denied(gate, keys):
+    """Waits until the gate has caught up or is in doubt. It must not deny the keys."""
+    since = time.monotonic_ns()
+    gate.wait(lambda about: about["trusted"] == "0" or int(about["since"]) > since, "caught up or in doubt")
+    denied = gate.denied(keys)
+    require(not denied, f"{len(denied)} keys are denied: {denied[:3]}")
+
+
+@event("enum label renamed, but not visible yet", modes=POSTGRES, key="text", setup=private, expect=ANY, writers=False)
+def enum_label_unseen(case):
+    """The stream has the new label, while queries still find the old one."""
+    case.sql("CREATE TYPE public.mood AS ENUM ('sad', 'glad');"
+             "CREATE TABLE public.moods (id bigserial PRIMARY KEY, mood public.mood)")
+    gate = case.open_gate("moods", checked=False, keys="public.moods(mood)")
+    with waiting_ddl(case, "ALTER TYPE public.mood RENAME VALUE 'sad' TO 'blue'") as sql:
+        sql("INSERT INTO public.moods (mood) VALUES ('sad')")
+        require_not_denied(gate, [b"sad"])
+
+
+DETACHING = """CREATE TABLE public.parts (id bigserial PRIMARY KEY, key text) PARTITION BY RANGE (id);
+    CREATE TABLE public.parts_1 PARTITION OF public.parts FOR VALUES FROM (1) TO (1000)"""
+DETACH = "ALTER TABLE public.parts DETACH PARTITION public.parts_1 CONCURRENTLY"
+
+
+@event("partition detached concurrently, but not visible yet", modes=POSTGRES, key="text", setup=private, expect=ANY,
+       writers=False)
+def detach_unseen(case):
+    """The stream omits rows of the partition, while queries still find them."""
+    case.sql(DETACHING)
+    gate = case.open_gate("parts", checked=False, keys="public.parts(key)")
+    keys = [b"part %d" % i for i in range(50)]
+    with waiting_ddl(case, DETACH) as sql:
+        for key in keys:
+            sql(f"INSERT INTO public.parts (key) VALUES ('{key.decode()}')")
+        require_not_denied(gate, keys)
 
 
 @event("standby promoted, not behind", modes=POSTGRES, setup=private, expect=ANY)
