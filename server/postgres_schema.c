@@ -308,7 +308,8 @@ bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadli
 /* ---- Fingerprint ------------------------------------------------------------------------- */
 
 /*
- * Selects the tables of the key columns, all tables below them, and the catalog rows that describe them.
+ * Selects the tables of the key columns, all tables below them, and the catalog rows that describe them. A partition
+ * that is being detached (DETACH CONCURRENTLY) is not below its parent: queries and the publication exclude it.
  *
  * A transaction that waits for a synchronous standby is invisible in the snapshot, but the replication stream is already
  * decoded with its changes to the catalogs. It appears as the xmax of the rows that it deletes or updates. The xmax
@@ -319,7 +320,7 @@ static const char schema_tables[] =
     ", tree(n, col, oid) AS (SELECT n, col, oid FROM root"
     " UNION SELECT t.n, t.col, i.inhrelid FROM tree t"
     " JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid"
-    " JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relpersistence <> 't')"
+    " JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relpersistence <> 't'%s)"
     ", member AS (SELECT t.n, t.col, c.oid, c.xmin AS cx, c.relname::text, c.relkind,"
     " c.relpersistence, c.relnamespace, c.relrowsecurity, c.relhasrules,"
     " a.attnum, a.xmin AS ax, a.atttypid, a.atttypmod, a.attcollation, a.attgenerated"
@@ -370,6 +371,7 @@ static const char schema_publication[] =
     ", climb(oid, up) AS (SELECT oid, oid FROM member WHERE relkind = 'r'"
     " UNION SELECT c.oid, i.inhparent FROM climb c"
     " JOIN pg_catalog.pg_inherits i ON i.inhrelid = c.up"
+    " AND NOT i.inhdetachpending"
     " JOIN pg_catalog.pg_class p ON p.oid = i.inhparent AND p.relkind = 'p')"
     ", listed(oid) AS (SELECT l.prrelid FROM pg_catalog.pg_publication_rel l"
     " JOIN publication p ON l.prpubid = p.oid%s)"
@@ -510,7 +512,9 @@ static bool schema_print(struct postgres_link *link, FILE *sql,
 {
     (void)fputs("WITH RECURSIVE ", sql);
     bool fine = postgres_schema_roots(link, sql);
-    (void)fputs(schema_tables, sql);
+    (void)fprintf(sql, schema_tables,
+                  PQserverVersion(link->db) >= 140000 ? " AND NOT i.inhdetachpending"
+                                                      : "");
     const bool logical = objects && objects->publication;
     const bool changes = objects && objects->schema;
     if (logical) {

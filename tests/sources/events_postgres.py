@@ -1404,6 +1404,32 @@ def detach_unseen(case):
         require_not_denied(gate, keys)
 
 
+@event("partition being detached, published with its parent", modes=LOGICAL, key="text", setup=private, expect=ANY,
+       writers=False)
+def detach_pending(case):
+    """The publication of the parent omits a partition as soon as it is being detached."""
+    case.sql(DETACHING)
+    parent = case.open_gate("parent", checked=False, keys="public.parts(key)")
+    gate = case.open_gate("parts", wait=False, checked=False, keys="public.parts_1(key)", install="no")
+    gate.wait(lambda about: "is missing" in about["text"], "refused")
+    name = gate.about()["text"].split(" is missing")[0].split(" ")[-1]
+    case.sql(f'CREATE PUBLICATION "{name}" FOR TABLE public.parts WITH (publish_via_partition_root)')
+    gate.wait_trusted()
+    with case.connect() as older, case.connect() as other:
+        older("BEGIN; SELECT FROM public.parts")
+        thread = threading.Thread(target=other, args=(DETACH,))
+        thread.start()
+        parent.wait(lambda about: about["restarts"] == "2" and about["trusted"] == "1", "trusted without the partition")
+        gate.wait(lambda about: about["restarts"] == "2" or about["text"], "restarted or refused")
+        gate.wait(lambda about: about["trusted"] == "1" or about["text"], "trusted or refused")
+        keys = [b"part %d" % i for i in range(50)]
+        for i, key in enumerate(keys):
+            case.sql(f"INSERT INTO public.parts_1 VALUES ({i + 1}, '{key.decode()}')")
+        require_not_denied(gate, keys)
+        older("COMMIT")
+        thread.join()
+
+
 @event("standby promoted, not behind", modes=POSTGRES, setup=private, expect=ANY)
 def switchover(case):
     standby = case.world.standby(case.server)
