@@ -7,7 +7,7 @@
  *     key
  *      |  filter            "no": absent, counted, done.     (audit: ask the truth anyway)
  *      |  negative cache    the truth said "absent" lately: absent
- *      |  single flight     somebody asks for this key right now: his answer
+ *      |  single flight     somebody asks for this key right now: his answer. Not in doubt
  *      |  breaker           the truth is being left alone: unknown
  *      |  truth             absent: remembered; present; error: unknown
  *      v
@@ -403,7 +403,7 @@ static bg_outcome gate_look(bg_gate *gate, bg_bytes key, struct gate_said said,
     bool shared = false;
     bg_outcome outcome = gate_enter(gate, key, said, &call);
     if (outcome == BG_PENDING) {
-        outcome = gate->flights && gate->how.ask
+        outcome = gate->flights && gate->how.ask && !said.doubt
                       ? gate_fly(gate, key, request, &call, &shared)
                       : gate_look_alone(gate, key, request, &call);
     } else if (outcome == BG_ABSENT_BY_FILTER && gate->audits && gate->how.ask

@@ -26,7 +26,8 @@
  *        doubts.
  *   (D4) Files do not contain doubts, so a slot in doubt is not saved (slot_save, evict.c).
  *   (D5) During a doubt of the owner, keys may be written past the gate at any time. So a lookup
- *        that saw the doubt neither uses nor fills the negative cache. bg_gate_doubt ends the era
+ *        that saw the doubt neither uses nor fills the negative cache, and shares no query with
+ *        another lookup (flight.c). bg_gate_doubt ends the era
  *        (recent.c) for lookups that did not see it and for questions that are under way. The base
  *        that ends the doubt ends the era again.
  */

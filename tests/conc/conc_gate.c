@@ -262,6 +262,37 @@ TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
     }
 }
 
+/* In doubt, keys may be written past the gate at any time. A lookup that begins after such a write
+ * must not get the answer to an earlier query. */
+TEST(gate__in_doubt_no_lookup_joins_another_one)
+{
+    struct store s;
+    bg_gate_options how = BG_GATE_OPTIONS_INIT;
+    struct looker before, after;
+    how.flags = BG_GATE_SINGLE_FLIGHT;
+    how.share = store_share;
+    store_open(&s, &how);
+    CHECK_OK(bg_slot_swap(s.slot, filter_of_key(), 0, BG_SLOT_DISCARD, NULL));
+    bg_gate_doubt(s.gate);
+    atomic_store(&s.holds, true);
+    look_in_thread(&before, &s);
+    while (!atomic_load(&s.gone)) {
+        pause_ms(1);
+    }
+    atomic_store(&s.has, true); /* past the gate */
+    look_in_thread(&after, &s);
+    for (int i = 0; i < 2000 && atomic_load(&s.asks) < 2; i++) {
+        pause_ms(1); /* a lookup that joined would wait for the first one */
+    }
+    atomic_store(&s.may_go_on, true);
+    join(after.thread);
+    join(before.thread);
+    CHECK_EQ(after.outcome, BG_PRESENT);
+    CHECK_EQ(before.outcome, BG_ABSENT_BY_TRUTH);
+    CHECK_EQ(shared_so_far(&s), 0);
+    store_close(&s);
+}
+
 /* ---- Two gates whose truths ask each other ----------------------------------------------- */
 
 struct twin {
