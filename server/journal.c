@@ -274,6 +274,11 @@ void journal_set_policy(struct journal *j, enum journal_policy policy)
     journal_leave(j);
 }
 
+bool journal_syncs(const struct journal *j)
+{
+    return journal_is_always(j);
+}
+
 /* ---- Appending --------------------------------------------------------------------------- */
 
 bg_err journal_measure(const struct journal_record *records, size_t n, size_t *bytes,

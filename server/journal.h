@@ -184,6 +184,9 @@ uint64_t journal_durable(const struct journal *journal);
 
 void journal_set_policy(struct journal *journal, enum journal_policy policy);
 
+/* Returns whether the policy is `always`: the thread syncs every frame. */
+bool journal_syncs(const struct journal *journal);
+
 /* ---- The thread -------------------------------------------------------------------------- */
 
 /* Is told, by the journal's thread, that `durable` has advanced (under `always`; else only when

@@ -1054,13 +1054,9 @@ static enum journal_policy persist_policy(const struct settings *settings)
     return JOURNAL_NO;
 }
 
-/* The journal follows the settings. */
-static void persist_follow(struct persist *persist, const struct settings *settings)
+void persist_apply(struct persist *persist, const struct settings *settings)
 {
-    const int policy = (int)persist_policy(settings);
-    if (atomic_exchange(&persist->policy, policy) != policy) {
-        journal_set_policy(persist->journal, (enum journal_policy)policy);
-    }
+    journal_set_policy(persist->journal, persist_policy(settings));
 }
 
 /* By size: what came since the last snapshot. Some of what was there before may have to stay, and
@@ -1087,7 +1083,6 @@ void persist_tick(struct persist *persist)
 {
     const struct settings *settings = settings_now(persist->server->store);
     struct journal_state state;
-    persist_follow(persist, settings);
     atomic_store(&persist->displaced, journal_check(persist->journal, NULL) != BG_OK);
     journal_about(persist->journal, &state);
     if (persist_is_due(persist, settings, &state)) {
@@ -1109,10 +1104,8 @@ uint64_t persist_safe(const struct persist *persist)
 
 bg_err persist_flush(struct persist *persist, bg_errinfo *info)
 {
-    persist_follow(persist, settings_now(persist->server->store));
-    return atomic_load(&persist->policy) == JOURNAL_ALWAYS
-               ? BG_OK
-               : journal_flush(persist->journal, info);
+    return journal_syncs(persist->journal) ? BG_OK
+                                           : journal_flush(persist->journal, info);
 }
 
 void persist_on_safe(struct persist *persist, void (*told)(void *context),
@@ -1231,7 +1224,6 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
         return persist_fail(info, BG_EINVAL, "dir: the path is too long");
     }
     made->server = server;
-    atomic_init(&made->policy, (int)how.policy);
     made->snapshot_ticks = server_ticks();
     (void)snprintf(made->folder, sizeof made->folder, "%s", settings->dir);
     pthread_mutex_init(&made->told_lock, NULL);

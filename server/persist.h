@@ -59,6 +59,10 @@ bool persist_snapshot_start(struct persist *persist);
 uint64_t persist_tail(const struct persist *persist);
 uint64_t persist_safe(const struct persist *persist);
 
+/* Applies settings that are about to be published. One change at a time: the listener of settings.h calls it,
+ * so an older policy never replaces a newer one. */
+void persist_apply(struct persist *persist, const struct settings *settings);
+
 /* At the end of an iteration of an event loop: hands what was recorded to the system, if the
  * policy is not `always`, for which a thread does it, and syncs. BG_EIO: the journal has failed. */
 bg_err persist_flush(struct persist *persist, bg_errinfo *info);

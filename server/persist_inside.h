@@ -32,7 +32,6 @@ struct persist {
     _Atomic bool loaded;    /* until then the journal is the loading thread's */
     _Atomic bool failing;   /* the journal is full or has failed */
     _Atomic bool displaced; /* the data folder was removed or replaced */
-    _Atomic int policy;     /* current policy of the journal: enum journal_policy */
     pthread_mutex_t told_lock; /* of those below */
     char failure[256];
     struct persist_stats stats;

@@ -122,6 +122,9 @@ static bool server_apply(void *context, const struct settings *settings, char wh
     log_set_level((enum log_level)settings->log_level);
     log_set_format((enum log_format)settings->log_format);
     ledger_limit(settings->maxmemory);
+    if (server->persist) {
+        persist_apply(server->persist, settings);
+    }
     return true;
 }
 

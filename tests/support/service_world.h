@@ -70,6 +70,18 @@ static inline void world_free(struct world *w)
     settings_store_free(server->store);
 }
 
+/* The part of the service's listener that this world has. */
+static inline bool world_apply(void *context, const struct settings *settings,
+                               char why[])
+{
+    const struct server *server = context;
+    (void)why;
+    if (server->persist) {
+        persist_apply(server->persist, settings);
+    }
+    return true;
+}
+
 static inline bool world_make(struct world *w)
 {
     struct server *server = &w->server;
@@ -95,6 +107,7 @@ static inline bool world_make(struct world *w)
     w->client.protocol = 2;
     w->client.user = users_default(server->users);
     atomic_store(&server->phase, SERVER_SERVING);
+    settings_listen(server->store, world_apply, server);
     return !persist_create(server, &server->persist, &w->why)
            && !persist_load(server->persist, NULL, NULL, &w->why);
 }

@@ -1116,7 +1116,9 @@ TEST(recover__appendfsync_changes)
     CHECK_EQ(state().policy, JOURNAL_EVERYSEC);
     CHECK_STR(world_ask(&w, "BF.ADD a x"), ":1");
     CHECK(world_ack(&w));
-    ok("CONFIG SET appendfsync always");
+    ok("CONFIG SET appendfsync always"); /* at once: also for what was written before */
+    CHECK_EQ(state().policy, JOURNAL_ALWAYS);
+    CHECK(persist_safe(w.server.persist) < persist_tail(w.server.persist));
     CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1");
     CHECK_OK(persist_flush(w.server.persist, NULL));
     CHECK_EQ(state().policy, JOURNAL_ALWAYS);
