@@ -17,6 +17,8 @@
  *   (R5) The last fresh segment is where reading begins; what is before it is not looked at.
  *   (R6) If the number of the newest segment is known, and the last segment is older or of another journal,
  *        the end is missing: damage. A crash does not remove a segment that had its name.
+ *   (R7) If the header of the last segment is bad, something other than a crash changed the file. Unless all
+ *        of its bytes are whole frames, the end is missing.
  *
  * One case looks like a torn tail and is none: the last frames that were synced, damaged by
  * something else before anything was written behind them. A journal that is closed in order
@@ -57,6 +59,7 @@ struct walk {
     size_t start; /* the segment to begin with */
     uint8_t id[JOURNAL_ID];
     bool broken; /* what is missing now was said already */
+    bool open;   /* the last segment may have had more frames (R7) */
     /* The segment that is being read. */
     struct journal_source source;
     bool last;
@@ -482,8 +485,11 @@ static bg_err walk_segment(struct walk *w, size_t i, bg_errinfo *info)
     w->proved = false;
     w->candidate = 0;
     w->report->tail_settled = w->at;
+    const uint64_t frames = w->report->frames;
     err = walk_enter(w, &w->headers[i], info);
     err = err ? err : walk_frames(w, info);
+    w->open = w->last && w->headers[i].why.code
+              && (w->report->frames == frames || w->at < w->source.bytes);
     walk_leave(w);
     w->shelf->give_back(w->shelf->context, &w->source);
     return err;
@@ -650,6 +656,9 @@ static bg_err walk_all(struct walk *w, bg_errinfo *info)
         err = walk_segment(w, i, info);
     }
     err = err ? err : walk_check_beginning(w, info);
+    if (!err && w->open) {
+        return walk_lost_end(w, &w->headers[n - 1].why, info);
+    }
     return err ? err : walk_check_end(w, info);
 }
 

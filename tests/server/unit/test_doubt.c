@@ -281,6 +281,26 @@ TEST(doubt__any_segment_is_missing)
     check_damaged(whole, damaged);
 }
 
+/* A segment has the content of another one, or none: its frames are as lost as if it were missing. */
+TEST(doubt__any_segment_is_replaced)
+{
+    const char *whole = scratch_path("copies"), *damaged = scratch_path("copies2");
+    struct names segments;
+    story(whole);
+    list(whole, "journal-", &segments);
+    for (size_t i = 0; i < segments.n; i++) {
+        for (size_t k = 0; k < segments.n; k++) {
+            copy_folder(whole, damaged);
+            CHECK_EQ(truncate(inside(damaged, segments.at[i]), 0), 0);
+            if (k != i) {
+                disk_copy(inside(whole, segments.at[k]),
+                          inside(damaged, segments.at[i]));
+            }
+            check_damaged(whole, damaged);
+        }
+    }
+}
+
 /* ---- What is in doubt, and for how long ------------------------------------------------------------------- */
 
 /* The frame of a rename, which is followed only by another frame and the mark, is lost. */

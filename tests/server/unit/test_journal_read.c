@@ -56,7 +56,9 @@ static bg_err hear(void *context, uint64_t sequence,
     if (record->type == JOURNAL_GAP) {
         CHECK_EQ(record->from, sequence);
         CHECK(record->count > record->from);
-        heard->missing += record->count - record->from;
+        const uint64_t frames = record->count - record->from;
+        heard->missing +=
+            frames >> 40 ? 1 : frames; /* an unknown number counts as one */
         heard->gaps++;
         heard->next = heard->next > record->count ? heard->next : record->count;
         return BG_OK;
