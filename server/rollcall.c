@@ -84,7 +84,8 @@ static bool rollcall_worker(struct server *server, struct worker *worker,
     worker_post_job(worker, &note->job);
     pthread_mutex_lock(&note->lock);
     while (!note->done && !note_wait(note)
-           && atomic_load(&server->phase) != SERVER_STOPPING) {
+           && atomic_load(&server->phase) != SERVER_STOPPING
+           && atomic_load(&server->phase) != SERVER_ABANDONING) {
     }
     const bool done = note->done;
     note->withdrawn = !done;

@@ -575,7 +575,9 @@ int server_run(struct settings_store *store)
         } else if (server_is_stopping()) {
             code = 0; /* while it was loading: nothing is lost */
         }
-        atomic_store(&server->phase, SERVER_STOPPING);
+        atomic_store(&server->phase, atomic_load(&server->phase) == SERVER_SERVING
+                                         ? SERVER_STOPPING
+                                         : SERVER_ABANDONING);
         startup_stopping("draining");
         server_drain(server);
     }

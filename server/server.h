@@ -25,9 +25,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* Up to SERVER_LOADING, some or all filters are missing: their absence proves nothing. */
 enum server_phase {
     SERVER_STARTING,
-    SERVER_LOADING, /* connections are taken, data is being read */
+    SERVER_ABANDONING, /* stopping before all filters were loaded */
+    SERVER_LOADING,    /* connections are taken, data is being read */
     SERVER_SERVING,
     SERVER_STOPPING /* no new connections; those there are finish what they asked */
 };

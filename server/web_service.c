@@ -21,6 +21,7 @@ const char *service_state(const struct server *server)
     const bool displaced = server->persist && persist_is_displaced(server->persist);
     switch (atomic_load(&server->phase)) {
     case SERVER_SERVING: return displaced ? "displaced" : "ready";
+    case SERVER_ABANDONING:
     case SERVER_STOPPING: return "stopping";
     default: return "loading";
     }

@@ -1108,6 +1108,19 @@ TEST(recover__a_folder_is_for_one)
     world_close(&w);
 }
 
+/* A start that failed, or was stopped, has some of the filters at most: no key is absent. */
+TEST(recover__an_abandoned_start_denies_nothing)
+{
+    const char *folder = scratch_path("abandoned");
+    must_open(folder);
+    atomic_store(&w.server.phase, SERVER_ABANDONING);
+    CHECK_STR(world_ask(&w, "BF.EXISTS a x"), ":1");
+    CHECK_STR(world_ask(&w, "BF.MEXISTS a x y"), "[:1 :1]");
+    CHECK_STR(world_ask(&w, "BF.RESERVE a 0.01 100"),
+              "-LOADING bloomgated is loading its filters");
+    world_close(&w);
+}
+
 /* The policy follows the settings without delay. */
 TEST(recover__appendfsync_changes)
 {
