@@ -88,7 +88,7 @@ static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
     postgres_stream_number(reply + 1, written);
     postgres_stream_number(reply + 9, confirmed);
     postgres_stream_number(reply + 17, confirmed);
-    reply[33] = wants_answer;
+    reply[33] = wants_answer ? 1 : 0;
     return PQputCopyData(link->db, reply, sizeof reply) >= 0;
 }
 
