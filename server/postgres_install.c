@@ -349,14 +349,15 @@ static void install_add_functions(struct postgres_link *link, struct statements 
 }
 
 /* Adds the triggers. Partitions get clones of the trigger of their partitioned table; children (INHERITS) do not.
- * ENABLE ALWAYS is repeated for each table, because older versions do not propagate it. */
+ * ENABLE ALWAYS is repeated for each table, because older versions do not propagate it. Partitions that are being
+ * detached get no trigger, and ALTER TABLE fails for them. */
 static bg_err install_add_triggers(struct postgres_link *link, struct statements *to,
                                    uint64_t deadline, bg_errinfo *info)
 {
     static const char tree[] =
         ", tree(n, oid, top) AS (SELECT n, oid, true FROM root UNION SELECT t.n, c.oid,"
         " NOT c.relispartition FROM tree t"
-        " JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid"
+        " JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid%s"
         " JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid WHERE c.relpersistence <>"
         " 't')"
         ", place AS (SELECT DISTINCT t.n, t.oid, t.top,"
@@ -377,8 +378,8 @@ static bg_err install_add_triggers(struct postgres_link *link, struct statements
     bool fine = sql && fputs("WITH RECURSIVE ", sql) >= 0;
     fine = fine && postgres_schema_roots(link, sql);
     if (fine) {
-        (void)fprintf(sql, tree, own->function, own->objects.schema, own->function,
-                      own->function);
+        (void)fprintf(sql, tree, postgres_schema_attached(link), own->function,
+                      own->objects.schema, own->function, own->function);
     }
     fine = (!sql || fclose(sql) == 0) && fine;
     if (!fine) {

@@ -73,6 +73,11 @@ bool postgres_schema_roots(struct postgres_link *link, FILE *sql)
     return fine;
 }
 
+const char *postgres_schema_attached(const struct postgres_link *link)
+{
+    return PQserverVersion(link->db) >= 140000 ? " AND NOT i.inhdetachpending" : "";
+}
+
 bg_err postgres_schema_query(struct postgres_link *link, const char *what,
                              const char *tail, uint64_t deadline, PGresult **rows,
                              bg_errinfo *info)
@@ -512,9 +517,7 @@ static bool schema_print(struct postgres_link *link, FILE *sql,
 {
     (void)fputs("WITH RECURSIVE ", sql);
     bool fine = postgres_schema_roots(link, sql);
-    (void)fprintf(sql, schema_tables,
-                  PQserverVersion(link->db) >= 140000 ? " AND NOT i.inhdetachpending"
-                                                      : "");
+    (void)fprintf(sql, schema_tables, postgres_schema_attached(link));
     const bool logical = objects && objects->publication;
     const bool changes = objects && objects->schema;
     if (logical) {

@@ -84,6 +84,9 @@ bg_err postgres_schema_fingerprint(struct postgres_link *link,
  * that their names refer to in the current snapshot. Returns false if out of memory. */
 bool postgres_schema_roots(struct postgres_link *link, FILE *sql);
 
+/* Returns the condition that a row i of pg_inherits is not of a partition that is being detached, starting with AND. */
+const char *postgres_schema_attached(const struct postgres_link *link);
+
 /* Runs a query that continues the WITH RECURSIVE clause of postgres_schema_roots. */
 bg_err postgres_schema_query(struct postgres_link *link, const char *what,
                              const char *tail, uint64_t deadline, PGresult **rows,

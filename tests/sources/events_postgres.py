@@ -1431,6 +1431,25 @@ def detach_pending(case):
         thread.join()
 
 
+@event("partition whose detaching was interrupted", modes=POSTGRES, key="text", expect=ANY, writers=False)
+def detach_interrupted(case):
+    """ALTER TABLE refuses the partition until the operator finishes the detaching."""
+    case.sql(DETACHING + ";CREATE TABLE public.parts_2 PARTITION OF public.parts FOR VALUES FROM (1000) TO (2000)")
+    gate = case.open_gate("parts", checked=False, keys="public.parts(key)")
+    with case.connect() as older, case.connect(("SET statement_timeout = '200ms'",)) as other:
+        older("BEGIN; SELECT FROM public.parts")
+        while not case.sql("SELECT FROM pg_inherits WHERE inhdetachpending"):
+            with contextlib.suppress(SqlError):
+                other(DETACH)
+        older("COMMIT")
+    case.sql("DROP SCHEMA IF EXISTS bloomgate CASCADE")
+    case.sql("INSERT INTO public.parts VALUES (1001, 'part')")
+    for one in gate, case.open_gate("later", checked=False, keys="public.parts(key)"):
+        one.wait_caught()
+        one.wait_trusted()
+        require_not_denied(one, [b"part"])
+
+
 @event("standby promoted, not behind", modes=POSTGRES, setup=private, expect=ANY)
 def switchover(case):
     standby = case.world.standby(case.server)
