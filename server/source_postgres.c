@@ -179,8 +179,8 @@ static bool source_postgres_is_simple(const struct postgres_asker *asker)
 /* Returns whether the last statement failed because a value is invalid for its type or its encoding. */
 static bool source_postgres_is_misfit(const struct postgres_asker *asker)
 {
-    static const char *const codes[] = { "22P02", "22P03", "22021",
-                                         "22003", "22007", "22008" };
+    static const char *const codes[] = { "22P02", "22P03", "22021", "22003",
+                                         "22007", "22008", "22009" };
     const char *code = postgres_link_code(&asker->link);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         if (strcmp(code, codes[i]) == 0) {

@@ -602,6 +602,13 @@ def impossible_keys(case):
         require(case.gate.lookup(key) == "present", f"{key!r} was not found, but equals a key in the table")
 
 
+@event("moments that do not exist", key="time", modes=POSTGRES)
+def impossible_moments(case):
+    for key in b"2026-02-30", b"2026-01-31 25:00:00", b"2026-01-31 10:00:00+99", b"999999999-01-01":
+        outcome = case.gate.lookup(key)
+        require(outcome.startswith("absent"), f"{key!r}: {outcome}")
+
+
 @event("negative cache across rebuild and restart", setup=table_only, expect=ANY)
 def negative_cache(case):
     """Cached absence is discarded as soon as the key may be present."""
