@@ -154,7 +154,7 @@ static const char install_problems[] =
     " AND l.lanname = 'plpgsql' AND p.proconfig OPERATOR(pg_catalog.=) ARRAY['" INSTALL_PATH
     "'])"
     " UNION ALL SELECT 'function ' || f.name || ' is in a schema of another role; make"
-    " a superuser its owner'"
+    " a superuser its owner as docs/sources.md describes'"
     " FROM function f JOIN pg_catalog.pg_proc p ON p.proname = f.name"
     " JOIN nsp ON nsp.oid = p.pronamespace"
     " WHERE NOT pg_catalog.pg_has_role(nsp.nspowner, p.proowner, 'MEMBER')"
@@ -466,7 +466,7 @@ static bg_err install_verify_schema(struct postgres_link *link, uint64_t deadlin
     if (!err && PQntuples(rows) > 0) {
         err = source_error(info, BG_EINVAL, "install", NULL,
                            "schema %s belongs to role %s, which could use the rights of"
-                           " this role; change its owner",
+                           " this role; change its owner as docs/sources.md describes",
                            in, PQgetvalue(rows, 0, 0));
     }
     PQclear(rows);

@@ -7,6 +7,8 @@ import oracle
 from events import ANY, POSTGRES_CHANGES, REFUSED, event, nothing, plain, table_only
 from gate import expect as require
 
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "sources.md")
+
 
 def installed(case):
     """Returns, by kind, the tables that have gate triggers, and the functions and tables in schema bloomgate."""
@@ -107,7 +109,26 @@ def schema_of_another(case):
              "CREATE SCHEMA bloomgate AUTHORIZATION stranger")
     text = case.refusal()
     case.sql("DROP SCHEMA bloomgate; DROP ROLE stranger")
-    return text, ("belongs to role stranger",)
+    require("belongs to role stranger" in text, text)
+    return text, ("docs/sources.md",)
+
+
+@event("schema given to a superuser", modes=POSTGRES_CHANGES, setup=nothing)
+def schema_given_away(case):
+    """The statements of the documentation never make a write fail: ALTER SCHEMA alone would."""
+    with open(DOCS, encoding="utf-8") as f:
+        statements = f.read().split("ALTER SCHEMA bloomgate")[1].split("```")[0]
+    case.create()
+    case.sql("CREATE ROLE role1 LOGIN; CREATE ROLE role2; GRANT CREATE ON DATABASE postgres TO role1;"
+             f"GRANT USAGE, CREATE ON SCHEMA public TO role1; ALTER TABLE {case.table} OWNER TO role1")
+    owner = case.url
+    case.url = lambda: owner().replace("owner@", "role1@")
+    case.open_gate()
+    case.url = owner
+    case.sql("BEGIN; ALTER SCHEMA bloomgate" + statements.replace("postgres", "owner"))
+    require(case.sql("SELECT nspowner::regrole FROM pg_namespace WHERE nspname = 'bloomgate'") == [["owner"]], "not given")
+    case.insert(20)
+    oracle.check(case)
 
 
 @event("objects created by an administrator, install=no", modes=POSTGRES_CHANGES, setup=nothing)
