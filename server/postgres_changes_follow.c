@@ -395,6 +395,7 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
     err = err ? err : source_nonce(epoch.nonce, info);
     err = err ? err : follower_write_first(f, &epoch, info);
     if (err) {
+        postgres_keys_forget(f->source);
         return err;
     }
     f->epoch = epoch;

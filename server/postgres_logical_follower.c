@@ -76,6 +76,8 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info, const char 
     if (f->is_live) {
         f->is_live = false;
         source_tell_doubt(f->source, f->why);
+    } else {
+        postgres_keys_forget(f->source);
     }
     return source_error(info, BG_EINCOMPAT, "follower", NULL, "%s", f->why);
 }

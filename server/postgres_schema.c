@@ -234,6 +234,11 @@ void postgres_keys_use(struct source *source, const struct postgres_keys *keys)
     atomic_store(&source->form, (int)keys->form);
 }
 
+void postgres_keys_forget(struct source *source)
+{
+    atomic_store(&source->form, KEY_FORM_UNKNOWN);
+}
+
 /* ---- Identity ---------------------------------------------------------------------------- */
 
 /*

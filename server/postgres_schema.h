@@ -50,6 +50,10 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
  * lookups call it. */
 void postgres_keys_use(struct source *source, const struct postgres_keys *keys);
 
+/* Resets source->form. The follower calls this function if an epoch ends before it was reported. Otherwise lookups would
+ * fail if the type of the column changes before the next epoch. */
+void postgres_keys_forget(struct source *source);
+
 /* Reads the identity. Errors: BG_EINCOMPAT if the server is a standby (in recovery). */
 bg_err postgres_schema_identity(struct postgres_link *link, uint64_t deadline,
                                 char identity[PG_IDENTITY], bg_errinfo *info);

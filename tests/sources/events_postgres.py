@@ -4,6 +4,7 @@ import contextlib
 import glob
 import itertools
 import os
+import subprocess
 import threading
 import time
 
@@ -13,6 +14,7 @@ from events import (ANY, LOGICAL, POSTGRES, POSTGRES_CHANGES, REFUSED, RESTARTS,
 from gate import PATIENCE, expect as require
 from keys import KEYS
 from pgwire import Lost, SqlError
+from world_postgres import BIN
 
 # ---- Tables ----------------------------------------------------------------------------------
 
@@ -554,6 +556,35 @@ def text_to_numeric(case):
     compared.set()
     require(not denied, f"a key is denied: {denied}")
     gate.wait_event("restarted")
+    case.close_gate(gate)
+    case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE {case.type()}")
+    case.open_gate()
+
+
+@event("text column becomes numeric while the slot is in use", modes=LOGICAL, key="text", setup=nothing, expect=ANY,
+       writers=False)
+def text_to_numeric_busy(case):
+    """The follower cannot start, which must not prevent lookups."""
+    case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} text);"
+             f"INSERT INTO {case.table} ({case.column}) VALUES ('1.50'), ('2')")
+    gate = case.open_gate(checked=False)
+    gate.wait(lambda _: glob.glob(os.path.join(gate.directory, "**", "*.bg"), recursive=True), "saved")
+    gate.stop()
+    (name,) = idle_slots(case)
+    with subprocess.Popen([os.path.join(BIN, "pg_recvlogical"), "-d", case.url(), "-S", name, "--start", "-f", os.devnull,
+                           "-o", "proto_version=1", "-o", f"publication_names={name}"]) as other:
+        try:
+            while not case.sql("SELECT 1 FROM pg_replication_slots WHERE active"):
+                require(other.poll() is None, "pg_recvlogical ended")
+                time.sleep(0.005)
+            gate.start()
+            gate.wait(lambda about: "is active" in about["text"], "refused")
+            case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE numeric USING {case.column}::numeric")
+            gate.wait(lambda about: " uses " in about["text"], "refused again")
+            outcome = gate.lookup(b"1.50")
+        finally:
+            other.terminate()
+    require(outcome == "present", f"the lookup is {outcome}: {gate.about()}")
     case.close_gate(gate)
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE {case.type()}")
     case.open_gate()
