@@ -94,16 +94,19 @@ static bg_err publication_own(struct postgres_link *link, const char *name,
 static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadline,
                                       bg_errinfo *info)
 {
-    static const char tail[] =
+    static const char format[] =
         ", tree(oid) AS (SELECT oid FROM root UNION SELECT i.inhrelid"
-        " FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid)"
+        " FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid%s)"
         " SELECT c.relname, c.relpersistence FROM tree"
         " JOIN pg_catalog.pg_class c ON c.oid = tree.oid"
         " WHERE c.relpersistence = 'u' OR c.relpersistence = 'p' AND c.relkind = 'r'"
         " AND " POSTGRES_NO_REPLICA_IDENTITY " LIMIT 1";
     PGresult *rows = NULL;
+    char *tail = source_format(format, postgres_schema_attached(link));
     bg_err err =
-        postgres_schema_query(link, "publication", tail, deadline, &rows, info);
+        tail ? postgres_schema_query(link, "publication", tail, deadline, &rows, info)
+             : source_no_memory(info);
+    free(tail);
     if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 1) == 'u') {
         err = source_error(
             info, BG_EINVAL, "publication", NULL,

@@ -1467,6 +1467,7 @@ def detach_interrupted(case):
     """ALTER TABLE refuses the partition until the operator finishes the detaching."""
     case.sql(DETACHING + ";CREATE TABLE public.parts_2 PARTITION OF public.parts FOR VALUES FROM (1000) TO (2000)")
     gate = case.open_gate("parts", checked=False, keys="public.parts(key)")
+    case.sql("INSERT INTO public.parts VALUES (1); ALTER TABLE public.parts_1 REPLICA IDENTITY NOTHING")
     with case.connect() as older, case.connect(("SET statement_timeout = '200ms'",)) as other:
         older("BEGIN; SELECT FROM public.parts")
         while not case.sql("SELECT FROM pg_inherits WHERE inhdetachpending"):
@@ -1479,6 +1480,7 @@ def detach_interrupted(case):
         one.wait_caught()
         one.wait_trusted()
         require_not_denied(one, [b"part"])
+    case.sql("UPDATE public.parts_1 SET key = 'not published'")
 
 
 @event("standby promoted, not behind", modes=POSTGRES, setup=private, expect=ANY)
