@@ -101,6 +101,15 @@ static void sqlite_link_find_logs(const struct sqlite_link *link,
     }
 }
 
+/* Opens the write-ahead log, if the database has one, and identifies it. The connection now holds a lock, so that no
+ * other connection deletes the log when it is closed. Before, the last connection of an application may delete it. */
+static bg_err sqlite_link_open_log(struct sqlite_link *link, bg_errinfo *info)
+{
+    const bg_err err = sqlite_link_execute(link, "source", "PRAGMA data_version", info);
+    sqlite_link_find_logs(link, link->logs);
+    return err;
+}
+
 bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool writes,
                         bg_errinfo *info)
 {
@@ -130,12 +139,13 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     }
     /* Otherwise SQLite reads the quoted name of a missing column as a string instead of reporting an error. */
     (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
-    /* Opens the write-ahead log. If that fails now, the connection will not be fresh. */
-    (void)sqlite3_exec(link->db, "PRAGMA data_version", NULL, NULL, NULL);
-    sqlite_link_find_logs(link, link->logs);
     sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
     (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);
-    return BG_OK;
+    err = sqlite_link_open_log(link, info);
+    if (err) {
+        sqlite_link_close(link);
+    }
+    return err;
 }
 
 void sqlite_link_close(struct sqlite_link *link)

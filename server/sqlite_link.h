@@ -32,7 +32,8 @@ struct sqlite_link {
     int64_t changed;            /* change time (ctime) of the file when it was opened */
 };
 
-/* Opens the source's database, which must exist. Errors: BG_EIO. */
+/* Opens the source's database, which must exist. Waits for the lock of a writer up to the timeout. Errors: BG_EIO;
+ * BG_EBUSY if the database is locked. */
 bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool writes,
                         bg_errinfo *info);
 void sqlite_link_close(struct sqlite_link *link);

@@ -813,6 +813,29 @@ TEST(changes__resumes_at_a_mark)
     scene_end(&s);
 }
 
+/* The last connection of the application deletes the log when it is closed. If the follower opens the file at that
+ * moment, it must wait for the lock: it would otherwise remember the deleted log, and report a replaced file. */
+TEST(changes__resumes_while_an_application_deletes_its_log)
+{
+    struct scene s;
+    char mark[SOURCE_MARK];
+    scene_begin(&s, false);
+    memcpy(mark, model_peek(s.m)->mark, sizeof mark);
+    scene_stop(&s);
+    world_do(&s.w, "PRAGMA locking_mode = EXCLUSIVE");
+    world_do(&s.w, "INSERT INTO products (sku) VALUES ('between')");
+    scene_follow(&s, mark);
+    usleep(20000); /* the follower is waiting for the lock, most likely */
+    world_end(&s.w);
+    world_open(&s.w);
+    world_do(&s.w, "INSERT INTO products (sku) VALUES ('after')");
+    for (int i = 0; i < 3; i++) {
+        scene_check(&s, 1);
+    }
+    CHECK_EQ(model_peek(s.m)->resumed, 1);
+    scene_end(&s);
+}
+
 TEST(changes__does_not_resume_after_a_change_of_history)
 {
     static const char *const events[] = {
