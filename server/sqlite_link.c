@@ -139,6 +139,9 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     }
     /* Otherwise SQLite reads the quoted name of a missing column as a string instead of reporting an error. */
     (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+    /* Otherwise SQLite may compile a lookup again for each key (LIKE, GLOB, statistics in sqlite_stat4). Lookups take
+     * that for a change of the schema. */
+    (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
     sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
     (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);
     err = sqlite_link_open_log(link, info);

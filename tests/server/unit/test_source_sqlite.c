@@ -277,6 +277,24 @@ TEST(source__finds_keys_in_refused_columns)
     world_end(&w);
 }
 
+/* SQLite may compile a pattern search again for each key, which is not a change of the schema. */
+TEST(source__looks_up_patterns)
+{
+    struct world w;
+    char text[64];
+    world_begin(&w, false);
+    world_products(&w, 20);
+    struct source_settings settings = world_settings(&w);
+    settings.lookup = "SELECT name FROM products WHERE sku GLOB ?";
+    struct source *source = make(&settings);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(ask(source, "none", text), BG_TRUTH_ABSENT);
+        CHECK_EQ(ask(source, "sku-7", text), BG_TRUTH_PRESENT);
+    }
+    source_free(source);
+    world_end(&w);
+}
+
 /* Without a follower, the connection of the first lookup stays in use. */
 TEST(source__lookups_follow_the_schema)
 {
