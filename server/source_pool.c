@@ -84,9 +84,11 @@ static bg_err source_pool_connect(struct source_pool *pool, uint64_t deadline,
     pool->trying = false;
     if (err) {
         pool->total--;
+        (void)pthread_cond_signal(&pool->returned);
+    }
+    if (err && err != BG_EBUSY) {
         pool->rest_until = source_now() + source_rest(pool->failures++);
         pool->last = why;
-        (void)pthread_cond_signal(&pool->returned);
     } else {
         pool->failures = 0;
     }

@@ -6,6 +6,7 @@
  *
  * If connecting fails, the pool backs off: 0.1 seconds, doubled after every further failure, up to 5 seconds. During
  * the backoff, calls that need a new connection fail immediately with the last error. After it, one caller retries.
+ * BG_EBUSY (a locked database) does not start a backoff: the lock may be released at any time.
  *
  * Thread safety: all functions except make and free are MT-Safe.
  */

@@ -388,14 +388,18 @@ TEST(source__a_locked_database_fails_and_comes_back)
     world_products(&w, 1);
     struct source_settings settings = world_settings(&w);
     settings.timeout_ms = 50;
-    struct source *source = make(&settings);
-    CHECK_EQ(ask(source, "sku-0", text), BG_TRUTH_PRESENT);
-    world_do(&w, "BEGIN EXCLUSIVE");
-    CHECK_EQ(source_ask(source, "sku-0", 5, NULL, &why), BG_TRUTH_ERROR);
-    CHECK(strstr(why.message, "locked"));
-    world_do(&w, "COMMIT");
-    CHECK_EQ(ask(source, "sku-0", text), BG_TRUTH_PRESENT);
-    source_free(source);
+    for (int pooled = 0; pooled < 2; pooled++) {
+        struct source *source = make(&settings);
+        if (pooled) {
+            CHECK_EQ(ask(source, "sku-0", text), BG_TRUTH_PRESENT);
+        }
+        world_do(&w, "BEGIN EXCLUSIVE");
+        CHECK_EQ(source_ask(source, "sku-0", 5, NULL, &why), BG_TRUTH_ERROR);
+        CHECK(strstr(why.message, "locked"));
+        world_do(&w, "COMMIT");
+        CHECK_EQ(ask(source, "sku-0", text), BG_TRUTH_PRESENT);
+        source_free(source);
+    }
     world_end(&w);
 }
 
