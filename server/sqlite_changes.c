@@ -430,10 +430,8 @@ static void changes_follow(struct source *source)
         const bg_err err = follower_poll(f, &info);
         if (err && err != BG_EBUSY) {
             follower_close(f);
-            source_tell_state(source, false, info.message);
-        } else if (!err) {
-            source_tell_state(source, true, "");
         }
+        source_tell_state(source, !err, err ? info.message : "");
         failures = err ? failures + 1 : 0;
         (void)source_pause(source,
                            err ? source_rest(failures - 1)

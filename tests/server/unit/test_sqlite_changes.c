@@ -1086,7 +1086,8 @@ TEST(changes__waits_for_a_writer_that_holds_the_lock)
     model_settle(s.m, s.source);
     world_do(&s.w, "BEGIN EXCLUSIVE");
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('x')");
-    usleep(100000); /* usually, the follower finds the lock meanwhile */
+    MODEL_AWAIT(s.m, s.m->up == 0);
+    CHECK(strstr(model_peek(s.m)->trouble, "locked"));
     world_do(&s.w, "COMMIT");
     scene_check(&s, 2);
     CHECK(model_has(s.m, "x"));
