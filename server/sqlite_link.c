@@ -66,7 +66,7 @@ static bool sqlite_link_identify(const char *path, struct sqlite_file *file,
     *file = (struct sqlite_file){ .inode = 0 };
     *changed = 0;
     if (statx(AT_FDCWD, path, AT_STATX_SYNC_AS_STAT,
-              STATX_TYPE | STATX_INO | STATX_BTIME | STATX_CTIME, &now)
+              STATX_TYPE | STATX_INO | STATX_NLINK | STATX_BTIME | STATX_CTIME, &now)
             != 0
         || !S_ISREG(now.stx_mode)) {
         return false;
@@ -74,7 +74,8 @@ static bool sqlite_link_identify(const char *path, struct sqlite_file *file,
     *changed = sqlite_link_time(&now.stx_ctime);
     *file = (struct sqlite_file){ .device = (uint64_t)now.stx_dev_major << 32
                                             | now.stx_dev_minor,
-                                  .inode = now.stx_ino };
+                                  .inode = now.stx_ino,
+                                  .names = now.stx_nlink };
     if (now.stx_mask & STATX_BTIME) {
         file->birth = sqlite_link_time(&now.stx_btime);
     }
@@ -102,11 +103,21 @@ static void sqlite_link_find_logs(const struct sqlite_link *link,
 }
 
 /* Opens the write-ahead log, if the database has one, and identifies it. The connection now holds a lock, so that no
- * other connection deletes the log when it is closed. Before, the last connection of an application may delete it. */
+ * other connection deletes the log when it is closed. Before, the last connection of an application may delete it.
+ *
+ * The log belongs to the name of the file. Commits under another hard link would be invisible, and writing under two
+ * names corrupts the database, so hard links are refused. A new link changes the change time, so the file is opened
+ * again. */
 static bg_err sqlite_link_open_log(struct sqlite_link *link, bg_errinfo *info)
 {
     const bg_err err = sqlite_link_execute(link, "source", "PRAGMA data_version", info);
     sqlite_link_find_logs(link, link->logs);
+    if (!err && link->logs[0].inode && link->file.names > 1) {
+        return source_error(info, BG_EIO, "source", NULL,
+                            "%s has %u hard links, each with its own write-ahead log;"
+                            " delete the others",
+                            link->source->place, link->file.names);
+    }
     return err;
 }
 

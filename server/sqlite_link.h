@@ -19,7 +19,8 @@
 struct sqlite_file {
     uint64_t device;
     uint64_t inode;
-    int64_t birth; /* in nanoseconds; 0 if the file system does not record it */
+    int64_t birth;  /* in nanoseconds; 0 if the file system does not record it */
+    uint32_t names; /* number of hard links; not part of the identity */
 };
 
 struct sqlite_link {

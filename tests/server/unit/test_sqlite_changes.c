@@ -751,6 +751,24 @@ TEST(changes__notices_a_deleted_log)
     scene_end(&s);
 }
 
+/* SQLite keeps a log for each name of the file, so the follower cannot see commits under another name. */
+TEST(changes__refuses_hard_links)
+{
+    struct scene s;
+    char other[320];
+    scene_begin(&s, false);
+    (void)snprintf(other, sizeof other, "%s.other", s.w.path);
+    usleep(20000); /* more than the resolution of change times */
+    CHECK(link(s.w.path, other) == 0);
+    CHECK_EQ(look_up(&s, "new"), BG_TRUTH_ERROR);
+    source_look(s.source);
+    MODEL_AWAIT(s.m, s.m->up == 0);
+    CHECK(strstr(model_peek(s.m)->trouble, "hard links"));
+    CHECK(unlink(other) == 0);
+    scene_check(&s, 1);
+    scene_end(&s);
+}
+
 /* Copies the bytes of a file into another one, which keeps its inode. */
 static void overwrite(const char *from, const char *to)
 {
