@@ -15,6 +15,10 @@
  * is durable. After a crash between the two, or if the copy cannot be written, journal.lock has an older
  * header. That is not an error: it only means that less can be proved. A copy that cannot be read proves
  * nothing, as in directories of version 0.1.
+ *
+ * The end. An orderly stop writes a second header after that copy, with the number of the MARK instead of the
+ * first frame. Frames below it are durable, so if one is missing, it was not a crash that removed it. The second
+ * header counts only if it is of the same segment as the first.
  */
 #include "journal_disk.h"
 
@@ -114,33 +118,53 @@ static void disk_lock_path(const struct journal_disk *disk,
     (void)snprintf(path, JOURNAL_DISK_PATH, "%s/journal.lock", disk->folder);
 }
 
+/* Reads one of the two headers in journal.lock. */
+static bool disk_read_header(int file, off_t at, struct journal_header *header)
+{
+    unsigned char bytes[JOURNAL_HEADER];
+    return pread(file, bytes, sizeof bytes, at) == (ssize_t)sizeof bytes
+           && !journal_header_read(bytes, header, NULL);
+}
+
 static void disk_read_newest(struct journal_disk *disk)
 {
     char path[JOURNAL_DISK_PATH];
-    unsigned char bytes[JOURNAL_HEADER];
+    struct journal_header end;
     disk->newest = (struct journal_header){ .number = 0 };
+    disk->end = 0;
     disk_lock_path(disk, path);
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return;
     }
-    if (pread(file, bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes
-        || journal_header_read(bytes, &disk->newest, NULL)) {
+    if (!disk_read_header(file, 0, &disk->newest)) {
         disk->newest.number = 0;
+    } else if (disk_read_header(file, JOURNAL_HEADER, &end)
+               && end.number == disk->newest.number
+               && memcmp(end.id, disk->newest.id, JOURNAL_ID) == 0) {
+        disk->end = end.first;
     }
     (void)close(file);
 }
 
-static void disk_write_newest(const struct journal_disk *disk,
+static void disk_write_header(const struct journal_disk *disk, uint64_t at,
                               const struct journal_header *header)
 {
     unsigned char bytes[JOURNAL_HEADER];
     char path[JOURNAL_DISK_PATH];
     disk_lock_path(disk, path);
     journal_header_write(header, bytes);
-    if (!journal_disk_write(disk->lock, 0, bytes, sizeof bytes, path, NULL)) {
+    if (!journal_disk_write(disk->lock, at, bytes, sizeof bytes, path, NULL)) {
         (void)journal_disk_sync(disk->lock, path, NULL);
     }
+}
+
+void journal_disk_record_end(const struct journal_disk *disk,
+                             const struct journal_header *header, uint64_t end)
+{
+    struct journal_header last = *header;
+    last.first = end;
+    disk_write_header(disk, JOURNAL_HEADER, &last);
 }
 
 bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
@@ -391,7 +415,7 @@ bg_err journal_disk_place(struct journal_draft_file *draft,
     if (err) {
         journal_disk_discard(draft);
     } else {
-        disk_write_newest(disk, header);
+        disk_write_header(disk, 0, header);
     }
     return err;
 }
@@ -517,6 +541,7 @@ struct journal_shelf journal_disk_shelf(struct journal_disk *disk)
                                    .count = disk->count,
                                    .take = disk_take,
                                    .give_back = disk_give_back,
+                                   .end = disk->end,
                                    .newest =
                                        disk->newest.number ? &disk->newest : NULL };
 }

@@ -2,7 +2,8 @@
  * journal_disk.h - the journal's files: names, the folder's lock, whole writes, new segments.
  *
  *     journal.lock                          locked (flock) while a process has the journal open. It
- *                                           has a copy of the newest segment's header
+ *                                           has a copy of the newest segment's header and,
+ *                                           after an orderly stop, where the journal ends
  *     journal-00000000000000000017.log      segment 17
  *     journal-00000000000000000018.log.tmp  on its way; nothing yet
  */
@@ -27,7 +28,8 @@ struct journal_disk {
     size_t count, room;
     int lock; /* journal.lock, locked; -1: not */
     struct journal_header
-        newest; /* newest segment recorded in journal.lock; number 0: unknown */
+        newest;   /* newest segment recorded in journal.lock; number 0: unknown */
+    uint64_t end; /* number of the MARK of an orderly stop; 0: unknown */
 };
 
 #define JOURNAL_DISK_INIT                                                              \
@@ -94,6 +96,10 @@ bg_err journal_disk_place(struct journal_draft_file *draft,
                           const struct journal_disk *disk,
                           const struct journal_header *header, bg_errinfo *info);
 void journal_disk_discard(struct journal_draft_file *draft);
+
+/* Records in journal.lock that all frames before `end` are durable. The newest segment is that of `header`. */
+void journal_disk_record_end(const struct journal_disk *disk,
+                             const struct journal_header *header, uint64_t end);
 
 /* Removes a segment's file, and syncs the folder. Oldest first: then those that are left have
  * no gap, whenever the machine stops. */

@@ -205,13 +205,18 @@ bg_err journal_begin(struct journal *j, struct journal_report *report, bg_errinf
     return err;
 }
 
-/* Says that all before was synced. */
+/* Records that all frames are durable. */
 static bg_err journal_mark(struct journal *j, bg_errinfo *info)
 {
     const struct journal_record mark = { .type = JOURNAL_MARK };
+    uint64_t end = 0;
     bg_err err = journal_sync(j, info);
-    err = err ? err : journal_append(j, &mark, 1, NULL, info);
-    return err ? err : journal_sync(j, info);
+    err = err ? err : journal_append(j, &mark, 1, &end, info);
+    err = err ? err : journal_sync(j, info);
+    if (!err) {
+        journal_disk_record_end(&j->disk, &j->header, end);
+    }
+    return err;
 }
 
 bg_err journal_close(struct journal *j, bg_errinfo *info)

@@ -19,10 +19,11 @@
  *        the end is missing: damage. A crash does not remove a segment that had its name.
  *   (R7) If the header of the last segment is bad, something other than a crash changed the file. Unless all
  *        of its bytes are whole frames, the end is missing.
+ *   (R8) After an orderly stop the number of the MARK is known. If a frame before it is bad or missing, it is
+ *        damage.
  *
- * One case looks like a torn tail and is none: the last frames that were synced, damaged by
- * something else before anything was written behind them. A journal that is closed in order
- * ends with a MARK, which says that all before it is synced.
+ * One case looks like a torn tail and is none: after a crash, something else damages the last frames that
+ * were synced.
  *
  * The search for whole frames behind a bad one goes byte by byte over heads, which have a check
  * that nobody can forge who does not know the folder's id. It goes over the rest of a segment at
@@ -326,14 +327,15 @@ static bg_err walk_tell(struct walk *w, const struct walk_frame *frame,
 static bg_err walk_is_torn(struct walk *w, bool *torn, bg_errinfo *info)
 {
     struct walk_search found = { .count = 0 };
-    bool known_damage = w->proved && w->proof >= w->report->next;
+    bool known_damage = w->report->next < w->shelf->end /* (R8) */
+                        || (w->proved && w->proof >= w->report->next);
     bg_err err = known_damage ? BG_OK : walk_search(w, true, &found, info);
     if (!err && !known_damage) {
         w->proved = true;
         w->proof = found.proof;
         w->report->behind = found.count;
     }
-    *torn = w->proof < w->report->next;
+    *torn = !known_damage && w->proof < w->report->next;
     return err;
 }
 
@@ -599,6 +601,24 @@ static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *i
     return walk_tell_gap(w, from, report->next, info);
 }
 
+/* Checks that the last segment has all frames that it had after an orderly stop (R8). */
+static bg_err walk_check_last_frame(struct walk *w, bg_errinfo *info)
+{
+    const uint64_t end = w->shelf->end;
+    bg_errinfo why;
+    char expected[64];
+    if (w->report->next >= end) {
+        w->report->ends = w->shelf->newest->run != 0;
+        return BG_OK;
+    }
+    (void)snprintf(expected, sizeof expected, "frames up to %llu",
+                   (unsigned long long)end);
+    (void)journal_error(&why, BG_EFORMAT, "journal", expected, "frames up to %llu",
+                        (unsigned long long)(w->report->next - 1));
+    const bg_err err = w->broken ? BG_OK : walk_damage(w, &why, info);
+    return err ? err : walk_gap(w, end + 1, info); /* and the MARK */
+}
+
 /* Checks that the last segment is the newest that was ever written (R6). */
 static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
 {
@@ -612,8 +632,7 @@ static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
     const bool ours =
         last == 0 || newest->run == 0 || memcmp(newest->id, w->id, JOURNAL_ID) == 0;
     if (newest->number <= last && ours) {
-        w->report->ends = newest->run != 0;
-        return BG_OK;
+        return walk_check_last_frame(w, info);
     }
     (void)snprintf(expected, sizeof expected,
                    "segment %llu, the newest that was written",

@@ -26,8 +26,9 @@ struct journal_shelf {
                    bg_errinfo *info);
     void (*give_back)(void *context, struct journal_source *source);
     const struct journal_header
-        *newest; /* header of the newest segment ever written; NULL: unknown.
+        *newest;  /* header of the newest segment ever written; NULL: unknown.
                     Run 0: only its number is known */
+    uint64_t end; /* number of the MARK of an orderly stop; 0: unknown */
 };
 
 /* As journal_read. */

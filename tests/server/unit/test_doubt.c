@@ -281,6 +281,30 @@ TEST(doubt__any_segment_is_missing)
     check_damaged(whole, damaged);
 }
 
+/* After an orderly stop, the end of the last segment is missing, from any frame on. */
+TEST(doubt__the_end_is_missing)
+{
+    const char *whole = scratch_path("ends"), *damaged = scratch_path("ends2");
+    struct names segments;
+    long at = 64;
+    story(whole);
+    list(whole, "journal-", &segments);
+    const char *last = segments.at[segments.n - 1];
+    char path[800];
+    (void)snprintf(path, sizeof path, "%s", inside(whole, last));
+    for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
+        if (frame_bytes(path, at + (long)n) == 0) {
+            break; /* the mark: no record would be missing */
+        }
+        for (long part = 0; part < 2; part++) {
+            copy_folder(whole, damaged);
+            CHECK_EQ(truncate(inside(damaged, last), at + part * 40), 0);
+            check_damaged(whole, damaged);
+        }
+    }
+    CHECK(at > 64);
+}
+
 /* A segment has the content of another one, or none: its frames are as lost as if it were missing. */
 TEST(doubt__any_segment_is_replaced)
 {

@@ -5,11 +5,13 @@
 #define _GNU_SOURCE
 
 #include "journal.h"
+#include "journal_frame.h"
 
 #include "support/check.h"
 #include "support/scratch.h"
 
 #include <fcntl.h>
+#include <sys/wait.h>
 
 static struct journal *begin(const char *folder, const struct journal_options *how,
                              struct journal_report *report)
@@ -110,6 +112,44 @@ TEST(journal_folder__the_newest_segment_is_missing)
     CHECK_EQ(unlink(segment(folder, 3)), 0);
     check_refused(folder, "segment 3, the newest", true);
     CHECK(segment_is_there(folder, 4) && !segment_is_there(folder, 3));
+}
+
+/* After an orderly stop, a missing end is not mistaken for a torn tail. */
+TEST(journal_folder__the_end_is_missing)
+{
+    const char *folder = scratch_path("end");
+    struct journal_report report;
+    struct stat about;
+    make_three(folder);
+    CHECK_EQ(stat(segment(folder, 3), &about), 0);
+    for (off_t size = about.st_size - 1; size >= JOURNAL_HEADER; size--) {
+        CHECK_EQ(truncate(segment(folder, 3), size), 0);
+        const bg_err err = journal_read(folder, false, NULL, NULL, &report, NULL);
+        CHECK_EQ(err, report.next < 6 ? BG_EFORMAT : BG_OK); /* 6: the mark */
+    }
+    CHECK_EQ(report.next, 5);
+    check_refused(folder, "found frames up to 4, expected frames up to 6", true);
+    CHECK(segment_is_there(folder, 4));
+}
+
+/* The recorded end is that of the newest segment, not that of an earlier process. */
+TEST(journal_folder__the_end_after_a_crash_is_unknown)
+{
+    const char *folder = scratch_path("crash");
+    struct journal_report report;
+    make_three(folder);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        append_synced(begin(folder, NULL, NULL), 4);
+        _exit(0);
+    }
+    int status = 1;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK_EQ(truncate(segment(folder, 4), JOURNAL_HEADER + 1), 0);
+    CHECK_OK(journal_read(folder, false, NULL, NULL, &report, NULL));
+    CHECK_EQ(report.next, 7);
+    CHECK_EQ(report.dropped, 1);
 }
 
 TEST(journal_folder__all_segments_are_missing)
