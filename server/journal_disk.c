@@ -500,15 +500,16 @@ static bg_err disk_take(void *context, size_t i, struct journal_source *source,
         return BG_ENOMEM;
     }
     journal_disk_path(disk, disk->segments[i].number, book->path);
-    book->file = open(book->path, O_RDONLY | O_CLOEXEC);
+    book->file = open(book->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO */
     bg_err err = BG_OK;
     if (book->file < 0) {
         err = journal_error_system(info, "open", book->path);
     } else if (fstat(book->file, &about) != 0) {
         err = journal_error_system(info, "stat", book->path);
     } else if (!S_ISREG(about.st_mode)) {
-        err = journal_error(info, BG_EFORMAT, "segment", "a regular file",
-                            "another thing");
+        /* It is not damage: no journal ever had it, and a segment may need its name. */
+        err = journal_error(info, BG_EIO, "segment", "a regular file",
+                            "another kind of file");
         journal_error_place(info, book->path, 0);
     }
     if (err) {

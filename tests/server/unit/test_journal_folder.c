@@ -152,6 +152,22 @@ TEST(journal_folder__the_end_after_a_crash_is_unknown)
     CHECK_EQ(report.dropped, 1);
 }
 
+/* A directory or a FIFO with the name of a segment is an error, but no damage. */
+TEST(journal_folder__a_segment_is_not_a_file)
+{
+    const char *folder = scratch_path("kinds");
+    bg_errinfo why;
+    make_three(folder);
+    CHECK_EQ(mkdir(segment(folder, 4), 0700), 0);
+    CHECK_EQ(journal_read(folder, true, NULL, NULL, NULL, &why), BG_EIO);
+    CHECK(strstr(why.message, "expected a regular file") != NULL);
+    CHECK_EQ(rmdir(segment(folder, 4)), 0);
+    CHECK_EQ(mkfifo(segment(folder, 4), 0600), 0);
+    CHECK_EQ(journal_read(folder, true, NULL, NULL, NULL, &why), BG_EIO);
+    CHECK_EQ(unlink(segment(folder, 4)), 0);
+    CHECK_OK(journal_read(folder, false, NULL, NULL, NULL, &why));
+}
+
 TEST(journal_folder__all_segments_are_missing)
 {
     const char *folder = scratch_path("all");
