@@ -21,6 +21,8 @@
  *        of its bytes are whole frames, the end is missing.
  *   (R8) After an orderly stop the number of the MARK is known. If a frame before it is bad or missing, it is
  *        damage.
+ *   (R9) A fresh segment replaces older segments of its own journal. If they are of another journal, and it is
+ *        not known which of the two belongs here, it is damage.
  *
  * One case looks like a torn tail and is none: after a crash, something else damages the last frames that
  * were synced.
@@ -61,6 +63,7 @@ struct walk {
     uint8_t id[JOURNAL_ID];
     bool broken; /* what is missing now was said already */
     bool open;   /* the last segment may have had more frames (R7) */
+    bool mixed;  /* segments before the first one to read are of another journal (R9) */
     /* The segment that is being read. */
     struct journal_source source;
     bool last;
@@ -546,6 +549,11 @@ static bg_err walk_choose(struct walk *w, bool *none, bg_errinfo *info)
         memcpy(w->id, known->id, JOURNAL_ID);
         memcpy(w->report->id, w->id, JOURNAL_ID);
     }
+    for (size_t i = 0; i < w->start; i++) {
+        const struct walk_header *h = &w->headers[i];
+        w->mixed =
+            w->mixed || (!h->why.code && memcmp(h->header.id, w->id, JOURNAL_ID) != 0);
+    }
     for (size_t i = w->start; i < n; i++) {
         struct walk_header *h = &w->headers[i];
         if (h->why.code == BG_EVERSION) { /* nothing is known about it */
@@ -619,29 +627,30 @@ static bg_err walk_check_last_frame(struct walk *w, bg_errinfo *info)
     return err ? err : walk_gap(w, end + 1, info); /* and the MARK */
 }
 
-/* Checks that the last segment is the newest that was ever written (R6). */
+/* Checks that the last segment is the newest that was ever written (R6), and that all are of one journal (R9). */
 static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
 {
     const struct journal_header *newest = w->shelf->newest;
     const uint64_t last = w->report->tail_segment;
     bg_errinfo why;
     char expected[64];
+    const bool known = newest && newest->run != 0;
+    if (known ? last && memcmp(newest->id, w->id, JOURNAL_ID) != 0 : w->mixed) {
+        (void)journal_error(&why, BG_EFORMAT, "journal",
+                            "the journal that this directory had before",
+                            "segments of another journal");
+        return walk_lost_end(w, &why, info);
+    }
     if (!newest) {
         return BG_OK;
     }
-    const bool ours =
-        last == 0 || newest->run == 0 || memcmp(newest->id, w->id, JOURNAL_ID) == 0;
-    if (newest->number <= last && ours) {
+    if (newest->number <= last) {
         return walk_check_last_frame(w, info);
     }
     (void)snprintf(expected, sizeof expected,
                    "segment %llu, the newest that was written",
                    (unsigned long long)newest->number);
-    if (!ours) {
-        (void)journal_error(&why, BG_EFORMAT, "journal",
-                            "the journal that this directory had before",
-                            "segments of another journal");
-    } else if (last == 0) {
+    if (last == 0) {
         (void)journal_error(&why, BG_EFORMAT, "journal", expected, "no segment");
     } else {
         (void)journal_error(&why, BG_EFORMAT, "journal", expected,

@@ -259,6 +259,35 @@ TEST(journal_folder__segments_of_another_journal)
 
 /* ---- A directory that is removed ---------------------------------------------------------- */
 
+/* Without journal.lock, a fresh segment of another journal does not replace the segments of this one. */
+TEST(journal_folder__a_fresh_segment_of_another_journal)
+{
+    const char *folder = scratch_path("fresh");
+    const struct journal_options beyond = { .beyond_damage = true };
+    const struct journal_header other = {
+        .flags = JOURNAL_FRESH, .number = 4, .first = 1, .run = 4, .id = { 7 }
+    };
+    unsigned char bytes[JOURNAL_HEADER];
+    char lock[700];
+    make_three(folder);
+    (void)snprintf(lock, sizeof lock, "%s/journal.lock", folder);
+    CHECK_EQ(unlink(lock), 0);
+    journal_header_write(&other, bytes);
+    const int file = open(segment(folder, 4), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(file >= 0 && write(file, bytes, sizeof bytes) == (ssize_t)sizeof bytes);
+    CHECK_EQ(close(file), 0);
+    for (unsigned again = 0; again < 2; again++) {
+        struct told told = { .gaps = 0 };
+        bg_errinfo why;
+        CHECK_EQ(journal_read(folder, false, NULL, NULL, NULL, &why), BG_EFORMAT);
+        CHECK(again || strstr(why.message, "segments of another journal") != NULL);
+        CHECK_OK(journal_read(folder, true, tell, &told, NULL, &why));
+        CHECK(told.gaps > 0);
+        CHECK_OK(journal_close(begin(folder, &beyond, NULL), NULL));
+        CHECK(segment_is_there(folder, 1) && segment_is_there(folder, 3));
+    }
+}
+
 static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
 {
     const struct journal_record records[] = { { .type = JOURNAL_MANIFEST_BEGIN },
