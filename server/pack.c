@@ -138,7 +138,7 @@ static bg_err pack_reader_open(struct pack_reader *reader, const char name[PACK_
     }
     pack_reader_end(reader);
     (void)snprintf(path, sizeof path, "%s/%s", reader->folder, name);
-    reader->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO */
+    reader->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (reader->fd < 0) {
         return persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }

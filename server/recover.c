@@ -458,7 +458,7 @@ static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
                                   bg_errinfo *info)
 {
     struct stat about;
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
     *bytes = NULL;
     if (fd < 0 || fstat(fd, &about)) {
         const bg_err err =

@@ -205,18 +205,6 @@ TEST(recover__a_base_is_cut_off)
     spoilt(scratch_path("cut"), cut, mend);
 }
 
-/* Opening a FIFO must not wait for a writer. */
-static void replace_by_fifo(const char *path)
-{
-    move_away(path);
-    CHECK_EQ(mkfifo(path, 0600), 0);
-}
-
-TEST(recover__a_base_is_a_fifo)
-{
-    spoilt(scratch_path("fifo"), replace_by_fifo, move_back);
-}
-
 /* Another filter's file, whole and of the right secret. */
 static void exchange(const char *path)
 {
