@@ -133,7 +133,7 @@ static void gates_alarm(void *context, const bg_alarm *alarm)
         [BG_ALARM_FALSE_NEGATIVE] = { GATE_EVENT_FALSE_NEGATIVE,
                                       "the filter denied a key that the source has" },
         [BG_ALARM_BREAKER_OPEN] = { GATE_EVENT_BREAKER_OPEN,
-                                    "the source failed too often and is not queried for now" },
+                                    "the source failed too often; it is queried again after breaker-rest" },
         [BG_ALARM_BREAKER_CLOSED] = { GATE_EVENT_BREAKER_CLOSED,
                                       "the source answers again" },
     };

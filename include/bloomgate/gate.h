@@ -251,8 +251,8 @@ BG_API void bg_gate_forget_absent(bg_gate *gate);
 /*
  * Declares that the backing store may have keys that the filter denies, for example because a
  * change feed was interrupted. From then on all gates of the slot query the backing store for every
- * lookup, without negative cache and single flight, until the slot gets a base that has these keys, as after a
- * bg_gate_write that could not be added: by a bg_slot_rebuild that begins later, or by any other
+ * lookup, without negative cache and single flight, until the slot gets a base that has these
+ * keys, as after a bg_gate_write that could not be added: by a bg_slot_rebuild that begins later, or by any other
  * base with BG_SLOT_DISCARD. Until then the slot is not saved; afterwards only a rebuild or
  * BG_SLOT_DISCARD replaces its base. It includes bg_gate_forget_absent. NULL is allowed.
  * Thread safety: MT-Safe. Cost: a lock that is never held for long.

@@ -1,9 +1,9 @@
 /*
  * flight.c - see flight.h.
  *
- * The idea. A table of lists, each with a lock and a condition, on which everybody stands
- * who is inside of a callback of a lookup: leaders, who ask, and followers, who copy. The
- * entries are on the stacks of those who look up; nothing is allocated.
+ * The idea. A table of lists, each with a lock and a condition variable. A lookup is on a list while
+ * its callback runs: a leader queries the backing store, and followers copy its answer. The entries are
+ * on the stacks of the calling threads; nothing is allocated.
  *
  * Invariants, under the lock of the list:
  *   (F1) At most one flight of a key is open. An open one is that of a leader who has no

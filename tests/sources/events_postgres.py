@@ -518,11 +518,16 @@ def change_to_bigint(case):
     case.insert(5)
 
 
+def create_numbers(case, column_type):
+    """Creates a table with two numbers, one of them with a trailing zero."""
+    case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} {column_type});"
+             f"INSERT INTO {case.table} ({case.column}) VALUES ('1.50'), ('2')")
+
+
 @event("numeric column becomes text between two polls", modes=POSTGRES, key="text", setup=nothing, expect=ANY, writers=False)
 def numeric_to_text(case):
     """The filter has numbers without trailing zeros, but text keeps them."""
-    case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} numeric);"
-             f"INSERT INTO {case.table} ({case.column}) VALUES (1.50), (2)")
+    create_numbers(case, "numeric")
     gate = case.open_gate(checked=False, poll="10s")
     require(gate.lookup(b"1.50") == "present", "the number is not found")
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE {case.type()}")
@@ -537,8 +542,7 @@ def numeric_to_text(case):
        writers=False)
 def text_to_numeric(case):
     """The filter has text with trailing zeros. It is trusted until the follower has compared the tables."""
-    case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} text);"
-             f"INSERT INTO {case.table} ({case.column}) VALUES ('1.50'), ('2')")
+    create_numbers(case, "text")
     proxy = case.through_proxy()
     gate = case.open_gate(checked=False, poll="10s")
     case.sql(f"ALTER TABLE {case.table} ALTER COLUMN {case.column} TYPE numeric USING {case.column}::numeric")
@@ -565,8 +569,7 @@ def text_to_numeric(case):
        writers=False)
 def text_to_numeric_busy(case):
     """The follower cannot start, which must not prevent lookups."""
-    case.sql(f"CREATE TABLE {case.table} (id bigserial PRIMARY KEY, {case.column} text);"
-             f"INSERT INTO {case.table} ({case.column}) VALUES ('1.50'), ('2')")
+    create_numbers(case, "text")
     gate = case.open_gate(checked=False)
     gate.wait(lambda _: glob.glob(os.path.join(gate.directory, "**", "*.bg"), recursive=True), "saved")
     gate.stop()
