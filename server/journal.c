@@ -1,23 +1,23 @@
 /*
- * journal.c - frames are appended, written and synced.
+ * journal.c - appends, writes and syncs frames.
  *
- * The way of a frame:
+ * The life of a frame:
  *
- *     appended   its bytes are in `active`, under the lock; the checksum of its records was
- *                made before, so the lock is held for a copy and some nanoseconds
- *     written    a leader has exchanged the two buffers, and given `spare` to the system, without
- *                the lock; others append to the other buffer meanwhile
- *     synced     a leader has waited for the disk, without the lock
+ *     appended   its bytes are in `active`, copied under the lock; the checksum of its records was
+ *                computed before, so the lock is held for a copy and some nanoseconds
+ *     written    a leader has swapped the two buffers and written `spare` to the file, without
+ *                holding the lock; other threads append to the other buffer meanwhile
+ *     synced     a leader has waited for the disk, without holding the lock
  *
- * Group commit. Who needs a frame to be synced and finds a sync on its way waits; then one of
- * those that waited writes all that there is by then, and syncs for all of them.
+ * Group commit. A thread that needs a frame to be synced while a sync is in progress waits. Then
+ * one of the waiting threads writes everything appended by then and syncs for all of them.
  *
- * A number is given once. A frame that was appended is in the object that it changes, so it cannot
- * be taken back when it cannot be written; it stays in memory (full disk), or the journal fails.
- * What a failed write left is cut off if the system lets us, which matters to nobody: it is a torn
- * tail, and will be written over at the same place.
+ * A number is assigned once. A frame that was appended may already be applied to its object, so
+ * it cannot be withdrawn if it cannot be written: it stays in memory (disk full), or the journal
+ * fails. The remains of a failed write are truncated if possible. If they stay, they do no harm:
+ * they are a torn tail, and the next write overwrites them at the same offset.
  *
- * The invariants are in journal_inside.h.
+ * journal_inside.h lists the invariants.
  */
 #include "journal_inside.h"
 
@@ -52,7 +52,7 @@ static bool journal_is_full(int code)
 
 void journal_fail(struct journal *j, const bg_errinfo *why, bool for_good)
 {
-    if (j->failed) { /* the first reason stays (J5) */
+    if (j->failed) { /* the first reason is kept (J5) */
         return;
     }
     j->failed = for_good;
@@ -60,7 +60,7 @@ void journal_fail(struct journal *j, const bg_errinfo *why, bool for_good)
     (void)pthread_cond_signal(&j->work);
 }
 
-/* The disk is not full any more. A journal that has failed stays so (J5). */
+/* Clears the state "disk full". A journal that has failed stays failed (J5). */
 static void journal_has_room(struct journal *j)
 {
     if (j->failure.code && !j->failed) {
@@ -81,7 +81,7 @@ bg_err journal_write_batch(struct journal *j, bg_errinfo *info)
     uint64_t end = j->end;
     journal_leave(j);
     bg_err err = journal_disk_write(j->file, end, j->spare.bytes, n, j->path, &why);
-    if (!err && !journal_is_always(j)) { /* it is going to count as durable (J6) */
+    if (!err && !journal_is_always(j)) { /* it is about to count as durable (J6) */
         err = journal_disk_check_file(&j->disk, j->file, j->path, &why);
     }
     bool room = err && journal_is_full(why.os_errno);
@@ -108,7 +108,7 @@ bg_err journal_write_batch(struct journal *j, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Returns when frames up to `target` are written, or cannot be. */
+/* Returns once frames up to `target` are written, or on error. */
 static bg_err journal_write_to(struct journal *j, uint64_t target, bg_errinfo *info)
 {
     while (journal_get(&j->written) < target) {
@@ -183,7 +183,8 @@ bg_err journal_sync_to(struct journal *j, uint64_t target, bg_errinfo *info)
 
 bg_err journal_not_begun(bg_errinfo *info)
 {
-    return journal_error(info, BG_EINVAL, "journal", "journal_begin before", "not yet");
+    return journal_error_why(info, BG_EINVAL, "journal",
+                             "journal_begin was not called");
 }
 
 bg_err journal_flush(struct journal *j, bg_errinfo *info)
@@ -206,8 +207,8 @@ bg_err journal_sync(struct journal *j, bg_errinfo *info)
     return err;
 }
 
-/* Whether a second has passed since the last sync. A clock that goes back counts as one that
- * did. */
+/* Returns whether a second has passed since the last sync. If the clock goes backward, the
+ * difference wraps around and counts as more than a second. */
 static bool journal_is_due(const struct journal *j)
 {
     return journal_now(j) - j->sync_time >= JOURNAL_SECOND;
@@ -241,7 +242,7 @@ bg_err journal_check(struct journal *j, bg_errinfo *info)
     journal_error_clear(info);
     journal_enter(j);
     bg_err err = j->begun ? BG_OK : journal_not_begun(&why);
-    if (!err) { /* a fresh segment replaces that of a failed journal */
+    if (!err) { /* a fresh segment replaces the segment of a failed journal */
         err = j->failed ? journal_disk_check(&j->disk, &why)
                         : journal_disk_check_file(&j->disk, j->file, j->path, &why);
         if (err) {
@@ -296,19 +297,19 @@ bg_err journal_measure(const struct journal_record *records, size_t n, size_t *b
         }
         *bytes += more;
         if (*bytes > JOURNAL_PAYLOAD_MOST) {
-            return journal_error(info, BG_ELIMIT, "records of a frame",
-                                 "at most 16 MiB", "%zu bytes and more", *bytes);
+            return journal_error(info, BG_ELIMIT, "frame records", "at most 16 MiB",
+                                 "at least %zu bytes", *bytes);
         }
     }
     return BG_OK;
 }
 
-/* Room for a frame in `active`: if there is none, what is there is written first. */
+/* Reserves space for a frame in `active`, writing pending frames first if necessary. */
 static bg_err journal_make_room(struct journal *j, size_t bytes, bg_errinfo *info)
 {
     if (bytes > j->room) {
-        return journal_error(info, BG_ELIMIT, "frame", "half of the buffer at most",
-                             "%zu of %zu bytes", bytes, j->room);
+        return journal_error(info, BG_ELIMIT, "frame", "at most half of the buffer",
+                             "%zu bytes; half is %zu", bytes, j->room);
     }
     while (!j->failure.code && j->room - j->active.used < bytes) {
         if (j->writing) {
@@ -330,7 +331,7 @@ void journal_put_frame(struct journal_buffer *buffer, const struct journal_head 
     buffer->last = head->sequence;
 }
 
-/* Under the lock. */
+/* Called with the lock held. */
 static bg_err journal_append_frame(struct journal *j, struct journal_head *head,
                                    const unsigned char *payload, bg_errinfo *info)
 {
@@ -358,8 +359,8 @@ unsigned char *journal_encode(const struct journal_record *records, size_t n,
 {
     unsigned char *payload = bytes <= JOURNAL_ON_STACK ? small : malloc(bytes);
     if (!payload) {
-        (void)journal_error(info, BG_ENOMEM, "memory", "enough for a frame",
-                            "none of %zu bytes", bytes);
+        (void)journal_error_why(info, BG_ENOMEM, "memory",
+                                "cannot allocate %zu bytes for a frame", bytes);
         return NULL;
     }
     for (unsigned char *to = payload; n > 0; n--, records++) {
@@ -398,7 +399,8 @@ bg_err journal_append(struct journal *j, const struct journal_record *records, s
     return err;
 }
 
-/* ---- Figures ----------------------------------------------------------------------------- */
+/* ---- Statistics
+ * ----------------------------------------------------------------------------- */
 
 void journal_about(struct journal *j, struct journal_state *state)
 {

@@ -1,24 +1,24 @@
 /*
  * journal_disk.c - the journal's files.
  *
- * A segment gets its name when its header is on the disk, by rename, and the folder is synced
- * then: so a segment that is there has a header, unless it is damaged. Names are only taken
- * away oldest first, each with a sync of the folder, so that no crash leaves a gap.
+ * A segment gets its name by rename after its header is on disk, and then the directory is
+ * synced. So an existing segment has a header, unless it is damaged. Segments are only deleted
+ * oldest first, each with a sync of the directory, so no crash leaves a gap.
  *
- * Settling. What is found behind the last frame that was surely synced may be in the system's
- * memory only: a sync may have failed before the process died, and then the system calls the
- * pages clean that it could not write. They would be read now and be gone another day. So they
- * are written again, with the same bytes, before they are built on.
+ * Settling. Frames found after the last one that is known to be synced may exist only in the page
+ * cache: a sync may have failed before the process died, and the kernel then marks pages clean
+ * that it could not write. Such frames would be readable now and missing after the next boot. So
+ * they are rewritten with the same bytes before anything is built on them.
  *
- * The newest segment. If it is missing, the rest of the journal looks complete. Therefore journal.lock has a
- * copy of its header, which is written and synced after the segment gets its name and before a frame in it
- * is durable. After a crash between the two, or if the copy cannot be written, journal.lock has an older
- * header. That is not an error: it only means that less can be proved. A copy that cannot be read proves
- * nothing, as in directories of version 0.1.
+ * The newest segment. If it is missing, the rest of the journal looks complete. Therefore
+ * journal.lock has a copy of its header, which is written and synced after the segment gets its
+ * name and before a frame in it is durable. After a crash between the two, or if the copy cannot
+ * be written, journal.lock has an older header. That is not an error: it only means that less can
+ * be proved. A copy that cannot be read proves nothing, as in directories of version 0.1.
  *
- * The end. An orderly stop writes a second header after that copy, with the number of the MARK instead of the
- * first frame. Frames below it are durable, so if one is missing, it was not a crash that removed it. The second
- * header counts only if it is of the same segment as the first.
+ * The end. An orderly stop writes a second header after that copy, with the number of the MARK
+ * instead of the first frame. Frames below it are durable, so if one is missing, a crash did not
+ * remove it. The second header counts only if it is of the same segment as the first.
  */
 #include "journal_disk.h"
 
@@ -48,7 +48,8 @@ void journal_disk_path(const struct journal_disk *disk, uint64_t number,
                    disk_prefix, number, disk_suffix);
 }
 
-/* The number of a segment's name, 0 if it is none; *rest is what is behind ".log". */
+/* Returns the number in a segment's name, or 0 if it is not a segment's name. *rest points to the
+ * text after ".log". */
 static uint64_t disk_number(const char *name, const char **rest)
 {
     uint64_t number = 0;
@@ -71,12 +72,12 @@ static uint64_t disk_number(const char *name, const char **rest)
     return number;
 }
 
-/* The next name of a folder, NULL at its end; errno is 0 unless it cannot be read. */
+/* Returns the next name in a directory, or NULL at its end. errno is 0 unless reading failed. */
 static const char *disk_next_name(DIR *entries)
 {
     errno = 0;
-    const struct dirent *entry =
-        readdir(entries); /* NOLINT(concurrency-mt-unsafe): a folder of our own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread reads this stream */
+    const struct dirent *entry = readdir(entries);
     return entry ? entry->d_name : NULL;
 }
 
@@ -92,8 +93,8 @@ bg_err journal_disk_reserve(struct journal_disk *disk, bg_errinfo *info)
         size_t room = disk->room ? 2 * disk->room : 16;
         void *segments = realloc(disk->segments, room * sizeof *disk->segments);
         if (!segments) {
-            return journal_error(info, BG_ENOMEM, "memory", "enough for segments",
-                                 "none for %zu", room);
+            return journal_error_why(info, BG_ENOMEM, "memory",
+                                     "cannot allocate a list of %zu segments", room);
         }
         disk->segments = segments;
         disk->room = room;
@@ -172,8 +173,9 @@ bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
 {
     const char *rest;
     if (!folder || !*folder || strlen(folder) >= sizeof disk->folder) {
-        return journal_error(info, BG_EINVAL, "folder", "a path below 4048 bytes", "%s",
-                             folder ? "a longer one, or none" : "NULL");
+        return journal_error(info, BG_EINVAL, "data directory",
+                             "a path of 1 to 4047 bytes", "%s",
+                             folder ? "a longer or empty path" : "no path");
     }
     memcpy(disk->folder, folder, strlen(folder) + 1);
     disk->count = 0;
@@ -206,7 +208,7 @@ void journal_disk_free(struct journal_disk *disk)
 {
     free(disk->segments);
     if (disk->lock >= 0) {
-        (void)close(disk->lock); /* and unlocks it */
+        (void)close(disk->lock); /* this also unlocks it */
     }
     *disk = (struct journal_disk)JOURNAL_DISK_INIT;
 }
@@ -217,7 +219,7 @@ void journal_disk_sweep(const struct journal_disk *disk)
     const char *rest;
     DIR *entries = opendir(disk->folder);
     if (!entries) {
-        return; /* they are in nobody's way */
+        return; /* temporary files do no harm */
     }
     for (const char *name; (name = disk_next_name(entries)) != NULL;) {
         if (disk_number(name, &rest) && strcmp(rest, ".tmp") == 0) {
@@ -239,19 +241,22 @@ bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info)
     if (flock(file, LOCK_EX | LOCK_NB) != 0) {
         bg_err err = journal_error_system(info, "lock", path);
         if (errno == EWOULDBLOCK) {
-            err =
-                journal_error(info, BG_EBUSY, "journal", "a folder that is not in use",
-                              "another process that has it open");
+            err = journal_error_why(
+                info, BG_EBUSY, "data directory",
+                "%.130s is in use by another process. Stop that process, "
+                "or set another directory with dir",
+                disk->folder);
         }
         (void)close(file);
         return err;
     }
     disk->lock = file;
-    /* The previous owner may have removed it together with its directory: then it locks nothing. */
+    /* The previous owner may have removed the file together with its directory: then it locks
+     * nothing. */
     return journal_disk_check(disk, info);
 }
 
-/* Whether a path leads to an open file. */
+/* Returns whether a path leads to an open file. */
 static bool disk_is_at(int file, const char *path)
 {
     struct stat mine, there;
@@ -261,8 +266,8 @@ static bool disk_is_at(int file, const char *path)
 
 static bg_err disk_moved(const char *what, const char *path, bg_errinfo *info)
 {
-    (void)journal_error(info, BG_EIO, what, "the one found at startup",
-                        "another one, or none");
+    (void)journal_error(info, BG_EIO, what, "the same as at startup",
+                        "a different one, or none");
     if (info) {
         (void)snprintf(
             info->message, sizeof info->message,
@@ -326,8 +331,8 @@ bg_err journal_disk_read(int file, uint64_t offset, void *to, size_t n,
             return journal_error_system(info, "read", path);
         }
         if (got == 0) {
-            (void)journal_error(info, BG_EFORMAT, "file size",
-                                "as large as when it was opened", "less");
+            (void)journal_error_why(info, BG_EFORMAT, "segment",
+                                    "the file was truncated while it was being read");
             journal_error_place(info, path, offset);
             return BG_EFORMAT;
         }
@@ -340,7 +345,7 @@ bg_err journal_disk_read(int file, uint64_t offset, void *to, size_t n,
 
 bg_err journal_disk_sync(int file, const char *path, bg_errinfo *info)
 {
-    /* Interrupted is not failed: nothing was said about any page. */
+    /* An interrupted sync has not failed: no page was marked as written. */
     while (fdatasync(file) != 0) {
         if (errno != EINTR) {
             return journal_error_system(info, "fdatasync", path);
@@ -435,7 +440,7 @@ bg_err journal_disk_remove(const struct journal_disk *disk, uint64_t number,
     return disk_sync_folder(disk, info);
 }
 
-/* Writes bytes of a file over themselves. */
+/* Overwrites a range of a file with its own bytes. */
 static bg_err disk_rewrite(int file, uint64_t from, uint64_t end, const char *path,
                            bg_errinfo *info)
 {
@@ -473,7 +478,8 @@ bg_err journal_disk_settle(const struct journal_disk *disk, uint64_t settled,
     return err;
 }
 
-/* ---- For reading ------------------------------------------------------------------------- */
+/* ---- Reading
+ * --------------------------------------------------------------------------------- */
 
 /* A segment that is being read. */
 struct disk_book {
@@ -495,21 +501,23 @@ static bg_err disk_take(void *context, size_t i, struct journal_source *source,
     struct stat about = { .st_size = 0 };
     struct disk_book *book = malloc(sizeof *book);
     if (!book) {
-        (void)journal_error(info, BG_ENOMEM, "memory", "enough to read a segment",
-                            "none");
+        (void)journal_error_why(info, BG_ENOMEM, "memory",
+                                "cannot allocate a buffer to read a segment");
         return BG_ENOMEM;
     }
     journal_disk_path(disk, disk->segments[i].number, book->path);
-    book->file = open(book->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO */
+    book->file = open(book->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* FIFO */
     bg_err err = BG_OK;
     if (book->file < 0) {
         err = journal_error_system(info, "open", book->path);
     } else if (fstat(book->file, &about) != 0) {
         err = journal_error_system(info, "stat", book->path);
     } else if (!S_ISREG(about.st_mode)) {
-        /* It is not damage: no journal ever had it, and a segment may need its name. */
-        err = journal_error(info, BG_EIO, "segment", "a regular file",
-                            "another kind of file");
+        /* This is not damage: the journal never created such a file, and a segment may need its
+         * name. */
+        err =
+            journal_error_why(info, BG_EIO, "segment",
+                              "not a regular file. Move it out of the data directory");
         journal_error_place(info, book->path, 0);
     }
     if (err) {

@@ -1,4 +1,4 @@
-/* journal_error.c - what is wrong, where, and what had to be there. */
+/* journal_error.c - fills in the details of journal errors. */
 #include "journal_error.h"
 
 #include <errno.h>
@@ -32,24 +32,49 @@ bg_err journal_error(bg_errinfo *info, bg_err code, const char *what,
     return code;
 }
 
+bg_err journal_error_why(bg_errinfo *info, bg_err code, const char *what,
+                         const char *why, ...)
+{
+    if (!info) {
+        return code;
+    }
+    va_list arguments;
+    journal_error_clear(info);
+    info->code = code;
+    (void)snprintf(info->what, sizeof info->what, "%s", what);
+    const int n = snprintf(info->message, sizeof info->message, "%s: ", info->what);
+    va_start(arguments, why);
+    (void)vsnprintf(info->message + n, sizeof info->message - (size_t)n, why,
+                    arguments);
+    va_end(arguments);
+    return code;
+}
+
 void journal_error_place(bg_errinfo *info, const char *file, uint64_t offset)
 {
     if (!info) {
         return;
     }
-    const char *name = strrchr(file, '/');
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+    const bg_errinfo before = *info;
     info->offset = offset;
+    if (!before.expected[0]) { /* journal_error_why */
+        (void)snprintf(info->message, sizeof info->message,
+                       "%.36s at byte %llu: %.180s", name, (unsigned long long)offset,
+                       before.message);
+        return;
+    }
     (void)snprintf(info->message, sizeof info->message,
-                   "%.36s at byte %llu: %s: found %.52s, expected %.80s",
-                   name ? name + 1 : file, (unsigned long long)offset, info->what,
-                   info->found, info->expected);
+                   "%.36s at byte %llu: %s: found %.52s, expected %.80s", name,
+                   (unsigned long long)offset, before.what, before.found,
+                   before.expected);
 }
 
 bg_err journal_error_system(bg_errinfo *info, const char *call, const char *path)
 {
     int code = errno;
     char reason[64] = "";
-    /* The GNU form, which returns the text. */
+    /* The GNU variant, which returns the text. */
     const char *text = strerror_r(code, reason, sizeof reason);
     (void)journal_error(info, BG_EIO, call, "success", "%s", text);
     if (info) {

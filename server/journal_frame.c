@@ -1,4 +1,4 @@
-/* journal_frame.c - headers of segments and heads of frames, written and checked. */
+/* journal_frame.c - writes and validates segment headers and frame heads. */
 #include "journal_frame.h"
 
 #include "journal_bytes.h"
@@ -20,7 +20,7 @@ enum {
     HEADER_CHECK_AT = 56,
 
     HEAD_LENGTH_AT = 0,
-    HEAD_CHECK_AT = 4, /* of the head: 4 bytes, taken as 0 */
+    HEAD_CHECK_AT = 4, /* of the head; computed with 0 in this field */
     HEAD_SEQUENCE_AT = 8,
     HEAD_SYNCED_AT = 16,
     HEAD_RECORDS_AT = 24
@@ -46,19 +46,21 @@ bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
                            struct journal_header *header, bg_errinfo *info)
 {
     if (memcmp(bytes, header_magic, sizeof header_magic) != 0) {
-        return journal_error(info, BG_EFORMAT, "magic", "a journal of Bloomgate",
-                             "another file");
+        return journal_error(info, BG_EFORMAT, "file signature", "a Bloomgate journal",
+                             "another kind of file");
     }
     uint64_t check = journal_load64(bytes + HEADER_CHECK_AT);
     if (check != XXH3_64bits(bytes, HEADER_CHECK_AT)) {
-        return journal_error(info, BG_ECHECKSUM, "header checksum", "that of its bytes",
-                             "0x%016llx", (unsigned long long)check);
+        return journal_error(info, BG_ECHECKSUM, "header checksum",
+                             "the checksum of its bytes", "0x%016llx",
+                             (unsigned long long)check);
     }
     uint32_t version = journal_load32(bytes + HEADER_VERSION_AT);
     uint32_t flags = journal_load32(bytes + HEADER_FLAGS_AT);
     if (version == 0 || version > JOURNAL_VERSION || flags > JOURNAL_FRESH) {
         return journal_error(info, BG_EVERSION, "version and flags",
-                             "1 or 2, and 0 or 1", "%u, and %u", version, flags);
+                             "version 1 or 2, flags 0 or 1", "version %u, flags %u",
+                             version, flags);
     }
     *header = (struct journal_header){
         .flags = flags,
@@ -68,9 +70,9 @@ bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
     };
     memcpy(header->id, bytes + HEADER_ID_AT, JOURNAL_ID);
     if (header->first == 0 || header->run == 0 || header->run > header->number) {
-        return journal_error(info, BG_EFORMAT, "numbers of a segment",
-                             "1 or more, and a run up to it", "frame %llu, run %llu",
-                             (unsigned long long)header->first,
+        return journal_error(info, BG_EFORMAT, "segment numbers",
+                             "a frame >= 1, and a run from 1 to the segment number",
+                             "frame %llu, run %llu", (unsigned long long)header->first,
                              (unsigned long long)header->run);
     }
     return BG_OK;
@@ -89,7 +91,7 @@ uint64_t journal_payload_check(const void *payload, size_t n, uint64_t seed)
     return XXH3_64bits_withSeed(payload, n, seed);
 }
 
-/* Of a head whose own check is 0. */
+/* Computes the checksum of a head whose checksum field is 0. */
 static uint32_t head_check(const unsigned char bytes[JOURNAL_HEAD], uint64_t seed)
 {
     return (uint32_t)XXH3_64bits_withSeed(bytes, JOURNAL_HEAD, seed);

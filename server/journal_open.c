@@ -1,9 +1,10 @@
 /*
- * journal_open.c - the journal is opened, read, begun and closed.
+ * journal_open.c - opens, reads, begins and closes the journal.
  *
- * Beginning always makes a new segment. So frames whose tail was cut off are never followed, in
- * the same file, by others with the same numbers; and a run, the segments of one process, has
- * checks of its own (journal_frame.h). What was found is settled before (journal_disk.c).
+ * journal_begin always creates a new segment. So frames whose tail was cut off are never
+ * followed, in the same file, by others with the same numbers; and each run (the segments of one
+ * process) has its own checksum seed (journal_frame.h). The existing frames are settled first
+ * (journal_disk.c).
  */
 #include "journal_inside.h"
 
@@ -21,7 +22,7 @@ static bg_err journal_take_options(struct journal *j, const struct journal_optio
     size_t buffer = j->options.buffer ? j->options.buffer : JOURNAL_BUFFER;
     if ((unsigned)j->options.policy > JOURNAL_NO || buffer < 256) {
         return journal_error(info, BG_EINVAL, "options",
-                             "a policy, and a buffer of 256 bytes or more",
+                             "policy 0 to 2, and a buffer of at least 256 bytes",
                              "policy %d, %zu bytes", (int)j->options.policy, buffer);
     }
     j->options.clock = j->options.clock ? j->options.clock : journal_monotonic;
@@ -30,8 +31,8 @@ static bg_err journal_take_options(struct journal *j, const struct journal_optio
     j->active.bytes = malloc(j->room);
     j->spare.bytes = malloc(j->room);
     if (!j->active.bytes || !j->spare.bytes) {
-        return journal_error(info, BG_ENOMEM, "memory", "enough for the journal",
-                             "none of %zu bytes", buffer);
+        return journal_error_why(info, BG_ENOMEM, "memory",
+                                 "cannot allocate %zu bytes for the journal", buffer);
     }
     return BG_OK;
 }
@@ -68,8 +69,9 @@ bg_err journal_open(const char *folder, const struct journal_options *options,
     *journal = NULL;
     struct journal *j = calloc(1, sizeof *j);
     if (!j) {
-        return journal_error(info, BG_ENOMEM, "memory", "enough for the journal",
-                             "none of %zu bytes", sizeof *j);
+        return journal_error_why(info, BG_ENOMEM, "memory",
+                                 "cannot allocate %zu bytes for the journal",
+                                 sizeof *j);
     }
     j->file = -1;
     j->disk = (struct journal_disk)JOURNAL_DISK_INIT;
@@ -80,7 +82,7 @@ bg_err journal_open(const char *folder, const struct journal_options *options,
     bg_err err = journal_take_options(j, options, info);
     err = err ? err : journal_disk_list(&j->disk, folder, info);
     err = err ? err : journal_disk_lock(&j->disk, info);
-    /* Again: whoever had it before may have begun another segment. */
+    /* List again: the previous owner may have started another segment. */
     err = err ? err : journal_disk_list(&j->disk, folder, info);
     if (!err && j->options.existed && !j->disk.newest.number) {
         j->disk.newest = (struct journal_header){ .number = 1, .first = 1 };
@@ -99,8 +101,8 @@ bg_err journal_replay(struct journal *j, journal_visit *visit, void *context,
     struct journal_shelf shelf = journal_disk_shelf(&j->disk);
     journal_error_clear(info);
     if (j->begun) {
-        return journal_error(info, BG_EINVAL, "journal_replay",
-                             "a call before journal_begin", "one after it");
+        return journal_error_why(info, BG_EINVAL, "journal_replay",
+                                 "cannot be called after journal_begin");
     }
     bg_err err = journal_walk(&shelf, j->options.beyond_damage, visit, context,
                               &j->report, info);
@@ -125,8 +127,9 @@ bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit
     return err;
 }
 
-/* Sets the name and the header of the first segment of this process. If a journal existed before, the segment
- * is never marked as fresh, so that missing segments are detected again at the next start. */
+/* Chooses the number and the header of the first segment of this process. If a journal existed
+ * before, the segment is never marked as fresh, so that missing segments are detected again at
+ * the next start. */
 static bg_err journal_plan(struct journal *j, struct journal_header *header,
                            bg_errinfo *info)
 {
@@ -135,7 +138,8 @@ static bg_err journal_plan(struct journal *j, struct journal_header *header,
     uint64_t last = n ? j->disk.segments[n - 1].number : 0;
     last = j->disk.newest.number > last ? j->disk.newest.number : last;
     if (last == UINT64_MAX || j->report.next == UINT64_MAX) {
-        return journal_error(info, BG_ELIMIT, "numbers", "below 2^64", "2^64");
+        return journal_error_why(info, BG_ELIMIT, "journal",
+                                 "no segment or frame numbers are left");
     }
     *header = (struct journal_header){ .flags = last ? 0 : JOURNAL_FRESH,
                                        .number = last + 1,
@@ -180,12 +184,12 @@ static bg_err journal_begin_inside(struct journal *j, bg_errinfo *info)
     journal_put(&j->synced, header.first - 1);
     j->sync_time = journal_now(j);
     j->begun = true;
-    /* Removes segments that a fresh segment made obsolete, if the process died before it could do so. The
-     * fresh segment is the proof, so it must be undamaged. */
+    /* Removes segments that a fresh segment made obsolete, if the process died before it could do
+     * so. The fresh segment is the proof, so it must be undamaged. */
     uint64_t more = n && j->report.damages == 0 ? n - j->report.segments : 0;
     for (; more > 0; more--) {
         if (journal_disk_remove(&j->disk, j->disk.segments[0].number, NULL)) {
-            break; /* it does no harm */
+            break; /* the segments that remain do no harm */
         }
         journal_disk_pop(&j->disk);
     }

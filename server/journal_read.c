@@ -1,38 +1,41 @@
 /*
- * journal_read.c - segments are read: what is whole is told, what is torn is left, what is
- * damaged is said.
+ * journal_read.c - reads segments: delivers complete frames, drops a torn tail, and reports
+ * damage.
  *
- * What a crash can do. The system writes pages in any order, so behind the last sync there may be
- * half a frame, holes of zeros, and whole frames behind them. None of these was promised to
- * anybody as synced, and reading ends there: a torn tail. What was synced cannot be torn by a
- * crash. A frame says up to which number all was synced when it was made, so:
+ * What a crash can do. The kernel writes pages in any order, so after the last sync there may be
+ * half a frame, holes of zeros, and complete frames after them. None of these was ever reported
+ * as synced, and reading ends there: a torn tail. A crash cannot tear synced bytes. Each frame
+ * stores the number up to which all frames were synced when it was written, so:
  *
- *   (R1) A frame is told only after its checks were compared: never in part, never altered.
- *   (R2) Frames are told in the order of their numbers, and without a gap that is not said.
- *   (R3) In a segment that has a successor all was synced before that one got its name: there,
- *        every bad or missing frame is damage. (But not what is behind its last frame: a tail
- *        that was torn, when the successor begins with the number that it ends with.)
- *   (R4) In the last segment a bad frame is damage if any whole frame behind it says that it was
- *        synced. Else it is a torn tail, with all that is behind it.
- *   (R5) The last fresh segment is where reading begins; what is before it is not looked at.
- *   (R6) If the number of the newest segment is known, and the last segment is older or of another journal,
- *        the end is missing: damage. A crash does not remove a segment that had its name.
- *   (R7) If the header of the last segment is bad, something other than a crash changed the file. Unless all
- *        of its bytes are whole frames, the end is missing.
- *   (R8) After an orderly stop the number of the MARK is known. If a frame before it is bad or missing, it is
- *        damage.
- *   (R9) A fresh segment replaces older segments of its own journal. If they are of another journal, and it is
- *        not known which of the two belongs here, it is damage.
+ *   (R1) A frame is delivered only after its checksums were verified: never in part, never
+ *        altered.
+ *   (R2) Frames are delivered in the order of their numbers, and every gap is reported.
+ *   (R3) All of a segment was synced before its successor got its name. In a segment that has a
+ *        successor, every bad or missing frame is therefore damage. Bytes after its last frame
+ *        are not: they are a torn tail if the successor starts with the number at which the
+ *        segment ends.
+ *   (R4) In the last segment, a bad frame is damage if any complete frame after it states that it
+ *        was synced. Otherwise the bad frame and everything after it are a torn tail.
+ *   (R5) Reading starts at the last fresh segment; earlier segments are ignored.
+ *   (R6) If the number of the newest segment is known, and the last segment is older or of
+ *        another journal, the end is missing: damage. A crash does not remove a segment that had
+ *        its name.
+ *   (R7) If the header of the last segment is bad, something other than a crash changed the file.
+ *        Unless all of its bytes are complete frames, the end is missing.
+ *   (R8) After an orderly stop the number of the MARK is known. A bad or missing frame before it
+ *        is damage.
+ *   (R9) A fresh segment replaces older segments of its own journal. If they are of another
+ *        journal, and it is not known which of the two belongs here, that is damage.
  *
- * One case looks like a torn tail and is none: after a crash, something else damages the last frames that
- * were synced.
+ * One kind of damage looks like a torn tail: after a crash, something else damages the last
+ * synced frames.
  *
- * The search for whole frames behind a bad one goes byte by byte over heads, which have a check
- * that nobody can forge who does not know the folder's id. It goes over the rest of a segment at
- * most twice, however many frames are bad.
+ * The search for complete frames after a bad one examines heads, byte by byte. An attacker who
+ * does not know the directory's id cannot forge their checksum. The search scans the rest of a
+ * segment at most twice, however many frames are bad.
  *
- * Memory: a window of the file that is as large as the largest frame met, 1 MiB at least; a
- * frame's length is believed, and used, only when its head has the right check.
+ * Memory: a window of the file as large as the largest frame read so far, and at least 1 MiB. The
+ * length of a frame is trusted, and used, only if its head has the right checksum.
  */
 #include "journal_read.h"
 
@@ -46,10 +49,10 @@ enum { WALK_WINDOW = 1 << 20 };
 
 #define WALK_LOST (UINT64_C(1) << 40) /* more frames than a missing segment can have */
 
-/* A header, or why there is none. */
+/* A header, or the reason why there is none. */
 struct walk_header {
     struct journal_header header;
-    bg_errinfo why; /* code BG_OK: it is good */
+    bg_errinfo why; /* code BG_OK: the header is valid */
 };
 
 struct walk {
@@ -59,28 +62,28 @@ struct walk {
     void *context;
     struct journal_report *report;
     struct walk_header *headers;
-    size_t start; /* the segment to begin with */
+    size_t start; /* index of the first segment to read */
     uint8_t id[JOURNAL_ID];
-    bool broken; /* what is missing now was said already */
+    bool broken; /* the current gap has already been reported */
     bool open;   /* the last segment may have had more frames (R7) */
-    bool mixed;  /* segments before the first one to read are of another journal (R9) */
+    bool mixed;  /* earlier segments are of another journal (R9) */
     /* The segment that is being read. */
     struct journal_source source;
     bool last;
     uint64_t seed;
-    uint64_t limit; /* the successor's first frame */
-    uint64_t at;    /* offset behind the last whole frame */
-    uint64_t proof; /* the largest `synced` of whole frames in the rest of it */
+    uint64_t limit; /* first frame of the successor */
+    uint64_t at;    /* offset after the last complete frame */
+    uint64_t proof; /* the largest `synced` of complete frames in the rest of it */
     bool proved;    /* `proof` is known */
     uint64_t candidate, candidate_end; /* a frame that is not known to be synced */
-    /* Bytes window_at .. of it are in memory. */
+    /* The part of the segment in memory, starting at window_at. */
     unsigned char *window;
     size_t window_room, window_bytes;
     uint64_t window_at;
     struct journal_cursor cursor;
 };
 
-/* The window becomes at least n bytes large; what it had is forgotten. */
+/* Enlarges the window to at least n bytes; its content is dropped. */
 static bg_err walk_widen(struct walk *w, size_t n, bg_errinfo *info)
 {
     free(w->window);
@@ -88,11 +91,11 @@ static bg_err walk_widen(struct walk *w, size_t n, bg_errinfo *info)
     w->window = malloc(n);
     w->window_room = w->window ? n : 0;
     return w->window ? BG_OK
-                     : journal_error(info, BG_ENOMEM, "memory", "enough for a frame",
-                                     "none of %zu bytes", n);
+                     : journal_error_why(info, BG_ENOMEM, "memory",
+                                         "cannot allocate %zu bytes for a frame", n);
 }
 
-/* n bytes at an offset; all of them are there. */
+/* Returns n bytes at an offset; the caller has checked that the segment has them. */
 static bg_err walk_look(struct walk *w, uint64_t at, size_t n,
                         const unsigned char **bytes, bg_errinfo *info)
 {
@@ -118,7 +121,7 @@ static bg_err walk_look(struct walk *w, uint64_t at, size_t n,
 
 /* ---- Frames ------------------------------------------------------------------------------ */
 
-/* A frame at an offset, if it is whole; else `why` has a code, and the place. */
+/* The frame at an offset, if it is complete; otherwise `why` has a code and the location. */
 struct walk_frame {
     struct journal_head head;
     const unsigned char *payload;
@@ -152,11 +155,11 @@ static bg_err walk_get_frame(struct walk *w, uint64_t at, struct walk_frame *fra
         return err;
     }
     if (!journal_head_read(bytes, w->seed, &frame->head)) {
-        walk_refuse(w, at, frame, BG_ECHECKSUM, "head of a frame", "other bytes");
+        walk_refuse(w, at, frame, BG_ECHECKSUM, "frame head", "other bytes");
         return BG_OK;
     }
     if (frame->head.length > left - JOURNAL_HEAD) {
-        (void)snprintf(found, sizeof found, "%llu of %u bytes",
+        (void)snprintf(found, sizeof found, "%llu of its %u bytes",
                        (unsigned long long)(left - JOURNAL_HEAD), frame->head.length);
         walk_refuse(w, at, frame, BG_EFORMAT, "frame", found);
         return BG_OK;
@@ -169,12 +172,12 @@ static bg_err walk_get_frame(struct walk *w, uint64_t at, struct walk_frame *fra
     uint64_t check = journal_payload_check(frame->payload, frame->head.length, w->seed);
     if (check != frame->head.check) {
         (void)snprintf(found, sizeof found, "0x%016llx", (unsigned long long)check);
-        walk_refuse(w, at, frame, BG_ECHECKSUM, "check of a frame", found);
+        walk_refuse(w, at, frame, BG_ECHECKSUM, "frame checksum", found);
     }
     return BG_OK;
 }
 
-/* The same, and it is the one that follows. */
+/* The same, and checks that it is the next frame. */
 static bg_err walk_next_frame(struct walk *w, struct walk_frame *frame,
                               bg_errinfo *info)
 {
@@ -183,19 +186,19 @@ static bg_err walk_next_frame(struct walk *w, struct walk_frame *frame,
         char found[64];
         (void)snprintf(found, sizeof found, "frame %llu",
                        (unsigned long long)frame->head.sequence);
-        walk_refuse(w, w->at, frame, BG_EFORMAT, "number of a frame", found);
+        walk_refuse(w, w->at, frame, BG_EFORMAT, "frame number", found);
     }
     return err;
 }
 
-/* What whole frames there are behind a bad one, of those that are still to come. */
+/* The complete frames after a bad one, among those that have not been read. */
 struct walk_search {
     uint64_t count;
-    uint64_t first, first_at; /* the first of them, and where */
-    uint64_t proof;           /* the largest `synced` of any */
+    uint64_t first, first_at; /* the first of them, and its offset */
+    uint64_t proof;           /* the largest `synced` of all of them */
 };
 
-/* `all`: looks at all, not only for the first. */
+/* `all`: examines all of them instead of stopping at the first. */
 static bg_err walk_search(struct walk *w, bool all, struct walk_search *found,
                           bg_errinfo *info)
 {
@@ -235,9 +238,10 @@ static bg_err walk_search(struct walk *w, bool all, struct walk_search *found,
     return BG_OK;
 }
 
-/* ---- Telling ----------------------------------------------------------------------------- */
+/* ---- Delivering
+ * ------------------------------------------------------------------------------ */
 
-/* Damage: an error, or a note of it. */
+/* Returns damage as an error, or reports it and continues. */
 static bg_err walk_damage(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
 {
     if (!w->beyond) {
@@ -262,7 +266,7 @@ static bg_err walk_tell_gap(struct walk *w, uint64_t from, uint64_t to,
     return w->visit ? w->visit(w->context, from, &gap, info) : BG_OK;
 }
 
-/* Frames up to `to` are missing. */
+/* Reports that all frames below `to` are missing. */
 static bg_err walk_gap(struct walk *w, uint64_t to, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
@@ -275,8 +279,8 @@ static bg_err walk_gap(struct walk *w, uint64_t to, bg_errinfo *info)
     return walk_tell_gap(w, from, to, info);
 }
 
-/* How far the last segment is surely on the disk, without keeping a list: one frame at a time is
- * watched until a later one says that it was synced. */
+/* Determines up to where the last segment is known to be on disk, without keeping a list: watches
+ * one frame at a time until a later one states that it was synced. */
 static void walk_settle(struct walk *w, const struct journal_head *head, uint64_t end)
 {
     struct journal_report *report = w->report;
@@ -326,7 +330,7 @@ static bg_err walk_tell(struct walk *w, const struct walk_frame *frame,
 
 /* ---- A segment --------------------------------------------------------------------------- */
 
-/* A bad frame in the last segment: is it torn? (R4) */
+/* Determines whether a bad frame in the last segment is torn (R4). */
 static bg_err walk_is_torn(struct walk *w, bool *torn, bg_errinfo *info)
 {
     struct walk_search found = { .count = 0 };
@@ -342,7 +346,7 @@ static bg_err walk_is_torn(struct walk *w, bool *torn, bg_errinfo *info)
     return err;
 }
 
-/* A bad frame at w->at. *ends: nothing more is to be read here. */
+/* Handles a bad frame at w->at. Sets *ends if there is nothing more to read here. */
 static bg_err walk_bad_frame(struct walk *w, const bg_errinfo *why, bool *ends,
                              bg_errinfo *info)
 {
@@ -396,7 +400,7 @@ static bg_err walk_frames(struct walk *w, bg_errinfo *info)
     return err;
 }
 
-/* The header of the segment that is being read; frames that should be before it. */
+/* Checks the header of the current segment, and whether frames before it are missing. */
 static bg_err walk_enter(struct walk *w, struct walk_header *h, bg_errinfo *info)
 {
     bg_errinfo why;
@@ -410,9 +414,9 @@ static bg_err walk_enter(struct walk *w, struct walk_header *h, bg_errinfo *info
         w->broken = false;
         return BG_OK;
     }
-    (void)snprintf(expected, sizeof expected, "frame %llu in this or another segment",
+    (void)snprintf(expected, sizeof expected, "frame %llu here or in another segment",
                    (unsigned long long)w->report->next);
-    (void)journal_error(&why, BG_EFORMAT, "first frame of a segment", expected,
+    (void)journal_error(&why, BG_EFORMAT, "first frame of the segment", expected,
                         "frame %llu", (unsigned long long)h->header.first);
     journal_error_place(&why, w->source.name, 0);
     bg_err err = w->broken ? BG_OK : walk_damage(w, &why, info);
@@ -420,7 +424,7 @@ static bg_err walk_enter(struct walk *w, struct walk_header *h, bg_errinfo *info
     return err ? err : walk_gap(w, h->header.first, info);
 }
 
-/* The first frame of the first segment behind i that has a good header. */
+/* Returns the first frame of the next segment after i that has a valid header. */
 static uint64_t walk_limit(const struct walk *w, size_t i)
 {
     for (i++; i < w->shelf->count; i++) {
@@ -431,7 +435,7 @@ static uint64_t walk_limit(const struct walk *w, size_t i)
     return UINT64_MAX;
 }
 
-/* Whether the first frame of the segment is of that run. */
+/* Returns whether the first frame of the segment belongs to that run. */
 static bool walk_is_run(struct walk *w, uint64_t run)
 {
     const unsigned char *bytes = NULL;
@@ -441,9 +445,9 @@ static bool walk_is_run(struct walk *w, uint64_t run)
            && journal_head_read(bytes, journal_seed(w->id, run), &head);
 }
 
-/* Returns the run of segment i. If its header is damaged, the segment began a run, or belongs to
- * the run of the previous segment; if that has no valid header either, of the next one, or of
- * the newest. */
+/* Returns the run of segment i. If its header is damaged, the segment started a run, or belongs
+ * to the run of the previous segment; if that has no valid header either, to the run of the next
+ * one, or of the newest. */
 static uint64_t walk_run(struct walk *w, size_t i)
 {
     if (!w->headers[i].why.code) {
@@ -500,7 +504,8 @@ static bg_err walk_segment(struct walk *w, size_t i, bg_errinfo *info)
     return err;
 }
 
-/* ---- All of them ------------------------------------------------------------------------- */
+/* ---- All segments
+ * ---------------------------------------------------------------------------- */
 
 static bg_err walk_read_header(struct walk *w, size_t i, bg_errinfo *info)
 {
@@ -512,14 +517,14 @@ static bg_err walk_read_header(struct walk *w, size_t i, bg_errinfo *info)
         return err;
     }
     if (source.bytes < sizeof bytes) {
-        (void)journal_error(&h->why, BG_EFORMAT, "header", "64 bytes", "%u",
+        (void)journal_error(&h->why, BG_EFORMAT, "header", "64 bytes", "%u bytes",
                             (unsigned)source.bytes);
     } else {
         err = source.read(source.context, 0, bytes, sizeof bytes, info);
         if (!err && !journal_header_read(bytes, &h->header, &h->why)
             && h->header.number != source.number) {
-            (void)journal_error(&h->why, BG_EFORMAT, "number of a segment",
-                                "that of its name", "%llu",
+            (void)journal_error(&h->why, BG_EFORMAT, "segment number",
+                                "the number in its file name", "%llu",
                                 (unsigned long long)h->header.number);
         }
     }
@@ -563,14 +568,14 @@ static bg_err walk_choose(struct walk *w, bool *none, bg_errinfo *info)
             return BG_EVERSION;
         }
         if (!h->why.code && memcmp(h->header.id, w->id, JOURNAL_ID) != 0) {
-            (void)journal_error(&h->why, BG_EINCOMPAT, "folder of a segment",
-                                "the same for all", "another one");
+            (void)journal_error(&h->why, BG_EINCOMPAT, "journal id",
+                                "the id of the other segments", "another id");
         }
     }
     return BG_OK;
 }
 
-/* Whether the first segment is one that may be the first. */
+/* Checks that the first segment may be the first one. */
 static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
@@ -592,8 +597,8 @@ static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
     return err;
 }
 
-/* An unknown number of frames is missing at the end; they count as one. New frames get numbers above any that
- * the missing frames can have had, so that the next start finds the gap as well. */
+/* An unknown number of frames is missing at the end; they count as one. New frames get numbers
+ * above any that the missing frames can have had, so the next start finds the gap as well. */
 static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
@@ -624,10 +629,11 @@ static bg_err walk_check_last_frame(struct walk *w, bg_errinfo *info)
     (void)journal_error(&why, BG_EFORMAT, "journal", expected, "frames up to %llu",
                         (unsigned long long)(w->report->next - 1));
     const bg_err err = w->broken ? BG_OK : walk_damage(w, &why, info);
-    return err ? err : walk_gap(w, end + 1, info); /* and the MARK */
+    return err ? err : walk_gap(w, end + 1, info); /* the gap includes the MARK */
 }
 
-/* Checks that the last segment is the newest that was ever written (R6), and that all are of one journal (R9). */
+/* Checks that the last segment is the newest that was ever written (R6), and that all segments
+ * are of one journal (R9). */
 static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
 {
     const struct journal_header *newest = w->shelf->newest;
@@ -648,7 +654,7 @@ static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
         return walk_check_last_frame(w, info);
     }
     (void)snprintf(expected, sizeof expected,
-                   "segment %llu, the newest that was written",
+                   "segments up to %llu, the newest one written",
                    (unsigned long long)newest->number);
     if (last == 0) {
         (void)journal_error(&why, BG_EFORMAT, "journal", expected, "no segment");
@@ -710,8 +716,8 @@ bg_err journal_walk(const struct journal_shelf *shelf, bool beyond_damage,
     }
     w.headers = calloc(shelf->count + 1, sizeof *w.headers);
     if (!w.headers) {
-        return journal_error(info, BG_ENOMEM, "memory", "enough for headers",
-                             "none for %zu", shelf->count);
+        return journal_error_why(info, BG_ENOMEM, "memory",
+                                 "cannot allocate %zu segment headers", shelf->count);
     }
     bg_err err = walk_all(&w, info ? info : &ignored);
     free(w.headers);

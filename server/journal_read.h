@@ -1,6 +1,6 @@
 /*
- * journal_read.h - walking through segments, wherever their bytes are: on a disk for the
- * service, in memory for tests. journal.h has the face of it, and the words.
+ * journal_read.h - reads segments, wherever their bytes are: on disk for the service, in memory
+ * for tests. journal.h has the interface and defines the terms.
  */
 #ifndef SERVER_JOURNAL_READ_H
 #define SERVER_JOURNAL_READ_H
@@ -8,26 +8,26 @@
 #include "journal.h"
 #include "journal_frame.h"
 
-/* One segment's bytes. */
+/* The bytes of one segment. */
 struct journal_source {
     const char *name; /* for messages */
-    uint64_t number;  /* that it must have */
+    uint64_t number;  /* number that its header must have */
     uint64_t bytes;
     void *context;
     bg_err (*read)(void *context, uint64_t offset, void *to, size_t n,
                    bg_errinfo *info);
 };
 
-/* All segments, in the order of their numbers; one or two are taken at a time. */
+/* All segments, in the order of their numbers. One or two are open at a time. */
 struct journal_shelf {
     void *context;
     size_t count;
     bg_err (*take)(void *context, size_t i, struct journal_source *source,
                    bg_errinfo *info);
     void (*give_back)(void *context, struct journal_source *source);
-    const struct journal_header
-        *newest;  /* header of the newest segment ever written; NULL: unknown.
-                    Run 0: only its number is known */
+    /* Header of the newest segment ever written; NULL: unknown. Run 0: only its number is
+     * known. */
+    const struct journal_header *newest;
     uint64_t end; /* number of the MARK of an orderly stop; 0: unknown */
 };
 

@@ -1,12 +1,12 @@
 /*
- * journal_record.c - records become bytes, and bytes of a stranger become records or errors.
+ * journal_record.c - encodes records, and decodes untrusted bytes into records or errors.
  *
- * One table says which fields a type has; writing and reading both follow it, so they cannot
- * drift apart. A CHANGE has its hashes or keys behind its fields.
+ * One table lists the fields of each type. Writing and reading both follow it, so they cannot
+ * diverge. A CHANGE has its hashes or keys after its fields.
  *
- * Reading is strict: a record has exactly the bytes that it says, every length is compared with
- * what is left before it is used, and there is one way to write a thing. So whatever is read,
- * written again, gives the same bytes.
+ * Reading is strict: a record has exactly the stated number of bytes, every length is compared
+ * with the remaining bytes before it is used, and each record has exactly one encoding. So
+ * writing a record that was read produces the same bytes.
  */
 #include "journal_record.h"
 
@@ -19,7 +19,7 @@
 
 enum field_form { FIELD_NUMBER, FIELD_TEXT };
 
-/* X(name, form, most bytes): the fields, in the order in which they are written. */
+/* X(name, form, maximum bytes): the fields, in the order in which they are written. */
 #define FIELDS(X)                                                                      \
     X(id, FIELD_NUMBER, 0)                                                             \
     X(name, FIELD_TEXT, JOURNAL_NAME_MOST)                                             \
@@ -93,7 +93,7 @@ static bool record_has(enum journal_type type, size_t field)
     return types[type].has >> field & 1;
 }
 
-/* Adds and removes have hashes or keys, other operations have none. */
+/* Adds and removes have hashes or keys; other operations have none. */
 static bool record_has_keys(unsigned op)
 {
     return op == CHANGE_ADD || op == CHANGE_REMOVE;
@@ -116,7 +116,7 @@ static bg_bytes *record_text(struct journal_record *record, const struct field *
 
 /* ---- Writing ----------------------------------------------------------------------------- */
 
-/* What a change has, as it is written; the fields that do not matter are not looked at. */
+/* Returns the JOURNAL_HAS_* flags of a change; ignores fields that do not apply. */
 static unsigned record_change_has(const struct change *change)
 {
     unsigned has = change->value ? JOURNAL_HAS_VALUE : 0;
@@ -130,27 +130,27 @@ static bg_err record_check_change(const struct change *change, bg_errinfo *info)
 {
     bool keyed = record_has_keys((unsigned)change->op);
     if (!record_is_operation((unsigned)change->op)) {
-        return journal_error(info, BG_EINVAL, "operation", "an enum change_op", "%d",
-                             (int)change->op);
+        return journal_error(info, BG_EINVAL, "operation",
+                             "an add, a remove or a rotation", "%d", (int)change->op);
     }
     if (keyed ? change->n == 0 || (!change->hashes && !change->keys) : change->n > 0) {
-        return journal_error(info, BG_EINVAL, "change",
-                             "hashes or keys for adds and removes, else none",
-                             "operation %d of %zu", (int)change->op, change->n);
+        return journal_error(info, BG_EINVAL, "keys of a change",
+                             "hashes or keys for adds and removes, none otherwise",
+                             "operation %d with %zu keys", (int)change->op, change->n);
     }
     if (change->n > JOURNAL_ITEMS) {
-        return journal_error(info, BG_ELIMIT, "change", "at most 65536 keys", "%zu",
-                             change->n);
+        return journal_error(info, BG_ELIMIT, "change", "at most 65536 keys",
+                             "%zu keys", change->n);
     }
     return BG_OK;
 }
 
-/* Adds to `bytes`, which stays far below overflow: it is compared after every step. */
+/* Adds to `bytes`, which cannot overflow: it is checked after every step. */
 static bg_err record_count(size_t *bytes, size_t more, bg_errinfo *info)
 {
     if (more > JOURNAL_PAYLOAD_MOST || *bytes + more > JOURNAL_PAYLOAD_MOST) {
         return journal_error(info, BG_ELIMIT, "record", "at most 16 MiB",
-                             "%zu bytes and more", *bytes + more);
+                             "at least %zu bytes", *bytes + more);
     }
     *bytes += more;
     return BG_OK;
@@ -190,9 +190,10 @@ bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
         if (fields[i].form == FIELD_TEXT) {
             const bg_bytes *text = record_text((void *)(uintptr_t)record, &fields[i]);
             if (text->len > fields[i].most) {
-                return journal_error(info, BG_ELIMIT, fields[i].name,
-                                     "65536 bytes for names, 4096 for others",
-                                     "%zu bytes", text->len);
+                return journal_error(
+                    info, BG_ELIMIT, fields[i].name,
+                    "at most 65536 bytes for a name, 4096 for other fields",
+                    "%zu bytes", text->len);
             }
             more = 4 + text->len;
         }
@@ -262,7 +263,7 @@ unsigned char *journal_record_write(const struct journal_record *record,
 
 /* ---- Reading ----------------------------------------------------------------------------- */
 
-/* The bytes of one record that are not read yet. */
+/* The bytes of one record that are not yet read. */
 struct record_rest {
     const unsigned char *at;
     size_t left;
@@ -271,8 +272,8 @@ struct record_rest {
 static bg_err record_short(const struct record_rest *rest, const char *what,
                            size_t needed, bg_errinfo *info)
 {
-    return journal_error(info, BG_EFORMAT, what, "all of it within its record",
-                         "%zu bytes left of %zu", rest->left, needed);
+    return journal_error(info, BG_EFORMAT, what, "a field that ends within its record",
+                         "%zu of its %zu bytes", rest->left, needed);
 }
 
 static bg_err record_get_number(struct record_rest *rest, const char *what,
@@ -299,7 +300,8 @@ static bg_err record_get_text(struct record_rest *rest, const char *what, uint32
     }
     if (len > most) {
         return journal_error(info, BG_EFORMAT, what,
-                             "65536 bytes for names, 4096 for others", "%u bytes", len);
+                             "at most 65536 bytes for a name, 4096 for other fields",
+                             "%u bytes", len);
     }
     *text = (bg_bytes){ rest->at + 4, len };
     rest->at += 4 + (size_t)len;
@@ -312,8 +314,8 @@ static bg_err record_room(struct journal_cursor *cursor, size_t bytes, bg_errinf
     if (bytes > cursor->memory_bytes) {
         void *memory = realloc(cursor->memory, bytes);
         if (!memory) {
-            return journal_error(info, BG_ENOMEM, "memory", "enough for a change",
-                                 "none of %zu bytes", bytes);
+            return journal_error_why(info, BG_ENOMEM, "memory",
+                                     "cannot allocate %zu bytes for a change", bytes);
         }
         cursor->memory = memory;
         cursor->memory_bytes = bytes;
@@ -356,20 +358,20 @@ static bg_err record_get_keys(struct journal_cursor *cursor, struct record_rest 
     return err;
 }
 
-/* Whether an operation of this version goes with that content. */
+/* Checks that this version knows the operation, and that the operation may have that content. */
 static bg_err record_check_form(unsigned op, unsigned has, bg_errinfo *info)
 {
     const unsigned keyed = JOURNAL_HAS_HASHES | JOURNAL_HAS_KEYS;
     if (!record_is_operation(op) || has > (keyed | JOURNAL_HAS_VALUE)) {
         return journal_error(info, BG_EVERSION, "operation",
-                             "1, 2 or 4 of this version", "%u with content 0x%x", op,
-                             has);
+                             "1, 2 or 4, with content up to 0x7",
+                             "%u with content 0x%x", op, has);
     }
     bool right = record_has_keys(op) ? (has & keyed) != 0 && (has & keyed) != keyed
                                      : (has & keyed) == 0;
     if (!right) {
         return journal_error(info, BG_EFORMAT, "content of a change",
-                             "hashes or keys for adds and removes, else none",
+                             "hashes or keys for adds and removes, none otherwise",
                              "operation %u with content 0x%x", op, has);
     }
     return BG_OK;
@@ -393,7 +395,8 @@ static bg_err record_get_change(struct journal_cursor *cursor, struct record_res
     rest->left -= 4;
     if (change->n > JOURNAL_ITEMS || keyed != (change->n > 0)) {
         return journal_error(info, BG_EFORMAT, "change",
-                             keyed ? "1 to 65536 keys" : "no keys", "%zu", change->n);
+                             keyed ? "1 to 65536 keys" : "no keys", "%zu keys",
+                             change->n);
     }
     if (keyed) {
         err = has & JOURNAL_HAS_HASHES ? record_get_hashes(cursor, rest, change, info)
@@ -402,32 +405,33 @@ static bg_err record_get_change(struct journal_cursor *cursor, struct record_res
     if (!err && has & JOURNAL_HAS_VALUE) {
         err = record_get_number(rest, "value", &change->value, info);
         if (!err && change->value == 0) {
-            err = journal_error(info, BG_EFORMAT, "value", "none, or above 0", "0");
+            err = journal_error(info, BG_EFORMAT, "value", "no value, or one above 0",
+                                "0");
         }
     }
     return err;
 }
 
-/* The first 8 bytes: how long it is, and of what type. */
+/* Checks the first 8 bytes: length and type. */
 static bg_err record_check_head(const struct journal_cursor *cursor, size_t *bytes,
                                 bg_errinfo *info)
 {
     if (cursor->left < JOURNAL_RECORD_HEAD) {
-        return journal_error(info, BG_EFORMAT, "record", "8 bytes or more", "%zu",
-                             cursor->left);
+        return journal_error(info, BG_EFORMAT, "record", "at least 8 bytes",
+                             "%zu bytes", cursor->left);
     }
     *bytes = journal_load32(cursor->at);
     unsigned type = cursor->at[4];
     if (*bytes < JOURNAL_RECORD_HEAD || *bytes > cursor->left) {
         return journal_error(info, BG_EFORMAT, "record length",
-                             "8 bytes or more, within its frame", "%zu of %zu", *bytes,
-                             cursor->left);
+                             "at least 8 bytes, within its frame", "%zu of %zu bytes",
+                             *bytes, cursor->left);
     }
     if (!record_is_type(type)) {
         return journal_error(info, BG_EVERSION, "record type", "1 to 12", "%u", type);
     }
     if (cursor->at[7] || (type != JOURNAL_CHANGE && (cursor->at[5] || cursor->at[6]))) {
-        return journal_error(info, BG_EFORMAT, "reserved bytes", "0", "others");
+        return journal_error(info, BG_EFORMAT, "reserved bytes", "0", "other values");
     }
     return BG_OK;
 }
@@ -467,8 +471,8 @@ bg_err journal_record_read(struct journal_cursor *cursor, struct journal_record 
         err = record_get_change(cursor, &rest, &record->change, info);
     }
     if (!err && rest.left > 0) {
-        err = journal_error(info, BG_EFORMAT, "record length", "that of its fields",
-                            "%zu bytes more", rest.left);
+        err = journal_error(info, BG_EFORMAT, "record length",
+                            "the length of its fields", "%zu bytes more", rest.left);
     }
     if (!err) {
         cursor->at += bytes;

@@ -1,38 +1,38 @@
 /*
- * journal_record.h - what happened, as bytes: the records of the journal.
+ * journal_record.h - the records of the journal, and their encoding.
  *
  * A record is 8 bytes and the fields of its type, in this order, without gaps. Numbers are
- * little-endian, texts are 4 bytes of length and their bytes:
+ * little-endian; a text is a length of 4 bytes and its bytes:
  *
- *     0   4   bytes of the record, all of it
+ *     0   4   bytes of the whole record
  *     4   1   type
- *     5   1   CHANGE: the operation, an enum change_op; else 0
- *     6   1   CHANGE: what it has, a sum of JOURNAL_HAS_*; else 0
+ *     5   1   CHANGE: the operation, an enum change_op; otherwise 0
+ *     6   1   CHANGE: its content, a sum of JOURNAL_HAS_*; otherwise 0
  *     7   1   0
  *     8   ..  id 8, name, shape, expiry 8, file, digest, from 8, items 8, deleted 8,
  *             expansions 8, count 8; each only if the type has it
  *     ..      CHANGE: n 4; n hashes, 8 bytes each, or n keys, texts; value 8
  *
- *     CREATE          id name shape expiry      an object begins, empty
- *     DROP            id                        it ends
+ *     CREATE          id name shape expiry      an empty object was created
+ *     DROP            id                        the object was dropped
  *     RENAME          id name
  *     EXPIRE          id expiry
  *     CHANGE          id and a struct change
  *     BASE            id shape file digest from items deleted expansions
- *                                               its content is this file, and what is recorded
- *                                               for it in frames numbered `from` and above
+ *                                               its content is this file, plus its records
+ *                                               in frames numbered `from` and above
  *     MANIFEST_BEGIN  count                     `count` entries follow
- *     MANIFEST_ENTRY  CREATE and BASE in one; no file: there is no base, all is recorded
- *     MANIFEST_END    count                     those are all the objects there are
- *     KEEP            from                      frames below are not needed any more
- *     MARK                                      nothing: the journal was closed in order
- *     DOUBT                                     in a manifest: objects may exist that it does not list,
- *                                               because frames were lost earlier
+ *     MANIFEST_ENTRY  CREATE and BASE in one; no file: it has no base, and is entirely recorded
+ *     MANIFEST_END    count                     the entries are all objects that exist
+ *     KEEP            from                      frames below `from` are no longer needed
+ *     MARK                                      the journal was closed in an orderly way
+ *     DOUBT                                     in a manifest: objects may exist that it does not
+ *                                               list, because frames were lost earlier
  *
- * Numbers of types are frozen, new ones are appended; a type, operation or content that this
- * version does not know is BG_EVERSION, anything else that is not exactly so BG_EFORMAT.
+ * Type numbers never change; new types are appended. A type, operation or content that this
+ * version does not know is BG_EVERSION; any other deviation is BG_EFORMAT.
  *
- * The functions are pure. Whether bytes can be believed is decided by journal_record_read alone.
+ * The functions are pure. Only journal_record_read decides whether bytes can be trusted.
  */
 #ifndef SERVER_JOURNAL_RECORD_H
 #define SERVER_JOURNAL_RECORD_H
@@ -44,9 +44,9 @@
 #include <stdint.h>
 
 enum journal_type {
-    JOURNAL_GAP =
-        0, /* never in a file: readers that go beyond damage are told that frames
-              `from` to `count` - 1 are missing here */
+    /* Never in a file: tells readers that continue after damage that frames `from` to `count` - 1
+     * are missing here. */
+    JOURNAL_GAP = 0,
     JOURNAL_CREATE = 1,
     JOURNAL_DROP = 2,
     JOURNAL_RENAME = 3,
@@ -62,42 +62,43 @@ enum journal_type {
     JOURNAL_TYPES
 };
 
-/* What a CHANGE has. Never 0 and unneeded: a value of 0 is left out. */
+/* The content of a CHANGE. Each content has one encoding: a value of 0 is omitted. */
 enum { JOURNAL_HAS_HASHES = 1, JOURNAL_HAS_KEYS = 2, JOURNAL_HAS_VALUE = 4 };
 
 enum {
     JOURNAL_RECORD_HEAD = 8,
     JOURNAL_NAME_MOST = 65536,      /* bytes of a name */
-    JOURNAL_TEXT_MOST = 4096,       /* bytes of a shape, a file's name, a digest */
+    JOURNAL_TEXT_MOST = 4096,       /* bytes of a shape, a file name, a digest */
     JOURNAL_ITEMS = 65536,          /* hashes or keys of one CHANGE */
     JOURNAL_PAYLOAD_MOST = 16 << 20 /* bytes of a frame's records */
 };
 
-/* Fields that a type has not are ignored by writing, and zero after reading. */
+/* Fields that a type does not have are ignored when writing, and zero after reading. */
 struct journal_record {
     enum journal_type type;
     uint64_t id;
     bg_bytes name;   /* any bytes */
-    bg_bytes shape;  /* text of object_shape_write; the journal does not look at it */
+    bg_bytes shape;  /* text of object_shape_write; opaque to the journal */
     uint64_t expiry; /* milliseconds since 1970; 0: never */
     bg_bytes file, digest;
     uint64_t from;
-    uint64_t items, deleted, expansions; /* of the object when its base was made */
+    uint64_t items, deleted, expansions; /* of the object when its base was created */
     uint64_t count;
     struct change change;
 };
 
-/* Bytes of a record. BG_EINVAL for what cannot be written: an unknown type or operation, a
- * change without keys; BG_ELIMIT for what is too long. */
+/* Computes the bytes of a record. Errors: BG_EINVAL for an unknown type or operation, or a change
+ * without keys; BG_ELIMIT if a field or the record is too long. */
 bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
                             bg_errinfo *info);
 
-/* Writes a record that journal_record_bytes has measured. Returns what is behind it. */
+/* Writes a record that journal_record_bytes has measured. Returns a pointer to the byte after
+ * it. */
 unsigned char *journal_record_write(const struct journal_record *record,
                                     unsigned char *to);
 
-/* Reading: the bytes that are left, and room for the numbers of a change. Begin with memory
- * NULL; free it at the end. */
+/* Reading: the remaining bytes, and memory for the numbers of a change. Start with memory NULL;
+ * free it at the end. */
 struct journal_cursor {
     const unsigned char *at;
     size_t left;
@@ -105,13 +106,13 @@ struct journal_cursor {
     size_t memory_bytes;
 };
 
-/* Reads the next record; there is one while left > 0. What it points to is valid until the next
- * call, and as long as the bytes are. On error the cursor stays.
- * Errors: BG_EVERSION, BG_EFORMAT, BG_ENOMEM. Memory: at most 16 bytes per key of a change. */
+/* Reads the next record; there is one while left > 0. The record's pointers are valid until the
+ * next call, and as long as the bytes exist. On error the cursor does not move. Errors:
+ * BG_EVERSION, BG_EFORMAT, BG_ENOMEM. Memory: at most 16 bytes per key of a change. */
 bg_err journal_record_read(struct journal_cursor *cursor, struct journal_record *record,
                            bg_errinfo *info);
 
-/* "create", "drop" ... for messages and tools; never NULL. */
+/* Returns "create", "drop", ... for messages and tools; never NULL. */
 const char *journal_type_name(enum journal_type type);
 
 #endif

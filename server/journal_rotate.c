@@ -1,15 +1,16 @@
 /*
- * journal_rotate.c - segments begin and go; a journal that has failed comes back.
+ * journal_rotate.c - starts and deletes segments; restarts a journal that has failed.
  *
- * A new segment gets its name when the old one is synced (J4). Frames that are appended meanwhile
- * wait in memory, and are the first of the new one. If it cannot be made the old one goes on; but
- * if it has its name already, and only the folder could not be synced, it may be found after a
- * loss of power or not: then nothing may follow in the old one, and the journal has failed.
+ * A new segment gets its name after the old one is synced (J4). Frames that are appended
+ * meanwhile wait in memory and become the first of the new segment. If the new segment cannot be
+ * created, the old one stays in use. But if it already has its name, and only the directory could
+ * not be synced, it may or may not exist after a power loss: then nothing may follow in the old
+ * one, and the journal has failed.
  *
- * Coming back. A fresh segment holds a manifest from its first frame on, and gets its name when
- * all of that is on the disk. So there is one moment, the rename, before which the old segments
- * are what will be found, and after which the fresh one is; the numbers that were given to frames
- * which were never written are left out between them, and nobody misses them.
+ * Restart. A fresh segment starts with a manifest, and gets its name once all of the manifest is
+ * on disk. So there is one moment, the rename, before which a restart finds the old segments, and
+ * after which it finds the fresh one. The numbers of frames that were never written are skipped
+ * between the two; no reader needs them.
  */
 #include "journal_inside.h"
 
@@ -32,7 +33,7 @@ void journal_switch(struct journal *j, const struct journal_header *header,
                                                           .first = header->first });
 }
 
-/* A segment for frames from `first` on. */
+/* Returns the header of the next segment; the caller sets `first`. */
 static struct journal_header journal_next_header(const struct journal *j,
                                                  uint32_t flags)
 {
@@ -42,7 +43,7 @@ static struct journal_header journal_next_header(const struct journal *j,
     return header;
 }
 
-/* Takes `syncing` and `writing`; under the lock. */
+/* Acquires `syncing` and `writing`. Called with the lock held. */
 static void journal_take_both(struct journal *j)
 {
     while (j->syncing) {
@@ -61,7 +62,7 @@ static void journal_give_both(struct journal *j)
     (void)pthread_cond_broadcast(&j->turn);
 }
 
-/* (J4): all that was appended by now is on the disk. With both. */
+/* (J4): puts all frames appended so far on disk. The caller owns both flags. */
 static bg_err journal_finish_segment(struct journal *j, bg_errinfo *info)
 {
     uint64_t last = journal_get(&j->next) - 1;
@@ -73,7 +74,7 @@ static bg_err journal_finish_segment(struct journal *j, bg_errinfo *info)
     return err ? err : journal_disk_reserve(&j->disk, info);
 }
 
-/* With both. */
+/* The caller owns both flags. */
 static bg_err journal_rotate_inside(struct journal *j, bg_errinfo *info)
 {
     struct journal_draft_file draft;
@@ -92,7 +93,7 @@ static bg_err journal_rotate_inside(struct journal *j, bg_errinfo *info)
         journal_switch(j, &header, &draft, JOURNAL_HEADER);
         return BG_OK;
     }
-    if (draft.placed) { /* it may be found or not: nothing may follow in the old one */
+    if (draft.placed) { /* it may exist later: nothing may follow in the old one */
         journal_fail(j, &why, true);
     }
     if (info) {
@@ -120,8 +121,8 @@ bg_err journal_rotate(struct journal *j, uint64_t *first, bg_errinfo *info)
     return err;
 }
 
-/* Removes segments below a frame, oldest first; with `removing`, under the lock, which is let go
- * meanwhile. */
+/* Removes segments below a frame, oldest first. The caller owns `removing` and holds the lock,
+ * which is released meanwhile. */
 static bg_err journal_remove_inside(struct journal *j, uint64_t sequence,
                                     uint64_t *removed, bg_errinfo *info)
 {
@@ -148,8 +149,8 @@ bg_err journal_remove_before(struct journal *j, uint64_t sequence, uint64_t *rem
     journal_enter(j);
     bool any = j->disk.count > 1 && j->disk.segments[1].first <= sequence;
     journal_leave(j);
-    /* Syncs the manifest first: this frame then records that it was synced, so damage to the manifest is
-     * not mistaken for a torn tail. */
+    /* Syncs the manifest first: this frame then records that it was synced, so damage to the
+     * manifest is not mistaken for a torn tail. */
     bg_err err = journal_sync(j, info);
     err = err || !any ? err : journal_append(j, &keep, 1, NULL, info);
     err = err ? err : journal_sync(j, info);
@@ -170,7 +171,8 @@ bg_err journal_remove_before(struct journal *j, uint64_t sequence, uint64_t *rem
     return err;
 }
 
-/* ---- Coming back ------------------------------------------------------------------------- */
+/* ---- Restart
+ * --------------------------------------------------------------------------------- */
 
 struct journal_draft {
     struct journal *journal;
@@ -178,7 +180,7 @@ struct journal_draft {
     uint64_t end, next;
 };
 
-/* Its frames are collected in `spare`, which is ours. */
+/* The frames are collected in `spare`, which this thread owns. */
 static bg_err journal_draft_write(struct journal_draft *draft, bg_errinfo *info)
 {
     struct journal_buffer *buffer = &draft->journal->spare;
@@ -198,8 +200,8 @@ bg_err journal_draft_append(struct journal_draft *draft,
     size_t bytes;
     bg_err err = journal_measure(records, n, &bytes, info);
     if (!err && JOURNAL_HEAD + bytes > j->room) {
-        err = journal_error(info, BG_ELIMIT, "frame", "half of the buffer at most",
-                            "%zu of %zu bytes", JOURNAL_HEAD + bytes, j->room);
+        err = journal_error(info, BG_ELIMIT, "frame", "at most half of the buffer",
+                            "%zu bytes; half is %zu", JOURNAL_HEAD + bytes, j->room);
     }
     if (!err && j->room - j->spare.used < JOURNAL_HEAD + bytes) {
         err = journal_draft_write(draft, info);
@@ -211,7 +213,7 @@ bg_err journal_draft_append(struct journal_draft *draft,
     if (!payload) {
         return BG_ENOMEM;
     }
-    /* All of it is on the disk before anybody finds it: so is each frame. */
+    /* The whole segment is on disk before any reader can find it, and so is each frame. */
     struct journal_head head = { .length = (uint32_t)bytes,
                                  .sequence = draft->next,
                                  .synced = draft->next,
@@ -225,7 +227,7 @@ bg_err journal_draft_append(struct journal_draft *draft,
     return BG_OK;
 }
 
-/* Makes the fresh segment. With both, without the lock. */
+/* Creates the fresh segment. The caller owns both flags and does not hold the lock. */
 static bg_err journal_draft_make(struct journal_draft *draft,
                                  const struct journal_header *header,
                                  journal_fill *fill, void *context, bg_errinfo *info)
@@ -247,14 +249,14 @@ static bg_err journal_draft_make(struct journal_draft *draft,
     return journal_disk_place(&draft->file, &j->disk, header, info);
 }
 
-/* With both. */
+/* The caller owns both flags. */
 static bg_err journal_reopen_inside(struct journal *j, journal_fill *fill,
                                     void *context, bg_errinfo *info)
 {
     struct journal_draft draft = { .journal = j };
     if (!j->failed) {
-        return journal_error(info, BG_EINVAL, "journal_reopen",
-                             "a journal that has failed", "one that works");
+        return journal_error_why(info, BG_EINVAL, "journal_reopen",
+                                 "the journal has not failed");
     }
     bg_err err = journal_disk_reserve(&j->disk, info);
     struct journal_header header = journal_next_header(j, JOURNAL_FRESH);
@@ -293,7 +295,7 @@ bg_err journal_reopen(struct journal *j, journal_fill *fill, void *context,
             (void)pthread_cond_wait(&j->turn, &j->lock);
         }
         j->removing = true;
-        /* What cannot be removed now will be by journal_begin. */
+        /* journal_begin removes the segments that cannot be removed now. */
         (void)journal_remove_inside(j, first, &removed, NULL);
         j->removing = false;
         (void)pthread_cond_broadcast(&j->turn);

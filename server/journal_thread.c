@@ -1,9 +1,10 @@
 /*
- * journal_thread.c - the thread that syncs, and tells who waits.
+ * journal_thread.c - the thread that syncs, and reports progress and failures.
  *
- * Under `always` it sleeps until something is appended, and syncs; what is appended meanwhile it
- * finds when it is back. Under the other policies, and while the disk is full, it wakes once a
- * second. It is the only one who tells, so news come one at a time and in order.
+ * Under `always` it sleeps until something is appended, and syncs; frames that are appended
+ * during a sync are synced in the next round. Under the other policies, and while the disk is
+ * full, it wakes once a second. Only this thread calls `tell`, so reports arrive one at a time
+ * and in order.
  */
 #include "journal_inside.h"
 
@@ -14,7 +15,7 @@ static struct journal_news journal_look(const struct journal *j)
     return (struct journal_news){ journal_durable(j), j->failed, j->failure.code };
 }
 
-/* Tells what is new; under the lock, which is let go meanwhile. */
+/* Reports changes. Called with the lock held; releases it during the call. */
 static void journal_tell_news(struct journal *j)
 {
     struct journal_news *told = &j->told;
@@ -30,10 +31,11 @@ static void journal_tell_news(struct journal *j)
         }
         now = journal_look(j);
     }
-    told->durable = now.durable; /* it may have gone back: another policy */
+    told->durable = now.durable; /* it may have decreased: the policy changed */
 }
 
-/* Waits for work, or until a time of the monotonic clock; true: it has come. */
+/* Waits for work, or until a time of the monotonic clock. Returns true if that time has
+ * passed. */
 static bool journal_pause(struct journal *j, uint64_t until)
 {
     struct timespec time = { .tv_sec = (time_t)(until / JOURNAL_SECOND),
@@ -66,7 +68,7 @@ static void *journal_run(void *argument)
     struct journal *j = argument;
     uint64_t tick = journal_monotonic(NULL) + JOURNAL_SECOND;
     journal_enter(j);
-    journal_tell_news(j); /* others may have synced frames before the thread ran */
+    journal_tell_news(j); /* other threads may have synced frames before this one ran */
     while (!j->stopping) {
         journal_work(j, &tick);
         journal_tell_news(j);
@@ -80,9 +82,9 @@ bg_err journal_start(struct journal *j, journal_tell *tell, void *context,
 {
     journal_error_clear(info);
     if (!j->begun || j->running) {
-        return journal_error(info, BG_EINVAL, "journal_start",
-                             "journal_begin before, and no thread", "%s",
-                             j->running ? "a thread" : "no journal_begin");
+        return journal_error_why(info, BG_EINVAL, "journal_start", "%s",
+                                 j->running ? "the thread is already running"
+                                            : "journal_begin was not called");
     }
     j->tell = tell;
     j->tell_context = context;
@@ -91,7 +93,7 @@ bg_err journal_start(struct journal *j, journal_tell *tell, void *context,
     int code = pthread_create(&j->thread, NULL, journal_run, j);
     if (code) {
         errno = code;
-        return journal_error_system(info, "thread", j->disk.folder);
+        return journal_error_system(info, "start of a thread", j->disk.folder);
     }
     j->running = true;
     return BG_OK;

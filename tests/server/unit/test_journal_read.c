@@ -433,7 +433,7 @@ TEST(journal_read__a_missing_segment_is_damage)
     remove_segment(1);
     CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT);
     CHECK_EQ(heard.n, 5);
-    CHECK_STR(why.what, "first frame of a segment");
+    CHECK_STR(why.what, "first frame of the segment");
     CHECK(strstr(why.message, "segment 3"));
     CHECK(strstr(why.message, "found frame 11, expected frame 6"));
     CHECK_OK(walk(true, &heard, &report, &why));
@@ -545,7 +545,7 @@ TEST(journal_read__frames_out_of_order_are_damage)
     memmove(s->bytes + end_of(3), s->bytes + end_of(4), s->n - end_of(4));
     s->n -= end_of(4) - end_of(3);
     CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT);
-    CHECK_STR(why.what, "number of a frame");
+    CHECK_STR(why.what, "frame number");
     CHECK(strstr(why.message, "found frame 5, expected all of frame 4"));
     CHECK_EQ(heard.n, 3);
     /* Frame 9 is there twice: the second is not the next, and nothing is behind it. */
