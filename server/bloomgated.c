@@ -1,4 +1,4 @@
-/* bloomgated.c - the service: reads its settings, prepares the process, serves, stops. */
+/* bloomgated.c - the service: reads its settings, prepares the process, serves, and stops. */
 #include "log.h"
 #include "server.h"
 #include "startup.h"
@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* SIGTERM and SIGINT: stop when those who asked have been answered; again: at once. */
+/* SIGTERM and SIGINT: the first stops after requests in progress are answered, the second
+ * stops immediately. */
 static void main_stop(int number)
 {
     static _Atomic int asked; /* two threads may handle two signals at the same time */
@@ -44,13 +45,14 @@ static int main_fail(const char *why)
     return 1;
 }
 
-/* Fewer open files than clients may come: those that are too many will not be accepted. */
+/* Warns if the open-file limit is below maxclients: further connections will not be
+ * accepted. */
 static void main_make_room(uint64_t clients)
 {
     const uint64_t room = startup_descriptors(clients);
     if (room < clients) {
         log_warning(
-            "too few open files are allowed",
+            "the open-file limit is too low for maxclients",
             LOG_FIELDS(log_count("maxclients", clients), log_count("room_for", room)));
     }
 }
@@ -68,7 +70,7 @@ int main(int argc, char **argv)
     const struct settings *settings = settings_now(store);
     if (!log_open(settings->log_file, (enum log_format)settings->log_format,
                   (enum log_level)settings->log_level)) {
-        return main_fail("log-file cannot be opened");
+        return main_fail("cannot open log-file");
     }
     settings_doubts(store, main_doubt, NULL);
     startup_process(settings);

@@ -1,6 +1,6 @@
 /*
- * cmd_config.c - CONFIG: options as of settings.h, and a few of Redis that clients ask for and
- * that are always the same here.
+ * cmd_config.c - CONFIG: the options of settings.h, and a few Redis options that clients query
+ * and that are constant here.
  */
 #include "cmd.h"
 #include "log.h"
@@ -24,10 +24,10 @@ static const struct {
 
 /* ---- GET ------------------------------------------------------------------------------------- */
 
-/* Names and values that were found, each with a NUL behind it. */
+/* Names and values found so far, each followed by a NUL. */
 struct config_found {
     const struct request *request;
-    size_t pattern; /* the argument that is being looked for */
+    size_t pattern; /* index of the argument being matched */
     struct buffer text;
     size_t count;
 };
@@ -37,7 +37,7 @@ static bool config_matches(bg_bytes pattern, const char *name)
     return pattern_matches_nocase(pattern.data, pattern.len, name, strlen(name));
 }
 
-/* An option that a pattern before this one matches has been told already. */
+/* Skips options that an earlier pattern has already matched. */
 static void config_visit(void *context, const char *name, const char *value)
 {
     struct config_found *found = context;
@@ -94,7 +94,7 @@ static bool config_is_known(bg_bytes name)
     return settings_find(text) != NULL;
 }
 
-/* Says which options were changed, not to what: it may be a secret. */
+/* Logs the names of changed options, but not the values, which may be secret. */
 static void config_log(const struct request *request)
 {
     char text[256] = "", word[64];
@@ -149,16 +149,20 @@ static void config_resetstat(struct request *request)
 
 const struct command config_commands[] = {
     { "CONFIG", -2, COMMAND_CONTAINER | COMMAND_LOADING | COMMAND_STALE, 0, 0, 0, 0,
-      cmd_container, NULL, "", "About options", "Depends on subcommand", "0.1.0" },
+      cmd_container, NULL, "", "Reads and changes options", "Depends on subcommand",
+      "0.1.0" },
     { "CONFIG|GET", -3, CONFIG_FLAGS, 0, 0, 0, 0, config_get, NULL,
-      "parameter [parameter ...]", "Options whose names match, and their values",
-      "O(N) with N options", "0.1.0" },
+      "parameter [parameter ...]",
+      "Returns the options whose names match, with their "
+      "values",
+      "O(N) where N is the number of options", "0.1.0" },
     { "CONFIG|SET", -4, CONFIG_FLAGS | COMMAND_SLOW, 0, 0, 0, 0, config_set, NULL,
       "parameter value [parameter value ...]",
-      "Changes options, all of them or none, until the next start",
-      "O(N) with N options", "0.1.0" },
+      "Changes options, all or none, until the next restart",
+      "O(N) where N is the number of options", "0.1.0" },
     { "CONFIG|RESETSTAT", 2, CONFIG_FLAGS, 0, 0, 0, 0, config_resetstat, NULL, "",
-      "Counts anew what INFO tells under Stats; metrics go on", "O(1)", "0.1.0" },
+      "Resets the counters of the Stats section of INFO; metrics are not reset", "O(1)",
+      "0.1.0" },
     { "CONFIG|REWRITE", 2, CONFIG_FLAGS, 0, 0, 0, 0, config_rewrite, NULL, "",
       "Not supported", "O(1)", "0.1.0" },
     CMD_HELP("CONFIG"),

@@ -41,7 +41,7 @@ static const struct front_word {
 
 enum { FRONT_WORDS = sizeof front_words / sizeof *front_words };
 
-/* "A or B": false or true, as it says. */
+/* Parses one of the two words of `expected`, "A or B": A is false, B is true. */
 static bool front_set_either(const char *text, const char *expected, bool *to)
 {
     const char *other = strstr(expected, " or ");
@@ -70,7 +70,7 @@ static bool front_set(const struct front_word *word, const char *text,
     return false;
 }
 
-/* NAME=VALUE */
+/* Parses NAME=VALUE. */
 static bool front_read_word(const char *text, struct front_settings *front,
                             char why[SETTINGS_WHY])
 {
@@ -81,7 +81,7 @@ static bool front_read_word(const char *text, struct front_settings *front,
         names[i] = word->name;
         if (strlen(word->name) == n && strncmp(word->name, text, n) == 0 && text[n]) {
             const bool good = front_set(word, text + n + 1, front);
-            if (!good) { /* what was found may be a password */
+            if (!good) { /* the value may be a password: do not show it */
                 (void)snprintf(why, SETTINGS_WHY, "%s: expected %s", word->name,
                                word->expected);
             }
@@ -96,7 +96,8 @@ static bool front_read_word(const char *text, struct front_settings *front,
     return false;
 }
 
-/* Names are in metrics, INFO and paths: nothing that has to be quoted in any of them. */
+/* Names appear in metrics, INFO and paths: allow only characters that need no quoting in any
+ * of them. */
 static bool front_is_name(const char *name)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -105,27 +106,27 @@ static bool front_is_name(const char *name)
     return n >= 1 && n <= 100 && strspn(name, allowed) == n;
 }
 
-/* What does not go together. */
+/* Returns why the settings are inconsistent, or NULL. */
 static const char *front_contradiction(const struct front_settings *front)
 {
     if (!front_is_name(front->name)) {
-        return "its name: expected 1 to 100 letters, digits and - _ . : / @ + ~";
+        return "name: expected 1 to 100 letters, digits and - _ . : / @ + ~";
     }
     if (!front->nodes) {
         return "nodes: found nothing, expected HOST:PORT,...";
     }
     if (front->password && front->password_file) {
-        return "found password and password-file, expected one of them";
+        return "password and password-file cannot be combined";
     }
     if (front->user && !front->password && !front->password_file) {
-        return "user: expected password-file or password, too";
+        return "user: requires password-file or password";
     }
     if (!front->tls
         && (front->tls_ca || front->tls_cert || front->tls_key || front->tls_name)) {
-        return "tls-ca, tls-cert, tls-key, tls-name: expected tls=yes, too";
+        return "tls-ca, tls-cert, tls-key, tls-name: require tls=yes";
     }
     if (!front->tls_cert != !front->tls_key) {
-        return "expected tls-cert and tls-key, or neither";
+        return "tls-cert and tls-key must be set together";
     }
     return NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * front_settings.h - a line of the settings that names a filter in shards over a cluster:
+ * front_settings.h - parses a configuration line that defines a filter sharded over a cluster:
  *
  *     sharded seen nodes=10.0.0.1:6379,10.0.0.2:6379 shards=16 replicas=1
  */
@@ -8,22 +8,23 @@
 
 #include "settings.h"
 
-/* Texts point into the line, or are copies. */
+/* Strings point into the line, or are copies. */
 struct front_settings {
     const char *name;
     const char *nodes, *user, *password, *password_file;
     const char *tls_ca, *tls_cert, *tls_key, *tls_name;
     uint64_t shards, replicas;
-    double connect, timeout, patience; /* seconds; connect may be 0: as timeout */
+    double connect, timeout, patience; /* seconds; connect may be 0: same as timeout */
     bool tls;
-    bool closed; /* what is not answered is an error, not "maybe" */
+    bool closed; /* unanswered lookups fail with an error instead of "maybe" */
 };
 
-/* False: `why` says what is wrong. */
+/* Parses a line. Returns false with the reason in `why`. */
 bool front_settings_read(const struct settings_line *line, struct front_settings *front,
                          char why[SETTINGS_WHY]);
 
-/* With texts of its own; false: no memory, and free it all the same. */
+/* Copies with strings of its own. Returns false if out of memory; `to` must be freed in any
+ * case. */
 bool front_settings_copy(const struct front_settings *from, struct front_settings *to);
 void front_settings_free(struct front_settings *copy);
 

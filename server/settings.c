@@ -1,11 +1,10 @@
 /*
- * settings.c - see settings.h: where options come from when the service starts and is told to
- * read them again, and what is published.
+ * settings.c - loads options at startup and on reload, and publishes them; see settings.h.
  *
- * Texts of settings are in a pool. Settings that were read from a file share their pool with the settings that
- * CONFIG SET derives from them, because CONFIG SET changes only options without texts. A pool is freed with
- * the last settings that use it. Options that need a restart always point to the first pool, which is never
- * freed.
+ * The strings of settings are in a pool. Settings that were read from a file share their pool
+ * with the settings that CONFIG SET derives from them, because CONFIG SET changes only options
+ * without strings. A pool is freed with the last settings that use it. Options that require a
+ * restart always point to the first pool, which is never freed.
  *
  *     now -> settings        retired -> ... -> ...        waiting -> ...
  *               \__ pool __/ (uses)                        (mark: readers that may use them)
@@ -31,12 +30,12 @@ struct settings_shared {
 };
 
 struct settings_kept {
-    struct settings settings; /* first: its address is what is published */
+    struct settings settings; /* must be first: its address is published */
     struct settings_shared *shared;
     struct settings_kept *next;
 };
 
-/* What the command line says beside options. */
+/* Actions that the command line can request instead of running the service. */
 enum settings_action {
     ACTION_RUN,
     ACTION_HELP,
@@ -50,15 +49,15 @@ enum settings_action {
 struct settings_store {
     _Atomic(const struct settings *) now;
     pthread_mutex_t changing;
-    struct settings_kept *first;   /* those at startup */
+    struct settings_kept *first;   /* settings at startup */
     struct settings_kept *current; /* contains `now` */
     struct settings_kept *retired; /* no longer visible */
-    struct settings_kept *waiting; /* no longer visible since `mark` */
+    struct settings_kept *waiting; /* not visible since `mark` */
     struct quiet_mark mark;
     uint64_t version;
     settings_apply *apply; /* or NULL */
     void *apply_context;
-    /* to read everything again */
+    /* for reloading */
     const char *file;
     char **arguments;
     int count;
@@ -90,7 +89,7 @@ static const enum settings_action *settings_action_of(const char *argument)
     return NULL;
 }
 
-/* Sets an option from one text, as it stands in a variable or behind a =. */
+/* Sets an option from one string: the value of a variable, or the text after "=". */
 static void settings_set_text(struct settings_draft *draft, const char *where,
                               const struct setting *setting, char *text)
 {
@@ -109,14 +108,15 @@ static void settings_set_text(struct settings_draft *draft, const char *where,
     words_free(&words);
 }
 
-/* Whether an argument begins something new. (-::1 is an address.) */
+/* Returns whether an argument starts a new option. (-::1 is an address.) */
 static bool settings_line_begins(const char *argument)
 {
     return strncmp(argument, "--", 2) == 0 || strcmp(argument, "-c") == 0
            || settings_action_of(argument) != NULL;
 }
 
-/* "--name=value", or "--name" and the words up to the next option. Returns how many were used. */
+/* Parses "--name=value", or "--name" and the words up to the next option. Returns the number
+ * of arguments used. */
 static int settings_line_option(struct settings_draft *draft, char **arguments,
                                 int count)
 {
@@ -130,7 +130,9 @@ static int settings_line_option(struct settings_draft *draft, char **arguments,
                    arguments[0] + 2);
     const struct setting *setting = settings_find(name);
     if (setting && setting->type == SETTING_SECRET) {
-        settings_doubt(draft, where, "%s: others can see it in the list of processes",
+        settings_doubt(draft, where,
+                       "%s: visible to other users in the process list; "
+                       "set it in the file instead",
                        name);
     }
     if (setting && equals) {
@@ -148,7 +150,7 @@ static int settings_line_option(struct settings_draft *draft, char **arguments,
     return used;
 }
 
-/* Everything on the command line: options to the draft, the file and the action by themselves. */
+/* Parses the command line. Options go to the draft; the file and the action are returned. */
 static void settings_line_read(struct settings_draft *draft, char **arguments,
                                int count, const char **file,
                                enum settings_action *action)
@@ -211,10 +213,13 @@ static void settings_read_environment(struct settings_draft *draft)
                        *variable);
         const struct setting *setting = settings_find(name);
         if (!setting) {
-            settings_doubt(draft, where, "there is no option %s", name);
+            settings_doubt(draft, where, "unknown option %s", name);
         } else if (strncmp(equals + 1, "tcp://", 6) == 0) {
-            /* Kubernetes puts the addresses of services there: of one that is called so. */
-            settings_doubt(draft, where, "found '%.40s', which is left out",
+            /* Kubernetes sets such variables to service addresses, if a service has this
+             * name. */
+            settings_doubt(draft, where,
+                           "ignored '%.40s', which looks like a service "
+                           "address set by Kubernetes",
                            equals + 1);
         } else {
             settings_set_text(draft, where, setting, equals + 1);
@@ -224,7 +229,7 @@ static void settings_read_environment(struct settings_draft *draft)
 
 /* ---- Reading all ----------------------------------------------------------------------------- */
 
-/* The code of what is wrong, or SETTINGS_RUN. */
+/* Returns an exit code, or SETTINGS_RUN if there are no mistakes. */
 static int settings_read_all(const struct settings_store *store,
                              struct settings_draft *draft)
 {
@@ -270,8 +275,8 @@ static bool settings_equal(const struct settings *a, const struct settings *b)
     return true;
 }
 
-/* Makes the settings of a draft visible, with the draft's pool, or with the current pool if it has none. Under
- * the lock. Returns false after reporting a mistake. */
+/* Publishes the settings of a draft, with the draft's pool, or with the current pool if the
+ * draft has none. The caller holds the lock. Returns false after reporting a mistake. */
 static bool settings_publish(struct settings_store *store, struct settings_draft *draft)
 {
     char why[SETTINGS_WHY] = "";
@@ -334,7 +339,7 @@ void settings_reclaim(struct settings_store *store, struct quiet *readers)
 
 /* ---- Starting --------------------------------------------------------------------------------- */
 
-/* Mistakes to stderr; doubts are kept for the log. */
+/* Prints mistakes to stderr; keeps warnings for the log. */
 static void settings_tell_start(void *context, bool mistake, const char *text)
 {
     struct settings_store *store = context;
@@ -382,7 +387,7 @@ static int settings_check_done(const struct settings_store *store)
     for (size_t i = 0; i < store->doubt_count; i++) {
         (void)fprintf(stderr, "bloomgated: warning: %s\n", store->doubts[i]);
     }
-    (void)printf("bloomgated: the settings are in order\n");
+    (void)printf("bloomgated: the configuration is valid\n");
     return SETTINGS_DONE;
 }
 
@@ -410,8 +415,7 @@ int settings_from_command_line(int argc, char **argv,
                                const struct command *const *families, size_t n,
                                struct settings_store **store)
 {
-    struct settings_draft
-        scratch; /* to see what is asked for, before any file is read */
+    struct settings_draft scratch; /* determines the action before any file is read */
     enum settings_action action = ACTION_RUN;
     *store = settings_store_create(argc, argv, families, n);
     if (!*store || !settings_draft_init(&scratch, NULL, NULL)) {
@@ -482,7 +486,7 @@ void settings_get(const struct settings *settings, bg_bytes pattern,
     }
 }
 
-/* The first mistake, for who asked. */
+/* Keeps the first mistake, for the reply. */
 static void settings_tell_why(void *context, bool mistake, const char *text)
 {
     char *why = context;
@@ -497,7 +501,9 @@ static void settings_set_one(struct settings_draft *draft, bg_bytes name,
     char lower[64], text[512];
     char *words[1] = { text };
     if (value.len >= sizeof text || (value.len && memchr(value.data, 0, value.len))) {
-        settings_mistake(draft, "", "found a value of %zu bytes, expected text",
+        settings_mistake(draft, "",
+                         "a value of %zu bytes is too long or contains a "
+                         "NUL byte",
                          value.len);
         return;
     }
@@ -511,9 +517,10 @@ static void settings_set_one(struct settings_draft *draft, bg_bytes name,
                    value.len ? (const char *)value.data : "");
     const struct setting *setting = settings_find(lower);
     if (setting && setting->change != SETTING_LIVE) {
-        settings_mistake(draft, "", "%s: can be changed %s only", lower,
-                         setting->change == SETTING_AT_RELOAD ? "by the file and SIGHUP"
-                                                              : "with a restart");
+        settings_mistake(draft, "", "%s: can be changed only %s", lower,
+                         setting->change == SETTING_AT_RELOAD
+                             ? "in the file, followed by SIGHUP"
+                             : "with a restart");
         return;
     }
     (void)settings_draft_set(draft, "", lower, words, 1);
@@ -561,7 +568,8 @@ static size_t settings_field_bytes(enum setting_type type)
     return 0;
 }
 
-/* Options that need a restart keep their value, in the first pool. Differences are reported. */
+/* Keeps the values, in the first pool, of options that require a restart. Reports
+ * differences. */
 static void settings_keep_fixed(struct settings_draft *draft,
                                 const struct settings *now)
 {
@@ -576,7 +584,8 @@ static void settings_keep_fixed(struct settings_draft *draft,
             const char *old = settings_show(&table[i], now, room[0], sizeof room[0]);
             const char *new =
                 settings_show(&table[i], &draft->settings, room[1], sizeof room[1]);
-            if (strcmp(old, new) == 0) { /* a list of names, with other settings */
+            if (strcmp(old, new)
+                == 0) { /* lines with the same names, but different settings */
                 settings_doubt(draft, "", "%s: the settings changed; restart to apply",
                                table[i].name);
             } else {

@@ -1,10 +1,11 @@
 /*
- * settings.h - what the service can be told: one table of options for everything.
+ * settings.h - the settings of the service: one table of options for all interfaces.
  *
- * The table (settings_table.c) feeds the command line (--port 6420), the environment
+ * The table (settings_table.c) defines the command line (--port 6420), the environment
  * (BLOOMGATED_PORT=6420), the file (port 6420), CONFIG GET and SET, --help, the example file
- * (--print-config) and the man page bloomgate.conf(5) (--print-man), so they cannot disagree. What
- * is said on the command line wins over the environment, that over the file, that over defaults.
+ * (--print-config) and the man page bloomgate.conf(5) (--print-man), so they always agree. The
+ * command line overrides the environment, which overrides the file, which overrides the
+ * defaults.
  *
  *     struct settings_store *store;
  *     int code = settings_from_command_line(argc, argv, families, n, &store);
@@ -13,15 +14,15 @@
  *     }
  *     const struct settings *settings = settings_now(store);
  *
- * Threads. A `struct settings` never changes once it can be seen. A change (CONFIG SET, SIGHUP)
- * creates a new one and publishes its address. A thread calls settings_now once per piece of work, and uses
- * the result only while it is inside a batch (quiet.h) of the `readers` of settings_reclaim. settings_reclaim
- * frees old settings that no thread can use any more. The settings from startup are never freed, so callers
- * may keep pointers to options that need a restart.
+ * Threads. A published `struct settings` never changes. A change (CONFIG SET, SIGHUP) creates a
+ * new one and publishes its address. A thread calls settings_now once per unit of work, and
+ * uses the result only inside a batch (quiet.h) of the `readers` of settings_reclaim.
+ * settings_reclaim frees old settings that no thread can use any more. The settings from
+ * startup are never freed, so callers may keep pointers to options that require a restart.
  *
- * A listener changes state that depends on settings (the users) before the settings become visible, under the
- * lock that orders all changes. So the two disagree only for a moment, and an older change never overwrites a
- * newer one.
+ * A listener updates state that depends on settings (the users) before the settings become
+ * visible, under the lock that orders all changes. The two therefore disagree only for a
+ * moment, and an older change never overwrites a newer one.
  */
 #ifndef SERVER_SETTINGS_H
 #define SERVER_SETTINGS_H
@@ -37,16 +38,17 @@ struct gate_settings;
 
 enum {
     SETTINGS_LIST_MOST = 16,
-    SETTINGS_GATES_MOST = 256, /* and of lines sharded */
-    SETTINGS_WHY = 400         /* longest message */
+    SETTINGS_GATES_MOST = 256, /* gates; also the limit for sharded lines */
+    SETTINGS_WHY = 1024        /* maximum length of a message */
 };
 
-/* Exit codes of the program, and "go on". */
+/* Exit codes of the program; SETTINGS_RUN means "continue". */
 enum {
     SETTINGS_RUN = -1,
     SETTINGS_DONE = 0,
     SETTINGS_USAGE = 2, /* a mistake on the command line */
-    SETTINGS_BAD = 3    /* a mistake in the file, the environment, or the whole */
+    SETTINGS_BAD =
+        3 /* a mistake in the file, in the environment, or in a combination of options */
 };
 
 struct settings_list {
@@ -54,11 +56,11 @@ struct settings_list {
     size_t count;
 };
 
-/* Something that can be said several times, as it was said: the words behind its name. */
+/* A line of an option that may be repeated: the words after the option's name. */
 struct settings_line {
     const char *const *words; /* "alice", "on", "~acme:*" */
     size_t count;             /* at least 1 */
-    const char *where;        /* "/etc/bloomgate/bloomgate.conf:12", for messages */
+    const char *where;        /* for messages: "/etc/bloomgate/bloomgate.conf:12" */
 };
 
 struct settings_lines {
@@ -116,7 +118,7 @@ struct settings {
     uint64_t maxmemory, max_filter_memory, max_filters;
     uint64_t insert_rate, insert_burst;
 
-    /* What new filters get */
+    /* Defaults of new filters */
     double bf_error_rate;
     uint64_t bf_initial_size, bf_expansion_factor;
     uint64_t cf_bucket_size, cf_initial_size, cf_max_iterations;
@@ -143,165 +145,170 @@ struct settings {
 struct settings_store;
 struct quiet;
 
-/* Is told a line of text: a mistake, or something to think about. */
+/* Receives a line of text: a mistake, or a warning. */
 typedef void settings_tell(void *context, bool mistake, const char *text);
 
 /*
- * Reads the command line, the environment and the file, and checks the whole. SETTINGS_RUN: go on,
- * with *store. Else the program's exit code, everything having been said: --help, --version,
- * --check-config, --print-config, --print-man, --hash-password, or a mistake.
+ * Reads the command line, the environment and the file, and validates the result. Returns
+ * SETTINGS_RUN if the service shall run, with *store. Otherwise returns the exit code, after
+ * all output was printed: --help, --version, --check-config, --print-config, --print-man,
+ * --hash-password, or a mistake.
  *
- * `families` are the n arrays of commands (command_table.h) that rules of users may name.
- * Thread safety: call it first of all, from main.
+ * `families` are the n arrays of commands (command_table.h) that user rules may refer to.
+ * Thread safety: call it from main, before threads are started.
  */
 int settings_from_command_line(int argc, char **argv,
                                const struct command *const *families, size_t n,
                                struct settings_store **store);
 void settings_store_free(struct settings_store *store); /* NULL is allowed */
 
-/* What is allowed but should be thought about, such as protected no; for the log. */
+/* Reports warnings about valid but questionable settings, such as "protected no", for the
+ * log. */
 void settings_doubts(const struct settings_store *store, settings_tell *tell,
                      void *context);
 
-/* The settings of now. Thread safety: MT-Safe. Cost: a load. */
+/* Returns the current settings. Thread safety: MT-Safe. Cost: one load. */
 const struct settings *settings_now(const struct settings_store *store);
 
-/* Sets a function that is called with settings that are about to be published, by the thread that changes them,
- * one change at a time. If it returns false, `why` has the reason, and nothing changes. Set it once, before the
- * first change. */
+/* Sets a function that is called with settings before they are published, by the thread that
+ * changes them, one change at a time. If it returns false, with the reason in `why`, nothing
+ * changes. Set it once, before the first change. */
 typedef bool settings_apply(void *context, const struct settings *settings, char why[]);
 void settings_listen(struct settings_store *store, settings_apply *apply,
                      void *context);
 
-/* Frees old settings that no thread of `readers` can use any more. Never waits: settings that are still in use
- * are freed by a later call. Call it from one thread only, while that thread uses no settings. */
+/* Frees old settings that no thread of `readers` can use any more. Never blocks: settings
+ * that are still in use are freed by a later call. Call it from one thread only, while that
+ * thread uses no settings. */
 void settings_reclaim(struct settings_store *store, struct quiet *readers);
 
-/* The gate that a line of settings->gates describes, to be freed by gate_settings_free. False:
- * `why` says what is wrong; not for lines of settings that were published. */
+/* Parses the gate of a line of settings->gates; free it with gate_settings_free. Returns
+ * false with the reason in `why`; never fails for lines of published settings. */
 bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
                    char why[SETTINGS_WHY]);
 
 /* ---- CONFIG ------------------------------------------------------------------------------ */
 
 /*
- * Calls `visit` with name and value of every option that matches a pattern (pattern.h, any case).
- * Secrets are "(hidden)"; of users and gates there are the names.
+ * Calls `visit` with the name and value of every option that matches a pattern (pattern.h,
+ * case-insensitive). Secrets are shown as "(hidden)"; for users, gates and sharded filters the
+ * value is a list of names.
  */
 void settings_get(const struct settings *settings, bg_bytes pattern,
                   void (*visit)(void *context, const char *name, const char *value),
                   void *context);
 
 /*
- * Changes options at once, or none: n names and values, in turn. False: `why` says what is wrong,
- * without a code in front. Thread safety: MT-Safe; changes happen one after the other.
+ * Changes n options, given as names and values in turn: all of them or none. Returns false with
+ * the reason in `why`, without an error code. Thread safety: MT-Safe; changes are serialized.
  */
 bool settings_set(struct settings_store *store, const bg_bytes *names_and_values,
                   size_t n, char why[SETTINGS_WHY]);
 
 /*
- * Reads command line, environment and file again, as for SIGHUP. What can change while the
- * service runs is published, as one; of the rest `tell` is told that it needs a restart, and of
- * mistakes, in which case nothing changes and the answer is false.
+ * Reads the command line, the environment and the file again, as for SIGHUP. Publishes all
+ * options that can change at runtime in one step, and reports changed options that require a
+ * restart to `tell`. On mistakes, reports them, changes nothing and returns false.
  */
 bool settings_reload(struct settings_store *store, settings_tell *tell, void *context);
 
-/* ---- The parts, for the functions above, tests and fuzzers ---------------------------------- */
+/* ---- Internal parts, also used by tests and fuzzers
+ * ----------------------------------------- */
 
 enum setting_type {
-    SETTING_TEXT,    /* const char * */
-    SETTING_SECRET,  /* the same, and never shown */
-    SETTING_LIST,    /* struct settings_list */
-    SETTING_COUNT,   /* uint64_t: number_count */
-    SETTING_BYTES,   /* uint64_t: the same, of bytes */
-    SETTING_MEMORY,  /* uint64_t: the same, or a share of the machine's memory: 75% */
+    SETTING_TEXT,   /* const char * */
+    SETTING_SECRET, /* const char *, never shown */
+    SETTING_LIST,   /* struct settings_list */
+    SETTING_COUNT,  /* uint64_t: number_count */
+    SETTING_BYTES,  /* uint64_t: number_count, in bytes */
+    SETTING_MEMORY, /* uint64_t: number_count, or a percentage of the machine's memory: 75% */
     SETTING_OCTAL,   /* uint64_t: 0700 */
     SETTING_RATE,    /* double: number_rate */
     SETTING_SECONDS, /* double: number_seconds */
     SETTING_SWITCH,  /* bool: yes, no */
     SETTING_CHOICE,  /* int: index in `choices` */
     SETTING_USER,    /* struct settings_lines */
-    SETTING_GATE,    /* the same */
-    SETTING_SHARDED  /* the same */
+    SETTING_GATE,    /* struct settings_lines */
+    SETTING_SHARDED  /* struct settings_lines */
 };
 
-/* When it can change. */
+/* How an option can change after startup. */
 enum setting_change {
-    SETTING_AT_START,  /* never */
-    SETTING_AT_RELOAD, /* by the file and SIGHUP */
-    SETTING_LIVE       /* by CONFIG SET as well */
+    SETTING_AT_START,  /* not without a restart */
+    SETTING_AT_RELOAD, /* by reloading the file (SIGHUP) */
+    SETTING_LIVE       /* by reloading, or by CONFIG SET */
 };
 
-/* A row of the table; one without a name begins a section. */
+/* A row of the table. A row without a name starts a section. */
 struct setting {
     const char *name;
     enum setting_type type;
-    size_t at;           /* where in struct settings */
-    const char *initial; /* default, as one would write it; "" for none */
-    double least, most;  /* of numbers */
+    size_t at;           /* offset in struct settings */
+    const char *initial; /* default, as written in the file; "": none */
+    double least, most;  /* range of numbers */
     enum setting_change change;
-    const char *value; /* what help calls it: "PORT" */
+    const char *value; /* placeholder in help: "PORT" */
     const char *const *choices;
-    const char *help; /* some sentences */
+    const char *help; /* the first sentence is shown by --help */
     const char *section;
 };
 
 const struct setting *settings_table(size_t *n);
-const struct setting *settings_find(const char *name); /* NULL: no such option */
+const struct setting *settings_find(const char *name); /* NULL: unknown option */
 
-/* Memory that settings point to, freed as one. */
+/* Memory that settings point to; freed as a whole. */
 struct settings_pool;
-struct settings_pool *settings_pool_create(void); /* NULL: no memory */
+struct settings_pool *settings_pool_create(void); /* NULL: out of memory */
 void settings_pool_free(struct settings_pool *pool);
 void *settings_pool_take(struct settings_pool *pool, size_t bytes); /* zeroed */
 
-/* Settings in the making: values, and the memory that they use. */
+/* Settings that are not published yet: values, and the memory that they use. */
 struct settings_draft {
     struct settings settings;
     struct settings_pool *pool;
-    settings_tell *tell; /* of mistakes and doubts; NULL: nobody */
+    settings_tell *tell; /* receives mistakes and warnings; may be NULL */
     void *context;
     size_t mistakes;
-    bool alone;   /* no includes */
-    int depth;    /* of includes */
+    bool alone;   /* `include` is refused */
+    int depth;    /* of nested includes */
     size_t files; /* read so far */
 };
 
-/* Whether two settings have the same value. */
+/* Returns whether an option has the same value in two settings. */
 bool settings_same(const struct setting *setting, const struct settings *a,
                    const struct settings *b);
 
-/* A draft with all defaults. False: no memory. */
+/* Creates a draft with all defaults. Returns false if out of memory. */
 bool settings_draft_init(struct settings_draft *draft, settings_tell *tell,
                          void *context);
 void settings_draft_free(struct settings_draft *draft);
 
-/* Tells of a mistake, or of a doubt, with its place in front: "FILE:LINE: ..." */
+/* Report a mistake or a warning, preceded by its place: "FILE:LINE: ..." */
 void settings_mistake(struct settings_draft *draft, const char *where,
                       const char *format, ...) __attribute__((format(printf, 3, 4)));
 void settings_doubt(struct settings_draft *draft, const char *where, const char *format,
                     ...) __attribute__((format(printf, 3, 4)));
 
-/* Sets one option from words. `where` is the place for messages: "FILE:LINE", "--port",
- * "BLOOMGATED_PORT". False: a mistake, which was told. */
+/* Sets one option from words. `where` is the place shown in messages: "FILE:LINE", "--port",
+ * "BLOOMGATED_PORT". Returns false after reporting a mistake. */
 bool settings_draft_set(struct settings_draft *draft, const char *where,
                         const char *name, char *const *words, size_t n);
 
-/* Reads a file, or text as if it were one. Mistakes are told and counted, and reading goes on. */
+/* Read a file, or text as if it were a file. They report and count mistakes, and continue. */
 void settings_read_file(struct settings_draft *draft, const char *path);
 void settings_read_text(struct settings_draft *draft, const char *name,
                         const char *text, size_t n);
 
-/* Whether the whole makes sense; mistakes and doubts are told. */
+/* Validates combinations of options; reports mistakes and warnings. settings_check_limits
+ * checks only what CONFIG SET can break. */
 bool settings_check(struct settings_draft *draft, const struct command *const *families,
                     size_t n);
-void settings_check_limits(
-    struct settings_draft *draft); /* what CONFIG SET can break */
+void settings_check_limits(struct settings_draft *draft);
 
-/* Whether an address of `bind` is of this machine only: 127.0.0.0/8, ::1, "localhost". */
+/* Returns whether an address of `bind` is a loopback address: 127.0.0.0/8, ::1, "localhost". */
 bool settings_is_loopback(const char *address);
 
-/* The value of an option as text; cut if `room` is too small. Returns `text`. */
+/* Writes the value of an option as text, truncated to `room`. Returns `text`. */
 const char *settings_show(const struct setting *setting, const void *of, char *text,
                           size_t room);
 

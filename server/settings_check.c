@@ -1,9 +1,10 @@
 /*
- * settings_check.c - whether all options together make sense.
+ * settings_check.c - validates all options together.
  *
- * Options alone were checked when they were read. Here are combinations, and what the machine
- * has to say: files that must be readable, addresses, secrets that would be copied with the
- * data. A service that would start and then be open to strangers, or fail later, is refused now.
+ * Single options were validated when they were read. This file checks combinations of options,
+ * and their fit with the machine: files must be readable, addresses valid, and secrets outside
+ * the data directory. A configuration that would expose the service without a password, or fail
+ * later, is refused at startup.
  */
 #include "settings.h"
 #include "text.h"
@@ -20,7 +21,7 @@
 
 /* ---- Addresses ---------------------------------------------------------------------------- */
 
-/* Without the - that says that it may be missing. */
+/* Strips the leading "-", which marks an address that may be missing. */
 static const char *settings_check_address(const char *address)
 {
     return *address == '-' ? address + 1 : address;
@@ -65,7 +66,7 @@ static void settings_check_network(struct settings_draft *draft)
         any = any || ports[i].port;
         for (size_t j = i + 1; j < 4; j++) {
             if (ports[i].port && ports[i].port == ports[j].port) {
-                settings_mistake(draft, "", "%s: found %u, expected another than %s",
+                settings_mistake(draft, "", "%s: port %u is already used by %s",
                                  ports[j].name, (unsigned)ports[j].port, ports[i].name);
             }
         }
@@ -80,21 +81,21 @@ static void settings_check_network(struct settings_draft *draft)
         }
     }
     if (strlen(s->unixsocket) >= sizeof((struct sockaddr_un *)0)->sun_path) {
-        settings_mistake(draft, "", "unixsocket: found %zu bytes, expected at most %zu",
+        settings_mistake(draft, "", "unixsocket: the path has %zu bytes (maximum: %zu)",
                          strlen(s->unixsocket),
                          sizeof((struct sockaddr_un *)0)->sun_path - 1);
     }
     if (!any) {
         settings_mistake(
             draft, "",
-            "port, tls-port, http-port, https-port, unixsocket: found none, "
-            "expected one to listen on");
+            "nothing to listen on: set port, tls-port, http-port, https-port or "
+            "unixsocket");
     }
 }
 
 /* ---- Users -------------------------------------------------------------------------------- */
 
-/* The first address that others can reach, if there is a port to reach it by. */
+/* Returns the first address that other machines can reach, if a port is set; otherwise NULL. */
 static const char *settings_check_beyond(const struct settings *s)
 {
     for (size_t i = 0; i < s->bind.count; i++) {
@@ -106,11 +107,11 @@ static const char *settings_check_beyond(const struct settings *s)
     return NULL;
 }
 
-/* Who may come in from outside without a password: what to say of it, or NULL. */
+/* Returns why the service can be used without a password, or NULL if it cannot. */
 static const char *settings_check_open(const struct settings *s,
                                        const struct users *users)
 {
-    return users_are_open(users) ? "a user who is on needs no password"
+    return users_are_open(users) ? "an enabled user needs no password"
            : !s->http_auth && (s->http_port || s->https_port)
                ? "http-auth is no, so HTTP needs no password"
                : NULL;
@@ -132,12 +133,14 @@ static void settings_check_users(struct settings_draft *draft,
     if (open && s->protected_mode) {
         settings_mistake(
             draft, "",
-            "bind: found '%.80s', which others can reach, but %s; expected "
-            "requirepass or users with passwords, or addresses of this machine "
-            "only (or protected no)",
+            "bind: '%.80s' is reachable from other machines, but %s; set requirepass "
+            "or define users with passwords, bind only to loopback addresses, or set "
+            "protected to no",
             beyond, open);
     } else if (open) {
-        settings_doubt(draft, "", "protected is no: others can reach '%.80s', and %s",
+        settings_doubt(draft, "",
+                       "protected is no: '%.80s' is reachable from other "
+                       "machines, and %s",
                        beyond, open);
     }
     users_free(users);
@@ -149,7 +152,7 @@ static bool settings_check_readable(struct settings_draft *draft, const char *na
                                     const char *path)
 {
     if (*path && access(path, R_OK) != 0) {
-        settings_mistake(draft, "", "%s: %.200s cannot be read: %s", name, path,
+        settings_mistake(draft, "", "%s: cannot read %.200s: %s", name, path,
                          text_errno(errno));
         return false;
     }
@@ -165,24 +168,23 @@ static void settings_check_tls(struct settings_draft *draft)
     const bool ca =
         settings_check_readable(draft, "tls-ca-cert-file", s->tls_ca_cert_file);
     if ((s->tls_port || s->https_port) && (!cert || !key)) {
-        settings_mistake(
-            draft, "", "%s: found %u, expected tls-cert-file and tls-key-file as well",
-            s->tls_port ? "tls-port" : "https-port",
-            (unsigned)(s->tls_port ? s->tls_port : s->https_port));
+        settings_mistake(draft, "",
+                         "%s: port %u requires tls-cert-file and tls-key-file",
+                         s->tls_port ? "tls-port" : "https-port",
+                         (unsigned)(s->tls_port ? s->tls_port : s->https_port));
     }
     if (s->tls_auth_clients != CLIENTS_NO && !ca) {
-        settings_mistake(
-            draft, "", "tls-auth-clients: found %s, expected tls-ca-cert-file as well",
-            s->tls_auth_clients == CLIENTS_YES ? "yes" : "optional");
+        settings_mistake(draft, "", "tls-auth-clients: %s requires tls-ca-cert-file",
+                         s->tls_auth_clients == CLIENTS_YES ? "yes" : "optional");
     }
     if (key && stat(s->tls_key_file, &info) == 0 && (info.st_mode & (S_IRWXO)) != 0) {
         settings_doubt(draft, "",
-                       "tls-key-file: %.200s is open to all users (mode %04o)",
+                       "tls-key-file: %.200s is accessible to all users (mode %04o)",
                        s->tls_key_file, (unsigned)(info.st_mode & 07777));
     }
 }
 
-/* An absolute path without links, for what exists of it. */
+/* Resolves a path: absolute, and without symbolic links in the part that exists. */
 static bool settings_check_resolve(const char *path, char resolved[PATH_MAX])
 {
     char front[PATH_MAX], real[PATH_MAX];
@@ -218,10 +220,10 @@ static void settings_check_secrets(struct settings_draft *draft)
     char dir[PATH_MAX], keyring[PATH_MAX];
     if (s->hash != BG_HASH_FAST && !*s->keyring) {
         settings_mistake(draft, "",
-                         "keyring: found none, expected a path: hash is keyed");
+                         "keyring: a path is required, because hash is keyed");
     }
     if (!*s->dir) {
-        settings_mistake(draft, "", "dir: found none, expected a path");
+        settings_mistake(draft, "", "dir: a path is required");
         return;
     }
     if (!*s->keyring || !settings_check_resolve(s->dir, dir)
@@ -232,8 +234,8 @@ static void settings_check_secrets(struct settings_draft *draft)
     if (strncmp(keyring, dir, n) == 0
         && (keyring[n] == '/' || keyring[n] == 0 || n == 0)) {
         settings_mistake(draft, "",
-                         "keyring: found %.100s, which is in dir (%.100s); expected it "
-                         "outside, so that copies of the data do not carry it",
+                         "keyring: %.100s is inside dir (%.100s); move it elsewhere, "
+                         "so that copies of the data do not contain it",
                          s->keyring, s->dir);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * settings_draft.c - drafts: what they begin with, and what is in them as text.
+ * settings_draft.c - drafts: their defaults, their values as text, and comparison of settings.
  */
 #include "settings.h"
 
@@ -12,7 +12,7 @@
 
 /* ---- Defaults ---------------------------------------------------------------------------- */
 
-/* "$VARIABLE/bloomgate END", else "~/FALLBACK/bloomgate END", else "./bloomgate-NAME". */
+/* Returns "$VARIABLE/bloomgate END", else "$HOME FALLBACK/bloomgate END", else `here`. */
 static const char *settings_draft_home(struct settings_draft *draft,
                                        const char *variable, const char *fallback,
                                        const char *end, const char *here)
@@ -77,7 +77,7 @@ void settings_draft_free(struct settings_draft *draft)
 
 /* ---- As text ----------------------------------------------------------------------------- */
 
-/* Words with blanks between them. */
+/* Words separated by spaces. */
 struct settings_text {
     char *text;
     size_t used, room;
@@ -107,7 +107,7 @@ static void settings_draft_several(const struct setting *setting, const void *fi
     }
 }
 
-/* The fewest digits that are read back as the same number. */
+/* Prints the fewest digits that parse to the same number. */
 static void settings_draft_real(double value, char *text, size_t room)
 {
     for (int digits = 15; digits <= 17; digits++) {

@@ -1,5 +1,6 @@
 /*
- * settings_file.c - the file: a line per option, "name value", in the words of words.h.
+ * settings_file.c - reads the configuration file: one option per line, "name value", split by
+ * words.h.
  *
  *     # comment
  *     port 6420
@@ -7,11 +8,12 @@
  *         keys=product(id) follow=changes
  *     include users-*.conf
  *
- * A line that ends with a \ goes on in the next one. `include` reads other files, by a pattern
- * or by name, from the folder of the file that has it unless the path is absolute; a name without
- * a file is a mistake, a pattern without one is not. What comes later wins.
+ * A line that ends with \ continues on the next line. `include` reads another file, or all
+ * files that match a pattern; relative paths are relative to the directory of the including
+ * file. A missing file is an error; a pattern without matches is not. Later lines override
+ * earlier ones.
  *
- * Bounds: a file has at most 4 MiB, includes nest 8 deep, and there are at most 256 files.
+ * Limits: 4 MiB per file, 8 levels of includes, 256 files.
  */
 #include "settings.h"
 #include "text.h"
@@ -54,19 +56,18 @@ static void settings_file_include(struct settings_draft *draft, const char *wher
     const int length = snprintf(path, sizeof path, "%.*s%s",
                                 slash ? (int)(slash + 1 - file) : 0, file, words[0]);
     if (length < 0 || (size_t)length >= sizeof path) {
-        settings_mistake(draft, where, "include: found a path that is too long");
+        settings_mistake(draft, where, "include: the path is too long");
         return;
     }
     if (draft->depth == SETTINGS_INCLUDES_DEEP) {
-        settings_mistake(draft, where,
-                         "include: found more than %d of them, one in the other",
+        settings_mistake(draft, where, "include: more than %d levels of includes",
                          SETTINGS_INCLUDES_DEEP);
         return;
     }
     draft->depth++;
     if (!strpbrk(words[0], "*?[")) {
         settings_read_file(draft, path);
-    } else { /* NOLINTNEXTLINE(concurrency-mt-unsafe): it is, but for the names of users */
+    } else { /* NOLINTNEXTLINE(concurrency-mt-unsafe): thread-safe, except for user names (~name) */
         const bool matched = glob(path, 0, NULL, &found) == 0;
         for (size_t i = 0; matched && i < found.gl_pathc; i++) {
             settings_read_file(draft, found.gl_pathv[i]);
@@ -98,7 +99,7 @@ static void settings_file_line(struct settings_draft *draft, const char *file,
     words_free(&words);
 }
 
-/* A comment does not go on in the next line, even if it ends with a \. */
+/* A comment does not continue on the next line, even if it ends with \. */
 static bool settings_file_is_comment(const char *text, size_t n)
 {
     while (n > 0 && (*text == ' ' || *text == '\t')) {
@@ -108,7 +109,7 @@ static bool settings_file_is_comment(const char *text, size_t n)
     return n > 0 && *text == '#';
 }
 
-/* Lines that end with a \, and the one after, as one; the \ and the newline become blanks. */
+/* Joins lines that end with \ with the next line; the \ and the newline become spaces. */
 void settings_read_text(struct settings_draft *draft, const char *name,
                         const char *text, size_t n)
 {
@@ -143,7 +144,7 @@ void settings_read_text(struct settings_draft *draft, const char *name,
 
 /* ---- Files -------------------------------------------------------------------------------- */
 
-/* All of a file, to be freed; NULL: told. */
+/* Reads a whole file; the caller frees it. Returns NULL after reporting a mistake. */
 static char *settings_file_load(struct settings_draft *draft, const char *path,
                                 size_t *n)
 {
@@ -154,9 +155,9 @@ static char *settings_file_load(struct settings_draft *draft, const char *path,
     if (fd < 0 || fstat(fd, &info) != 0) {
         settings_mistake(draft, path, "cannot be read: %s", text_errno(errno));
     } else if (!S_ISREG(info.st_mode)) {
-        settings_mistake(draft, path, "found no regular file, expected one");
+        settings_mistake(draft, path, "not a regular file");
     } else if (info.st_size > SETTINGS_FILE_MOST) {
-        settings_mistake(draft, path, "found %lld bytes, expected at most %d",
+        settings_mistake(draft, path, "the file has %lld bytes (maximum: %d)",
                          (long long)info.st_size, SETTINGS_FILE_MOST);
     } else {
         text = malloc(SETTINGS_FILE_MOST);
@@ -181,7 +182,8 @@ void settings_read_file(struct settings_draft *draft, const char *path)
 {
     size_t n;
     if (draft->files++ == SETTINGS_FILES_MOST) {
-        settings_mistake(draft, path, "found more than %d files", SETTINGS_FILES_MOST);
+        settings_mistake(draft, path, "too many configuration files (maximum: %d)",
+                         SETTINGS_FILES_MOST);
         return;
     }
     if (draft->files > SETTINGS_FILES_MOST) {

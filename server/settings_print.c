@@ -1,5 +1,6 @@
 /*
- * settings_print.c - the table of options as text: --help, the example file, bloomgate.conf(5).
+ * settings_print.c - prints the table of options: --help, the example file and
+ * bloomgate.conf(5).
  */
 #include "settings.h"
 
@@ -15,11 +16,11 @@ enum { SETTINGS_WIDTH = 96, SETTINGS_COLUMN = 40 };
 static const char *settings_print_change(enum setting_change change)
 {
     return change == SETTING_LIVE        ? "at any time, by CONFIG SET or SIGHUP"
-           : change == SETTING_AT_RELOAD ? "by SIGHUP"
+           : change == SETTING_AT_RELOAD ? "by reloading (SIGHUP)"
                                          : "with a restart";
 }
 
-/* Text in lines of at most `width` bytes, each with something in front. */
+/* Prints text in lines of at most `width` bytes, each preceded by `front`. */
 static void settings_print_wrapped(FILE *to, const char *text, const char *front,
                                    size_t width)
 {
@@ -37,7 +38,7 @@ static void settings_print_wrapped(FILE *to, const char *text, const char *front
     }
 }
 
-/* "always, everysec, no", or nothing. */
+/* Writes "always, everysec, no", or "" for an option without choices. */
 static const char *settings_print_choices(const struct setting *setting, char *text,
                                           size_t room)
 {
@@ -78,12 +79,13 @@ static void settings_print_help_option(FILE *to, const struct setting *setting)
     char left[128], text[512], choices[128];
     (void)settings_print_choices(setting, choices, sizeof choices);
     const char *end =
-        strstr(setting->help, ". "); /* the first sentence is enough here */
+        strstr(setting->help, ". "); /* --help prints only the first sentence */
     const int n = (int)(end ? end - setting->help : (long)strlen(setting->help) - 1);
     (void)snprintf(left, sizeof left, "  --%s %s", setting->name, setting->value);
     (void)snprintf(text, sizeof text, "%.*s%s%s%s%s%s", n, setting->help,
-                   *choices ? ": " : "", choices, *setting->initial ? " [" : "",
-                   setting->initial, *setting->initial ? "]" : "");
+                   *choices ? ": " : "", choices,
+                   *setting->initial ? " (default: " : "", setting->initial,
+                   *setting->initial ? ")" : "");
     settings_print_help_item(to, left, text);
 }
 
@@ -93,17 +95,20 @@ void settings_print_help(FILE *to)
     const struct setting *table = settings_table(&rows);
     (void)fprintf(
         to, "usage: bloomgated [FILE] [--OPTION VALUE]...\n"
-            "       answers \"certainly not\" or \"maybe\" to clients of Redis and "
-            "of HTTP\n\n");
+            "       serves approximate-membership filters to Redis clients and over "
+            "HTTP\n"
+            "\n");
     static const struct {
         const char *left, *text;
     } actions[] = {
-        { "  -c, --config FILE", "read options from a file; the same as FILE" },
-        { "  --check-config", "say what is wrong with the options, and end" },
-        { "  --print-config", "print a file with all options and their defaults" },
+        { "  -c, --config FILE", "read options from FILE; the same as passing FILE "
+                                 "alone" },
+        { "  --check-config", "validate the configuration and exit" },
+        { "  --print-config", "print an example file with all options and their "
+                              "defaults" },
         { "  --print-man", "print the man page bloomgate.conf(5)" },
         { "  --hash-password", "read a password from stdin and print its hash" },
-        { "  -h, --help", "print this" },
+        { "  -h, --help", "print this help" },
         { "  -V, --version", "print the version" },
     };
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
@@ -117,14 +122,17 @@ void settings_print_help(FILE *to)
         }
     }
     (void)fprintf(to,
-                  "\nEvery option can be in a file (port 6420), in the environment "
-                  "(BLOOMGATED_PORT=6420)\nor on the command line, which wins. "
-                  "man bloomgate.conf says more.\n\n"
+                  "\n"
+                  "Options can be set in a file (port 6420), in the environment "
+                  "(BLOOMGATED_PORT=6420)\n"
+                  "or on the command line, which takes precedence. See man "
+                  "bloomgate.conf.\n"
+                  "\n"
                   "Examples\n"
                   "  bloomgated --dir ./data --keyring ./keyring\n"
-                  "      on this machine only, with the default ports\n"
+                  "      listen on this machine only, on the default ports\n"
                   "  bloomgated -c /etc/bloomgate/bloomgate.conf --log-level debug\n"
-                  "      as the file says, but tell more\n");
+                  "      use the file, but log more\n");
 }
 
 /* ---- The example file --------------------------------------------------------------------- */
@@ -172,18 +180,20 @@ void settings_print_config(FILE *to)
     const struct setting *table = settings_table(&rows);
     (void)fprintf(
         to,
-        "# bloomgate.conf - the settings of bloomgated: every option, with its default.\n"
+        "# bloomgate.conf - settings of bloomgated: every option with its default.\n"
         "#\n"
-        "# A line is a name and a value. Values with blanks, and those that begin with #, "
-        "stand in\n"
-        "# quotes. A line that ends with \\ goes on in the next. include PATH reads "
-        "another file, or\n"
-        "# all that match a pattern. What comes later wins, and so do the environment\n"
-        "# (BLOOMGATED_PORT=6420) and the command line (--port 6420).\n"
+        "# Each line is a name and a value. Quote values that contain spaces or begin "
+        "with #. A line\n"
+        "# that ends with \\ continues on the next line. include PATH reads another "
+        "file, or all files\n"
+        "# that match a pattern. Later lines override earlier ones; the environment\n"
+        "# (BLOOMGATED_PORT=6420) and the command line (--port 6420) override the "
+        "file.\n"
         "#\n"
-        "# Numbers: 10k 5M 2Gi 1e6; times: 90s 5m 2h 1d; shares: 0.01 1%% 1/100.\n"
-        "# This text is printed by bloomgated --print-config; bloomgate.conf(5) says "
-        "more.\n\n");
+        "# Numbers: 10k 5M 2Gi 1e6; times: 90s 5m 2h 1d; rates: 0.01 1%% 1/100.\n"
+        "# This file was printed by bloomgated --print-config. See also "
+        "bloomgate.conf(5).\n"
+        "\n");
     for (size_t i = 0; i < rows; i++) {
         if (table[i].name) {
             settings_print_config_option(to, &table[i]);
@@ -200,40 +210,46 @@ struct settings_entry {
 };
 
 static const struct settings_entry settings_numbers[] = {
-    { "10k 5M 2G 1T", "Powers of 1000; a B may follow." },
+    { "10k 5M 2G 1T", "Powers of 1000; may be followed by B." },
     { "64Ki 512Mi 2Gi", "Powers of 1024." },
-    { "1e6 2.5k", "With an exponent or a fraction; a count must be whole in the end." },
-    { "0.001 1e-3 0.1% 1/1000", "Shares and rates." },
-    { "30s 5m 2h 1d 1.5ms", "Times; seconds if no unit is said." },
+    { "1e6 2.5k",
+      "Exponents and fractions; a count must be a whole number in the end." },
+    { "0.001 1e-3 0.1% 1/1000", "Rates and ratios." },
+    { "30s 5m 2h 1d 1.5ms", "Times; seconds if there is no unit." },
 };
 
 static const struct settings_entry settings_rules[] = {
-    { "on, off", "May log in, or not." },
+    { "on, off", "Whether the user may log in." },
     { "$scrypt$...",
-      "A password, hashed by bloomgated --hash-password. There may be several, so that one can "
-      "be exchanged while clients still use the other." },
+      "A password, hashed by bloomgated --hash-password. A user may have several, so "
+      "that a password can be replaced while clients still use the old one." },
     { ">password",
-      "A password in clear. For trying out: the file is no place for it." },
-    { "nopass", "Any password will do; the user default then need not log in." },
-    { "+name, -name", "May run a command, or not: +bf.add." },
+      "A password in plain text. For experiments only: do not store it in the file." },
+    { "nopass", "Accepts any password. If default is such a user, clients need not log "
+                "in." },
+    { "+name, -name", "Allows or forbids a command: +bf.add." },
     { "+@category, -@category",
-      "The commands of a category: @all, @read, @write, @fast, @slow, @admin, @dangerous, "
-      "@bloom (BF), @cuckoo (CF), @gate (BG), @keyspace, @connection." },
+      "Allows or forbids the commands of a category: @all, @read, @write, @fast, "
+      "@slow, @admin, @dangerous, @bloom (BF), @cuckoo (CF), @gate (BG), @keyspace, "
+      "@connection." },
     { "allcommands, nocommands", "The same as +@all and -@all." },
     { "~pattern",
-      "May use filters, and files of BG.PUBLISH and BG.RELOAD, with names that match: * is anything, ? one byte, [a-z] one of a set, \\ takes "
-      "the meaning from the next." },
+      "Allows filters, and files of BG.PUBLISH and BG.RELOAD, whose names match: * "
+      "matches any text, ? one byte, [a-z] one byte of a set; \\ escapes the next "
+      "byte." },
     { "%R~pattern, %W~pattern",
-      "The same, but only commands that read, or that write." },
+      "The same, but only for commands that read, or only for commands that write." },
     { "allkeys", "The same as ~*." },
     { "rate=N, burst=N",
-      "Adds per second, and how many at once (those of a second if not said)." },
-    { "reset", "Back to a user who may nothing." },
+      "Adds per second, and the number of adds in a burst (default: the adds of one "
+      "second)." },
+    { "reset", "Removes all permissions." },
 };
 
 static const struct settings_entry settings_files[] = {
-    { "/etc/bloomgate/bloomgate.conf", "Where the unit for systemd looks for it." },
-    { "/etc/bloomgate/keyring", "The secrets of keyed filters; see keyring." },
+    { "/etc/bloomgate/bloomgate.conf", "The configuration file that the systemd unit "
+                                       "uses." },
+    { "/etc/bloomgate/keyring", "Secrets of keyed filters; see keyring." },
     { "/var/lib/bloomgate", "Snapshots and journals; see dir." },
 };
 
@@ -320,36 +336,43 @@ static void settings_print_man_gates(FILE *to)
 void settings_print_man(FILE *to)
 {
     roff_title(to, "bloomgate.conf", "5", "bloomgate " BG_VERSION, "File Formats",
-               "the settings of bloomgated");
+               "settings of bloomgated");
     (void)fprintf(to, ".SH DESCRIPTION\n");
     roff_paragraphs(
         to,
-        "bloomgated(8) reads its settings from a file that is named on its command line. A line "
-        "is a name and a value, divided by blanks. A # begins a comment. Values with blanks, and "
-        "those that begin with #, stand in quotes: in \"double\" ones \\\" \\\\ \\n \\r \\t and "
-        "\\xHH are what they are in C, in 'single' ones only \\' is special. A line that ends "
-        "with \\ goes on in the next.\n\n"
-        "include PATH reads another file, or all that match a pattern, from the folder of this "
-        "file unless the path is absolute. What comes later wins; the lines of users and gates "
-        "add up.\n\n"
-        "The same names are used in the environment (BLOOMGATED_HTTP_PORT=8420), on the command "
-        "line (--http-port 8420) and by the command CONFIG. The command line wins over the "
-        "environment, and that over the file.\n\n"
-        "SIGHUP reads everything again. Then what can be changed is, and of the rest the log "
-        "says that it needs a restart; what CONFIG SET had changed is as the file says. A file "
-        "with mistakes changes nothing.");
-    settings_print_man_section(to, "NUMBERS", "Wherever an option takes a number:",
+        "bloomgated(8) reads its settings from the file named on its command line. "
+        "Each line is a name and a value, separated by spaces. A # begins a comment. "
+        "Quote values that contain spaces or begin with #: in \"double\" quotes, \\\" "
+        "\\\\ \\n \\r \\t and \\xHH have the same meaning as in C; in 'single' quotes, only "
+        "\\' is special. A line that ends with \\ continues on the next line.\n"
+        "\n"
+        "include PATH reads another file, or all files that match a pattern. Relative "
+        "paths are relative to the directory of the including file. Later lines "
+        "override earlier ones, except that lines for users, gates and sharded filters "
+        "add up.\n"
+        "\n"
+        "The same names are used in the environment (BLOOMGATED_HTTP_PORT=8420), on "
+        "the command line (--http-port 8420) and by the CONFIG command. The command "
+        "line overrides the environment, which overrides the file.\n"
+        "\n"
+        "SIGHUP reads all of them again. Options that can be changed at runtime take "
+        "effect, and values set by CONFIG SET are replaced by those of the file. The "
+        "log names changed options that require a restart. A file with errors changes "
+        "nothing.");
+    settings_print_man_section(to, "NUMBERS",
+                               "Options that take a number accept these "
+                               "forms:",
                                SETTINGS_COUNT(settings_numbers));
     settings_print_man_options(to);
     settings_print_man_section(
         to, "USERS",
-        "The line user NAME RULE... says what a user may do. The rules are applied from left to "
-        "right to a user who may nothing. The user default is who has not logged in; without a "
-        "line of his own he may do everything, and needs the password of requirepass if there "
-        "is one.",
+        "A line user NAME RULE... defines the permissions of a user. Rules apply from "
+        "left to right, starting from no permissions. The user default is used by "
+        "clients that have not logged in. Without a line of its own, default may do "
+        "everything; if requirepass is set, it needs that password.",
         SETTINGS_COUNT(settings_rules));
     settings_print_man_gates(to);
-    settings_print_man_section(to, "FILES",
-                               "As it is installed:", SETTINGS_COUNT(settings_files));
+    settings_print_man_section(
+        to, "FILES", "Paths of an installed service:", SETTINGS_COUNT(settings_files));
     (void)fprintf(to, ".SH SEE ALSO\n.BR bloomgated (8),\n.BR bloomgate (1)\n");
 }

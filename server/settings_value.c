@@ -1,8 +1,8 @@
 /*
- * settings_value.c - options as values: from words to fields and back.
+ * settings_value.c - parses words into the fields of a draft.
  *
- * A draft is filled in option by option; what is wrong is told with its place, what was found
- * and what was expected, and the field keeps what it had.
+ * A draft is filled in option by option. For an invalid value, the message has the place, the
+ * value found and the value expected, and the field keeps its previous value.
  */
 #include "front_settings.h"
 #include "gate_settings.h"
@@ -42,8 +42,7 @@ void settings_pool_free(struct settings_pool *pool)
     }
     for (struct settings_piece *piece = pool->first, *next; piece; piece = next) {
         next = piece->next;
-        OPENSSL_cleanse(piece->memory,
-                        piece->bytes); /* passwords, addresses with one */
+        OPENSSL_cleanse(piece->memory, piece->bytes); /* may contain passwords */
         free(piece);
     }
     free(pool);
@@ -61,7 +60,7 @@ void *settings_pool_take(struct settings_pool *pool, size_t bytes)
     return piece->memory;
 }
 
-/* A copy of a text. NULL: no memory. */
+/* Copies a string to the pool. Returns NULL if out of memory. */
 static const char *settings_value_keep(struct settings_draft *draft, const char *text)
 {
     const size_t n = strlen(text) + 1;
@@ -87,7 +86,7 @@ settings_value_tell(struct settings_draft *draft, bool mistake, const char *wher
     const size_t front = n > 0 && (size_t)n < sizeof text ? (size_t)n : 0;
     (void)vsnprintf(text + front, sizeof text - front, format, arguments);
     for (char *c = text; *c;
-         c++) { /* a line stays one, and a terminal is not steered */
+         c++) { /* keep the message on one line, and free of terminal control codes */
         if ((unsigned char)*c < 0x20 || *c == 0x7F) {
             *c = '?';
         }
@@ -119,7 +118,7 @@ static bool settings_value_no_memory(struct settings_draft *draft, const char *w
     return false;
 }
 
-/* "a whole number from 0 to 65535", for people. */
+/* Describes the accepted values: "a whole number from 0 to 65535". */
 static void settings_value_expected(const struct setting *setting, char *text,
                                     size_t room)
 {
@@ -132,18 +131,17 @@ static void settings_value_expected(const struct setting *setting, char *text,
     case SETTING_BYTES:
     case SETTING_MEMORY:
         (void)snprintf(text, room, "a size such as 64k, 512M or 2Gi%s, from %s to %s",
-                       setting->type == SETTING_MEMORY ? ", or a share such as 75%"
+                       setting->type == SETTING_MEMORY ? ", or a percentage such as 75%"
                                                        : "",
                        number_show_bytes((uint64_t)setting->least, least),
                        number_show_bytes((uint64_t)setting->most, most));
         break;
     case SETTING_OCTAL:
-        (void)snprintf(text, room, "octal digits from 0 to %o",
+        (void)snprintf(text, room, "an octal number from 0 to %o",
                        (unsigned)setting->most);
         break;
     case SETTING_RATE:
-        (void)snprintf(text, room,
-                       "a share above 0 and below 1, such as 0.01 or 0.1%%");
+        (void)snprintf(text, room, "a rate above 0 and below 1, such as 0.01 or 0.1%%");
         break;
     case SETTING_SECONDS:
         (void)snprintf(text, room,
@@ -173,7 +171,7 @@ static bool settings_value_wrong(struct settings_draft *draft, const char *where
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
 
-/* The memory of the machine, or of the container that this is. */
+/* Returns the memory of the machine, or of the container if that is less. */
 static double settings_value_machine(void)
 {
     struct sysinfo info;
@@ -282,7 +280,7 @@ static bool settings_value_list(struct settings_draft *draft, const char *where,
 {
     struct settings_list list = { .count = 0 };
     if (n > SETTINGS_LIST_MOST) {
-        settings_mistake(draft, where, "%s: found %zu of them, expected at most %d",
+        settings_mistake(draft, where, "%s: found %zu values, expected at most %d",
                          setting->name, n, SETTINGS_LIST_MOST);
         return false;
     }
@@ -299,7 +297,7 @@ static bool settings_value_list(struct settings_draft *draft, const char *where,
     return true;
 }
 
-/* One word into a field. */
+/* Parses one word into a field. */
 static bool settings_value_set(struct settings_draft *draft, const char *where,
                                const struct setting *setting, const char *text,
                                void *field)
@@ -332,7 +330,8 @@ static bool settings_value_set(struct settings_draft *draft, const char *where,
 
 /* ---- Lines -------------------------------------------------------------------------------- */
 
-/* Room for one more of `count` items: a copy in a larger piece, when they fill theirs. */
+/* Ensures that there is space for one more of `count` items; if not, copies them to a larger
+ * block. */
 static bool settings_value_room(struct settings_draft *draft, void **items,
                                 size_t count, size_t *room, size_t bytes)
 {
@@ -352,7 +351,7 @@ static bool settings_value_room(struct settings_draft *draft, void **items,
     return true;
 }
 
-/* A line of words behind a name. */
+/* Adds a line: a name and its words. */
 static bool settings_value_line(struct settings_draft *draft, const char *where,
                                 char *const *words, size_t n,
                                 struct settings_lines *lines)
@@ -376,7 +375,7 @@ static bool settings_value_line(struct settings_draft *draft, const char *where,
 
 /* ---- Gates -------------------------------------------------------------------------------- */
 
-/* "NAME=VALUE" of a gate. */
+/* Parses "NAME=VALUE" of a gate. */
 static bool settings_gate_word(struct gate_settings *gate, const char *word,
                                char why[SETTINGS_WHY])
 {
@@ -392,7 +391,7 @@ static bool settings_gate_word(struct gate_settings *gate, const char *word,
     }
     const bg_err err =
         word[n] ? gate_settings_set(gate, key, word + n + 1, &info) : BG_ENOTFOUND;
-    if (err == BG_ENOTFOUND) { /* the value may have a password */
+    if (err == BG_ENOTFOUND) { /* the value may contain a password: do not show it */
         const char *near = nearest_name(key, names, rows);
         (void)snprintf(
             why, SETTINGS_WHY, "%s '%s'%s%s%s%s", word[n] ? "unknown setting" : "found",
@@ -426,21 +425,20 @@ bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
     return good;
 }
 
-/* One more line of a name that is not there yet. */
+/* Checks that one more line is allowed and that its name is new. */
 static bool settings_value_fits(struct settings_draft *draft, const char *where,
                                 const char *option, const char *name,
                                 const struct settings_lines *lines)
 {
     for (size_t i = 0; i < lines->count; i++) {
         if (strcmp(lines->items[i].words[0], name) == 0) {
-            settings_mistake(draft, where,
-                             "%s: found another '%.80s', the first is in %s", option,
-                             name, lines->items[i].where);
+            settings_mistake(draft, where, "%s: '%.80s' is already defined in %s",
+                             option, name, lines->items[i].where);
             return false;
         }
     }
     if (lines->count == SETTINGS_GATES_MOST) {
-        settings_mistake(draft, where, "%s: found more than %d", option,
+        settings_mistake(draft, where, "%s: too many lines (maximum: %d)", option,
                          SETTINGS_GATES_MOST);
         return false;
     }
@@ -497,7 +495,7 @@ static bool settings_value_unknown(struct settings_draft *draft, const char *whe
     }
     names[n++] = "include";
     const char *near = nearest_name(name, names, n);
-    settings_mistake(draft, where, "there is no option '%.80s'%s%s%s", name,
+    settings_mistake(draft, where, "unknown option '%.80s'%s%s%s", name,
                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     return false;
 }

@@ -582,9 +582,9 @@ def test_settings(program):
                            ("seen nodes=h:1 shards=1025", "shards: expected"), ("seen nodes=h:1 shard=3", "did you mean shards=?"),
                            ("seen nodes=h:1 timeout=0", "timeout: expected"),
                            ("seen nodes=h:1 connect=61s", "connect: expected"), ("seen nodes=h:1 tls=on", "tls: expected no or yes"),
-                           ("seen nodes=h:1 fail=maybe", "fail: expected open or closed"), ("seen nodes=h:1 tls-ca=x", "expected tls=yes"),
-                           ("seen nodes=h:1 tls=yes tls-key=x", "expected tls-cert and tls-key"), ("seen nodes=h:1 user=u", "password-file"),
-                           ("seen nodes=h:1 password=p password-file=f", "expected one of them"), ("'a b' nodes=h:1", "its name: expected"),
+                           ("seen nodes=h:1 fail=maybe", "fail: expected open or closed"), ("seen nodes=h:1 tls-ca=x", "require tls=yes"),
+                           ("seen nodes=h:1 tls=yes tls-key=x", "tls-cert and tls-key must be set together"), ("seen nodes=h:1 user=u", "password-file"),
+                           ("seen nodes=h:1 password=p password-file=f", "cannot be combined"), ("'a b' nodes=h:1", "name: expected"),
                            ("seen nodes=h:1 x", "expected NAME=VALUE"),
                            ("seen nodes=h:1\nsharded seen nodes=h:2", "found another 'seen'")):
             code, said = check(line)

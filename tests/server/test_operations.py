@@ -56,7 +56,7 @@ def example_file_is_accepted_as_it_is_and_with_everything_said():
                 f.write(content)
             done = run(path, "--check-config")
             assert (done.returncode, done.stderr) == (0, ""), done.stderr
-            assert done.stdout == "bloomgated: the settings are in order\n", done.stdout
+            assert done.stdout == "bloomgated: the configuration is valid\n", done.stdout
 
 
 @test
@@ -92,7 +92,7 @@ def mistakes_and_exit_codes():
     cases = [(["--help"], 0, ""), (["--version"], 0, ""),
              (["--prto", "1"], 2, "did you mean port?"),
              (["/nowhere.conf"], 3, "/nowhere.conf: cannot be read"),
-             (["--bind", "*"], 3, "which others can reach"),
+             (["--bind", "*"], 3, "is reachable from other machines"),
              (["--check-config", "--user", "a on +bf.ad"], 3, "did you mean BF.ADD?"),
              (["--check-config", "--user", "a on +bf.add"], 0, "")]
     for arguments, code, said in cases:

@@ -117,23 +117,25 @@ TEST(words__mistakes)
     static const struct {
         const char *text, *wrong;
     } cases[] = {
-        { "a \"b", "a \" is not closed" },
-        { "a 'b", "a ' is not closed" },
-        { "\"\\q\"", "a \\ in double quotes is followed by none of \" \\ n r t xHH" },
-        { "\"\\x4\"", "a \\ in double quotes is followed by none of \" \\ n r t xHH" },
-        { "\"\\", "a \" is not closed" },
-        { "\"\\x00\"", "\\x00 in quotes: text cannot have a NUL" },
+        { "a \"b", "missing closing \"" },
+        { "a 'b", "missing closing '" },
+        { "\"\\q\"",
+          "invalid escape in double quotes; use \\\" \\\\ \\n \\r \\t or \\xHH" },
+        { "\"\\x4\"",
+          "invalid escape in double quotes; use \\\" \\\\ \\n \\r \\t or \\xHH" },
+        { "\"\\", "missing closing \"" },
+        { "\"\\x00\"", "\\x00 is not allowed: text cannot contain NUL bytes" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CHECK_STR(words_split(&split, cases[i].text, strlen(cases[i].text)),
                   cases[i].wrong);
     }
-    CHECK_STR(words_split(&split, "a\0b", 3), "a NUL byte");
+    CHECK_STR(words_split(&split, "a\0b", 3), "the line contains a NUL byte");
     static char many[2 * WORDS_MOST + 2];
     for (size_t i = 0; i < sizeof many; i++) {
         many[i] = i % 2 ? ' ' : 'x';
     }
-    CHECK_STR(words_split(&split, many, sizeof many), "too many words");
+    CHECK_STR(words_split(&split, many, sizeof many), "too many words (maximum: 1024)");
     CHECK(!words_split(&split, many, sizeof many - 2));
     CHECK_EQ(split.count, WORDS_MOST);
     words_free(&split);
@@ -240,21 +242,21 @@ TEST(values__mistakes)
         "conf:1: port: found '', expected a whole number from 0 to 65535\n");
     bad("port", "conf:1: port: found 0 values, expected one: PORT\n");
     bad("port 1 2", "conf:1: port: found 2 values, expected one: PORT\n");
-    bad("\n\nprto 1", "conf:3: there is no option 'prto'; did you mean port?\n");
-    bad("wholly-other 1", "conf:1: there is no option 'wholly-other'\n");
-    bad("inclde x", "conf:1: there is no option 'inclde'; did you mean include?\n");
+    bad("\n\nprto 1", "conf:3: unknown option 'prto'; did you mean port?\n");
+    bad("wholly-other 1", "conf:1: unknown option 'wholly-other'\n");
+    bad("inclde x", "conf:1: unknown option 'inclde'; did you mean include?\n");
     bad("proto-max-bulk-len 10",
         "conf:1: proto-max-bulk-len: found '10', expected a size such "
         "as 64k, 512M or 2Gi, from 1.0 KiB to 1.0 TiB\n");
     bad("maxmemory 200%",
         "conf:1: maxmemory: found '200%', expected a size such as 64k, 512M or "
-        "2Gi, or a share such as 75%, from 0 B to 1.0 PiB\n");
+        "2Gi, or a percentage such as 75%, from 0 B to 1.0 PiB\n");
     bad("unixsocketperm 888",
-        "conf:1: unixsocketperm: found '888', expected octal digits from 0 to 777\n");
+        "conf:1: unixsocketperm: found '888', expected an octal number from 0 to 777\n");
     bad("unixsocketperm 7777",
-        "conf:1: unixsocketperm: found '7777', expected octal digits from 0 to 777\n");
+        "conf:1: unixsocketperm: found '7777', expected an octal number from 0 to 777\n");
     bad("bf-error-rate 1",
-        "conf:1: bf-error-rate: found '1', expected a share above 0 and below 1, such as 0.01 or "
+        "conf:1: bf-error-rate: found '1', expected a rate above 0 and below 1, such as 0.01 or "
         "0.1%\n");
     bad("timeout soon",
         "conf:1: timeout: found 'soon', expected a time such as 30s, 5m or 1.5h, "
@@ -265,8 +267,8 @@ TEST(values__mistakes)
         "everysec?\n");
     bad("bind \"\"", "conf:1: bind: found '', expected ADDRESS...\n");
     bad("bind 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17",
-        "conf:1: bind: found 17 of them, expected at most 16\n");
-    bad("a \"b", "conf:1: a \" is not closed\n");
+        "conf:1: bind: found 17 values, expected at most 16\n");
+    bad("a \"b", "conf:1: missing closing \"\n");
     /* all of them are told, and the others are taken */
     bad("port x\nhttp-port 1\ntimeout y",
         "conf:1: port: found 'x', expected a whole number from 0 to 65535\n"
@@ -395,7 +397,7 @@ TEST(lines__mistakes_of_gates)
     bad("gate g" GATE "fail=maybe",
         "conf:1: gate g: fail: found maybe, expected open, closed\n");
     bad("gate g" GATE "\n\ngate g" GATE,
-        "conf:3: gate: found another 'g', the first is in conf:1\n");
+        "conf:3: gate: 'g' is already defined in conf:1\n");
     bad("gate", "conf:1: gate: found 0 values, expected NAME WORD...\n");
     static const char *const incomplete[] = {
         "gate g",
@@ -422,7 +424,7 @@ TEST(lines__mistakes_of_gates)
         (void)snprintf(text + strlen(text), sizeof text - strlen(text),
                        "gate g%d" GATE "\n", i);
     }
-    bad(text, "conf:257: gate: found more than 256\n");
+    bad(text, "conf:257: gate: too many lines (maximum: 256)\n");
 }
 
 /* ---- Files ---------------------------------------------------------------------------------- */
@@ -443,7 +445,7 @@ TEST(file__lines)
     settings_draft_free(&draft);
     begin();
     settings_read_text(&draft, "conf", "port 1\0", 7);
-    CHECK_STR(told.mistakes, "conf:1: a NUL byte\n");
+    CHECK_STR(told.mistakes, "conf:1: the line contains a NUL byte\n");
 }
 
 TEST(file__includes)
@@ -494,7 +496,7 @@ TEST(file__mistakes)
         wrong_file("lost.conf"),
         "@/missing.conf: cannot be read: No such file or directory\n"
         "@/lost.conf:3: port: found 'x', expected a whole number from 0 to 65535\n");
-    CHECK_STR(wrong_file("."), "@/.: found no regular file, expected one\n");
+    CHECK_STR(wrong_file("."), "@/.: not a regular file\n");
     scratch_write("empty-include.conf", "include\ninclude \"\"\ninclude a b\n");
     CHECK_STR(wrong_file("empty-include.conf"),
               "@/empty-include.conf:1: include: found 0 values, expected one: PATH\n"
@@ -502,12 +504,12 @@ TEST(file__mistakes)
               "@/empty-include.conf:3: include: found 2 values, expected one: PATH\n");
     CHECK(truncate(scratch_write("large.conf", ""), (4 << 20) + 1) == 0);
     CHECK_STR(wrong_file("large.conf"),
-              "@/large.conf: found 4194305 bytes, expected at most 4194304\n");
+              "@/large.conf: the file has 4194305 bytes (maximum: 4194304)\n");
     /* a file that includes itself, twice: bounded in depth and number */
     scratch_write("itself.conf", "include itself.conf\ninclude itself.conf\n");
     const char *said = wrong_file("itself.conf");
-    CHECK(strstr(said, "include: found more than 8 of them, one in the other"));
-    CHECK(strstr(said, "found more than 256 files"));
+    CHECK(strstr(said, "include: more than 8 levels of includes"));
+    CHECK(strstr(said, "too many configuration files (maximum: 256)"));
     CHECK(draft.files <= 512);
     /* and none where that is not allowed */
     settings_draft_free(&draft);
@@ -598,7 +600,7 @@ TEST(line__mistakes)
 {
     refused(
         "d|--prto|1", SETTINGS_USAGE,
-        "bloomgated: command line: there is no option 'prto'; did you mean port?\n" TRY);
+        "bloomgated: command line: unknown option 'prto'; did you mean port?\n" TRY);
     refused("d|--port", SETTINGS_USAGE,
             "bloomgated: command line: port: found 0 values, expected one: PORT\n" TRY);
     refused("d|--port|1|2", SETTINGS_USAGE,
@@ -613,19 +615,19 @@ TEST(line__mistakes)
     refused("d|-c", SETTINGS_USAGE,
             "bloomgated: command line: -c: found no value, expected FILE\n" TRY);
     refused("d|--", SETTINGS_USAGE,
-            "bloomgated: command line: there is no option ''\n" TRY);
+            "bloomgated: command line: unknown option ''\n" TRY);
     refused("d|--gate|g source=\"x", SETTINGS_USAGE,
-            "bloomgated: command line: gate: a \" is not closed\n" TRY);
+            "bloomgated: command line: gate: missing closing \"\n" TRY);
     refused("d|--config=/nowhere/x", SETTINGS_BAD,
             "bloomgated: /nowhere/x: cannot be read: No such file or directory\n");
     refused(
         "d|--port|0|--http-port|0", SETTINGS_BAD,
-        "bloomgated: port, tls-port, http-port, https-port, unixsocket: found none, expected one "
-        "to listen on\n");
+        "bloomgated: nothing to listen on: set port, tls-port, http-port, https-port or "
+        "unixsocket\n");
     refused(
         "d|--a-name-that-is-longer-than-any-name-that-anybody-would-ever-think-of=3",
         SETTINGS_USAGE,
-        "bloomgated: command line: there is no option "
+        "bloomgated: command line: unknown option "
         "'a-name-that-is-longer-than-any-name-that-anybody-would-ever-thi'\n" TRY);
 }
 
@@ -638,13 +640,13 @@ TEST(line__actions)
     CHECK_STR(run.out, "bloomgated " BG_VERSION "\n");
     CHECK_EQ(start("d|--port|1|--version")->code, 0);
     CHECK_EQ(start("d|--check-config|--port|1")->code, 0);
-    CHECK_STR(run.out, "bloomgated: the settings are in order\n");
+    CHECK_STR(run.out, "bloomgated: the configuration is valid\n");
     CHECK_STR(run.error, "");
     CHECK_EQ(start("d|--check-config|--requirepass|x")->code, 0);
     CHECK_STR(
         run.error,
-        "bloomgated: warning: command line: requirepass: others can see it in the "
-        "list of processes\n");
+        "bloomgated: warning: command line: requirepass: visible to other users in the "
+        "process list; set it in the file instead\n");
     CHECK_EQ(start("d|--check-config|--port|x")->code, SETTINGS_USAGE);
     CHECK_EQ(start("d|--check-config|/nowhere")->code, SETTINGS_USAGE);
     CHECK_EQ(start("d|/nowhere|--check-config")->code, SETTINGS_BAD);
@@ -677,10 +679,11 @@ TEST(line__wins_over_environment_and_file)
     static struct told doubts;
     settings_doubts(run.store, hear, &doubts);
     CHECK(strstr(doubts.doubts,
-                 "BLOOMGATED_SERVICE_HOST: there is no option service-host\n"));
-    CHECK(strstr(
-        doubts.doubts,
-        "BLOOMGATED_HTTPS_PORT: found 'tcp://10.0.0.1:80', which is left out\n"));
+                 "BLOOMGATED_SERVICE_HOST: unknown option service-host\n"));
+    CHECK(
+        strstr(doubts.doubts,
+               "BLOOMGATED_HTTPS_PORT: ignored 'tcp://10.0.0.1:80', which looks like a "
+               "service address set by Kubernetes\n"));
     CHECK(setenv("BLOOMGATED_HTTP_PORT", "x", 1) == 0);
     refused(
         line, SETTINGS_BAD,
@@ -722,11 +725,11 @@ TEST(check__loopback)
     }
 }
 
-#define REACH(address, why)                                                              \
-    "bind: found '" address "', which others can reach, but " why                        \
-    "; expected requirepass or users with passwords, or addresses of this machine only " \
-    "(or protected no)\n"
-#define NOPASS "a user who is on needs no password"
+#define REACH(address, why)                                                               \
+    "bind: '" address "' is reachable from other machines, but " why                      \
+    "; set requirepass or define users with passwords, bind only to loopback addresses, " \
+    "or set protected to no\n"
+#define NOPASS "an enabled user needs no password"
 
 TEST(check__nobody_from_outside_without_a_password)
 {
@@ -746,7 +749,9 @@ TEST(check__nobody_from_outside_without_a_password)
     CHECK_STR(whole("http-auth no"), "");
     CHECK_STR(told.doubts, "");
     CHECK_STR(whole("bind *\nprotected no"), "");
-    CHECK_STR(told.doubts, "protected is no: others can reach '*', and " NOPASS "\n");
+    CHECK_STR(told.doubts,
+              "protected is no: '*' is reachable from other machines, and " NOPASS
+              "\n");
 }
 
 TEST(check__addresses_and_ports)
@@ -754,27 +759,27 @@ TEST(check__addresses_and_ports)
     CHECK_STR(whole("bind nowhere"),
               "bind: found 'nowhere', expected an address such as 127.0.0.1, "
               "::1, 0.0.0.0, :: or *\n" REACH("nowhere", NOPASS));
-    CHECK_STR(whole("port 8420"),
-              "http-port: found 8420, expected another than port\n");
+    CHECK_STR(whole("port 8420"), "http-port: port 8420 is already used by port\n");
     CHECK_STR(whole("port 0\nhttp-port 0"),
-              "port, tls-port, http-port, https-port, unixsocket: "
-              "found none, expected one to listen on\n");
+              "nothing to listen on: set port, tls-port, http-port, https-port or "
+              "unixsocket\n");
     CHECK_STR(whole("port 0\nhttp-port 0\nunixsocket /tmp/x"), "");
     char text[300] = "unixsocket /";
     memset(text + 12, 'x', 107);
-    CHECK_STR(whole(text), "unixsocket: found 108 bytes, expected at most 107\n");
+    CHECK_STR(whole(text), "unixsocket: the path has 108 bytes (maximum: 107)\n");
 }
 
 TEST(check__users)
 {
     CHECK_STR(whole("user a on\nuser b on\nuser a off"),
-              "user a: found two lines, expected one\n");
+              "user a: it is defined more than once; keep one line\n");
     CHECK_STR(whole("user a on +@reed"),
               "conf:1: user a: found '+@reed', expected a category such "
               "as @read; did you mean read?\n");
     CHECK_STR(
         whole("user default on\nrequirepass x"),
-        "requirepass: found a line for the user default as well, expected the password there\n");
+        "requirepass: the settings also contain a \"user default\" line; set the password there, and "
+        "remove requirepass\n");
 }
 
 TEST(check__tls_files)
@@ -783,17 +788,17 @@ TEST(check__tls_files)
     const char *file = scratch_write("cert.pem", "x");
     CHECK(chmod(file, 0604) == 0);
     CHECK_STR(whole("tls-port 1"),
-              "tls-port: found 1, expected tls-cert-file and tls-key-file as well\n");
+              "tls-port: port 1 requires tls-cert-file and tls-key-file\n");
     CHECK_STR(whole("https-port 1"),
-              "https-port: found 1, expected tls-cert-file and tls-key-file as well\n");
+              "https-port: port 1 requires tls-cert-file and tls-key-file\n");
     CHECK_STR(whole("tls-auth-clients yes"),
-              "tls-auth-clients: found yes, expected tls-ca-cert-file as well\n");
+              "tls-auth-clients: yes requires tls-ca-cert-file\n");
     CHECK_STR(whole("tls-cert-file /nowhere"),
-              "tls-cert-file: /nowhere cannot be read: No such file or directory\n");
+              "tls-cert-file: cannot read /nowhere: No such file or directory\n");
     (void)snprintf(text, sizeof text, "tls-port 1\ntls-cert-file %s\ntls-key-file %s",
                    file, file);
     CHECK_STR(whole(text), "");
-    CHECK(strstr(told.doubts, "is open to all users (mode 0604)"));
+    CHECK(strstr(told.doubts, "is accessible to all users (mode 0604)"));
 }
 
 TEST(check__keyring_is_not_among_the_data)
@@ -821,15 +826,15 @@ TEST(check__keyring_is_not_among_the_data)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         (void)snprintf(text, sizeof text, "dir %s/%s\nkeyring %s/%s", folder,
                        cases[i].dir, folder, cases[i].keyring);
-        if ((strstr(whole(text), "which is in dir") != NULL) != cases[i].inside) {
+        if ((strstr(whole(text), "is inside dir") != NULL) != cases[i].inside) {
             check_fail(__FILE__, __LINE__, "%s: %s", text, told.mistakes);
         }
     }
     CHECK_STR(whole("keyring \"\""),
-              "keyring: found none, expected a path: hash is keyed\n");
+              "keyring: a path is required, because hash is keyed\n");
     CHECK_STR(whole("keyring \"\"\nhash fast"), "");
-    CHECK_STR(whole("dir \"\""), "dir: found none, expected a path\n");
-    CHECK(strstr(whole("dir /\nkeyring /etc/keyring"), "which is in dir"));
+    CHECK_STR(whole("dir \"\""), "dir: a path is required\n");
+    CHECK(strstr(whole("dir /\nkeyring /etc/keyring"), "is inside dir"));
 }
 
 TEST(check__limits)
@@ -919,11 +924,12 @@ TEST(config__set)
     CHECK_STR(set("timeout 9 maxclients x"),
               "maxclients: found 'x', expected a whole number from 1 to 1000000");
     CHECK(settings_now(run.store) == before);
-    CHECK_STR(set("port 1"), "port: can be changed with a restart only");
+    CHECK_STR(set("port 1"), "port: can be changed only with a restart");
     CHECK_STR(set("requirepass x"),
-              "requirepass: can be changed by the file and SIGHUP only");
-    CHECK_STR(set("user x"), "user: can be changed by the file and SIGHUP only");
-    CHECK_STR(set("timout 1"), "there is no option 'timout'; did you mean timeout?");
+              "requirepass: can be changed only in the file, followed by SIGHUP");
+    CHECK_STR(set("user x"),
+              "user: can be changed only in the file, followed by SIGHUP");
+    CHECK_STR(set("timout 1"), "unknown option 'timout'; did you mean timeout?");
     CHECK_STR(set("proto-max-bulk-len 1Gi"),
               "client-query-buffer-limit: found 134217728, expected at "
               "least proto-max-bulk-len (1073741824)");
