@@ -1,6 +1,6 @@
 /*
- * guesses.c - see guesses.h: a table with four entries per set; the oldest one gives way.
- * Thread safety: one lock, held for some comparisons; it is taken once per failed log-in.
+ * guesses.c - see guesses.h. The table has four entries per set; the oldest one is evicted.
+ * Thread safety: one lock, held for a few comparisons when a login is checked or has failed.
  */
 #include "guesses.h"
 
@@ -9,9 +9,9 @@
 #include <string.h>
 
 enum {
-    GUESSES_STEP = 100, /* ms */
+    GUESSES_STEP = 100, /* first delay, in ms */
     GUESSES_LONGEST = 30000,
-    GUESSES_FORGIVEN = 60000 /* one failure in this time */
+    GUESSES_FORGIVEN = 60000 /* one failure is forgiven in this time */
 };
 
 void guesses_init(struct guesses *guesses, const uint64_t secret[2])
@@ -27,9 +27,9 @@ void guesses_fini(struct guesses *guesses)
     (void)pthread_mutex_destroy(&guesses->lock);
 }
 
-/* ---- Who --------------------------------------------------------------------------------- */
+/* ---- Identifying clients ----------------------------------------------------------------- */
 
-/* What counts of an address: IPv4 whole, IPv6 the first half; 0 for the unix socket. */
+/* Returns the significant part of an address: all of IPv4, the first half of IPv6; 0 for a Unix socket. */
 static uint64_t guesses_address(const char *text)
 {
     struct in_addr four;
@@ -45,7 +45,7 @@ static uint64_t guesses_address(const char *text)
             return (uint64_t)1 << 32 | low;
         }
         memcpy(&address, six.s6_addr, sizeof address);
-        address = address ? address : (uint64_t)1 << 33; /* ::1 is no unix socket */
+        address = address ? address : (uint64_t)1 << 33; /* ::1 is not a Unix socket */
     }
     return address;
 }
@@ -58,7 +58,7 @@ static uint64_t guesses_mix(const struct guesses *guesses, uint64_t x)
     return x ^ x >> 29;
 }
 
-/* An address and a name as one number. */
+/* Hashes an address and a name to one number. */
 static uint64_t guesses_who(const struct guesses *guesses, const char *address,
                             bg_bytes name)
 {
@@ -77,7 +77,7 @@ static struct guesses_entry *guesses_set(struct guesses *guesses, uint64_t who)
     return guesses->entries[who % GUESSES_SETS];
 }
 
-/* The entry of somebody, with what time has forgiven; NULL: none. */
+/* Finds an entry, and subtracts the failures that were forgiven since; NULL if none remain. */
 static struct guesses_entry *guesses_find(struct guesses_entry *set, uint64_t who,
                                           uint64_t now)
 {

@@ -1,15 +1,15 @@
 /*
- * guesses.h - who tries passwords has to wait, longer with every failure.
+ * guesses.h - the rate limit for failed logins: the delay grows with every failure.
  *
- * Failures are counted for an address together with the name that was tried, so that a client
- * with an old password does not keep its neighbours out; and for the address alone, with more
- * patience, so that trying many names does not help. The first failures are free: people mistype.
- * From then on it is 0.1 s, 0.2 s, 0.4 s, ... 30 s after each. A minute forgives one failure; a
- * right password does not, or an attacker with an account of his own could do that. IPv6 addresses
- * of one /64, which belong to one customer, are one.
+ * Failures are counted per pair of address and user name, so that a client with an outdated password does not lock out
+ * other clients at the same address. They are also counted per address, with a higher limit, so that trying many
+ * names does not help an attacker. The first failures are free, because people mistype. Each further failure is
+ * followed by a delay: 0.1 s, 0.2 s, 0.4 s, ... up to 30 s. One failure is forgiven per minute. A correct password forgives
+ * none; otherwise an attacker who has an account could use it to reset the count. All IPv6 addresses of a /64, which
+ * usually belong to one customer, count as one address.
  *
- * The table has a fixed size. Who comes from very many addresses pushes others out of it, and
- * gains a few free guesses for each; scrypt makes them slow.
+ * The table has a fixed size. An attacker with very many addresses can evict other entries, and gains a few free
+ * guesses per address; scrypt makes them slow.
  */
 #ifndef SERVER_GUESSES_H
 #define SERVER_GUESSES_H
@@ -22,23 +22,24 @@
 enum {
     GUESSES_SETS = 256,
     GUESSES_WAYS = 4,
-    GUESSES_FREE = 5,         /* of a name from an address */
-    GUESSES_FREE_ADDRESS = 50 /* of an address */
+    GUESSES_FREE = 5,         /* failures without a delay, per address and name */
+    GUESSES_FREE_ADDRESS = 50 /* failures without a delay, per address */
 };
 
 struct guesses {
     pthread_mutex_t lock;
-    uint64_t secret[2]; /* so that nobody can choose addresses that share a set */
+    uint64_t secret[2]; /* so that attackers cannot choose addresses that share a set */
     struct guesses_entry {
         uint64_t who, last; /* ms */
-        uint32_t failures;  /* 0: free */
+        uint32_t failures;  /* 0: the entry is unused */
     } entries[GUESSES_SETS][GUESSES_WAYS];
 };
 
 void guesses_init(struct guesses *guesses, const uint64_t secret[2]);
 void guesses_fini(struct guesses *guesses);
 
-/* For how many milliseconds from `now` on (monotonic) no guess is taken; 0: it may come. */
+/* Returns the number of milliseconds, from `now` (monotonic), during which no login is accepted; 0 if one is accepted
+ * now. */
 uint64_t guesses_wait(struct guesses *guesses, const char *address, bg_bytes name,
                       uint64_t now);
 void guesses_failed(struct guesses *guesses, const char *address, bg_bytes name,

@@ -1,4 +1,4 @@
-/* password.c - see password.h. The hashing is OpenSSL's. */
+/* password.c - see password.h. OpenSSL computes the hashes. */
 #include "password.h"
 
 #include <openssl/crypto.h>
@@ -21,7 +21,7 @@ enum {
 static const char password_digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Writes n bytes without padding; returns behind them. */
+/* Encodes n bytes without padding. Returns the end of the output. */
 static char *password_encode(const uint8_t *bytes, size_t n, char *to)
 {
     unsigned bits = 0, held = 0;
@@ -37,7 +37,7 @@ static char *password_encode(const uint8_t *bytes, size_t n, char *to)
     return to;
 }
 
-/* Reads digits up to `end`. False: others, or more than `room` bytes. */
+/* Decodes the text up to `end`. Returns false if it is not valid base64, or exceeds `room` bytes. */
 static bool password_decode(const char *from, const char *end, uint8_t *to, size_t room,
                             size_t *n)
 {
@@ -63,7 +63,7 @@ static bool password_decode(const char *from, const char *end, uint8_t *to, size
 
 /* ---- Text -------------------------------------------------------------------------------- */
 
-/* "NAME=NUMBER" and a character behind it; moves behind that. 0: something else. */
+/* Parses "NAME=NUMBER" followed by the character `end`, and moves *text past it. Returns 0 for any other text. */
 static unsigned password_number(const char **text, const char *name, char end)
 {
     const size_t n = strlen(name);
@@ -93,7 +93,7 @@ const char *password_read(const char *text, struct password *password)
     if (password->ln < 10 || password->ln > 20 || password->r < 1 || password->r > 32
         || password->p < 1 || password->p > 16
         || ((uint64_t)128 << password->ln) * password->r > (uint64_t)256 << 20) {
-        return "expected ln from 10 to 20, r from 1 to 32, p from 1 to 16, and at most 256 MiB";
+        return "expected ln from 10 to 20, r from 1 to 32, p from 1 to 16, and at most 256 MiB of memory";
     }
     const char *dollar = strchr(text, '$');
     if (!dollar
@@ -101,18 +101,18 @@ const char *password_read(const char *text, struct password *password)
                             &password->salt_len)
         || !password_decode(dollar + 1, dollar + 1 + strlen(dollar + 1), password->hash,
                             PASSWORD_HASH_MOST, &password->hash_len)) {
-        return "expected a salt and a hash in base64 without padding";
+        return "expected a salt and a hash of at most 64 bytes each, in base64 without padding";
     }
     if (password->salt_len < 8 || password->hash_len < 16) {
-        return "expected a salt of 8 bytes or more and a hash of 16 or more";
+        return "expected a salt of at least 8 bytes and a hash of at least 16 bytes";
     }
     return NULL;
 }
 
 /* ---- Hashing ----------------------------------------------------------------------------- */
 
-/* HMAC, which scrypt begins with, takes a key and the same with NULs behind it for one: so there
- * are none in passwords. */
+/* Returns whether the password is short enough and contains no NUL. scrypt starts with HMAC, which pads keys with NULs,
+ * so a password followed by NULs would have the same hash. */
 static bool password_is_text(bg_bytes clear)
 {
     return clear.len <= PASSWORD_MOST

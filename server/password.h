@@ -1,10 +1,10 @@
 /*
- * password.h - passwords as scrypt hashes, in the text form of the PHC strings:
+ * password.h - passwords as scrypt hashes, in the PHC string format:
  *
  *     $scrypt$ln=14,r=8,p=1$SALT$HASH        base64 without padding
  *
- * ln is the logarithm of the cost: 2^ln * 128 * r bytes of memory, and as much work. 14 and 8 are
- * 16 MiB and some tens of milliseconds, for who checks and for who guesses.
+ * ln is the binary logarithm of the cost: hashing uses 2^ln * 128 * r bytes of memory, and proportional time. With
+ * ln=14 and r=8, it takes 16 MiB and tens of milliseconds, both for the service and for an attacker.
  */
 #ifndef SERVER_PASSWORD_H
 #define SERVER_PASSWORD_H
@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 enum {
-    PASSWORD_TEXT = 256,  /* longest text form, with its NUL */
-    PASSWORD_MOST = 1024, /* longest password */
+    PASSWORD_TEXT = 256,  /* maximum size of the text form, including the NUL */
+    PASSWORD_MOST = 1024, /* maximum length of a password */
     PASSWORD_HASH_MOST = 64,
     PASSWORD_SALT_MOST = 64
 };
@@ -28,17 +28,18 @@ struct password {
     size_t salt_len, hash_len;
 };
 
-/* Reads a text form. NULL: done; else what is wrong with it. Costs beyond 256 MiB or far below
- * the usual are refused. */
+/* Parses the text form. Returns NULL, or a message that describes the error. Rejects costs above 256 MiB, and ln
+ * below 10. */
 const char *password_read(const char *text, struct password *password);
 
-/* Hashes a password with a new salt. False: no memory, or no random numbers. */
+/* Hashes a password with a new salt. Returns false if out of memory, if no random numbers are available, or if the
+ * password contains a NUL byte. */
 bool password_make(bg_bytes clear, char text[PASSWORD_TEXT]);
 
-/* Whether a password is the one that was hashed; in constant time but for the hashing. Slow. */
+/* Returns whether the password matches the hash. The comparison takes constant time. Slow. */
 bool password_fits(const struct password *password, bg_bytes clear);
 
-/* Takes as long as password_fits of what password_make makes, for nothing. */
+/* Takes as long as password_fits for a hash of password_make, without checking anything. */
 void password_waste(bg_bytes clear);
 
 #endif

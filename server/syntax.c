@@ -1,5 +1,5 @@
 /*
- * syntax.c - see syntax.h: recursive descent, into an array of nodes.
+ * syntax.c - see syntax.h. A recursive-descent parser that fills an array of nodes.
  *
  *     alternatives := sequence { "|" sequence }
  *     sequence     := { word | "[" alternatives "]" | "<" alternatives ">" }
@@ -16,7 +16,7 @@ struct parser {
     bool failed;
 };
 
-/* Children in order, and where the next one goes. */
+/* A list of sibling nodes, and the place for the next one. */
 struct chain {
     struct syntax_node *first, **end;
     size_t count;
@@ -52,7 +52,7 @@ static void chain_add(struct chain *chain, struct syntax_node *node)
     }
 }
 
-/* The node at a place, counted from the end: 1 is the last. */
+/* Returns the link to the nth node from the end; 1 is the last one. */
 static struct syntax_node **chain_back(struct chain *chain, size_t n)
 {
     struct syntax_node **link = &chain->first;
@@ -71,7 +71,7 @@ static void syntax_lower(char *to, const char *from)
     to[i] = 0;
 }
 
-/* What kind of value goes by a name. */
+/* Returns the type of a value with this name. */
 static enum syntax_type syntax_type_of(const char *name)
 {
     static const char *const integers[] = {
@@ -121,7 +121,7 @@ static bool parse_word(struct parser *p, char word[SYNTAX_NAME])
     return true;
 }
 
-/* Whether a word stands for itself: it has capitals and no small letters. */
+/* Returns whether a word is a literal token: it has uppercase and no lowercase letters. */
 static bool parse_is_token(const char *word)
 {
     bool capital = false;
@@ -153,7 +153,7 @@ static struct syntax_node *parse_value(struct parser *p)
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-/* Alternatives in brackets as one node. A name is made of the names within. */
+/* Parses the alternatives in brackets into one node. */
 static struct syntax_node *parse_group(struct parser *p, char end)
 {
     struct chain chain;
@@ -184,8 +184,8 @@ static struct syntax_node *parse_group(struct parser *p, char end)
     return node;
 }
 
-/* TOKEN, TOKEN value, TOKEN <a | b>; a group that begins with TOKEN and has more values after the
- * first is a block: see parse_sequence. */
+/* Parses what follows a token: TOKEN, TOKEN value or TOKEN <a | b>. A group that starts with TOKEN and has several
+ * values is a block: see parse_sequence. */
 static struct syntax_node *parse_token(struct parser *p, const char *token)
 {
     struct syntax_node *node = NULL;
@@ -203,14 +203,15 @@ static struct syntax_node *parse_token(struct parser *p, const char *token)
         }
     }
     if (node) {
-        memcpy(node->token, token, strlen(token) + 1); /* both have room for a word */
+        memcpy(node->token, token,
+               strlen(token) + 1); /* both are large enough for a word */
     }
     return node;
 }
 
 /* ---- Repetition ------------------------------------------------------------------------------ */
 
-/* "[item ...]" or "[a b ...]": is left behind it, with the number of its words; else 0. */
+/* Parses "[item ...]" or "[a b ...]", and returns its number of words. Returns 0 for any other text. */
 static size_t parse_repetition(struct parser *p)
 {
     const char *dots = strstr(p->at, "...]");
@@ -221,7 +222,7 @@ static size_t parse_repetition(struct parser *p)
     }
     for (const char *c = p->at + 1; c < dots; c++) {
         if (*c == '[') {
-            return 0; /* it is within this group, which is none itself */
+            return 0; /* the repetition is nested in this group */
         }
         words += *c == ' ';
     }
@@ -230,7 +231,7 @@ static size_t parse_repetition(struct parser *p)
     return words;
 }
 
-/* The last n nodes may be repeated: one of itself, several as a block. */
+/* Marks the last n nodes as repeatable: a single node itself, several nodes as a block. */
 static void chain_repeat(struct parser *p, struct chain *chain, size_t n)
 {
     if (chain->count < n) {
@@ -285,8 +286,8 @@ static void parse_item(struct parser *p, struct chain *chain)
     chain_add(chain, node);
 }
 
-/* What stands between brackets or bars, as one node; "AUTH username password" is a block that
- * AUTH belongs to. At the top the items are arguments of their own. */
+/* Parses the items between brackets or bars into one node: "AUTH username password" is a block with the token AUTH. At
+ * the top level, each item is an argument of its own. */
 static void parse_sequence(struct parser *p, struct chain *out)
 {
     struct chain chain;

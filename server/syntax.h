@@ -1,11 +1,11 @@
 /*
- * syntax.h - the arguments of a command as a tree, from the line that describes them:
+ * syntax.h - parses the syntax line of a command into a tree of arguments, for COMMAND DOCS:
  *
  *     key [EXPANSION expansion] [NX | XX] ITEMS item [item ...]
  *
- * Words in small letters are values, those in capitals stand for themselves and belong to the
- * value or the <group> behind them; [ ] may be left out, | divides alternatives, and "item [item
- * ...]" or "a b [a b ...]" says that what comes before may be repeated. COMMAND DOCS is made of it.
+ * Lowercase words are values. Uppercase words are literal tokens, which belong to the value or the <group> that follows
+ * them. [ ] encloses optional arguments, and | separates alternatives. "item [item ...]" and "a b [a b ...]" mean that
+ * the preceding arguments can be repeated.
  */
 #ifndef SERVER_SYNTAX_H
 #define SERVER_SYNTAX_H
@@ -19,7 +19,7 @@ enum syntax_type {
     SYNTAX_DOUBLE,
     SYNTAX_PATTERN,
     SYNTAX_TIME,  /* seconds or milliseconds since 1970 */
-    SYNTAX_TOKEN, /* a word that stands for itself, without a value */
+    SYNTAX_TOKEN, /* a literal token without a value */
     SYNTAX_ONEOF,
     SYNTAX_BLOCK
 };
@@ -28,7 +28,7 @@ enum { SYNTAX_NODES = 96, SYNTAX_NAME = 32, SYNTAX_DEPTH = 6 };
 
 struct syntax_node {
     enum syntax_type type;
-    char name[SYNTAX_NAME];  /* in small letters */
+    char name[SYNTAX_NAME];  /* in lowercase */
     char token[SYNTAX_NAME]; /* "": none */
     bool optional, multiple;
     struct syntax_node *first, *next; /* child, sibling */
@@ -40,7 +40,8 @@ struct syntax {
     size_t used;
 };
 
-/* False: the line is not of that form, or too long. The tree points into itself. */
+/* Parses a line. Returns false if it is malformed or too long. The tree contains pointers to itself, so it cannot be
+ * copied. */
 bool syntax_parse(struct syntax *syntax, const char *line);
 
 const char *syntax_type_name(enum syntax_type type); /* "pure-token" */

@@ -1,7 +1,6 @@
 /*
- * tls.c - see tls.h. There is one context at a time, under a lock that is held to make a
- * connection from it. OpenSSL counts who uses a context, so an old one goes with its last
- * connection.
+ * tls.c - see tls.h. There is one current context, protected by a lock that is held while a connection is created
+ * from it. OpenSSL counts references, so an old context is freed with its last connection.
  */
 #include "tls.h"
 
@@ -18,7 +17,7 @@ struct tls {
 
 /* ---- Contexts ---------------------------------------------------------------------------- */
 
-/* Keys with a password are refused: there is nobody to ask. */
+/* Rejects keys that are encrypted with a password, because the service cannot prompt for it. */
 static int tls_no_password(char *to, int room, int writing, void *context)
 {
     (void)writing;
@@ -33,7 +32,7 @@ static bool tls_wrong(const char *what, const char *path, char why[SETTINGS_WHY]
 {
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
     (void)snprintf(why, SETTINGS_WHY, "%s: %.200s: %s", what, path,
-                   reason ? reason : "not accepted by OpenSSL");
+                   reason ? reason : "rejected by OpenSSL");
     ERR_clear_error();
     return false;
 }
@@ -80,13 +79,13 @@ static bool tls_prepare(SSL_CTX *context)
            && SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;
 }
 
-/* A context with the files that settings name. NULL: `why`. */
+/* Creates a context with the files of the settings. On failure, returns NULL and sets `why`. */
 static SSL_CTX *tls_context(const struct settings *settings, char why[SETTINGS_WHY])
 {
     ERR_clear_error();
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
     if (!context || !tls_prepare(context)) {
-        (void)tls_wrong("TLS", "settings", why);
+        (void)tls_wrong("TLS", "cannot configure OpenSSL", why);
     } else if (tls_load(context, settings, why)) {
         return context;
     }

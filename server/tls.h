@@ -1,11 +1,11 @@
 /*
- * tls.h - certificates and keys for TLS, which can be exchanged while connections go on.
+ * tls.h - TLS certificates and keys, which can be replaced while connections are open.
  *
- * TLS 1.2 and 1.3, ciphers with forward secrecy only, no compression, no renegotiation, no tickets
- * and no cache of sessions: connections live long, and a stolen ticket key would open them.
- * Client certificates are asked for if tls-auth-clients says so.
+ * Supports TLS 1.2 and 1.3 with forward-secret ciphers only. Compression, renegotiation, session tickets and the session
+ * cache are disabled: connections are long-lived, and a stolen ticket key would decrypt them. Client certificates
+ * are requested according to tls-auth-clients.
  *
- * This is about contexts; connections call SSL_read and SSL_write themselves.
+ * This header manages contexts only; connections call SSL_read and SSL_write themselves.
  */
 #ifndef SERVER_TLS_H
 #define SERVER_TLS_H
@@ -16,19 +16,19 @@
 
 struct tls;
 
-/* Reads the files that settings name. NULL: `why` says what is wrong. */
+/* Reads the files of the settings. On failure, returns NULL and sets `why`. */
 struct tls *tls_create(const struct settings *settings, char why[SETTINGS_WHY]);
 void tls_free(struct tls *tls); /* NULL is allowed; connections may outlive it */
 
-/* Reads them again: new connections have what is in them now, old ones keep what they have.
- * False: `why`, and nothing changes. Thread safety: MT-Safe. */
+/* Reads the files again, for new connections; existing ones keep their certificates. On failure, returns false, sets
+ * `why` and changes nothing. Thread safety: MT-Safe. */
 bool tls_reload(struct tls *tls, const struct settings *settings,
                 char why[SETTINGS_WHY]);
 
-/* A new connection, for a server, without a socket; NULL: no memory. Thread safety: MT-Safe. */
+/* Creates a server-side connection without a socket; NULL if out of memory. Thread safety: MT-Safe. */
 SSL *tls_connection(struct tls *tls);
 
-/* When the certificate in use ends, in seconds since 1970; 0: not known. For the metrics. */
+/* Returns when the current certificate expires, in seconds since 1970, for the metrics; 0 if unknown. */
 int64_t tls_expiry(struct tls *tls);
 
 #endif

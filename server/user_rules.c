@@ -1,8 +1,8 @@
 /*
- * user_rules.c - rules become a user: bits for commands, a list of patterns, hashes.
+ * user_rules.c - creates a user from its rules: a bitmap of commands, a list of patterns, and password hashes.
  *
- * Rights are worked out once, when a line is read: a command is a bit, so asking costs no more
- * than finding its number. The messages never repeat a password, nor a word that might be one.
+ * Permissions are computed once, when the line is read. Each command has a bit, so a check costs little more than
+ * finding the command's number. Error messages never contain a password, or a word that may be one.
  */
 #include "user_rules.h"
 
@@ -34,7 +34,7 @@ bool user_commands_init(struct user_commands *commands,
     return n <= most && commands->count <= 64 * USER_COMMAND_WORDS;
 }
 
-/* The command with a number. */
+/* Returns the command with this number. */
 static const struct command *user_command(const struct user_commands *commands,
                                           size_t number)
 {
@@ -45,7 +45,7 @@ static const struct command *user_command(const struct user_commands *commands,
     return &commands->families[f][number - commands->first[f]];
 }
 
-/* The number of a command, or SIZE_MAX. */
+/* Returns the number of a command; SIZE_MAX if it is not part of the families. */
 static size_t user_command_number(const struct user_commands *commands,
                                   const struct command *command)
 {
@@ -58,9 +58,9 @@ static size_t user_command_number(const struct user_commands *commands,
     return SIZE_MAX;
 }
 
-/* ---- Making one --------------------------------------------------------------------------- */
+/* ---- Rules -------------------------------------------------------------------------------- */
 
-/* A user in the making. */
+/* The user that user_create is creating. */
 struct user_draft {
     struct user *user;
     user_marker *marker;
@@ -73,7 +73,7 @@ static const char *user_draft_name(const struct user_draft *draft)
     return draft->user->words[0];
 }
 
-/* "user alice: found '+bf.ad', expected ..." */
+/* Reports an invalid rule: "user alice: found '+bf.ad', expected ...". Returns false. */
 static bool user_wrong(const struct user_draft *draft, const char *rule,
                        const char *expected, const char *near)
 {
@@ -84,7 +84,7 @@ static bool user_wrong(const struct user_draft *draft, const char *rule,
     return false;
 }
 
-/* The same about a rule that must not be shown. */
+/* Reports an error without the rule, which may contain a password. Returns false. */
 static bool user_wrong_hidden(const struct user_draft *draft, const char *wrong)
 {
     (void)snprintf(draft->why, SETTINGS_WHY, "user %.60s: %s", user_draft_name(draft),
@@ -130,7 +130,7 @@ static bool user_rule_category(const struct user_draft *draft, const char *rule)
                       nearest_name(rule + 2, names, n));
 }
 
-/* Whether a name is that of a command, or it is a subcommand of that. */
+/* Returns whether `name` is the command that the rule refers to, or one of its subcommands. */
 static bool user_rule_covers(const char *rule, const char *name)
 {
     const size_t n = strlen(rule);
@@ -160,7 +160,7 @@ static bool user_rule_command(const struct user_draft *draft, const char *rule)
         upper[n] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     }
     upper[n] = 0;
-    return commands->count == 0 /* nobody knows */
+    return commands->count == 0 /* without commands, any name is accepted */
            || user_wrong(draft, rule, "a command such as bf.add",
                          nearest_name(upper, names, commands->count));
 }
@@ -186,7 +186,7 @@ static bool user_rule_pattern(const struct user_draft *draft, const char *rule)
     }
     if (*at != '~' || !ways || strlen(at + 1) > USER_PATTERN_MOST) {
         return user_wrong(draft, rule,
-                          "%R~PATTERN, %W~PATTERN or ~PATTERN, of at most 1024 bytes",
+                          "~PATTERN, %R~PATTERN or %W~PATTERN (at most 1024 bytes)",
                           NULL);
     }
     if (strcmp(at + 1, "*") == 0) {
@@ -216,21 +216,20 @@ static bool user_rule_password(const struct user_draft *draft, const char *rule)
     struct user *user = draft->user;
     struct user_password *password = &user->state->passwords[user->password_count];
     if (user->password_count == USER_PASSWORDS_MOST) {
-        return user_wrong_hidden(draft, "found more than 8 passwords");
+        return user_wrong_hidden(draft, "too many passwords (maximum: 8)");
     }
     if (*rule == '$') {
         const char *wrong = password_read(rule, &password->hash);
         if (wrong) {
             (void)snprintf(draft->why, SETTINGS_WHY,
-                           "user %.60s: found a hash that is none, %s",
+                           "user %.60s: invalid password hash: %s",
                            user_draft_name(draft), wrong);
             return false;
         }
     } else {
         const size_t n = strlen(rule + 1);
         if (n == 0 || n > PASSWORD_MOST) {
-            return user_wrong_hidden(
-                draft, "found a password of no or too many bytes, expected 1 to 1024");
+            return user_wrong_hidden(draft, "a password must have 1 to 1024 bytes");
         }
         password->clear = password->known = true;
         draft->marker(draft->context, user_draft_name(draft), (bg_bytes){ rule + 1, n },
@@ -298,8 +297,9 @@ static bool user_rule_word(const struct user_draft *draft, const char *rule)
     const char *near = nearest_name(rule, words, WORDS);
     return near ? user_wrong(draft, rule, "a rule", near)
                 : user_wrong_hidden(draft,
-                                    "found a word that is no rule; a password has a > "
-                                    "in front, or is hashed");
+                                    "unknown rule (hidden, because it may be a "
+                                    "password); write passwords as >PASSWORD, or hash "
+                                    "them with --hash-password");
 }
 
 static bool user_rule(const struct user_draft *draft, const char *rule)
@@ -377,8 +377,7 @@ struct user *user_create(const struct user_commands *commands,
     }
     bool good = true;
     if (!*words[0] || strlen(words[0]) > USER_NAME_MOST) {
-        good = user_wrong_hidden(
-            &draft, "found a name of no or too many bytes, expected 1 to 255");
+        good = user_wrong_hidden(&draft, "a user name must have 1 to 255 bytes");
     }
     for (size_t i = 1; i < count && good; i++) {
         good = user_rule(&draft, user->words[i]);
@@ -393,11 +392,11 @@ struct user *user_create(const struct user_commands *commands,
 void user_free(struct user *user)
 {
     if (user) {
-        settings_pool_free(user->pool); /* which has the user in it, and is wiped */
+        settings_pool_free(user->pool); /* contains the user; also wipes its memory */
     }
 }
 
-/* ---- Asking ------------------------------------------------------------------------------- */
+/* ---- Permissions -------------------------------------------------------------------------- */
 
 const char *user_name(const struct user *user)
 {
@@ -406,7 +405,7 @@ const char *user_name(const struct user *user)
 
 void user_hold(const struct user *user)
 {
-    if (user) { /* in this order: see users_reclaim */
+    if (user) { /* the order matters: see users_choose */
         atomic_fetch_add(&user->state->holds, 1);
         atomic_store(&user->state->was_held, true);
     }
@@ -453,10 +452,9 @@ bool user_may_touch_all(const struct user *user, unsigned need)
 }
 
 /*
- * An account of adds as one number: the time until which the user is in debt, where an add
- * costs 1/rate. He may take n if that moves the time no further than burst/rate from now. So
- * there is nothing to refill, and taking is one compare and swap. Times are in 2^-20 ms (a
- * nanosecond), which 64 bits hold for 500 years.
+ * The rate limit is a single number: the time until which the user is in debt. Each add moves it by 1/rate. n adds are
+ * allowed if they move it no further than burst/rate from now. So there is no bucket to refill, and charging adds is
+ * one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), which 64 bits hold for 500 years.
  */
 #define USER_TICKS 1048576.0 /* per ms */
 
@@ -503,7 +501,7 @@ bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait
     return true;
 }
 
-/* ---- Figures ------------------------------------------------------------------------------- */
+/* ---- Statistics ---------------------------------------------------------------------------- */
 
 bool user_is_on(const struct user *user)
 {

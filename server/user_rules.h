@@ -1,5 +1,5 @@
 /*
- * user_rules.h - what a line of rules comes to; inside of users.
+ * user_rules.h - internals of users: a user, created from a line of rules.
  */
 #ifndef SERVER_USER_RULES_H
 #define SERVER_USER_RULES_H
@@ -10,30 +10,32 @@
 #include <stdatomic.h>
 
 enum {
-    USER_COMMAND_WORDS = 16, /* of 64 commands each */
+    USER_COMMAND_WORDS = 16, /* bitmap words, for 64 commands each */
     USER_PASSWORDS_MOST = 8,
     USER_NAME_MOST = 255,
     USER_PATTERN_MOST = 1024,
-    USER_MARK = 32 /* bytes of a keyed hash of a password */
+    USER_MARK = 32 /* bytes of the keyed hash of a password */
 };
 
-/* The commands that rules may name: arrays that end with one without a name. */
+/* The commands that rules can refer to. Each array ends with a command whose name is NULL. */
 struct user_commands {
     const struct command *const *families;
     size_t families_count;
-    size_t count; /* of all commands; the first of family f has number first[f] */
+    size_t
+        count; /* number of commands; the first one of family f has number first[f] */
     size_t first[16];
     size_t sizes[16];
 };
 
-/* Adds without a rate of a user's own; CONFIG changes it. */
+/* Limits for users without their own rate. CONFIG SET changes them. */
 struct user_rates {
     _Atomic uint64_t rate, burst;
 };
 
 struct user_password {
-    bool clear; /* `mark` is all there is; else a hash, and a mark once it was right */
-    bool known; /* there is a mark; under the lock of users */
+    bool
+        clear; /* plaintext: has only a mark; otherwise a hash, and a mark once accepted */
+    bool known; /* `mark` is set; protected by the lock of struct users */
     uint8_t mark[USER_MARK];
     struct password hash;
 };
@@ -41,13 +43,13 @@ struct user_password {
 struct user_pattern {
     const char *text;
     size_t len;
-    unsigned ways; /* USER_READ, USER_WRITE */
+    unsigned ways; /* USER_READ, USER_WRITE or both */
 };
 
-/* What changes of a user, apart, so that all else can be const. */
+/* The mutable part of a user. It is separate, so that the rest can be const. */
 struct user_state {
     _Atomic bool retired;
-    _Atomic uint64_t holds;      /* by clients: user_hold */
+    _Atomic uint64_t holds;      /* number of clients that hold it: user_hold */
     _Atomic bool was_held;       /* since users_reclaim last cleared it */
     struct user *next;           /* in a list of users */
     _Atomic uint64_t debt_until; /* see user_take */
@@ -58,11 +60,11 @@ struct user_state {
 struct user {
     const struct user_commands *commands;
     const struct user_rates *rates;
-    struct settings_pool *pool; /* memory of all that it points to */
+    struct settings_pool *pool; /* owns the user and everything it points to */
     const char *const *words;   /* its line */
     size_t word_count;
     bool on, nopass;
-    unsigned all_names; /* ways in which it may use every name */
+    unsigned all_names; /* permissions for every name: USER_READ, USER_WRITE */
     uint64_t may_run[USER_COMMAND_WORDS];
     struct user_pattern *patterns;
     size_t pattern_count, pattern_room;
@@ -72,15 +74,15 @@ struct user {
     struct user_state *state;
 };
 
-/* False: there are more commands than a user can have rules for. */
+/* Numbers the commands. Returns false if there are more than a user's bitmap can hold. */
 bool user_commands_init(struct user_commands *commands,
                         const struct command *const *families, size_t n);
 
-/* A mark of a password: a keyed hash, of this process. */
+/* Computes the mark of a password: a hash under a key of this process. */
 typedef void user_marker(void *context, const char *name, bg_bytes password,
                          uint8_t mark[USER_MARK]);
 
-/* A user from the words of a line, of which the first is the name. NULL: `why`. */
+/* Creates a user from the words of a line; the first one is the name. On failure, returns NULL and sets `why`. */
 struct user *user_create(const struct user_commands *commands,
                          const struct user_rates *rates, const char *const *words,
                          size_t count, user_marker *marker, void *context,

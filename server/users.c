@@ -1,9 +1,9 @@
 /*
- * users.c - see users.h: all users, and whether a password is right.
+ * users.c - the set of users, and password checks; see users.h.
  *
- * The users of now are an array in the order of their names, under a lock that is held for a
- * search; logins are rare compared with requests. A line that did not change keeps its user, so rereading the
- * file logs out no client and leaks no memory.
+ * The current users are an array sorted by name. A lock is held during each search, which is cheap enough because logins
+ * are rare compared with requests. A user whose line is unchanged is kept, so rereading the file logs out no client
+ * and leaks no memory.
  *
  * Users that were replaced or removed move to `retired`. Those that no client holds move on to `waiting`. They
  * are freed once all batches that were running at that time have ended, unless a client has held them since.
@@ -11,8 +11,8 @@
  * the batch ends; a later batch may then find it in that client. So a user that was held in the meantime moves
  * back to `retired`, even if no client holds it any more.
  *
- * A mark is HMAC-SHA256 of name and password under a key that is made at the start and never
- * leaves the process. Whoever can read it there could read passwords as they come in, too.
+ * A mark is the HMAC-SHA256 of name and password under a key that is generated at startup and never leaves the
+ * process. An attacker who can read the process's memory could read incoming passwords as well.
  */
 #include "users.h"
 
@@ -39,12 +39,12 @@ struct users {
     uint8_t key[USERS_KEY];
     struct guesses guesses;
     pthread_mutex_t hashing; /* held while a password is checked: one at a time */
-    pthread_mutex_t lock;    /* of all below */
+    pthread_mutex_t lock;    /* protects the fields below */
     struct user **items;
     size_t count;
     struct user *retired, *waiting; /* lists */
     struct quiet_mark mark;         /* batches that may use users in `waiting` */
-    _Atomic bool hashed;            /* some user has a password that is slow to check */
+    _Atomic bool hashed;            /* some user has a hashed password */
     _Atomic bool open;
     _Atomic(const struct user *) nobody; /* users_default */
 };
@@ -66,7 +66,7 @@ static void users_mark(void *context, const char *name, bg_bytes password,
     if (!HMAC(EVP_sha256(), users->key, USERS_KEY, text, n + password.len, mark,
               &length)) {
         (void)RAND_bytes(mark,
-                         USER_MARK); /* no memory: a mark that nothing is equal to */
+                         USER_MARK); /* out of memory: a mark that equals no other */
     }
     OPENSSL_cleanse(text, sizeof text);
 }
@@ -130,7 +130,7 @@ void users_free(struct users *users)
     free(users);
 }
 
-/* ---- Finding ------------------------------------------------------------------------------- */
+/* ---- Searching ----------------------------------------------------------------------------- */
 
 static int users_compare(const void *a, const void *b)
 {
@@ -138,7 +138,7 @@ static int users_compare(const void *a, const void *b)
                   user_name(*(struct user *const *)b));
 }
 
-/* The user of a name, in an array that is in order; NULL: none. */
+/* Finds a user by name in a sorted array; NULL if there is none. */
 static struct user *users_find(struct user *const *items, size_t count, bg_bytes name)
 {
     size_t low = 0, high = count;
@@ -162,7 +162,7 @@ static struct user *users_find(struct user *const *items, size_t count, bg_bytes
 
 /* ---- Reading lines ------------------------------------------------------------------------- */
 
-/* Users in the making. */
+/* The users that users_load is creating. */
 struct users_draft {
     struct users *users;
     struct user **items;
@@ -218,7 +218,7 @@ static bool users_draft_add(struct users_draft *draft, const char *const *words,
     return true;
 }
 
-/* The user default, where no line says it. */
+/* Adds the user `default` if no line defines it. */
 static bool users_draft_default(struct users_draft *draft, const char *password)
 {
     const char *words[] = { "default", "on", "nopass", "allcommands", "allkeys" };
@@ -258,8 +258,8 @@ static bool users_draft_lines(struct users_draft *draft,
     if (has_default && *settings->requirepass) {
         (void)snprintf(
             draft->why, SETTINGS_WHY,
-            "requirepass: found a line for the user default as well, expected the "
-            "password there");
+            "requirepass: the settings also contain a \"user default\" line; set the "
+            "password there, and remove requirepass");
         return false;
     }
     if (!has_default && !users_draft_default(draft, settings->requirepass)) {
@@ -269,7 +269,7 @@ static bool users_draft_lines(struct users_draft *draft,
     for (size_t i = 1; i < draft->count; i++) {
         if (users_compare(&draft->items[i - 1], &draft->items[i]) == 0) {
             (void)snprintf(draft->why, SETTINGS_WHY,
-                           "user %.60s: found two lines, expected one",
+                           "user %.60s: it is defined more than once; keep one line",
                            user_name(draft->items[i]));
             return false;
         }
@@ -277,7 +277,7 @@ static bool users_draft_lines(struct users_draft *draft,
     return true;
 }
 
-/* ---- Taking them over --------------------------------------------------------------------- */
+/* ---- Publishing --------------------------------------------------------------------------- */
 
 static void users_take(struct users *users, const struct users_draft *draft)
 {
@@ -420,7 +420,8 @@ void users_each(struct users *users,
 
 /* ---- Passwords ----------------------------------------------------------------------------- */
 
-/* Whether a mark is one of a user's; under the lock. All are compared, whatever the first says. */
+/* Returns whether a mark is one of the user's. Always compares all marks, so that timing reveals nothing. The caller
+ * holds the lock. */
 static bool users_knows(const struct user *user, const uint8_t mark[USER_MARK])
 {
     bool knows = false;
@@ -431,7 +432,8 @@ static bool users_knows(const struct user *user, const uint8_t mark[USER_MARK])
     return knows;
 }
 
-/* The user of a name who is on, with the mark that the password would have; NULL: none. */
+/* Finds the enabled user with this name; NULL if there is none. Computes the mark of the password, and sets *known if
+ * it is accepted without hashing. */
 static const struct user *users_candidate(struct users *users, bg_bytes name,
                                           bg_bytes password, uint8_t mark[USER_MARK],
                                           bool *known)
@@ -480,14 +482,14 @@ const struct user *users_check(struct users *users, bg_bytes name, bg_bytes pass
         }
     }
     if (!known && !slow && atomic_load(&users->hashed)) {
-        password_waste(password); /* so that time does not tell who exists */
+        password_waste(password); /* so that timing does not reveal which users exist */
     }
     (void)pthread_mutex_unlock(&users->hashing);
     OPENSSL_cleanse(mark, sizeof mark);
     return known ? user : NULL;
 }
 
-/* ---- Guessing ------------------------------------------------------------------------------ */
+/* ---- Rate limit of logins ------------------------------------------------------------------ */
 
 uint64_t users_guess_wait(struct users *users, const char *address, bg_bytes name,
                           uint64_t now)
@@ -503,7 +505,8 @@ void users_guess_failed(struct users *users, const char *address, bg_bytes name,
 
 /* ---- --hash-password ----------------------------------------------------------------------- */
 
-/* A line without its newline; a terminal does not show it. -1: none, or too long. */
+/* Reads a line, without echo if the input is a terminal, and removes the newline. Returns its length; -1 if there is
+ * no line or it is too long. */
 static int users_read_line(FILE *from, char *line, int room)
 {
     struct termios before, silent;
@@ -537,13 +540,14 @@ int users_hash_line(FILE *from, FILE *to)
     if (n < 1 || n > PASSWORD_MOST) {
         (void)fprintf(
             stderr,
-            "bloomgated: --hash-password: found no password on stdin, or one of more "
-            "than %d bytes\n",
+            "bloomgated: --hash-password: standard input must contain a password of 1 "
+            "to %d bytes\n",
             PASSWORD_MOST);
         code = SETTINGS_USAGE;
     } else if (!password_make((bg_bytes){ line, (size_t)n }, hash)) {
-        (void)fprintf(stderr,
-                      "bloomgated: --hash-password: no memory or random numbers\n");
+        (void)fprintf(
+            stderr,
+            "bloomgated: --hash-password: out of memory, or no random numbers\n");
         code = SETTINGS_BAD;
     } else if (fprintf(to, "%s\n", hash) < 0 || fflush(to) != 0) {
         code = SETTINGS_BAD;

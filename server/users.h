@@ -1,32 +1,32 @@
 /*
- * users.h - who may do what: passwords, commands, names of filters, and how fast.
+ * users.h - users and their permissions: passwords, commands, filter names and rate limits.
  *
  *     user alice on $scrypt$ln=14,r=8,p=1$... +@read +@bloom -@dangerous +bf.add ~acme:* rate=5000
  *
- * The rules are in the spirit of Redis's ACL and are applied from left to right to a user who
- * may nothing:
+ * The rules resemble Redis ACL rules. They apply from left to right, starting from no permissions:
  *
- *     on, off                 may log in, or not
- *     $scrypt$...             a password, hashed (bloomgated --hash-password); there may be several
- *     >password               a password in clear: for trying out
- *     nopass                  any password will do; for `default`: none is needed
- *     +name, -name            may run a command, or not, with all its subcommands
- *     +name|sub, -name|sub    the same for one of them: +client|list
- *     +@category, -@category  the commands of a category; @all is all of them
- *     allcommands, nocommands the same as +@all, -@all
- *     ~pattern                may use filters and files with names that match (pattern.h)
- *     %R~pattern, %W~pattern  may only read, or only write them
- *     allkeys                 the same as ~*
- *     rate=N, burst=N         adds per second, and at once; without it insert-rate, insert-burst
- *     reset                   back to a user who may nothing
+ *     on, off                 allow or forbid login
+ *     $scrypt$...             add a hashed password (bloomgated --hash-password); several are allowed
+ *     >password               add a plaintext password, for experiments
+ *     nopass                  accept any password; the user `default` then needs no login
+ *     resetpass               remove all passwords and nopass
+ *     +name, -name            allow or forbid a command with all its subcommands
+ *     +name|sub, -name|sub    allow or forbid one subcommand: +client|list
+ *     +@category, -@category  allow or forbid the commands of a category; @all means all commands
+ *     allcommands, nocommands short for +@all and -@all
+ *     ~pattern                allow filters and files whose names match (pattern.h)
+ *     %R~pattern, %W~pattern  allow only reading or only writing them
+ *     allkeys, resetkeys      short for ~*; remove all patterns
+ *     rate=N, burst=N         adds per second, and maximum burst (default: insert-rate, insert-burst)
+ *     reset                   remove all permissions and passwords
  *
- * `default` is who has not logged in. Without a line of his own he may do everything, and needs
- * the password of `requirepass` if there is one.
+ * Connections that have not logged in act as the user `default`. If no line defines it, it has all
+ * permissions, and the password is that of `requirepass`, if set.
  *
- * Passwords are checked by scrypt, which takes tens of milliseconds and 16 MiB on purpose: not on
- * the thread of an event loop, and one at a time (users_check waits for other checks), because clients can
- * request checks without logging in. A password that was right before is recognized by a keyed hash in
- * microseconds (users_recall), so clients that connect all the time cost nothing.
+ * Passwords are checked with scrypt, which deliberately takes tens of milliseconds and 16 MiB. So passwords are
+ * never checked on an event-loop thread, and only one is checked at a time (users_check waits for other checks),
+ * because clients can trigger checks without logging in. A password that was accepted before is recognized by its
+ * keyed hash within microseconds (users_recall), so clients that reconnect frequently cost almost nothing.
  *
  * Lifetime of a `struct user`: it never changes. users_load keeps users whose lines are unchanged, and retires
  * the others. A connection calls user_is_current, which costs one load, before each batch of requests, and
@@ -34,7 +34,7 @@
  * batch (quiet.h), which must be registered with the `readers` of users_reclaim. A client that keeps a user for
  * longer holds it (user_hold). users_reclaim frees retired users that no client holds and no batch can use.
  *
- * Thread safety: MT-Safe, but for users_create and users_free.
+ * Thread safety: all functions are MT-Safe except users_create and users_free.
  */
 #ifndef SERVER_USERS_H
 #define SERVER_USERS_H
@@ -51,56 +51,59 @@ struct user;
 
 /* ---- All users ----------------------------------------------------------------------------- */
 
-/* `families`: n arrays of commands, as command_table_create takes them. NULL: no memory. */
+/* Creates an empty set of users. `families` has n arrays of commands, in the form that command_table_create
+ * accepts. Returns NULL if out of memory, if no random
+ * numbers are available, or if there are too many commands. */
 struct users *users_create(const struct command *const *families, size_t n);
 void users_free(struct users *users); /* NULL is allowed */
 
 /*
- * Takes the users of settings (user lines, requirepass, insert-rate, insert-burst). False: `why`
- * says where and what is wrong, and all users are what they were. The service calls it at startup
- * and before changed settings are published (settings_listen).
+ * Replaces all users with those of the settings (user lines, requirepass, insert-rate, insert-burst). On
+ * failure, returns false, sets `why` to the location and the error, and leaves the users unchanged. The service
+ * calls this function at startup, and before it publishes changed settings (settings_listen).
  */
 bool users_load(struct users *users, const struct settings *settings,
                 char why[SETTINGS_WHY]);
 
-/* Frees retired users that are no longer in use. Never waits: users in use are left to a later call. */
+/* Frees retired users that are no longer in use. Never waits: a later call frees users that are still in use. */
 struct quiet;
 void users_reclaim(struct users *users, struct quiet *readers);
 
 /* Returns the number of retired users that are not freed yet. */
 size_t users_retired(struct users *users);
 
-/* Whether somebody who does not know a password can do something: some user who is on needs none. */
+/* Returns whether some enabled user needs no password. */
 bool users_are_open(const struct users *users);
 
-/* The user of connections that have not logged in; NULL: they have to. */
+/* Returns the user of connections that have not logged in; NULL if they must log in. */
 const struct user *users_default(const struct users *users);
 
-/* The user default if he is on, whatever his password: for http-auth no and metrics-auth no. NULL:
- * he is off. */
+/* Returns the user `default` if it is enabled, even if it has a password, for http-auth no and metrics-auth no.
+ * Returns NULL if it is disabled. */
 const struct user *users_default_unasked(struct users *users);
 
-/* The user of that name whom a password belongs to; NULL: none. Slow; takes as long for users
- * that do not exist. Only a user who is on is returned. */
+/* Checks a password. Returns the enabled user with this name and password; NULL if there is none. Slow, and equally
+ * slow for users that do not exist. */
 const struct user *users_check(struct users *users, bg_bytes name, bg_bytes password);
 
-/* The same, but only for what users_check has found right before; NULL: ask users_check. Fast. */
+/* Like users_check, but recognizes only passwords that need no hashing: those that users_check accepted before,
+ * plaintext passwords, and any password of a user with nopass. If it returns NULL, call users_check. Fast. */
 const struct user *users_recall(struct users *users, bg_bytes name, bg_bytes password);
 
-/* Calls `visit` with each user and the words of his line, which stay as long as he does, in the
- * order of their names; the first word is the name. It must not call functions of users. */
+/* Calls `visit` with each user and the words of its line, in order of name. The first word is the name. The words
+ * are valid as long as the user. `visit` must not call functions of this header that take `users`. */
 void users_each(struct users *users,
                 void (*visit)(void *context, const struct user *user,
                               const char *const *words, size_t n),
                 void *context);
 
-/* ---- Guessing ------------------------------------------------------------------------------ */
+/* ---- Rate limit of logins ------------------------------------------------------------------ */
 
 /*
- * Who failed often has to wait (guesses.h): 0, or for how many milliseconds from `now` on
- * (milliseconds, monotonic). `address` is what inet_ntop gives, or "" for a unix socket. The way
- * of a log-in: users_recall; if that finds nobody users_guess_wait; if that is 0 users_check, as
- * a job; if that finds nobody users_guess_failed.
+ * Failed logins are rate limited (guesses.h). users_guess_wait returns the number of milliseconds, from `now`
+ * (milliseconds, monotonic), during which no login is accepted; 0 if one is accepted now. `address` is the output of
+ * inet_ntop, or "" for a Unix socket. A login takes these steps: call users_recall; if it returns NULL,
+ * users_guess_wait; if that returns 0, users_check in a job; if that returns NULL, users_guess_failed.
  */
 uint64_t users_guess_wait(struct users *users, const char *address, bg_bytes name,
                           uint64_t now);
@@ -113,46 +116,46 @@ enum { USER_READ = 1, USER_WRITE = 2, USER_TOUCH_MOST = 4096 };
 
 const char *user_name(const struct user *user);
 
-/* Keeps a user valid beyond the end of the batch that found it, until user_let_go. NULL is allowed. */
+/* Keeps a user valid after the end of the batch that found it, until user_let_go. NULL is allowed. */
 void user_hold(const struct user *user);
 void user_let_go(const struct user *user);
 
-/* False: he was changed or removed since; the connection has to log in again. */
+/* Returns false if the user was changed or removed; the connection must then log in again. */
 bool user_is_current(const struct user *user);
 
 bool user_is_on(const struct user *user);
 
-/* Whether there are names that he may write to. */
+/* Returns whether the user may write to any name. */
 bool user_may_write(const struct user *user);
 
-/* Whether he may run a command, which is one of the families. Cost: a few comparisons. */
+/* Returns whether the user may run a command of the families. Cost: a few comparisons. */
 bool user_may_run(const struct user *user, const struct command *command);
 
-/* Whether he may use a name in all ways of `need`: USER_READ, USER_WRITE or both. Names longer
- * than USER_TOUCH_MOST match no pattern but "*". */
+/* Returns whether the user has all permissions of `need` (USER_READ, USER_WRITE or both) for a name. A name longer
+ * than USER_TOUCH_MOST matches only the pattern "*". */
 bool user_may_touch(const struct user *user, bg_bytes name, unsigned need);
 
-/* The same for every possible name. */
+/* Returns whether the user has these permissions for every possible name. */
 bool user_may_touch_all(const struct user *user, unsigned need);
 
-/* Takes n adds from his account: false if there are not so many, and then *wait milliseconds have
- * to pass first (NULL is allowed); UINT64_MAX: n is more than he can ever have at once. `now` is
- * in milliseconds, monotonic. */
+/* Charges n adds to the user's rate limit. If they exceed the limit, returns false and sets *wait (may be NULL) to
+ * the number of milliseconds to wait, or to UINT64_MAX if n exceeds the burst. `now` is in milliseconds,
+ * monotonic. */
 bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait);
 
-/* Takes note that he was refused something for lack of rights. */
+/* Counts a request that was refused for lack of permission. */
 void user_refused(const struct user *user);
 
 struct user_figures {
-    uint64_t rate, burst;    /* adds per second, and at once; 0: as many as he likes */
+    uint64_t rate, burst;    /* adds per second, and maximum burst; 0: no limit */
     uint64_t refused_rate;   /* adds that user_take refused */
-    uint64_t refused_rights; /* user_refused */
+    uint64_t refused_rights; /* calls of user_refused */
 };
 void user_about(const struct user *user, struct user_figures *figures);
 
 /* ---- Passwords ----------------------------------------------------------------------------- */
 
-/* Reads a line from a file and prints its hash: --hash-password. Returns an exit code. */
+/* Reads a password from the first line of a file and prints its hash (--hash-password). Returns an exit code. */
 int users_hash_line(FILE *from, FILE *to);
 
 #endif

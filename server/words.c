@@ -1,6 +1,6 @@
 /*
- * words.c - see words.h. Words only get shorter by taking quotes and escapes away, so one piece
- * of memory as long as the line has room for all of them.
+ * words.c - see words.h. Removing quotes and escapes only shortens words, so one buffer as long as the line holds all
+ * of them.
  */
 #include "words.h"
 
@@ -27,12 +27,12 @@ static int words_hex(char c)
                                   : -1;
 }
 
-/* What follows a \ in double quotes. */
+/* Parses the escape sequence after a \ in double quotes. */
 static const char *words_escape(struct words_line *line)
 {
     static const char letters[] = "nrt\"\\", values[] = "\n\r\t\"\\";
     if (line->at == line->end) {
-        return "a \" is not closed";
+        return "missing closing \"";
     }
     const char c = *line->at++;
     const char *known = c ? strchr(letters, c) : NULL;
@@ -45,12 +45,12 @@ static const char *words_escape(struct words_line *line)
         const int byte = words_hex(line->at[0]) * 16 + words_hex(line->at[1]);
         line->at += 2;
         *line->to++ = (char)byte;
-        return byte ? NULL : "\\x00 in quotes: text cannot have a NUL";
+        return byte ? NULL : "\\x00 is not allowed: text cannot contain NUL bytes";
     }
-    return "a \\ in double quotes is followed by none of \" \\ n r t xHH";
+    return "invalid escape in double quotes; use \\\" \\\\ \\n \\r \\t or \\xHH";
 }
 
-/* A quoted part, of which the first quote is behind us. */
+/* Parses a quoted part, after the opening quote. */
 static const char *words_quoted(struct words_line *line, char quote)
 {
     while (line->at < line->end && *line->at != quote) {
@@ -67,7 +67,7 @@ static const char *words_quoted(struct words_line *line, char quote)
         }
     }
     if (line->at == line->end) {
-        return quote == '"' ? "a \" is not closed" : "a ' is not closed";
+        return quote == '"' ? "missing closing \"" : "missing closing '";
     }
     line->at++;
     return NULL;
@@ -81,7 +81,7 @@ static const char *words_one(struct words_line *line)
         if (c == '"' || c == '\'') {
             wrong = words_quoted(line, c);
         } else if (c == 0) {
-            wrong = "a NUL byte";
+            wrong = "the line contains a NUL byte";
         } else {
             *line->to++ = c;
         }
@@ -99,7 +99,7 @@ const char *words_split(struct words *words, const char *text, size_t n)
     words->room = n + 2;
     words->memory = calloc(1, words->room);
     if (!words->memory) {
-        return "no memory";
+        return "out of memory";
     }
     struct words_line line = { text, n ? text + n : text, words->memory };
     for (;;) {
@@ -109,7 +109,8 @@ const char *words_split(struct words *words, const char *text, size_t n)
         if (line.at == line.end || *line.at == '#') {
             return NULL;
         }
-        const char *wrong = words->count == WORDS_MOST ? "too many words" : NULL;
+        const char *wrong =
+            words->count == WORDS_MOST ? "too many words (maximum: 1024)" : NULL;
         if (!wrong) {
             words->items[words->count++] = line.to;
             wrong = words_one(&line);

@@ -1,11 +1,11 @@
 /*
- * words.h - a line of text as words: divided by blanks, with quotes as shells have them.
+ * words.h - splits a line into words, separated by blanks, with quoting as in shells.
  *
  *     gate catalog source=sqlite:/srv/shop.db lookup="SELECT 1"
  *
- * is four words. In double quotes \" \\ \n \r \t and \xHH are what they are in C, in single quotes
- * nothing but \' is special; a quoted part may begin and end within a word. Outside of quotes a
- * word that begins with # ends the line: the rest is a comment.
+ * has four words. In double quotes, \" \\ \n \r \t and \xHH mean the same as in C. In single quotes, only \' is
+ * special. A quoted part may start and end within a word. Outside quotes, a word that starts with # starts a comment,
+ * which extends to the end of the line.
  */
 #ifndef SERVER_WORDS_H
 #define SERVER_WORDS_H
@@ -15,16 +15,16 @@
 enum { WORDS_MOST = 1024 };
 
 struct words {
-    char *items[WORDS_MOST]; /* each ends with a NUL and has none before it */
+    char *items[WORDS_MOST]; /* NUL-terminated */
     size_t count;
     char *memory;
     size_t room;
 };
 
-/* Splits n bytes. NULL: done, words_free is needed; else what is wrong, as a text. */
+/* Splits n bytes. Returns NULL on success; the caller then calls words_free. Otherwise returns an error message. */
 const char *words_split(struct words *words, const char *text, size_t n);
 
-/* Wipes and frees them: there may be a password among them. */
+/* Frees the words after wiping them, because they may contain a password. */
 void words_free(struct words *words);
 
 #endif

@@ -246,34 +246,35 @@ TEST(rules__mistakes)
         { "user a rate=-1",
           "conf:1: user a: found 'rate=-1', expected a whole number from 0 to 1e12" },
         { "user a %X~a",
-          "conf:1: user a: found '%X~a', expected %R~PATTERN, %W~PATTERN or ~PATTERN, "
-          "of at most 1024 bytes" },
+          "conf:1: user a: found '%X~a', expected ~PATTERN, %R~PATTERN or %W~PATTERN "
+          "(at most 1024 bytes)" },
         { "user a %~a",
-          "conf:1: user a: found '%~a', expected %R~PATTERN, %W~PATTERN or ~PATTERN, of "
-          "at most 1024 bytes" },
+          "conf:1: user a: found '%~a', expected ~PATTERN, %R~PATTERN or %W~PATTERN "
+          "(at most 1024 bytes)" },
         { "user a %R",
-          "conf:1: user a: found '%R', expected %R~PATTERN, %W~PATTERN or ~PATTERN, of at "
-          "most 1024 bytes" },
-        { "user \"\" on",
-          "conf:1: user : found a name of no or too many bytes, expected 1 to 255" },
-        { "user a >",
-          "conf:1: user a: found a password of no or too many bytes, expected 1 to 1024" },
+          "conf:1: user a: found '%R', expected ~PATTERN, %R~PATTERN or %W~PATTERN "
+          "(at most 1024 bytes)" },
+        { "user \"\" on", "conf:1: user : a user name must have 1 to 255 bytes" },
+        { "user a >", "conf:1: user a: a password must have 1 to 1024 bytes" },
         /* what may be a password is not repeated */
         { "user a hunter2-very-secret",
-          "conf:1: user a: found a word that is no rule; a password has a > in front, or is hashed" },
+          "conf:1: user a: unknown rule (hidden, because it may be a password); write passwords as "
+          ">PASSWORD, or hash them with --hash-password" },
         { "user a $scrypt$hunter2",
-          "conf:1: user a: found a hash that is none, expected ln from 10 to 20, r from 1 to 32, p "
-          "from 1 to 16, and at most 256 MiB" },
+          "conf:1: user a: invalid password hash: expected ln from 10 to 20, r from 1 to 32, p "
+          "from 1 to 16, and at most 256 MiB of memory" },
         { "user a $2b$hunter2",
-          "conf:1: user a: found a hash that is none, expected $scrypt$ln=14,r=8,p=1$SALT$HASH" },
+          "conf:1: user a: invalid password hash: expected $scrypt$ln=14,r=8,p=1$SALT$HASH" },
         { "requirepass $hunter2",
-          "requirepass: user default: found a hash that is none, expected "
+          "requirepass: user default: invalid password hash: expected "
           "$scrypt$ln=14,r=8,p=1$SALT$HASH" },
-        { "user a on\nuser b on\nuser a on", "user a: found two lines, expected one" },
+        { "user a on\nuser b on\nuser a on",
+          "user a: it is defined more than once; keep one line" },
         { "user default on\nrequirepass x",
-          "requirepass: found a line for the user default as well, expected the password there" },
+          "requirepass: the settings also contain a \"user default\" line; set the password there, and "
+          "remove requirepass" },
         { "user a >1 >2 >3 >4 >5 >6 >7 >8 >9",
-          "conf:1: user a: found more than 8 passwords" },
+          "conf:1: user a: too many passwords (maximum: 8)" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         begin("user keeper on >p +ping");
