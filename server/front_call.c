@@ -1,8 +1,8 @@
 /*
- * front_call.c - items of a front on their way to the cluster and back, and what is counted of it.
+ * front_call.c - forwards items to the cluster, returns the results, and counts them.
  *
- * Items of shards that are down stay here, and adds also if their shard takes none. The others are sent;
- * shards that did not answer all of theirs are down from then on, or take no adds.
+ * Items of shards that are down are not sent, and neither are adds to shards that accept no adds. All other items are
+ * sent. A shard that does not answer for all of its items is then marked as down, or as accepting no adds.
  */
 #include "fronts_inside.h"
 #include "log.h"
@@ -77,14 +77,14 @@ static void front_give_back(struct front *front, struct front_client *client)
 
 /* ---- Shards ------------------------------------------------------------------------------------- */
 
-/* Says when something begins and when it is over; *said: it has begun. */
+/* Logs when a condition starts and when it ends. *said: the start has been logged. */
 static void front_say(const struct front *front, uint32_t shards, bool *said,
                       const char *what, const char *over, const char *why)
 {
     const bg_bytes name = { front->settings.name, front->name_len };
     if (shards && !*said) {
-        log_event(LOG_EVENT_SOURCE, name, "the cluster %s, in %u of %u shards: %s",
-                  what, shards, front->shards, why);
+        log_event(LOG_EVENT_SOURCE, name, "the cluster %s in %u of %u shards: %s", what,
+                  shards, front->shards, why);
     } else if (!shards && *said) {
         log_event(LOG_EVENT_SOURCE, name, "the cluster %s again", over);
     }
@@ -111,10 +111,11 @@ void front_mark(struct front *front, const uint8_t *states, const char *why)
         (void)snprintf(front->wrong, sizeof front->wrong, "%s", fine ? "" : why);
     }
     front_say(front, down, &front->said_down, "does not answer", "answers", why);
-    front_say(front, no_adds, &front->said_no_adds, "takes no adds", "takes adds", why);
+    front_say(front, no_adds, &front->said_no_adds, "accepts no adds", "accepts adds",
+              why);
     front_say(front, incomplete, &front->said_incomplete, "may have lost keys",
               "is complete", why);
-    if (down) { /* they may have old passwords, and an old map */
+    if (down) { /* idle clients may have an outdated password or cluster map */
         idle = front->idle;
         front->idle = NULL;
     }
@@ -122,7 +123,7 @@ void front_mark(struct front *front, const uint8_t *states, const char *why)
     front_clients_free(idle);
 }
 
-/* Whether items of a shard are not sent. */
+/* Returns whether items of a shard are answered without sending them. */
 static bool front_rests(const struct front *front, uint16_t shard, bool adds)
 {
     const uint8_t state = atomic_load(&front->shard[shard].state);
@@ -133,14 +134,14 @@ static bool front_rests(const struct front *front, uint16_t shard, bool adds)
 
 /* ---- Calls -------------------------------------------------------------------------------------- */
 
-/* What is sent of a request's items: all, in their own places, or some, in places of their own. */
+/* The items of a request that are sent, with their results. */
 struct front_sent {
-    uint16_t *shards; /* of all items */
-    size_t *which;    /* numbers of those that are sent */
+    uint16_t *shards; /* of all items of the request */
+    size_t *which;    /* indices of the items that are sent */
     bg_bytes *items;
     uint64_t *done, *answers;
     size_t n;
-    bool lost[SHARDS_MOST];    /* shards that did not answer all of theirs */
+    bool lost[SHARDS_MOST];    /* shards that did not answer for all of their items */
     bool doubted[SHARDS_MOST]; /* shards that may have lost keys */
 };
 
@@ -166,7 +167,7 @@ static bool front_choose(struct front *front, const struct front_work *work,
     return true;
 }
 
-/* Asks the cluster; shards that did not answer are noted in `sent`. */
+/* Sends the items, and records in `sent` which shards did not answer. */
 static bg_err front_send(struct front *front, const struct front_work *work,
                          struct front_sent *sent, bg_errinfo *info)
 {
@@ -187,15 +188,15 @@ static bg_err front_send(struct front *front, const struct front_work *work,
     }
     if (memchr(sent->lost, true, sizeof sent->lost)
         || memchr(sent->doubted, true, sizeof sent->doubted)) {
-        front_client_free(client); /* the next one reads passwords and the map anew */
+        front_client_free(client); /* the next one reloads passwords and the map */
     } else {
         front_give_back(front, client);
     }
     return err;
 }
 
-/* Shards that did not answer are left alone from now on; after an add, as far as adds are concerned: it may
- * be for want of replicas. */
+/* Marks the shards that did not answer. After an add, a shard only stops accepting adds: it may lack replicas, but still
+ * answer lookups. */
 static void front_blame(struct front *front, const struct front_sent *sent, bool adds,
                         const bg_errinfo *info)
 {
@@ -215,7 +216,7 @@ static void front_blame(struct front *front, const struct front_sent *sent, bool
     }
 }
 
-/* Answers go to where they belong, and are counted. */
+/* Copies the results to their items, and counts them. */
 static void front_settle(struct front *front, struct front_work *work,
                          const struct front_sent *sent)
 {
@@ -259,17 +260,18 @@ static void front_time(struct front *front, bool adds, uint64_t nanoseconds)
     atomic_fetch_add(&timing->nanoseconds, nanoseconds);
 }
 
-/* Why some were not sent. */
+/* Reports why some items were not sent. */
 static bg_err front_kept(struct front *front, bg_errinfo *info)
 {
     char wrong[sizeof front->wrong];
     pthread_mutex_lock(&front->lock);
     memcpy(wrong, front->wrong, sizeof wrong);
     pthread_mutex_unlock(&front->lock);
-    return cluster_fail(info, BG_EIO, "%s", *wrong ? wrong : "it did not a moment ago");
+    return cluster_fail(info, BG_EIO, "%s",
+                        *wrong ? wrong : "a shard is down; it is retried every second");
 }
 
-/* What is not done is "maybe". */
+/* Sets the answer of items that are not done to "maybe". */
 static void front_doubt(struct front_work *work)
 {
     for (size_t i = 0; i < work->n; i++) {
@@ -306,7 +308,7 @@ bg_err front_call(struct front *front, struct front_work *work)
     return err == BG_ECANCELED || err == BG_EINVAL ? BG_EIO : err;
 }
 
-/* ---- Facts -------------------------------------------------------------------------------------- */
+/* ---- Statistics --------------------------------------------------------------------------------- */
 
 static void front_about_shards(struct front *front, struct front_facts *facts)
 {

@@ -1,11 +1,11 @@
 /*
- * front_watch.c - the thread that asks the shards of a front whether they are there, once a second.
+ * front_watch.c - the thread that queries all shards of a front once a second.
  *
- * A question for an empty item, which nobody else asks, goes to every shard, as clients' questions do;
- * so what it finds is what they would find. All nodes with slots are asked for a sign of life, and
- * every few seconds for the map. Then the witnesses of all shards are read, and updated if they
- * do not list all processes. Its client has little patience, and is reopened after a failure, with
- * what is in the files of passwords and certificates by then.
+ * Each round checks that the nodes with slots respond, and refreshes the cluster map every few seconds. Then it sends
+ * a lookup of an empty item to every shard, in the same way as lookups of clients, so it gets the same result as they
+ * would. Finally it reads the witnesses of all shards, and updates those that do not list all processes. The watch uses
+ * a client with a short retry limit. After a failure, it opens a new one, which reads the password and certificate
+ * files again.
  */
 #include "fronts_inside.h"
 
@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum {
-    WATCH_PATIENCE = 300, /* milliseconds */
-    WATCH_MAP = 10000     /* how old the map may be, likewise */
+    WATCH_PATIENCE = 300, /* retry limit, in milliseconds */
+    WATCH_MAP = 10000     /* maximum age of the map, in milliseconds */
 };
 
 struct watch_round {
@@ -38,7 +38,8 @@ static void watch_told(void *context, uint32_t shard, bg_bytes reply)
                    (const char *)item.text.data);
 }
 
-/* Asks all shards; `write`: and has replicas confirm it. What is not answered is FRONT_DOWN. */
+/* Queries all shards. With `write`, replicas must acknowledge a write as well. Shards that do not answer are
+ * FRONT_DOWN. */
 static bg_err watch_ask(struct front_client *client, bool write,
                         struct watch_round *round, bg_errinfo *info)
 {
@@ -55,7 +56,7 @@ static bg_err watch_ask(struct front_client *client, bool write,
     return err;
 }
 
-/* Shards that answer questions but took no adds: whether they do again. */
+/* Checks whether shards that answer lookups but accepted no adds accept them again. */
 static void watch_adds(struct front *front, struct front_client *client,
                        const struct watch_round *round)
 {
@@ -77,7 +78,7 @@ static void watch_adds(struct front *front, struct front_client *client,
     }
 }
 
-/* Shards that answer, but may have lost keys. */
+/* Marks shards that answer but may have lost keys as incomplete. */
 static bg_err watch_witnesses(struct front *front, struct front_client *client,
                               const struct cluster_view *view,
                               struct watch_round *round, bg_errinfo *info)
@@ -108,8 +109,7 @@ static bg_err watch_look(struct front *front, struct front_client *client,
     atomic_store(&front->nodes, (uint32_t)view.nodes);
     atomic_store(&front->reached, (uint32_t)view.reached);
     err = err ? err : watch_ask(client, false, round, info);
-    if (err == BG_OK
-        || err == BG_EIO) { /* shards that answer are looked at in any case */
+    if (err == BG_OK || err == BG_EIO) { /* shards that did answer are checked anyway */
         const bg_err found =
             watch_witnesses(front, client, &view, round, err ? NULL : info);
         err = err && found != BG_ECANCELED ? err : found;
@@ -120,7 +120,7 @@ static bg_err watch_look(struct front *front, struct front_client *client,
     return err;
 }
 
-/* Once around; the client for the next time, or NULL. */
+/* Runs one round. Returns the client for the next one, or NULL. */
 static struct front_client *watch_round(struct front *front,
                                         struct front_client *client)
 {
@@ -130,7 +130,8 @@ static struct front_client *watch_round(struct front *front,
         client = front_open(front, WATCH_PATIENCE, &info);
     }
     bg_err err = client ? watch_look(front, client, &round, &info) : info.code;
-    if (err == BG_ECANCELED) { /* the service ends, and this says nothing */
+    if (err
+        == BG_ECANCELED) { /* the service is stopping, so the result means nothing */
         front_client_free(client);
         return NULL;
     }

@@ -1,4 +1,4 @@
-/* fronts.c - see fronts.h: their life, and requests by RESP. */
+/* fronts.c - see fronts.h. Creates fronts, and handles RESP requests. */
 #include "fronts.h"
 
 #include "args.h"
@@ -107,7 +107,8 @@ void fronts_stop(struct fronts *fronts)
 {
     const uint64_t one = 1;
     if (fronts && write(fronts->stop, &one, sizeof one) < 0) {
-        log_warning("calls to clusters cannot be ended early", LOG_NONE);
+        log_warning("cannot cancel cluster calls; shutdown waits for their timeouts",
+                    LOG_NONE);
     }
 }
 
@@ -124,7 +125,7 @@ void fronts_free(struct fronts *fronts)
     }
 }
 
-/* ---- Finding ------------------------------------------------------------------------------------ */
+/* ---- Searching ---------------------------------------------------------------------------------- */
 
 struct front *fronts_named(const struct fronts *fronts, bg_bytes name)
 {
@@ -173,15 +174,15 @@ void front_refuse(const struct front *front, struct request *request)
     char name[64];
     reply_errorf(
         &request->reply,
-        "ERR '%s' is in shards over a cluster: ADD, MADD, EXISTS and MEXISTS of "
-        "BF.* and BG.* are forwarded, outside of MULTI; not %s",
+        "ERR '%s' is sharded over a cluster; only ADD, MADD, EXISTS and MEXISTS of "
+        "BF.* and BG.*, outside MULTI, are supported, not %s",
         args_show((bg_bytes){ front->settings.name, front->name_len }, name),
         request->command->name);
 }
 
 /* ---- Requests ----------------------------------------------------------------------------------- */
 
-/* How answers are sent: as one, as a list, or as one for each of many requests. */
+/* The form of the reply: one value, an array, or one reply for each of many requests. */
 enum front_form { FRONT_ONE, FRONT_LIST, FRONT_MANY };
 
 static bool front_bit(const uint64_t *bits, size_t i)
@@ -193,13 +194,14 @@ static void front_fail(struct request *request, bg_err err,
                        const struct front_work *work)
 {
     const char *message = work->info.message;
-    const int shard = (int)strcspn(message, ":"); /* its name comes first */
+    const int shard = (int)strcspn(message, ":"); /* the message starts with its name */
     if (err == BG_ENOTFOUND) {
-        reply_errorf(&request->reply, "NOFILTER there is no shard '%.*s'", shard,
-                     message);
+        reply_errorf(
+            &request->reply,
+            "NOFILTER the cluster has no shard '%.*s'; create the filter first", shard,
+            message);
     } else if (err == BG_EFULL) {
-        reply_errorf(&request->reply,
-                     "FULL the shard '%.*s' has as many items as it was made for",
+        reply_errorf(&request->reply, "FULL the shard '%.*s' has reached its capacity",
                      shard, message);
     } else {
         reply_errorf(&request->reply, "FAILED the cluster %s: %s",
@@ -207,7 +209,7 @@ static void front_fail(struct request *request, bg_err err,
     }
 }
 
-/* Many requests, of which some failed. */
+/* Replies to many requests, of which some failed. */
 static void front_tell_many(struct request *request, const struct front_work *work,
                             bg_err err)
 {
@@ -220,7 +222,8 @@ static void front_tell_many(struct request *request, const struct front_work *wo
     }
 }
 
-/* One request, that failed: whether each was new, up to the first that is not in; then why. */
+/* Replies to one request that failed: the results of the items before the first one that was not added, then the
+ * error. */
 static void front_tell_failed(struct request *request, const struct front_work *work,
                               enum front_form form, bg_err err)
 {
@@ -272,7 +275,7 @@ void front_run(struct front *front, struct request *request, bool many)
     free(memory);
 }
 
-/* ---- Facts -------------------------------------------------------------------------------------- */
+/* ---- Statistics --------------------------------------------------------------------------------- */
 
 bool fronts_facts(struct fronts *fronts, size_t i, struct front_facts *facts)
 {

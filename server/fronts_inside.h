@@ -1,6 +1,6 @@
 /*
- * fronts_inside.h - what a front is, for the files that it is made of: fronts.c (life, and requests by
- * RESP), front_call.c (calls and what is counted), front_watch.c (the thread that watches).
+ * fronts_inside.h - the internals of a front, for fronts.c (creation, and RESP requests), front_call.c (cluster calls
+ * and statistics) and front_watch.c (the thread that watches the cluster).
  */
 #ifndef SERVER_FRONTS_INSIDE_H
 #define SERVER_FRONTS_INSIDE_H
@@ -13,7 +13,7 @@
 
 enum { FRONT_REST = 1000 }; /* milliseconds between two rounds of the watch */
 
-/* A client of the cluster, idle in the pool or in the hands of one thread. */
+/* A cluster client, which is idle in the pool or used by one thread. */
 struct front_client {
     struct cluster *cluster;
     struct sharded filter;
@@ -30,12 +30,12 @@ struct front_timing {
 };
 
 struct front {
-    struct front_settings settings; /* texts are its own */
+    struct front_settings settings; /* owns its strings */
     size_t name_len;
     struct cluster_options options;
     uint32_t shards;
     struct front_shard *shard;
-    atomic_bool *witnessed; /* for each shard: whether it ever had a witness */
+    atomic_bool *witnessed; /* for each shard: it has had a witness */
     pthread_mutex_t lock;   /* protects the pool and the fields up to said_incomplete */
     struct front_client *idle;
     char wrong[256]; /* why shards are not up */
@@ -44,29 +44,29 @@ struct front {
     _Atomic uint64_t asked[FRONT_ASKED], added[FRONT_ADDED];
     struct front_timing timing[2];
     _Atomic uint32_t nodes, reached;
-    _Atomic bool watched; /* once around, at least */
+    _Atomic bool watched; /* the watch has completed a round */
     pthread_t watch;
     bool watching;
 };
 
 struct fronts {
-    int stop; /* an eventfd that is readable from fronts_stop on */
+    int stop; /* an eventfd that becomes readable when fronts_stop is called */
     size_t count;
     struct front items[];
 };
 
-/* A client, connected, with a patience in milliseconds; NULL: `info`. */
+/* Opens a connected client. `patience` limits retries, in milliseconds. On failure, returns NULL and fills in `info`. */
 struct front_client *front_open(struct front *front, uint32_t patience,
                                 bg_errinfo *info);
 void front_client_free(struct front_client *client); /* NULL is allowed */
 void front_clients_free(struct front_client *list);
 
-/* Gives a state to shards, of which `states` has one each, FRONT_STATES to leave it; keeps why, if given,
- * and says in the log when the first goes down or takes no adds, and when the last is back. While some are down, no client is
- * kept in the pool. */
+/* Sets the state of each shard; FRONT_STATES leaves it unchanged. Stores `why` unless it is "". Logs when the first
+ * shard goes down, accepts no adds or may have lost keys, and when the last one has recovered. While a shard is
+ * down, the pool keeps no clients. */
 void front_mark(struct front *front, const uint8_t *states, const char *why);
 
-/* Watches until `stop` is readable. */
+/* Starts the thread, which runs until `stop` is readable. Returns false if it cannot be created. */
 bool front_watch_start(struct front *front);
 void front_watch_join(struct front *front);
 

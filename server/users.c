@@ -1,8 +1,8 @@
 /*
  * users.c - the set of users, and password checks; see users.h.
  *
- * The current users are an array sorted by name. A lock is held during each search, which is cheap enough because logins
- * are rare compared with requests. A user whose line is unchanged is kept, so rereading the file logs out no client
+ * The current users are an array sorted by name. A lock is held during each search, which is cheap enough because
+ * logins are rare compared with requests. A user whose line is unchanged is kept, so rereading the file logs out no client
  * and leaks no memory.
  *
  * Users that were replaced or removed move to `retired`. Those that no client holds move on to `waiting`. They

@@ -322,7 +322,7 @@ def test_adds_wait_for_replicas(program):
         front.cluster.replicas = 1
         service.wait_for(lambda: s.ask("BF.ADD", "seen", "c") in (0, 1), what="adds to be taken again")
         log = s.read_log()
-        assert "takes no adds, in 1 of 16 shards: " in log and "takes adds again" in log and "does not answer" not in log, log
+        assert "accepts no adds in 1 of 16 shards: " in log and "accepts adds again" in log and "does not answer" not in log, log
 
 
 @service.alone
