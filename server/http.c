@@ -50,8 +50,8 @@ bool http_method_is(const struct http_request *r, const char *method)
 static enum http_result http_too_long(struct http_request *r)
 {
     return r->state == HTTP_FIRST_LINE
-               ? http_fail(r, 414, "the request line is longer than 8192 bytes")
-               : http_fail(r, 431, "the head is longer than 16384 bytes");
+               ? http_fail(r, 414, "the request line exceeds 8192 bytes")
+               : http_fail(r, 431, "the request head exceeds 16384 bytes");
 }
 
 /* Looks for the end of the line at r->at; *length is without its CRLF. */
@@ -76,14 +76,14 @@ static enum http_result http_line(struct http_request *r, const char *bytes, siz
     if (line[i] != '\r') {
         return http_fail(r, 400,
                          line[i] == '\n'
-                             ? "a line ends with LF alone, CRLF was expected"
-                             : "there is a control byte in the head");
+                             ? "a line ends with LF alone; expected CRLF"
+                             : "the request head contains a control character");
     }
     if (i + 1 == there) {
         return HTTP_PARTIAL;
     }
     if (line[i + 1] != '\n') {
-        return http_fail(r, 400, "there is a CR without LF in the head");
+        return http_fail(r, 400, "the request head contains a CR without LF");
     }
     if (i + 2 > most) {
         return http_too_long(r);
@@ -146,11 +146,10 @@ static enum http_result http_version(struct http_request *r, const char *text, s
 {
     if (n != 8 || memcmp(text, "HTTP/", 5) != 0 || text[5] < '0' || text[5] > '9'
         || text[6] != '.' || text[7] < '0' || text[7] > '9') {
-        return http_fail(r, 400,
-                         "the request line has no version, HTTP/1.1 was expected");
+        return http_fail(r, 400, "the request line has no version; expected HTTP/1.1");
     }
     if (text[5] != '1') {
-        return http_fail(r, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+        return http_fail(r, 505, "only HTTP/1.1 and HTTP/1.0 are supported");
     }
     r->minor = text[7] != '0';
     return HTTP_OK;
@@ -165,14 +164,14 @@ static enum http_result http_first_line(struct http_request *r, const char *byte
         method++;
     }
     if (method == 0 || method == n || line[method] != ' ') {
-        return http_fail(r, 400, "the request line does not begin with a method");
+        return http_fail(r, 400, "the request line does not start with a method");
     }
     end = method + 1;
     while (end < n && line[end] > ' ' && line[end] < 0x7f && line[end] != '#') {
         end++;
     }
     if (end == method + 1 || end == n || line[end] != ' ') {
-        return http_fail(r, 400, "the target of the request is malformed");
+        return http_fail(r, 400, "the request target is malformed");
     }
     r->method = http_span_of(r->at, method);
     r->target = http_span_of(r->at + method + 1, end - method - 1);
@@ -180,7 +179,7 @@ static enum http_result http_first_line(struct http_request *r, const char *byte
         return HTTP_ERROR;
     }
     if (!http_target_parts(r, bytes)) {
-        return http_fail(r, 400, "the target of the request is no path");
+        return http_fail(r, 400, "the request target is not a path");
     }
     r->state = HTTP_OTHER_LINES;
     return HTTP_OK;
@@ -194,16 +193,18 @@ static enum http_result http_field_line(struct http_request *r, const char *byte
     const char *line = bytes + r->at;
     size_t name = 0, begin, end = n;
     if (*line == ' ' || *line == '\t') {
-        return http_fail(r, 400, "a field goes on in the next line");
+        return http_fail(r, 400, "header fields must not be folded over several lines");
     }
     while (name < n && http_is_token((unsigned char)line[name])) {
         name++;
     }
     if (name == 0 || name == n || line[name] != ':') {
-        return http_fail(r, 400, "a field has no name, or no colon right behind it");
+        return http_fail(r, 400,
+                         "a header field has no name, or no colon right after "
+                         "the name");
     }
     if (r->field_count == HTTP_FIELDS) {
-        return http_fail(r, 431, "there are more than 64 fields");
+        return http_fail(r, 431, "the request has more than 64 header fields");
     }
     begin = name + 1;
     while (begin < end && (line[begin] == ' ' || line[begin] == '\t')) {
@@ -249,21 +250,20 @@ static enum http_result http_mind(struct http_request *r,
         seen->hosts++;
     } else if (http_same(name, "content-length")) {
         if (seen->lengths++ || !http_decimal(value, &r->length)) {
-            return http_fail(r, 400,
-                             "Content-Length is no number, or there are several");
+            return http_fail(r, 400, "Content-Length is not a number, or is repeated");
         }
         r->body = HTTP_BODY_LENGTH;
     } else if (http_same(name, "transfer-encoding")) {
         if (seen->encodings++) {
-            return http_fail(r, 400, "there are several Transfer-Encoding");
+            return http_fail(r, 400, "Transfer-Encoding is repeated");
         }
         if (!http_same(value, "chunked")) {
-            return http_fail(r, 501, "of transfer encodings, only chunked is known");
+            return http_fail(r, 501, "chunked is the only supported transfer encoding");
         }
         r->body = HTTP_BODY_CHUNKED;
     } else if (http_same(name, "expect")) {
         if (!http_same(value, "100-continue")) {
-            return http_fail(r, 417, "of expectations, only 100-continue is known");
+            return http_fail(r, 417, "100-continue is the only supported expectation");
         }
         r->expects_continue = r->minor > 0;
     }
@@ -282,13 +282,15 @@ static enum http_result http_settle(struct http_request *r)
         }
     }
     if (seen.lengths && seen.encodings) {
-        return http_fail(r, 400, "there are both Content-Length and Transfer-Encoding");
+        return http_fail(r, 400,
+                         "Content-Length and Transfer-Encoding cannot be "
+                         "combined");
     }
     if (seen.encodings && r->minor == 0) {
-        return http_fail(r, 400, "Transfer-Encoding is unknown to HTTP/1.0");
+        return http_fail(r, 400, "HTTP/1.0 does not support Transfer-Encoding");
     }
     if (seen.hosts > 1 || (seen.hosts == 0 && r->minor > 0)) {
-        return http_fail(r, 400, "HTTP/1.1 needs one field Host");
+        return http_fail(r, 400, "HTTP/1.1 requires exactly one Host field");
     }
     if (r->body == HTTP_BODY_LENGTH && r->length == 0) {
         r->body = HTTP_BODY_NONE;
@@ -324,7 +326,9 @@ enum http_result http_parse(struct http_request *r, const char *bytes, size_t n)
         } else if (length) {
             result = http_first_line(r, bytes, length);
         } else if (r->at >= 8) { /* a few are sent by old clients behind a body */
-            result = http_fail(r, 400, "there are empty lines in front of the request");
+            result = http_fail(r, 400,
+                               "the request is preceded by too many empty "
+                               "lines");
         }
         if (result != HTTP_OK) {
             return result;

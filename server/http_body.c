@@ -28,7 +28,7 @@ bool http_body_begin(struct http_body *b, const struct http_request *r, uint64_t
         b->state = BODY_DATA;
         b->left = r->length;
         if (b->left > limit) {
-            (void)http_body_fail(b, 413, "the body is larger than what is taken here");
+            (void)http_body_fail(b, 413, "the body exceeds the size limit");
             return false;
         }
     } else if (r->body == HTTP_BODY_CHUNKED) {
@@ -42,14 +42,14 @@ static enum http_body_result http_body_size(struct http_body *b, char c)
 {
     const int digit = hex_digit(c);
     if (++b->line > BODY_CHUNK_LINE) {
-        return http_body_fail(b, 400, "the line of a chunk is longer than 256 bytes");
+        return http_body_fail(b, 400, "the line of a chunk exceeds 256 bytes");
     }
     if (b->state != BODY_EXTENSION && digit >= 0) {
         const bool huge = b->left >> 60 != 0;
         b->left = b->left * 16 + (unsigned)digit;
         b->state = BODY_SIZE;
         if (huge || b->left > b->limit - b->total) {
-            return http_body_fail(b, 413, "the body is larger than what is taken here");
+            return http_body_fail(b, 413, "the body exceeds the size limit");
         }
     } else if (b->state != BODY_SIZE_FIRST && c == '\r') {
         b->state = BODY_SIZE_LF;
@@ -65,14 +65,14 @@ static enum http_body_result http_body_size(struct http_body *b, char c)
 static enum http_body_result http_body_trailer(struct http_body *b, char c)
 {
     if (++b->line > BODY_TRAILERS) {
-        return http_body_fail(b, 431, "the trailers are longer than 8192 bytes");
+        return http_body_fail(b, 431, "the trailers exceed 8192 bytes");
     }
     if (c == '\r') {
         b->state = b->state == BODY_TRAILER_FIRST ? BODY_LAST_LF : BODY_TRAILER_LF;
     } else if (http_is_text(c)) {
         b->state = BODY_TRAILER;
     } else {
-        return http_body_fail(b, 400, "there is a control byte in the trailers");
+        return http_body_fail(b, 400, "the trailers contain a control character");
     }
     return HTTP_BODY_MORE;
 }

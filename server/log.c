@@ -362,7 +362,7 @@ void log_tick(void)
         }
         const uint32_t left_out = atomic_exchange(&m->left_out, 0);
         if (left_out) {
-            log_write(LOG_LEVEL_WARNING, "a message was repeated",
+            log_write(LOG_LEVEL_WARNING, "repeated messages were suppressed",
                       LOG_FIELDS(log_text("message", atomic_load(&m->message)),
                                  log_count("times", left_out)));
         }

@@ -188,8 +188,8 @@ static void web_check_size(struct web_request *request)
 {
     if (request->answer.body.overflow) {
         web_error(request, 507, "out_of_memory",
-                  "the answer: found no room for it, expected less than half of "
-                  "client-output-buffer-limit");
+                  "the response is larger than half of client-output-buffer-limit; "
+                  "request less, or raise the limit");
     }
 }
 
@@ -398,12 +398,13 @@ static void web_refuse_path(struct conn *conn, const char *allowed)
     const bg_bytes method = http_part(&conn->http->request, conn->http->request.method);
     web_prepare(conn, &request);
     if (*allowed) {
-        web_error(&request, 405, "method_not_allowed", "found %.*s, expected %s",
+        web_error(&request, 405, "method_not_allowed",
+                  "method %.*s is not allowed; use %s",
                   (int)(method.len < 32 ? method.len : 32), (const char *)method.data,
                   allowed);
         web_header(&request, "Allow", allowed);
     } else {
-        web_error(&request, 404, "not_found", "there is no such path");
+        web_error(&request, 404, "not_found", "unknown path");
     }
     web_header(&request, "Cache-Control", "no-store");
     web_refuse(conn, &request);
@@ -630,7 +631,7 @@ static void web_read_rest(struct conn *conn)
     }
     if (upload && !web_open_upload(conn)) {
         web_prepare(conn, &request);
-        web_error(&request, 500, "io", "the upload cannot be stored: %s",
+        web_error(&request, 500, "io", "cannot store the upload: %s",
                   text_errno(errno));
         web_refuse(conn, &request);
         return;
@@ -674,7 +675,7 @@ static void web_head_done(struct conn *conn)
         web_prepare(conn, &request);
         web_error(
             &request, 400, "bad_request",
-            "path: found too many parts or a %% without two digits, expected a path");
+            "path: too many segments, or a %% that is not followed by two hex digits");
         web_refuse(conn, &request);
         return;
     }
@@ -757,7 +758,7 @@ static const char *web_keep(struct conn *conn, bg_bytes data)
     }
     if (http->upload < 0) {
         buffer_put(&http->body, data.data, data.len);
-        return http->body.overflow ? "the body cannot be stored" : NULL;
+        return http->body.overflow ? "cannot store the request body" : NULL;
     }
     if (!web_count_upload(conn, data.len)) {
         return "uploads in progress would exceed maxmemory on disk";
@@ -765,7 +766,7 @@ static const char *web_keep(struct conn *conn, bg_bytes data)
     while (left > 0) {
         const ssize_t n = write(http->upload, from, left);
         if (n < 0 && errno != EINTR) {
-            return "the body cannot be stored";
+            return "cannot store the request body";
         }
         from += n > 0 ? n : 0;
         left -= n > 0 ? (size_t)n : 0;

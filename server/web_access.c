@@ -123,7 +123,8 @@ static void access_ask(struct web_request *request)
     bg_bytes ignored;
     web_error(
         request, 401, "unauthorized",
-        "found no user with that password, expected Basic or Bearer authorization");
+        "authentication failed: send a valid user and password with Basic or Bearer "
+        "authorization");
     web_header(request, "WWW-Authenticate",
                http_field(request->head, "X-Bloomgate", &ignored)
                    ? "Bearer realm=\"bloomgate\""
@@ -134,8 +135,7 @@ static void access_wait(struct web_request *request, uint64_t milliseconds)
 {
     char text[24];
     const uint64_t seconds = (milliseconds + 999) / 1000;
-    web_error(request, 429, "limit",
-              "found too many wrong passwords, expected none for %llu s",
+    web_error(request, 429, "limit", "too many failed logins; try again in %llu s",
               (unsigned long long)seconds);
     (void)snprintf(text, sizeof text, "%llu", (unsigned long long)seconds);
     web_header(request, "Retry-After", text);
@@ -221,16 +221,16 @@ enum web_access web_access(struct web_request *request, const struct web_route *
     enum web_access access = WEB_MAY;
     if ((free || users_default(server->users)) && !access_knows_host(request)) {
         web_error(request, 421, "misdirected",
-                  "Host: found a name, expected localhost, an address, or one of "
-                  "http-allowed-hosts");
+                  "Host: unknown name; use localhost, an IP address, or a name listed "
+                  "in http-allowed-hosts");
         return WEB_MAY_NOT;
     }
     if (route->flags & WEB_CHANGES
         && access_is_cross_site(request, route->flags & WEB_PLAIN)) {
         web_error(
             request, 403, "cross_site",
-            "it may come from another web page: send a header X-Bloomgate, or the "
-            "content type of what you send");
+            "the request may come from another web page: send an X-Bloomgate header, "
+            "or the content type of the body");
         return WEB_MAY_NOT;
     }
     if (free) {
@@ -244,7 +244,9 @@ enum web_access web_access(struct web_request *request, const struct web_route *
     }
     if (access == WEB_MAY && atomic_load(&server->phase) <= SERVER_LOADING
         && !(route->flags & WEB_LOADING)) {
-        web_error(request, 503, "loading", "found a service that loads its filters");
+        web_error(request, 503, "loading",
+                  "the service is still loading its filters; "
+                  "try again later");
         web_header(request, "Retry-After", "1");
         return WEB_MAY_NOT;
     }

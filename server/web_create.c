@@ -58,7 +58,7 @@ static void words_name(struct words *words, struct json_reader *r, bool base64)
     words->name = (bg_bytes){ text.bytes, text.len };
     words->has_name = true;
     if (base64 && !web_base64_read(words->name, (char *)text.bytes, &words->name.len)) {
-        r->error = "base64 as name_base64";
+        r->error = "base64 in name_base64";
     }
 }
 
@@ -89,7 +89,7 @@ static void words_window(struct words *words, struct json_reader *r)
             if (json_read_is(&mode, "aged")) {
                 words_add(words, "AGED");
             } else if (!json_read_is(&mode, "generations")) {
-                r->error = "\"generations\" or \"aged\" as mode";
+                r->error = "mode \"generations\" or \"aged\"";
             }
         } else {
             r->error = "mode, generations, seconds or count";
@@ -133,10 +133,10 @@ static void words_member(struct words *words, struct json_reader *r,
         words->expires_in = 0;
         if (!json_read_null(r) && json_read_real(r, &words->expires_in)
             && !(words->expires_in > 0 && words->expires_in < 1e12)) {
-            r->error = "a number above 0 as expires_in_seconds";
+            r->error = "expires_in_seconds above 0";
         }
     } else {
-        r->error = "one of the members that are listed";
+        r->error = "one of the documented members";
     }
 }
 
@@ -154,7 +154,7 @@ static bool words_expire(struct web_request *request, const struct words *words,
 static void create_exists(struct web_request *request, bg_bytes name)
 {
     char shown[64];
-    web_error(request, 409, "exists", "there is a filter %s already",
+    web_error(request, 409, "exists", "filter %s already exists",
               args_show(name, shown));
 }
 
@@ -210,7 +210,7 @@ void filters_create(struct web_request *request)
         return;
     }
     if (!words.has_name) {
-        web_error(request, 400, "bad_request", "name: found none, expected a string");
+        web_error(request, 400, "bad_request", "name is missing");
         return;
     }
     if (session_find(request->session, words.name)
@@ -257,8 +257,7 @@ void filters_change(struct web_request *request)
     }
     if (!words.has_name && !words.expires) {
         web_error(request, 400, "bad_request",
-                  "found nothing to change, expected name, name_base64 or "
-                  "expires_in_seconds");
+                  "nothing to change: set name, name_base64 or expires_in_seconds");
         return;
     }
     if (words.has_name) {

@@ -29,7 +29,7 @@ static bg_err files_save(struct web_request *request, const struct object *objec
     struct object_reading reading;
     if (!object->slot) {
         return object_error(info, BG_ENOTSUP,
-                            "a filter of RedisBloom has no file of ours");
+                            "a RedisBloom filter cannot be saved as a Bloomgate file");
     }
     *fd = web_scratch(request->session->from->dir, "download", path, sizeof path);
     if (*fd < 0) {
@@ -150,8 +150,8 @@ bool web_precondition(struct web_request *request, bg_bytes name,
     if (match == HTTP_MATCH_NO || none == HTTP_MATCH_YES) {
         const char *why = !present ? "If-Match: the filter does not exist"
                           : match == HTTP_MATCH_NO
-                              ? "If-Match: the filter has changed, its tag is now "
-                              : "If-None-Match: the filter exists, its tag is ";
+                              ? "If-Match: the filter has changed; its tag is now "
+                              : "If-None-Match: the filter exists; its tag is ";
         web_error(request, 412, "precondition_failed", "%s%s", why, tag);
         if (present) {
             web_header(request, "ETag", tag);
@@ -210,7 +210,7 @@ static bg_err files_open(struct web_request *request, bg_filter **filter,
     bg_open_options how = BG_OPEN_OPTIONS_INIT;
     bg_hash_spec hash;
     if (!request->body_file) {
-        return object_error(info, BG_EFORMAT, "found no file, expected one");
+        return object_error(info, BG_EFORMAT, "the body is empty; send a filter file");
     }
     bg_err err = bg_file_about(request->body_file, about, info);
     if (!err) {
@@ -238,7 +238,7 @@ static bool files_type_fits(struct web_request *request)
     }
     (void)http_field(request->head, "Content-Type", &type);
     web_error(request, 415, "unsupported_media_type",
-              "found %.*s, expected application/vnd.bloomgate or "
+              "unsupported content type %.*s; send application/vnd.bloomgate or "
               "application/octet-stream",
               (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
     return false;
@@ -306,7 +306,9 @@ static void files_put(struct web_request *request)
         return;
     }
     if (!user_may_touch(request->client->user, name, USER_READ | USER_WRITE)) {
-        web_error(request, 403, "forbidden", "user %s may not write to that name",
+        web_error(request, 403, "forbidden",
+                  "user %s may not write to this filter "
+                  "name",
                   user_name(request->client->user));
         return;
     }
@@ -327,8 +329,7 @@ static void files_put(struct web_request *request)
         return;
     }
     there = conditional ? terms.instead_of != NULL : there;
-    log_event(LOG_EVENT_RELOAD, name, "a file was uploaded, digest %s",
-              about.digest_text);
+    log_event(LOG_EVENT_RELOAD, name, "file uploaded, digest %s", about.digest_text);
     struct entry *entry = web_find(request, name, USER_READ);
     if (entry) {
         web_answer_filter(request, entry, there ? 200 : 201);
@@ -391,7 +392,7 @@ static void files_verify(struct web_request *request)
     }
     if (strange) {
         json_text(&json.json, NULL,
-                  "more keys that nobody has are let through than its fill explains");
+                  "more random keys are reported as \"maybe\" than the fill explains");
     }
     json_close(&json.json, ']');
     json_exact(&json.json, "seconds", (double)(slowlog_clock() - began) / 1e9);

@@ -147,7 +147,7 @@ static void filters_read_names(struct json_reader *r, bool base64, bg_bytes *nam
     }
     while (json_read_element(r) && json_read_string(r, &text)) {
         if (*n == FILTERS_MERGE) {
-            r->error = "not more than 1000 names";
+            r->error = "at most 1000 names";
             return;
         }
         bg_bytes *name = &names[(*n)++];
@@ -182,7 +182,7 @@ static void filters_merge(struct web_request *request)
     }
     if (n == 0) {
         web_error(request, 400, "bad_request",
-                  "from: found none, expected 1 to 1000 names");
+                  "from is missing; expected 1 to 1000 names");
         return;
     }
     filters_do(request, "BG.MERGE", from, n);

@@ -125,7 +125,7 @@ static void fronts_get(struct web_request *request)
     }
     struct front *front = fronts_named(request->session->server->fronts, name);
     if (!front || !user_may_touch(request->client->user, name, USER_READ)) {
-        web_error(request, 404, "not_found", "there is no filter over a cluster %s",
+        web_error(request, 404, "not_found", "there is no cluster filter %s",
                   args_show(name, shown));
         return;
     }

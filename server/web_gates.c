@@ -196,7 +196,7 @@ static void gates_json_health(struct json *json, const struct gate_about *about,
           "the filter is not proven complete: every lookup queries the source",
           "watch" },
         { stats->drifting, "drifting",
-          "more false positives are seen than its fill explains: some absent keys are asked for "
+          "more false positives than the fill explains: some absent keys are queried "
           "again and again",
           "watch" },
     };
@@ -339,7 +339,7 @@ static void gates_post_rebuild(struct web_request *request)
     }
     const bg_err err = gates_rebuild(request->session->server->gates, name, &info);
     if (err == BG_EBUSY) {
-        web_error(request, 409, "busy", "it is being built already");
+        web_error(request, 409, "busy", "the filter is already being rebuilt");
     } else if (err) {
         web_failed(request, err, &info);
     } else {
@@ -354,7 +354,7 @@ static int gates_read_list(struct json_reader *r, bg_bytes keys[1000])
     int n = 0;
     while (json_read_element(r) && json_read_string(r, &text)) {
         if (n == 1000) {
-            r->error = "not more than 1000 keys";
+            r->error = "at most 1000 keys";
             break;
         }
         keys[n++] = (bg_bytes){ text.bytes, text.len };
@@ -388,8 +388,7 @@ static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
     }
     for (int i = 0; base64 && i < n; i++) {
         if (!web_base64_read(keys[i], (char *)keys[i].data, &keys[i].len)) {
-            web_error(request, 400, "bad_request",
-                      "keys: found a key that is no base64");
+            web_error(request, 400, "bad_request", "keys: a key is not valid base64");
             return -1;
         }
     }

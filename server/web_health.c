@@ -27,27 +27,30 @@ static size_t health_reasons(const struct figures *figures, uint64_t missing,
         reasons[n] = (struct reason){ HEALTH_ACT, "false_negatives", "" };
         (void)snprintf(
             reasons[n++].text, 200,
-            "callers have keys that it denied, %llu times: they were never added, or it lost "
-            "them; build it anew",
+            "clients reported %llu existing keys that the filter denied: the keys were "
+            "never added or were lost; rebuild the filter",
             (unsigned long long)missing);
     }
     if (h->overflowed) {
         reasons[n] = (struct reason){ HEALTH_ACT, "overflowed", "" };
         (void)snprintf(
             reasons[n++].text, 200,
-            "it was full, so it answers \"maybe\" to everything: build a larger one");
+            "the filter overflowed and answers \"maybe\" for every key: rebuild it "
+            "with a larger capacity");
     }
     if (h->degraded) {
         reasons[n] = (struct reason){ HEALTH_ACT, "degraded", "" };
         (void)snprintf(
             reasons[n++].text, 200,
-            "parts of its file were damaged and answer \"maybe\": build it anew");
+            "parts of the filter's file were damaged and answer \"maybe\": rebuild the "
+            "filter");
     }
     if (h->polluted) {
         reasons[n] = (struct reason){ HEALTH_ACT, "polluted", "" };
         (void)snprintf(
             reasons[n++].text, 200,
-            "adds set %.2f bits each where %.2f are honest: somebody chooses its keys",
+            "adds set %.2f bits each instead of the expected %.2f: the keys may be "
+            "chosen by an attacker",
             h->bits_per_insert, h->honest_per_insert);
     }
     if (h->target > 0 && h->rate > 1.25 * h->target) {
@@ -56,8 +59,8 @@ static size_t health_reasons(const struct figures *figures, uint64_t missing,
                              "predicted", "" };
         (void)snprintf(
             reasons[n++].text, 200,
-            "its rate of false positives is %.3g, it was made for %.3g: build a larger "
-            "one",
+            "the false-positive rate is %.3g, the target is %.3g: rebuild with a "
+            "larger capacity",
             h->rate, h->target);
     }
     if (h->capacity > 0 && h->items.value > 0.9 * (double)h->capacity) {
@@ -65,9 +68,11 @@ static size_t health_reasons(const struct figures *figures, uint64_t missing,
             h->items.value > (double)h->capacity ? HEALTH_ACT : HEALTH_WATCH, "fill", ""
         };
         (void)snprintf(
-            reasons[n++].text, 200, "%.0f of %llu keys are in: build a larger one %s",
+            reasons[n++].text, 200,
+            "%.0f keys of a capacity of %llu: rebuild with a "
+            "larger capacity %s",
             h->items.value, (unsigned long long)h->capacity,
-            h->items.value > (double)h->capacity ? "now" : "before it is full");
+            h->items.value > (double)h->capacity ? "now" : "before the filter is full");
     }
     return n;
 }
@@ -103,8 +108,8 @@ void health_write(struct json *json, const struct object *object,
         json_text(json, "code", "degraded");
         json_text(
             json, "text",
-            "its content is not to be had, so it answers \"maybe\" and takes no keys: load it "
-            "again");
+            "the filter's data is unavailable, so it answers \"maybe\" and accepts no "
+            "adds: reload it");
         json_close(json, '}');
     } else if (figures->examined) {
         n = health_reasons(figures, atomic_load(&object->said_missing), reasons);

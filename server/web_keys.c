@@ -73,7 +73,7 @@ static bool keys_decode(struct web_request *request, bg_bytes *key)
 {
     size_t n = 0;
     if (!web_base64_read(*key, (char *)key->data, &n)) {
-        web_error(request, 400, "bad_request", "keys: found a key that is no base64");
+        web_error(request, 400, "bad_request", "keys: a key is not valid base64");
         return false;
     }
     key->len = n;
@@ -88,7 +88,7 @@ bool web_read_encoding(struct json_reader *r, bool *base64)
     }
     *base64 = json_read_is(&encoding, "base64");
     if (!*base64 && !json_read_is(&encoding, "utf-8")) {
-        r->error = "\"utf-8\" or \"base64\" as encoding";
+        r->error = "encoding \"utf-8\" or \"base64\"";
         return false;
     }
     return true;
@@ -179,8 +179,7 @@ static bool keys_read_ndjson_line(struct web_request *request, char *line, size_
         return false;
     }
     if (!value.bytes) {
-        web_error(request, 400, "bad_request",
-                  "a line: found no key, expected a string");
+        web_error(request, 400, "bad_request", "a line has no key; expected a string");
         return false;
     }
     *key = (bg_bytes){ value.bytes, value.len };
@@ -221,10 +220,10 @@ static bool keys_form_of(struct web_request *request, enum keys_form *form)
     }
     if (there) {
         (void)http_field(request->head, "Content-Type", &type);
-        web_error(
-            request, 415, "unsupported_media_type",
-            "found %.*s, expected application/json, text/plain or application/x-ndjson",
-            (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
+        web_error(request, 415, "unsupported_media_type",
+                  "unsupported content type %.*s; send application/json, text/plain or "
+                  "application/x-ndjson",
+                  (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
     }
     return !there;
 }
@@ -338,7 +337,8 @@ static void keys_failed(struct web_request *request, const struct keys *keys,
 {
     struct buffer *out = &request->answer.body;
     if (keys->front && err == BG_EIO) {
-        web_error(request, 503, "unreachable", "the cluster: %s", info->message);
+        web_error(request, 503, "unreachable", "the cluster cannot be reached: %s",
+                  info->message);
     } else {
         web_failed(request, err, info);
     }

@@ -233,7 +233,9 @@ static bool list_read_cursor(struct web_request *request, struct listing *list)
         return true;
     }
     web_error(request, 400, "bad_request",
-              "cursor: found \"%.40s\", expected the next of a page", list->cursor);
+              "cursor: found \"%.40s\", expected the value of `next` of a previous "
+              "page",
+              list->cursor);
     return false;
 }
 
@@ -280,8 +282,7 @@ static bool list_read(struct web_request *request, struct listing *list)
         return false;
     }
     if (has_cursor && list->offset > 0) {
-        web_error(request, 400, "bad_request",
-                  "offset: found a cursor as well, expected one of them");
+        web_error(request, 400, "bad_request", "offset and cursor cannot be combined");
         return false;
     }
     return !has_cursor || list_read_cursor(request, list);

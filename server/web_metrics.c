@@ -177,6 +177,6 @@ void metrics_get(struct web_request *request)
     request->answer.type = bg_metrics_content_type(format);
     if (!metrics_write(request->session, request->client->user, format, cheap,
                        &request->answer.body)) {
-        web_error(request, 507, "out_of_memory", "the metrics do not fit into memory");
+        web_error(request, 507, "out_of_memory", "out of memory for the metrics");
     }
 }

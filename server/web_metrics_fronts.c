@@ -41,30 +41,29 @@ static void own_front_by(const struct own *own, const struct front_facts *front,
 static void own_fronts_state(struct own *own, const struct own_fronts *all)
 {
     OWN_EACH_FRONT("bloomgate_front_shards", OWN_GAUGE,
-                   "Shards of a filter over a cluster: up; down, they do not answer; "
-                   "missing, there is no such filter; refusing, they answer errors; "
-                   "incomplete, they may have lost keys and deny no key.")
+                   "Shards of a cluster filter by state: up; down, not answering; "
+                   "missing, the filter does not exist; refusing, replying with "
+                   "errors; incomplete, may have lost keys and denies no key.")
     {
         for (size_t i = 0; i < FRONT_STATES; i++) {
             own_front_by(own, f, "state", front_state_names[i], f->states[i]);
         }
     }
     OWN_EACH_FRONT("bloomgate_front_unwritable_shards", OWN_GAUGE,
-                   "Shards that answer questions, but did not take the last add.")
+                   "Shards that answer lookups but failed the last add.")
     {
         own_front(own, "", f, "", f->no_adds);
     }
     OWN_EACH_FRONT(
         "bloomgate_front_nodes", OWN_GAUGE,
-        "Nodes of the cluster that have slots, by whether they answered when "
-        "they were last asked.")
+        "Cluster nodes that own slots, by whether they answered the last probe.")
     {
         own_front_by(own, f, "state", "reached", f->reached);
         own_front_by(own, f, "state", "lost",
                      f->nodes > f->reached ? f->nodes - f->reached : 0);
     }
     OWN_EACH_FRONT("bloomgate_front_map_age_seconds", OWN_GAUGE,
-                   "Since a node last told which node has which slot; NaN: never.")
+                   "Seconds since a node last reported the slot map; NaN: never.")
     {
         own_front(own, "", f, "", f->map_age >= 0 ? f->map_age : (double)NAN);
     }
@@ -77,8 +76,8 @@ static void own_fronts_keys(struct own *own, const struct own_fronts *all)
                                          "unknown" };
     OWN_EACH_FRONT(
         "bloomgate_front_checked_keys", OWN_COUNTER,
-        "Keys asked for over a cluster, by the answer of their shard; unreachable: it "
-        "could not be reached, and the client was told maybe (fail=open) or an error.")
+        "Keys looked up in a cluster filter, by result. unreachable: the shard could "
+        "not be reached, and the client received maybe (fail=open) or an error.")
     {
         for (size_t i = 0; i < FRONT_ASKED; i++) {
             own_front_by(own, f, "result", asked[i], f->asked[i]);
@@ -86,9 +85,9 @@ static void own_fronts_keys(struct own *own, const struct own_fronts *all)
     }
     OWN_EACH_FRONT(
         "bloomgate_front_added_keys", OWN_COUNTER,
-        "Keys that came to be added over a cluster: acknowledged as new or maybe_present; "
-        "rejected, they are not in by this; unknown, there was no answer. The last two "
-        "are errors to the client.")
+        "Keys to be added to a cluster filter, by result: acknowledged as new or "
+        "maybe_present; rejected, not added by this request; unknown, no reply. "
+        "rejected and unknown are errors for the client.")
     {
         for (size_t i = 0; i < FRONT_ADDED; i++) {
             own_front_by(own, f, "result", added[i], f->added[i]);
@@ -98,21 +97,19 @@ static void own_fronts_keys(struct own *own, const struct own_fronts *all)
 
 static void own_fronts_traffic(struct own *own, const struct own_fronts *all)
 {
-    OWN_EACH_FRONT(
-        "bloomgate_front_commands", OWN_COUNTER,
-        "Commands that were sent to nodes of the cluster, those of the watch "
-        "included.")
+    OWN_EACH_FRONT("bloomgate_front_commands", OWN_COUNTER,
+                   "Commands sent to cluster nodes, including health probes.")
     {
         own_front(own, "", f, "", (double)f->commands);
     }
     OWN_EACH_FRONT("bloomgate_front_repeated_commands", OWN_COUNTER,
-                   "Commands that had to be sent again.")
+                   "Commands that were retried.")
     {
         own_front(own, "", f, "", (double)f->repeated);
     }
     OWN_EACH_FRONT(
         "bloomgate_front_redirections", OWN_COUNTER,
-        "Answers that sent a command elsewhere, moved and ask, or to a later time.")
+        "Replies that redirected a command (moved, ask) or asked to retry it later.")
     {
         own_front_by(own, f, "kind", "moved", f->moved);
         own_front_by(own, f, "kind", "ask", f->ask);
@@ -122,8 +119,8 @@ static void own_fronts_traffic(struct own *own, const struct own_fronts *all)
     }
     OWN_EACH_FRONT(
         "bloomgate_front_failed_connections", OWN_COUNTER,
-        "Connections to nodes that could not be made (unopened), or were given up: they "
-        "broke, or the node did not answer in time (broken).")
+        "Connections to nodes that could not be opened (unopened), or that failed or "
+        "timed out (broken).")
     {
         own_front_by(own, f, "reason", "unopened", f->unopened);
         own_front_by(own, f, "reason", "broken", f->broken);
@@ -170,7 +167,7 @@ void own_fronts(struct own *own, struct server *server, const struct user *user)
         own_fronts_keys(own, all);
         own_fronts_traffic(own, all);
         OWN_EACH_FRONT("bloomgate_front_request_seconds", OWN_HISTOGRAM,
-                       "How long requests to a filter over a cluster took.")
+                       "Duration of requests to cluster filters.")
         {
             own_front_histogram(own, f, false);
             own_front_histogram(own, f, true);

@@ -54,32 +54,32 @@ static void own_service(struct own *own, struct server *server, uint64_t told)
 {
     const struct settings *settings = settings_now(server->store);
     own_gauge(own, "bloomgate_service_up",
-              "1: the service serves; 0: it is loading or stopping.",
+              "1: the service is serving requests; 0: it is loading or stopping.",
               atomic_load(&server->phase) == SERVER_SERVING);
     own_gauge(own, "bloomgate_service_start_time_seconds",
-              "When the service was started, in seconds since 1970.",
+              "Start time of the service, in seconds since 1970.",
               (double)server->started / 1000);
-    own_gauge(own, "bloomgate_service_filters", "Filters that have a name.",
+    own_gauge(own, "bloomgate_service_filters", "Number of filters.",
               (double)catalog_count(server->catalog));
-    own_gauge(own, "bloomgate_service_max_filters", "Filters there can be.",
+    own_gauge(own, "bloomgate_service_max_filters",
+              "Maximum number of filters (max-filters).",
               (double)settings->max_filters);
     own_gauge(own, "bloomgate_service_reported_filters",
-              "Filters that have their own figures in this document.", (double)told);
+              "Filters that this document reports by name.", (double)told);
     own_gauge(own, "bloomgate_service_filter_bytes", "Memory of all filters.",
               (double)catalog_bytes(server->catalog));
     own_gauge(own, "bloomgate_service_used_bytes",
-              "Memory that counts for maxmemory: filters, objects, buffers, transfers.",
+              "Memory that counts toward maxmemory: filters, objects, buffers and "
+              "transfers.",
               (double)ledger_used());
     own_gauge(own, "bloomgate_service_max_bytes",
-              "Limit of that memory (maxmemory); 0: no limit.",
-              (double)settings->maxmemory);
-    own_gauge(own, "bloomgate_service_resident_bytes", "Memory of the process.",
-              (double)observer_rss());
+              "Memory limit (maxmemory); 0: no limit.", (double)settings->maxmemory);
+    own_gauge(own, "bloomgate_service_resident_bytes",
+              "Resident memory of the process.", (double)observer_rss());
     own_gauge(own, "bloomgate_service_waiting_jobs",
-              "Requests that wait for a thread that may take long.",
-              (double)jobs_waiting(server->jobs));
+              "Requests waiting for a job thread.", (double)jobs_waiting(server->jobs));
     own_counter(own, "bloomgate_service_log_dropped_lines",
-                "Lines of the log that could not be written.", log_dropped());
+                "Log lines that could not be written.", log_dropped());
 }
 
 static void own_keys(struct own *own, struct server *server)
@@ -87,13 +87,13 @@ static void own_keys(struct own *own, struct server *server)
     const struct observer_totals t = observer_totals(server->observer);
     own_family(
         own, "bloomgate_service_queries", OWN_COUNTER,
-        "Keys asked for in all filters, dropped ones included, by the answer; some "
+        "Keys looked up in all filters, including dropped ones, by result; a few "
         "seconds old.");
     own_sample(own, "{result=\"maybe\"}", (double)t.maybes);
     own_sample(own, "{result=\"no\"}", (double)(t.queries - t.maybes));
     own_family(own, "bloomgate_service_inserts", OWN_COUNTER,
-               "Keys that came to be added to all filters, dropped ones included; some "
-               "seconds old.");
+               "Keys to be added to all filters, including dropped ones, by result; a "
+               "few seconds old.");
     own_sample(own, "{result=\"new\"}", (double)t.news);
     own_sample(own, "{result=\"maybe_present\"}", (double)(t.adds - t.news));
     own_sample(own, "{result=\"rejected\"}", (double)t.refused);
@@ -106,31 +106,29 @@ static void own_traffic(struct own *own, const struct server *server)
     struct server_totals t;
     server_count_totals(server, &t);
     own_family(own, "bloomgate_service_connections", OWN_GAUGE,
-               "Connections now, by protocol.");
+               "Open connections, by protocol.");
     own_sample(own, "{protocol=\"resp\"}", fmax(all - http, 0));
     own_sample(own, "{protocol=\"http\"}", http);
-    own_gauge(own, "bloomgate_service_max_connections", "Connections there can be.",
+    own_gauge(own, "bloomgate_service_max_connections",
+              "Maximum number of connections "
+              "(maxclients).",
               (double)settings_now(server->store)->maxclients);
-    own_counter(own, "bloomgate_service_accepted_connections", "Connections so far.",
+    own_counter(own, "bloomgate_service_accepted_connections", "Connections accepted.",
                 t.accepted);
     own_family(
         own, "bloomgate_service_ended_connections", OWN_COUNTER,
-        "Connections that the service refused or ended: rejected, there were too "
-        "many; timed_out, they idled or were too slow; overflowed, they did not take "
-        "their replies.");
+        "Connections refused or closed by the service: rejected, too many connections; "
+        "timed_out, idle or too slow; overflowed, replies were not read.");
     own_sample(own, "{reason=\"rejected\"}", (double)t.rejected);
     own_sample(own, "{reason=\"timed_out\"}", (double)t.timed_out);
     own_sample(own, "{reason=\"overflowed\"}", (double)t.overflowed);
-    own_family(own, "bloomgate_service_requests", OWN_COUNTER,
-               "Requests, by protocol.");
+    own_family(own, "bloomgate_service_requests", OWN_COUNTER, "Requests by protocol.");
     own_sample(own, "{protocol=\"resp\"}", (double)t.requests);
     own_sample(own, "{protocol=\"http\"}", (double)t.http_requests);
     own_counter(own, "bloomgate_service_request_errors",
-                "Requests over RESP that were answered with an error.", t.errors);
-    own_counter(own, "bloomgate_service_received_bytes", "Bytes that came in.",
-                t.bytes_in);
-    own_counter(own, "bloomgate_service_sent_bytes", "Bytes that went out.",
-                t.bytes_out);
+                "RESP requests that failed with an error.", t.errors);
+    own_counter(own, "bloomgate_service_received_bytes", "Bytes received.", t.bytes_in);
+    own_counter(own, "bloomgate_service_sent_bytes", "Bytes sent.", t.bytes_out);
 }
 
 static void own_add_refusals(void *context, const struct user *user,
@@ -151,8 +149,8 @@ static void own_refusals(struct own *own, struct server *server)
     users_each(server->users, own_add_refusals, &sums);
     own_family(
         own, "bloomgate_service_refusals", OWN_COUNTER,
-        "What users were refused: rate, adds that came too fast; rights, commands and "
-        "names that are not theirs.");
+        "Requests refused by user limits: rate, adds over the rate limit; rights, "
+        "commands or names that the user may not use.");
     own_sample(own, "{reason=\"rate\"}", (double)sums.refused_rate);
     own_sample(own, "{reason=\"rights\"}", (double)sums.refused_rights);
 }
@@ -166,11 +164,11 @@ static void own_files(struct own *own, const struct server *server)
         return;
     }
     persist_about(server->persist, &p);
-    own_gauge(own, "bloomgate_journal_size_bytes", "Bytes of the journal's files.",
+    own_gauge(own, "bloomgate_journal_size_bytes", "Size of the journal files.",
               (double)p.journal_bytes);
     own_gauge(own, "bloomgate_journal_unsynced_frames",
-              "Records that are not on the disk yet.", (double)p.unsynced);
-    own_counter(own, "bloomgate_journal_syncs", "How often the disk was waited for.",
+              "Journal records not yet flushed to disk.", (double)p.unsynced);
+    own_counter(own, "bloomgate_journal_syncs", "Flushes of the journal to disk.",
                 p.syncs);
     own_gauge(own, "bloomgate_journal_failed",
               "1: the journal cannot be written, and changes are refused.", p.failed);
@@ -179,15 +177,16 @@ static void own_files(struct own *own, const struct server *server)
     own_sample(own, "{result=\"failed\"}", (double)p.snapshot_failures);
     own_gauge(
         own, "bloomgate_snapshot_age_seconds",
-        "Since the last snapshot was written, or since the start.",
+        "Seconds since the last snapshot, or since startup if there is none.",
         (double)(server_now() - (p.last_snapshot ? p.last_snapshot : server->started))
             / 1000);
     own_gauge(
         own, "bloomgate_snapshot_overdue_seconds",
-        "How long the settings have been asking for a snapshot that is not there.",
+        "Seconds since a snapshot became due according to the settings but was not "
+        "written.",
         p.overdue_seconds);
-    own_gauge(own, "bloomgate_snapshot_duration_seconds", "How long the last one took.",
-              p.last_snapshot_seconds);
+    own_gauge(own, "bloomgate_snapshot_duration_seconds",
+              "Duration of the last snapshot.", p.last_snapshot_seconds);
 }
 
 /* ---- Gates ------------------------------------------------------------------------------------- */
@@ -243,27 +242,28 @@ static void own_gates(struct own *own, struct server *server)
         return;
     }
     gates_each(server->gates, own_take_gate, &all);
-    OWN_EACH_GATE("bloomgate_gate_source_up", OWN_GAUGE,
-                  "1: the source of truth answers.", gate->up)
+    OWN_EACH_GATE("bloomgate_gate_source_up", OWN_GAUGE, "1: the source is reachable.",
+                  gate->up)
     OWN_EACH_GATE(
         "bloomgate_gate_trusted", OWN_GAUGE,
-        "1: the filter knows all keys of the source, so that its no counts; 0: "
-        "every look-up asks the source.",
+        "1: the filter contains all keys of the source, so its negative answers are "
+        "trusted; 0: every lookup queries the source.",
         gate->trusted)
     OWN_EACH_GATE(
         "bloomgate_gate_lag_seconds", OWN_GAUGE,
-        "Since the changes of the source were last known completely; NaN: never.",
+        "Seconds since the gate had last received all changes of the source; NaN: "
+        "never.",
         gate->lag >= 0 ? gate->lag : (double)NAN)
     OWN_EACH_GATE("bloomgate_gate_changed_keys", OWN_COUNTER,
-                  "Keys that came from the changes of the source.",
+                  "Keys received from the changes of the source.",
                   (double)gate->changes)
     OWN_EACH_GATE(
         "bloomgate_gate_untrusted_lookups", OWN_COUNTER,
-        "Look-ups that asked the source because the filter was not trusted; they "
-        "are in no other figure of the gate.",
+        "Lookups that queried the source because the filter was not trusted; not "
+        "included in other metrics of the gate.",
         (double)gate->blind.lookups)
     own_family(own, "bloomgate_gate_builds", OWN_COUNTER,
-               "Filters that were built from the source.");
+               "Filters built from the source, by result.");
     for (size_t i = 0; i < all.n; i++) {
         char labels[120];
         const int cut = (int)strlen(all.items[i].labels) - 1;

@@ -152,7 +152,7 @@ bool web_name(struct web_request *request, size_t i, bg_bytes *name)
     if (at < end && *at == '='
         && !web_name_read(request->path.segments[i], request->name_room, name)) {
         web_error(request, 400, "bad_request",
-                  "name: found '=' and no base64url, expected base64url");
+                  "name: text after '=' is not valid base64url");
         return false;
     }
     return true;
@@ -164,11 +164,10 @@ static void web_no_filter(struct web_request *request, bg_bytes name)
     const bool over = fronts_named(request->session->server->fronts, name) != NULL;
     (void)args_show(name, shown);
     if (over && user_may_touch(request->client->user, name, USER_READ)) {
-        web_error(
-            request, 422, "not_supported",
-            "%s is in shards over a cluster: found another request, expected check "
-            "or add, or GET of /api/v1/fronts",
-            shown);
+        web_error(request, 422, "not_supported",
+                  "%s is a cluster filter: only check, add and GET /api/v1/fronts are "
+                  "supported",
+                  shown);
     } else if (web_doubts(request, name)) {
         web_error(
             request, 503, "in_doubt",
@@ -269,7 +268,7 @@ static bool web_parameter(struct web_request *request, const char *name, char *t
     *there = found == HTTP_FOUND;
     if (found == HTTP_MALFORMED || (*there && value.len >= room)
         || (*there && memchr(value.data, 0, value.len))) {
-        web_error(request, 400, "bad_request", "%s: it is malformed", name);
+        web_error(request, 400, "bad_request", "%s: malformed value", name);
         return false;
     }
     if (*there) {
@@ -351,7 +350,8 @@ bool web_parameter_name(struct web_request *request, const char *name,
     *there = found == HTTP_FOUND;
     if (found == HTTP_MALFORMED || (*there && !web_name_read(*value, room, value))) {
         web_error(request, 400, "bad_request",
-                  "%s: it is malformed, expected a name, or '=' and base64url", name);
+                  "%s: malformed value; expected a name, or '=' followed by base64url",
+                  name);
         return false;
     }
     return true;
@@ -397,7 +397,7 @@ bool web_body(struct web_request *request, struct json_reader *reader)
     if (!web_type_is(request, "application/json", &there) && there) {
         (void)http_field(request->head, "Content-Type", &type);
         web_error(request, 415, "unsupported_media_type",
-                  "found %.*s, expected application/json",
+                  "unsupported content type %.*s; send application/json",
                   (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
         return false;
     }
@@ -410,7 +410,7 @@ bool web_body_end(struct web_request *request, struct json_reader *reader)
     if (json_read_end(reader)) {
         return true;
     }
-    web_error(request, 400, "bad_request", "body: at byte %zu %s was expected",
+    web_error(request, 400, "bad_request", "body: invalid at byte %zu, expected %s",
               (size_t)(reader->at - reader->text), reader->error);
     return false;
 }

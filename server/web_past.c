@@ -151,8 +151,8 @@ static bool history_metrics(struct web_request *request,
         }
         if (!name_of(i) || *n == HISTORY_METRICS) {
             web_error(request, 400, "bad_request",
-                      "metric: found \"%.64s\", expected at most %d of those that are "
-                      "listed",
+                      "metric: found \"%.64s\", expected up to %d of the documented "
+                      "metrics",
                       name, HISTORY_METRICS);
             return false;
         }

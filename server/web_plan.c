@@ -87,7 +87,7 @@ static bool plan_read(struct web_request *request, bg_plan_request *ask,
     }
     if (!(share >= 0) || share > 1) {
         web_error(request, 400, "bad_request",
-                  "absent_share: found %g, expected a share from 0 to 1", share);
+                  "absent_share: found %g, expected a number from 0 to 1", share);
         return false;
     }
     /* 0 means "not known" to the library; a share of 0 is one that is too small to matter. */
@@ -100,15 +100,15 @@ static bool plan_check(struct web_request *request, const bg_plan_request *ask)
 {
     if (ask->spec.items == 0) {
         web_error(request, 400, "bad_request",
-                  "items: found none, expected an integer of 1 or more");
+                  "items is missing; expected an integer of at least 1");
         return false;
     }
     if (!plan_is_sized(ask)) {
         web_error(
             request, 400, "bad_request",
-            "found no size, expected error, bits_per_key or memory; or "
-            "queries_per_second, call_cost and memory_cost for the cheapest one; or "
-            "call_seconds and latency_objective");
+            "no size: set error, bits_per_key or memory; or queries_per_second, "
+            "call_cost and memory_cost for the cheapest filter; or call_seconds and "
+            "latency_objective");
         return false;
     }
     return true;

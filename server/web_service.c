@@ -49,7 +49,7 @@ static void ready_loading(struct json *json, const struct server *server)
         (void)snprintf(text, sizeof text, "%llu of %llu filters are loaded",
                        (unsigned long long)atomic_load(&server->load_done),
                        (unsigned long long)all);
-        ready_check(json, "data", false, all ? text : "the journal is being read");
+        ready_check(json, "data", false, all ? text : "the journal is being replayed");
     }
 }
 
@@ -121,7 +121,7 @@ static void service_ready(struct web_request *request)
     if (server->persist) {
         const bool works = persist_works(server->persist, why);
         ready_check(&json.json, "journal", works,
-                    works ? "can be written" : "cannot be written: see the log");
+                    works ? "writable" : "not writable: see the log");
     }
     if (server->gates && atomic_load(&server->phase) == SERVER_SERVING) {
         ready_say_gates(&json.json, server->gates);

@@ -123,11 +123,11 @@ TEST(http__targets)
 
 TEST(http__first_lines_that_are_refused)
 {
-    static const char *const method = "the request line does not begin with a method";
-    static const char *const target = "the target of the request is malformed";
-    static const char *const path = "the target of the request is no path";
+    static const char *const method = "the request line does not start with a method";
+    static const char *const target = "the request target is malformed";
+    static const char *const path = "the request target is not a path";
     static const char *const version =
-        "the request line has no version, HTTP/1.1 was expected";
+        "the request line has no version; expected HTTP/1.1";
     check_refused(TEXT(" GET / HTTP/1.1\r\n"), 400, method);
     check_refused(TEXT("G(T / HTTP/1.1\r\n"), 400, method);
     check_refused(TEXT("GET\r\n"), 400, method);
@@ -148,16 +148,16 @@ TEST(http__first_lines_that_are_refused)
     check_refused(TEXT("GET / HTTP/1.11\r\n"), 400, version);
     check_refused(TEXT("GET / \r\n"), 400, version);
     check_refused(TEXT("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505,
-                  "only HTTP/1.1 and HTTP/1.0 are spoken here");
+                  "only HTTP/1.1 and HTTP/1.0 are supported");
     check_refused(TEXT("\r\n\r\n\r\n\r\n\r\n"), 400,
-                  "there are empty lines in front of the request");
+                  "the request is preceded by too many empty lines");
 }
 
 TEST(http__bytes_that_are_refused)
 {
-    static const char *const control = "there is a control byte in the head";
-    static const char *const lf = "a line ends with LF alone, CRLF was expected";
-    static const char *const cr = "there is a CR without LF in the head";
+    static const char *const control = "the request head contains a control character";
+    static const char *const lf = "a line ends with LF alone; expected CRLF";
+    static const char *const cr = "the request head contains a CR without LF";
     check_refused(TEXT("GET / HTTP/1.1\n"), 400, lf);
     check_refused(TEXT("GET / HTTP/1.1\r\nA: b\nC: d\r\n\r\n"), 400, lf);
     check_refused(TEXT("GET / HTTP/1.1\r\n\n"), 400, lf);
@@ -172,30 +172,32 @@ TEST(http__bytes_that_are_refused)
 
 TEST(http__fields_that_are_refused)
 {
-    static const char *const name = "a field has no name, or no colon right behind it";
+    static const char *const name =
+        "a header field has no name, or no colon right after the name";
     check_refused(TEXT("GET / HTTP/1.1\r\nA : b\r\n\r\n"), 400, name);
     check_refused(TEXT("GET / HTTP/1.1\r\nA\r\n\r\n"), 400, name);
     check_refused(TEXT("GET / HTTP/1.1\r\n: b\r\n\r\n"), 400, name);
     check_refused(TEXT("GET / HTTP/1.1\r\nA\xc3\xa4: b\r\n\r\n"), 400, name);
     check_refused(TEXT("GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n"), 400,
-                  "a field goes on in the next line");
+                  "header fields must not be folded over several lines");
     check_refused(TEXT("GET / HTTP/1.1\r\n\tA: b\r\n\r\n"), 400,
-                  "a field goes on in the next line");
-    check_refused(TEXT("GET / HTTP/1.1\r\n\r\n"), 400, "HTTP/1.1 needs one field Host");
+                  "header fields must not be folded over several lines");
+    check_refused(TEXT("GET / HTTP/1.1\r\n\r\n"), 400,
+                  "HTTP/1.1 requires exactly one Host field");
     check_refused(TEXT("GET / HTTP/1.1\r\n" HOST HOST "\r\n"), 400,
-                  "HTTP/1.1 needs one field Host");
+                  "HTTP/1.1 requires exactly one Host field");
     check_refused(TEXT("GET / HTTP/1.1\r\n" HOST "Expect: more\r\n\r\n"), 417,
-                  "of expectations, only 100-continue is known");
+                  "100-continue is the only supported expectation");
 }
 
 /* Where the body ends, no two may disagree. */
 TEST(http__smuggling_is_refused)
 {
-    static const char *const number =
-        "Content-Length is no number, or there are several";
+    static const char *const number = "Content-Length is not a number, or is repeated";
     static const char *const both =
-        "there are both Content-Length and Transfer-Encoding";
-    static const char *const encoding = "of transfer encodings, only chunked is known";
+        "Content-Length and Transfer-Encoding cannot be combined";
+    static const char *const encoding =
+        "chunked is the only supported transfer encoding";
 #define POST(fields) TEXT("POST / HTTP/1.1\r\n" HOST fields "\r\n")
     check_refused(POST("Content-Length: 5\r\nContent-Length: 6\r\n"), 400, number);
     check_refused(POST("Content-Length: 5\r\ncontent-length: 5\r\n"), 400, number);
@@ -217,9 +219,9 @@ TEST(http__smuggling_is_refused)
     check_refused(POST("Transfer-Encoding: xchunked\r\n"), 501, encoding);
     check_refused(POST("Transfer-Encoding: \x80\x80\r\n"), 501, encoding);
     check_refused(POST("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
-                  400, "there are several Transfer-Encoding");
+                  400, "Transfer-Encoding is repeated");
     check_refused(TEXT("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n"), 400,
-                  "Transfer-Encoding is unknown to HTTP/1.0");
+                  "HTTP/1.0 does not support Transfer-Encoding");
 }
 
 TEST(http__connections)
@@ -269,14 +271,14 @@ TEST(http__limits_of_heads)
     CHECK_EQ(story.bodies, 1);
     http_story_free(&story);
     n = first + put_many(text + first, "a:b\r\n", 65);
-    check_refused(text, n, 431, "there are more than 64 fields");
+    check_refused(text, n, 431, "the request has more than 64 header fields");
     for (int over = 0; over < 2;
          over++) { /* a head of exactly 16 KiB, and a byte more */
         n = first + put_many(text + first, "a:", 1);
         n += put_many(text + n, "x", HTTP_HEAD_BYTES - n - 4 + (size_t)over);
         n += put_many(text + n, "\r\n\r\n", 1);
         if (over) {
-            check_refused(text, n, 431, "the head is longer than 16384 bytes");
+            check_refused(text, n, 431, "the request head exceeds 16384 bytes");
             check_refused(text, n - 1, 0,
                           NULL); /* not yet: CR may be followed by rubbish */
         } else {
@@ -292,15 +294,15 @@ TEST(http__limits_of_heads)
         (void)put_many(text + begin, "x", most);
         check_refused(text, most - 1, 0, NULL);
         check_refused(text, most, part ? 431 : 414,
-                      part ? "the head is longer than 16384 bytes"
-                           : "the request line is longer than 8192 bytes");
+                      part ? "the request head exceeds 16384 bytes"
+                           : "the request line exceeds 8192 bytes");
     }
     for (int over = 0; over < 2; over++) {
         n = put_many(text, "GET /", 1);
         n += put_many(text + n, "x", HTTP_LINE_BYTES - n - 11 + (size_t)over);
         n += put_many(text + n, " HTTP/1.0\r\n\r\n", 1);
         if (over) {
-            check_refused(text, n, 414, "the request line is longer than 8192 bytes");
+            check_refused(text, n, 414, "the request line exceeds 8192 bytes");
         } else {
             tell(&story, text, n);
             CHECK_EQ(story.bodies, 1);
@@ -365,7 +367,7 @@ TEST(http__chunks_that_are_refused)
 {
     static const char *const size = "the size of a chunk is malformed";
     static const char *const crlf = "a line or a chunk does not end with CRLF";
-    static const char *const large = "the body is larger than what is taken here";
+    static const char *const large = "the body exceeds the size limit";
     check_chunks_refused("\r\n", 400, size);
     check_chunks_refused("x\r\n", 400, size);
     check_chunks_refused(" 5\r\n", 400, size);
@@ -382,7 +384,7 @@ TEST(http__chunks_that_are_refused)
     check_chunks_refused("0\r\n\rx", 400, crlf);
     check_chunks_refused("0\r\nA: b\rx", 400, crlf);
     check_chunks_refused("0\r\nA: b\n\r\n", 400,
-                         "there is a control byte in the trailers");
+                         "the trailers contain a control character");
     check_chunks_refused("3e9\r\n", 413, large); /* 1001 */
     check_chunks_refused("1\r\na\r\n3e8\r\n", 413, large);
     check_chunks_refused("10000000000000000\r\n", 413, large);
@@ -394,7 +396,7 @@ TEST(http__chunks_that_are_refused)
     check_chunks_refused(line, 0, NULL);
     line[255] = 'x';
     line[256] = '\r';
-    check_chunks_refused(line, 400, "the line of a chunk is longer than 256 bytes");
+    check_chunks_refused(line, 400, "the line of a chunk exceeds 256 bytes");
     check_refused(TEXT("POST / HTTP/1.0\r\nContent-Length: 1001\r\n\r\n"), 413, large);
     check_refused(TEXT("POST / HTTP/1.0\r\nContent-Length: 1000\r\n\r\n"), 0, NULL);
     struct http_request r;
@@ -514,7 +516,7 @@ TEST(http__random_heads_as_the_reference)
         const enum http_result result = http_parse(&r, text, n);
         const bool host_missing =
             result == HTTP_ERROR
-            && strcmp(r.reason, "HTTP/1.1 needs one field Host") == 0;
+            && strcmp(r.reason, "HTTP/1.1 requires exactly one Host field") == 0;
         if (text[0] != '\r') {
             CHECK_EQ(good, result == HTTP_OK || host_missing);
         }

@@ -278,8 +278,9 @@ TEST(repeated__is_told_in_the_next_period)
     log_warning(often, LOG_FIELDS(log_count("x", 1)));
     CHECK(strstr(written(), "msg=often x=1 repeated=7\n"));
     log_tick(); /* for the one that has stopped */
-    CHECK(strstr(written(),
-                 "msg=\"a message was repeated\" message=\"as often\" times=7\n"));
+    CHECK(strstr(
+        written(),
+        "msg=\"repeated messages were suppressed\" message=\"as often\" times=7\n"));
     log_tick();
     log_warning(often, LOG_NONE);
     CHECK_EQ(count(written(), "repeated="), 1);
