@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Checks the man pages that tools/gen_man.py generates from the headers: every exported function is
+documented on exactly one page and has a link page, no page documents anything else, and mandoc has
+nothing to complain about.
+usage: check_man.py, from the root of the project"""
+
+import collections
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+failures = []
+
+
+def expect(good, message):
+    if not good:
+        failures.append(message)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def declared(text):
+    """The functions that a page declares: in its literal blocks, with their names in bold."""
+    blocks = re.findall(r"^\.Bd -literal$(.*?)^\.Ed$", text, re.M | re.S)
+    return [name for block in blocks for name in re.findall(r"\\fB(bg_\w+)\\fR\(", block)]
+
+
+def check_functions(pages):
+    exported = set(read(os.path.join(ROOT, "abi/symbols.txt")).split())
+    links = {name: re.fullmatch(r"\.so man3/(.*)\n", text).group(1)
+             for name, text in pages.items() if text.startswith(".so ")}
+    where = collections.defaultdict(list)
+    for name, text in pages.items():
+        for function in declared(text):
+            where[function].append(name)
+    for function in sorted(exported | set(where)):
+        found = where.get(function, [])
+        expect(function in exported, f"{', '.join(found)}: {function} is not exported (abi/symbols.txt)")
+        expect(len(found) == 1, f"{function} is documented on {len(found)} pages: {', '.join(found)}")
+        expect(f"{function}.3" in pages, f"there is no page {function}.3")
+        target = links.get(f"{function}.3", f"{function}.3")
+        expect(found in ([], [target]), f"{function}.3 refers to {target}")
+    for name, target in links.items():
+        expect(name[:-2] in exported, f"{name}: there is no such function")
+        expect(target in pages and target not in links, f"{name} refers to {target}, which is no page")
+    return len(where)
+
+
+def check_references(pages):
+    for name, text in pages.items():
+        for target in re.findall(r"^\.Xr (\w+) 3", text, re.M):
+            expect(f"{target}.3" in pages, f"{name} refers to {target}(3), which does not exist")
+
+
+def check_format(folder, names):
+    """mandoc accepts every page. A version that is not released has no date yet."""
+    if not shutil.which("mandoc"):
+        print("mandoc is not installed: the format of the pages is not checked")
+        return
+    done = subprocess.run(["mandoc", "-T", "lint", *names], cwd=folder, capture_output=True, text=True,
+                          check=False)
+    complaints = [line for line in done.stdout.splitlines()
+                  if "missing date" not in line and "referenced manual not found" not in line]
+    expect(not complaints, "\n".join(complaints))
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, os.path.join(ROOT, "tools/gen_man.py"), folder], check=True)
+        pages = {name: read(os.path.join(folder, name)) for name in sorted(os.listdir(folder))}
+        count = check_functions(pages)
+        check_references(pages)
+        check_format(folder, [name for name, text in pages.items() if not text.startswith(".so ")])
+    print("\n".join(failures) if failures else f"man pages: {count} functions, each on one page")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
