@@ -14,27 +14,27 @@ enum {
     CATALOG_PLACES = 64,
     CATALOG_NAME_MOST = 65536,
     CATALOG_MOST = 1 << 24,
-    CATALOG_SWEEP = 8192 /* names that are looked at by one sweep */
+    CATALOG_SWEEP = 8192 /* names examined by one sweep */
 };
 
 struct places {
     size_t mask;
-    size_t used; /* of them not empty: entries, and those that are gone */
+    size_t used; /* nonempty places: entries, and deleted ones */
     struct places *next_garbage;
     _Atomic(struct entry *) at[];
 };
 
-/* What waits until nobody looks at it any more. */
+/* Waits to be freed until no thread uses it any more. */
 struct garbage {
     struct entry *entries;
     struct entry_name *names;
     struct places *places;
 };
 
-/* A number keeps its place when its entry is gone, until the list is squeezed. */
+/* A number keeps its place after its entry was dropped, until the list is compacted. */
 struct ordered {
     uint64_t number;
-    struct entry *entry; /* NULL: gone */
+    struct entry *entry; /* NULL: dropped */
 };
 
 struct catalog {
@@ -44,33 +44,31 @@ struct catalog {
     _Atomic size_t count, expiring;
     _Atomic uint64_t bytes;
 
-    pthread_mutex_t lock; /* of all below, and of every change */
+    pthread_mutex_t lock; /* protects all fields below, and every change */
     struct catalog_hooks hooks;
     uint64_t next_number;
     struct ordered *ordered; /* by number */
     size_t ordered_count, ordered_room, ordered_empty;
-    uint64_t swept; /* up to this number, by the sweep that is going on */
+    uint64_t swept; /* the current sweep has reached this number */
     struct garbage garbage;
 
-    pthread_mutex_t base_lock; /* of entry->base.digest; held for a copy only */
+    pthread_mutex_t base_lock; /* protects entry->base.digest; held for a copy only */
 };
 
-static struct entry *const catalog_gone =
-    (struct entry *)(uintptr_t)1; /* skip, go on */
+/* Marks a deleted place: a search skips it and continues. */
+static struct entry *const catalog_gone = (struct entry *)(uintptr_t)1;
 
-static bg_err catalog_fail(bg_errinfo *info, bg_err code, const char *what,
-                           const char *found, const char *expected)
+static bg_err catalog_fail(bg_errinfo *info, bg_err code, const char *message)
 {
     if (info) {
         *info = (bg_errinfo){ .code = code };
-        (void)snprintf(info->what, sizeof info->what, "%s", what);
-        (void)snprintf(info->message, sizeof info->message, "%s: found %s, expected %s",
-                       what, found, expected);
+        (void)snprintf(info->message, sizeof info->message, "%s", message);
     }
     return code;
 }
 
-/* ---- Life --------------------------------------------------------------------------------- */
+/* ---- Creating and freeing
+ * ----------------------------------------------------------------------- */
 
 uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name)
 {
@@ -95,7 +93,8 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
     if (!made || !places || getrandom(secret, sizeof secret, 0) != sizeof secret) {
         free(made);
         free(places);
-        return catalog_fail(info, BG_ENOMEM, "catalogue", "no memory", "some");
+        return catalog_fail(info, BG_ENOMEM,
+                            "out of memory: cannot create the catalog");
     }
     const bg_hash_spec hash = { .profile = BG_HASH_KEYED, .secret = secret };
     const bg_err err = bg_hasher_init(&made->hasher, &hash, info);
@@ -113,8 +112,8 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
     return BG_OK;
 }
 
-/* The memory of an entry in addition to its name and its filter: its object, its places in the table and in
- * the list, and the overhead of the C library for each allocation. */
+/* The memory of an entry in addition to its name and its filter: its object, its places in the
+ * table and in the list, and the overhead of the C library for each allocation. */
 enum {
     CATALOG_ENTRY = sizeof(struct entry) + sizeof(struct object)
                     + 4 * sizeof(struct entry *) + 2 * sizeof(struct ordered) + 3 * 16
@@ -146,7 +145,7 @@ static void entry_free(struct entry *entry)
     entry_discard(entry);
 }
 
-/* Entries that somebody holds are returned: they have to wait longer. */
+/* Returns the entries that are still held; they are freed later. */
 static struct entry *garbage_free(struct garbage *garbage)
 {
     struct entry *held = NULL, *next = NULL;
@@ -199,7 +198,8 @@ void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hook
     pthread_mutex_unlock(&catalog->lock);
 }
 
-/* ---- Finding ------------------------------------------------------------------------------- */
+/* ---- Lookup
+ * ------------------------------------------------------------------------------------- */
 
 static bool entry_is(const struct entry *entry, uint64_t hash, bg_bytes name)
 {
@@ -215,8 +215,8 @@ static bool entry_expired(const struct entry *entry, uint64_t now)
     return expires != 0 && expires <= now;
 }
 
-/* The place of a name, or the empty one where looking for it ends. All loads are sequentially
- * consistent, as quiet.h asks for. */
+/* Returns the place of a name, or the empty place where the search for it ends. All loads are
+ * sequentially consistent, as quiet.h requires. */
 static size_t places_find(const struct places *places, uint64_t hash, bg_bytes name,
                           struct entry **found)
 {
@@ -238,9 +238,10 @@ struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_
     return entry && !entry_expired(entry, now) ? entry : NULL;
 }
 
-/* ---- Changing: the lock is held ------------------------------------------------------------- */
+/* ---- Changes, with the lock held
+ * ---------------------------------------------------------------- */
 
-/* A table for twice the entries; the old one is freed later. */
+/* Creates a table for twice the entries; the old one is freed later. */
 static bool catalog_grow(struct catalog *catalog)
 {
     struct places *old = atomic_load(&catalog->places);
@@ -268,7 +269,7 @@ static bool catalog_grow(struct catalog *catalog)
     return true;
 }
 
-/* Room for one more. */
+/* Reserves space for one more entry. */
 static bool catalog_order_reserve(struct catalog *catalog)
 {
     if (catalog->ordered_count == catalog->ordered_room) {
@@ -284,7 +285,7 @@ static bool catalog_order_reserve(struct catalog *catalog)
     return true;
 }
 
-/* Where numbers above `after` begin. */
+/* Returns the index of the first number above `after`. */
 static size_t catalog_order_find(const struct catalog *catalog, uint64_t after)
 {
     size_t low = 0, high = catalog->ordered_count;
@@ -299,7 +300,8 @@ static size_t catalog_order_find(const struct catalog *catalog, uint64_t after)
     return low;
 }
 
-/* Numbers only grow, so it goes to the end; recovery, which forces them, goes by number, too. */
+/* Numbers only increase, so a new entry goes to the end. Recovery, which sets them, adds entries
+ * in the order of their numbers as well. */
 static void catalog_order(struct catalog *catalog, struct entry *entry)
 {
     catalog->ordered[catalog->ordered_count++] =
@@ -315,7 +317,7 @@ static void catalog_disorder(struct catalog *catalog, const struct entry *entry)
     }
 }
 
-/* Leaves out what is gone, once it is more than half. */
+/* Removes the places of dropped entries, once they are more than half. */
 static void catalog_squeeze(struct catalog *catalog)
 {
     size_t left = 0;
@@ -332,7 +334,7 @@ static void catalog_squeeze(struct catalog *catalog)
     catalog->ordered_empty = 0;
 }
 
-/* Says when an entry expires, and keeps count of those that do. */
+/* Sets when an entry expires, and counts the entries that do. */
 static void catalog_set_expiry(struct catalog *catalog, struct entry *entry,
                                uint64_t expires)
 {
@@ -344,14 +346,14 @@ static void catalog_set_expiry(struct catalog *catalog, struct entry *entry,
     }
 }
 
-/* Takes an entry's name away, which stands at `at`. */
+/* Removes an entry's name, which is at `at`. */
 static void catalog_bury(struct catalog *catalog, size_t at, struct entry *entry,
                          struct entry *instead)
 {
     struct places *places = atomic_load(&catalog->places);
     atomic_store(&places->at[at], instead);
     atomic_store(&entry->gone, true);
-    if (atomic_load(&entry->expires)) { /* which it keeps: who has it may ask */
+    if (atomic_load(&entry->expires)) { /* the value stays: holders may read it */
         atomic_fetch_sub(&catalog->expiring, 1);
     }
     catalog_disorder(catalog, entry);
@@ -391,20 +393,20 @@ static struct entry *entry_create(const struct catalog *catalog, bg_bytes bytes,
     return entry;
 }
 
-/* Room for one more, so that nothing can fail once the journal was told. */
+/* Reserves space for one more entry, so that nothing can fail after the change is recorded. */
 static bg_err catalog_make_room(struct catalog *catalog, bg_errinfo *info)
 {
     const struct places *places = atomic_load(&catalog->places);
     if (2 * (places->used + 1) > places->mask + 1 && !catalog_grow(catalog)) {
-        return catalog_fail(info, BG_ENOMEM, "names", "no memory", "some");
+        return catalog_fail(info, BG_ENOMEM, "out of memory: cannot add a filter");
     }
     if (!catalog_order_reserve(catalog)) {
-        return catalog_fail(info, BG_ENOMEM, "names", "no memory", "some");
+        return catalog_fail(info, BG_ENOMEM, "out of memory: cannot add a filter");
     }
     return BG_OK;
 }
 
-/* Puts an entry to its name, in the place of what has it, or where looking ended. */
+/* Puts an entry at its name: replaces the entry that has it, or uses the empty place. */
 static void catalog_place(struct catalog *catalog, struct entry *entry)
 {
     struct places *places = atomic_load(&catalog->places);
@@ -431,8 +433,8 @@ static bg_err catalog_moved(bg_errinfo *info)
     return BG_ECANCELED;
 }
 
-/* Returns whether the entry that has the name, or NULL, satisfies the terms. If it does, and the terms depend
- * on its content, changes wait until catalog_decide. */
+/* Returns whether the entry that has the name, or NULL, satisfies the terms. If it does, and the
+ * terms depend on its content, changes wait until catalog_decide. */
 static bool catalog_agrees(struct entry *present, const struct catalog_terms *terms)
 {
     if (!(terms->flags & CATALOG_INSTEAD_OF)) {
@@ -469,7 +471,7 @@ bg_err catalog_changing(struct entry *entry, bg_errinfo *info)
     return decision == ENTRY_STAYS ? BG_OK : catalog_moved(info);
 }
 
-/* Records a new entry in the journal, and gives it its name. */
+/* Records a new entry in the journal and gives it its name. */
 static bg_err catalog_introduce(struct catalog *catalog, struct entry *entry,
                                 const struct entry *before, bg_errinfo *info)
 {
@@ -490,7 +492,7 @@ static bg_err catalog_introduce(struct catalog *catalog, struct entry *entry,
     if (atomic_load(&entry->expires)) {
         atomic_fetch_add(&catalog->expiring, 1);
     }
-    catalog_order(catalog, entry); /* there is room */
+    catalog_order(catalog, entry); /* space is reserved */
     return BG_OK;
 }
 
@@ -508,7 +510,8 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
     struct entry *entry = entry_create(catalog, name, object, number, now),
                  *before = NULL;
     if (!entry) {
-        return catalog_fail(info, BG_ENOMEM, "name", "no memory", "some");
+        return catalog_fail(info, BG_ENOMEM,
+                            "out of memory: cannot store a filter name");
     }
     (void)places_find(atomic_load(&catalog->places), atomic_load(&entry->name)->hash,
                       name, &before);
@@ -524,7 +527,7 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
     } else if (!before && terms->most && atomic_load(&catalog->count) >= terms->most) {
         err = BG_ELIMIT;
     } else if (!before && atomic_load(&catalog->count) >= CATALOG_MOST) {
-        err = catalog_fail(info, BG_ELIMIT, "names", "16777216", "fewer");
+        err = catalog_fail(info, BG_ELIMIT, "too many filters (maximum: 16777216)");
     } else if (!catalog_agrees(present, terms)) {
         err = catalog_moved(info);
     } else {
@@ -541,8 +544,8 @@ static bg_err catalog_check_name(bg_bytes name, bg_errinfo *info)
 {
     return name.len <= CATALOG_NAME_MOST
                ? BG_OK
-               : catalog_fail(info, BG_EINVAL, "name", "a longer one",
-                              "at most 65536 bytes");
+               : catalog_fail(info, BG_EINVAL,
+                              "name is too long (maximum: 65536 bytes)");
 }
 
 bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *object,
@@ -568,7 +571,7 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
     return catalog_put_on(catalog, name, object, base, &terms, now, info);
 }
 
-/* The entry of a name and its place; NULL: none. */
+/* Returns the entry of a name and its place; NULL: none. */
 static struct entry *catalog_find_locked(struct catalog *catalog, bg_bytes name,
                                          uint64_t now, size_t *at)
 {
@@ -625,7 +628,8 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
 {
     struct entry_name *name = name_create(catalog, to), *before = NULL;
     bg_err err = name ? catalog_make_room(catalog, info)
-                      : catalog_fail(info, BG_ENOMEM, "name", "no memory", "some");
+                      : catalog_fail(info, BG_ENOMEM,
+                                     "out of memory: cannot store a filter name");
     if (!err && catalog->hooks.renamed) {
         err = catalog->hooks.renamed(catalog->hooks.context, entry, to, other, info);
     }
@@ -633,7 +637,7 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
         name_free(name);
         return err;
     }
-    size_t at = 0; /* again: making room may have moved it */
+    size_t at = 0; /* again: growing the table may have moved it */
     (void)catalog_find_locked(catalog, catalog_name(entry), 0, &at);
     atomic_store(&atomic_load(&catalog->places)->at[at], catalog_gone);
     atomic_fetch_sub(&catalog->count, 1);
@@ -654,7 +658,8 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
     }
     pthread_mutex_lock(&catalog->lock);
     struct entry *entry = catalog_find_locked(catalog, from, now, &at);
-    /* One that has expired and was not swept yet goes as well, and that is told. */
+    /* An entry that has expired but was not swept yet is dropped as well, and that is
+     * recorded. */
     struct entry *other = catalog_find_locked(catalog, to, 0, &at);
     if (!entry) {
         err = BG_ENOTFOUND;
@@ -709,7 +714,8 @@ bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
     return catalog_expire_if(catalog, name, expires, 0, now, info);
 }
 
-/* ---- From time to time ----------------------------------------------------------------------- */
+/* ---- Periodic work
+ * ------------------------------------------------------------------------------ */
 
 bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
                         const struct entry_base *base, bool silent,
@@ -757,13 +763,13 @@ size_t catalog_sweep(struct catalog *catalog, uint64_t now)
         if (entry && entry_expired(entry, now)) {
             size_t at = 0;
             (void)catalog_find_locked(catalog, catalog_name(entry), 0, &at);
-            err = catalog_drop_entry(catalog, entry, at, NULL); /* or later */
+            err = catalog_drop_entry(catalog, entry, at, NULL); /* or retried later */
             dropped += !err;
         }
         catalog->swept = catalog->ordered[i].number;
     }
     if (i == catalog->ordered_count) {
-        catalog->swept = 0; /* from the beginning again */
+        catalog->swept = 0; /* start over */
     }
     catalog_squeeze(catalog);
     pthread_mutex_unlock(&catalog->lock);
@@ -791,7 +797,8 @@ void catalog_reap(struct catalog *catalog)
     pthread_mutex_unlock(&catalog->lock);
 }
 
-/* ---- All of them ------------------------------------------------------------------------------- */
+/* ---- All entries
+ * -------------------------------------------------------------------------------- */
 
 size_t catalog_count(const struct catalog *catalog)
 {

@@ -1,29 +1,29 @@
 /*
- * catalog.h - the names of the service and what they stand for.
+ * catalog.h - the names in the service and the objects they refer to.
  *
- * Worker threads find names without locks, many million times a second; names come and go
- * seldom, one change at a time.
+ * Worker threads look up names without locks, many millions of times per second. Names are added
+ * and removed rarely, one change at a time.
  *
  *     table  -> [ e1 | - | e7 | gone | e3 | - | ... ]     open addressing, a power of two of places
  *                 |        |           |
  *               entry    entry       entry -> object (command/object.h)
  *
- * A find loads the table and looks at places until the name or an empty one. A renamed entry
- * gets another name and another place; who looks for the old name sees one or the other change,
- * and so does not find it. A change holds the
- * lock, tells the journal, and then stores one pointer. What is taken away (an entry, a table that
- * was outgrown) goes to a list, and catalog_reap frees it after everybody has let go (quiet.h);
- * it is the only one who waits. Memory of gigabytes is given back there, not by who said DEL.
+ * A lookup loads the table and examines places up to the name or an empty place. A renamed entry
+ * gets another name and another place; a lookup of the old name sees at least one of these
+ * changes, and does not find the entry. A change holds the lock, is recorded in the journal, and
+ * then stores one pointer. Removed memory (an entry, a table that was outgrown) goes to a list,
+ * and catalog_reap frees it once no thread uses it (quiet.h); only catalog_reap waits. So
+ * gigabytes of memory are freed there, not by the thread that runs DEL.
  *
- * Names are hashed with a secret made at start, since strangers choose them.
+ * Names are hashed with a secret generated at startup, because clients choose them.
  *
- * Entries have numbers that only grow. An object that takes the place of another one gets a new
- * number, so what was recorded for the old one is not taken for the new one's. The list of all
- * entries is ordered by number: SCAN goes on behind the last number that it told, so it tells
- * every name that was there from its beginning to its end, once.
+ * Entries have numbers that only increase. An object that replaces another one gets a new number,
+ * so the records of the old object never apply to the new one. The list of all entries is ordered
+ * by number: SCAN continues after the last number that it returned, so it returns every name that
+ * existed from its start to its end, once.
  *
- * Threads. Finding, and using what was found, is for threads inside of a batch (quiet_enter). Who
- * needs an entry for longer holds it.
+ * Threads. Only threads inside a batch (quiet_enter) may look up names and use the entries they
+ * find. To use an entry for longer, hold it.
  */
 #ifndef SERVER_CATALOG_H
 #define SERVER_CATALOG_H
@@ -38,10 +38,10 @@
 
 /* The file that has an object's content up to a frame of the journal. */
 struct entry_base {
-    char file[96]; /* name in the data folder; "": none yet */
+    char file[96]; /* name in the directory `filters`; "": none yet */
     char digest[BG_DIGEST_TEXT];
-    uint64_t from; /* what is recorded from this frame on is not in it */
-    uint64_t items, deleted, expansions; /* what the object had counted by then */
+    uint64_t from; /* it does not contain changes recorded from this frame on */
+    uint64_t items, deleted, expansions; /* the object's counters at that time */
 };
 
 /* A name; replaced as a whole when it changes. */
@@ -49,7 +49,7 @@ struct entry_name {
     uint64_t hash;
     struct entry_name *next_garbage;
     size_t len;
-    char bytes[]; /* any, and a NUL behind them */
+    char bytes[]; /* any bytes, followed by a NUL */
 };
 
 /* Whether another object replaces this one on the condition that its content has not changed. */
@@ -61,28 +61,29 @@ enum entry_decision {
 
 struct entry {
     uint64_t number;
-    _Atomic(struct entry_name *) name; /* good for a batch */
+    _Atomic(struct entry_name *) name; /* valid during a batch */
     struct object *object;
     uint64_t created;         /* milliseconds since 1970 */
     _Atomic uint64_t expires; /* likewise; 0: never */
-    _Atomic uint64_t
-        recorded; /* number of the last frame that changes it; 0: none since its base */
-    _Atomic uint64_t
-        changes; /* number of changes to its content: see catalog_changing */
+    /* The number of the last frame that changes it; 0: none since its base. */
+    _Atomic uint64_t recorded;
+    /* The number of changes to its content: see catalog_changing. */
+    _Atomic uint64_t changes;
     _Atomic uint32_t decision; /* enum entry_decision */
-    _Atomic uint32_t holds;    /* held by callers that need it beyond their batch */
+    _Atomic uint32_t holds;    /* callers that need it beyond their batch */
     _Atomic bool gone;         /* no name refers to it any more */
-    struct entry_base base; /* `from` is the snapshots', under their lock; the rest is
-                               written under the catalogue's as well */
+    /* Snapshots own `from`, under their lock; the rest is written under the catalog's lock as
+     * well. */
+    struct entry_base base;
     struct entry *next_garbage;
 };
 
 struct catalog;
 
-/* What the catalogue tells before a change is visible: the journal. All under one lock. An error
- * stops the change. Any may be NULL. */
+/* Called before a change becomes visible, to record it in the journal. All calls are under one
+ * lock. An error prevents the change. Any hook may be NULL. */
 struct catalog_hooks {
-    /* `before` goes at the same moment: it had the name; or NULL. */
+    /* `before` had the name and is dropped at the same moment; may be NULL. */
     bg_err (*created)(void *context, const struct entry *entry,
                       const struct entry *before, bg_errinfo *info);
     bg_err (*dropped)(void *context, const struct entry *entry, bg_errinfo *info);
@@ -99,23 +100,23 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
 void catalog_free(struct catalog *catalog);
 void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hooks);
 
-/* The entry of a name that has not expired by `now`, or NULL. */
+/* Returns the entry of a name that has not expired by `now`, or NULL. */
 struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now);
 
-/* Returns the hash of a name with a secret of this process, so that clients cannot choose names that
- * collide. */
+/* Returns the hash of a name with a secret of this process, so that clients cannot choose names
+ * that collide. */
 uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name);
 
 enum {
     CATALOG_REPLACE = 1u << 0,      /* replaces the entry that has the name */
     CATALOG_FORCE_NUMBER = 1u << 1, /* recovery: object->id is the number */
-    CATALOG_KEEP_EXPIRY = 1u << 2,  /* expires when the replaced one would have */
+    CATALOG_KEEP_EXPIRY = 1u << 2,  /* keeps the expiry of the replaced entry */
     CATALOG_INSTEAD_OF = 1u << 3,   /* only if terms->instead_of has the name */
     CATALOG_UNCHANGED = 1u << 4     /* and only if it has had terms->changes changes */
 };
 
-/* The terms of a change. The catalog checks them under the same lock under which it makes the change, so
- * nothing happens in between. */
+/* The terms of a change. The catalog checks them under the lock under which it makes the change,
+ * so nothing happens in between. */
 struct catalog_terms {
     uint32_t flags;
     const struct entry *instead_of; /* NULL: nothing may have the name */
@@ -124,10 +125,10 @@ struct catalog_terms {
     uint64_t most;    /* maximum number of names afterwards; 0: no limit */
 };
 
-/* Gives a name to an object, which is the catalogue's then; object->id becomes its number and
- * object->entry its entry. `base`, unless NULL, is a file that has its content. BG_EBUSY: the name
- * is taken; BG_ECANCELED: the terms are not met; BG_ELIMIT: too many names; BG_EINVAL: the name is
- * longer than 64 KiB. */
+/* Gives a name to an object, which the catalog then owns. object->id becomes its number and
+ * object->entry its entry. `base`, unless NULL, is a file that has its content. Errors: BG_EBUSY
+ * if the name is taken; BG_ECANCELED if the terms are not met; BG_ELIMIT if there are too many
+ * names; BG_EINVAL if the name is longer than 64 KiB. */
 bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *object,
                       const struct entry_base *base, const struct catalog_terms *terms,
                       uint64_t now, bg_errinfo *info);
@@ -139,83 +140,90 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
 
 /*
  * Counts a change of an entry's content. Call it before the change, within a batch that ends
- * after the change, or after the change and before it is acknowledged. BG_ECANCELED: the entry
- * was replaced by another object, on the condition that it had not changed. The change must not
- * be acknowledged.
+ * after the change, or after the change and before it is acknowledged. Returns BG_ECANCELED if
+ * the entry was replaced by another object, on the condition that it had not changed. The change
+ * must then not be acknowledged.
  *
  * To compare content and replace it in one step: read entry->changes, wait for batches
  * (quiet_wait), compare, and call catalog_put_on with CATALOG_INSTEAD_OF | CATALOG_UNCHANGED. A
- * change that was counted before the comparison is part of what was compared. A later one either
- * is seen by catalog_put_on or sees its decision, since each side stores before it loads.
+ * change that was counted before the comparison is part of the compared content. A later change
+ * is either seen by catalog_put_on or sees its decision, since each side stores before it loads.
  */
 bg_err catalog_changing(struct entry *entry, bg_errinfo *info);
 
-/* BG_ENOTFOUND. */
+/* Drops a name. Errors: BG_ENOTFOUND. */
 bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now,
                     bg_errinfo *info);
 
-/* The same with terms: CATALOG_INSTEAD_OF, CATALOG_UNCHANGED. BG_ECANCELED: the terms are not met. */
+/* The same with terms: CATALOG_INSTEAD_OF, CATALOG_UNCHANGED. Returns BG_ECANCELED if the terms
+ * are not met. */
 bg_err catalog_drop_on(struct catalog *catalog, bg_bytes name,
                        const struct catalog_terms *terms, uint64_t now,
                        bg_errinfo *info);
 
-/* `from` becomes `to`, in the place of what had that name (unless `only_new`: then BG_EBUSY). */
+/* Renames `from` to `to`, replacing the entry that has the new name (with `only_new`:
+ * BG_EBUSY). */
 bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
                       bool only_new, uint64_t now, bg_errinfo *info);
 
-/* When a name is forgotten; 0: never. */
+/* Sets when a name expires; 0: never. */
 bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
                       uint64_t now, bg_errinfo *info);
 
-/* Conditions of EXPIRE on the current expiry of the name. */
+/* Conditions of EXPIRE: the current expiry of the name must be ... */
 enum {
-    CATALOG_EXPIRE_NX = 1u << 0, /* never */
-    CATALOG_EXPIRE_XX = 1u << 1, /* at some time */
-    CATALOG_EXPIRE_GT = 1u << 2, /* earlier */
-    CATALOG_EXPIRE_LT = 1u << 3, /* later, or never */
-    CATALOG_EXPIRE_DROPS =
-        1u << 4 /* no condition: a time that has passed drops the name */
+    CATALOG_EXPIRE_NX = 1u << 0, /* unset */
+    CATALOG_EXPIRE_XX = 1u << 1, /* set */
+    CATALOG_EXPIRE_GT = 1u << 2, /* set, and earlier */
+    CATALOG_EXPIRE_LT = 1u << 3, /* later, or unset */
+    /* Not a condition: a time that has passed drops the name. */
+    CATALOG_EXPIRE_DROPS = 1u << 4
 };
 
-/* The same with conditions. BG_ECANCELED: they are not met. */
+/* The same with conditions. Returns BG_ECANCELED if they are not met. */
 bg_err catalog_expire_if(struct catalog *catalog, bg_bytes name, uint64_t expires,
                          unsigned conditions, uint64_t now, bg_errinfo *info);
 
-/* The object has a new base, which is told, unless `silent`. *before, unless NULL, becomes the one
- * that it had. BG_ENOTFOUND: it has been dropped. */
+/* Sets a new base, and records it unless `silent`. *before, unless NULL, becomes the previous
+ * base. Returns BG_ENOTFOUND if the object has been dropped. */
 bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
                         const struct entry_base *base, bool silent,
                         struct entry_base *before, bg_errinfo *info);
 
-/* Copies the digest of the object's base; "": none. Does not wait for changes of the catalog. MT-Safe. */
+/* Copies the digest of the object's base; "": none. Does not wait for changes of the catalog.
+ * Thread-safe. */
 void catalog_digest(struct catalog *catalog, const struct entry *entry,
                     char digest[BG_DIGEST_TEXT]);
 
-/* Drops what has expired, of some thousand names: the next call goes on behind them. Tells how
- * many. */
+/* Drops expired entries among some thousand names; the next call continues after them. Returns
+ * the number of dropped entries. */
 size_t catalog_sweep(struct catalog *catalog, uint64_t now);
 
-/* Frees what was taken away and nobody uses any more. Waits for batches: not from inside. */
+/* Frees removed memory that no thread uses any more. Waits for batches: do not call it inside
+ * one. */
 void catalog_reap(struct catalog *catalog);
 
-/* Numbers below this one have been used: recovery. */
+/* Marks the numbers below `next` as used, during recovery. */
 void catalog_skip_numbers(struct catalog *catalog, uint64_t next);
 
-/* ---- All of them ------------------------------------------------------------------------- */
+/* ---- All entries
+ * ----------------------------------------------------------------------------- */
 
 size_t catalog_count(const struct catalog *catalog);
-size_t
-catalog_expiring(const struct catalog *catalog); /* of them with a time to expire */
+/* Returns the number of entries that have an expiry. */
+size_t catalog_expiring(const struct catalog *catalog);
 
-/* The number before that of one of them, for catalog_scan to begin at; `random` says which. */
+/* Returns the number before that of some entry, as a start for catalog_scan; `random` selects the
+ * entry. */
 uint64_t catalog_before_any(struct catalog *catalog, uint64_t random);
 
-/* Up to `room` entries with numbers above `after`, in order, each held: catalog_release them. */
+/* Returns up to `room` entries with numbers above `after`, in order. Each is held: call
+ * catalog_release. */
 size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,
                     size_t room);
 
-/* Calls `visit` for all, in order, while nothing can come or go, and then once with NULL. It must
- * not change the catalogue. */
+/* Calls `visit` for all entries, in order, while none can be added or removed, and then once with
+ * NULL. `visit` must not change the catalog. */
 bg_err catalog_each(struct catalog *catalog,
                     bg_err (*visit)(void *context, struct entry *entry,
                                     bg_errinfo *info),
@@ -223,12 +231,12 @@ bg_err catalog_each(struct catalog *catalog,
 void catalog_hold(struct entry *entry);
 void catalog_release(struct entry *entry);
 
-/* Sum of the objects' bytes, as of the last catalog_measure. */
+/* Return the sum of the objects' bytes: as of the last catalog_measure; measured now. */
 uint64_t catalog_bytes(const struct catalog *catalog);
 uint64_t catalog_measure(struct catalog *catalog);
-void catalog_grew(struct catalog *catalog, uint64_t bytes); /* since then */
+void catalog_grew(struct catalog *catalog, uint64_t bytes); /* adds to that sum */
 
-/* The name as of now; for threads inside of a batch, until its end. */
+/* Returns the current name; valid inside a batch, until its end. */
 static inline bg_bytes catalog_name(const struct entry *entry)
 {
     const struct entry_name *name = atomic_load(&entry->name);

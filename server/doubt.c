@@ -1,11 +1,11 @@
-/* doubt.c - see doubt.h. Free names are kept in a sorted array, since there are few of them. */
+/* doubt.c - see doubt.h. Free names are kept in a sorted array, because there are few of them. */
 #include "doubt.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DOUBT_NAMES = 65536, DOUBT_BYTES = 16 << 20 }; /* at most */
+enum { DOUBT_NAMES = 65536, DOUBT_BYTES = 16 << 20 }; /* limits */
 
 struct doubt {
     pthread_mutex_t lock;

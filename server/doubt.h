@@ -1,14 +1,15 @@
 /*
  * doubt.h - names that may belong to filters lost with a part of the journal.
  *
- * If frames of the journal are missing, filters may have been created, renamed or dropped in them. A
- * name that is not in the catalog may then have been the name of a filter. Denying its keys would be a
- * false negative, and so would be creating the filter empty. Therefore lookups of such a name answer
- * "maybe", and the filter can be created only with its content (a file, a dump).
+ * If frames of the journal are missing, filters may have been created, renamed or dropped in
+ * them. A name that is not in the catalog may then have been the name of a filter. Answering "no"
+ * for its keys would be a false negative, and so would creating the filter empty. Therefore
+ * lookups of such a name answer "maybe", and the filter can be created only with its content (a
+ * file, a dump).
  *
- * A name that a client drops or renames is known to be free from then on. That is not recorded: after a
- * restart the name is in doubt again, unless a filter was created under it in the meantime. All doubt
- * ends when the operator starts the service with `damaged-journal forget`.
+ * A name that a client drops or renames is known to be free from then on. That is not recorded:
+ * after a restart the name is in doubt again, unless a filter was created under it in the
+ * meantime. All doubt ends when the operator starts the service with `damaged-journal forget`.
  */
 #ifndef SERVER_DOUBT_H
 #define SERVER_DOUBT_H
@@ -19,15 +20,16 @@
 
 struct doubt;
 
-/* Returns NULL if memory is short. */
+/* Returns NULL if out of memory. */
 struct doubt *doubt_create(void);
 void doubt_free(struct doubt *doubt);
 
 /* Returns whether a name that is not in the catalog is in doubt. If `doubt` is NULL, no name is.
- * MT-Safe. */
+ * Thread-safe. */
 bool doubt_covers(struct doubt *doubt, bg_bytes name);
 
-/* Marks a name as free. If there is no room for more names, it stays in doubt. MT-Safe. */
+/* Marks a name as free. If the maximum number of free names is reached, it stays in doubt.
+ * Thread-safe. */
 void doubt_clear_name(struct doubt *doubt, bg_bytes name);
 
 #endif

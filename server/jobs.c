@@ -14,8 +14,8 @@ struct jobs {
     struct job *first, **last;
     size_t waiting;
     bool ending;
-    const struct user *someone; /* who has submitted a job; NULL: nobody yet */
-    bool shared;                /* and somebody else has, too */
+    const struct user *someone; /* first user to submit a job; NULL: none yet */
+    bool shared;                /* another user has submitted one, too */
     size_t count;
     struct jobs_thread {
         struct jobs *jobs;
@@ -47,8 +47,9 @@ static size_t jobs_of(const struct jobs *jobs, const struct user *owner)
     return n;
 }
 
-/* Returns where the next job is in the queue: its lane is free, and its owner has the fewest threads, not all
- * but one. NULL if there is none. */
+/* Returns the position of the next job in the queue: its lane is free, and its owner occupies the
+ * fewest threads, and not already all but one if several users share the pool. Returns NULL if
+ * there is none. */
 static struct job **jobs_choose(struct jobs *jobs)
 {
     struct job **best = NULL;
@@ -76,13 +77,14 @@ static struct job *jobs_next(struct jobs *jobs)
     return job;
 }
 
-/* Ends the thread's previous job, and waits for the next one; NULL if the pool is stopping. */
+/* Ends the thread's previous job and waits for the next one; returns NULL if the pool is
+ * stopping. */
 static struct job *jobs_take(struct jobs *jobs, struct jobs_thread *thread)
 {
     struct job *job = NULL;
     pthread_mutex_lock(&jobs->lock);
-    if (thread->busy
-        && jobs->first) { /* one that waits for the lane, or the owner's turn */
+    /* A job may wait for the lane, or for its owner's turn. */
+    if (thread->busy && jobs->first) {
         pthread_cond_signal(&jobs->arrived);
     }
     thread->busy = false;
@@ -94,7 +96,7 @@ static struct job *jobs_take(struct jobs *jobs, struct jobs_thread *thread)
     thread->lane = job ? job->lane : 0;
     thread->owner = job ? job->owner : NULL;
     if (jobs->ending && !jobs->first) {
-        pthread_cond_broadcast(&jobs->arrived); /* nothing is left to wait for */
+        pthread_cond_broadcast(&jobs->arrived); /* no jobs are left */
     }
     pthread_mutex_unlock(&jobs->lock);
     return job;
@@ -137,7 +139,7 @@ struct jobs *jobs_create(struct server *server, unsigned threads)
     jobs->last = &jobs->first;
     pthread_mutex_init(&jobs->lock, NULL);
     pthread_cond_init(&jobs->arrived, NULL);
-    pthread_mutex_lock(&jobs->lock); /* threads see all of them */
+    pthread_mutex_lock(&jobs->lock); /* threads must see all of them */
     for (; jobs->count < threads; jobs->count++) {
         struct jobs_thread *thread = &jobs->threads[jobs->count];
         thread->jobs = jobs;

@@ -1,17 +1,18 @@
 /*
- * jobs.h - threads for what takes long, so that event loops do not have to.
+ * jobs.h - threads for long operations, so that they do not block event loops.
  *
- * A job is handed to a queue; a thread runs it with its own session; when it is done it goes back
- * to the worker that it came from, on whose thread `done` is called. Jobs of one connection never
- * overlap: a connection waits for its job before it goes on.
+ * A job is submitted to a queue. A thread runs it with its own session, and then returns it to
+ * the worker that submitted it, on whose thread `done` is called. Jobs of one connection never
+ * overlap: a connection waits for its job before it continues.
  *
- * Lanes. Jobs that change one filter wait for each other, and for any long operation that holds its lock.
- * They share a lane. The jobs of a lane run one at a time, in order, so they occupy one thread, and the
- * other threads serve other filters. Password checks share a lane as well: each one takes much memory and
- * time, and clients can request them without logging in.
+ * Lanes. Jobs that change one filter wait for each other, and for any long operation that holds
+ * its lock. They share a lane. The jobs of a lane run one at a time, in order, so they occupy one
+ * thread, and the other threads serve other filters. Password checks share a lane as well: each
+ * one takes much memory and time, and clients can request them without logging in.
  *
- * Owners. The next job is one of the user that occupies the fewest threads. As soon as a second user has
- * submitted a job, one thread is kept free of each user: jobs of one user never delay those of another.
+ * Owners. The next job belongs to the user that occupies the fewest threads. Once a second user
+ * has submitted a job, no user may occupy all threads: at least one stays free for the others, so
+ * jobs of one user never block those of another.
  */
 #ifndef SERVER_JOBS_H
 #define SERVER_JOBS_H
@@ -28,19 +29,20 @@ struct job {
     void (*done)(struct job *job); /* on the worker's thread; frees it */
     struct worker *worker;         /* NULL: `done` is called on the job thread */
     uint64_t lane;                 /* 0: none */
-    const struct user *owner;      /* NULL: nobody has logged in. Only compared */
-    bool must; /* is run even if the service ends before its turn comes */
+    const struct user *owner;      /* NULL: not logged in. Only compared */
+    /* It runs even if the service stops before its turn. */
+    bool must;
     struct job *next;
 };
 
-/* NULL: no memory, no threads, no seats. */
+/* Returns NULL if there are no memory, threads or seats (quiet.h). */
 struct jobs *jobs_create(struct server *server, unsigned threads);
 
-/* After connections are closed: ends when what is running has been run; what waits is done without,
- * as there is nobody who would hear of it. */
+/* Call it after connections are closed. Waits for running jobs; jobs still in the queue are only
+ * completed, not run (unless `must`), because no client waits for them. */
 void jobs_free(struct jobs *jobs);
 
-/* Never waits; the queue has no bound of its own, since connections wait for their jobs. */
+/* Never blocks. The queue has no limit of its own, because each connection waits for its job. */
 void jobs_submit(struct jobs *jobs, struct job *job);
 
 size_t jobs_waiting(struct jobs *jobs);

@@ -74,7 +74,7 @@ static size_t pack_read_at(int fd, char *to, size_t n, uint64_t offset)
     return got;
 }
 
-/* Reads the squeezed bytes of a part; NULL after an error. */
+/* Reads the compressed bytes of a part; returns NULL on error. */
 static unsigned char *pack_load(int fd, const struct part *part, const char *reference,
                                 bg_err *err, bg_errinfo *info)
 {
@@ -82,14 +82,16 @@ static unsigned char *pack_load(int fd, const struct part *part, const char *ref
     const size_t n = (size_t)part->length;
     if (end < 0 || part->offset > (uint64_t)end
         || part->length > (uint64_t)end - part->offset) {
-        *err = persist_fail(info, BG_EFORMAT, "%s: the pack is too short", reference);
+        *err =
+            persist_fail(info, BG_EFORMAT, "%s: the pack file is too short", reference);
         return NULL;
     }
     unsigned char *squeezed = malloc(n + 1);
     if (!squeezed) {
-        *err = persist_fail(info, BG_ENOMEM, "out of memory");
+        *err = persist_fail(info, BG_ENOMEM, "out of memory while reading a pack");
     } else if (pack_read_at(fd, (char *)squeezed, n, part->offset) < n) {
-        *err = persist_fail(info, BG_EIO, "%s: %s", reference, text_errno(errno));
+        *err = persist_fail(info, BG_EIO, "cannot read %s: %s", reference,
+                            text_errno(errno));
         free(squeezed);
         squeezed = NULL;
     }
@@ -102,16 +104,18 @@ static bg_err pack_restore(const unsigned char *squeezed, size_t length,
 {
     *n = squeeze_size(squeezed, length);
     if (*n > PACK_PART) {
-        return persist_fail(info, BG_EFORMAT, "%s: the part is damaged", reference);
+        return persist_fail(info, BG_EFORMAT, "%s: this part of the pack is damaged",
+                            reference);
     }
     *bytes = malloc(*n + 1);
     if (!*bytes) {
-        return persist_fail(info, BG_ENOMEM, "out of memory");
+        return persist_fail(info, BG_ENOMEM, "out of memory while reading a pack");
     }
     if (!squeeze_undo(squeezed, length, *bytes)) {
         free(*bytes);
         *bytes = NULL;
-        return persist_fail(info, BG_EFORMAT, "%s: the part is damaged", reference);
+        return persist_fail(info, BG_EFORMAT, "%s: this part of the pack is damaged",
+                            reference);
     }
     return BG_OK;
 }
@@ -140,7 +144,8 @@ static bg_err pack_reader_open(struct pack_reader *reader, const char name[PACK_
     (void)snprintf(path, sizeof path, "%s/%s", reader->folder, name);
     reader->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (reader->fd < 0) {
-        return persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
+        return persist_fail(info, BG_EIO, "cannot open %.160s: %s", path,
+                            text_errno(errno));
     }
     memcpy(reader->name, name, sizeof reader->name);
     return BG_OK;
@@ -152,7 +157,8 @@ bg_err pack_read(struct pack_reader *reader, const char *reference, void **bytes
     struct part part;
     *bytes = NULL;
     if (!pack_parse(reference, &part)) {
-        return persist_fail(info, BG_EFORMAT, "%s: expected NAME@OFFSET+LENGTH",
+        return persist_fail(info, BG_EFORMAT,
+                            "pack reference: found %s, expected NAME@OFFSET+LENGTH",
                             reference);
     }
     bg_err err = pack_reader_open(reader, part.name, info);
@@ -184,15 +190,15 @@ bg_err pack_begin(const char *folder, const char *name, struct pack_writer **wri
     struct pack_writer *made = malloc(sizeof *made);
     *writer = NULL;
     if (!made) {
-        return persist_fail(info, BG_ENOMEM, "out of memory");
+        return persist_fail(info, BG_ENOMEM, "out of memory: cannot write a pack");
     }
     made->written = made->used = 0;
     (void)snprintf(made->name, sizeof made->name, "%s", name);
     (void)snprintf(made->path, sizeof made->path, "%s/%s", folder, name);
     made->fd = open(made->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (made->fd < 0) {
-        const bg_err err =
-            persist_fail(info, BG_EIO, "%s: %s", made->path, text_errno(errno));
+        const bg_err err = persist_fail(info, BG_EIO, "cannot create %.160s: %s",
+                                        made->path, text_errno(errno));
         free(made);
         return err;
     }
@@ -209,7 +215,7 @@ static bg_err pack_flush(struct pack_writer *writer, bg_errinfo *info)
         const ssize_t done = pwrite(writer->fd, writer->buffer + at, n - at,
                                     (off_t)(writer->written + at));
         if (done < 0 && errno != EINTR) {
-            return persist_fail(info, BG_EIO, "%s: %s", writer->path,
+            return persist_fail(info, BG_EIO, "cannot write %.160s: %s", writer->path,
                                 text_errno(errno));
         }
         at += done > 0 ? (size_t)done : 0;
@@ -222,7 +228,8 @@ bg_err pack_append(struct pack_writer *writer, const void *bytes, size_t n,
                    char reference[PACK_REFERENCE], bg_errinfo *info)
 {
     if (n > PACK_PART) {
-        return persist_fail(info, BG_EINVAL, "found %zu bytes, expected at most %d", n,
+        return persist_fail(info, BG_EINVAL,
+                            "part of a pack: found %zu bytes, expected at most %d", n,
                             PACK_PART);
     }
     if (n + SQUEEZE_MORE > PACK_BUFFER - writer->used) {
@@ -242,7 +249,8 @@ bg_err pack_finish(struct pack_writer *writer, bg_errinfo *info)
 {
     bg_err err = pack_flush(writer, info);
     if (!err && fsync(writer->fd)) {
-        err = persist_fail(info, BG_EIO, "%s: %s", writer->path, text_errno(errno));
+        err = persist_fail(info, BG_EIO, "cannot sync %.160s: %s", writer->path,
+                           text_errno(errno));
     }
     return err;
 }
@@ -308,7 +316,7 @@ static struct pack *packs_find(const struct packs *packs, const char *name)
                                                                    : NULL;
 }
 
-/* Adds a pack without references; NULL if memory is short. */
+/* Adds a pack without references; returns NULL if out of memory. */
 static struct pack *packs_add(struct packs *packs, const char *name)
 {
     const size_t at = packs_at(packs, name);

@@ -1,14 +1,15 @@
 /*
  * pack.h - files that hold the content of many small objects.
  *
- * One file for each of a million small filters would cost a million inodes, and two syncs per file. A
- * snapshot therefore writes the small filters of a batch to one pack: complete filter files, squeezed
- * (squeeze.h), one after the other, with nothing before, between or after them. The base of an object
- * then refers to a part of a pack by "NAME.pack@OFFSET+LENGTH" instead of a file name.
+ * A separate file for each of a million small filters would cost a million inodes, and two syncs
+ * per file. A snapshot therefore writes the small filters of a batch to one pack: complete filter
+ * files, compressed (squeeze.h), one after the other, with nothing before, between or after them.
+ * The base of an object then refers to a part of a pack by "NAME.pack@OFFSET+LENGTH" instead of a
+ * file name.
  *
- * A pack is written once and synced before anything refers to it. `packs` counts the references; a pack
- * without references is deleted. If less than half of a pack is in use, the next snapshot saves its
- * objects again, so packs take at most about twice the bytes of their live content.
+ * A pack is written once and synced before anything refers to it. `packs` counts the references;
+ * a pack without references is deleted. If less than half of a pack is in use, the next snapshot
+ * saves its objects again, so packs take at most about twice the bytes of their live content.
  */
 #ifndef SERVER_PACK_H
 #define SERVER_PACK_H
@@ -21,7 +22,8 @@
 
 enum { PACK_NAME = 64, PACK_REFERENCE = 96 };
 
-/* Returns whether a reference is to a part of a pack; otherwise it is the name of a file, or "". */
+/* Returns whether a reference points to a part of a pack; otherwise it is the name of a file, or
+ * "". */
 bool pack_is_reference(const char *reference);
 
 /* Compares the names of the files that two references point to, as strcmp does. */
@@ -29,7 +31,8 @@ int pack_compare(const char *a, const char *b);
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Reads parts of the packs in a directory. The last pack stays open, since parts are read in order. */
+/* Reads parts of the packs in a directory. The last pack stays open, because parts are read in
+ * order. */
 struct pack_reader {
     const char *folder;
     int fd;               /* -1: none */
@@ -39,8 +42,8 @@ struct pack_reader {
 void pack_reader_begin(struct pack_reader *reader, const char *folder);
 void pack_reader_end(struct pack_reader *reader);
 
-/* Reads a part; the caller frees it with free(). Errors: BG_EIO; BG_EFORMAT for a malformed reference or
- * part, or a pack that is too short; BG_ENOMEM. */
+/* Reads a part; the caller frees it with free(). Errors: BG_EIO; BG_EFORMAT for a malformed
+ * reference or part, or a pack that is too short; BG_ENOMEM. */
 bg_err pack_read(struct pack_reader *reader, const char *reference, void **bytes,
                  size_t *n, bg_errinfo *info);
 
@@ -58,17 +61,17 @@ bg_err pack_append(struct pack_writer *writer, const void *bytes, size_t n,
 
 /* Syncs the pack. Its name is durable only after its directory is synced as well. */
 bg_err pack_finish(struct pack_writer *writer, bg_errinfo *info);
-void pack_close(struct pack_writer *writer); /* `pack` may be NULL */
+void pack_close(struct pack_writer *writer); /* `writer` may be NULL */
 
 /* ---- Which packs are in use ---------------------------------------------------------------- */
 
-/* Thread safety: MT-Safe. */
+/* Thread-safe. */
 struct packs;
 
-struct packs *packs_create(void); /* NULL: no memory */
+struct packs *packs_create(void); /* NULL: out of memory */
 void packs_free(struct packs *packs);
 
-/* Adds a reference. References to plain files are ignored. Returns false if memory is short. */
+/* Adds a reference. References to plain files are ignored. Returns false if out of memory. */
 bool packs_hold(struct packs *packs, const char *reference);
 
 /* Reads the sizes of all packs that are in use. A pack whose file was deleted counts as sparse. */

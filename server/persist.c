@@ -1,41 +1,52 @@
 /*
  * persist.c - recording, saving, snapshots. Loading is in recover.c.
  *
- * The data folder:
+ * The data directory:
  *
- *     journal-00000000000000000007.log   what happened (journal.h)
+ *     journal-00000000000000000007.log   the changes (journal.h)
  *     filters/3f0c...e1.bg               the content of an object up to a frame of the journal
  *     filters/91b7...04.pack             the content of many small objects (pack.h)
  *     forgotten/3f0c...e1.bg             files that no object uses, moved away (recover.c)
  *
- * An object is its base file and the records from the frame `from` on. Why that is all of it:
+ * The content of an object is its base file plus the records from frame `from` on. Why these are
+ * complete:
  *
- *   (P1) A change is recorded before it is done (object.h), inside of a batch (quiet.h).
- *   (P2) Objects that commute: `from` is read, then every batch that was inside has to end, then
- *        the file is written while others go on adding. A change recorded in a frame below
- *        `from` was done before the file was begun, so it is in it; all others are replayed. Some
- *        of those may be in the file as well: adding again changes nothing. The filter that is
- *        written is taken at a moment when none is being migrated (object_pin).
- *   (P3) All others change under object->writing. `from` is read and the filter is copied under
- *        it, so the copy has exactly the changes recorded below `from`; the copy is written.
- *   (P4) An object that is not empty gets its name, and whoever had it before loses it, in the
- *        same frame that says where its content is. So a name is never bound to less than it was.
+ *   (P1) Recording and applying a change happen inside one batch (quiet.h). The order depends on
+ *        the object. For objects that commute (sets of bits), the record is appended before the
+ *        bits are set, so a thread that finds a bit set runs after its record. For all other
+ *        objects, both steps run under object->writing: adds are applied first, so that adds
+ *        rejected by a full filter are never recorded, and are undone, where the kind can, if
+ *        recording fails; removes are recorded first.
+ *   (P2) Objects that commute: `from` is read, then all batches that are running must end, then
+ *        the file is written while other threads continue to add. A change recorded in a frame
+ *        below `from` was applied before the write started, so the file contains it; all other
+ *        changes are replayed. The file may contain some of those as well: adding a key again
+ *        changes nothing. The filter that is written is pinned while no migration is in progress
+ *        (object_pin).
+ *   (P3) All other objects change under object->writing. `from` is read and the filter is copied
+ *        under that lock, so the copy has exactly the changes recorded below `from`. Then the
+ *        copy is written.
+ *   (P4) An object that is not empty gets its name, and the previous owner of the name loses it,
+ *        in the same frame that records where its content is. So a name is never bound to less
+ *        than before.
  *
- *   (P5) An object has a new base, is dropped, or is in a manifest under the catalogue's lock: so
- *        what is recorded of that has the order in which it happened.
- *   (P6) entry->recorded is the highest frame that changes it, not just the last that said so; it
- *        is forgotten only when a base from a later frame on has been recorded.
+ *   (P5) An object gets a new base, is dropped, or is listed in a manifest under the catalog's
+ *        lock, so the records of these events are in the order in which they happened.
+ *   (P6) entry->recorded is the highest frame that changes the object, regardless of the order in
+ *        which threads report their frames. It is reset only after a base with a higher `from`
+ *        has been recorded.
  *
- * A snapshot begins a new segment of the journal, saves every object that has records since its
- * base, writes a manifest of all objects while none can come or go, and deletes the older
- * segments. Objects without records since their base stay as they are: their `from` is moved to
- * the new segment. Those that cannot be saved because their base could not be read keep the
- * segments that they need.
+ * A snapshot starts a new segment of the journal, saves every object that has records since its
+ * base, writes a manifest of all objects while none can be created or dropped, and deletes the
+ * older segments. Objects without records since their base are not saved: their `from` is moved
+ * to the new segment. Objects that cannot be saved because their base could not be read retain
+ * the segments that they need.
  *
- * Locks, in the order in which they are taken: `saving`, the catalogue's, object->writing,
- * retired_lock, those of the journal. Batches are waited for with `saving` alone.
+ * Lock order: `saving`, the catalog's lock, object->writing, retired_lock, the journal's locks.
+ * Only `saving` may be held while waiting for batches.
  *
- * Files that are not needed any more are deleted when the journal that says so is on the disk.
+ * Files that are no longer needed are deleted once the records that make them unnecessary are on
+ * disk.
  */
 #include "persist.h"
 
@@ -63,7 +74,7 @@
 enum {
     PERSIST_SMALL = 64 << 10, /* filters below this size are written to packs */
     PERSIST_PACK_FROM = 64,   /* minimum number of entries for a pack */
-    PERSIST_BATCH = 4096      /* entries that are saved together */
+    PERSIST_BATCH = 4096      /* entries saved together */
 };
 
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
@@ -99,8 +110,8 @@ void persist_lose(struct entry_base *base)
     }
     const int n = snprintf(base->file, sizeof base->file, "%s%s%s", PERSIST_LOST,
                            before.file[0] ? "-" : "", before.file);
-    if (n < 0
-        || (size_t)n >= sizeof base->file) { /* not a name that the service creates */
+    /* Not a name that the service creates. */
+    if (n < 0 || (size_t)n >= sizeof base->file) {
         memcpy(base->file, PERSIST_LOST, sizeof PERSIST_LOST);
     }
 }
@@ -113,7 +124,8 @@ const char *persist_file(const char *file)
                                                      : file;
 }
 
-/* ---- Files that are not needed any more ---------------------------------------------------- */
+/* ---- Files that are no longer needed
+ * ---------------------------------------------------------- */
 
 /* Releases the file of a base that, according to the journal, an object no longer uses. */
 static void persist_retire(struct persist *persist, const char *base)
@@ -122,12 +134,12 @@ static void persist_retire(struct persist *persist, const char *base)
     char pack[PACK_NAME] = "";
     if (pack_is_reference(file)) {
         if (!packs_release(persist->packs, file, pack)) {
-            return; /* others need the pack */
+            return; /* other objects need the pack */
         }
         file = pack;
     }
     struct retired *retired = file[0] ? malloc(sizeof *retired) : NULL;
-    if (retired) { /* else it is found at the next start */
+    if (retired) { /* otherwise the file is found at the next start */
         (void)snprintf(retired->file, sizeof retired->file, "%.95s", file);
         pthread_mutex_lock(&persist->retired_lock);
         retired->next = persist->retired;
@@ -188,7 +200,7 @@ void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_T
                    (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
-/* The folder of the filters' files: a file is safe when its name is. */
+/* Syncs the directory of the filter files: a file is durable only if its name is. */
 static bg_err persist_sync_folder(const struct persist *persist, bg_errinfo *info)
 {
     char path[PERSIST_PATH];
@@ -196,7 +208,8 @@ static bg_err persist_sync_folder(const struct persist *persist, bg_errinfo *inf
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bg_err err = BG_OK;
     if (fd < 0 || fsync(fd)) {
-        err = persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
+        err = persist_fail(info, BG_EIO, "cannot sync directory %.160s: %s", path,
+                           text_errno(errno));
     }
     if (fd >= 0) {
         close(fd);
@@ -212,7 +225,8 @@ static bg_err persist_write_whole(const struct persist *persist, const char *fil
     persist_path(persist, file, path);
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
+        return persist_fail(info, BG_EIO, "cannot create %.160s: %s", path,
+                            text_errno(errno));
     }
     while (at < n) {
         const ssize_t done = pwrite(fd, (const char *)bytes + at, n - at, (off_t)at);
@@ -221,14 +235,15 @@ static bg_err persist_write_whole(const struct persist *persist, const char *fil
         }
         at += done > 0 ? (size_t)done : 0;
     }
-    const bg_err err = at < n || fsync(fd) ? persist_fail(info, BG_EIO, "%s: %s", path,
-                                                          text_errno(errno))
-                                           : persist_sync_folder(persist, info);
+    const bg_err err = at < n || fsync(fd)
+                           ? persist_fail(info, BG_EIO, "cannot write %.160s: %s", path,
+                                          text_errno(errno))
+                           : persist_sync_folder(persist, info);
     close(fd);
     return err;
 }
 
-/* What counts is in the base, and what not: (P2), (P3). */
+/* Stores the counters that belong to the base: (P2), (P3). */
 static void persist_begin_base(struct persist *persist, const struct object *object,
                                struct entry_base *base)
 {
@@ -249,7 +264,8 @@ static bg_err persist_save_foreign(struct persist *persist, struct object *objec
     if (!err) {
         bytes = malloc(n ? n : 1);
         err = bytes ? bg_foreign_write(object->foreign, bytes, n, &n, info)
-                    : persist_fail(info, BG_ENOMEM, "out of memory");
+                    : persist_fail(info, BG_ENOMEM,
+                                   "out of memory: cannot copy a filter to save it");
     }
     object_vacate(object);
     if (!err) {
@@ -260,9 +276,9 @@ static bg_err persist_save_foreign(struct persist *persist, struct object *objec
     return err;
 }
 
-/* Pins the filter that has all changes recorded below base->from: exactly these, and nothing changes until
- * persist_let_go (P3); or some later ones as well, if it commutes (P2). NULL: the object has lost its
- * filter. */
+/* Pins the filter that has all changes recorded below base->from. It has exactly these, and does
+ * not change until persist_let_go (P3); or it has some later ones as well, if the object commutes
+ * (P2). Returns NULL if the object has lost its filter. */
 static const bg_filter *persist_hold(struct persist *persist, struct object *object,
                                      uint64_t done, struct entry_base *base,
                                      bg_pin *pin)
@@ -288,10 +304,10 @@ static void persist_let_go(struct object *object, bg_pin *pin)
 
 static bg_err persist_no_filter(bg_errinfo *info)
 {
-    return persist_fail(info, BG_ENOTFOUND, "the filter is not there");
+    return persist_fail(info, BG_ENOTFOUND, "the filter has no content to save");
 }
 
-/* The text of an object's shape, as the journal and base files have it. */
+/* Writes an object's shape as text, in the form used by the journal and by base files. */
 static void persist_shape(const struct object *object, char text[OBJECT_SHAPE_TEXT])
 {
     struct object_shape shape;
@@ -299,7 +315,7 @@ static void persist_shape(const struct object *object, char text[OBJECT_SHAPE_TE
     (void)object_shape_write(&shape, text);
 }
 
-/* Fills in what a file has besides the filter; `how` refers to `metadata`. */
+/* Fills in what a file stores in addition to the filter; `how` refers to `metadata`. */
 static void persist_options(const struct object *object, const struct entry_base *base,
                             char metadata[OBJECT_SHAPE_TEXT + 16], bg_save_options *how)
 {
@@ -311,7 +327,8 @@ static void persist_options(const struct object *object, const struct entry_base
     memcpy(how->key_id, object->shape.key_id, sizeof how->key_id);
 }
 
-/* Encodes a small filter; the caller frees *bytes. BG_EINVAL: the filter is not small. */
+/* Encodes a small filter; the caller frees *bytes. Returns BG_EINVAL if the filter is not
+ * small. */
 static bg_err persist_encode(const struct object *object, const bg_filter *filter,
                              const struct entry_base *base, void **bytes, size_t *n,
                              bg_errinfo *info)
@@ -329,10 +346,11 @@ static bg_err persist_encode(const struct object *object, const bg_filter *filte
     }
     *bytes = malloc(*n);
     return *bytes ? bg_encode(filter, &how, *bytes, *n, n, info)
-                  : persist_fail(info, BG_ENOMEM, "out of memory");
+                  : persist_fail(info, BG_ENOMEM,
+                                 "out of memory: cannot encode a filter to save it");
 }
 
-/* Saves to a pack. BG_EINVAL: the object needs a file of its own. */
+/* Saves to a pack. Returns BG_EINVAL if the object needs its own file. */
 static bg_err persist_save_packed(struct persist *persist, struct object *object,
                                   uint64_t done, struct pack_writer *pack,
                                   struct entry_base *base, bg_errinfo *info)
@@ -370,7 +388,7 @@ static bg_err persist_save_file(const struct persist *persist,
     return err;
 }
 
-/* Saves to a file of its own. A filter that must not change meanwhile is copied first. */
+/* Saves to a separate file. A filter that must not change meanwhile is copied first. */
 static bg_err persist_save_alone(struct persist *persist, struct object *object,
                                  uint64_t done, struct entry_base *base,
                                  bg_errinfo *info)
@@ -397,7 +415,7 @@ static const char *persist_ending(const struct object *object)
                                                              : ".redisbloom";
 }
 
-/* Returns a frame number; all changes recorded below it are done (P2). */
+/* Returns a frame number such that all changes recorded below it have been applied (P2). */
 static uint64_t persist_done(struct persist *persist)
 {
     const uint64_t from = journal_next(persist->journal);
@@ -405,17 +423,18 @@ static uint64_t persist_done(struct persist *persist)
     return from;
 }
 
-/* Saves to a new file. `done`: the result of persist_done. */
+/* Saves to a new file. `done` is the result of persist_done. */
 static bg_err persist_save_new(struct persist *persist, struct object *object,
                                uint64_t done, struct entry_base *base, bg_errinfo *info)
 {
-    bg_err err = journal_check(persist->journal, info); /* of the same directory */
+    bg_err err = journal_check(persist->journal, info); /* still the same directory */
     *base = (struct entry_base){ .from = 0 };
     if (err) {
         return err;
     }
     if (!persist_new_name(persist_ending(object), base)) {
-        return persist_fail(info, BG_EIO, "no random numbers: %s", text_errno(errno));
+        return persist_fail(info, BG_EIO, "cannot get random bytes for a file name: %s",
+                            text_errno(errno));
     }
     err = object->foreign ? persist_save_foreign(persist, object, base, info)
                           : persist_save_alone(persist, object, done, base, info);
@@ -428,7 +447,8 @@ static bg_err persist_save_new(struct persist *persist, struct object *object,
 bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info)
 {
-    /* Otherwise a client that replaces one filter repeatedly could fill the disk before the next snapshot. */
+    /* Otherwise a client that replaces one filter repeatedly could fill the disk before the next
+     * snapshot. */
     (void)persist_clean(persist, NULL);
     return persist_save_new(persist, object, persist_done(persist), base, info);
 }
@@ -450,8 +470,8 @@ static bg_bytes persist_text(const char *text)
     return (bg_bytes){ text, strlen(text) };
 }
 
-/* What a journal says of an object; the record refers to its arguments. Under the catalogue's
- * lock, for the name. */
+/* Fills in a record that describes an object; the record refers to the arguments. The caller
+ * holds the catalog's lock, for the name. */
 static void persist_describe(const struct entry *entry, const struct entry_base *base,
                              enum journal_type type, const char *shape,
                              struct journal_record *record)
@@ -588,7 +608,7 @@ void persist_name_is_free(struct persist *persist, bg_bytes name)
 
 /* ---- Checkpoints ---------------------------------------------------------------------------- */
 
-/* An entry whose object is being saved: `saving` is held. */
+/* An entry whose object is being saved; the thread holds `saving`. */
 struct checkpoint {
     struct entry *entry;
     struct entry_base base;
@@ -612,14 +632,14 @@ static bg_err checkpoint_begin(struct persist *persist, struct checkpoint *c,
     return err;
 }
 
-/* Records the new base, whose file is durable; or discards it after an error. */
+/* Records the new base, whose file is durable, or discards it after an error. */
 static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_err err,
                              bg_errinfo *info)
 {
     struct entry_base before = { .from = 0 };
     const bool packed = !err && pack_is_reference(c->base.file);
     if (packed && !packs_hold(persist->packs, c->base.file)) {
-        err = persist_fail(info, BG_ENOMEM, "out of memory");
+        err = persist_fail(info, BG_ENOMEM, "out of memory: cannot track a pack file");
     } else if (!err) { /* from here on, it may be dropped together with this base */
         err = catalog_set_base(persist->server->catalog, c->entry, &c->base, false,
                                &before, info);
@@ -634,7 +654,7 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     }
     persist_retire(persist, before.file);
     uint64_t recorded = atomic_load(&c->entry->recorded);
-    if (recorded < c->base.from) { /* no records since, unless one is added right now */
+    if (recorded < c->base.from) { /* none since then, unless one is being added */
         (void)atomic_compare_exchange_strong(&c->entry->recorded, &recorded, 0);
     }
     return BG_OK;
@@ -665,9 +685,9 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
 
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
-/* An entry of which nothing is saved: what is recorded of it from a frame on has to stay. Frames
- * below `first` count for it only if it has a base that could not be read but may be one day, and
- * records since. One that is being loaded has neither. */
+/* Returns the first frame that must be kept for an entry that cannot be saved. It needs frames
+ * below `first` only if its base could not be read, but may be readable later, and it has records
+ * since. An entry that is being loaded has neither. */
 static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 {
     if (atomic_load(&entry->recorded) && !persist_is_lost(&entry->base)) {
@@ -678,18 +698,19 @@ static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 }
 
 /*
- * Many checkpoints at once. Small filters are written to one pack, which is synced before any of them
- * is recorded (P4).
+ * Many checkpoints at once. Small filters are written to one pack, which is synced before any of
+ * them is recorded (P4).
  */
 struct batch {
     struct persist *persist;
-    struct pack_writer *pack;  /* NULL: files of their own */
-    char hold[PACK_REFERENCE]; /* to the pack, as long as the batch needs it */
+    struct pack_writer *pack;  /* NULL: separate files */
+    char hold[PACK_REFERENCE]; /* reference that keeps the pack */
     size_t n;
     struct checkpoint checkpoints[PERSIST_BATCH];
 };
 
-/* Returns whether a base needs a new file: its file was deleted, or less than half of its pack is in use. */
+/* Returns whether a base needs a new file: its file was deleted, or less than half of its pack is
+ * in use. */
 static bool persist_needs_file(const struct persist *persist,
                                const struct entry_base *base)
 {
@@ -704,14 +725,15 @@ static bool persist_needs_file(const struct persist *persist,
     return access(path, F_OK) != 0 && errno == ENOENT;
 }
 
-/* Returns whether an entry must be saved: it has records since its base, or its base needs a new file. */
+/* Returns whether an entry must be saved: it has records since its base, its content is not kept
+ * yet, or its base needs a new file. */
 static bool persist_wants(const struct persist *persist, struct entry *entry)
 {
     return atomic_load(&entry->recorded) || !object_is_kept(entry->object)
            || persist_needs_file(persist, &entry->base);
 }
 
-/* Opens a pack if it is worth it. */
+/* Opens a pack if enough entries must be saved. */
 static bg_err batch_begin(struct batch *batch, struct entry **some, size_t n,
                           bg_errinfo *info)
 {
@@ -730,12 +752,13 @@ static bg_err batch_begin(struct batch *batch, struct entry **some, size_t n,
         return displaced;
     }
     if (!persist_new_name(".pack", &name)) {
-        return persist_fail(info, BG_EIO, "no random numbers: %s", text_errno(errno));
+        return persist_fail(info, BG_EIO, "cannot get random bytes for a file name: %s",
+                            text_errno(errno));
     }
     persist_path(persist, "", folder);
     (void)snprintf(batch->hold, sizeof batch->hold, "%.60s@0+0", name.file);
     if (!packs_hold(persist->packs, batch->hold)) {
-        return persist_fail(info, BG_ENOMEM, "out of memory");
+        return persist_fail(info, BG_ENOMEM, "out of memory: cannot track a pack file");
     }
     const bg_err err = pack_begin(folder, name.file, &batch->pack, info);
     if (err) {
@@ -767,7 +790,7 @@ static bg_err batch_end(struct batch *batch, bg_err err, bg_errinfo *info)
     return err;
 }
 
-/* Saves those of the held entries that need it; the bases of the others are from `first`. */
+/* Saves the held entries that need it. The bases of the others start at `first`. */
 static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
                         uint64_t first, uint64_t *keep, bg_errinfo *info)
 {
@@ -778,7 +801,7 @@ static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
         struct entry *entry = some[i];
         bool saved = false;
         if (err || atomic_load(&entry->gone)) {
-            /* only to be released */
+            /* only release it */
         } else if (!object_is_whole(entry->object)) {
             const uint64_t needs = persist_unreadable(entry, first);
             *keep = needs < *keep ? needs : *keep;
@@ -799,8 +822,8 @@ static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
     return batch_end(batch, err, info);
 }
 
-/* Saves all objects with records since their base. *keep becomes the lowest frame that is needed by
- * those that cannot be saved. */
+/* Saves all objects with records since their base. *keep becomes the lowest frame needed by
+ * objects that cannot be saved. */
 static bg_err persist_save_changed(struct persist *persist, uint64_t first,
                                    uint64_t *keep, bg_errinfo *info)
 {
@@ -810,7 +833,7 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
     struct batch *batch = calloc(1, sizeof *batch);
     bg_err err = BG_OK;
     if (!batch) {
-        return persist_fail(info, BG_ENOMEM, "out of memory");
+        return persist_fail(info, BG_ENOMEM, "out of memory: cannot start a snapshot");
     }
     batch->persist = persist;
     while (!err
@@ -818,15 +841,15 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
                   > 0) {
         after = some[n - 1]->number;
         err = batch_run(batch, some, n, first, keep, info);
-        if (!err && server_is_stopping()) { /* the journal has all of it */
-            err = persist_fail(info, BG_ECANCELED, "the service is stopping");
+        if (!err && server_is_stopping()) { /* the journal has everything */
+            err = persist_fail(info, BG_ECANCELED, "the service is shutting down");
         }
     }
     free(batch);
     return err;
 }
 
-/* Where the manifest's records go: the journal, or the beginning of a fresh one. */
+/* The destination of the manifest's records: the journal, or the start of a fresh one. */
 struct manifest {
     struct persist *persist;
     struct journal_draft *draft;
@@ -841,7 +864,7 @@ static bg_err manifest_append(struct manifest *manifest,
                : journal_append(manifest->persist->journal, record, 1, NULL, info);
 }
 
-/* An entry; NULL: those were all. Nothing comes or goes meanwhile. */
+/* Appends an entry; NULL follows the last one. No object is created or dropped meanwhile. */
 static bg_err manifest_visit(void *context, struct entry *entry, bg_errinfo *info)
 {
     struct manifest *manifest = context;
@@ -882,10 +905,11 @@ static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinf
     return persist_write_manifest(context, draft, info);
 }
 
-/* Determines the base of an object when older journal records are about to be lost. If it has no records since its
- * base, and the file exists, the base stays, so that retries do not write a second copy. If it has such records, and
- * they cannot be saved because its base cannot be read, it must not come back without them, should the file be
- * readable again one day: so it has a file that there is not. */
+/* Determines the base of an object when older journal records are about to be lost. If it has no
+ * records since its base, and the file exists, the base stays, so that retries do not write a
+ * second copy. If it has such records, and they cannot be saved because its base cannot be read,
+ * the object must not be restored without them, even if the file becomes readable again. So its
+ * base gets the name of a file that does not exist. */
 static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
                                 struct entry_base *base, bg_errinfo *info)
 {
@@ -901,7 +925,7 @@ static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
     return BG_OK;
 }
 
-/* Nothing is recorded meanwhile: the journal has failed. */
+/* Nothing is recorded meanwhile, because the journal has failed. */
 static bg_err persist_save_anew(struct persist *persist, struct entry *entry,
                                 bg_errinfo *info)
 {
@@ -922,8 +946,9 @@ static bg_err persist_save_anew(struct persist *persist, struct entry *entry,
     return err == BG_ENOTFOUND ? BG_OK : err;
 }
 
-/* The journal has failed: everything is saved, and a fresh one begun. If that fails as well, the
- * old one is what will be found; and its files, which are deleted when a journal works. */
+/* Recovers from a failed journal: saves all objects and starts a fresh journal. If that fails as
+ * well, a restart finds the old journal and its files, which are deleted only when a journal
+ * works. */
 static bg_err persist_reopen(struct persist *persist, bg_errinfo *info)
 {
     struct entry *some[16];
@@ -949,7 +974,8 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     char folder[PERSIST_PATH];
     struct journal_state state;
     if (!atomic_load(&persist->loaded)) { /* the catalog has only some of the filters */
-        return persist_fail(info, BG_EBUSY, "the filters are being loaded");
+        return persist_fail(info, BG_EBUSY,
+                            "the filters are still being loaded; try again later");
     }
     persist_path(persist, "", folder);
     packs_measure(persist->packs, folder);
@@ -960,8 +986,8 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     }
     bg_err err = journal_rotate(persist->journal, &first, info);
     if (!err) {
-        quiet_wait(
-            &persist->server->quiet); /* who was recorded below `first` is marked */
+        /* Then entries with records below `first` are marked. */
+        quiet_wait(&persist->server->quiet);
         keep = first;
         err = persist_save_changed(persist, first, &keep, info);
     }
@@ -981,7 +1007,7 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
     bg_errinfo own;
     struct journal_state state = { .bytes = 0 };
     const uint64_t began = server_ticks();
-    const bool before = ledger_exempt(true); /* it makes room in the journal */
+    const bool before = ledger_exempt(true); /* a snapshot frees space in the journal */
     pthread_mutex_lock(&persist->saving);
     const bg_err err = persist_snapshot_locked(persist, info ? info : &own);
     pthread_mutex_unlock(&persist->saving);
@@ -1010,13 +1036,15 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
         log_event(LOG_EVENT_FAILURE, (bg_bytes){ NULL, 0 }, "snapshot failed: %s",
                   (info ? info : &own)->message);
     } else {
-        log_event(LOG_EVENT_SNAPSHOT, (bg_bytes){ NULL, 0 }, "%zu filters in %.3f s",
+        log_event(LOG_EVENT_SNAPSHOT, (bg_bytes){ NULL, 0 },
+                  "saved %zu filters in %.3f s",
                   catalog_count(persist->server->catalog), seconds);
     }
     return err;
 }
 
-/* ---- From time to time ---------------------------------------------------------------------- */
+/* ---- Periodic work
+ * ----------------------------------------------------------------------------- */
 
 static void *persist_work(void *context)
 {
@@ -1059,8 +1087,9 @@ void persist_apply(struct persist *persist, const struct settings *settings)
     journal_set_policy(persist->journal, persist_policy(settings));
 }
 
-/* By size: what came since the last snapshot. Some of what was there before may have to stay, and
- * the manifest alone may be large, so the whole would not do. */
+/* Returns whether a snapshot is due. The size limit applies to the bytes added since the last
+ * snapshot, not to the total: some older segments may have to stay, and the manifest alone may be
+ * large. */
 static bool persist_is_due(struct persist *persist, const struct settings *settings,
                            const struct journal_state *state)
 {
@@ -1090,7 +1119,8 @@ void persist_tick(struct persist *persist)
     }
 }
 
-/* ---- Replies that wait ------------------------------------------------------------------------ */
+/* ---- Replies that wait
+ * ------------------------------------------------------------------------- */
 
 uint64_t persist_tail(const struct persist *persist)
 {
@@ -1188,7 +1218,7 @@ static bool persist_has_files(const char *dir)
     DIR *folder = opendir(path);
     struct dirent *entry = NULL;
     bool any = false;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread reads this stream */
     while (folder && !any && (entry = readdir(folder)) != NULL) {
         any = persist_is_base(entry->d_name);
     }
@@ -1198,7 +1228,8 @@ static bool persist_has_files(const char *dir)
     return any;
 }
 
-/* ---- Life ------------------------------------------------------------------------------------- */
+/* ---- Creating and freeing
+ * ---------------------------------------------------------------------- */
 
 bg_err persist_create(struct server *server, struct persist **persist, bg_errinfo *info)
 {
@@ -1214,14 +1245,17 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
     struct packs *packs = made ? packs_create() : NULL;
     if (!packs) {
         free(made);
-        return persist_fail(info, BG_ENOMEM, "out of memory");
+        return persist_fail(info, BG_ENOMEM,
+                            "out of memory: cannot open the data directory");
     }
     made->packs = packs;
     made->pack_from = PERSIST_PACK_FROM;
     if (strlen(settings->dir) >= sizeof made->folder) {
         packs_free(packs);
         free(made);
-        return persist_fail(info, BG_EINVAL, "dir: the path is too long");
+        return persist_fail(info, BG_EINVAL,
+                            "dir: the path has %zu bytes (maximum: %zu)",
+                            strlen(settings->dir), sizeof made->folder - 1);
     }
     made->server = server;
     made->snapshot_ticks = server_ticks();
@@ -1232,7 +1266,8 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
     persist_path(made, "", path);
     bg_err err = BG_OK;
     if (mkdir(path, 0700) && errno != EEXIST) {
-        err = persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
+        err = persist_fail(info, BG_EIO, "cannot create directory %.160s: %s", path,
+                           text_errno(errno));
     }
     if (!err) {
         err = journal_open(made->folder, &how, &made->journal, info);
@@ -1259,7 +1294,7 @@ bool persist_free(struct persist *persist)
     catalog_set_hooks(persist->server->catalog, &none);
     const bool closed = journal_close(persist->journal, &info) == BG_OK;
     if (!closed) {
-        log_error("journal not closed in order",
+        log_error("journal was not closed cleanly; the last changes may be lost",
                   LOG_FIELDS(log_text("error", info.message)));
     }
     while (persist->retired) {

@@ -1,7 +1,7 @@
 /*
- * persist.h - what survives: the journal, snapshots of filters, and how they are read again.
+ * persist.h - persistence: the journal, snapshots of filters, and loading them at startup.
  *
- * See persist.c for the order of things. All is for one data folder, held by one process.
+ * persist.c describes the order of operations. One process owns one data directory.
  */
 #ifndef SERVER_PERSIST_H
 #define SERVER_PERSIST_H
@@ -12,94 +12,103 @@
 struct persist;
 struct server;
 
-/* Opens the folder, without reading it. BG_EBUSY: another process has it. */
+/* Opens the data directory without reading it. Returns BG_EBUSY if another process has it
+ * open. */
 bg_err persist_create(struct server *server, struct persist **persist,
                       bg_errinfo *info);
 
 /* Writes the remaining records. Returns false if that failed: the last changes may be lost. */
 bool persist_free(struct persist *persist);
 
-/* Reads everything into the empty catalogue, and opens the journal for writing; from then on
- * the catalogue's changes are recorded. `progress`, which may be NULL, is told how far it is. */
+/* Loads everything into the empty catalog and opens the journal for writing; from then on,
+ * changes of the catalog are recorded. `progress`, which may be NULL, is called with the number
+ * of loaded filters and the total. */
 bg_err persist_load(struct persist *persist,
                     void (*progress)(void *context, uint64_t done, uint64_t all),
                     void *context, bg_errinfo *info);
 
-/* Return whether a name that is not in the catalog may have been the name of a filter (doubt.h), and mark it
- * as free. MT-Safe. */
+/* Return whether a name that is not in the catalog may have been the name of a filter (doubt.h),
+ * and mark it as free. Thread-safe. */
 bool persist_doubts(const struct persist *persist, bg_bytes name);
 void persist_name_is_free(struct persist *persist, bg_bytes name);
 
-/* Records a change of an object. From inside of a batch, or of somebody who holds the entry.
- * MT-Safe. */
+/* Records a change of an object. Call it inside a batch, or while holding the entry.
+ * Thread-safe. */
 bg_err persist_record(struct persist *persist, struct entry *entry,
                       const struct change *change, bg_errinfo *info);
 
-/* Saves an object that has no name yet, so that it can be given one with its content. Slow. */
+/* Saves an object that has no name yet, so that it can be named together with its content.
+ * Slow. */
 bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info);
 
-/* Deletes a base that nothing was told of. */
+/* Deletes a base that was never recorded. */
 void persist_discard(struct persist *persist, struct entry_base *base);
 
-/* The object has changed wholesale: saves it to a file, and records that. Slow. MT-Safe. */
+/* Saves an object whose whole content has changed to a file, and records that file. Slow.
+ * Thread-safe. */
 bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
                           bg_errinfo *info);
 
-/* Saves all that changed, and lets go of old parts of the journal. Slow; one after the other. Errors: BG_EBUSY
- * before persist_load has ended, among others. */
+/* Saves all changed objects and deletes old segments of the journal. Slow; concurrent calls run
+ * one after the other. Errors: BG_EBUSY before persist_load has finished, among others. */
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info);
 
-/* The same in a thread of its own; false: one is running. From one thread. */
+/* The same in a background thread. Returns false if one is running, or the thread cannot be
+ * created. Call it from one thread only. */
 bool persist_snapshot_start(struct persist *persist);
 
-/* ---- Replies wait until what was recorded is safe ------------------------------------------ */
+/* ---- Replies wait until their records are safe
+ * ------------------------------------------------- */
 
-/* The number of the last record so far; whether all up to a number is as safe as asked for. */
+/* Return the number of the last record so far, and the number up to which all records are as safe
+ * as the policy requires. */
 uint64_t persist_tail(const struct persist *persist);
 uint64_t persist_safe(const struct persist *persist);
 
-/* Applies settings that are about to be published. One change at a time: the listener of settings.h calls it,
- * so an older policy never replaces a newer one. */
+/* Applies settings that are about to be published. The listener of settings.h calls it for one
+ * change at a time, so an older policy never replaces a newer one. */
 void persist_apply(struct persist *persist, const struct settings *settings);
 
-/* At the end of an iteration of an event loop: hands what was recorded to the system, if the
- * policy is not `always`, for which a thread does it, and syncs. BG_EIO: the journal has failed. */
+/* Called at the end of an iteration of an event loop: writes pending records to the OS, unless
+ * the policy is `always`, under which a thread writes and syncs them. Returns BG_EIO if the
+ * journal has failed. */
 bg_err persist_flush(struct persist *persist, bg_errinfo *info);
 
-/* Who is told when persist_safe has grown: called from the journal's thread. */
+/* Sets the callback for when persist_safe has increased. The journal's thread calls it. */
 void persist_on_safe(struct persist *persist, void (*told)(void *context),
                      void *context);
 
-/* Returns whether persist_tick found that the data directory was removed or replaced at run time. */
+/* Returns whether persist_tick found that the data directory was removed or replaced at run
+ * time. */
 bool persist_is_displaced(const struct persist *persist);
 
-/* Whether changes can be recorded; else why not. */
+/* Returns whether changes can be recorded; if not, sets `why`. */
 bool persist_works(const struct persist *persist, char why[256]);
 
-/* ---- From time to time ---------------------------------------------------------------------- */
+/* ---- Periodic work
+ * ----------------------------------------------------------------------------- */
 
-/* Starts a snapshot in a thread of its own when the settings ask for one: by age, by size of the
- * journal. Changes of appendfsync take effect here, too, and a removed or replaced data directory is
- * detected here. */
+/* Starts a snapshot in the background if one is due by age or by the size of the journal, and
+ * detects a removed or replaced data directory. */
 void persist_tick(struct persist *persist);
 
-/* For INFO, metrics and the dashboard. */
+/* Statistics for INFO, metrics and the dashboard. */
 struct persist_stats {
     uint64_t journal_bytes, journal_segments, frames, syncs;
-    uint64_t unsynced; /* frames that are not on the disk */
+    uint64_t unsynced; /* frames not yet on disk */
     uint64_t snapshots, snapshot_failures;
     uint64_t last_snapshot; /* milliseconds since 1970; 0: none */
     double last_snapshot_seconds;
-    double
-        overdue_seconds; /* since the settings ask for a snapshot that is not there */
+    /* How long a due snapshot has been missing. */
+    double overdue_seconds;
     uint64_t loaded_filters, replayed_records, torn_bytes, lost_frames;
     uint64_t files_kept; /* files that no filter uses, but that may still be needed */
     double load_seconds;
     bool snapshotting, failed;
     bool names_in_doubt; /* doubt.h */
     char failure[256];
-    char snapshot_failure[256]; /* of the last one; "": it succeeded */
+    char snapshot_failure[256]; /* of the last snapshot; "": it succeeded */
 };
 void persist_about(const struct persist *persist, struct persist_stats *stats);
 

@@ -1,5 +1,5 @@
 /*
- * persist_inside.h - what persist.c (recording, saving, snapshots) and recover.c (loading) share.
+ * persist_inside.h - shared by persist.c (recording, saving, snapshots) and recover.c (loading).
  */
 #ifndef SERVER_PERSIST_INSIDE_H
 #define SERVER_PERSIST_INSIDE_H
@@ -13,11 +13,13 @@
 
 enum { PERSIST_PATH = 4096 };
 
-/* The file name of an object whose content is lost; no such file exists. "lost-" and the name of a file: that
- * file has a part of the content, and is kept as long as the object. */
+/* The file name of an object whose content is lost; no such file exists. "lost-" followed by
+ * the name of a file means that the file has a part of the content; it is kept as long as the
+ * object. */
 #define PERSIST_LOST "lost"
 
-/* Files that no object needs any more, once the journal that says so is on the disk. */
+/* Files that no object needs any more, to be deleted once the records that prove it are on
+ * disk. */
 struct retired {
     struct retired *next;
     char file[sizeof((struct entry_base *)0)->file];
@@ -25,38 +27,37 @@ struct retired {
 
 struct persist {
     struct server *server;
-    char folder[PERSIST_PATH
-                - 256]; /* the data folder; filters are in `filters` below it */
+    /* The data directory; filters are in its subdirectory `filters`. */
+    char folder[PERSIST_PATH - 256];
     struct journal *journal;
-    struct doubt *doubt;    /* about names; NULL: none. Set before anything is served */
-    _Atomic bool loaded;    /* until then the journal is the loading thread's */
+    struct doubt *doubt;    /* about names; NULL: none. Set before serving starts */
+    _Atomic bool loaded;    /* before that, only the loading thread uses the journal */
     _Atomic bool failing;   /* the journal is full or has failed */
-    _Atomic bool displaced; /* the data folder was removed or replaced */
-    pthread_mutex_t told_lock; /* of those below */
+    _Atomic bool displaced; /* the data directory was removed or replaced */
+    pthread_mutex_t told_lock; /* protects the fields below */
     char failure[256];
     struct persist_stats stats;
     uint64_t left;           /* bytes of the journal after the last snapshot */
-    uint64_t snapshot_ticks; /* when that was, or the start */
+    uint64_t snapshot_ticks; /* time of the last snapshot, or of the start */
 
     void (*on_safe)(void *context);
     void *on_safe_context;
 
-    pthread_mutex_t
-        saving; /* one checkpoint or snapshot at a time; entry->base is written
-                   under it */
+    /* Serializes checkpoints and snapshots; entry->base is written under it. */
+    pthread_mutex_t saving;
     pthread_mutex_t retired_lock;
     struct retired *retired;
     struct packs *packs;
     size_t pack_from; /* minimum number of objects for a pack; tests change it */
 
-    pthread_t thread; /* of the snapshot that runs in the background */
+    pthread_t thread; /* the snapshot that runs in the background */
     bool thread_joinable;
     _Atomic bool thread_running;
-    _Atomic uint64_t next_try;     /* after a failure: server_ticks */
-    _Atomic uint64_t wanted_since; /* ticks; a snapshot is due since then; 0: none is */
+    _Atomic uint64_t next_try;     /* after a failure, in server_ticks */
+    _Atomic uint64_t wanted_since; /* ticks since a snapshot has been due; 0: none is */
 };
 
-/* The path of a filter's file. */
+/* Builds the path of a filter's file. */
 void persist_path(const struct persist *persist, const char *file,
                   char path[PERSIST_PATH]);
 
@@ -67,20 +68,20 @@ void persist_lose(struct entry_base *base);
 /* Returns the name of the file that a base has, or had before it was lost; "" for none. */
 const char *persist_file(const char *file);
 
-/* Fails with a message. */
+/* Fills in `info` with a message and returns `code`. */
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Returns whether a name is that of a base file, or of a base file that is being written. */
 bool persist_is_base(const char *name);
 
-/* Foreign filters have no checksum of their own: this is theirs. */
+/* Computes a digest for foreign filters, which have no checksum of their own. */
 void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_TEXT]);
 
-/* The journal's thread says how it is. */
+/* Called by the journal's thread with its state. */
 void persist_told(void *context, uint64_t durable, const bg_errinfo *failure);
 
-/* From now on the catalogue's changes are recorded. */
+/* Starts recording changes of the catalog. */
 void persist_hook(struct persist *persist);
 
 #endif

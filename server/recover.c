@@ -1,34 +1,38 @@
 /*
- * recover.c - reading the data folder at the start.
+ * recover.c - reads the data directory at startup.
  *
- * The journal is read twice. First it is only asked which objects there are in the end, where
- * their bases are, and from which frame on their records count; a manifest is the whole truth at
- * its place, so what was before it and is not in it is gone. Then the bases are opened, each
- * checked against the digest that was recorded, and the records that count are done again, in
- * their order.
+ * The journal is read twice. The first pass only determines which objects exist at the end, where
+ * their bases are, and from which frame on their records count. A manifest is the complete list
+ * of objects at its position: an object from before it that is not listed was dropped. Then the
+ * bases are opened, each verified against its recorded digest, and the second pass replays the
+ * records that count, in order.
  *
- * An object whose base is missing, damaged or made with a secret that is not there, or whose
- * records cannot be done again, is not left out, since its absence would answer "no": its slot stays
- * without a filter, answers "maybe" and refuses adds, and the log says why. What is recorded for it
- * stays recorded.
+ * An object is not left out if its base is missing, damaged or created with a secret that is not
+ * available, or if its records cannot be replayed: its absence would answer "no". Its slot stays
+ * without a filter, answers "maybe" and refuses adds, and the log contains the reason. Its
+ * records are kept.
  *
- * Gaps. A damaged journal is an error, unless the settings allow starting in spite of the damage. Then the
- * content of the missing frames is unknown, and everything that they can have changed is in doubt:
+ * Gaps. A damaged journal is an error, unless the settings allow starting despite the damage.
+ * Then the content of the missing frames is unknown, and everything that they can have changed is
+ * in doubt:
  *
- *   (G1) Every object that is known before the gap may have lost records, been renamed or been dropped. It
- *        is permanently given up like that, and does not expire. The file of its base is kept.
- *   (G2) Any other name may have been given to an unknown object. Lookups of such a name answer "maybe",
- *        and it cannot be created empty (doubt.h).
+ *   (G1) Every object known from before the gap may have lost records, been renamed or been
+ *        dropped. It is given up permanently, as described above, and does not expire. The file
+ *        of its base is kept.
+ *   (G2) Any other name may have been given to an unknown object. Lookups of such a name answer
+ *        "maybe", and it cannot be created empty (doubt.h).
  *   (G3) Two objects may seem to have one name. The object that got the name last keeps it.
- *   (G4) A complete manifest that begins after the gap ends (G2), and ends (G1) for objects whose base is
- *        from after the gap. A manifest that was written in doubt records that, and does not end (G2).
+ *   (G4) A complete manifest that starts after the gap ends (G2), and ends (G1) for objects whose
+ *        base is from after the gap. A manifest that was written in doubt records that, and does
+ *        not end (G2).
  *   (G5) An object that is created after the gap is known completely.
  *
- * Files. A file that no object uses is deleted only if it is proved that no object needs it. The proof is a
- * journal without a gap, from its beginning or a manifest to a segment that is known to be the newest, that
- * leaves no name in doubt, and whose objects could all be read. Only recovery_file_fate decides. Directories
- * of version 0.1 do not record which segment is the newest: there, such files are moved to `forgotten`, once.
- * A pack in use may hold parts of unknown objects: without the proof it is kept until the next start.
+ * Files. A file that no object uses is deleted only if it is proved that no object needs it. The
+ * proof is a journal without a gap, from its start or a manifest to a segment that is known to be
+ * the newest, that leaves no name in doubt, and whose objects could all be read. Only
+ * recovery_file_fate decides. Directories of version 0.1 do not record which segment is the
+ * newest: there, such files are moved to `forgotten`, once. A pack in use may hold parts of
+ * unknown objects: without the proof it is kept until the next start.
  */
 #include "doubt.h"
 #include "log.h"
@@ -48,7 +52,7 @@
 /* An object as the journal describes it. */
 struct found {
     uint64_t id;
-    char *name; /* with name_len bytes */
+    char *name; /* name_len bytes */
     size_t name_len;
     char *shape; /* text */
     uint64_t expiry;
@@ -58,13 +62,14 @@ struct found {
     struct object *object;
     bool doubted;  /* some of its records may be missing (G1) */
     bool broken;   /* its base cannot be read */
-    uint64_t last; /* the last frame that counts beyond its base; 0: none */
+    uint64_t last; /* the last frame that counts in addition to its base; 0: none */
 };
 
-/* An id keeps its place when its object is gone, until the list is squeezed: there may be many. */
+/* An id keeps its place after its object was dropped, until the list is compacted: there may be
+ * many. */
 struct founds_place {
     uint64_t id;
-    struct found *found; /* NULL: gone */
+    struct found *found; /* NULL: dropped */
 };
 
 struct founds {
@@ -76,9 +81,9 @@ struct recovery {
     struct persist *persist;
     struct pack_reader *packs;
     struct founds all;
-    struct founds manifest; /* one that is being read */
+    struct founds manifest; /* the manifest that is being read */
     bool in_manifest;
-    bool manifest_doubts;    /* it was written in doubt */
+    bool manifest_doubts;    /* it was written while names were in doubt */
     uint64_t manifest_began; /* its first frame */
     uint64_t complete;    /* the first frame of the last complete manifest; 0: none */
     uint64_t gap;         /* some or all frames below this one are missing; 0: no gap */
@@ -90,9 +95,9 @@ struct recovery {
     void *context;
 };
 
-/* ---- Lists of objects --------------------------------------------------------------------------- */
+/* ---- Lists of objects ---------------------------------------------------------------------- */
 
-/* The first with that id or above. */
+/* Returns the index of the first object with that id or a higher one. */
 static size_t founds_at(const struct founds *founds, uint64_t id)
 {
     size_t low = 0, high = founds->n;
@@ -114,7 +119,8 @@ static struct found *founds_find(const struct founds *founds, uint64_t id)
                                                          : NULL;
 }
 
-/* A place for an id; NULL: no memory. Ids grow, so nearly always it is the last one. */
+/* Returns the place of an id, adding it if necessary; NULL if out of memory. Ids increase, so it
+ * is nearly always the last place. */
 static struct founds_place *founds_place(struct founds *founds, uint64_t id)
 {
     const size_t at = founds_at(founds, id);
@@ -195,13 +201,14 @@ static void founds_clear(struct founds *founds)
     *founds = (struct founds){ NULL, 0, 0, 0 };
 }
 
-/* ---- First reading: what there is --------------------------------------------------------------- */
+/* ---- First pass: which objects exist
+ * ------------------------------------------------------------ */
 
 static bg_err found_name(struct found *found, bg_bytes name, bg_errinfo *info)
 {
     char *copy = malloc(name.len + 1);
     if (!copy) {
-        return persist_fail(info, BG_ENOMEM, "out of memory");
+        return persist_fail(info, BG_ENOMEM, "out of memory while reading the journal");
     }
     if (name.len) {
         memcpy(copy, name.data, name.len);
@@ -217,8 +224,8 @@ static bg_err found_text(bg_bytes text, char *to, size_t room, const char *what,
 {
     if (text.len >= room) {
         return persist_fail(info, BG_EFORMAT,
-                            "journal: %s of %zu bytes, expected less than %zu", what,
-                            text.len, room);
+                            "journal: found %s of %zu bytes, expected less than %zu",
+                            what, text.len, room);
     }
     if (text.len) {
         memcpy(to, text.data, text.len);
@@ -233,7 +240,9 @@ static bg_err found_shape(struct found *found, bg_bytes text, bg_errinfo *info)
     const bg_err err = found_text(text, shape, sizeof shape, "a shape", info);
     char *copy = err ? NULL : strdup(shape);
     if (!copy) {
-        return err ? err : persist_fail(info, BG_ENOMEM, "out of memory");
+        return err ? err
+                   : persist_fail(info, BG_ENOMEM,
+                                  "out of memory while reading the journal");
     }
     free(found->shape);
     found->shape = copy;
@@ -254,7 +263,7 @@ static bg_err found_base(struct found *found, const struct journal_record *recor
                          info);
     }
     if (!err && strchr(base.file, '/')) {
-        err = persist_fail(info, BG_EFORMAT, "journal: a file name with '/'");
+        err = persist_fail(info, BG_EFORMAT, "journal: a file name contains '/'");
     }
     if (!err) {
         err = found_shape(found, record->shape, info);
@@ -271,7 +280,7 @@ static bg_err recovery_create(struct founds *founds,
 {
     struct found *found = founds_add(founds, record->id);
     if (!found) {
-        return persist_fail(info, BG_ENOMEM, "out of memory");
+        return persist_fail(info, BG_ENOMEM, "out of memory while reading the journal");
     }
     found->named = sequence;
     found->expiry = record->expiry;
@@ -287,8 +296,8 @@ static bg_err recovery_create(struct founds *founds,
     return found_shape(found, record->shape, info);
 }
 
-/* Handles an entry of a manifest. After a gap, the entries of an incomplete manifest count as well, but they
- * do not prove which objects exist. */
+/* Handles an entry of a manifest. After a gap, the entries of an incomplete manifest count as
+ * well, but they do not prove which objects exist. */
 static bg_err recovery_manifest_entry(struct recovery *r,
                                       const struct journal_record *record,
                                       uint64_t sequence, bg_errinfo *info)
@@ -314,8 +323,8 @@ static bg_err recovery_manifest_end(struct recovery *r,
     }
     if (!whole) {
         return persist_fail(info, BG_EFORMAT,
-                            "journal: a manifest of %zu objects, expected %llu", n,
-                            (unsigned long long)record->count);
+                            "journal: found a manifest of %zu objects, expected %llu",
+                            n, (unsigned long long)record->count);
     }
     founds_clear(&r->all);
     r->all = r->manifest;
@@ -326,14 +335,15 @@ static bg_err recovery_manifest_end(struct recovery *r,
     return BG_OK;
 }
 
-/* Handles the entries of a manifest whose rest is missing. */
+/* Handles the entries of a manifest whose remainder is missing. */
 static bg_err recovery_manifest_broken(struct recovery *r, bg_errinfo *info)
 {
     for (size_t i = 0; i < r->manifest.n; i++) {
         struct founds_place *from = &r->manifest.places[i];
         struct founds_place *to = founds_place(&r->all, from->id);
         if (!to) {
-            return persist_fail(info, BG_ENOMEM, "out of memory");
+            return persist_fail(info, BG_ENOMEM,
+                                "out of memory while reading the journal");
         }
         r->all.empty -= to->found == NULL;
         found_free(to->found);
@@ -345,8 +355,8 @@ static bg_err recovery_manifest_broken(struct recovery *r, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Frames before `end` are missing: (G1). Missing frames at the start of a journal are only detected after all
- * others have been read, so some objects may be known from after the gap. */
+/* Frames before `end` are missing: (G1). Missing frames at the start of a journal are detected
+ * only after all others have been read, so some objects may be known from after the gap. */
 static bg_err recovery_gap(struct recovery *r, uint64_t end, bg_errinfo *info)
 {
     r->gap = end > r->gap ? end : r->gap;
@@ -363,10 +373,11 @@ static bg_err recovery_gap(struct recovery *r, uint64_t end, bg_errinfo *info)
     return err;
 }
 
-/* Nothing has been changed yet, so it may end at any time. */
+/* Nothing has been changed yet, so loading may stop at any time. */
 static bg_err recovery_stopped(bg_errinfo *info)
 {
-    return persist_fail(info, BG_ECANCELED, "stopped before it had loaded everything");
+    return persist_fail(info, BG_ECANCELED,
+                        "the service was stopped before all filters were loaded");
 }
 
 static bg_err recovery_look(void *context, uint64_t sequence,
@@ -421,14 +432,14 @@ static int recovery_order(const void *a, const void *b)
     return x->named > y->named ? -1 : x->named < y->named;
 }
 
-/* After a gap two objects may seem to have one name: (G3). The other object was dropped or renamed in the gap.
- * If it exists under an unknown name, (G2) covers it. */
+/* After a gap two objects may seem to have one name: (G3). The other object was dropped or
+ * renamed in the gap. If it exists under an unknown name, (G2) covers it. */
 static bg_err recovery_settle_names(struct recovery *r, bg_errinfo *info)
 {
     const size_t n = r->all.n;
     struct found **found = calloc(n + 1, sizeof(struct found *));
     if (!found) {
-        return persist_fail(info, BG_ENOMEM, "out of memory");
+        return persist_fail(info, BG_ENOMEM, "out of memory while reading the journal");
     }
     for (size_t i = 0; i < n; i++) {
         found[i] = r->all.places[i].found;
@@ -452,7 +463,7 @@ static bg_err recovery_settle_names(struct recovery *r, bg_errinfo *info)
     return BG_OK;
 }
 
-/* ---- The bases ------------------------------------------------------------------------------------ */
+/* ---- The bases ----------------------------------------------------------------------------- */
 
 static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
                                   bg_errinfo *info)
@@ -461,8 +472,8 @@ static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     *bytes = NULL;
     if (fd < 0 || fstat(fd, &about)) {
-        const bg_err err =
-            persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
+        const bg_err err = persist_fail(info, BG_EIO, "cannot open %.160s: %s", path,
+                                        text_errno(errno));
         if (fd >= 0) {
             close(fd);
         }
@@ -478,7 +489,7 @@ static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
     close(fd);
     if (!memory || got < (size_t)about.st_size) {
         free(memory);
-        return persist_fail(info, BG_EIO, "%s: cannot be read", path);
+        return persist_fail(info, BG_EIO, "cannot read all of %.160s", path);
     }
     *bytes = memory;
     *n = got;
@@ -500,7 +511,7 @@ static bg_err recovery_open_foreign(const struct found *found,
     err = strcmp(digest, found->base.digest) == 0
               ? bg_foreign_read((bg_foreign_format)shape->foreign, bytes, n, NULL,
                                 foreign, info)
-              : persist_fail(info, BG_ECHECKSUM, "digest %s, expected %s", digest,
+              : persist_fail(info, BG_ECHECKSUM, "found digest %s, expected %s", digest,
                              found->base.digest);
     free(bytes);
     return err;
@@ -511,16 +522,16 @@ static bg_err recovery_compare_digest(const struct found *found,
 {
     return strcmp(about->digest_text, found->base.digest) == 0
                ? BG_OK
-               : persist_fail(info, BG_ECHECKSUM, "digest %s, expected %s",
+               : persist_fail(info, BG_ECHECKSUM, "found digest %s, expected %s",
                               about->digest_text, found->base.digest);
 }
 
 enum {
-    RECOVERY_SMALL = 256 << 10, /* files below this size are read at once */
+    RECOVERY_SMALL = 256 << 10, /* files below this size are read into memory */
     RECOVERY_SLACK = 4096       /* items that batches may add to a full filter */
 };
 
-/* Opens content that is in memory, or in a part of a pack. */
+/* Opens content that is in memory: a small file, or a part of a pack. */
 static bg_err recovery_open_bytes(const struct found *found, const void *bytes,
                                   size_t n, const bg_open_options *how,
                                   bg_filter **filter, bg_errinfo *info)
@@ -569,7 +580,8 @@ static bg_err recovery_open_file(const struct recovery *r, const struct found *f
     return err;
 }
 
-/* An empty one. It may grow as far as new ones may; one that is larger already is what it is. */
+/* Creates an empty object. It may grow up to the current limit for new filters, or has no limit
+ * if it already exceeds that one. */
 static bg_err recovery_create_empty(const struct recovery *r,
                                     const struct object_shape *shape,
                                     struct object **object, bg_errinfo *info)
@@ -587,7 +599,7 @@ static bg_err recovery_create_empty(const struct recovery *r,
     return err;
 }
 
-/* The object of a base, or an empty one; an error is the base's. */
+/* Opens the base of an object, or creates an empty one. Returns the error of the base. */
 static bg_err recovery_open(const struct recovery *r, const struct found *found,
                             const struct object_shape *shape, struct object **object,
                             bg_errinfo *info)
@@ -612,7 +624,7 @@ static bg_err recovery_open(const struct recovery *r, const struct found *found,
     return err;
 }
 
-/* The object may contain everything from now on. */
+/* Replaces the object by one that may contain any key. */
 static bg_err recovery_give_up(struct found *found, const struct object_shape *shape,
                                const char *why, bg_errinfo *info)
 {
@@ -662,7 +674,8 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
     return err;
 }
 
-/* ---- Second reading: what happened since ------------------------------------------------------------ */
+/* ---- Second pass: changes since the bases
+ * ------------------------------------------------------- */
 
 static bg_err recovery_do(void *context, uint64_t sequence,
                           const struct journal_record *record, bg_errinfo *info)
@@ -695,8 +708,9 @@ static bg_err recovery_do(void *context, uint64_t sequence,
                             why.message[0] ? why.message : bg_strerror(err), info);
 }
 
-/* Warns about a filter that grew under a higher max-filter-memory than the present one: its records were done
- * again without growing as far, so its rate is above its target. Adds at run time are refused long before. */
+/* Warns about a filter that grew under a higher max-filter-memory than the current one: its
+ * records were replayed without growing as far, so its false-positive rate is above its target.
+ * At run time, adds are refused long before that. */
 static void recovery_check_growth(const struct recovery *r, const struct found *found)
 {
     const uint64_t most = settings_now(r->persist->server->store)->max_filter_memory;
@@ -715,7 +729,8 @@ static void recovery_check_growth(const struct recovery *r, const struct found *
     }
 }
 
-/* ---- All of it --------------------------------------------------------------------------------------- */
+/* ---- The whole recovery
+ * --------------------------------------------------------------------------- */
 
 static int recovery_compare(const void *a, const void *b)
 {
@@ -723,7 +738,7 @@ static int recovery_compare(const void *a, const void *b)
     return pack_compare(*x, *y);
 }
 
-/* The files that are needed, in order; NULL: no memory. */
+/* Returns the files that are needed, sorted; NULL if out of memory. */
 static const char **recovery_files(const struct recovery *r)
 {
     const char **files = calloc(r->all.n + 1, sizeof *files);
@@ -746,8 +761,9 @@ static bool recovery_accounts(const struct recovery *r,
     return report->damages == 0 && !r->doubts && (report->first == 1 || r->complete);
 }
 
-/* Such files are deleted if the journal accounts for every file: then they were left by an interrupted snapshot
- * or by a dropped object. No other code may delete them at startup. */
+/* Files that no object uses are deleted if the journal accounts for every file: then an
+ * interrupted snapshot or a dropped object left them. No other code may delete them at
+ * startup. */
 static enum fate recovery_file_fate(const struct recovery *r,
                                     const struct journal_report *report, bool forget)
 {
@@ -795,7 +811,7 @@ static void recovery_clean(struct recovery *r, const struct journal_report *repo
     const char **files = recovery_files(r);
     DIR *folder = files ? opendir(path) : NULL;
     struct dirent *entry = NULL;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread reads this stream */
     while (folder && (entry = readdir(folder)) != NULL) {
         const char *name = entry->d_name;
         if (persist_is_base(name)
@@ -819,16 +835,16 @@ static bg_err recovery_install_one(struct recovery *r, struct found *found,
                              CATALOG_FORCE_NUMBER, now, info);
     if (err) {
         return err == BG_EBUSY ? persist_fail(info, BG_EFORMAT,
-                                              "journal: two objects with one name")
+                                              "journal: two objects have the same name")
                                : err;
     }
     struct entry *entry = found->object->entry;
-    found->object = NULL; /* the catalogue's */
+    found->object = NULL; /* now owned by the catalog */
     if (!packs_hold(r->persist->packs, persist_file(found->base.file))) {
-        return persist_fail(info, BG_ENOMEM, "out of memory");
+        return persist_fail(info, BG_ENOMEM, "out of memory while loading filters");
     }
     atomic_store(&entry->recorded, found->last);
-    return found->expiry /* even if that has been already */
+    return found->expiry /* even if that time has passed */
                ? catalog_expire(catalog, name, found->expiry, 0, info)
                : BG_OK;
 }
@@ -847,7 +863,7 @@ static bg_err recovery_install(struct recovery *r, bg_errinfo *info)
     return err;
 }
 
-/* Finishes the recovery: which objects exist, and what is in doubt. */
+/* Completes the first pass: which objects exist, and which names are in doubt. */
 static bg_err recovery_survey(struct recovery *r, struct journal_report *report,
                               bg_errinfo *info)
 {
@@ -878,7 +894,7 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
         recovery_check_growth(r, r->all.places[i].found);
     }
     if (!err && r->doubts && !forget && !(persist->doubt = doubt_create())) {
-        err = persist_fail(info, BG_ENOMEM, "out of memory");
+        err = persist_fail(info, BG_ENOMEM, "out of memory while loading filters");
     }
     if (!err) {
         err = journal_begin(persist->journal, report, info);
@@ -893,13 +909,13 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
     return err;
 }
 
-/* Logs the damage, and what to do about it. */
+/* Logs the damage and what to do about it. */
 static void recovery_warn(const struct recovery *r, const struct journal_report *report)
 {
     const bg_bytes none = { NULL, 0 };
     if (report->damages) {
         log_event(LOG_EVENT_ALARM, none,
-                  "the journal is damaged (%llu or more frames are missing): %s",
+                  "the journal is damaged (at least %llu frames are missing): %s",
                   (unsigned long long)report->lost, report->damage.message);
     }
     if (r->persist->doubt) {
@@ -961,7 +977,7 @@ bg_err persist_load(struct persist *persist,
     recovery_warn(&r, &report);
     log_event(
         LOG_EVENT_LOAD, (bg_bytes){ NULL, 0 },
-        "%zu filters, %llu records done again, %llu torn bytes cut off, in %.3f s",
+        "loaded %zu filters, replayed %llu records, cut off %llu torn bytes, in %.3f s",
         filters, (unsigned long long)r.records, (unsigned long long)report.dropped,
         persist->stats.load_seconds);
     return err;
