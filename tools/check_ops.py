@@ -2,10 +2,10 @@
 """Checks what operators see against the table of metrics in the code, which METRICS_SAMPLE prints:
 every name, label and value of a label that rules, dashboard and documents use is in the table; every
 metric is in docs/metrics.md; every alert is tested, firing and not, and has its section in
-docs/runbook.md. The metrics of the service are those of their own table there, which
+docs/runbook.md. The metrics of the service are those of their own list there, which
 tests/server/test_prometheus.py compares with a running one. Prints every breach; exits 1 if there is
 one.
-usage: check_ops.py METRICS_SAMPLE [--update]      --update: writes the table of docs/metrics.md"""
+usage: check_ops.py METRICS_SAMPLE [--update]      --update: writes the list of docs/metrics.md"""
 
 import json
 import os
@@ -19,6 +19,7 @@ DASHBOARD, METRICS, RUNBOOK = "ops/grafana/bloomgate.json", "docs/metrics.md", "
 MARKS = "<!-- metrics -->\n", "<!-- /metrics -->"
 SERVICE = "<!-- service -->\n", "<!-- /service -->"
 SCRAPED = {"job", "instance"}  # labels that Prometheus adds
+FILTERED = ("bloomgate_filter_", "bloomgate_gate_", "bloomgate_tenant_", "bloomgate_front_")  # have the label filter
 GROUPS = [("bloomgate_filter", "Slots"), ("bloomgate_gate", "Gates"), ("bloomgate_tenant", "Tenants"),
           ("bloomgate_registry", "Registries"), ("bloomgate_", "The process")]
 
@@ -52,21 +53,22 @@ def metrics(program):
 
 
 def service_metrics():
-    """The same of the service, as its table in the document tells them."""
+    """The same for the service, from its list in the document."""
     text = read(METRICS)
     if SERVICE[0] not in text or SERVICE[1] not in text:
         breach(METRICS, "there are no marks " + " ".join(mark.strip() for mark in SERVICE))
         return {}
     table = {}
     for line in text[text.index(SERVICE[0]):text.index(SERVICE[1])].splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 5 and cells[0].startswith("`bloomgate_"):
-            labels = {label: [value.strip() for value in values.split(",")]
-                      for label, values in re.findall(r"`(\w+)`:? ?((?:[\w, ]+)?)", cells[3])}
-            name = cells[0].strip("`")
-            table[name] = cells[1], cells[2], cells[4], labels
-            if cells[1] == "histogram":  # what Prometheus has of it
-                table.update({name + part: (*table[name][:3], {**labels, "le": []}) for part in ("_bucket", "_sum", "_count")})
+        entry_of = re.fullmatch(r"- `(bloomgate_\w+)`(?: \(([^)]*)\))?: (.+)", line)
+        if entry_of:
+            name, details, meaning = entry_of.groups(default="")
+            labels = {"filter": []} if name.startswith(FILTERED) else {}
+            labels.update({label: values.split(", ") for label, values in re.findall(r"`(\w+)`: ([\w, ]+)", details)})
+            kind = "histogram" if details.startswith("histogram") else ""
+            table[name] = kind, "", meaning, labels
+            if kind:  # the series that Prometheus has for it
+                table.update({name + part: (kind, "", meaning, {**labels, "le": []}) for part in ("_bucket", "_sum", "_count")})
     return table
 
 
@@ -177,18 +179,30 @@ def check_dashboard(table):
 # ---- Documents -----------------------------------------------------------------------------
 
 
-def row(name, kind, unit, text, labels):
-    told = ", ".join(f"`{label}`" if label == "filter" or kind == "info" else
-                     f"`{label}`: {', '.join(values)}" for label, values in labels.items())
-    return f"| `{name}` | {kind} | {unit} | {told} | {text} |\n"
+def entry(name, kind, text, labels):
+    """An item of the list. The type and the unit follow from the name, except for histograms."""
+    if ("filter" in labels) != name.startswith(FILTERED):
+        breach(METRICS, f"{name} must have the label filter if its name begins with {', '.join(FILTERED)}, and only then")
+    named = "counter" if name.endswith("_total") else "info" if name.endswith("_info") else "gauge"
+    if kind not in (named, "histogram"):
+        breach(METRICS, f"{name} is a {kind}, but has the name of a {named}")
+    others = {label: values for label, values in labels.items() if label != "filter"}
+    details = ["histogram"] if kind == "histogram" else []
+    if kind == "info":
+        details.append(", ".join(f"`{label}`" for label in others))
+    else:
+        details += [f"`{label}`: {', '.join(values)}" for label, values in others.items()]
+    return f"- `{name}`" + (f" ({'; '.join(details)})" if details else "") + f": {text}\n"
 
 
 def document(table):
     text, left = "", dict(table)
     for prefix, title in GROUPS:
         names = [name for name in left if name.startswith(prefix)]
-        text += f"\n### {title}\n\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n"
-        text += "".join(row(name, *left.pop(name)) for name in names)
+        text += f"\n### {title}\n\n"
+        for name in names:
+            kind, _, meaning, labels = left.pop(name)
+            text += entry(name, kind, meaning, labels)
     return MARKS[0] + text + "\n" + MARKS[1]
 
 
@@ -203,7 +217,7 @@ def check_documents(table, update):
         with open(os.path.join(ROOT, METRICS), "w", encoding="utf-8") as f:
             f.write(text)
     elif text[begin:end] != wanted:
-        breach(METRICS, "its table is not that of the code: tools/check_ops.py METRICS_SAMPLE --update")
+        breach(METRICS, "its list differs from the table in the code: run tools/check_ops.py METRICS_SAMPLE --update")
     both = {**table, **service_metrics()}
     check_names(METRICS, text[:begin] + text[end:], both)
     check_names(RUNBOOK, read(RUNBOOK), both)

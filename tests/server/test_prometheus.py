@@ -5,7 +5,7 @@ but that an alert waits a second where it would wait minutes. Alerts that take m
 what a service cannot get into are left to promtool (ops/prometheus/*.test.yml).
 
 usage: test_prometheus.py BLOOMGATED [PART OF A NAME...]
-  UPDATE=1 in the environment writes the table of the service's metrics in docs/metrics.md"""
+  UPDATE=1 in the environment writes the list of the service's metrics in docs/metrics.md"""
 
 import json
 import os
@@ -36,6 +36,7 @@ DOCUMENT = os.path.join(ROOT, "docs", "metrics.md")
 MARKS = "<!-- service -->\n", "<!-- /service -->"
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 import bgread  # noqa: E402
+import check_ops  # noqa: E402
 
 LIBRARY = ("bloomgate_filter_", "bloomgate_gate_", "bloomgate_build_info")
 OF_SERVICE = ("bloomgate_gate_source_up", "bloomgate_gate_trusted", "bloomgate_gate_lag_seconds", "bloomgate_gate_changed_keys_total",
@@ -227,7 +228,7 @@ def test_documents(program):
 
 
 def table_of(samples, about):
-    """The service's own, as rows of docs/metrics.md."""
+    """The service's own metrics, as the list of docs/metrics.md."""
     rows, labels = {}, {}
     for name, pairs in samples:
         if name.startswith(LIBRARY) and name not in OF_SERVICE:
@@ -237,11 +238,10 @@ def table_of(samples, about):
             if label != "le":
                 labels.setdefault(family, {}).setdefault(label, set()).add(value)
         rows[family] = about[name]
-    text = "\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n"
+    text = "\n"
     for name, (kind, meaning) in rows.items():
-        unit = next((u for u in ("bytes", "seconds") if name.removesuffix("_total").endswith("_" + u)), "")
-        told = ", ".join(f"`{label}`" if label == "filter" else f"`{label}`: {', '.join(sorted(values))}" for label, values in labels.get(name, {}).items())
-        text += f"| `{name}` | {kind} | {unit} | {told} | {meaning} |\n"
+        text += check_ops.entry(name, kind, meaning, {label: sorted(values) for label, values in labels.get(name, {}).items()})
+    assert not check_ops.breaches, check_ops.breaches
     return MARKS[0] + text + "\n" + MARKS[1]
 
 
