@@ -6,14 +6,14 @@
  *                                    (or HTTP)
  *
  * The service forwards the adds and lookups of BF.* and BG.*, for one or several items. Each request is a batch, and
- * so is a run of single-item requests in a pipeline (dispatch.c). Job threads forward them, so event loops never wait.
- * Each job takes a cluster client from the front's pool, or opens a new one (front_call.c).
+ * so is a run of single-item requests in a pipeline (dispatch.c). Job threads forward them, so event loops never
+ * wait. Each job takes a cluster client from the front's pool, or opens a new one (front_call.c).
  *
- * If the cluster does not answer, a lookup returns "maybe", or an error with fail=closed, and an add returns the error
- * FAILED. For both, a shard that does not exist is an error.
+ * If the cluster does not answer, a lookup returns "maybe", or an error with fail=closed, and an add returns the
+ * error FAILED. For both, a shard that does not exist is an error.
  *
- * There are few job threads, and other work needs them. So a shard that does not answer is marked "down": its items are
- * answered immediately, without waiting for the shard. Items of other shards are not affected. Each front has a
+ * There are few job threads, and other work needs them. So a shard that does not answer is marked "down": its items
+ * are answered immediately, without waiting for the shard. Items of other shards are not affected. Each front has a
  * thread, the watch (front_watch.c), which queries all shards once a second, even without traffic. It detects
  * failed shards before clients do, and marks them as up when they answer again.
  *
@@ -26,8 +26,8 @@
  * complete). Between a restart and the next round of the watch, no key is denied either, because clients do not trust
  * a process that the witness does not list.
  *
- * An add can fail for lack of replicas while lookups still work. So a shard that did not answer an add accepts no adds
- * until replicas have acknowledged a write of the watch.
+ * An add can fail for lack of replicas while lookups still work. So a shard that did not answer an add accepts no
+ * adds until replicas have acknowledged a write of the watch.
  *
  * Thread safety: all functions are MT-Safe except fronts_create, fronts_start and fronts_free.
  */
@@ -40,8 +40,8 @@
 struct fronts;
 struct front;
 
-/* Creates all fronts of the settings; *fronts is NULL if there are none. Reads the files of the settings, but does not
- * connect. On failure, returns false and sets `why`. */
+/* Creates all fronts of the settings; *fronts is NULL if there are none. Reads the files of the settings, but does
+ * not connect. On failure, returns false and sets `why`. */
 bool fronts_create(const struct settings *settings, struct fronts **fronts,
                    char why[SETTINGS_WHY]);
 
@@ -63,8 +63,8 @@ struct front *fronts_find(const struct fronts *fronts, const struct command *com
 bool front_forwards(const struct command *command);
 void front_refuse(const struct front *front, struct request *request);
 
-/* Forwards a request and replies to it. With `many`, the request stands for one request per item, and each gets its own
- * reply. Waits for the cluster, so only job threads may call it. */
+/* Forwards a request and replies to it. With `many`, the request stands for one request per item, and each gets its
+ * own reply. Waits for the cluster, so only job threads may call it. */
 void front_run(struct front *front, struct request *request, bool many);
 
 /* Items to forward, and their results. */
@@ -80,8 +80,8 @@ struct front_work {
 };
 
 /* Forwards the items. The bitmaps must be zero. Waits for the cluster, so only job threads may call it. Unless
- * fail=closed, unanswered lookups are not an error. Errors: BG_EIO; BG_ENOTFOUND if a shard does not exist; BG_EFULL if a
- * shard is full; BG_ENOMEM. `done` is valid even after an error. */
+ * fail=closed, unanswered lookups are not an error. Errors: BG_EIO; BG_ENOTFOUND if a shard does not exist; BG_EFULL
+ * if a shard is full; BG_ENOMEM. `done` is valid even after an error. */
 bg_err front_call(struct front *front, struct front_work *work);
 
 /* ---- Statistics ---------------------------------------------------------------------------------- */

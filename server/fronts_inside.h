@@ -55,7 +55,8 @@ struct fronts {
     struct front items[];
 };
 
-/* Opens a connected client. `patience` limits retries, in milliseconds. On failure, returns NULL and fills in `info`. */
+/* Opens a connected client. `patience` limits retries, in milliseconds. On failure, returns NULL and fills in
+ * `info`. */
 struct front_client *front_open(struct front *front, uint32_t patience,
                                 bg_errinfo *info);
 void front_client_free(struct front_client *client); /* NULL is allowed */

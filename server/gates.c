@@ -9,8 +9,8 @@
  * the follower is still going to report the key. So when an audit finds a key, it makes the follower poll, and waits
  * for it, before the gate decides.
  *
- * The list is an array, protected by a reader-writer lock. Each gate counts its users, and dropping a gate waits until
- * the count is zero. There are few gates, so a linear search by name is enough.
+ * The list is an array, protected by a reader-writer lock. Each gate counts its users, and dropping a gate waits
+ * until the count is zero. There are few gates, so a linear search by name is enough.
  */
 #include "gates_inside.h"
 
@@ -131,7 +131,7 @@ static void gates_alarm(void *context, const bg_alarm *alarm)
         const char *text;
     } told[] = {
         [BG_ALARM_FALSE_NEGATIVE] = { GATE_EVENT_FALSE_NEGATIVE,
-                                      "the filter denied a key that the source has" },
+                                      "the filter denied a key that the source contains" },
         [BG_ALARM_BREAKER_OPEN] = { GATE_EVENT_BREAKER_OPEN,
                                     "the source failed too often; it is queried again after breaker-rest" },
         [BG_ALARM_BREAKER_CLOSED] = { GATE_EVENT_BREAKER_CLOSED,
@@ -156,8 +156,8 @@ static uint64_t gates_nanoseconds(double seconds)
 
 /*
  * Creates the slot with a tiny filter, which is never trusted. It accepts the follower's adds, and so does the first
- * real filter as soon as its build starts. (A slot without a filter refuses adds, even while its first filter is being
- * built.)
+ * real filter as soon as its build starts. (A slot without a filter refuses adds, even while its first filter is
+ * being built.)
  */
 static bg_err gates_make_slot(struct gate *gate, bg_errinfo *info)
 {
@@ -321,7 +321,7 @@ static struct gate *gates_take(struct gates *gates, bg_bytes name, bg_errinfo *i
     }
     (void)pthread_rwlock_unlock(&gates->lock);
     if (!gate) {
-        (void)source_error(info, BG_ENOTFOUND, "gate", "the name of a gate", "%.*s",
+        (void)source_error(info, BG_ENOTFOUND, "gate", NULL, "there is no gate '%.*s'",
                            (int)(name.len < 60 ? name.len : 60),
                            name.len ? (const char *)name.data : "");
     }
@@ -348,7 +348,7 @@ bg_err gates_add(struct gates *gates, const struct gate_settings *settings,
     gates->list = list ? list : gates->list;
     if (gates_find(gates, name) < gates->count) {
         err = source_error(info, BG_EBUSY, "gate", NULL,
-                           "the name %s is already in use", settings->name);
+                           "the name '%s' is already in use", settings->name);
     } else if (!list) {
         err = source_error(info, BG_ENOMEM, "memory", NULL, "out of memory");
     } else {
@@ -388,7 +388,7 @@ bg_err gates_drop(struct gates *gates, bg_bytes name, bg_errinfo *info)
     }
     (void)pthread_rwlock_unlock(&gates->lock);
     if (!gate) {
-        return source_error(info, BG_ENOTFOUND, "gate", "the name of a gate", "%.*s",
+        return source_error(info, BG_ENOTFOUND, "gate", NULL, "there is no gate '%.*s'",
                             (int)(name.len < 60 ? name.len : 60),
                             name.len ? (const char *)name.data : "");
     }
@@ -437,8 +437,8 @@ static bg_gate *gates_choose(const struct gate *gate, enum key_form form, bg_byt
                : gate->blind;
 }
 
-/* Returns whether the type of the key column changed after the key was normalized. The answer may then be about another
- * key. */
+/* Returns whether the type of the key column changed after the key was normalized. The answer may then be about
+ * another key. */
 static bool gates_is_respelled(const struct gate *gate, enum key_form form)
 {
     return form != KEY_FORM_UNKNOWN && source_form(gate->source) != form;
@@ -531,13 +531,13 @@ bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo 
     if (other) {
         return source_error(
             info, err, "key", NULL,
-            "it is not spelled as the database prints it, so it cannot be recorded;"
+            "the key is not spelled as the database prints it, so it cannot be recorded;"
             " see docs/sources.md");
     }
     return err ? source_error(
                info, err, "filter", NULL,
-               "it has no room for the key; all lookups query the database until it is"
-               " rebuilt")
+               "the key does not fit into the filter; all lookups query the database"
+               " until the filter is rebuilt")
                : BG_OK;
 }
 

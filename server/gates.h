@@ -1,6 +1,6 @@
 /*
- * gates.h - the gates of the service. A gate is a filter in front of a backing store (source.h), with two threads that
- * keep the filter up to date.
+ * gates.h - the gates of the service. A gate is a filter in front of a backing store (source.h), with two threads
+ * that keep the filter up to date.
  *
  *     struct gates *gates;
  *     gates_create(&options, &gates, &why);
@@ -12,12 +12,12 @@
  *     waiting      the source cannot be reached, or its follower has not started yet
  *     building     all keys are being read into the first filter
  *     serving      the filter answers, and the follower adds changes
- *     rebuilding   like serving, while a new filter is built because the old one is too full, too old or wrong
- *                  too often, or because the follower has started a new epoch
+ *     rebuilding   like serving, while a new filter is built because the old one is too full or too old, has too many
+ *                  false positives, or because the follower has started a new epoch
  *
- * Lookups work from the start: without a filter, and whenever the filter is not trusted, every lookup
- * queries the source. If that fails too, the outcome is BG_UNKNOWN, or BG_FAILED for a gate that fails
- * closed. So an unavailable source blocks nothing.
+ * Lookups work immediately: without a filter, and whenever the filter is not trusted, every lookup queries the
+ * source. If that also fails, the outcome is BG_UNKNOWN, or BG_FAILED for a gate with fail=closed. So an unavailable
+ * source blocks nothing.
  *
  * Trust. The filter's "no" is trusted only if
  *   (T1) the filter was filled by a read of all keys in the source's current epoch, or was saved with
@@ -30,8 +30,8 @@
  * guarantee calls gates_wrote after its own write.
  *
  * Thread safety: all functions are MT-Safe except gates_free; all other calls must have returned before it. Lookups
- * wait for the source, so event-loop threads must not call gates_lookup. They call gates_begin, which never waits, and
- * let another thread call gates_finish.
+ * wait for the source, so event-loop threads must not call gates_lookup. They call gates_begin, which never waits,
+ * and let another thread call gates_finish.
  */
 #ifndef SERVER_GATES_H
 #define SERVER_GATES_H
@@ -123,8 +123,8 @@ struct gates_ticket {
 /*
  * Starts a lookup; never waits. *outcome is BG_PENDING or the final outcome. If ticket->gate is not NULL afterwards,
  * call gates_finish or gates_abandon exactly once; gates_finish needs a thread that may wait. After BG_PENDING,
- * gates_finish returns the outcome. Otherwise it runs an audit, and its result can be ignored. The key must stay valid
- * until then.
+ * gates_finish returns the outcome. Otherwise it runs an audit, and its result can be ignored. The key must stay
+ * valid until then.
  */
 bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
                    struct gates_ticket *ticket, bg_outcome *outcome, bg_errinfo *info);
@@ -153,7 +153,7 @@ struct gate_about {
     enum gate_phase phase;
     bool trusted;   /* T1 to T3 */
     bool source_up; /* according to the follower or last build, and the last lookup */
-    char source_text[192]; /* the last error, or "" */
+    char source_text[256]; /* the last error, or "" */
     double lag;        /* seconds since the follower last caught up; negative: never */
     uint64_t position; /* see source.h */
     uint64_t changes;  /* keys that the follower has reported */
@@ -161,7 +161,7 @@ struct gate_about {
     uint64_t saves;    /* of the filter */
     uint64_t builds;   /* successful builds */
     uint64_t build_failures;
-    char build_text[192];       /* why the last build failed, or "" */
+    char build_text[256];       /* why the last build failed, or "" */
     uint64_t build_keys;        /* of the last build */
     double build_seconds;       /* of the last build */
     uint64_t progress_keys;     /* of the build in progress */

@@ -36,17 +36,17 @@ struct gate {
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock;  /* protects the fields below */
-    pthread_cond_t wake;   /* the thread has something to do */
+    pthread_cond_t wake;   /* wakes the maker thread */
     pthread_cond_t caught; /* the follower has caught up */
     bool stopping;
     bool rebuild_asked;  /* rebuild immediately */
     bool rebuild_wanted; /* rebuild when the pause after the last build ends */
-    char why[128];       /* reason for the next build */
+    char why[256];       /* reason for the next build */
     bool is_unusable;    /* `why` states why the saved filter is not used */
     bool source_up;
     uint64_t source_told; /* when its state was last reported as an event */
-    char source_text[192];
-    char build_text[192]; /* why the last build failed, or "" */
+    char source_text[256];
+    char build_text[256]; /* why the last build failed, or "" */
     uint64_t build_keys;
     double build_seconds;
     char *file;              /* where the filter is saved, or NULL */

@@ -8,13 +8,13 @@
  *     caught_up: T2, mark             when the filter is in place: built = needed as of the start (T1)
  *                                     saves the filter with the last mark; then source_saved
  *
- * No key is missed. If a key was committed before `restart`, the maker reads it, because it reads after `restart`. If
- * the key was committed later, the follower reports it. If it reported the key before the new filter accepted adds, the
- * read includes the key (source.h, S5; bg_slot_rebuild reads after the filter accepts adds).
+ * No key is missed. If a key was committed before `restart`, the maker reads it, because the read starts after
+ * `restart`. If the key was committed later, the follower reports it. If it reported the key before the new filter
+ * accepted adds, the read includes the key (source.h, S5; bg_slot_rebuild reads after the filter accepts adds).
  *
- * Saving. The mark is copied before the filter is saved, so the file has everything up to the mark. A filter in which
- * an audit found a false negative is not saved, and its file is deleted. The audit may run during a save, so the
- * new file is renamed while holding the lock, after a last check.
+ * Saving. The mark is copied before the filter is saved, so the file contains everything up to the mark. A filter in
+ * which an audit found a false negative is not saved, and its file is deleted. The audit may run during a save, so
+ * the new file is renamed while holding the lock, after a last check.
  *
  * A failed build is retried with backoff, from one second to one minute. The pause before a rebuild that only the
  * policy requires is at least ten times the duration of the last build.
@@ -47,7 +47,7 @@ static void gate_life_new_epoch(struct gate *gate, const char *why)
     atomic_store(&gate->doubted, false);
     gate->mark[0] = 0;
     gate->saved[0] = 0;       /* the file is from an earlier epoch, or deleted */
-    if (!gate->is_unusable) { /* else the source knows only that it has no mark */
+    if (!gate->is_unusable) { /* otherwise the source's reason is only that it has no mark */
         (void)snprintf(gate->why, sizeof gate->why, "%s", why);
     }
     gate->is_unusable = false;
@@ -89,8 +89,8 @@ static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
     for (size_t i = 0; i < n; i++) {
         refused = bg_gate_wrote(gate->gate, keys[i].data, keys[i].len) || refused;
     }
-    if (refused) { /* the bg_gate distrusts its filter until a later one replaces it */
-        gate_life_rebuild(gate, false, "a key could not be added");
+    if (refused) { /* the bg_gate distrusts its filter until it is replaced */
+        gate_life_rebuild(gate, false, "a key could not be added to the filter");
     }
     (void)atomic_fetch_add(&gate->changes, n);
 }
@@ -107,7 +107,7 @@ static void gate_life_caught_up(void *context, const struct source_proof *proof)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* A reason that changes again and again is reported once a minute. */
+/* Reports a reason that keeps changing at most once a minute. */
 static void gate_life_state(void *context, bool up, const char *why)
 {
     struct gate *gate = context;
@@ -197,7 +197,7 @@ static bg_err gate_life_check(struct gate *gate, bg_errinfo *info)
     if (err || atomic_load(&gate->ask_failed)) {
         (void)pthread_mutex_lock(&gate->lock);
         atomic_store(&gate->ask_failed, err != BG_OK);
-        (void)snprintf(gate->source_text, sizeof gate->source_text, "%.191s",
+        (void)snprintf(gate->source_text, sizeof gate->source_text, "%.255s",
                        err ? why.message : "");
         (void)pthread_mutex_unlock(&gate->lock);
     }
@@ -233,7 +233,7 @@ static void gate_life_note_build(struct gate *gate, const bg_rebuild_report *rep
         gate->build_keys = report->keys;
         gate->build_seconds = report->seconds;
     }
-    (void)snprintf(gate->build_text, sizeof gate->build_text, "%.191s",
+    (void)snprintf(gate->build_text, sizeof gate->build_text, "%.255s",
                    err ? why->message : "");
     if (!gate->followed) { /* otherwise the follower reports the state */
         gate->source_up = !err || err == BG_ENOMEM || err == BG_ELIMIT;
@@ -243,7 +243,7 @@ static void gate_life_note_build(struct gate *gate, const bg_rebuild_report *rep
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Builds a filter; false if that failed. */
+/* Builds a filter. Returns false on failure. */
 static bool gate_life_build(struct gate *gate, const char *reason)
 {
     bg_rebuild_report report = { .struct_size = sizeof report };
@@ -277,12 +277,14 @@ static void gate_life_reasons(uint32_t reasons, char *text, size_t room)
     static const struct {
         uint32_t bit;
         const char *text;
-    } names[] = { { BG_REASON_FILL, "it is full" },
-                  { BG_REASON_PREDICTED, "the predicted rate is too high" },
-                  { BG_REASON_OBSERVED, "the observed rate is too high" },
-                  { BG_REASON_AGE, "it is old" },
-                  { BG_REASON_DEGRADED, "it lacks keys" },
-                  { BG_REASON_POLLUTED, "it holds adversarial keys" } };
+    } names[] = {
+        { BG_REASON_FILL, "the filter is full" },
+        { BG_REASON_PREDICTED, "the predicted false-positive rate is too high" },
+        { BG_REASON_OBSERVED, "the observed false-positive rate is too high" },
+        { BG_REASON_AGE, "the filter is too old" },
+        { BG_REASON_DEGRADED, "the filter lacks keys" },
+        { BG_REASON_POLLUTED, "the filter holds adversarial keys" }
+    };
     size_t n = 0;
     text[0] = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names && n < room; i++) {
@@ -312,6 +314,7 @@ static bool gate_life_is_due(struct gate *gate, char *text, size_t room)
 
 /* ---- The maker ----------------------------------------------------------------------------- */
 
+/* The state of the maker thread. */
 struct gate_life {
     struct gate *gate;
     uint32_t failures; /* consecutive failed builds */
@@ -333,7 +336,8 @@ static void gate_life_watch(struct gate_life *life)
     if (stale != life->stale) {
         life->stale = stale;
         gate_tell(gate, stale ? GATE_EVENT_STALE : GATE_EVENT_FRESH,
-                  stale ? "all lookups query the source" : "the filter answers again",
+                  stale ? "no proof within max-lag; all lookups query the source"
+                        : "the follower has caught up; the filter answers again",
                   0, stale ? (double)(now - seen) / 1e9 : 0);
     }
 }
@@ -367,8 +371,8 @@ static bool gate_life_can_save(const struct gate *gate)
            && atomic_load(&gate->built) == atomic_load(&gate->needed);
 }
 
-/* Puts the saved filter in place. If the epoch has ended, the filter may lack a key that an audit found: deletes it and
- * returns BG_ECANCELED. The caller holds the lock. */
+/* Puts the saved filter in place. If the epoch has ended, the filter may lack a key that an audit found: deletes it
+ * and returns BG_ECANCELED. The caller holds the lock. */
 static bg_err gate_life_keep(const struct gate *gate, const char *path, uint64_t needed,
                              bg_errinfo *info)
 {
@@ -376,8 +380,8 @@ static bg_err gate_life_keep(const struct gate *gate, const char *path, uint64_t
     if (!atomic_load(&gate->doubted) && needed == atomic_load(&gate->needed)) {
         err = rename(path, gate->file) == 0
                   ? BG_OK
-                  : source_error(info, BG_EIO, "gates", NULL, "cannot rename %s: %s",
-                                 path, text_errno(errno));
+                  : source_error(info, BG_EIO, "gates", NULL,
+                                 "cannot rename %.140s: %s", path, text_errno(errno));
     }
     if (err) {
         (void)unlink(path);
@@ -420,7 +424,7 @@ static void gate_life_load(struct gate *gate, char mark[SOURCE_MARK])
     if (gate_files_load(gate->slot, gate->file, &gate->settings, &gate->how.hash,
                         gate->how.max_filter_bytes, mark, &why)) {
         (void)snprintf(gate->why, sizeof gate->why,
-                       "the saved filter is not usable: %.95s", source_reason(&why));
+                       "the saved filter is not usable: %.220s", source_reason(&why));
         gate->is_unusable = true;
     }
     memcpy(gate->saved, mark, SOURCE_MARK);
@@ -432,12 +436,12 @@ static void gate_life_turn(struct gate_life *life)
     struct gate *gate = life->gate;
     const uint64_t now = source_now();
     const bool wanted = atomic_load(&gate->needed) != atomic_load(&gate->built);
-    /* Failures in the last epoch do not count. */
+    /* Failures in the previous epoch do not count. */
     if (life->epoch != atomic_load(&gate->needed)) {
         life->epoch = atomic_load(&gate->needed);
         life->retry = life->failures = 0;
     }
-    char reason[160];
+    char reason[256];
     const bool asked =
         gate->rebuild_asked || (gate->rebuild_wanted && now >= life->calm);
     if ((wanted || asked) && now >= life->retry && atomic_load(&gate->needed) != 0) {

@@ -1,12 +1,12 @@
 /*
  * guesses.h - the rate limit for failed logins: the delay grows with every failure.
  *
- * Failures are counted per pair of address and user name, so that a client with an outdated password does not lock out
- * other clients at the same address. They are also counted per address, with a higher limit, so that trying many
+ * Failures are counted per pair of address and user name, so that a client with an outdated password does not lock
+ * out other clients at the same address. They are also counted per address, with a higher limit, so that trying many
  * names does not help an attacker. The first failures are free, because people mistype. Each further failure is
  * followed by a delay: 0.1 s, 0.2 s, 0.4 s, ... up to 30 s. One failure is forgiven per minute. A correct password
- * forgives none; otherwise an attacker who has an account could use it to reset the count. All IPv6 addresses of a /64, which
- * usually belong to one customer, count as one address.
+ * forgives none; otherwise an attacker who has an account could use it to reset the count. All IPv6 addresses of a
+ * /64, which belong to one customer, count as one address.
  *
  * The table has a fixed size. An attacker with very many addresses can evict other entries, and gains a few free
  * guesses per address; scrypt makes them slow.

@@ -19,9 +19,8 @@ struct columns_text {
 
 static bg_err columns_wrong(const struct columns_text *text, const char *what)
 {
-    return source_error(text->info, BG_EINVAL, "keys", columns_expected,
-                        "%s at \"%.40s\"", what,
-                        *text->at ? text->at : "the end of the text");
+    return source_error(text->info, BG_EINVAL, "keys", columns_expected, "%s at: %.40s",
+                        what, *text->at ? text->at : "the end");
 }
 
 static void columns_skip(struct columns_text *text)
@@ -37,7 +36,7 @@ static bool columns_is_part(char c, bool first)
     return isalpha(u) || u == '_' || u >= 0x80 || (!first && (isdigit(u) || u == '$'));
 }
 
-/* Reads an unquoted identifier to `to`, which has room for the whole text. */
+/* Reads an unquoted identifier into `to`, which is as large as the whole text. */
 static size_t columns_plain(struct columns_text *text, char *to)
 {
     size_t n = 0;
@@ -48,7 +47,7 @@ static size_t columns_plain(struct columns_text *text, char *to)
     return n;
 }
 
-/* Reads a quoted identifier to `to`; 0 if the closing quote is missing. */
+/* Reads a quoted identifier into `to`. Returns 0 if the closing quote is missing. */
 static size_t columns_quoted(struct columns_text *text, char *to)
 {
     size_t n = 0;

@@ -2,8 +2,8 @@
  * key_form.c - see key_form.h.
  *
  * A form consists of a rule for canonical keys and a rule for insignificant bytes at the end. The rules are strict:
- * they accept only the spelling that the output function of the type prints, and reject rare values with a complicated
- * spelling (infinity, years before 1 and after 9999, NaN).
+ * they accept only the spelling that the output function of the type prints, and reject rare values with a
+ * complicated spelling (infinity, years before 1 and after 9999, NaN).
  */
 #include "key_form.h"
 

@@ -7,9 +7,9 @@
  * same history and includes all changes reported before. COPY resolves names by the newest catalogs, so the reader
  * repeats the verification in a new snapshot after the last key. This proves that the catalogs have not changed.
  *
- * Connection poolers. Each poll and each read is one transaction that sets and verifies everything it depends on. So a
- * pooler may pass consecutive transactions to different connections if it supports prepared statements. Otherwise
- * statements fail with an error, never with a wrong answer.
+ * Connection poolers. Each poll and each read is one transaction that sets and verifies everything it depends on. So
+ * a pooler that supports prepared statements may pass consecutive transactions to different connections. With other
+ * poolers, statements fail with an error, but never return a wrong answer.
  */
 #include "postgres_changes.h"
 
@@ -121,7 +121,7 @@ static bg_err changes_lock(struct postgres_link *link, uint64_t deadline,
                            : source_no_memory(info);
     free(sql);
     const char *code = err ? postgres_link_code(link) : "";
-    /* Missing table, missing schema, no permission: installing, or the script of install=no, can help. */
+    /* Missing table, missing schema or missing permission: installing may help, or the script of install=no. */
     const bool missing = strcmp(code, "42P01") == 0 || strcmp(code, "3F000") == 0
                          || strcmp(code, "42501") == 0;
     return err && missing ? BG_EINVAL : err;
@@ -225,11 +225,11 @@ static bg_err changes_await(struct source *source, struct changes_epoch *epoch,
         }
     }
     if (!*first.nonce || strcmp(epoch->nonce, first.nonce) != 0) {
-        return changes_unproven(info, "the follower has no epoch yet");
+        return changes_unproven(info, "the follower has not started an epoch yet");
     }
     return epoch->number >= needed
                ? BG_OK
-               : changes_unproven(info, "reported changes have no bookmark yet");
+               : changes_unproven(info, "no bookmark covers the reported changes yet");
 }
 
 /* Verifies that the transaction sees the epoch. */
@@ -244,7 +244,7 @@ static bg_err changes_sees(struct postgres_link *link,
                                 "the connection reached another server or database");
     }
     if (strcmp(found->fingerprint, epoch->fingerprint) != 0) {
-        return changes_unproven(info, "another schema");
+        return changes_unproven(info, "the schema has changed");
     }
     char number[24];
     (void)snprintf(number, sizeof number, "%llu", (unsigned long long)epoch->number);
@@ -259,7 +259,7 @@ static bg_err changes_sees(struct postgres_link *link,
         sql ? postgres_link_run(link, "bookmark", sql, &given, deadline, &rows, info)
             : source_no_memory(info);
     if (!err && PQntuples(rows) == 0) {
-        err = changes_unproven(info, "the bookmark of the follower is missing");
+        err = changes_unproven(info, "the follower's bookmark is missing");
     }
     PQclear(rows);
     free(sql);

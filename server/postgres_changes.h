@@ -4,8 +4,8 @@
  *
  * All objects are in the schema "bloomgate" and belong to one gate of one service (source_object):
  *
- *   ..._change     (xid xid8, key)   a key written by the transaction `xid`. key NULL: the trigger could not read
- *                                    the key column, so the epoch ends
+ *   ..._change     (xid xid8, key)   a key written by the transaction `xid`. If `key` is NULL, the trigger could not
+ *                                    read the key column, and the epoch ends
  *   ..._bookmark   (number, nonce, snapshot)   the snapshots up to which the follower has read
  *   ..._keyN()     trigger function of the Nth key column, SECURITY DEFINER; triggers of the same name
  *   ..._guard()    trigger function that allows only the service to change both tables

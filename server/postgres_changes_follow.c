@@ -3,27 +3,27 @@
  *
  * Each poll is one REPEATABLE READ transaction, so all its steps see one snapshot:
  *
- *   1. Verify that the identity, schema and objects are those of the epoch.
+ *   1. Verify that the identity, the schema and the objects match the epoch.
  *   2. Verify that the bookmark of the epoch exists.
  *   3. Report the change rows whose transaction is invisible in that bookmark.
  *   4. If there were any, write a new bookmark with the snapshot of this transaction.
  *
- * The transactions that are invisible in a bookmark are known without a scan: those after its xmax, and those that were
- * in progress. The index finds both. So a transaction that stays open for hours does not make polls slower.
+ * The transactions that are invisible in a bookmark are known without a scan: those after its xmax, and those that
+ * were in progress. The index finds both. So a transaction that stays open for hours does not make polls slower.
  *
  * Lost bookmarks. If the connection breaks during COMMIT, the new bookmark may or may not exist. Both cases are safe:
  * the changes since the older bookmark are a superset, and reporting a key twice is harmless. If the server loses the
  * bookmark (failover, restored backup), the epoch ends. The bookmark is committed with synchronous_commit=local. This
  * makes everything that was visible in it durable, including transactions of writers with synchronous_commit=off. So
- * the IDs of transactions that are visible in a bookmark are never reassigned after a crash.
+ * after a crash, the IDs of transactions that are visible in a bookmark are never reassigned.
  *
  * Two followers. A copy of the service's directory has the same names and marks. So the first poll after resuming
  * writes a bookmark with a new nonce, and a follower never continues from a bookmark that another follower wrote.
  * Bookmark numbers are unique, and each is assigned in a snapshot that includes all smaller ones, so they are in
  * snapshot order. Pruning therefore deletes the bookmarks of all followers that have not read the deleted changes.
  *
- * Pruning. Changes that are visible in the bookmark of the last saved mark are deleted in steps. All earlier bookmarks
- * are deleted first, because following can resume at a mark only while its bookmark exists.
+ * Pruning. Changes that are visible in the bookmark of the last saved mark are deleted in steps. All earlier
+ * bookmarks are deleted first, because following can resume at a mark only while its bookmark exists.
  */
 #include "postgres_changes.h"
 
@@ -34,7 +34,7 @@ enum {
     FOLLOW_BUSY = 1024,    /* after this many rows, the next poll starts immediately */
     FOLLOW_STEP = 100000,  /* rows that are pruned in one step */
     FOLLOW_KEEP = 1000000, /* maximum number of rows kept without a save */
-    FOLLOW_WHY = 160
+    FOLLOW_WHY = 256
 };
 
 static const uint64_t follow_prune_rest = 60 * SOURCE_SECOND; /* after an error */
@@ -45,7 +45,7 @@ struct follower {
     struct postgres_link link;
     struct key_batch batch;
     struct changes_epoch epoch;
-    /* The epoch is that of the mark, and the listener has not been called yet. */
+    /* The epoch is that of the saved mark, and the listener has not been called yet. */
     bool resumes;
     bool claims;          /* the next poll writes a bookmark even without changes */
     char why[FOLLOW_WHY]; /* reason for a restart; or "" */
@@ -61,7 +61,7 @@ struct follower {
  * use any primary server. */
 static void follower_doubt(struct follower *f, const char *why)
 {
-    (void)snprintf(f->why, sizeof f->why, "%.159s", why);
+    (void)snprintf(f->why, sizeof f->why, "%.255s", why);
     const bool was_told = *f->epoch.nonce && !f->resumes;
     f->claims = false;
     f->epoch = (struct changes_epoch){ .number = 0 };
@@ -126,9 +126,9 @@ static bool follower_parse_mark(const char *mark, struct changes_epoch *epoch)
 static void follower_compare(struct follower *f, const struct changes_epoch *found)
 {
     if (strcmp(found->identity, f->epoch.identity) != 0) {
-        follower_doubt(f, "the server or database has changed");
+        follower_doubt(f, "the connection leads to another server or database");
     } else if (strcmp(found->fingerprint, f->epoch.fingerprint) != 0) {
-        follower_doubt(f, "the schema, the triggers or the tables have been changed");
+        follower_doubt(f, "the schema, the triggers or the tables have changed");
     }
 }
 
@@ -355,8 +355,8 @@ static bg_err follower_write_first(struct follower *f, struct changes_epoch *epo
                      source_format("SELECT set_config('" CHANGES_WRITER "', $1, true),"
                                    " set_config('synchronous_commit', 'local', true)"),
                      &writer, NULL, info);
-    /* Visible rows of later transactions belong to another history (a restored dump). Every poll would report them, and
-     * they would never be pruned. */
+    /* Visible rows of later transactions belong to another history (a restored dump). Every poll would report them,
+     * and they would never be pruned. */
     err = err ? err
               : follower_run(f,
                              source_format("DELETE FROM %s WHERE xid >="
@@ -410,8 +410,9 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 
 /* ---- Pruning ----------------------------------------------------------------------------- */
 
-/* Returns the number of the bookmark before which nothing is needed: that of the last saved mark, or the first one. If
- * too many changes accumulate without a save, they are not kept, and the next start of the service reads all keys. */
+/* Returns the number of the bookmark before which nothing is needed: that of the last saved mark, or the first one.
+ * If too many changes accumulate without a save, they are not kept, and the next start of the service reads all
+ * keys. */
 static uint64_t follower_unneeded(struct follower *f)
 {
     char mark[SOURCE_MARK];
@@ -471,7 +472,7 @@ static bg_err follower_prune(struct follower *f, bg_errinfo *info)
     }
     (void)snprintf(number, sizeof number, "%llu", (unsigned long long)unneeded);
     const bg_err err = follower_prune_to(f, number, info);
-    if (err) { /* following works without pruning, so only pause it */
+    if (err) { /* following works without pruning, so only postpone it */
         f->prune_next = source_now() + follow_prune_rest;
     } else {
         f->pruned = unneeded;
@@ -482,7 +483,7 @@ static bg_err follower_prune(struct follower *f, bg_errinfo *info)
 
 /* ---- The thread -------------------------------------------------------------------------- */
 
-/* Runs one poll, or starts an epoch. *again: do not pause. */
+/* Runs one poll, or starts an epoch. Sets *again if the next turn should start immediately. */
 static bg_err follower_turn(struct follower *f, bool *again, bg_errinfo *info)
 {
     bg_err err = BG_OK;
@@ -517,8 +518,8 @@ void postgres_changes_follow(struct source *source)
     uint32_t failures = 0;
     f.resumes = follower_parse_mark(source->resume, &f.epoch);
     if (!f.resumes) {
-        follower_doubt(&f, *source->resume ? "the saved mark belongs to another mode"
-                                           : "nothing has been saved");
+        follower_doubt(&f, *source->resume ? "the filter was saved in another mode"
+                                           : "no filter has been saved");
     }
     while (!source_is_stopping(source)) {
         bg_errinfo info = { 0 };

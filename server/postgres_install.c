@@ -7,20 +7,22 @@
  *     would then refuse to drop it or to change its type.
  *   - The function refers to the column by name, which fails after the column was renamed or dropped. The conversion
  *     can also fail after the column's type was changed. The EXCEPTION block handles both: it sets the key to NULL. The
- *     block contains no writes, so its subtransaction needs no transaction ID.
+ *     block writes nothing, so its subtransaction needs no transaction ID.
  *   - The key column of the change table has a built-in type without a length, or text for enums. So it does not depend
  *     on the application's types.
- *   - The body for an enum has a digest of its labels. ALTER TYPE ... RENAME VALUE does not wait for transactions that
- *     have recorded the old label. Afterwards the function differs, and installing it again waits for them.
- *   - The function does not use NOTIFY, because that would exclude PREPARE TRANSACTION.
+ *   - For an enum, the body contains a digest of the labels. ALTER TYPE ... RENAME VALUE does not wait for transactions
+ *     that have recorded the old label. Afterwards the installed body differs from the expected one, and installing the
+ *     function again waits for these transactions.
+ *   - The function does not use NOTIFY, which would rule out PREPARE TRANSACTION.
  *
- * Installing replaces everything: DROP FUNCTION ... CASCADE removes all triggers, including those on tables that are no
- * longer part of the gate. DDL is transactional, so writers see either all old or all new objects. CREATE TRIGGER waits
- * until all transactions that wrote to the table have ended, and later transactions execute the trigger.
+ * Installing replaces everything: DROP FUNCTION ... CASCADE removes all triggers, including those on tables that are
+ * no longer part of the gate. DDL is transactional, so writers see either all old or all new objects. CREATE TRIGGER
+ * waits until all transactions that wrote to the table have ended, and later transactions execute the trigger.
  *
- * Locks. Writers lock the application's tables first and the change table second. The installation uses the same order:
- * it drops the trigger functions first, which locks the tables, and then the change table. All lock waits time out
- * before PostgreSQL checks for deadlocks (after 1 s by default). So the service fails and retries, not the application.
+ * Locks. Writers lock the application's tables first and the change table second. The installation uses the same
+ * order: it drops the trigger functions first, which locks the tables, and then the change table. All lock waits time
+ * out before PostgreSQL checks for deadlocks (after 1 s by default). So it is the service that fails and retries,
+ * never the application.
  */
 #include "postgres_changes.h"
 
@@ -147,25 +149,27 @@ static const char install_problems[] =
     " WHERE c.relname IN ('%s', '%s'))"
     ", shape(name, columns) AS (VALUES ('%s', 'xid 5069,key %u'),"
     " ('%s', 'number 20,nonce 25,snapshot 5038'))"
-    " SELECT 'function ' || f.name || ' differs' FROM function f WHERE NOT EXISTS ("
+    " SELECT 'function ' || f.name || ' has a different definition' FROM function f"
+    " WHERE NOT EXISTS ("
     "SELECT FROM pg_catalog.pg_proc p JOIN nsp ON nsp.oid = p.pronamespace"
     " JOIN pg_catalog.pg_language l ON l.oid = p.prolang WHERE p.proname = f.name"
     " AND p.pronargs = 0 AND p.prosrc = f.body AND p.prosecdef = f.definer"
     " AND l.lanname = 'plpgsql' AND p.proconfig OPERATOR(pg_catalog.=) ARRAY['" INSTALL_PATH
     "'])"
-    " UNION ALL SELECT 'function ' || f.name || ' is in a schema of another role; make"
-    " a superuser its owner as docs/sources.md describes'"
+    " UNION ALL SELECT 'the schema belongs to another role than its functions; let a"
+    " superuser own it (docs/sources.md)'"
     " FROM function f JOIN pg_catalog.pg_proc p ON p.proname = f.name"
     " JOIN nsp ON nsp.oid = p.pronamespace"
     " WHERE NOT pg_catalog.pg_has_role(nsp.nspowner, p.proowner, 'MEMBER')"
-    " UNION ALL SELECT 'table ' || s.name || ' has other columns' FROM shape s"
+    " UNION ALL SELECT 'table ' || s.name || ' has unexpected columns' FROM shape s"
     " WHERE s.columns IS DISTINCT FROM (SELECT pg_catalog.string_agg("
     "a.attname::text || ' ' || a.atttypid::text, ',' ORDER BY a.attnum) FROM own"
     " JOIN pg_catalog.pg_attribute a ON a.attrelid = own.oid"
     " WHERE own.relname = s.name AND a.attnum > 0)"
     " UNION ALL SELECT 'table ' || relname::text || ' has rules or row security' FROM own"
     " WHERE relhasrules OR relrowsecurity"
-    " UNION ALL SELECT 'table ' || own.relname::text || ' has other triggers' FROM own"
+    " UNION ALL SELECT 'table ' || own.relname::text || ' does not have the guard as its only"
+    " trigger' FROM own"
     " LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = own.oid"
     " LEFT JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid GROUP BY own.relname"
     " HAVING pg_catalog.count(*) <> 1 OR NOT pg_catalog.bool_and("
@@ -448,8 +452,8 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
 
 /* ---- Installing -------------------------------------------------------------------------- */
 
-/* Verifies that the owner of the schema may act as this role anyway. The owner can replace the change table by one whose
- * triggers run with the rights of the trigger function, that is, of this role. */
+/* Verifies that the owner of the schema may act as this role anyway. The owner can replace the change table with one
+ * whose triggers run with the privileges of the trigger function, that is, of this role. */
 static bg_err install_verify_schema(struct postgres_link *link, uint64_t deadline,
                                     bg_errinfo *info)
 {
@@ -464,10 +468,11 @@ static bg_err install_verify_schema(struct postgres_link *link, uint64_t deadlin
         sql ? postgres_link_run(link, "install", sql, NULL, deadline, &rows, info)
             : source_no_memory(info);
     if (!err && PQntuples(rows) > 0) {
-        err = source_error(info, BG_EINVAL, "install", NULL,
-                           "schema %s belongs to role %s, which could use the rights of"
-                           " this role; change its owner as docs/sources.md describes",
-                           in, PQgetvalue(rows, 0, 0));
+        err =
+            source_error(info, BG_EINVAL, "install", NULL,
+                         "schema %s belongs to role %s, which could gain the privileges"
+                         " of this role; change its owner as docs/sources.md describes",
+                         in, PQgetvalue(rows, 0, 0));
     }
     PQclear(rows);
     free(sql);
@@ -490,11 +495,11 @@ bg_err postgres_install(struct postgres_link *link, uint64_t deadline, bg_errinf
     if (err) {
         const bool forbidden = strcmp(postgres_link_code(link), "42501") == 0;
         (void)postgres_link_do(link, "install", "ROLLBACK", deadline, NULL);
-        return forbidden && info
-                   ? source_error(info, BG_EINVAL, "install", NULL,
-                                  "%.120s; give the role that right, or use install=no",
-                                  source_reason(info))
-                   : err;
+        return forbidden && info ? source_error(
+                   info, BG_EINVAL, "install", NULL,
+                   "%.120s; grant this privilege to the role, or use install=no",
+                   source_reason(info))
+                                 : err;
     }
     return postgres_link_do(link, "install", "COMMIT", deadline, info);
 }
@@ -530,7 +535,7 @@ bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
     bool fine = to && install_write(to, source, &all);
     fine = (!to || fclose(to) == 0) && fine;
     if (!err && !fine) {
-        err = source_error(info, BG_EIO, "install", NULL, "cannot write %s: %s",
+        err = source_error(info, BG_EIO, "install", NULL, "cannot write %.140s: %s",
                            source->how.script, text_errno(errno));
     }
     statements_free(&all);

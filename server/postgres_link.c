@@ -33,7 +33,8 @@ static bg_err postgres_link_wait(struct postgres_link *link, const char *what,
             return source_stopped(info);
         }
         if (deadline && now >= deadline) {
-            return source_error(info, BG_EIO, what, NULL, "no answer in time");
+            return source_error(info, BG_EIO, what, NULL,
+                                "the server did not answer in time");
         }
         uint64_t ms = deadline ? (deadline - now) / SOURCE_MILLISECOND + 1 : LINK_SLICE;
         ms = ms < LINK_SLICE ? ms : LINK_SLICE;
@@ -105,9 +106,10 @@ static const char *postgres_link_encoding(const struct postgres_link *link)
     return server && strcmp(server, "SQL_ASCII") == 0 ? server : "UTF8";
 }
 
-/* Returns the limit of a wait for a lock, in ms; 0: none. A server process that waits does not notice that the service
- * has disconnected. Writers give up before the server looks for deadlocks (deadlock_timeout, 1 s), so that a statement
- * of an operator never fails because of them. Creating a slot waits for transactions, which counts as a lock. */
+/* Returns the lock timeout in ms; 0: none. A server process that waits for a lock does not notice that the service
+ * has disconnected. Writers give up before the server checks for deadlocks (deadlock_timeout, 1 s), so that a
+ * statement of an operator never fails because of them. Creating a slot waits for transactions, which counts as a
+ * lock. */
 static unsigned postgres_link_lock_timeout(enum postgres_link_use use)
 {
     return use == PG_WRITES ? 300 : use == PG_READS ? 10000 : 0;

@@ -1,16 +1,18 @@
 /*
  * postgres_logical.c - mode `logical`: follows PostgreSQL by logical replication.
  *
- * Why no change is missed. Every committed change is in the server's WAL. A replication slot makes the server keep and
- * decode the WAL: it sends whole transactions in commit order (protocol 1 of pgoutput never sends a transaction before
- * it is committed). The follower must prove repeatedly that the stream covers the tables, that it has no gaps, and how
- * far it has advanced.
+ * Why no change is missed. Every committed change is in the server's WAL. A replication slot makes the server keep
+ * and decode the WAL: it sends whole transactions in commit order (protocol 1 of pgoutput never sends a transaction
+ * before it is committed). The follower must prove repeatedly that the stream covers the tables, that it has no gaps,
+ * and how far it has advanced.
  *
- * (L1) Position. At every poll, the follower records the time `since` and then emits a marker over a normal connection
+ * (L1) Position. At every poll, the follower records the time `since` and then emits a marker over a normal
+ * connection
  *      (postgres_marker.h). The commit of a transaction acknowledged before `since` precedes the marker in the WAL.
  *      So when the marker arrives in the stream, all those transactions have been reported. Its arrival also proves
  *      that both connections reached the same server.
- * (L2) Coverage. After emitting the marker, and before waiting for it, the follower reads the identity and fingerprint
+ * (L2) Coverage. After emitting the marker, and before waiting for it, the follower reads the identity and
+ * fingerprint
  *      (postgres_schema.h) in a new snapshot. It reports caught_up only if they equal those of the epoch. DDL
  *      acknowledged before `since` is visible in that snapshot.
  * (L3) Continuity. The slot is confirmed only up to the marker of the last saved mark. Every stream, including
@@ -59,13 +61,13 @@ static bg_err logical_verify_server(struct postgres_link *link, bg_errinfo *info
         postgres_link_run(link, "server", sql, NULL, logical_deadline(), &rows, info);
     if (!err && strcmp(PQgetvalue(rows, 0, 0), "logical") != 0) {
         err = source_error(info, BG_EINVAL, "wal_level",
-                           "logical (needs a server restart); or follow=changes", "%s",
-                           PQgetvalue(rows, 0, 0));
+                           "logical (requires a server restart), or use follow=changes",
+                           "%s", PQgetvalue(rows, 0, 0));
     }
     if (!err && *PQgetvalue(rows, 0, 1) != 't') {
         err = source_error(
             info, BG_EINVAL, "role", NULL,
-            "it has no REPLICATION attribute; run ALTER ROLE ... REPLICATION, or use"
+            "the role lacks the REPLICATION attribute; run ALTER ROLE ... REPLICATION, or use"
             " follow=changes");
     }
     PQclear(rows);
@@ -126,7 +128,7 @@ bg_err logical_emit(struct postgres_link *link, const struct logical *logical,
         && (PQntuples(rows) != 1
             || !postgres_lsn_parse(PQgetvalue(rows, 0, 0), &marker->lsn))) {
         err = source_error(info, BG_EIO, "marker", NULL,
-                           "the server did not return its position");
+                           "the server did not return a WAL position");
     }
     PQclear(rows);
     free(sql);

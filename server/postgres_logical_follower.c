@@ -21,7 +21,7 @@ enum {
 };
 #define REPLY_INTERVAL (1 * SOURCE_SECOND)
 
-/* What the follower reports when the place's marker arrives. */
+/* The event that the follower reports when the place's marker arrives. */
 enum arrival { ARRIVES_RESTARTED, ARRIVES_RESUMED, ARRIVES_CONTINUED };
 
 struct follower {
@@ -37,7 +37,7 @@ struct follower {
     bool is_live;       /* the listener relies on the epoch */
     struct postgres_mark place;
     enum arrival arrival;
-    char why[160];      /* reason for the restart */
+    char why[256];      /* reason for the restart */
     uint64_t confirmed; /* the server may discard the WAL before this position */
     /* The session. */
     bool has_arrived;
@@ -167,7 +167,7 @@ static bg_err follower_verify(struct follower *f, bg_errinfo *info)
                  : slot.is_lost
                      ? "the server removed WAL that the replication slot needs"
                  : slot.confirmed > f->place.marker.lsn
-                     ? "the replication slot was advanced or created again"
+                     ? "the replication slot was advanced or re-created"
                      : NULL;
     if (difference) {
         return follower_restart(f, info, difference);
@@ -182,7 +182,8 @@ static void follower_resume(struct follower *f)
     f->has_place = postgres_mark_parse(mark, &f->place);
     f->arrival = ARRIVES_RESUMED;
     (void)snprintf(f->why, sizeof f->why, "%s",
-                   *mark ? "the saved mark belongs to another mode" : "first start");
+                   *mark ? "the filter was saved in another mode"
+                         : "no filter has been saved");
 }
 
 /* ---- Markers ----------------------------------------------------------------------------- */
@@ -295,8 +296,7 @@ static bg_err follower_describe(struct follower *f,
     const char *missing =
         relation ? postgres_relation_describe(relation, &f->source->columns, message)
                  : NULL;
-    return missing ? follower_restart(f, info, "a key column is not in the stream")
-                   : BG_OK;
+    return missing ? follower_restart(f, info, "the stream lacks a key column") : BG_OK;
 }
 
 static bg_err follower_key(struct follower *f, bg_bytes key, bg_errinfo *info)
@@ -322,7 +322,8 @@ static bg_err follower_row(struct follower *f, struct pgoutput_message *row,
         return BG_OK;
     }
     if (!relation->is_described || relation->at[relation->n - 1] >= row->columns) {
-        return follower_restart(f, info, "a row does not fit its description");
+        return follower_restart(
+            f, info, "a row in the stream does not match the description of its table");
     }
     for (uint16_t i = 0; !err && next < relation->n && pgoutput_value_next(row, &value);
          i++) {
@@ -343,7 +344,7 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
     struct pgoutput_frame frame;
     struct pgoutput_message message;
     if (!pgoutput_frame_parse((bg_bytes){ data, len }, &frame)) {
-        return follower_restart(f, info, "the stream has an unknown message");
+        return follower_restart(f, info, "the stream contains an unknown message");
     }
     f->received = frame.sent > f->received ? frame.sent : f->received;
     if (frame.is_keepalive) {
@@ -351,7 +352,7 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
         return BG_OK;
     }
     if (!pgoutput_parse(frame.payload, &message)) {
-        return follower_restart(f, info, "the stream has an unknown message");
+        return follower_restart(f, info, "the stream contains an unknown message");
     }
     switch (message.kind) {
     case PGOUTPUT_RELATION: return follower_describe(f, &message, info);
@@ -365,8 +366,9 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
 
 /*
  * Determines the position to confirm; 0: none. With synchronous_standby_names='*', the server would release the
- * transactions before a confirmed position, as if a standby had received them. So the position is confirmed only after
- * all transactions that were running at that time have ended. Transactions that wait for a standby have not ended.
+ * transactions before a confirmed position, as if a standby had received them. So the position is confirmed only
+ * after all transactions that were running at that time have ended. Transactions that wait for a standby have not
+ * ended.
  */
 static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo *info)
 {
@@ -427,7 +429,7 @@ static void follower_hear(struct follower *f)
     (void)pthread_mutex_unlock(&f->logical->lock);
 }
 
-/* Reads the messages that have arrived, up to a limit. *is_drained: there are no more. */
+/* Reads the messages that have arrived, up to a limit. Sets *is_drained if there are no more. */
 static bg_err follower_read(struct follower *f, bool *is_drained, bg_errinfo *info)
 {
     bg_err err = BG_OK;
@@ -471,7 +473,7 @@ static bg_err follower_step(struct follower *f, bg_errinfo *info)
         if (f->emitted != f->arrived && now > f->logical->heard + STREAM_SILENCE) {
             return source_error(
                 info, BG_EIO, "replication stream", NULL,
-                "the server sends nothing, although the service wrote messages to the WAL");
+                "the server has sent nothing for 120 seconds, although the service wrote to the WAL");
         }
         const uint64_t next =
             f->next_poll < f->next_reply ? f->next_poll : f->next_reply;

@@ -2,14 +2,15 @@
  * postgres_logical_reader.c - reads all keys in mode logical; see postgres_logical.c, (L6).
  *
  * From the start of the read, the new filter accepts the keys that the follower reports. So the snapshot must contain
- * all transactions that the follower reported before. The snapshot of a temporary slot contains them: it is defined by
- * a WAL position, and the slot is created after the read has started.
+ * all transactions that the follower reported before. The snapshot of a temporary slot contains them: it is defined
+ * by a WAL position, and the slot is created after the read has started.
  *
  * That position is at or after everything that was streamed, provided that the slot is on the follower's server. To
  * prove this, the reader emits a marker after the last key, in the session that read the keys. The marker must arrive
  * in the follower's stream.
  *
- * (R1) The snapshot can include a committed transaction whose backend has not yet recorded the commit outside the WAL.
+ * (R1) The snapshot can include a committed transaction whose backend has not yet recorded the commit outside the
+ * WAL.
  *      Its rows would look aborted. So the reader waits until a new snapshot, which is taken from the list of running
  *      transactions, contains everything that the exported one contains.
  * (R2) COPY resolves names by the newest catalogs, not by the snapshot. So the identity and fingerprint are compared
@@ -91,8 +92,8 @@ static bg_err reader_verify(struct logical_reader *mine, bg_errinfo *info)
                       : err;
 }
 
-/* Writes the query that counts the transactions that are committed in the reader's snapshot but still running in a new
- * one. */
+/* Writes the query that counts the transactions that are committed in the reader's snapshot but still running in a
+ * new one. */
 static bg_err reader_unsettled(struct logical_reader *mine, char **sql,
                                bg_errinfo *info)
 {
@@ -112,7 +113,8 @@ static bg_err reader_unsettled(struct logical_reader *mine, char **sql,
     return err || *sql ? err : source_no_memory(info);
 }
 
-/* Waits for (R1) over the connection of the slot. It is on the same server, because the snapshot could be imported. */
+/* Waits for (R1) over the connection of the slot. That connection is on the same server, because otherwise the
+ * snapshot could not have been imported. */
 static bg_err reader_settle(struct logical_reader *mine, struct postgres_link *slot,
                             bg_errinfo *info)
 {
@@ -230,8 +232,8 @@ static bg_err reader_await(const struct logical_reader *mine, const char *nonce,
     default:
         return source_error(
             info, BG_EINCOMPAT, "keys", NULL,
-            "the reader's marker did not arrive in the stream; do both connections"
-            " reach the same server?");
+            "the reader's marker did not arrive in the stream; make sure that all"
+            " connections reach the same server");
     }
 }
 

@@ -7,9 +7,9 @@
  *     OBJECT follower NONCE NUMBER LSN      OBJECT reader NONCE 0 LSN
  *
  * OBJECT identifies the gate and the instance (source_object). LSN is the server's insert position just before the
- * marker was written, so it is at or before the start of the marker's record. A stream that starts at this LSN includes
- * the marker, because the server skips only records that start before the requested position. (The LSN sent with the
- * message is the end of its record; a stream that starts there would not include the marker.)
+ * marker was written, so it is at or before the start of the marker's record. A stream that starts at this LSN
+ * includes the marker, because the server skips only records that start before the requested position. (The LSN sent
+ * with the message is the end of its record; a stream that starts there would not include the marker.)
  *
  * A mark is a position at which following can resume: a marker, and the identity and fingerprint verified with it.
  *

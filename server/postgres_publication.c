@@ -1,11 +1,11 @@
 /*
  * postgres_publication.c - creates the publication; see postgres_publication.h.
  *
- * A table that publishes updates needs a replica identity: without one, PostgreSQL rejects UPDATE as soon as the table
- * is published. A gate must not break an application, so it refuses such a table instead. A table can also lose its
- * replica identity, or get a partition without one. The fingerprint query detects that at the next poll. A publication
- * that the gate cannot follow, for this or any other reason, is dropped. Otherwise it could make UPDATE fail later
- * without being noticed.
+ * A table that publishes updates needs a replica identity: without one, PostgreSQL rejects UPDATE as soon as the
+ * table is published. A gate must not break an application, so it refuses such a table instead. A table can also lose
+ * its replica identity, or get a partition without one. The fingerprint query detects that at the next poll. A
+ * publication that the gate cannot follow, for this or any other reason, is dropped. Otherwise it could make UPDATE
+ * fail later without being noticed.
  */
 #include "postgres_publication.h"
 
@@ -36,7 +36,7 @@ static bg_err publication_tables(struct postgres_link *link, uint64_t deadline,
     return err || *tables ? err : source_no_memory(info);
 }
 
-/* The caller frees the statements also after an error. */
+/* Prepares the statements. The caller frees them, even after an error. */
 static bg_err publication_statements(struct postgres_link *link, const char *name,
                                      uint64_t deadline, char *sql[PUBLICATION_STEPS],
                                      bg_errinfo *info)
@@ -81,7 +81,7 @@ static bg_err publication_own(struct postgres_link *link, const char *name,
     if (!err && PQntuples(rows) && *PQgetvalue(rows, 0, 0) != 't') {
         err = source_error(
             info, BG_EINVAL, "publication", NULL,
-            "%s leaves changes out, and this gate did not create it; drop it or rename"
+            "%s omits changes, and this gate did not create it; drop it or rename"
             " the gate",
             name);
     }
@@ -125,8 +125,8 @@ static bg_err publication_is_possible(struct postgres_link *link, uint64_t deadl
     return err;
 }
 
-/* Runs the statements in one transaction. The lock timeout is shorter than the deadline: a server process that waits for
- * a lock does not notice that its client has closed the connection. */
+/* Runs the statements in one transaction. The lock timeout is shorter than the deadline: a server process that waits
+ * for a lock does not notice that its client has closed the connection. */
 static bg_err publication_run(struct postgres_link *link, char *const *sql, int n,
                               uint64_t deadline, bg_errinfo *info)
 {
@@ -142,11 +142,11 @@ static bg_err publication_run(struct postgres_link *link, char *const *sql, int 
     if (err && postgres_link_is_open(link)) {
         (void)postgres_link_do(link, "publication", "ROLLBACK", deadline, NULL);
     }
-    return forbidden && info
-               ? source_error(info, BG_EINVAL, "publication", NULL,
-                              "%.120s; give the role that right, or use install=no",
-                              source_reason(info))
-               : err;
+    return forbidden && info ? source_error(
+               info, BG_EINVAL, "publication", NULL,
+               "%.120s; grant this privilege to the role, or use install=no",
+               source_reason(info))
+                             : err;
 }
 
 /* Writes the statements for the operator to a file, and returns an error with its path. */

@@ -1,8 +1,8 @@
 /*
  * postgres_publication.h - the publication of a gate, which selects the tables that the server streams.
  *
- * It contains all tables of the key columns, and publishes inserts, updates and truncates. Partitions are published as
- * their root. Its COMMENT marks it as owned by the gate; a publication without that comment is never changed. The
+ * It contains all tables of the key columns, and publishes inserts, updates and truncates. Partitions are published
+ * as their root. Its COMMENT marks it as owned by the gate; a publication without that comment is never changed. The
  * fingerprint query verifies that a publication is sufficient (postgres_schema.h).
  */
 #ifndef SERVER_POSTGRES_PUBLICATION_H
@@ -11,8 +11,8 @@
 #include "pgoutput.h"
 #include "postgres_link.h"
 
-/* Creates the publication, or replaces an insufficient one of this gate. With install=no, writes the statements to the
- * script instead. Errors: BG_EINVAL if it cannot be created, or if an operator must create it. */
+/* Creates the publication, or replaces an insufficient one of this gate. With install=no, writes the statements to
+ * the script instead. Errors: BG_EINVAL if it cannot be created, or if an operator must create it. */
 bg_err postgres_publication_install(struct postgres_link *link, const char *name,
                                     uint64_t deadline, bg_errinfo *info);
 

@@ -1,8 +1,8 @@
 /*
  * postgres_reader.h - reads all keys of a gate from one snapshot of PostgreSQL, by COPY.
  *
- * The reader opens a connection and a REPEATABLE READ transaction, on an exported snapshot if one is passed. Before the
- * first key is read, the caller can run further statements in that transaction, for example to verify the schema
+ * The reader opens a connection and a REPEATABLE READ transaction, on an exported snapshot if one is passed. Before
+ * the first key is read, the caller can run further statements in that transaction, for example to verify the schema
  * (postgres_schema.h). All of them see the same snapshot.
  */
 #ifndef SERVER_POSTGRES_READER_H

@@ -12,12 +12,13 @@
  *   path          pg_db_role_setting: a new connection may resolve names differently
  *   type          pg_type of the key type and of the domains over it; pg_enum; pg_collation
  *   publication   pg_publication, pg_publication_rel, pg_publication_namespace (logical)
- *   objects       pg_class, pg_attribute, pg_trigger and pg_rewrite of the change table and the bookmark; pg_proc of the
- *                 trigger functions; pg_trigger of the tables (changes)
+ *   objects       pg_class, pg_attribute, pg_trigger and pg_rewrite of the change table and the bookmark; pg_proc of
+ *                 the trigger functions; pg_trigger of the tables (changes)
  *
  * Temporary children are excluded: their rows are visible only to the session that created them.
  *
- * Validation. The same query finds, in the same snapshot, what cannot be followed, as rows of `problem`:
+ * Validation. In the same snapshot, the query also selects the reasons why the tables cannot be followed, as rows of
+ * `problem`:
  *
  *   both          a relation of the tree that is a foreign table, or not a table
  *   logical       unlogged tables (they are not in the WAL), generated columns (pgoutput does not send them), a
@@ -142,16 +143,16 @@ static const char schema_look[] =
     " LEFT JOIN base b ON b.n = w.n AND b.typtype <> 'd'"
     " LEFT JOIN pg_catalog.pg_collation c ON c.oid = b.coll ORDER BY w.n";
 
-enum { SCHEMA_USER_OID = 16384 }; /* smaller OIDs belong to the system: transam.h */
+enum { SCHEMA_USER_OID = 16384 }; /* smaller OIDs are system objects: transam.h */
 
-/* Validates one row of the query, which describes a key column. */
+/* Validates a row of the query, which describes one key column. */
 static bg_err schema_look_at(const struct source *source, const PGresult *rows, int row,
                              struct postgres_keys *keys, bg_errinfo *info)
 {
     const struct key_column *column = &source->columns.list[row];
     if (PQgetisnull(rows, row, LOOK_KIND)) {
         return source_error(info, BG_EINVAL, "keys", NULL,
-                            "there is no table %s%s%s that the role can see",
+                            "there is no table %s%s%s, or the role cannot see it",
                             column->schema, *column->schema ? "." : "", column->table);
     }
     const char *kind = schema_kind(*PQgetvalue(rows, row, LOOK_KIND));
@@ -260,8 +261,9 @@ bg_err postgres_schema_identity(struct postgres_link *link, uint64_t deadline,
     bg_err err =
         postgres_link_run(link, "identity", schema_may, NULL, deadline, &rows, info);
     if (!err && *PQgetvalue(rows, 0, 0) == 't') {
-        err = source_error(info, BG_EINCOMPAT, "server", NULL,
-                           "it is a standby, which can lag; connect to the primary");
+        err = source_error(
+            info, BG_EINCOMPAT, "server", NULL,
+            "the server is a standby, which can lag; connect to the primary");
     }
     const bool system = !err && *PQgetvalue(rows, 0, 1) == 't';
     const bool timeline = !err && *PQgetvalue(rows, 0, 2) == 't';
@@ -280,7 +282,7 @@ bg_err postgres_schema_identity(struct postgres_link *link, uint64_t deadline,
                 : source_no_memory(info);
     if (!err && PQntuples(rows) != 1) {
         err = source_error(info, BG_EIO, "identity", NULL,
-                           "the database was renamed or dropped");
+                           "the database was renamed or dropped; check the URL");
     }
     (void)snprintf(identity, PG_IDENTITY, "%s", err ? "" : PQgetvalue(rows, 0, 0));
     PQclear(rows);
@@ -321,10 +323,11 @@ bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadli
  * Selects the tables of the key columns, all tables below them, and the catalog rows that describe them. A partition
  * that is being detached (DETACH CONCURRENTLY) is not below its parent: queries and the publication exclude it.
  *
- * A transaction that waits for a synchronous standby is invisible in the snapshot, but the replication stream is already
- * decoded with its changes to the catalogs. It appears as the xmax of the rows that it deletes or updates. The xmax
- * matters where DDL does not block writers: when an enum label is renamed, a partition is detached concurrently, or a
- * publication is altered. Other DDL holds a lock on the table, so no keys are written until it is visible.
+ * A transaction that waits for a synchronous standby is invisible in the snapshot, but the replication stream is
+ * already decoded with its changes to the catalogs. It appears as the xmax of the rows that it deletes or updates.
+ * The xmax matters where DDL does not block writers: when an enum label is renamed, a partition is detached
+ * concurrently, or a publication is altered. Other DDL holds a lock on the table, so no keys are written until it is
+ * visible.
  */
 static const char schema_tables[] =
     ", tree(n, col, oid) AS (SELECT n, col, oid FROM root"
@@ -340,14 +343,15 @@ static const char schema_tables[] =
     ", type(oid) AS (SELECT atttypid FROM member"
     " UNION SELECT t.typbasetype FROM type b JOIN pg_catalog.pg_type t"
     " ON t.oid = b.oid WHERE t.typtype = 'd')"
-    ", common_problem(found, expected) AS ("
-    "SELECT 'no table ' || w.rel, 'a table that exists' FROM wanted w"
+    ", common_problem(problem_text, advice) AS ("
+    "SELECT 'table ' || w.rel || ' does not exist', 'create it, or correct keys'"
+    " FROM wanted w"
     " WHERE NOT EXISTS (SELECT FROM root r WHERE r.n = w.n)"
     " UNION ALL SELECT relname || ' is not a table',"
-    " 'tables and partitions; no views or foreign tables'"
+    " 'views and foreign tables cannot be followed'"
     " FROM member WHERE relkind NOT IN ('r', 'p')"
-    " UNION ALL SELECT 'no column ' || col || ' in table ' || relname,"
-    " 'a column that exists' FROM member WHERE attnum IS NULL)"
+    " UNION ALL SELECT 'table ' || relname || ' has no column ' || col,"
+    " 'create it, or correct keys' FROM member WHERE attnum IS NULL)"
     ", common_row(line) AS ("
     "SELECT pg_catalog.concat_ws(' ', 'table', n, oid, cx, relname, relkind,"
     " relpersistence, relnamespace, relrowsecurity, relhasrules, 'column', attnum, ax,"
@@ -385,22 +389,23 @@ static const char schema_publication[] =
     " JOIN pg_catalog.pg_class p ON p.oid = i.inhparent AND p.relkind = 'p')"
     ", listed(oid) AS (SELECT l.prrelid FROM pg_catalog.pg_publication_rel l"
     " JOIN publication p ON l.prpubid = p.oid%s)"
-    ", own_problem(found, expected) AS ("
-    "SELECT 'no publication ' || name, 'a publication of the tables' FROM chosen"
+    ", own_problem(problem_text, advice) AS ("
+    "SELECT 'publication ' || name || ' does not exist', 'create it' FROM chosen"
     " WHERE NOT EXISTS (SELECT FROM publication)"
-    " UNION ALL SELECT 'publication ' || pubname::text || ' leaves inserts or updates out',"
-    " 'publish = ''insert, update''' FROM publication WHERE NOT (pubinsert AND"
+    " UNION ALL SELECT 'publication ' || pubname::text || ' omits inserts or updates',"
+    " 'set publish = ''insert, update''' FROM publication WHERE NOT (pubinsert AND"
     " pubupdate)"
     " UNION ALL SELECT 'table ' || relname || ' is not in the publication',"
-    " 'all tables, partitions and children in it' FROM member m"
+    " 'add all tables, partitions and children' FROM member m"
     " WHERE relkind = 'r' AND EXISTS (SELECT FROM publication WHERE NOT puballtables)"
     " AND NOT EXISTS (SELECT FROM climb JOIN listed ON listed.oid = climb.up"
     " WHERE climb.oid = m.oid)"
-    " UNION ALL SELECT 'table ' || relname || ' is not permanent',"
-    " 'tables that are in the WAL; or follow=changes' FROM member"
+    " UNION ALL SELECT 'table ' || relname || ' is unlogged or temporary',"
+    " 'use a table that is in the WAL, or follow=changes' FROM member"
     " WHERE relpersistence <> 'p'"
     " UNION ALL SELECT 'column ' || col || ' of ' || relname || ' is generated',"
-    " 'an ordinary column; or follow=changes' FROM member WHERE attgenerated <> ''%s%s)"
+    " 'use an ordinary column, or follow=changes' FROM member"
+    " WHERE attgenerated <> ''%s%s)"
     ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'publication', oid, x,"
     " ended, pubname,"
     " puballtables, pubinsert, pubupdate, pubdelete, pubtruncate, pubviaroot)"
@@ -410,13 +415,14 @@ static const char schema_publication[] =
     " WHERE l.prrelid IN (SELECT up FROM climb)%s)";
 
 static const char schema_identity[] =
-    " UNION ALL SELECT 'no replica identity of ' || c.relname::text || ': the publication"
-    " makes UPDATE fail', 'a primary key or REPLICA IDENTITY; or follow=changes'"
+    " UNION ALL SELECT 'table ' || c.relname::text || ' has no replica identity, so the"
+    " publication makes UPDATE fail',"
+    " 'add a primary key, set REPLICA IDENTITY, or use follow=changes'"
     " FROM pg_catalog.pg_class c WHERE c.oid IN (SELECT oid FROM member)"
     " AND c.relkind = 'r' AND c.relpersistence = 'p'"
-    " AND " POSTGRES_NO_REPLICA_IDENTITY /* not verified for other tables */
-    " UNION ALL SELECT 'publication ' || p.pubname::text || ' has other tables',"
-    " 'only the tables of the keys' FROM pg_catalog.pg_publication_rel l"
+    " AND " POSTGRES_NO_REPLICA_IDENTITY /* covers only the tables of the keys */
+    " UNION ALL SELECT 'publication ' || p.pubname::text || ' contains other tables',"
+    " 'publish only the tables of the keys' FROM pg_catalog.pg_publication_rel l"
     " JOIN publication p ON l.prpubid = p.oid"
     " WHERE l.prrelid NOT IN (SELECT oid FROM member)";
 
@@ -438,7 +444,7 @@ static bool schema_print_publication(struct postgres_link *link, FILE *sql,
                     : "",
         has_filters
             ? " UNION ALL SELECT 'publication ' || p.pubname::text || ' has a row filter"
-              " or a column list', 'all rows and columns of the tables'"
+              " or a column list', 'publish all rows and columns of the tables'"
               " FROM pg_catalog.pg_publication_rel l JOIN publication p"
               " ON l.prpubid = p.oid WHERE l.prrelid IN (SELECT up FROM climb)"
               " AND (l.prqual IS NOT NULL OR l.prattrs IS NOT NULL)"
@@ -466,19 +472,19 @@ static const char schema_changes[] =
     " WHERE s.nspname = chosen.nsp AND p.proname = f.name AND p.pronargs = 0)"
     " FROM chosen CROSS JOIN LATERAL (SELECT 0 AS n, chosen.guard AS name UNION ALL"
     " SELECT w.n, chosen.function || w.n::text FROM wanted w) AS f)"
-    ", own_problem(found, expected) AS ("
-    "SELECT 'no ' || what, 'objects that install=yes creates' FROM own WHERE oid IS"
+    ", own_problem(problem_text, advice) AS ("
+    "SELECT 'the ' || what || ' does not exist', NULL::text FROM own WHERE oid IS"
     " NULL"
-    " UNION ALL SELECT 'no function ' || name, 'objects that install=yes creates'"
+    " UNION ALL SELECT 'function ' || name || ' does not exist', NULL"
     " FROM function WHERE oid IS NULL"
-    " UNION ALL SELECT 'table ' || m.relname || ' has no trigger for ' || m.col,"
-    " 'a trigger that is enabled ALWAYS on each table'"
+    " UNION ALL SELECT 'table ' || m.relname || ' has no trigger for ' || m.col"
+    " || ' that is enabled ALWAYS', NULL"
     " FROM member m JOIN function f ON f.n = m.n WHERE NOT EXISTS ("
     "SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = m.oid AND t.tgfoid = f.oid"
     " AND t.tgname = f.name AND t.tgenabled = 'A' AND t.tgtype = 21"
     " AND t.tgqual IS NULL AND t.tgattr::text = '' AND NOT t.tgdeferrable)"
     " UNION ALL SELECT 'column ' || col || ' is a virtual generated column',"
-    " 'a stored column' FROM member WHERE attgenerated = 'v')"
+    " 'use a stored column' FROM member WHERE attgenerated = 'v')"
     ", own_row(line) AS (SELECT pg_catalog.concat_ws(' ', 'own', c.oid, c.xmin,"
     " c.relname,"
     " c.relkind, c.relpersistence, c.relnamespace, c.relrowsecurity, c.relhasrules)"
@@ -538,7 +544,7 @@ static bool schema_print(struct postgres_link *link, FILE *sql,
         " SELECT (SELECT pg_catalog.left(pg_catalog.encode(pg_catalog.sha256("
         "pg_catalog.convert_to(pg_catalog.string_agg(line, E'\\n' ORDER BY line"
         " COLLATE \"C\"), pg_catalog.getdatabaseencoding())), 'hex'), 32) FROM line),"
-        " found, expected FROM (SELECT 1) AS one LEFT JOIN problem ON true LIMIT 1",
+        " problem_text, advice FROM (SELECT 1) AS one LEFT JOIN problem ON true LIMIT 1",
         own ? " UNION ALL SELECT * FROM own_problem" : "",
         own ? " UNION ALL SELECT * FROM own_row" : "");
     return fine;
@@ -575,8 +581,9 @@ bg_err postgres_schema_fingerprint(struct postgres_link *link,
                                       info);
     fingerprint[0] = 0;
     if (!err && !PQgetisnull(rows, 0, 1)) {
-        err = source_error(info, BG_EINVAL, "keys", PQgetvalue(rows, 0, 2), "%s",
-                           PQgetvalue(rows, 0, 1));
+        const char *advice = PQgetvalue(rows, 0, 2); /* "" if NULL */
+        err = source_error(info, BG_EINVAL, "keys", NULL, "%s%s%s",
+                           PQgetvalue(rows, 0, 1), *advice ? "; " : "", advice);
     }
     if (!err) {
         (void)snprintf(fingerprint, PG_FINGERPRINT, "%s", PQgetvalue(rows, 0, 0));

@@ -2,8 +2,8 @@
  * postgres_schema.h - verifies the state that must not change while a gate follows PostgreSQL: the server's identity,
  * the tables of the key columns, and the objects that following depends on.
  *
- * A fingerprint is a hash over rows of the system catalogs. It is read by plain SELECT in the caller's transaction, so
- * it belongs to the same snapshot as everything else in that transaction. It includes the xmin of each row, which
+ * A fingerprint is a hash over rows of the system catalogs. It is read by plain SELECT in the caller's transaction,
+ * so it belongs to the same snapshot as everything else in that transaction. It includes the xmin of each row, which
  * changes with every update. So two equal fingerprints prove that no DDL was committed between the two snapshots, not
  * even DDL that was undone.
  *
@@ -46,12 +46,12 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
                           struct postgres_keys *keys, bg_errinfo *info);
 
 /* Sets source->form and source->prints_hex. They describe the keys in the filter, so only the follower calls this
- * function: the type of the column may have changed since its last poll. Without a follower, reads and connections for
- * lookups call it. */
+ * function: the type of the column may have changed since its last poll. Without a follower, reads and connections
+ * for lookups call it. */
 void postgres_keys_use(struct source *source, const struct postgres_keys *keys);
 
-/* Resets source->form. The follower calls this function if an epoch ends before it was reported. Otherwise lookups would
- * fail if the type of the column changes before the next epoch. */
+/* Resets source->form. The follower calls this function if an epoch ends before it was reported. Otherwise lookups
+ * would fail if the type of the column changes before the next epoch. */
 void postgres_keys_forget(struct source *source);
 
 /* Reads the identity. Errors: BG_EINCOMPAT if the server is a standby (in recovery). */
@@ -61,8 +61,8 @@ bg_err postgres_schema_identity(struct postgres_link *link, uint64_t deadline,
 /* Records the identity that the follower found, for connections opened from now on. */
 void postgres_schema_set_identity(struct source *source, const char *identity);
 
-/* Verifies that a connection reached the follower's server, or any primary if the follower has not found a server yet.
- * Errors: BG_EIO. */
+/* Verifies that a connection reached the follower's server, or any primary if the follower has not found a server
+ * yet. Errors: BG_EIO. */
 bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadline,
                                      bg_errinfo *info);
 
@@ -77,8 +77,8 @@ struct postgres_objects {
     const char *function;
 };
 
-/* Validates the tables (see postgres_schema.c) and computes the fingerprint, in the current transaction. All calls for
- * a connection must pass the same objects. Errors: BG_EINVAL if the tables cannot be followed in this mode. */
+/* Validates the tables (see postgres_schema.c) and computes the fingerprint, in the current transaction. All calls
+ * for a connection must pass the same objects. Errors: BG_EINVAL if the tables cannot be followed in this mode. */
 bg_err postgres_schema_fingerprint(struct postgres_link *link,
                                    const struct postgres_objects *objects,
                                    uint64_t deadline, char fingerprint[PG_FINGERPRINT],
@@ -88,7 +88,8 @@ bg_err postgres_schema_fingerprint(struct postgres_link *link,
  * that their names refer to in the current snapshot. Returns false if out of memory. */
 bool postgres_schema_roots(struct postgres_link *link, FILE *sql);
 
-/* Returns the condition that a row i of pg_inherits is not of a partition that is being detached, starting with AND. */
+/* Returns the condition that a row i of pg_inherits is not of a partition that is being detached, starting with
+ * AND. */
 const char *postgres_schema_attached(const struct postgres_link *link);
 
 /* Runs a query that continues the WITH RECURSIVE clause of postgres_schema_roots. */

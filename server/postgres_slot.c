@@ -52,7 +52,7 @@ bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
     if (!slot.fits) {
         return source_error(
             info, BG_EINVAL, "replication slot", NULL,
-            "%s exists, but is of another kind; drop it or rename the gate", name);
+            "%s exists, but is not a pgoutput slot; drop it or rename the gate", name);
     }
     if (slot.user) {
         return source_error(
@@ -96,12 +96,12 @@ static void postgres_slot_explain(const struct postgres_slot_wait *wait)
         " ORDER BY pg_catalog.age(xid) DESC LIMIT 1";
     const uint64_t deadline = source_now() + 10 * SOURCE_SECOND;
     PGresult *rows = NULL;
-    char why[160];
+    char why[256];
     const bg_err err = postgres_link_run(wait->link, "replication slot", sql, NULL,
                                          deadline, &rows, NULL);
     (void)snprintf(why, sizeof why,
-                   "a replication slot is created when running transactions have ended;"
-                   " the oldest: %s",
+                   "creating a replication slot waits for running transactions to end;"
+                   " the oldest one: %s",
                    !err && PQntuples(rows) ? PQgetvalue(rows, 0, 0) : "unknown");
     PQclear(rows);
     wait->waits(wait->context, why);
@@ -147,7 +147,7 @@ bg_err postgres_slot_create(struct postgres_link *link, const char *name,
     err = err ? err : postgres_slot_await(link, wait, &row, info);
     if (!err && (!row || PQnfields(row) < 4)) {
         err = source_error(info, BG_EIO, "replication slot", NULL,
-                           "the server did not return its name and position");
+                           "the server did not return the slot's name and position");
     }
     if (!err && snapshot) {
         (void)snprintf(snapshot, PG_SNAPSHOT, "%s", PQgetvalue(row, 0, 2));

@@ -37,10 +37,10 @@ struct postgres_slot_wait {
 enum { PG_SNAPSHOT = 64 };
 
 /*
- * Creates a slot over a PG_STREAMS connection. The server first waits until all running write transactions have ended.
- * If `snapshot` is NULL, the slot is persistent. Otherwise the slot is temporary: the server drops it when the
- * connection is closed. `snapshot` receives the name of a snapshot that can be imported until then. It contains exactly
- * the transactions whose commit is before the slot's starting point.
+ * Creates a slot over a PG_STREAMS connection. The server first waits until all running write transactions have
+ * ended. If `snapshot` is NULL, the slot is persistent. Otherwise the slot is temporary: the server drops it when the
+ * connection is closed. `snapshot` receives the name of a snapshot that can be imported until then. It contains
+ * exactly the transactions whose commit is before the slot's starting point.
  */
 bg_err postgres_slot_create(struct postgres_link *link, const char *name,
                             const struct postgres_slot_wait *wait,

@@ -42,7 +42,7 @@ static bg_err postgres_stream_ended(struct postgres_link *link, bg_errinfo *info
     PGresult *result = PQgetResult(link->db);
     const char *why = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const bg_err err = source_error(info, BG_EIO, "replication stream", NULL, "%s",
-                                    why ? why : "the server ended it");
+                                    why ? why : "the server ended the stream");
     PQclear(link->last);
     link->last = result;
     return err;
@@ -80,7 +80,8 @@ static void postgres_stream_number(char *to, uint64_t number)
     }
 }
 
-/* Sends 'r', written, flushed, applied, time, and whether an answer is requested. The time is optional and not set. */
+/* Sends 'r', written, flushed, applied, time, and whether an answer is requested. The time is optional and not
+ * set. */
 static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
                                  uint64_t confirmed, bool wants_answer)
 {
@@ -95,7 +96,8 @@ static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
 bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
                              uint64_t confirmed, bg_errinfo *info)
 {
-    /* With a flushed position, the server treats this client as a standby, and the written position counts as well. */
+    /* With a flushed position, the server treats this client as a standby, and the written position counts as
+     * well. */
     const bool sent =
         (!confirmed || postgres_stream_send(link, confirmed, confirmed, false))
         && postgres_stream_send(link, received, 0, true) && PQflush(link->db) >= 0;

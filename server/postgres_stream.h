@@ -5,7 +5,8 @@
  * contains three positions of the client: written, flushed and applied. Only `flushed` allows the server to discard
  * WAL. This has two consequences:
  *
- * - A server that shuts down waits until the client has flushed everything. This client confirms only changes that were
+ * - A server that shuts down waits until the client has flushed everything. This client confirms only changes that
+ * were
  *   saved to disk, possibly much later. So it sends a second reply after confirming a position, with a flushed position
  *   of zero (none). Then the server waits only until everything was *written*, i.e. received.
  * - A client without a flushed position is not a candidate for synchronous replication, so with
@@ -21,7 +22,7 @@
 
 #include "postgres_link.h"
 
-/* A server that is silent for longer does not work any more. Equals wal_sender_timeout, see postgres_stream_start. */
+/* A server that is silent for longer is considered dead. Equals wal_sender_timeout, see postgres_stream_start. */
 #define STREAM_SILENCE (120 * SOURCE_SECOND)
 
 /* Starts streaming at this position. `slot` is also the name of the publication. */

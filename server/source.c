@@ -1,11 +1,11 @@
 /*
- * source.c - the code that all sources share: settings, the connection pool and the follower's thread. Databases and
+ * source.c - the code shared by all sources: settings, the connection pool and the follower's thread. Databases and
  * modes implement tables of operations (source_inside.h).
  *
  * A lookup uses a connection from the pool. A pooled connection may have died since it was last used, for example
- * because the server was restarted. In that case all idle connections are closed, and the lookup is repeated once over
- * a new connection, within the same deadline. Lookups change nothing, so repeating one is harmless. An absent key is
- * also looked up again if the follower started a new epoch in the meantime.
+ * because the server was restarted. In that case all idle connections are closed, and the lookup is repeated once
+ * over a new connection, within the same deadline. Lookups change nothing, so repeating one is harmless. An absent
+ * key is also looked up again if the follower started a new epoch in the meantime.
  */
 #include "source_inside.h"
 
@@ -40,14 +40,14 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     if (!info) {
         return code;
     }
-    char found[201];
+    char found[224];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(found, sizeof found, format, arguments);
     va_end(arguments);
-    memset(info, 0, sizeof *info); /* only now: an argument can point into it */
+    memset(info, 0, sizeof *info); /* after formatting: an argument may point into it */
     info->code = code;
-    for (char *c = found; *c; c++) { /* database messages can have several lines */
+    for (char *c = found; *c; c++) { /* database messages may have several lines */
         if (*c == '\n' || *c == '\t') {
             *c = ' ';
         }
@@ -80,7 +80,8 @@ bg_err source_no_memory(bg_errinfo *info)
 
 bg_err source_stopped(bg_errinfo *info)
 {
-    return source_error(info, BG_ECANCELED, "source", NULL, "it has been stopped");
+    return source_error(info, BG_ECANCELED, "source", NULL,
+                        "canceled, because the gate is being stopped");
 }
 
 char *source_vformat(const char *format, va_list arguments)
@@ -129,8 +130,8 @@ char *source_object(const struct source *source, const char *what)
         }
     }
     name[n] = 0;
-    /* The hash distinguishes names that differ only in case or punctuation, or after byte 20. It is folded because the
-     * last character hardly changes the upper bits. */
+    /* The hash distinguishes names that differ only in case or punctuation, or after byte 20. It is folded because
+     * the last character hardly changes the upper bits. */
     return source_format("bloomgate_%s_%08x_%.8s%s%.12s", name,
                          (uint32_t)(hash ^ hash >> 32), source->how.instance,
                          *what ? "_" : "", what);
@@ -218,9 +219,9 @@ static bg_err source_follow_parse(struct source *source, bg_errinfo *info)
     }
     return source->by == FOLLOW_NONE || !*promise
                ? BG_OK
-               : source_error(info, BG_EINVAL, "promise",
-                              "nothing, because the mode detects changes", "%s",
-                              promise);
+               : source_error(
+                   info, BG_EINVAL, "promise", NULL,
+                   "%s is allowed only with follow=none; remove promise=", promise);
 }
 
 static bg_err source_url_parse(struct source *source, bg_errinfo *info)
@@ -400,7 +401,7 @@ void source_free(struct source *source)
 
 /* ---- Lookups --------------------------------------------------------------------------- */
 
-/* Looks up a key once. *again: the lookup may succeed over another connection. */
+/* Looks up a key once. Sets *again if the lookup may succeed over another connection. */
 static bg_truth source_ask_once(struct source *source, bg_bytes key, bool fresh,
                                 struct source_value *value, uint64_t deadline,
                                 bool *again, bg_errinfo *info)
@@ -436,7 +437,7 @@ bg_truth source_ask(struct source *source, const void *key, size_t len,
     }
     if (again && answer == BG_TRUTH_ABSENT) {
         (void)source_error(info, BG_EIO, "lookup", NULL,
-                           "the source was restarted during the lookup; repeat it");
+                           "the source restarted during the lookup; retry it");
         answer = BG_TRUTH_ERROR;
     }
     return answer;
@@ -532,8 +533,8 @@ bg_err source_follow(struct source *source, const struct source_listener *listen
                      const char *mark, bg_errinfo *info)
 {
     if (!source_is_followed(source) || source->has_thread) {
-        return source_error(info, BG_EINVAL, "follow",
-                            "a mode with a follower that is not running yet", "%s",
+        return source_error(info, BG_EINVAL, "follow", NULL,
+                            "mode %s has no follower, or it is already running",
                             source->how.follow);
     }
     source->listener = *listener;
@@ -551,8 +552,7 @@ void source_look(struct source *source)
     atomic_store(&source->looked_for, true);
     const uint64_t one = 1;
     const ssize_t written = write(source->wake, &one, sizeof one);
-    (void)
-        written; /* it fails only if the counter is full; the follower is awake then */
+    (void)written; /* fails only if the counter is full; then the follower is awake */
 }
 
 bool source_pause(struct source *source, uint64_t nanoseconds, int fd)

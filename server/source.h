@@ -20,8 +20,7 @@
  * The contract. A source reports a proof only when it has reported every change up to that point:
  *
  * (S1) restart       A new epoch starts. Everything committed after this call starts will be reported. All keys
- *                    must be read again after the call. restart or resumed comes before doubt, changed and
- *                    caught_up.
+ *                    must be read again after the call. restart or resumed precedes doubt, changed and caught_up.
  *      doubt         The epoch has ended: earlier proofs no longer hold. A restart follows as soon as the source
  *                    can start a new epoch, which may take a long time.
  * (S2) resumed       Following continues from the mark passed to source_follow. The filter saved with the mark,
@@ -42,7 +41,7 @@
  * So a filter that holds the keys read after `restart`, and all changes since, is complete up to `since` of the
  * last caught_up.
  *
- * Threads. All functions are MT-Safe except create and free. Several threads can call source_ask
+ * Thread safety: all functions are MT-Safe except create and free. Several threads can call source_ask
  * concurrently; each call uses a connection from a small pool. Broken connections are replaced with backoff
  * (0.1 to 5 s). During the backoff, calls fail immediately.
  */
@@ -168,8 +167,8 @@ void source_look(struct source *source);
 /* Makes the follower start a new epoch, because its reports were incomplete. */
 void source_distrust(struct source *source, const char *why);
 
-/* Records that the filter has been saved with everything reported up to the proof with this mark. A mark of an earlier
- * epoch is ignored. */
+/* Records that the filter has been saved with everything reported up to the proof with this mark. A mark of an
+ * earlier epoch is ignored. */
 void source_saved(struct source *source, const char *mark, uint64_t epoch);
 
 /* Stops the follower and waits for it. Calls in progress fail soon with BG_ECANCELED. */
@@ -181,7 +180,7 @@ void source_show_url(const char *url, char *text, size_t room);
 /*
  * Fills in `info` (may be NULL) and returns `code`. With `expected`, the format describes a value that was validated:
  * "WHAT: found FORMAT, expected EXPECTED". If `expected` is NULL, the format is a statement: the reason, then what to
- * do. The formatted text is truncated to 200 bytes, or to 110 with `expected`, and `expected` to 95.
+ * do. The formatted text is truncated to 223 bytes, or to 110 with `expected`, and `expected` to 95.
  */
 bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
                     const char *expected, const char *format, ...)

@@ -70,19 +70,19 @@ struct source {
     struct source_pool *pool;
     atomic_bool stopping;
     atomic_bool looked_for; /* source_look was called, and no poll has run since */
-    int wake;               /* an eventfd: the follower has something to do */
+    int wake;               /* an eventfd that wakes the follower */
     pthread_t thread;
     bool has_thread;
     struct source_listener listener;
     char resume[SOURCE_MARK]; /* the mark passed to source_follow, or "" */
     /* The last reported state: 1 up, 0 lost, -1 none; and why. Used only by the follower. */
     int told;
-    char told_why[192];
+    char told_why[256];
     _Atomic uint64_t epoch;  /* number of restarts */
     pthread_mutex_t lock;    /* protects the fields below */
     char saved[SOURCE_MARK]; /* the mark of the last source_saved, or "" */
     char distrust[128];      /* why source_distrust was called, or "" */
-    char identity[64];       /* of the server that is followed, or "" */
+    char identity[64];       /* of the followed server, or "" */
 };
 
 extern const struct source_ops source_sqlite_ops, source_postgres_ops;

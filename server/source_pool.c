@@ -1,8 +1,8 @@
 /*
  * source_pool.c - a stack of idle connections, protected by a lock.
  *
- * The most recently used connection is used next, so a low load uses few connections. Connecting may take long, so it
- * runs without the lock. `total` includes the connections that are being opened.
+ * The most recently used connection is used next, so a low load uses few connections. Connecting can take a long
+ * time, so it runs without the lock. `total` includes the connections that are being opened.
  */
 #include "source_pool.h"
 
@@ -138,12 +138,13 @@ bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
             err = pool->last.code;
         } else if (pool->total < pool->most) {
             err = source_pool_connect(pool, deadline, connection, info);
-        } else if (fresh && pool->idle_count > 0) { /* makes room for a new one */
+        } else if (fresh && pool->idle_count > 0) { /* close it to open a new one */
             pool->total--;
             pool->ops->disconnect(pool->idle[--pool->idle_count]);
         } else if (!in_time) {
             err = source_error(info, BG_EBUSY, "connections", NULL,
-                               "all %u are in use; raise `connections`", pool->most);
+                               "all %u connections are in use; raise `connections`",
+                               pool->most);
         } else {
             in_time = source_pool_wait(pool, deadline);
         }

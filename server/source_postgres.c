@@ -3,7 +3,7 @@
  *
  * Keys as parameters. The server infers the type of $1. Text and bytea are sent in binary format, all other types as
  * text that the server parses. A key that cannot be parsed, such as letters for a number, is absent: no value of
- * that type can be spelled like it. If it were an error, untrusted keys could open the breaker. Two conditions prove
+ * that type has this spelling. If it were an error, untrusted keys could open the breaker. Two conditions prove
  * that the key is absent: the parameter has the type of the key column, and the server also rejects the key without
  * the rest of `lookup`. Any other error remains an error, because an expression in `lookup` can fail with the same
  * code for a row that exists.
@@ -35,7 +35,7 @@ static bg_err source_postgres_create(struct source *source, bg_errinfo *info)
         const bg_err err =
             source_error(info, BG_EINVAL, "source", NULL,
                          "%.100s; use a URI such as postgres://user@host/db",
-                         why ? why : "no memory");
+                         why ? why : "out of memory");
         PQfreemem(why);
         return err;
     }
@@ -72,7 +72,8 @@ static bool source_postgres_is_integer(Oid type)
 }
 
 /* Returns whether the parameter of `lookup` accepts exactly the spellings that the key column prints. Otherwise the
- * database could find a key that the filter denies, for example by WHERE lower(email) = $1 with a citext parameter. */
+ * database could find a key that the filter denies, for example by WHERE lower(email) = $1 with a citext
+ * parameter. */
 static bool source_postgres_fits(Oid parameter, Oid key)
 {
     return parameter == key || (parameter == PG_VARCHAR && key == PG_TEXT)
@@ -80,8 +81,8 @@ static bool source_postgres_fits(Oid parameter, Oid key)
                && source_postgres_is_integer(key));
 }
 
-/* Verifies that keys are spelled as in the filter: the key of a lookup is already normalized. If the type of the column
- * was changed, the follower has to notice it first. */
+/* Verifies that keys are spelled as in the filter, because the key of a lookup is already normalized. After the type
+ * of the column has changed, lookups fail until the follower has detected the change. */
 static bg_err source_postgres_spells(struct source *source,
                                      const struct postgres_keys *keys, bg_errinfo *info)
 {
@@ -91,7 +92,7 @@ static bg_err source_postgres_spells(struct source *source,
     } else if (form != KEY_FORM_UNKNOWN && form != keys->form) {
         source_look(source);
         return source_error(info, BG_EIO, "lookup", NULL,
-                            "the key column now has type %s; repeat the lookup",
+                            "the key column now has type %s; retry the lookup",
                             keys->name);
     }
     return BG_OK;
@@ -113,10 +114,11 @@ static bg_err source_postgres_prepare(struct postgres_asker *asker, uint64_t dea
         err ? err
             : postgres_link_describe(link, "lookup", "lookup", deadline, &about, info);
     if (!err && (PQnparams(about) != 1 || PQnfields(about) < 1)) {
-        err = source_error(info, BG_EINVAL, "lookup", NULL,
-                           "it has %d parameters and %d columns; use one parameter and"
-                           " at least one column: SELECT id ... WHERE key = $1",
-                           PQnparams(about), PQnfields(about));
+        err = source_error(
+            info, BG_EINVAL, "lookup", NULL,
+            "the statement has %d parameters and %d columns; use one parameter and"
+            " at least one column: SELECT id ... WHERE key = $1",
+            PQnparams(about), PQnfields(about));
     }
     if (!err && !source_postgres_fits(PQparamtype(about, 0), keys.type)) {
         err = source_error(
@@ -162,8 +164,9 @@ static bool source_postgres_is_fresh(void *owner, void *connection)
            && postgres_link_is_open(&asker->link);
 }
 
-/* Returns whether each character of the database's encoding is one byte. Then a character that the server cannot convert
- * from UTF-8 does not exist in the encoding. Some of the other encodings cannot convert what they print. */
+/* Returns whether each character of the database's encoding is one byte. Then a character that the server cannot
+ * convert from UTF-8 does not exist in the encoding. Some multi-byte encodings cannot convert all of their own
+ * output. */
 static bool source_postgres_is_simple(const struct postgres_asker *asker)
 {
     static const char *const simple[] = { "LATIN", "WIN", "ISO_8859", "KOI8" };
@@ -270,8 +273,9 @@ static bg_truth source_postgres_ask(struct source *source, void *connection,
         if (asker->alike) {
             return BG_TRUTH_ABSENT; /* no value is spelled with a zero byte */
         }
-        (void)source_error(info, BG_EINVAL, "key", NULL,
-                           "it contains a zero byte, which PostgreSQL does not allow");
+        (void)source_error(
+            info, BG_EINVAL, "key", NULL,
+            "the key contains a zero byte, which PostgreSQL does not allow");
         return BG_TRUTH_ERROR;
     }
     if (key.len >= sizeof small && !(copy = malloc(key.len + 1))) {

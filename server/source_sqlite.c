@@ -2,10 +2,10 @@
  * source_sqlite.c - SQLite as a source: lookups. Reading and following are in sqlite_reader.c and
  * sqlite_changes.c.
  *
- * The type of a key. A key is a sequence of bytes, but in SQLite 42, '42' and x'3432' are three different values, and a
- * column can hold all of them. So, unless `key` selects a type, a lookup tries each type in which the column may hold
- * the key: first a number, if the column is not declared as text and the key looks like a number, then text, then a
- * blob. The key is absent only if none of them finds a row.
+ * The type of a key. A key is a sequence of bytes, but in SQLite 42, '42' and x'3432' are three different values, and
+ * a column can hold all of them. So, unless `key` selects a type, a lookup tries each type in which the column may
+ * hold the key: first a number, if the column is not declared as text and the key looks like a number, then text,
+ * then a blob. The key is absent only if none of them finds a row.
  */
 #include "sqlite_reader.h"
 #include "sqlite_schema.h"
@@ -26,8 +26,8 @@ struct sqlite_asker {
 static bg_err source_sqlite_create(struct source *source, bg_errinfo *info)
 {
     if (!*source->place || strcmp(source->place, ":memory:") == 0) {
-        return source_error(info, BG_EINVAL, "source", "sqlite: and a path", "%s",
-                            source->how.url);
+        return source_error(info, BG_EINVAL, "source", "sqlite: followed by a path",
+                            "%s", source->how.url);
     }
     if (source->by == FOLLOW_LOGICAL) {
         return source_error(info, BG_EINVAL, "follow", "changes or none for SQLite",
@@ -69,9 +69,10 @@ static bg_err source_sqlite_prepare(struct sqlite_asker *asker, bg_errinfo *info
     err = sqlite_link_prepare(link, "lookup", link->source->how.lookup, &asker->lookup,
                               info);
     if (!err && sqlite3_bind_parameter_count(asker->lookup) != 1) {
-        err = source_error(info, BG_EINVAL, "lookup", NULL,
-                           "it has %d parameters, not one: SELECT ... WHERE key = ?",
-                           sqlite3_bind_parameter_count(asker->lookup));
+        err = source_error(
+            info, BG_EINVAL, "lookup", NULL,
+            "the statement has %d parameters instead of one; use SELECT ... WHERE key = ?",
+            sqlite3_bind_parameter_count(asker->lookup));
     }
     return err;
 }
@@ -218,7 +219,7 @@ static bg_truth source_sqlite_ask(struct source *source, void *connection, bg_by
         && sqlite3_stmt_status(asker->lookup, SQLITE_STMTSTATUS_REPREPARE, 0) > 0) {
         *broken = true;
         (void)source_error(info, BG_EIO, "lookup", NULL,
-                           "the schema changed during the lookup; repeat it");
+                           "the schema changed during the lookup; retry it");
         return BG_TRUTH_ERROR;
     }
     if (answer == BG_TRUTH_ERROR) {

@@ -3,22 +3,22 @@
  * transaction (sqlite_schema.h), and the follower reads them in order (sqlite_history.h).
  *
  * Polling. PRAGMA data_version changes on a connection if and only if another connection has committed. The follower
- * remembers its value in the last snapshot that it read to the end. If the value is the same, and the path still leads
- * to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the file
- * has another change time, a program other than SQLite may have overwritten it (a restored backup). The follower then
- * opens it again, because the cache of the connection may be outdated. Otherwise the follower reads, in
+ * remembers its value in the last snapshot that it read to the end. If the value is the same, and the path still
+ * leads to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the
+ * file has another change time, a program other than SQLite may have overwritten it (a restored backup). The follower
+ * then opens it again, because the cache of the connection may be outdated. Otherwise the follower reads, in
  * one transaction per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last
  * row that it read, with its token. Then it reads the rows after it, whose numbers must be contiguous and reach
  * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
  *
- * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, takes the last row as
- * its place, and only then calls restart. If an audit has distrusted the filter, the follower first replaces all rows,
- * so that no mark of that filter is valid any more, even if its file could not be deleted. DDL changes the schema
- * version, so the follower detects DDL of other programs, even if it is undone between two polls, for example a trigger
- * that is dropped and created again.
+ * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, uses the last row as
+ * its place, and only then calls restart. If an audit has distrusted the filter, the follower first replaces all
+ * rows, so that no mark of that filter is valid any more, even if its file could not be deleted. DDL changes the
+ * schema version, so the follower detects DDL of other programs, even if it is undone between two polls, for example
+ * a trigger that is dropped and created again.
  *
- * A mark is the place in text form. It includes the inode number and birth time of the file, but not its device, whose
- * number may change when the machine restarts.
+ * A mark is the place in text form. It includes the inode number and birth time of the file, but not its device,
+ * whose number may change when the machine restarts.
  *
  * Reading. In its snapshot, the reader verifies the place that the follower had when the read started. The place is
  * advanced before keys are reported, so the snapshot includes everything reported. At the end, the epoch must be the
@@ -28,10 +28,11 @@
  * of the mark itself is kept.
  *
  * Limits. A connection can write without running triggers, or skip the triggers of the gate, and SQLite offers no way
- * to detect it: SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or RAISE(FAIL), RAISE(FAIL) in a
- * trigger that the action of a foreign key runs (actions precede AFTER triggers), sqlite3_blob_write (which only an
- * index on the column prevents), the RBU extension, PRAGMA writable_schema with changes that are undone later, and
- * programs that replace the built-in functions random, typeof or CAST. Audits detect such keys.
+ * to detect this. The ways to do so are SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or
+ * RAISE(FAIL), RAISE(FAIL) in a trigger that the action of a foreign key runs (actions precede AFTER triggers),
+ * sqlite3_blob_write (which only an index on the column prevents), the RBU extension, PRAGMA writable_schema with
+ * changes that are undone later, and programs that replace the built-in functions random, typeof or CAST. Audits
+ * detect such keys.
  */
 #include "sqlite_history.h"
 #include "sqlite_install.h"
@@ -203,7 +204,7 @@ static bg_err follower_resume(struct sqlite_follower *f, bg_errinfo *info)
     enum key_form form = KEY_FORM_UNKNOWN;
     if (!changes_parse(f->resume, &place)) {
         return source_error(info, BG_EINCOMPAT, "mark", NULL,
-                            "it was saved in another mode");
+                            "the filter was saved in another mode");
     }
     bg_err err = sqlite_link_begin(&f->link, info);
     err =
@@ -282,7 +283,7 @@ static bg_err follower_version(struct sqlite_follower *f, int64_t *version,
     return sqlite_link_number(&f->link, "source", "PRAGMA data_version", version, info);
 }
 
-/* Reads and reports one batch of keys. *ended: there are no more. */
+/* Reads and reports one batch of keys. Sets *ended if there are no more. */
 static bg_err follower_read(struct sqlite_follower *f, bool *ended, bg_errinfo *info)
 {
     const struct sqlite_objects *objects = &f->changes->objects;
@@ -336,7 +337,7 @@ static void follower_prune(struct sqlite_follower *f, uint64_t now)
     source_last_saved(f->source, mark);
     const struct sqlite_place *keep = changes_parse(mark, &saved) ? &saved : &f->start;
     if (f->place.number - keep->number > KEEP_AT_MOST) {
-        /* The filter could not be saved; a restart of the service reads all keys. */
+        /* The filter could not be saved, so the next start of the service reads all keys. */
         keep = &f->place;
     }
     const int64_t rows = keep->number - f->pruned;

@@ -1,9 +1,9 @@
 /*
  * sqlite_history.c - see sqlite_history.h.
  *
- * sqlite_sequence may be behind the last row: a statement that fails with ON CONFLICT FAIL keeps its rows, but
- * does not update sqlite_sequence. The next insert continues after the last row. So sqlite_sequence may
- * be below the number of the last row, as long as it does not decrease from one poll to the next.
+ * sqlite_sequence may be lower than the number of the last row: a statement that fails with ON CONFLICT FAIL keeps
+ * its rows, but does not update sqlite_sequence. The next insert continues after the last row. This is valid as long
+ * as sqlite_sequence does not decrease from one poll to the next.
  */
 #include "sqlite_history.h"
 
@@ -85,7 +85,7 @@ static bg_err history_verify_row(struct sqlite_link *link,
     if (code == SQLITE_DONE) {
         err = source_error(
             info, BG_EINCOMPAT, "changes", NULL,
-            "there is no row %lld with the known token: another copy of the database",
+            "row %lld with the expected token is missing: another copy of the database",
             (long long)place->number);
     } else if (code != SQLITE_ROW) {
         err = sqlite_link_error(link, "changes", info);
@@ -102,7 +102,7 @@ static bg_err history_verify_schema(struct sqlite_link *link,
     bg_err err = sqlite_schema_version(link, &version, info);
     if (!err && version != place->schema) {
         err = source_error(info, BG_EINCOMPAT, "schema", NULL,
-                           "its version changed from %lld to %lld (DDL or VACUUM)",
+                           "the version changed from %lld to %lld (DDL or VACUUM)",
                            (long long)place->schema, (long long)version);
     }
     err = err ? err : sqlite_schema_verify(link, objects, info);

@@ -1,14 +1,14 @@
 /*
  * sqlite_history.h - the change table of a gate over SQLite, as a verifiable history.
  *
- * Rows are numbered without gaps: SQLite takes the numbers from sqlite_sequence in the transaction of the change, so a
- * rollback returns them. Each row has a random token. The table always has a last row; an empty table gets a row
+ * Rows are numbered without gaps: SQLite takes the numbers from sqlite_sequence in the transaction of the change, so
+ * a rollback returns them. Each row has a random token. The table always has a last row; an empty table gets a row
  * without a key. So a row marks a place in the history: a database that has the row with this token includes all
  * changes up to it. The rows after it are complete if their numbers are contiguous and reach sqlite_sequence.
  *
- * A copy of the file shares the history up to the time of the copy, and the history of a restored backup ends earlier.
- * In both, rows that are written later have different tokens. A dump that was edited and loaded into a new file has the
- * same tokens, but the file identity differs.
+ * A copy of the file shares the history up to the time of the copy, and the history of a restored backup ends
+ * earlier. In both, rows that are written later have different tokens. A dump that was edited and loaded into a new
+ * file has the same tokens, but the file identity differs.
  *
  * All functions read in the caller's transaction. Errors: BG_EINCOMPAT if the place belongs to a different history.
  */
@@ -36,8 +36,8 @@ bg_err sqlite_history_verify(struct sqlite_link *link,
                              const struct sqlite_objects *objects,
                              const struct sqlite_place *place, bg_errinfo *info);
 
-/* Reads the keys after the place until the batch is full, and advances the place. *ended: there are
- * no more rows, and no row is missing. */
+/* Reads the keys after the place until the batch is full, and advances the place. Sets *ended if there are no more
+ * rows and no row is missing. */
 bg_err sqlite_history_read(struct sqlite_link *link,
                            const struct sqlite_objects *objects,
                            struct sqlite_place *place, struct key_batch *batch,

@@ -26,7 +26,7 @@ static char *install_row_sql(const struct sqlite_objects *objects)
         name, name, name);
 }
 
-/* Returns the statements that drop all objects of the gate. An object that the service did not create is an error. */
+/* Returns the statements that drop all objects of the gate. Fails if the service did not create one of them. */
 static bg_err install_drop_sql(struct sqlite_link *link,
                                const struct sqlite_objects *objects, char **drop,
                                bg_errinfo *info)
@@ -48,7 +48,7 @@ static bg_err install_drop_sql(struct sqlite_link *link,
         if (!type || !name || !text || !strstr(text, sqlite_objects_sign)) {
             err = source_error(
                 info, BG_EINVAL, "install", NULL,
-                "%s %s exists, but bloomgate did not create it; drop it or rename the"
+                "%s %s exists, but the service did not create it; drop it or rename the"
                 " gate",
                 type ? type : "", name ? name : "");
             break;
@@ -94,7 +94,7 @@ static bg_err install_refuse(const struct source *source,
     const bool closed = file && fclose(file) == 0;
     free(row);
     if (*path && !(written && closed)) {
-        return source_error(info, BG_EIO, "install=no", NULL, "cannot write %s: %s",
+        return source_error(info, BG_EIO, "install=no", NULL, "cannot write %.140s: %s",
                             path, text_errno(errno));
     }
     return source_error(info, BG_EINVAL, "install=no", NULL, "%.100s; %s%s",
@@ -167,7 +167,7 @@ bg_err sqlite_install_forget(struct source *source,
     return err;
 }
 
-/* Deletes some rows. *more: there may be more. */
+/* Deletes some rows. Sets *more if there may be more. */
 static bg_err install_prune_some(struct sqlite_link *link,
                                  const struct sqlite_objects *objects, int64_t number,
                                  int64_t token, bool *more, bg_errinfo *info)

@@ -9,20 +9,20 @@
 #include "sqlite_history.h"
 
 /*
- * Creates missing objects, and the row that a place in the history needs, in one transaction. Objects of this gate with
- * unexpected SQL are replaced. Objects that the service did not create are never changed. With install=no, the function
- * creates no objects, but writes the statements to the script.
+ * Creates missing objects, and the row that a place in the history needs, in one transaction. Objects of this gate
+ * with unexpected SQL are replaced. Objects that the service did not create are never changed. With install=no, the
+ * function creates no objects, but writes the statements to the script.
  * Errors: BG_EINVAL, BG_EIO, BG_EBUSY.
  */
 bg_err sqlite_install(struct source *source, const struct sqlite_objects *objects,
                       bg_errinfo *info);
 
-/* Replaces all rows by one with a new token, so that no earlier mark is valid. */
+/* Replaces all rows with one that has a new token, so that no earlier mark is valid. */
 bg_err sqlite_install_forget(struct source *source,
                              const struct sqlite_objects *objects, bg_errinfo *info);
 
-/* Deletes rows before this row, if it has this token, for a limited time. *more: there are rows left. Errors: BG_EBUSY
- * if another connection is writing. */
+/* Deletes the rows before this row, if it has this token, for a limited time. Sets *more if there are rows left.
+ * Errors: BG_EBUSY if another connection is writing. */
 bg_err sqlite_install_prune(struct source *source, const struct sqlite_objects *objects,
                             int64_t number, int64_t token, bool *more,
                             bg_errinfo *info);

@@ -44,7 +44,8 @@ bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
         return source_stopped(info);
     }
     if (sqlite3_errcode(link->db) == SQLITE_INTERRUPT) {
-        return source_error(info, BG_EIO, what, NULL, "no answer in time (%u ms)",
+        return source_error(info, BG_EIO, what, NULL,
+                            "the statement exceeded the timeout of %u ms",
                             link->source->how.timeout_ms);
     }
     const int code = sqlite3_errcode(link->db) & 0xff;
@@ -88,7 +89,8 @@ static bool sqlite_link_is_same(const struct sqlite_file *a,
     return a->device == b->device && a->inode == b->inode && a->birth == b->birth;
 }
 
-/* Identifies the write-ahead log. SQLite appends the endings to the path of the file itself, not of a symbolic link. */
+/* Identifies the write-ahead log. SQLite appends the endings to the path of the file itself, not of a symbolic
+ * link. */
 static void sqlite_link_find_logs(const struct sqlite_link *link,
                                   struct sqlite_file logs[2])
 {
@@ -102,12 +104,13 @@ static void sqlite_link_find_logs(const struct sqlite_link *link,
     }
 }
 
-/* Opens the write-ahead log, if the database has one, and identifies it. The connection now holds a lock, so that no
- * other connection deletes the log when it is closed. Before, the last connection of an application may delete it.
+/* Opens the write-ahead log, if the database has one, and identifies it. From then on, the connection holds a lock,
+ * so other connections do not delete the log when they are closed. Before, the last connection of an application may
+ * delete it.
  *
- * The log belongs to the name of the file. Commits under another hard link would be invisible, and writing under two
- * names corrupts the database, so hard links are refused. A new link changes the change time, so the file is opened
- * again. */
+ * The log belongs to one name of the file. Commits under another hard link would be invisible, and writing under two
+ * names corrupts the database, so hard links are refused. A new link updates the change time of the file, so the file
+ * is opened again and checked. */
 static bg_err sqlite_link_open_log(struct sqlite_link *link, bg_errinfo *info)
 {
     const bg_err err = sqlite_link_execute(link, "source", "PRAGMA data_version", info);
@@ -150,8 +153,8 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
     }
     /* Otherwise SQLite reads the quoted name of a missing column as a string instead of reporting an error. */
     (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
-    /* Otherwise SQLite may compile a lookup again for each key (LIKE, GLOB, statistics in sqlite_stat4). Lookups take
-     * that for a change of the schema. */
+    /* Otherwise SQLite may recompile a lookup for each key (LIKE, GLOB, statistics in sqlite_stat4), which lookups
+     * treat as a schema change. */
     (void)sqlite3_db_config(link->db, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
     sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
     (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);
@@ -231,7 +234,8 @@ bg_err sqlite_link_number(struct sqlite_link *link, const char *what, const char
     if (code == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
         *value = sqlite3_column_int64(statement, 0);
     } else if (code == SQLITE_ROW || code == SQLITE_DONE) {
-        err = source_error(info, BG_ENOTFOUND, what, "a number", "nothing");
+        err =
+            source_error(info, BG_ENOTFOUND, what, NULL, "the query returned no value");
     } else {
         err = sqlite_link_error(link, what, info);
     }

@@ -1,12 +1,13 @@
 /*
  * sqlite_link.h - one connection to a SQLite database, for one thread at a time.
  *
- * A connection enforces deadlines with a progress handler. It waits for the locks of writers until the deadline or the
- * timeout. Calls end soon after the source is stopped.
+ * A connection enforces deadlines with a progress handler. It waits for the locks of writers until the deadline or
+ * the timeout. Calls end soon after the source is stopped.
  *
- * SQLite continues to read a file that was replaced by another file of the same name, and a write-ahead log whose files
- * were deleted; sqlite_link_is_fresh detects that. SQLite also continues to use its cache after a program has overwritten
- * the file, for example with a backup, if the header has the same change counter; sqlite_link_is_unchanged detects that.
+ * SQLite continues to read a file that was replaced by another file of the same name, and a write-ahead log whose
+ * files were deleted; sqlite_link_is_fresh detects that. SQLite also continues to use its cache after a program has
+ * overwritten the file, for example with a backup, if the header has the same change counter;
+ * sqlite_link_is_unchanged detects that.
  */
 #ifndef SERVER_SQLITE_LINK_H
 #define SERVER_SQLITE_LINK_H

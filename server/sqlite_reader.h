@@ -1,10 +1,10 @@
 /*
  * sqlite_reader.h - reads all keys of a gate from one snapshot of SQLite.
  *
- * The reader opens a connection and a transaction. Before the first key is read, the caller can run further statements
- * in that transaction, for example to verify the history (sqlite_history.h). All of them see the same snapshot. With a
- * write-ahead log, the transaction does not block writers, but the log grows until the transaction ends. With a
- * rollback journal, writers cannot commit until it ends.
+ * The reader opens a connection and a transaction. Before the first key is read, the caller can run further
+ * statements in that transaction, for example to verify the history (sqlite_history.h). All of them see the same
+ * snapshot. With a write-ahead log, the transaction does not block writers, but the log grows until the transaction
+ * ends. With a rollback journal, writers cannot commit until it ends.
  */
 #ifndef SERVER_SQLITE_READER_H
 #define SERVER_SQLITE_READER_H

@@ -3,12 +3,12 @@
  *
  * Update triggers. `AFTER UPDATE` has no column list, because `UPDATE OF id` does not fire for `SET rowid = ...` or
  * for a generated column. Instead, the trigger compares the old and the new key by type and bytes. A comparison by
- * value would miss changes that the column's collation or affinity ignores, such as from 5 to 5.0. NEW has the values
- * after conversion to the column's type.
+ * value would miss changes that the column's collation or affinity ignores, such as from 5 to 5.0. NEW contains the
+ * values after conversion to the column's type.
  *
- * Other triggers. An AFTER trigger that executes RAISE(IGNORE) skips the triggers that have not run yet, without undoing
- * the change. So such triggers are refused. A BEFORE trigger that executes RAISE(IGNORE) prevents the change, so it is
- * allowed.
+ * Other triggers. An AFTER trigger that executes RAISE(IGNORE) skips the triggers that have not run yet, without
+ * undoing the change. So such triggers are refused. A BEFORE trigger that executes RAISE(IGNORE) prevents the change,
+ * so it is allowed.
  *
  * RAISE(FAIL), and INSERT OR FAIL with a constraint that fails inside a trigger, also skip the triggers that have not
  * run yet and keep the row. Every AFTER trigger can fail that way. SQLite runs the newest trigger first (the one with
@@ -167,17 +167,18 @@ static bg_err schema_table(struct sqlite_link *link, const struct key_column *co
     } else if (code != SQLITE_ROW) {
         err = sqlite_link_error(link, "keys", info);
     } else if (strcmp(schema_text(rows, 0), "view") == 0) {
-        err = schema_refuse(column, "list columns of the base tables", "a view", info);
+        err = schema_refuse(column, "list columns of the base tables", "it is a view",
+                            info);
     } else if (sqlite3_column_int64(rows, 1) == 0) {
-        err = schema_refuse(column, "virtual tables cannot have triggers",
-                            "a virtual table", info);
+        err = schema_refuse(column, "use an ordinary table, which can have triggers",
+                            "it is a virtual table", info);
     }
     (void)sqlite3_finalize(rows);
     return err;
 }
 
-/* Verifies that the table declares the column: not an alias of rowid, which VACUUM may change, nor a
- * virtual column, whose values may depend on the connection. */
+/* Verifies that the table declares the column. An alias of rowid is refused, because VACUUM may change it, and so is
+ * a virtual column, because its values may depend on the connection. */
 static bg_err schema_declared(struct sqlite_link *link, const struct key_column *column,
                               bg_errinfo *info)
 {
@@ -197,7 +198,7 @@ static bg_err schema_declared(struct sqlite_link *link, const struct key_column 
         err = sqlite_link_error(link, "keys", info);
     } else if (sqlite3_column_int(rows, 0) == 2) {
         err = schema_refuse(column, "use GENERATED ... STORED",
-                            "a virtual generated column", info);
+                            "it is a virtual generated column", info);
     }
     (void)sqlite3_finalize(rows);
     return err;
@@ -217,16 +218,17 @@ static bg_err schema_form(struct sqlite_link *link, const struct key_column *col
         return BG_OK;
     }
     if (strcasecmp(collation, "BINARY") != 0) {
-        char found[80];
-        (void)snprintf(found, sizeof found, "collation %.60s", collation);
-        return schema_refuse(column, "store normalized keys in a column with BINARY",
+        char found[96];
+        (void)snprintf(found, sizeof found, "it has collation %.60s", collation);
+        return schema_refuse(column,
+                             "store normalized keys in a column with collation BINARY",
                              found, info);
     }
     return utf8 ? schema_refuse(column,
                                 "store the keys in a column of type INTEGER or TEXT",
-                                "floating-point numbers", info)
+                                "its values are floating-point numbers", info)
                 : schema_refuse(column,
-                                "use INTEGER or TEXT, because the encoding is UTF-16",
+                                "this type needs a UTF-8 database; use INTEGER or TEXT",
                                 type && *type ? type : "no type", info);
 }
 
@@ -281,7 +283,7 @@ static bg_err schema_compare(sqlite3_stmt *row, const struct sqlite_objects *obj
     }
     if (strncmp(name, objects->prefix, strlen(objects->prefix)) != 0) {
         return source_error(info, BG_EINVAL, "change table", NULL,
-                            "%s %s is on it; drop that,"
+                            "%s %s is defined on it; drop it,"
                             " because it could suppress or change rows",
                             type, name);
     }
@@ -310,7 +312,7 @@ static bg_err schema_verify_objects(struct sqlite_link *link,
     (void)sqlite3_finalize(rows);
     if (!err && found != objects->n) {
         err = source_error(info, BG_ENOTFOUND, "objects", NULL,
-                           "%zu of %zu objects exist (the change table and its"
+                           "only %zu of %zu objects exist (the change table and its"
                            " triggers)",
                            found, objects->n);
     }
@@ -384,7 +386,7 @@ static bg_err schema_verify_trigger(sqlite3_stmt *row, bg_errinfo *info)
     const bool newer = sqlite3_column_int(row, 2) != 0;
     if (schema_skips(sql)) {
         return source_error(info, BG_EINVAL, "keys", NULL,
-                            "trigger %.60s can skip other triggers by RAISE(IGNORE);"
+                            "trigger %.60s can skip other triggers with RAISE(IGNORE);"
                             " make it a BEFORE trigger",
                             name);
     }

@@ -2,8 +2,8 @@
  * users.c - the set of users, and password checks; see users.h.
  *
  * The current users are an array sorted by name. A lock is held during each search, which is cheap enough because
- * logins are rare compared with requests. A user whose line is unchanged is kept, so rereading the file logs out no client
- * and leaks no memory.
+ * logins are rare compared with requests. A user whose line is unchanged is kept, so rereading the file logs out no
+ * client and leaks no memory.
  *
  * Users that were replaced or removed move to `retired`. Those that no client holds move on to `waiting`. They
  * are freed once all batches that were running at that time have ended, unless a client has held them since.
@@ -346,8 +346,8 @@ static void users_free_waiting(struct users *users)
     }
 }
 
-/* Moves retired users that no client holds to `waiting`. The store and the load here are in the reverse order of those
- * in user_hold, so a concurrent hold is seen either here or by users_free_waiting. */
+/* Moves retired users that no client holds to `waiting`. The store and the load here are in the reverse order of
+ * those in user_hold, so a concurrent hold is seen either here or by users_free_waiting. */
 static void users_choose(struct users *users)
 {
     struct user *all = users->retired, *user = NULL;
