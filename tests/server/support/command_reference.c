@@ -1,6 +1,6 @@
 /*
- * command_reference.c - prints the list of commands for docs/commands.md, from the tables that the
- * dispatcher uses. tools/check_commands.py compares, or puts it there.
+ * command_reference.c - prints the list of commands for docs/commands.md from the tables that the
+ * dispatcher uses. tools/check_commands.py compares it with the page, or updates the page.
  */
 #define _GNU_SOURCE /* locks */
 
@@ -15,26 +15,27 @@
 static const struct {
     const char *title;
     const struct command *commands;
+    bool explained; /* as opposed to commands that Redis documents */
 } reference_families[] = {
-    { "Bloom filters: BF.*", bf_commands },
-    { "Filters that delete: CF.*", cf_commands },
-    { "All filters: BG.*", bg_commands },
-    { "Names", keyspace_commands },
-    { "Lists of names", scan_commands },
-    { "Connections", connection_commands },
-    { "Clients", client_commands },
-    { "Transactions", multi_commands },
-    { "Users", acl_commands },
-    { "Settings", config_commands },
-    { "What there is", info_commands },
-    { "Commands", command_commands },
-    { "Slow commands", slowlog_commands },
-    { "The service", admin_commands },
+    { "Bloom filters: BF.*", bf_commands, true },
+    { "Filters with deletion: CF.*", cf_commands, true },
+    { "Every kind of filter: BG.*", bg_commands, true },
+    { "Names", keyspace_commands, false },
+    { "Listing names", scan_commands, false },
+    { "Connections", connection_commands, false },
+    { "Clients", client_commands, false },
+    { "Transactions", multi_commands, false },
+    { "Users", acl_commands, false },
+    { "Settings", config_commands, false },
+    { "Information", info_commands, false },
+    { "Commands", command_commands, false },
+    { "Slow log", slowlog_commands, false },
+    { "Administration", admin_commands, false },
 };
 
 enum { REFERENCE_FAMILIES = sizeof reference_families / sizeof *reference_families };
 
-/* Whether every family that the service knows has its title here. */
+/* Returns whether every family of the service has a title here. */
 static bool reference_is_whole(void)
 {
     for (size_t i = 0; i < server_families_count; i++) {
@@ -51,22 +52,38 @@ static bool reference_is_whole(void)
     return true;
 }
 
+/* Prints the flags that matter to readers; COMMAND INFO reports all of them. */
 static void reference_flags(const struct command *command)
 {
-    static const struct {
-        uint32_t flag;
-        const char *name;
-    } flags[] = { { COMMAND_WRITE, "write" },     { COMMAND_READONLY, "readonly" },
-                  { COMMAND_DENYOOM, "denyoom" }, { COMMAND_FAST, "fast" },
-                  { COMMAND_SLOW, "slow" },       { COMMAND_ADMIN, "admin" },
-                  { COMMAND_NOAUTH, "no-auth" } };
-    const char *between = "; ";
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        if (command->flags & flags[i].flag) {
-            printf("%s%s", between, flags[i].name);
-            between = ", ";
-        }
+    const bool slow = command->flags & COMMAND_SLOW;
+    const bool admin = command->flags & COMMAND_ADMIN;
+    if (slow || admin) {
+        printf(" (%s%s%s)", slow ? "slow" : "", slow && admin ? ", " : "",
+               admin ? "admin" : "");
     }
+}
+
+/* Returns whether a row needs no entry: HELP, or a container that only has subcommands. */
+static bool reference_is_obvious(const struct command *command)
+{
+    const char *bar = strchr(command->name, '|');
+    return bar ? strcmp(bar, "|HELP") == 0
+               : command->flags & COMMAND_CONTAINER && command->arity < -1;
+}
+
+/* Prints an entry: a list item, or one of a comma-separated row if `explained` is false. */
+static void reference_entry(const struct command *command, bool explained,
+                            const char *before)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s", command->name);
+    char *bar = strchr(name, '|');
+    if (bar) {
+        *bar = ' ';
+    }
+    printf("%s`%s%s%s`%s%s", before, name, command->syntax[0] ? " " : "",
+           command->syntax, explained ? ": " : "", explained ? command->summary : "");
+    reference_flags(command);
 }
 
 int main(void)
@@ -75,19 +92,17 @@ int main(void)
         return 1;
     }
     for (size_t f = 0; f < REFERENCE_FAMILIES; f++) {
+        const bool explained = reference_families[f].explained;
+        const char *before = explained ? "- " : "";
         printf("### %s\n\n", reference_families[f].title);
         for (const struct command *c = reference_families[f].commands; c->name; c++) {
-            char name[64];
-            (void)snprintf(name, sizeof name, "%s", c->name);
-            char *bar = strchr(name, '|');
-            if (bar) {
-                *bar = ' ';
+            if (!reference_is_obvious(c)) {
+                reference_entry(c, explained, before);
+                printf("%s", explained ? ".\n" : "");
+                before = explained ? "- " : ",\n";
             }
-            printf("**`%s%s%s`**  \n%s. %s", name, c->syntax[0] ? " " : "", c->syntax,
-                   c->summary, c->complexity);
-            reference_flags(c);
-            printf(".\n\n");
         }
+        printf("\n%s", explained ? "" : "\n");
     }
     return 0;
 }
