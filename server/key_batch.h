@@ -29,10 +29,10 @@ bool key_batch_is_full(const struct key_batch *batch);
  * KEY_BATCH keys. */
 char *key_batch_place(struct key_batch *batch, size_t len);
 
-/* Copies a key to the batch, which must not be full. False if out of memory. */
+/* Copies a key to the batch, which must not be full. Returns false if out of memory. */
 bool key_batch_put(struct key_batch *batch, const void *data, size_t len);
 
-/* Decodes a key from lowercase hex digits and adds it. False if the text is invalid or if out of memory. */
+/* Decodes a key from lowercase hex digits and adds it. Returns false if the text is invalid or if out of memory. */
 bool key_batch_put_hex(struct key_batch *batch, const char *hex, size_t len);
 
 /* Returns the n keys of the batch. They are valid until the next call that changes it. */

@@ -117,7 +117,7 @@ bg_err postgres_link_copied(struct postgres_link *link, const char *what, char *
                             size_t *len, bg_errinfo *info);
 
 /* Normalizes a printed key and adds it to the batch, which must not be full. `hex`: the text is \x and hex digits.
- * False if out of memory. */
+ * Returns false if out of memory. */
 bool postgres_link_put(const struct source *source, const char *text, size_t len,
                        bool hex, struct key_batch *batch);
 

@@ -42,7 +42,7 @@ struct postgres_mark {
 /* Returns the statement that emits the marker and selects its LSN. marker->lsn is not used. NULL if out of memory. */
 char *postgres_marker_emit(const char *object, const struct postgres_marker *marker);
 
-/* Parses a message. False if it is not a marker of this object. */
+/* Parses a message. Returns false if it is not a marker of this object. */
 bool postgres_marker_parse(const char *object, bg_bytes text,
                            struct postgres_marker *marker);
 
