@@ -1,4 +1,4 @@
-/* buffer.c - growth, and the few things that are written often. */
+/* buffer.c - growth, and frequent writes. */
 #include "buffer.h"
 
 #include "ledger.h"
@@ -7,7 +7,7 @@
 
 enum {
     BUFFER_FIRST = 1024,
-    BUFFER_SMALL = 16 << 10 /* up to here memory is refused only in need */
+    BUFFER_SMALL = 16 << 10 /* up to this size memory is refused only when critical */
 };
 
 void buffer_free(struct buffer *b)
@@ -26,8 +26,8 @@ void buffer_clear(struct buffer *b, size_t keep)
     b->overflow = false;
 }
 
-/* The size to grow to when `need` bytes must fit: the next double, but not far beyond the
- * limit. */
+/* Returns the size to grow to when `need` bytes must fit: the next power-of-two multiple, but not
+ * far beyond the limit. */
 static size_t buffer_next_room(const struct buffer *b, size_t need)
 {
     size_t room = b->room ? b->room : BUFFER_FIRST;
@@ -37,7 +37,7 @@ static size_t buffer_next_room(const struct buffer *b, size_t need)
     return room > b->limit && need <= b->limit ? b->limit : room;
 }
 
-/* Moves the waiting bytes to the front, if that is cheap for what it gains. */
+/* Moves the waiting bytes to the front if the gain is worth the cost. */
 static void buffer_settle(struct buffer *b)
 {
     const size_t waiting = buffer_waiting(b);

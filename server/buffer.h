@@ -1,21 +1,21 @@
 /*
- * buffer.h - bytes on their way: what came from a socket, or what is to go to one.
+ * buffer.h - a buffer of bytes received from a socket, or to be sent to one.
  *
  *     data           begin              used               room
- *      | sent already | bytes that wait  | free             |
+ *      | sent already | waiting bytes    | free             |
  *
- * A buffer grows by doubling, never holds more than `limit` waiting bytes, and is moved to the
- * front of its memory only when at least as much has been taken as is left, so each byte is
- * moved a bounded number of times. Its memory stays below four times the limit.
+ * A buffer grows by doubling and never holds more than `limit` waiting bytes. The waiting bytes
+ * are moved to the front of the memory only when at least as many have been removed as are left,
+ * so each byte is moved a bounded number of times. The memory stays below four times the limit.
  *
  * The ledger (ledger.h) counts the memory, and refuses it beyond its limit.
  *
- * What does not fit, because of the limit or for lack of memory, sets `overflow`; from then on
- * nothing is written any more, so that a reply is never followed by half of another. Writers
- * need not look at it: who sends the bytes does, once, and ends the connection.
+ * Bytes that do not fit, because of the limit or for lack of memory, set `overflow`. From then on
+ * nothing more is written, so a reply is never followed by half of another. Writers need not
+ * check it: the code that sends the bytes does, once, and closes the connection.
  *
- * Zeros, with a limit, are an empty buffer without memory: idle connections cost none.
- * Thread safety: as any data, one thread at a time.
+ * Zeros, with a limit, are an empty buffer without memory, so idle connections cost none. Thread
+ * safety: one thread at a time.
  */
 #ifndef SERVER_BUFFER_H
 #define SERVER_BUFFER_H
@@ -27,10 +27,10 @@
 
 struct buffer {
     char *data;
-    size_t begin; /* of the bytes that wait */
-    size_t used;  /* their end */
+    size_t begin; /* start of the waiting bytes */
+    size_t used;  /* end of the waiting bytes */
     size_t room;
-    size_t limit; /* of used - begin */
+    size_t limit; /* maximum of used - begin */
     bool overflow;
 };
 
@@ -41,7 +41,7 @@ static inline void buffer_init(struct buffer *b, size_t limit)
 
 void buffer_free(struct buffer *b);
 
-/* Empties it; overflow is forgotten, memory above `keep` bytes is given back. */
+/* Empties the buffer, clears `overflow`, and frees memory above `keep` bytes. */
 void buffer_clear(struct buffer *b, size_t keep);
 
 static inline size_t buffer_waiting(const struct buffer *b)
@@ -49,17 +49,17 @@ static inline size_t buffer_waiting(const struct buffer *b)
     return b->used - b->begin;
 }
 
-/* The waiting bytes; NULL if it has no memory. */
+/* Returns the waiting bytes; NULL if the buffer has no memory. */
 static inline char *buffer_bytes(const struct buffer *b)
 {
     return b->data ? b->data + b->begin : NULL;
 }
 
-/* Makes room for n more bytes, the slow way: use buffer_space. */
+/* Makes space for n more bytes. This is the slow path: call buffer_space. */
 bool buffer_grow(struct buffer *b, size_t n);
 
-/* Where n bytes may be written, or NULL: it would overflow, and does. buffer_wrote says how
- * many of them have been. n is not 0. */
+/* Returns where n bytes may be written, or NULL if they do not fit, which sets `overflow`. Then
+ * call buffer_wrote with the number of bytes written. n is not 0. */
 static inline char *buffer_space(struct buffer *b, size_t n)
 {
     if (n > b->room - b->used || buffer_waiting(b) + n > b->limit || b->overflow) {
@@ -89,13 +89,13 @@ static inline void buffer_text(struct buffer *b, const char *text)
     buffer_put(b, text, strlen(text));
 }
 
-/* A number in decimal. */
+/* Writes a decimal number. */
 void buffer_number(struct buffer *b, uint64_t value);
 
-/* The same into memory, without an end mark; returns how many of the 20 bytes it takes. */
+/* The same into memory, without a terminator; returns the number of bytes written, up to 20. */
 size_t buffer_digits(char to[20], uint64_t value);
 
-/* A byte of others within a line: CR, LF and NUL become blanks. */
+/* Sanitizes a byte of untrusted text within a line: CR, LF and NUL become spaces. */
 static inline char buffer_line_byte(char c)
 {
     if (c == '\r' || c == '\n' || c == '\0') {
@@ -104,10 +104,10 @@ static inline char buffer_line_byte(char c)
     return c;
 }
 
-/* Text of others within a line. */
+/* Writes untrusted text within a line. */
 void buffer_line(struct buffer *b, const char *text, size_t n);
 
-/* Takes the first n of the waiting bytes away. */
+/* Removes the first n waiting bytes. */
 static inline void buffer_drop(struct buffer *b, size_t n)
 {
     b->begin += n;

@@ -45,7 +45,7 @@ const char *cmd_lower(const char *name, char text[CMD_NAME])
 
 void cmd_container(struct request *request)
 {
-    cmd_arity(request); /* without a second word; else the session has found that one */
+    cmd_arity(request); /* only without a subcommand: the session runs those */
 }
 
 void cmd_help(struct request *request)

@@ -21,14 +21,14 @@
 
 enum {
     CONN_KEEP = 4096,
-    CONN_TLS = 48 << 10, /* what OpenSSL allocates for a connection, about */
+    CONN_TLS = 48 << 10, /* approximate size of OpenSSL's state per connection */
     CONN_FIRST = 16384,
-    CONN_STEADY = 16384, /* bytes of a request that has to come in pieces */
-    CONN_PIECES = 8,     /* of a long answer at a time, then others have their turn */
+    CONN_STEADY = 16384, /* minimum bytes of a partial request per timeout */
+    CONN_PIECES = 8,     /* pieces of a long reply per turn */
     CONN_REST = 16,
-    CONN_DRAIN = 256 << 20,   /* bytes that are read and forgotten, */
-    CONN_DRAIN_TICKS = 10000, /* for so long, */
-    CONN_DRAIN_PAUSE = 2000   /* and as long as they come */
+    CONN_DRAIN = 256 << 20,   /* bytes that are read and discarded at most, */
+    CONN_DRAIN_TICKS = 10000, /* for at most this time, */
+    CONN_DRAIN_PAUSE = 2000   /* and until they pause for this long */
 };
 
 static void conn_on_event(evutil_socket_t fd, short what, void *context);
@@ -38,7 +38,8 @@ static const struct settings *conn_settings(const struct conn *conn)
     return settings_now(conn->worker->server->store);
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Opening and closing
+ * ------------------------------------------------------------------------ */
 
 static void conn_link(struct conn *conn)
 {
@@ -76,7 +77,7 @@ static void conn_wait_for(struct conn *conn, short what)
     }
 }
 
-/* Whether some list of the worker, or a job, still has it. */
+/* Returns whether a list of the worker, or a job, still refers to it. */
 static bool conn_is_listed(const struct conn *conn)
 {
     return conn->busy || conn->pending || conn->held || conn->again;
@@ -96,7 +97,7 @@ static void conn_free(struct conn *conn)
     free(conn);
 }
 
-/* Returns memory for a connection; NULL: there is none. */
+/* Returns memory for a connection, or NULL. */
 static struct conn *conn_create(bool tls)
 {
     const size_t cost = sizeof(struct conn) + (tls ? CONN_TLS : 0);
@@ -146,15 +147,15 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
         conn_close(conn);
         return;
     }
-    if (tls) { /* who does not shake hands is stuck from the beginning */
+    if (tls) { /* until the handshake is done, it counts as stuck */
         conn->stuck = server_ticks();
         SSL_set_accept_state(ssl);
     }
     conn_wait_for(conn, EV_READ);
 }
 
-/* Closing a socket with bytes in it that nobody has read would take replies back that are on their
- * way: so these are read. */
+/* Closing a socket with unread input would reset the connection, and the client could lose
+ * replies that are still in transit. So the input is read first. */
 static void conn_read_rest(struct conn *conn)
 {
     struct worker *worker = conn->worker;
@@ -189,14 +190,14 @@ void conn_close(struct conn *conn)
     close(conn->fd);
     conn->fd = -1;
     atomic_fetch_add_explicit(&conn->worker->counts.closed, 1, memory_order_relaxed);
-    conn_touch(conn); /* freed when the iteration ends, or later */
+    conn_touch(conn); /* freed at the end of the iteration, or later */
 }
 
 bool conn_job_done(struct conn *conn)
 {
     conn->busy = false;
     if (conn->closed) {
-        conn_touch(conn); /* freed when the iteration ends */
+        conn_touch(conn); /* freed at the end of the iteration */
         return false;
     }
     return true;
@@ -215,7 +216,7 @@ void conn_touch(struct conn *conn)
 
 enum { CONN_AGAIN = -1, CONN_GONE = -2 };
 
-/* As read(2), but CONN_AGAIN or CONN_GONE for errors; 0 is the end. */
+/* As read(2), but returns CONN_AGAIN or CONN_GONE for errors; 0 at the end. */
 static ssize_t conn_read(struct conn *conn, char *to, size_t room)
 {
     if (!conn->ssl) {
@@ -269,7 +270,7 @@ void conn_wrote(struct conn *conn)
     }
 }
 
-/* Gives bytes to the protocol within a batch; returns how many are done with. */
+/* Passes bytes to the protocol within a batch; returns how many were consumed. */
 static size_t conn_feed(struct conn *conn, char *bytes, size_t n)
 {
     struct worker *worker = conn->worker;
@@ -296,7 +297,7 @@ void conn_again(struct conn *conn)
     }
 }
 
-/* Something is left in `in`, or not: since when does a request wait for its end? */
+/* Updates the state after input was handled: since when has a request been incomplete? */
 static void conn_note_rest(struct conn *conn)
 {
     if (buffer_waiting(&conn->in) == 0 && conn->amid) {
@@ -310,7 +311,7 @@ static void conn_note_rest(struct conn *conn)
         conn->arrived = 0;
         buffer_clear(&conn->in, 0);
     } else if (conn_is_full(conn)) {
-        conn->full = true; /* until replies have been taken: conn_settle */
+        conn->full = true; /* until replies are sent: conn_settle */
     } else if (conn->turn == 0) {
         conn_again(conn);
     } else if (conn->stuck == 0 && !conn->busy) {
@@ -323,8 +324,9 @@ static void conn_take_turn(struct conn *conn)
     conn->turn = conn_settings(conn)->pipeline_limit;
 }
 
-/* Sends the error for a request that was not stored, either now or after the reply in progress. The error is short,
- * and the connection is closed after it, so its memory is exempt from the limit. */
+/* Sends the error for a request that was not stored, either now or after the reply in progress.
+ * The error is short, and the connection is closed after it, so its memory is exempt from the
+ * limit. */
 static void conn_refuse(struct conn *conn, const char *why)
 {
     const bool exempt = ledger_exempt(true);
@@ -340,7 +342,7 @@ void conn_continue(struct conn *conn)
         return;
     }
     if (conn->refused) {
-        conn_refuse(conn, "maxmemory: no memory for the request");
+        conn_refuse(conn, "maxmemory: not enough memory for the request");
         return;
     }
     conn_take_turn(conn);
@@ -353,8 +355,8 @@ void conn_continue(struct conn *conn)
     conn_touch(conn);
 }
 
-/* The received part of a request cannot be stored. If memory is short, the client gets an error. The
- * connection is closed in any case. */
+/* The received part of a request cannot be stored. If memory is short, the client gets an error.
+ * The connection is closed in any case. */
 static ssize_t conn_no_memory(struct conn *conn)
 {
     char why[LEDGER_WHY];
@@ -369,16 +371,16 @@ static ssize_t conn_no_memory(struct conn *conn)
     return CONN_AGAIN;
 }
 
-/* Reads once, into the worker's memory or behind what is there already. CONN_AGAIN, CONN_GONE, 0
- * at the end, or how much it was. */
+/* Reads once, into the worker's memory or after the bytes in `in`. Returns CONN_AGAIN, CONN_GONE,
+ * 0 at the end, or the number of bytes. */
 static ssize_t conn_read_some(struct conn *conn)
 {
     struct worker *worker = conn->worker;
     const size_t waiting = buffer_waiting(&conn->in);
     char *to = worker->scratch;
     size_t room = sizeof worker->scratch;
-    if (waiting
-        > 0) { /* room grows with what has arrived, not with what was announced */
+    /* The space grows with the bytes that have arrived, not with the announced length. */
+    if (waiting > 0) {
         room = waiting > CONN_FIRST ? waiting : CONN_FIRST;
         const size_t most = conn->in.limit > waiting ? conn->in.limit - waiting : 0;
         room = room < most ? room : most;
@@ -399,7 +401,7 @@ static ssize_t conn_read_some(struct conn *conn)
         const size_t used =
             conn_feed(conn, conn->in.data + conn->in.begin, buffer_waiting(&conn->in));
         if (used > 0 && !conn->amid) {
-            conn->stuck = 0; /* a request has become whole: the clock starts anew */
+            conn->stuck = 0; /* a request has become complete: restart the clock */
         }
         buffer_drop(&conn->in, used);
     } else {
@@ -419,7 +421,7 @@ static bool conn_may_read(const struct conn *conn)
            && !conn_is_full(conn);
 }
 
-/* What comes after the last answer: read and forgotten. */
+/* Reads and discards input after the last reply. */
 static void conn_drain(struct conn *conn)
 {
     const ssize_t n =
@@ -448,10 +450,10 @@ static void conn_readable(struct conn *conn)
         if (n > 0) {
             conn_note_rest(conn);
         }
-        /* TLS may have decrypted more than was asked for, which no event tells. */
+        /* TLS may have decrypted more than was read; no event reports that. */
     } while (n > 0 && conn->turn > 0 && conn->ssl && SSL_pending(conn->ssl) > 0);
     if (n == 0) {
-        conn->eof = true; /* replies are still sent to who has only closed his half */
+        conn->eof = true; /* replies are still sent: it may be half-closed */
         conn_touch(conn);
     } else if (n == CONN_GONE) {
         conn_close(conn);
@@ -460,7 +462,7 @@ static void conn_readable(struct conn *conn)
 
 void conn_leave(struct conn *conn)
 {
-    if (conn->draining) { /* all was said */
+    if (conn->draining) { /* everything has been sent */
         conn_close(conn);
     } else if (!conn->leaving) {
         if (!conn->shaking && conn_may_read(conn)) {
@@ -505,13 +507,13 @@ static void conn_on_event(evutil_socket_t fd, short what, void *context)
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-/* Bytes that may be sent now. */
+/* Returns how many bytes may be sent now. */
 static size_t conn_sendable(const struct conn *conn)
 {
     return conn->hold ? conn->sendable : buffer_waiting(&conn->out);
 }
 
-/* Sends what it can; false: the connection is gone. */
+/* Sends as much as possible. Returns false if the connection is broken. */
 static bool conn_send(struct conn *conn)
 {
     unsigned pieces = CONN_PIECES;
@@ -545,15 +547,15 @@ static bool conn_send(struct conn *conn)
     return true;
 }
 
-/* Whether all is done, and nothing more will come. */
+/* Returns whether everything is done, and no more input will come. */
 static bool conn_is_over(const struct conn *conn)
 {
     return buffer_waiting(&conn->out) == 0 && !conn->busy && !conn->again && !conn->full
            && (conn->client.close || conn->eof || conn->leaving);
 }
 
-/* Replies that waited for the journal: which of them need not any more? False: it has failed, so
- * what was asked did not become safe, and must not be told that it is. */
+/* Releases replies whose records are now safe. Returns false if the journal has failed: then the
+ * changes did not become safe, and the client must not get a reply that confirms them. */
 static bool conn_unhold(struct conn *conn)
 {
     const struct persist *persist = conn->worker->server->persist;
@@ -573,10 +575,10 @@ static bool conn_unhold(struct conn *conn)
 }
 
 /*
- * All is said, but the other side may still be sending. If the socket were closed with bytes that
- * nobody has read, the system would tell the other side at once that the connection is broken, and
- * it might never see the answer. So only our half is closed; what comes is forgotten until it has
- * ended, too, or pauses, or CONN_DRAIN bytes or CONN_DRAIN_TICKS are over.
+ * Everything has been sent, but the client may still be sending. If the socket were closed with
+ * unread input, the kernel would reset the connection, and the client might never see the reply.
+ * So only the service's half is closed, and input is discarded until the client closes its half
+ * or pauses, or until CONN_DRAIN bytes or CONN_DRAIN_TICKS are exceeded.
  */
 static void conn_linger(struct conn *conn)
 {
@@ -620,9 +622,10 @@ void conn_settle(struct conn *conn)
     }
     if (conn->out.overflow) {
         atomic_fetch_add_explicit(&worker->counts.overflowed, 1, memory_order_relaxed);
-        log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 },
-                  "client %s: replies exceed client-output-buffer-limit or maxmemory",
-                  conn->client.address);
+        log_event(
+            LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 },
+            "client %s: connection closed: replies exceed client-output-buffer-limit or maxmemory",
+            conn->client.address);
         conn_close(conn);
         return;
     }

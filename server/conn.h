@@ -1,31 +1,35 @@
 /*
- * conn.h - a connection: a socket, with TLS or without, its bytes in and out, and the protocol
- * that makes sense of them (RESP: dispatch.c; HTTP: web.c).
+ * conn.h - a connection: a socket, with or without TLS, its input and output, and the protocol
+ * that parses them (RESP: dispatch.c; HTTP: web.c).
  *
- * Reading. What arrives is read into memory of the worker that all its connections share, and
- * given to the protocol from there; only what is not a whole request yet is kept in the
- * connection's own buffer. So an idle connection has no buffers at all.
+ * Reading. Bytes are read into memory of the worker that all its connections share, and passed to
+ * the protocol from there. Only an incomplete request is kept in the connection's own buffer. So
+ * an idle connection has no buffers at all.
  *
- * Writing. Replies are gathered in `out`; when the worker's iteration ends they are sent, those
- * that promise durability when it is there (`hold`). What the socket does not take waits for it.
+ * Writing. Replies are collected in `out` and sent at the end of the worker's iteration; replies
+ * that promise durability are sent once it is reached (`hold`). Bytes that the socket does not
+ * accept wait in `out`.
  *
- * Bounds. While more than half of the output limit waits to be sent nothing more is read, nor done
- * of what was read; a connection whose single reply exceeds the limit is closed. A request that does
- * not become whole within slow-client-timeout, or replies that are not taken for so long, end a
- * connection; so does a body of HTTP of which less than CONN_STEADY bytes come in so long.
+ * Limits. While more than half of the output limit waits to be sent, nothing more is read, and
+ * requests already read are not run. A connection whose single reply exceeds the limit is closed.
+ * A connection is also closed if a request does not become complete within slow-client-timeout,
+ * if the client does not read replies for that time, or if less than CONN_STEADY bytes of an HTTP
+ * body arrive in it.
  *
- * Durability. Replies that wait for the journal are divided at most in two: those that wait for
- * `hold`, and those of what was asked meanwhile, which wait for `later`. So a client that goes on
- * asking without reading gets its replies all the same, two syncs later at most.
+ * Durability. Replies that wait for the journal are divided into at most two groups: those that
+ * wait for `hold`, and those of requests that arrived meanwhile, which wait for `later`. So a
+ * client that keeps sending requests without waiting still gets each reply after at most two
+ * syncs.
  *
  *     out:  | sendable | hold_bytes: until `hold` is safe | the rest: until `later` is |
  *
- * Turns. A connection gets so many requests at a time (pipeline-limit), then the next one's turn
- * comes, so one long pipeline does not keep others waiting.
+ * Turns. A connection runs up to pipeline-limit requests per turn, then the next connection has
+ * its turn, so one long pipeline does not delay other clients.
  *
- * Life. A connection belongs to one worker, which alone touches it. One that is closed is freed at
- * the end of an iteration, when no list of the worker and no job (`busy`) has it any more; so
- * whoever has it in an iteration may use it until then.
+ * Lifetime. A connection belongs to one worker, and only that worker accesses it. A closed
+ * connection is freed at the end of an iteration, once no list of the worker and no job (`busy`)
+ * refers to it. So code that has a connection in an iteration may use it until the iteration
+ * ends.
  */
 #ifndef SERVER_CONN_H
 #define SERVER_CONN_H
@@ -44,106 +48,110 @@ struct http_state;
 
 struct protocol {
     const char *name;
-    /* A connection has begun; false: no memory. */
+    /* Starts a connection. Returns false if out of memory. */
     bool (*begin)(struct conn *conn);
-    /* Bytes: returns how many of them are done with. Stops at a request that is not whole, when
-     * the turn is over (conn_turn_over), or when the connection is busy or shall be closed. */
+    /* Handles input: returns how many bytes it has consumed. Stops at an incomplete request, when
+     * the turn is over (conn_turn_over), or when the connection is busy or must be closed. */
     size_t (*input)(struct conn *conn, char *bytes, size_t n);
-    /* Called when the received part of a request cannot be stored. Writes an error, after which the connection is
-     * closed. Returns false if a reply is in progress: call it again later. */
+    /* Called when the received part of a request cannot be stored. Writes an error, after which
+     * the connection is closed. Returns false if a reply is in progress: call it again later. */
     bool (*refuse)(struct conn *conn, const char *why);
-    /* All that was written has been sent: may write more. NULL: never does. */
+    /* Called when all output has been sent: may write more. NULL: never does. */
     void (*more)(struct conn *conn);
-    /* It is being freed. */
+    /* Called when the connection is freed. */
     void (*end)(struct conn *conn);
 };
 
 struct conn {
-    struct client client; /* first */
+    struct client client; /* must be first */
     struct worker *worker;
     const struct protocol *protocol;
     int fd;
     SSL *ssl;    /* NULL: plain */
     size_t cost; /* bytes in the ledger for this and for TLS */
     struct event event;
-    short waits_for; /* EV_READ, EV_WRITE: what the event is registered for */
+    short waits_for; /* EV_READ, EV_WRITE: registered events */
 
-    struct buffer in;  /* what is not a whole request yet */
-    struct buffer out; /* what is not sent yet */
+    struct buffer in;  /* an incomplete request */
+    struct buffer out; /* output not yet sent */
     struct resp_parser parser;
     struct resp_limits limits;
     struct http_state *http;
 
-    uint64_t hold;     /* `out` may go when persist_safe has reached this; 0: at once */
-    uint64_t later;    /* what was asked since it is held; 0: nothing */
-    bool divided;      /* `hold` is for some of `out`; these two are set: */
-    size_t sendable;   /* bytes of `out` that do not wait for it, */
-    size_t hold_bytes; /* and behind them those that do */
-    uint64_t stuck;    /* ticks since when a request is not whole; 0: not */
-    uint64_t clogged;  /* ticks since when replies are not taken; 0: not */
-    uint64_t opened, used; /* ticks when it was, and when bytes last came */
-    size_t turn;           /* requests that are left in this turn */
-    bool shaking;          /* the TLS handshake is not done */
+    uint64_t hold;     /* send `out` once persist_safe has reached this; 0: at once */
+    uint64_t later;    /* `hold` of requests since then; 0: none */
+    bool divided;      /* `hold` applies to a part of `out`; then these are set: */
+    size_t sendable;   /* bytes of `out` that need not wait, */
+    size_t hold_bytes; /* followed by those that do */
+    uint64_t stuck;    /* ticks since a request has been incomplete; 0: it is not */
+    uint64_t clogged;  /* ticks since replies have not been accepted; 0: they are */
+    uint64_t opened, used; /* ticks when it was opened, and when bytes last arrived */
+    size_t turn;           /* requests left in this turn */
+    bool shaking;          /* the TLS handshake is in progress */
     bool wants_write;      /* TLS needs to write before it can read */
-    bool eof;              /* the other side has sent all it will */
-    bool amid; /* the protocol has taken a part of a request, and waits for the rest */
-    bool lingers;   /* it closes before all was read that comes: see conn_linger */
-    bool draining;  /* and does that now */
+    bool eof;              /* the client has closed its half */
+    /* The protocol has consumed a part of a request and waits for the rest. */
+    bool amid;
+    bool lingers;   /* it closes before all input was read: see conn_linger */
+    bool draining;  /* it is discarding that input now */
     size_t arrived; /* bytes since `stuck`, if `amid`; or while draining */
     bool busy;      /* a job works for it */
-    bool closed;    /* and only waits for that job */
+    bool closed;    /* closed; waits only for that job */
     bool pending;   /* in the worker's list of this iteration */
-    bool held;      /* in the worker's list of those that wait for the journal */
-    bool again;     /* its turn ended before its bytes did: in the worker's list */
+    bool held;      /* in the worker's list of connections that wait for the journal */
+    bool again;     /* in the worker's list: its turn ended with input left */
     bool refused;   /* its next request was not stored; the error is still due */
-    bool full;      /* replies have to be taken before it goes on with its bytes */
-    bool leaving;   /* the service stops: nothing more is read, the rest is answered */
+    bool full;      /* replies must be sent before more input is handled */
+    bool leaving;   /* the service is stopping: no more reads */
     struct conn *next_pending, *next_held, *next_again;
     struct conn *next, **link; /* all connections of the worker */
 };
 
-/* Takes over a socket that was accepted and counted; on failure it is closed. */
+/* Takes over a socket that was accepted and counted. Closes it on failure. */
 void conn_open(struct worker *worker, int fd, const struct protocol *protocol, bool tls,
                const char *address, const char *host);
 
-/* Closes it now; it is freed later. */
+/* Closes the connection now; it is freed later. */
 void conn_close(struct conn *conn);
 
-/* The service stops: reads what is there once more, answers what was asked, and closes it. */
+/* Called when the service stops: reads available input once more, answers it, and closes the
+ * connection. */
 void conn_leave(struct conn *conn);
 
-/* What was just answered has changed something, or found something changed: its reply waits until
- * all that is recorded by now is safe. */
+/* The last reply depends on a change, by this client or another one: it waits until everything
+ * recorded so far is safe. */
 void conn_wrote(struct conn *conn);
 
-/* The end of an iteration: sends what may be sent, sees what to wait for. */
+/* Called at the end of an iteration: sends what may be sent, and determines which events to wait
+ * for. */
 void conn_settle(struct conn *conn);
 
-/* Goes on with what was read, after a job or when its turn comes again. */
+/* Continues with input that was already read, after a job or at its next turn. */
 void conn_continue(struct conn *conn);
 
-/* Its turn shall come again soon, whether bytes arrive or not. */
+/* Schedules another turn soon, whether or not bytes arrive. */
 void conn_again(struct conn *conn);
 
-/* A job for it has ended; it may have been closed meanwhile: then it is gone, and false. */
+/* Called when a job of the connection has ended. Returns false if the connection was closed
+ * meanwhile: then it must not be used any more. */
 bool conn_job_done(struct conn *conn);
 
-/* Something was written to `out`, or has to be looked at when the iteration ends. */
+/* Schedules conn_settle for the end of the iteration. */
 void conn_touch(struct conn *conn);
 
-/* Too much waits to be sent. */
+/* Returns whether too much output waits to be sent. */
 static inline bool conn_is_full(const struct conn *conn)
 {
     return buffer_waiting(&conn->out) > conn->out.limit / 2 || conn->out.overflow;
 }
 
-/* Once per request: whether it should stop for now. */
+/* Returns whether to stop for now; checked once per request. */
 static inline bool conn_turn_over(struct conn *conn)
 {
     return conn->turn == 0 || conn->busy || conn->client.close || conn_is_full(conn);
 }
 
-/* A second has passed: closes it if it idles or is stuck for too long. */
+/* Called every second: closes the connection if it has been idle or stuck for too long. */
 void conn_tick(struct conn *conn, uint64_t ticks);
 
 extern const struct protocol resp_protocol, http_protocol;

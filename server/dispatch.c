@@ -1,16 +1,17 @@
 /*
- * dispatch.c - requests in RESP: one after the other, or many of a pipeline at once.
+ * dispatch.c - runs requests in RESP: one at a time, or many of a pipeline at once.
  *
- * Requests of a pipeline that ask the same of the same filter (BF.EXISTS users alice, BF.EXISTS
- * users bob, ...) are gathered into a run and answered together: one look-up of the name, one
- * check of rights, and the keys go through the filter's batch functions, which fetch the memory
- * of the next keys while the first are being tested. The replies are those that the requests
- * would have got one by one, in their order. A run ends with the bytes that are there, with a
- * request that is different, or when it is long.
+ * Requests of a pipeline that run the same command on the same filter (BF.EXISTS users alice,
+ * BF.EXISTS users bob, ...) are collected into a run and answered together: one lookup of the
+ * name, one permission check, and the keys go through the filter's batch functions, which
+ * prefetch memory for later keys while earlier ones are being tested. The replies are the same,
+ * in the same order, as if the requests had been run one by one. A run ends with the available
+ * bytes, with a different request, or when it is long.
  *
- * What takes long is handed to a job with a copy of its arguments; the connection reads on when it
- * is done, so replies stay in order. So is a run about a filter that is elsewhere (fronts.h), with the
- * request that ended it: that one has been read already, and is the next job.
+ * A slow request is passed to a job with a copy of its arguments. The connection continues to
+ * read when the job is done, so replies stay in order. The same applies to a run for a filter in
+ * a cluster (fronts.h), together with the request that ended the run: that request has already
+ * been read, and is the next job.
  */
 #include "conn.h"
 #include "fronts.h"
@@ -28,20 +29,20 @@
 /* ---- Jobs ----------------------------------------------------------------------------------- */
 
 struct resp_job {
-    struct job job;       /* first */
-    struct conn *conn;    /* which its worker may look at meanwhile, so we do not */
-    struct client client; /* a copy of the connection's, which becomes it in the end */
+    struct job job;       /* must be first */
+    struct conn *conn;    /* not accessed by the job: its worker may use it meanwhile */
+    struct client client; /* a copy of the connection's; merged back at the end */
     struct buffer out;
     bool wrote;
     bool has_ticket; /* BG.LOOKUP: its first half is done */
     struct gates_ticket ticket;
     struct front *front;           /* a run that is forwarded; NULL: one request */
     const struct command *command; /* of that run */
-    struct resp_job *then;         /* the request behind it, to be run next; or */
-    char farewell[256]; /* the error behind it, with which the connection ends */
+    struct resp_job *then;         /* the request after the run, to be run next; or */
+    char farewell[256]; /* the error after the run; then the connection is closed */
     size_t bytes;       /* of the whole request */
     size_t argc;
-    bg_bytes *argv; /* and behind it the bytes */
+    bg_bytes *argv; /* followed by the bytes */
 };
 
 static void resp_job_run(struct job *job, struct session *session)
@@ -55,7 +56,7 @@ static void resp_job_run(struct job *job, struct session *session)
     mine->wrote = session->wrote;
 }
 
-/* A run that is forwarded to a cluster. */
+/* Forwards a run to a cluster. */
 static void resp_job_forward(struct job *job, struct session *session)
 {
     struct resp_job *mine = (struct resp_job *)job;
@@ -70,7 +71,8 @@ static void resp_job_forward(struct job *job, struct session *session)
     session->client = NULL;
 }
 
-/* What a job did to its copy of a client is so; what happened to the connection meanwhile, too. */
+/* Keeps what the job changed in its copy of the client, and what happened to the connection
+ * meanwhile. */
 static void resp_job_merge(struct client *client, const struct client *changed)
 {
     const bool close = client->close || changed->close;
@@ -81,7 +83,7 @@ static void resp_job_merge(struct client *client, const struct client *changed)
     client->requests = requests;
 }
 
-/* Counts n replies that begin behind `waiting` bytes, if they are errors. */
+/* Counts n replies that start after `waiting` bytes, if they are errors. */
 static void resp_count_errors(const struct conn *conn, size_t waiting, size_t n)
 {
     if (buffer_waiting(&conn->out) > waiting
@@ -91,7 +93,7 @@ static void resp_count_errors(const struct conn *conn, size_t waiting, size_t n)
     }
 }
 
-/* CLIENT REPLY: takes back what was written since `waiting` bytes were. */
+/* CLIENT REPLY: discards the output after the first `waiting` bytes. */
 static void resp_hush(struct conn *conn, size_t waiting)
 {
     conn->out.used = conn->out.begin + waiting;
@@ -112,7 +114,7 @@ static void resp_job_free(struct resp_job *job)
     }
 }
 
-/* Goes on with the request behind a run, or with what has come since. */
+/* Continues with the request after a run, or with input that has arrived since. */
 static void resp_job_next(struct conn *conn, struct resp_job *then)
 {
     if (then) {
@@ -132,7 +134,7 @@ static void resp_job_done(struct job *job)
     const size_t replies = mine->front ? mine->argc - 2 : 1;
     resp_job_merge(&conn->client, &mine->client);
     if (conn_job_done(conn)) {
-        if (buffer_waiting(&mine->out)) { /* SHUTDOWN, for one, sends nothing */
+        if (buffer_waiting(&mine->out)) { /* SHUTDOWN, for example, sends nothing */
             buffer_put(&conn->out, mine->out.data + mine->out.begin,
                        buffer_waiting(&mine->out));
         }
@@ -169,7 +171,7 @@ static void resp_no_memory(const struct reply *reply)
 enum { RESP_WORDS = 4 };        /* arguments that count as one request */
 enum { RESP_SMALL = 16 << 10 }; /* requests whose copies count as small buffers */
 
-/* A job for a copy of a request; NULL: no memory. */
+/* Creates a job with a copy of a request; returns NULL if out of memory. */
 static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_t argc)
 {
     size_t bytes = 0;
@@ -207,7 +209,7 @@ static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_
     return job;
 }
 
-/* Copies a request and hands it on; false: no memory. */
+/* Submits a copy of a request as a job; returns false if out of memory. */
 static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
 {
     struct session *session = &conn->worker->session;
@@ -225,15 +227,16 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
     return true;
 }
 
-/* ---- Runs of a pipeline ------------------------------------------------------------------------ */
+/* ---- Runs of a pipeline -------------------------------------------------------------------- */
 
 static bool bytes_equal(bg_bytes a, bg_bytes b)
 {
     return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 }
 
-/* Hands a run to a job that forwards it, with the request behind it, if any (argc is not 0): that one must
- * wait for its turn, since replies come in order. NULL: no memory, which was answered. */
+/* Submits a run as a job that forwards it, with the request after it, if any (argc is not 0):
+ * that request must wait for its turn, because replies are sent in order. Returns NULL if out of
+ * memory; the errors were sent. */
 static struct resp_job *run_forward(struct conn *conn, const bg_bytes *argv,
                                     size_t argc)
 {
@@ -265,10 +268,10 @@ static struct resp_job *run_forward(struct conn *conn, const bg_bytes *argv,
     }
     conn->busy = true;
     jobs_submit(worker->server->jobs, &job->job);
-    return job; /* which is ours until its `done`, on this thread */
+    return job; /* valid until its `done`, which runs on this thread */
 }
 
-/* Answers what was gathered. */
+/* Answers the collected requests. */
 static void run_flush(struct conn *conn)
 {
     struct worker *worker = conn->worker;
@@ -298,7 +301,7 @@ static void run_flush(struct conn *conn)
     run->n = 0;
 }
 
-/* Whether a request goes on with the run. */
+/* Returns whether a request belongs to the run. */
 static bool run_takes(const struct run *run, const bg_bytes *argv, size_t argc)
 {
     return run->n > 0 && run->n < WORKER_RUN && argc == 3
@@ -306,7 +309,8 @@ static bool run_takes(const struct run *run, const bg_bytes *argv, size_t argc)
            && bytes_equal(argv[1], run->name);
 }
 
-/* Begins a run with a request, if it is of that sort and allowed; false: it has to be run alone. */
+/* Starts a run with a request, if it can be part of one and is allowed. Returns false if it must
+ * be run alone. */
 static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
 {
     struct worker *worker = conn->worker;
@@ -336,7 +340,7 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
     return true;
 }
 
-/* ---- Requests ---------------------------------------------------------------------------------- */
+/* ---- Requests ------------------------------------------------------------------------------ */
 
 static void resp_request(struct conn *conn, const bg_bytes *argv, size_t argc)
 {
@@ -382,7 +386,7 @@ static void resp_set_limits(struct conn *conn)
     conn->limits.request = settings->client_query_buffer_limit;
 }
 
-/* The error with which a connection ends. */
+/* Sets the error with which a connection is closed. */
 static void resp_farewell(const struct conn *conn, char text[256])
 {
     char why[LEDGER_WHY];
@@ -395,8 +399,8 @@ static void resp_farewell(const struct conn *conn, char text[256])
     }
 }
 
-/* What came is no request, or there is no memory for it, and nothing that follows can be understood: says so
- * after all replies, and ends the connection. */
+/* The input is not a request, or there is no memory for it, so nothing that follows can be
+ * parsed: sends an error after all replies, and closes the connection. */
 static void resp_end(struct conn *conn)
 {
     char text[256];
@@ -413,7 +417,7 @@ static void resp_end(struct conn *conn)
     conn->client.close = true;
 }
 
-/* How much of its turn a request takes: those with many arguments count as several. */
+/* Returns how much of its turn a request uses: requests with many arguments count as several. */
 static size_t resp_share(const struct conn *conn)
 {
     const size_t share = 1 + conn->parser.argc / RESP_WORDS;

@@ -1,15 +1,15 @@
 /*
- * resp.c - the parser of requests.
+ * resp.c - the request parser.
  *
- * Three states between calls. FRESH: at the begin of a request; a line may be scanned in part.
- * ARGUMENTS: `left` strings are missing, and the line "$n" of the next begins at `at`. BULK: that
- * line is read, and `bulk` bytes with CRLF begin at `at`. A call goes on where the last one
- * stopped; only a line without an end is gone back to, and `scanned` says how far it has been
- * searched already.
+ * There are three states between calls. FRESH: at the start of a request; a line may be scanned
+ * in part. ARGUMENTS: `left` strings are missing, and the line "$n" of the next starts at `at`.
+ * BULK: that line is read, and `bulk` bytes with CRLF start at `at`. A call continues where the
+ * last one stopped; only a line without an end is visited again, and `scanned` stores how far it
+ * has been searched.
  *
- * A length of up to nine digits that is all there, as nearly all are, is read in one go
- * (resp_digits). Anything else goes through resp_line_number, which sorts out partial, negative,
- * malformed and overlong ones.
+ * A complete length of up to nine digits, the common case, is read in one step (resp_digits).
+ * Everything else goes through resp_line_number, which handles partial, negative, malformed and
+ * overlong lengths.
  */
 #include "resp.h"
 
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESP_LEAST = 6 }; /* bytes of an argument, "$0\r\n\r\n" */
+enum { RESP_LEAST = 6 }; /* bytes of the shortest argument, "$0\r\n\r\n" */
 
 void resp_parser_init(struct resp_parser *p, const struct resp_limits *limits)
 {
@@ -109,7 +109,7 @@ static bool resp_widen(struct resp_parser *p)
     return true;
 }
 
-/* Appends an argument, by its offset. */
+/* Appends an argument, given by its offset. */
 static inline bool resp_append(struct resp_parser *p, size_t at, size_t len)
 {
     if (p->argc == p->room && !resp_widen(p)) {
@@ -119,7 +119,7 @@ static inline bool resp_append(struct resp_parser *p, size_t at, size_t len)
     return true;
 }
 
-/* The request is complete, and ends at `at`. */
+/* Completes the request, which ends at `at`. */
 static inline enum resp_result resp_finish(struct resp_parser *p, const char *bytes,
                                            size_t at)
 {
@@ -141,8 +141,8 @@ static enum resp_result resp_partial(struct resp_parser *p, size_t n, size_t lea
 
 /* ---- Lengths ----------------------------------------------------------------------------- */
 
-/* The common case of "*3\r\n" or "$9\r\n" at bytes[at]: where the next line begins. 0: it is
- * none, or not all of it is there. */
+/* Handles the common case of "*3\r\n" or "$9\r\n" at bytes[at]: returns where the next line
+ * starts, or 0 if the line is different or incomplete. */
 static inline size_t resp_digits(const char *bytes, size_t at, size_t n, size_t *value)
 {
     size_t i = at + 1;
@@ -160,7 +160,7 @@ static inline size_t resp_digits(const char *bytes, size_t at, size_t n, size_t 
     return i + 2;
 }
 
-/* A number as Redis takes it: no plus, no zeros in front, no blanks. */
+/* Parses a number as Redis does: no plus sign, no leading zeros, no blanks. */
 static bool resp_integer(const char *text, size_t n, int64_t *value)
 {
     const bool negative = n && *text == '-';
@@ -180,7 +180,7 @@ static bool resp_integer(const char *text, size_t n, int64_t *value)
     return true;
 }
 
-/* Any line with a number at p->at. OK: *value, *next. */
+/* Parses any line with a number at p->at. RESP_OK sets *value and *next. */
 static enum resp_result resp_line_number(struct resp_parser *p, const char *bytes,
                                          size_t n, int64_t *value, size_t *next)
 {
@@ -212,7 +212,8 @@ static enum resp_result resp_line_number(struct resp_parser *p, const char *byte
     return RESP_OK;
 }
 
-/* ---- Lines that people type -------------------------------------------------------------- */
+/* ---- Inline commands
+ * ------------------------------------------------------------------------ */
 
 static bool resp_is_blank(char c)
 {
@@ -231,8 +232,9 @@ static char resp_escape(char c)
     }
 }
 
-/* What stands between quotes from line[*at] on, unquoted to line[*to]; *at is then behind the
- * closing quote. False: there is none, or more than a blank follows. */
+/* Unquotes the text between quotes from line[*at] on, to line[*to]; sets *at to the byte after
+ * the closing quote. Returns false if there is no closing quote, or it is not followed by a
+ * blank. */
 static bool resp_unquote(char *line, size_t n, char quote, size_t *at, size_t *to)
 {
     size_t i = *at, j = *to;
@@ -256,7 +258,7 @@ static bool resp_unquote(char *line, size_t n, char quote, size_t *at, size_t *t
     return i < n && (i + 1 == n || resp_is_blank(line[i + 1]));
 }
 
-/* One word of a line, unquoted in place; *at is then behind it. */
+/* Unquotes one word of a line in place; sets *at to the byte after it. */
 static bool resp_word(char *line, size_t n, size_t *at, size_t *length)
 {
     size_t i = *at, j = *at;
@@ -300,7 +302,8 @@ static enum resp_result resp_words(struct resp_parser *p, char *line, size_t n)
     }
 }
 
-/* A line at the begin of bytes. OK with argc 0: an empty one; *next is behind it. */
+/* Parses a line at the start of bytes. RESP_OK with argc 0 means an empty line; sets *next to the
+ * byte after it. */
 static enum resp_result resp_inline(struct resp_parser *p, char *bytes, size_t n,
                                     size_t *next)
 {
@@ -322,7 +325,8 @@ static enum resp_result resp_inline(struct resp_parser *p, char *bytes, size_t n
 
 /* ---- Arrays ------------------------------------------------------------------------------ */
 
-/* The line "*n" at the begin of bytes; *next is behind it, p->left is n. */
+/* Parses the line "*n" at the start of bytes; sets *next to the byte after it, and p->left to
+ * n. */
 static enum resp_result resp_count(struct resp_parser *p, const char *bytes, size_t n,
                                    size_t *next)
 {
@@ -346,7 +350,7 @@ static enum resp_result resp_count(struct resp_parser *p, const char *bytes, siz
     return RESP_OK;
 }
 
-/* The line "$n" at p->at: p->at moves behind it, p->bulk is n. */
+/* Parses the line "$n" at p->at; moves p->at to the byte after it, and sets p->bulk to n. */
 static inline enum resp_result resp_length(struct resp_parser *p, const char *bytes,
                                            size_t n)
 {
@@ -442,7 +446,7 @@ enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t n)
         if (!array && p->argc) {
             return resp_finish(p, bytes, next);
         }
-        p->consumed += next; /* empty: as if it had not been there */
+        p->consumed += next; /* empty: skip it */
         bytes += next;
         n -= next;
     }

@@ -1,8 +1,8 @@
 /*
- * resp_reply.c - the encoder of replies.
+ * resp_reply.c - the reply encoder.
  *
- * One buffer_space per reply, so that a reply is written as a whole or not at all. What is sent
- * most, 0 and 1, is a constant of four bytes.
+ * There is one buffer_space per reply, so a reply is written completely or not at all. The most
+ * frequent replies, 0 and 1, are constants of four bytes.
  */
 #include "resp_reply.h"
 
@@ -13,7 +13,7 @@
 
 enum { REPLY_HEAD = 24 }; /* a type, a sign, 19 or 20 digits and CRLF */
 
-/* CRLF to memory; returns its end. */
+/* Writes CRLF; returns its end. */
 static char *resp_reply_end(char *to)
 {
     to[0] = '\r';
@@ -21,7 +21,7 @@ static char *resp_reply_end(char *to)
     return to + 2;
 }
 
-/* "*12\r\n" to memory; returns its end. */
+/* Writes a line such as "*12\r\n"; returns its end. */
 static char *resp_reply_head(char *to, char type, uint64_t n)
 {
     *to++ = type;
@@ -76,7 +76,7 @@ static void resp_reply_integer(void *to, int64_t value)
     } else {
         struct buffer *out = to;
         char *at = buffer_space(out, REPLY_HEAD);
-        if (at) { /* the minus takes the place of a type, and the type goes before it */
+        if (at) { /* the minus is written as the type, after the real type */
             *at = ':';
             char *end = resp_reply_head(at + 1, '-', 0 - (uint64_t)value);
             buffer_wrote(out, (size_t)(end - at));
@@ -94,7 +94,7 @@ static void resp_reply_boolean3(void *to, bool value)
     buffer_put(to, value ? "#t\r\n" : "#f\r\n", 4);
 }
 
-/* "$6", `kind` and bytes. */
+/* Writes "$6", `kind` and bytes. */
 static inline void resp_reply_string(struct buffer *out, char type, const char *kind,
                                      size_t kind_len, const void *bytes, size_t n)
 {
@@ -121,9 +121,9 @@ static void resp_reply_bulk(void *to, const void *bytes, size_t n)
 }
 
 /*
- * Any double with a decimal of up to 15 digits is found by printing 15 digits, as that many
- * survive a double, and trailing zeros are left out by %g. Others need 16 or 17. Denormals have
- * fewer digits than that, so for them all lengths are tried.
+ * For a double that has a decimal of up to 15 digits, printing 15 digits finds it, because that
+ * many survive a double, and %g omits trailing zeros. Others need 16 or 17. Denormals have fewer
+ * digits than that, so all lengths are tried for them.
  */
 size_t resp_reply_real_text(double value, char text[RESP_REAL_TEXT])
 {

@@ -13,7 +13,7 @@
  *     map        *2n                  %n
  *     set        *n                   ~n
  *
- * `to` of a reply is the struct buffer. A buffer that overflows takes nothing more (buffer.h).
+ * `to` of a reply is the struct buffer. A buffer that overflows accepts nothing more (buffer.h).
  */
 #ifndef SERVER_RESP_REPLY_H
 #define SERVER_RESP_REPLY_H
@@ -23,22 +23,24 @@
 
 extern const struct reply_ops resp2_reply_ops, resp3_reply_ops;
 
-/* Replies of protocol 2 or 3 to a buffer. */
+/* Returns a reply that writes protocol 2 or 3 to a buffer. */
 static inline struct reply resp_reply_to(struct buffer *out, int protocol)
 {
     return (struct reply){ protocol == 3 ? &resp3_reply_ops : &resp2_reply_ops, out,
                            protocol };
 }
 
-/* No array: "*-1" where RESP2 has two kinds of nothing, "_" in RESP3. */
+/* Writes a null array: "*-1" in RESP2, which has two kinds of null; "_" in RESP3. */
 void resp_reply_null_array(const struct reply *r);
 
-/* Text for people, which RESP3 marks as such ("=15", "txt:" and its bytes); else a string. */
+/* Writes text for people, which RESP3 marks as such ("=15", "txt:" and its bytes); in RESP2, a
+ * string. */
 void resp_reply_verbatim(const struct reply *r, const void *bytes, size_t n);
 
 enum { RESP_REAL_TEXT = 32 };
 
-/* The shortest decimal that reads back as the same double; inf, -inf, nan. Returns its length. */
+/* Writes the shortest decimal that reads back as the same double; or inf, -inf, nan. Returns its
+ * length. */
 size_t resp_reply_real_text(double value, char text[RESP_REAL_TEXT]);
 
 #endif

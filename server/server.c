@@ -32,10 +32,10 @@
 
 enum {
     SERVER_TICK = 100,  /* milliseconds */
-    SERVER_BEAT = 2000, /* workers have one each second */
+    SERVER_BEAT = 2000, /* workers set `beat` every second */
     SERVER_FAILED = 1,
-    SERVER_SLACK = 16 << 20, /* bytes that the process uses besides the ledger, */
-    SERVER_SHARE = 32,       /* and this part of what is counted */
+    SERVER_SLACK = 16 << 20, /* bytes that the process may use beyond the ledger, */
+    SERVER_SHARE = 32,       /* plus this fraction of the counted bytes */
     SERVER_TRIM = 2 << 20,
     SERVER_MAP = 1 << 20
 };
@@ -49,7 +49,7 @@ const struct command *const server_families[] = {
     admin_commands,  config_commands,  info_commands, command_commands,
     acl_commands,    slowlog_commands,
 };
-/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
+/* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
 const size_t server_families_count = sizeof server_families / sizeof *server_families;
 
 static _Atomic int server_stop_asked; /* 1: graceful, 2: at once */
@@ -76,7 +76,7 @@ void server_stop(bool at_once)
     int not_yet = 0;
     if (at_once) {
         atomic_store(&server_stop_asked, 2);
-    } else { /* a stop at once stays one */
+    } else { /* an immediate stop stays immediate */
         (void)atomic_compare_exchange_strong(&server_stop_asked, &not_yet, 1);
     }
     if (server_wake >= 0) {
@@ -94,7 +94,8 @@ void server_ask_reload(void)
     atomic_store(&server_reload_asked, true);
 }
 
-/* ---- Beginning --------------------------------------------------------------------------------- */
+/* ---- Startup
+ * -------------------------------------------------------------------------------------- */
 
 static bool server_say(const char *what, const char *why)
 {
@@ -149,7 +150,7 @@ static bool server_make_data(struct server *server, const struct settings *setti
 {
     bg_errinfo info = { 0 };
     if (catalog_create(&server->quiet, &server->catalog, &info)) {
-        return server_say("catalogue", info.message);
+        return server_say("catalog", info.message);
     }
     char why[SETTINGS_WHY];
     bool made = false;
@@ -157,9 +158,9 @@ static bool server_make_data(struct server *server, const struct settings *setti
         return server_say("keyring", why);
     }
     if (settings->appendonly && persist_create(server, &server->persist, &info)) {
-        return server_say("data folder", info.message);
+        return server_say("data directory", info.message);
     }
-    if (server->persist) { /* the folder is ours */
+    if (server->persist) { /* the directory is locked by this process */
         web_sweep(settings->dir);
     }
     return true;
@@ -172,13 +173,13 @@ static bool server_make_threads(struct server *server, const struct settings *se
     server->jobs = jobs_create(server, (unsigned)(settings->jobs ? settings->jobs : 4));
     server->workers = calloc(wanted, sizeof(struct worker *));
     if (!server->jobs || !server->workers) {
-        return server_say("threads", "out of memory");
+        return server_say("threads", "out of memory, or cannot start a thread");
     }
     for (; server->workers_count < wanted; server->workers_count++) {
         server->workers[server->workers_count] =
             worker_create(server, server->workers_count);
         if (!server->workers[server->workers_count]) {
-            return server_say("workers", "out of memory or files");
+            return server_say("workers", "out of memory or file descriptors");
         }
     }
     return true;
@@ -192,7 +193,7 @@ static void server_on_safe(void *context)
     }
 }
 
-/* What happens to gates, as events of the service. */
+/* Logs events of gates as events of the service. */
 static void server_gate_event(void *context, const struct gate_event *event)
 {
     static const enum log_event_kind kinds[] = {
@@ -223,7 +224,7 @@ static void server_gate_event(void *context, const struct gate_event *event)
     }
 }
 
-/* The gates of the settings begin to live; their sources are not waited for. */
+/* Creates the gates of the settings; does not wait for their sources. */
 static bool server_make_gates(struct server *server, const struct settings *settings)
 {
     struct gates_options options = { .max_filter_bytes = settings->max_filter_memory,
@@ -281,7 +282,7 @@ static bool server_make(struct server *server)
         return false;
     }
     if (!fronts_start(server->fronts)) {
-        return server_say("sharded", "no thread can be started");
+        return server_say("sharded", "cannot start a thread");
     }
     server->observer = observer_create(server);
     return server->observer || server_say("observer", "out of memory");
@@ -294,7 +295,7 @@ static void server_loading(void *context, uint64_t done, uint64_t all)
     atomic_store(&server->load_done, done);
 }
 
-/* Logs what can be done about damage. */
+/* Logs the error, and how to handle damage. */
 static bool server_say_data(bg_err err, const char *why)
 {
     if (err != BG_EFORMAT && err != BG_ECHECKSUM) {
@@ -303,8 +304,9 @@ static bool server_say_data(bg_err err, const char *why)
     log_error(
         "cannot start",
         LOG_FIELDS(log_text("what", "data"), log_text("error", why),
-                   log_text("hint", "restore the journal from a copy, or start with "
-                                    "--damaged-journal doubt; see docs/journal.md")));
+                   log_text("hint",
+                            "restore the data directory from a backup, or start with "
+                            "--damaged-journal doubt; see docs/journal.md")));
     return false;
 }
 
@@ -324,7 +326,7 @@ static bool server_load(struct server *server)
     return true;
 }
 
-/* ---- Serving ----------------------------------------------------------------------------------- */
+/* ---- Serving ------------------------------------------------------------------------------- */
 
 /* Moves windows that get no adds, and drops dumps that are no longer read. */
 static void server_move_windows(struct server *server, struct session *session)
@@ -344,10 +346,11 @@ static void server_move_windows(struct server *server, struct session *session)
 }
 
 /*
- * Freed memory. The C library keeps it for the thread that allocated it, so memory of requests would not come
- * back when filters need it. These thresholds return free memory at the end of a heap; without fast bins all
- * of it is merged. Free memory between other memory is returned when the process uses clearly more than the
- * ledger counts. What remains is fragmentation: the next attempt waits until there is more.
+ * Freed memory. The C library keeps it for the thread that allocated it, so memory of requests
+ * would not be returned when filters need it. These thresholds return free memory at the end of a
+ * heap; without fast bins all of it is merged. Free memory between other memory is returned when
+ * the process uses clearly more than the ledger counts. The remainder is fragmentation: the next
+ * attempt waits until there is more.
  */
 static void server_return_early(void)
 {
@@ -373,7 +376,7 @@ static void server_return_free(uint64_t *least)
     }
 }
 
-/* What has to be done from time to time: ten times a second, and once. */
+/* Does the periodic work: ten times a second, and once a second. */
 static void server_tick(struct server *server, struct session *session, unsigned tick)
 {
     session_begin(session);
@@ -408,20 +411,20 @@ static void server_reload(struct server *server)
     char why[SETTINGS_WHY];
     startup_reloading();
     if (!settings_reload(server->store, server_told, NULL)) {
-        startup_ready("settings were not read again: see the log");
+        startup_ready("settings were not reloaded: see the log");
         return;
     }
     const struct settings *settings = settings_now(server->store);
     if (server->tls && !tls_reload(server->tls, settings, why)) {
-        log_error("certificates not reloaded", LOG_FIELDS(log_text("error", why)));
+        log_error("certificates were not reloaded", LOG_FIELDS(log_text("error", why)));
     }
     (void)log_reopen();
-    log_event(LOG_EVENT_CONFIG, (bg_bytes){ NULL, 0 }, "settings were read again");
+    log_event(LOG_EVENT_CONFIG, (bg_bytes){ NULL, 0 }, "settings reloaded");
     startup_ready("serving");
 }
 
-/* Tells the service manager that all goes well, as often as it asks to be told, and keeps silent
- * while a worker is stuck: it is then killed and started again. */
+/* Notifies the service manager at its watchdog interval that the service works. Sends nothing
+ * while a worker is stuck: the manager then kills and restarts the service. */
 static void server_keep_alive(const struct server *server, uint64_t *told)
 {
     const uint64_t interval = startup_watchdog_interval(), now = server_ticks();
@@ -463,14 +466,15 @@ static void server_serve(struct server *server)
     session_fini(&session);
 }
 
-/* ---- Ending ------------------------------------------------------------------------------------ */
+/* ---- Shutdown
+ * ------------------------------------------------------------------------------------- */
 
-/* Waits for connections to finish what they asked, at most for the grace. */
+/* Waits until connections have finished their requests, for at most shutdown-grace. */
 static void server_drain(struct server *server)
 {
     const struct settings *settings = settings_now(server->store);
     const uint64_t end = server_ticks() + (uint64_t)(settings->shutdown_grace * 1000);
-    listen_end(server); /* later, the path may be another service's */
+    listen_end(server); /* afterwards, another service may own the path */
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_post_stop(server->workers[i], atomic_load(&server_stop_asked) == 2);
     }
@@ -496,8 +500,8 @@ static bool server_unmake(struct server *server)
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_drain(server->workers[i]);
     }
-    const bool kept =
-        persist_free(server->persist); /* its thread notifies workers of its progress */
+    /* Its thread notifies workers of its progress. */
+    const bool kept = persist_free(server->persist);
     server->persist = NULL;
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_free(server->workers[i]);
@@ -514,18 +518,20 @@ static bool server_unmake(struct server *server)
     return kept;
 }
 
-/* All of them, or it is told that it failed. */
+/* Starts all workers; logs an error if one cannot be started. */
 static bool server_start_workers(struct server *server)
 {
     size_t started = 0;
     while (started < server->workers_count && worker_start(server->workers[started])) {
         started++;
     }
-    return started == server->workers_count || server_say("workers", "no threads");
+    return started == server->workers_count
+           || server_say("workers", "cannot start a thread");
 }
 
-/* Allocations up to this size are counted, but not refused: the library's buffers for reading and writing files,
- * and filters so small that it is enough to check before each command whether the ledger is full. */
+/* Allocations up to this size are counted, but not refused: the library's buffers for reading and
+ * writing files, and filters so small that it is enough to check before each command whether the
+ * ledger is full. */
 enum { SERVER_SMALL = 2 << 20 };
 
 static int server_take(void *context, size_t bytes)
@@ -555,8 +561,8 @@ int server_run(struct settings_store *store)
         return SERVER_FAILED;
     }
     server->store = store;
-    /* The limit applies from the start, because gates build their filters while saved filters are being loaded. This
-     * thread loads the saved filters and is exempt from the limit. */
+    /* The limit applies from the start, because gates build their filters while saved filters are
+     * being loaded. This thread loads the saved filters and is exempt from the limit. */
     ledger_limit(settings_now(store)->maxmemory);
     (void)ledger_exempt(true);
     server_wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -564,7 +570,7 @@ int server_run(struct settings_store *store)
         atomic_store(&server->phase, SERVER_LOADING);
         if (server_start_workers(server) && server_load(server)
             && (observer_start(server->observer)
-                || server_say("observer", "no thread can be started"))) {
+                || server_say("observer", "cannot start a thread"))) {
             atomic_store(&server->phase, SERVER_SERVING);
             (void)ledger_exempt(false);
             log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",

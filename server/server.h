@@ -1,16 +1,16 @@
 /*
- * server.h - the service as a whole: its parts, and how it begins and ends.
+ * server.h - the service as a whole: its parts, startup and shutdown.
  *
  *     bloomgated.c   settings, signals
  *        |
- *     server.c       makes the parts in order, loads the data, serves, stops in reverse order
+ *     server.c       creates the parts in order, loads the data, serves, stops in reverse order
  *        |
  *        +-- catalog   names -> objects                  +-- workers   an event loop each
  *        +-- persist   journal, snapshots, recovery      |     +-- conn      sockets, TLS, buffers
  *        +-- users, tls, settings                        |     +-- dispatch  RESP, pipelines
- *        +-- gates     filters before databases          |     +-- web       HTTP, JSON, dashboard
+ *        +-- gates     filters in front of databases     |     +-- web       HTTP, JSON, dashboard
  *        +-- fronts    filters over clusters             |
- *        +-- observer  figures that take reading, history +-- jobs      threads for what takes long
+ *        +-- observer  measurements, history             +-- jobs      threads for long operations
  */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
@@ -29,12 +29,12 @@
 enum server_phase {
     SERVER_STARTING,
     SERVER_ABANDONING, /* stopping before all filters were loaded */
-    SERVER_LOADING,    /* connections are taken, data is being read */
+    SERVER_LOADING,    /* connections are accepted, data is being loaded */
     SERVER_SERVING,
-    SERVER_STOPPING /* no new connections; those there are finish what they asked */
+    SERVER_STOPPING /* no new connections; existing ones finish their requests */
 };
 
-/* What all workers have counted. */
+/* The counters that are summed over all workers. */
 #define SERVER_TOTALS(X)                                                               \
     X(accepted)                                                                        \
     X(rejected)                                                                        \
@@ -65,14 +65,14 @@ struct slowlog;
 struct server {
     struct settings_store *store;
     struct quiet quiet;
-    struct quiet
-        readers; /* of settings: threads that may use the result of settings_now */
+    /* Readers of settings: threads that may use the result of settings_now. */
+    struct quiet readers;
     struct catalog *catalog;
     struct command_table *commands;
     struct users *users;
     struct tls *tls; /* NULL: none */
     bg_keyring *keyring;
-    struct persist *persist; /* NULL: nothing is kept */
+    struct persist *persist; /* NULL: nothing is stored on disk */
     struct gates *gates;     /* NULL: none */
     struct fronts *fronts;   /* NULL: none */
     struct observer *observer;
@@ -82,44 +82,45 @@ struct server {
     size_t workers_count;
     _Atomic int phase; /* enum server_phase */
     _Atomic uint64_t next_client;
-    _Atomic uint64_t clients;             /* connections now */
-    _Atomic uint64_t http_clients;        /* of them, of HTTP */
+    _Atomic uint64_t clients;             /* current connections */
+    _Atomic uint64_t http_clients;        /* how many of them are HTTP */
     _Atomic uint64_t uploads;             /* bytes of HTTP uploads in progress */
     _Atomic uint64_t load_done, load_all; /* filters, while loading */
-    _Atomic bool saving;                  /* BGSAVE is under way */
+    _Atomic bool saving;                  /* BGSAVE is in progress */
     pthread_mutex_t reset_lock;
-    struct server_totals reset; /* where they stood at CONFIG RESETSTAT */
+    struct server_totals reset; /* the counters at CONFIG RESETSTAT */
     uint64_t started;           /* milliseconds since 1970 */
     char run_id[41];
-    char unix_path[108]; /* of the socket that it made; "": none */
+    char unix_path[108]; /* of the socket it created; "": none */
 };
 
 /* All arrays of commands of the service, and their number. */
 extern const struct command *const server_families[];
 extern const size_t server_families_count;
 
-/* Milliseconds since 1970, and of the monotonic clock. */
+/* Return milliseconds since 1970, and milliseconds of the monotonic clock. */
 uint64_t server_now(void);
 uint64_t server_ticks(void);
 
 /*
- * Makes everything, listens, loads, serves; returns when server_stop was called and everything has
- * ended: 0, or an exit code, with the reason in the log.
+ * Creates everything, listens, loads, and serves. Returns after server_stop was called and
+ * everything has ended: 0, or an exit code, with the reason in the log.
  */
 int server_run(struct settings_store *store);
 
-/* From a signal or SHUTDOWN: graceful, or at once. Async-signal-safe. */
+/* Stops the service, gracefully or at once; called from a signal handler or by SHUTDOWN.
+ * Async-signal-safe. */
 void server_stop(bool at_once);
 
-/* Whether that was asked for. */
+/* Returns whether a stop was requested. */
 bool server_is_stopping(void);
 
-/* Sums since the start; or since they were reset, for INFO. MT-Safe. */
+/* Return the sums since the start; or since they were reset, for INFO. Thread-safe. */
 void server_count_totals(const struct server *server, struct server_totals *totals);
 void server_sum_totals(struct server *server, struct server_totals *totals);
 void server_reset_totals(struct server *server);
 
-/* SIGHUP: reads settings, users and certificates again, soon. Async-signal-safe. */
+/* Requests a reload of settings, users and certificates (SIGHUP). Async-signal-safe. */
 void server_ask_reload(void);
 
 #endif

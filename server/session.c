@@ -49,7 +49,7 @@ void session_enter(struct session *session)
     }
 }
 
-/* What it recorded is done. */
+/* Everything that the batch recorded has been applied. */
 static void session_leave(struct session *session)
 {
     if (session->inside) {
@@ -58,7 +58,7 @@ static void session_leave(struct session *session)
     }
 }
 
-/* Room for one more entry to hold; false: no memory. */
+/* Reserves space to hold one more entry. Returns false if out of memory. */
 static bool session_can_hold(struct session *session)
 {
     if (session->holds == session->holds_room) {
@@ -83,7 +83,7 @@ struct entry *session_find(struct session *session, bg_bytes name)
     session_enter(session);
     struct entry *entry = catalog_find(server->catalog, name, session->now);
     if (entry && !session_can_hold(session)) {
-        return entry; /* no memory: it stays in the batch instead */
+        return entry; /* out of memory: it stays in the batch instead */
     }
     if (entry) {
         catalog_hold(entry);
@@ -101,7 +101,8 @@ static struct object *session_host_find(struct host *host, bg_bytes name)
     return entry ? entry->object : NULL;
 }
 
-static const char session_too_many[] = "max-filters: no more filters can be created";
+static const char session_too_many[] =
+    "cannot create another filter: the limit max-filters is reached";
 
 static bg_err session_limit(bg_errinfo *info, bg_err code, const char *message)
 {
@@ -110,8 +111,8 @@ static bg_err session_limit(bg_errinfo *info, bg_err code, const char *message)
     return code;
 }
 
-/* Checks the quotas of the whole service. The memory of the object was reserved when it was created, except for
- * small allocations. */
+/* Checks the quotas of the whole service. The memory of the object was reserved when it was
+ * created, except for small allocations. */
 static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flags,
                            bg_errinfo *info)
 {
@@ -122,13 +123,15 @@ static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flag
         return session_limit(info, BG_ELIMIT, session_too_many);
     }
     if (!ledger_reserve(LEDGER_OBJECTS, sizeof(struct entry))) {
-        return session_limit(info, BG_ENOMEM, "the filter would exceed maxmemory");
+        return session_limit(info, BG_ENOMEM,
+                             "cannot create the filter: it would exceed maxmemory");
     }
     ledger_release(LEDGER_OBJECTS, sizeof(struct entry)); /* the catalog counts it */
     return BG_OK;
 }
 
-/* Gives an object its name. It stays there until the handler has returned, whoever drops it. */
+/* Gives an object its name. The object stays valid until the handler has returned, even if
+ * another client drops it. */
 static bg_err session_name(struct session *session, bg_bytes name,
                            struct object *object, const struct entry_base *base,
                            const struct catalog_terms *terms, bg_errinfo *info)
@@ -185,8 +188,9 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
     session->wrote = true;
     if (fronts_named(session->server->fronts, name)) {
         *info = (bg_errinfo){ .code = BG_EINVAL };
-        (void)snprintf(info->message, sizeof info->message,
-                       "name: found that of a filter over a cluster, expected another");
+        (void)snprintf(
+            info->message, sizeof info->message,
+            "the name belongs to a sharded filter in the settings; use another name");
         return BG_EINVAL;
     }
     const bool creates = !(terms->flags & CATALOG_REPLACE)
@@ -197,7 +201,7 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
         return err;
     }
     struct entry_base base = { .from = 0 };
-    if (object->born_full && persist) { /* never a name whose content is not safe */
+    if (object->born_full && persist) { /* content before its name (P4) */
         session_leave(session);
         err = persist_save(persist, object, &base, info);
     }
@@ -258,7 +262,7 @@ static bool session_host_drop(struct host *host, bg_bytes name)
     return session_drop(session_in(host), name, &terms, NULL) == BG_OK;
 }
 
-/* Adds of a client are limited in number; false: it has to wait. */
+/* Checks the insert rate of the client's user. Returns false if the client has to wait. */
 bool session_may_add(struct session *session, size_t n, bg_errinfo *info)
 {
     uint64_t wait = 0;
@@ -268,7 +272,7 @@ bool session_may_add(struct session *session, size_t n, bg_errinfo *info)
     }
     *info = (bg_errinfo){ .code = BG_ELIMIT };
     (void)snprintf(info->message, sizeof info->message,
-                   "insert-rate: %llu adds are too many now, try again in %llu ms",
+                   "insert-rate: %llu adds exceed the limit; try again in %llu ms",
                    (unsigned long long)n, (unsigned long long)wait);
     return false;
 }
@@ -299,7 +303,7 @@ static bg_err session_host_checkpoint(struct host *host, struct object *object,
     if (err || !session->server->persist) {
         return err;
     }
-    const bool before = ledger_exempt(true); /* the change has happened already */
+    const bool before = ledger_exempt(true); /* the change has already been applied */
     const bg_err kept =
         persist_checkpoint(session->server->persist, object->entry, info);
     (void)ledger_exempt(before);
@@ -317,8 +321,8 @@ static uint64_t session_host_ticks(struct host *host)
 }
 
 /*
- * Look-ups. A worker asks the filter alone, and answers at once if that says no. Else the rest is
- * done by a job: the request is run again there, with the ticket of its first half.
+ * Lookups. A worker queries only the filter, and replies at once if the answer is no. Otherwise a
+ * job completes the lookup: the request runs again there, with the ticket of its first half.
  */
 static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key,
                                   bg_outcome *outcome, bg_errinfo *info)
@@ -330,7 +334,7 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
     }
     if (session->has_ticket) {
         session->has_ticket = false;
-        session->ticket.ticket.key = key.data; /* the same bytes, elsewhere */
+        session->ticket.ticket.key = key.data; /* the same bytes, in the job's copy */
         *outcome = gates_finish(&session->ticket, NULL);
         return BG_OK;
     }
@@ -362,7 +366,7 @@ void session_abandon(struct session *session)
     }
 }
 
-/* Files lie in one folder, which is made when it is needed; names are plain. */
+/* Files are in one directory, which is created when it is needed; names are plain. */
 static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
                                 size_t room, bg_errinfo *info)
 {
@@ -374,7 +378,7 @@ static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
     const char *dir = session_in(host)->from->dir;
     int n = plain ? snprintf(path, room, "%s/files", dir) : -1;
     if (n > 0 && (size_t)n < room) {
-        (void)mkdir(path, 0700); /* if that fails, so does what comes next */
+        (void)mkdir(path, 0700); /* if it fails, so does the next operation */
         n = snprintf(path, room, "%s/files/%.*s", dir, (int)file.len, bytes);
     }
     if (n < 0 || (size_t)n >= room) {
@@ -382,8 +386,8 @@ static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
             *info = (bg_errinfo){ .code = BG_EINVAL };
             (void)snprintf(
                 info->message, sizeof info->message,
-                "file: expected a plain name of 1 to 199 printable bytes without '/', "
-                "blanks, or a '.' in front");
+                "invalid file name: use 1 to 199 printable ASCII characters without blanks, '/' "
+                "or '\\', and not starting with '.'");
         }
         return BG_EINVAL;
     }
@@ -404,7 +408,8 @@ static const struct host_ops session_ops = {
     .path = session_host_path,
 };
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Creating and freeing
+ * ----------------------------------------------------------------------- */
 
 bool session_init(struct session *session, struct server *server, bool is_job)
 {
@@ -482,8 +487,8 @@ void session_end(struct session *session)
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-/* The patterns for filter names also apply to file names, because all users share the directory of
- * files. */
+/* The patterns for filter names also apply to file names, because all users share the directory
+ * of files. */
 static bool session_may_file(const struct client *client, const struct command *command,
                              const bg_bytes *argv, size_t argc)
 {
@@ -527,7 +532,7 @@ static const char *session_no_right(const struct client *client,
     return NULL;
 }
 
-/* Whether the service, as it is now, can do it. */
+/* Returns why the service cannot run a command in its current state; NULL: it can. */
 static const char *session_no_state(const struct session *session,
                                     const struct command *command, char text[256])
 {
@@ -545,7 +550,7 @@ static const char *session_no_state(const struct session *session,
     char why[256];
     if (!(command->flags & COMMAND_UNRECORDED) && server->persist
         && !persist_works(server->persist, why)) {
-        (void)snprintf(text, 256, "MISCONF changes are refused: %.200s", why);
+        (void)snprintf(text, 256, "MISCONF writes are disabled: %.200s", why);
         return text;
     }
     return NULL;
@@ -562,19 +567,21 @@ const char *session_refuses(struct session *session, const struct client *client
     return wrong ? wrong : session_no_state(session, command, text);
 }
 
-/* "ERR unknown command 'x', with args beginning with: 'y' 'z' ", in the words that clients know. */
+/* "ERR unknown command 'x', with args beginning with: 'y' 'z' ": the text that Redis clients
+ * know. */
 static void session_unknown(struct client *client, const struct reply *reply,
                             const bg_bytes *argv, size_t argc)
 {
     char text[256], word[64];
     size_t n = 0;
     text[0] = 0;
-    /* A web page can make a browser send HTTP here, with commands as lines of its body: what
-     * looks like HTTP gets no second line. */
+    /* A web page can make a browser send HTTP here, with commands as lines of its body. A request
+     * that looks like HTTP therefore gets no second line. */
     if (args_is(argv[0], "POST") || args_is(argv[0], "HOST:")) {
         client->close = true;
         log_event(LOG_EVENT_REFUSED, (bg_bytes){ NULL, 0 },
-                  "client %s speaks HTTP on the port of RESP", client->address);
+                  "client %s sent HTTP to the RESP port; connection closed",
+                  client->address);
     }
     if (!client->user) {
         reply_error(reply, "NOAUTH Authentication required.");
@@ -588,7 +595,7 @@ static void session_unknown(struct client *client, const struct reply *reply,
                  args_show(argv[0], word), text);
 }
 
-/* The command that is meant, or its subcommand; NULL: there is none, and that was sent. */
+/* Returns the command or its subcommand; NULL: there is none, and the error was sent. */
 static const struct command *session_command(const struct session *session,
                                              struct client *client,
                                              const bg_bytes *argv, size_t argc,
@@ -612,7 +619,8 @@ static const struct command *session_command(const struct session *session,
     return sub;
 }
 
-/* While filters are being read nothing is known, and "maybe" is not wrong. */
+/* While filters are being loaded, nothing is known about their keys, and "maybe" is a valid
+ * answer. */
 static bool session_answers_maybe(const struct session *session,
                                   const struct command *command)
 {
@@ -648,8 +656,8 @@ static void session_answer_maybe(const struct command *command, size_t argc,
     }
 }
 
-/* What a command answers that may change something relies on what was changed before, by whomever:
- * "it is there already" is a promise as well. So it waits for that to be safe, see object.h. */
+/* The reply of a command that may change something relies on earlier changes, by any client:
+ * "already added" is a promise as well. So it waits until they are safe; see object.h. */
 void session_changes(struct session *session, const struct command *command)
 {
     session->wrote =
@@ -657,7 +665,7 @@ void session_changes(struct session *session, const struct command *command)
         || (command->flags & (COMMAND_WRITE | COMMAND_UNRECORDED)) == COMMAND_WRITE;
 }
 
-/* Runs it, and takes note if that took long. */
+/* Runs a request, and adds it to the slow log if it took long. */
 static void session_perform(struct session *session, struct request *request)
 {
     const uint64_t began = slowlog_clock();
@@ -736,7 +744,7 @@ uint64_t session_lane(const struct session *session, const struct command *comma
                : 0;
 }
 
-/* Sends what is wrong with a command; the MULTI that it is part of fails. */
+/* Sends the error of a command; the MULTI that it is part of fails. */
 static void session_reject(struct client *client, const struct reply *reply,
                            const char *wrong)
 {
@@ -759,7 +767,7 @@ void session_forward(struct session *session, struct front *front,
     }
 }
 
-/* A request about a filter that is in a cluster: jobs forward it. */
+/* Handles a request for a filter in a cluster: jobs forward it. */
 static void session_run_front(struct session *session, struct front *front,
                               struct request *request)
 {

@@ -1,12 +1,12 @@
 /*
- * session.h - where a request runs in the service: the host of command/host.h, with what belongs
- * to the thread and to the client.
+ * session.h - the environment in which a request runs in the service: the host of command/host.h,
+ * with the state of the thread and of the client.
  *
- * A worker thread has one session, a job thread too; before a request runs it is turned to the
- * request's client. Time and settings are read once per batch.
+ * Each worker thread and each job thread has one session. Before a request runs, the session is
+ * set to the request's client. The time and the settings are read once per batch.
  *
- * What a worker finds is good until the end of its batch (quiet.h). A job takes long, so it holds
- * every entry it finds until the job is done.
+ * Entries that a worker finds are valid until the end of its batch (quiet.h). A job takes long,
+ * so it holds every entry it finds until the job is done.
  */
 #ifndef SERVER_SESSION_H
 #define SERVER_SESSION_H
@@ -19,23 +19,23 @@
 struct server;
 struct multi;
 
-/* CLIENT REPLY: what becomes of replies. */
+/* CLIENT REPLY: whether replies are sent. */
 enum client_mute {
     CLIENT_SPEAKS,
     CLIENT_MUTE,      /* OFF: nothing is sent */
-    CLIENT_SKIP_NEXT, /* SKIP: has just been said, */
-    CLIENT_SKIPS      /* and this is about the next reply */
+    CLIENT_SKIP_NEXT, /* SKIP: was just run; */
+    CLIENT_SKIPS      /* the next reply is skipped */
 };
 
-/* Who asks: what is known of a connection beyond its bytes. */
+/* A client: the state of a connection apart from its buffers. */
 struct client {
     uint64_t id;
     int protocol;            /* of replies: 2 or 3 */
-    const struct user *user; /* NULL: has to log in first; set by client_set_user */
-    bool close;              /* when all replies are sent */
+    const struct user *user; /* NULL: must log in first; set by client_set_user */
+    bool close;              /* close once all replies are sent */
     uint8_t mute;            /* enum client_mute */
-    struct multi *multi;     /* what waits for EXEC; NULL: no MULTI */
-    bool no_touch, no_evict; /* CLIENT: taken note of, without meaning here */
+    struct multi *multi;     /* commands that wait for EXEC; NULL: no MULTI */
+    bool no_touch, no_evict; /* CLIENT: stored, but without effect */
     uint64_t since;          /* milliseconds since 1970 */
     uint64_t active;         /* likewise: the last request */
     uint64_t requests;
@@ -44,7 +44,7 @@ struct client {
     char library[64];
     char library_version[32];
     char address[64]; /* "127.0.0.1:52114", "[::1]:52114", or "unix" */
-    char host[48];    /* the address alone */
+    char host[48];    /* the address without the port */
 };
 
 /* Changes the user of a client. The client holds its user (users.h). NULL sets none. */
@@ -56,46 +56,46 @@ void client_copy(struct client *to, const struct client *from);
 enum { SESSION_QUICK = 4096 }; /* arguments: requests with more of them are jobs */
 
 struct session {
-    struct host host; /* first: handlers get its address */
+    struct host host; /* must be first: handlers get its address */
     struct server *server;
     struct client *client;
     int seat;       /* of this thread, in server->quiet */
-    bool is_job;    /* may take long, so it is in no batch, */
-    bool inside;    /* but from recording a change to the end: see quiet.h */
-    bool deferred;  /* set by a handler that sent nothing: run it again, as a job */
-    bool wrote;     /* something was recorded, or had been by others: see object.h */
+    bool is_job;    /* may take long, so it is not in a batch, */
+    bool inside;    /* except while it records and applies a change: quiet.h */
+    bool deferred;  /* set by a handler that sent nothing: rerun it as a job */
+    bool wrote;     /* the reply depends on records, its own or others': object.h */
     uint64_t now;   /* milliseconds since 1970 */
     uint64_t ticks; /* milliseconds, monotonic */
     struct command_settings settings;
-    const struct settings *from; /* what they were made of */
-    uint64_t version;            /* likewise */
+    const struct settings *from; /* the settings they come from */
+    uint64_t version;            /* of these settings */
     struct entry **held;         /* entries that a job has found */
     size_t holds, holds_room;
-    struct object *claimed;     /* by a worker, for the request that runs; or NULL */
-    struct gates_ticket ticket; /* a look-up that asks the truth, on its way to a job */
+    struct object *claimed;     /* by a worker, for the running request; or NULL */
+    struct gates_ticket ticket; /* of a lookup that a job completes */
     bool has_ticket;
 };
 
-/* The session of a request. */
+/* Returns the session of a request. */
 static inline struct session *session_of(const struct request *request)
 {
     return (struct session *)request->host;
 }
 
-/* A seat is taken; false: none is left. */
+/* Initializes a session and takes a seat (quiet.h). Returns false if none is free. */
 bool session_init(struct session *session, struct server *server, bool is_job);
 void session_fini(struct session *session);
 
-/* Reads the settings. A job calls it when it starts. A worker calls it in every iteration of its event loop,
- * since it uses settings outside of batches, too. */
+/* Reads the settings. A job calls it when it starts. A worker calls it in every iteration of its
+ * event loop, because it uses settings outside of batches, too. */
 void session_take_settings(struct session *session);
 
-/* Reads the clock and the settings; enters the catalogue, unless it is a job's. */
+/* Reads the clock and the settings; enters a batch, unless the session belongs to a job. */
 void session_begin(struct session *session);
 void session_end(struct session *session);
 
-/* Drops a name if the terms are met (catalog_drop_on). The name is free afterwards, even if it was in doubt.
- * Errors: BG_ENOTFOUND if there is no such name. */
+/* Drops a name if the terms are met (catalog_drop_on). The name is free afterwards, even if it
+ * was in doubt. Errors: BG_ENOTFOUND if there is no such name. */
 bg_err session_drop(struct session *session, bg_bytes name,
                     const struct catalog_terms *terms, bg_errinfo *info);
 
@@ -104,72 +104,75 @@ bg_err session_drop(struct session *session, bg_bytes name,
 bool session_doubts(struct session *session, const struct command *command,
                     const bg_bytes *argv);
 
-/* Checks that a name can be given to a new filter: it is in the catalog, or no lost filter can have had
- * it. Otherwise the new filter would deny keys that were added to the lost one. Errors: BG_EIO if the name
- * is in doubt. */
+/* Checks that a name can be given to a new filter: it is in the catalog, or no lost filter can
+ * have had it. Otherwise the new filter would deny keys that were added to the lost one. Errors:
+ * BG_EIO if the name is in doubt. */
 bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info);
 
-/* The entry of a name, as host->ops->find finds its object; NULL: none. */
+/* Returns the entry of a name (host->ops->find returns its object); NULL: none. */
 struct entry *session_find(struct session *session, bg_bytes name);
 
-/* The same for a change that depends on the entry's content: sets the terms to the current entry with its
- * current content, and waits until all earlier changes are done. Content that the caller reads from then on is
- * the content that the terms refer to. For jobs. */
+/* The same for a change that depends on the entry's content: sets the terms to the current entry
+ * with its current content, and waits until all earlier changes are applied. Content that the
+ * caller reads from then on is the content that the terms refer to. For jobs only. */
 struct entry *session_see(struct session *session, bg_bytes name,
                           struct catalog_terms *terms);
 
-/* Gives a name to an object if the terms are met: see catalog_put_on. Errors: as host->ops->create. */
+/* Gives a name to an object if the terms are met: see catalog_put_on. Errors: as
+ * host->ops->create. */
 bg_err session_put(struct session *session, bg_bytes name, struct object *object,
                    const struct catalog_terms *terms, bg_errinfo *info);
 
 /*
- * Runs one request for a client: looks the command up, checks arity, rights and the state of the
- * service, runs it. For everything that is not a run of a pipeline (dispatch.c).
+ * Runs one request for a client: looks up the command; checks its arity, the client's permissions
+ * and the state of the service; and runs it. Used for everything except runs of a pipeline
+ * (dispatch.c).
  */
 void session_run(struct session *session, struct client *client, const bg_bytes *argv,
                  size_t argc, const struct reply *reply);
 
-/* Returns whether changing n items of the named filter would block an event loop, so that a job must do it. If
- * not, the filter is claimed (object.h) until session_unclaim. */
+/* Returns whether changing n items of the named filter would block an event loop, so that a job
+ * must do it. If not, the filter is claimed (object.h) until session_unclaim. */
 bool session_stalls(struct session *session, const struct command *command,
                     bg_bytes name, size_t n);
 void session_unclaim(struct session *session);
 
-/* Returns whether a command may have to wait for a filter, as far as this is known before it runs. */
+/* Returns whether a command may have to wait for a filter, as far as this is known before it
+ * runs. */
 bool session_may_stall(struct session *session, const struct command *command,
                        const bg_bytes *argv);
 
-/* Runs a command that was found and whose arity fits, with all other checks: EXEC. */
+/* Runs a command that was looked up and whose arity fits, with all other checks. Used by EXEC. */
 void session_run_queued(struct session *session, const struct command *command,
                         const bg_bytes *argv, size_t argc, const struct reply *reply);
 
-/* Call it if the request that a handler deferred cannot run again because there is no memory for
- * a job. */
+/* Call it if a deferred request cannot run again because there is no memory for a job. */
 void session_abandon(struct session *session);
 
-/* A command is about to run, by whomever: if it may change something its reply has to wait until
- * what is recorded is safe, even if it finds nothing to change. */
+/* Call it when a command is about to run, on any path. If the command may change something, its
+ * reply must wait until all records so far are safe, even if it finds nothing to change. */
 void session_changes(struct session *session, const struct command *command);
 
-/* A job looks at entries and names that it does not hold: it is in a batch until session_let_go or
- * its end. Not for long, and nothing that waits for batches. */
+/* Lets a job use entries and names that it does not hold: it is in a batch until session_let_go
+ * or its end. Keep this short, and do not call anything that waits for batches. */
 void session_enter(struct session *session);
 
-/* Between the parts of something long: lets go of all entries that were found so far. */
+/* Releases all entries found so far. Call it between the parts of a long operation. */
 void session_let_go(struct session *session);
 
 /* Returns the lane (jobs.h) of a command that changes a filter or checks a password; 0: none. */
 uint64_t session_lane(const struct session *session, const struct command *command,
                       const bg_bytes *argv, size_t argc);
 
-/* Forwards a request to a cluster, or a run of them (front_run): on job threads, all else having been
- * checked. */
+/* Forward a request, or a run of them (front_run), to a cluster. Call them on job threads, after
+ * all other checks. */
 struct front;
 bool session_may_add(struct session *session, size_t n, bg_errinfo *info);
 void session_forward(struct session *session, struct front *front,
                      struct request *request, bool many);
 
-/* The checks alone: what is wrong with running a command, as an error; NULL: nothing. */
+/* Performs only the checks. Returns the error that prevents a command from running; NULL:
+ * none. */
 const char *session_refuses(struct session *session, const struct client *client,
                             const struct command *command, const bg_bytes *argv,
                             size_t argc, char text[256]);

@@ -1,8 +1,8 @@
 /*
  * startup.c - see startup.h.
  *
- * The protocol of systemd (sd_notify) is a datagram and a few variables; it is
- * written out here rather than bound to a library that brings much more.
+ * The systemd protocol (sd_notify) is a datagram and a few variables. It is implemented here to
+ * avoid a library that brings in much more.
  */
 #include "startup.h"
 #include "text.h"
@@ -24,7 +24,7 @@
 
 enum { STARTUP_OTHER_FILES = 256 /* journals, filters, databases, logs */ };
 
-/* Under a sanitizer, whose leak check has to look at the process from outside. */
+/* Under a sanitizer: its leak check must be able to trace the process. */
 #if defined(__SANITIZE_ADDRESS__)
 #define STARTUP_LOOKED_AT 1
 #elif defined(__has_feature)
@@ -49,12 +49,12 @@ void startup_process(const struct settings *settings)
     const struct sigaction ignore = { .sa_handler = SIG_IGN };
     const struct rlimit none = { 0, 0 };
     (void)sigaction(SIGPIPE, &ignore, NULL);
-    (void)sigaction(SIGXFSZ, &ignore,
-                    NULL); /* a limit on file sizes is an error like others */
+    /* Exceeding a limit on file sizes is an ordinary error. */
+    (void)sigaction(SIGXFSZ, &ignore, NULL);
     (void)umask(077);
     if (!settings->core_dumps) {
         (void)setrlimit(RLIMIT_CORE, &none);
-        if (!STARTUP_LOOKED_AT) { /* a core_pattern with a | does not ask for the limit */
+        if (!STARTUP_LOOKED_AT) { /* a core_pattern with a | ignores the limit */
             (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         }
     }
@@ -70,8 +70,8 @@ uint64_t startup_descriptors(uint64_t maxclients)
     if (limit.rlim_cur < wanted) {
         struct rlimit more = { wanted,
                                limit.rlim_max < wanted ? wanted : limit.rlim_max };
-        if (setrlimit(RLIMIT_NOFILE, &more)
-            != 0) { /* only root may go beyond the hard one */
+        /* Only root may exceed the hard limit. */
+        if (setrlimit(RLIMIT_NOFILE, &more) != 0) {
             more = (struct rlimit){ limit.rlim_max, limit.rlim_max };
             (void)setrlimit(RLIMIT_NOFILE, &more);
         }
@@ -84,9 +84,10 @@ uint64_t startup_descriptors(uint64_t maxclients)
                                                 : 1;
 }
 
-/* ---- Folders and files ---------------------------------------------------------------------- */
+/* ---- Directories and files
+ * --------------------------------------------------------------------- */
 
-/* Makes a folder and those above it; the last one with mode 0700. */
+/* Creates a directory and its parents; the last one with mode 0700. */
 static bool startup_make_folder(const char *path, char why[SETTINGS_WHY])
 {
     char part[PATH_MAX];
@@ -99,12 +100,12 @@ static bool startup_make_folder(const char *path, char why[SETTINGS_WHY])
         *slash = 0;
         if (mkdir(part, 0755) != 0 && errno != EEXIST && errno != EROFS
             && errno != EACCES) {
-            return startup_wrong(why, "cannot make the folder", part);
+            return startup_wrong(why, "cannot create the directory", part);
         }
         *slash = '/';
     }
     if (mkdir(part, 0700) != 0 && errno != EEXIST) {
-        return startup_wrong(why, "cannot make the folder", part);
+        return startup_wrong(why, "cannot create the directory", part);
     }
     return true;
 }
@@ -118,13 +119,13 @@ bool startup_folder(const char *dir, int *lock, char why[SETTINGS_WHY])
         return false;
     }
     if (stat(dir, &info) != 0) {
-        return startup_wrong(why, "dir", dir);
+        return startup_wrong(why, "dir: cannot read the directory", dir);
     }
     if (!S_ISDIR(info.st_mode) || (info.st_mode & S_IWOTH)) {
         (void)snprintf(
             why, SETTINGS_WHY,
-            "dir: found %.200s with mode %04o, expected a folder that not everybody "
-            "can write to",
+            "dir: found %.200s with mode %04o, expected a directory that is not "
+            "world-writable",
             dir, (unsigned)(info.st_mode & 07777));
         return false;
     }
@@ -133,13 +134,14 @@ bool startup_folder(const char *dir, int *lock, char why[SETTINGS_WHY])
                        ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)
                        : -1;
     if (fd < 0) {
-        return startup_wrong(why, "dir", dir);
+        return startup_wrong(why, "dir: cannot open the lock file", dir);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EWOULDBLOCK) {
-            (void)snprintf(why, SETTINGS_WHY, "dir: another service uses %.200s", dir);
+            (void)snprintf(why, SETTINGS_WHY,
+                           "dir: %.200s is in use by another service", dir);
         } else {
-            (void)startup_wrong(why, "dir", path);
+            (void)startup_wrong(why, "dir: cannot lock", path);
         }
         (void)close(fd);
         return false;
@@ -168,13 +170,14 @@ bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
         (void)gmtime_r(&now, &utc);
         (void)strftime(name, sizeof name, "%Y-%m-%d", &utc);
         if (bg_keyring_append(path, name, &info)) {
-            (void)snprintf(why, SETTINGS_WHY, "keyring: %.100s cannot be made: %s",
-                           path, info.message);
+            (void)snprintf(why, SETTINGS_WHY, "keyring: cannot create %.100s: %s", path,
+                           info.message);
             return false;
         }
     }
     if (bg_keyring_open(path, ring, &info)) {
-        (void)snprintf(why, SETTINGS_WHY, "keyring: %.100s: %s", path, info.message);
+        (void)snprintf(why, SETTINGS_WHY, "keyring: cannot open %.100s: %s", path,
+                       info.message);
         return false;
     }
     return true;
@@ -209,16 +212,16 @@ void startup_remove_pid_file(const char *path)
     }
 }
 
-/* ---- The service manager ---------------------------------------------------------------------- */
+/* ---- The service manager ------------------------------------------------------------------- */
 
 static const char *startup_variable(const char *name)
 {
-    return getenv(name); /* NOLINT(concurrency-mt-unsafe): set before threads begin */
+    return getenv(name); /* NOLINT(concurrency-mt-unsafe): set before threads start */
 }
 
 static void startup_forget(const char *name)
 {
-    (void)unsetenv(name); /* NOLINT(concurrency-mt-unsafe): before threads begin */
+    (void)unsetenv(name); /* NOLINT(concurrency-mt-unsafe): before threads start */
 }
 
 bool startup_supervised(const struct settings *settings, char why[SETTINGS_WHY])
@@ -231,8 +234,8 @@ bool startup_supervised(const struct settings *settings, char why[SETTINGS_WHY])
         && !startup_variable("NOTIFY_SOCKET")) {
         (void)snprintf(
             why, SETTINGS_WHY,
-            "supervised: found no NOTIFY_SOCKET in the environment, expected one: "
-            "Type=notify in the unit");
+            "supervised systemd: NOTIFY_SOCKET is not set in the environment; set "
+            "Type=notify in the unit file");
         return false;
     }
     return true;
@@ -292,7 +295,7 @@ bool startup_watchdog(void)
     return startup_notify("WATCHDOG=1");
 }
 
-/* A number in a variable; 0: none. */
+/* Returns a number in a variable; 0: none. */
 static unsigned long startup_number(const char *name)
 {
     const char *text = startup_variable(name);
@@ -306,5 +309,5 @@ uint64_t startup_watchdog_interval(void)
     if (microseconds == 0 || (process && process != (unsigned long)getpid())) {
         return 0;
     }
-    return microseconds / 2000 ? microseconds / 2000 : 1; /* twice as often as asked */
+    return microseconds / 2000 ? microseconds / 2000 : 1; /* half the interval */
 }

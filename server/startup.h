@@ -1,9 +1,9 @@
 /*
- * startup.h - what a daemon does before and around its work: folders, secrets, limits, the pid
- * file, and talking with the service manager.
+ * startup.h - the setup of a daemon: directories, secrets, limits, the pid file, and
+ * notifications to the service manager.
  *
- * Functions that can fail return false and say in `why` what is wrong.
- * Thread safety: for main, before other threads start; startup_notify is MT-Safe.
+ * Functions that can fail return false and set `why`. Thread safety: call them from main, before
+ * other threads start; startup_notify is thread-safe.
  */
 #ifndef SERVER_STARTUP_H
 #define SERVER_STARTUP_H
@@ -14,41 +14,44 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The process: SIGPIPE ignored, files made for the owner only, no core files of memory with
- * secrets (unless settings allow them). */
+/* Sets up the process: ignores SIGPIPE, creates files for the owner only, and disables core
+ * dumps, which would contain secrets (unless settings allow them). */
 void startup_process(const struct settings *settings);
 
-/* The data folder, made with mode 0700 if it is missing, and locked, so that two services
- * cannot write to one. *lock is a descriptor to be kept open. */
+/* Creates the data directory with mode 0700 if it is missing, and locks it, so that two services
+ * cannot write to it. *lock is a descriptor to keep open. */
 bool startup_folder(const char *dir, int *lock, char why[SETTINGS_WHY]);
 
-/* The keyring, made with a first secret if the file is missing (*made). The folder is made, too. */
+/* Opens the keyring. If the file is missing, creates it with a first secret, and its directory,
+ * and sets *made. */
 bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
                      char why[SETTINGS_WHY]);
 
-/* Room for so many clients, and what else is open: raises the limit of open files. Returns how
- * many clients there is room for, which may be fewer. */
+/* Raises the limit of open files for `maxclients` clients and all other files. Returns the number
+ * of clients that are possible, which may be lower. */
 uint64_t startup_descriptors(uint64_t maxclients);
 
-/* The pid file; "" is none. It is removed only if it still has our number. */
+/* Writes the pid file; "": none. It is removed only if it still contains this process's id. */
 bool startup_pid_file(const char *path, char why[SETTINGS_WHY]);
 void startup_remove_pid_file(const char *path);
 
 /* ---- The service manager --------------------------------------------------------------------- */
 
-/* What the option supervised asks for: no forgets the manager, systemd refuses to do without. */
+/* Applies the setting supervised: `no` ignores the manager, `systemd` requires one. */
 bool startup_supervised(const struct settings *settings, char why[SETTINGS_WHY]);
 
-/* Sends to $NOTIFY_SOCKET, as sd_notify does: "READY=1". False: there is none, or it failed. */
+/* Sends a state such as "READY=1" to $NOTIFY_SOCKET, as sd_notify does. Returns false if there is
+ * no such socket, or sending failed. */
 bool startup_notify(const char *state);
 
-/* The usual ones. RELOADING needs the time, and is ended by startup_ready. */
+/* Send the common states. RELOADING includes the time, and ends with startup_ready. */
 bool startup_ready(const char *status);
 bool startup_reloading(void);
 bool startup_stopping(const char *status);
 bool startup_watchdog(void);
 
-/* How often startup_watchdog should be called, in milliseconds; 0: nobody asks for it. */
+/* Returns how often to call startup_watchdog, in milliseconds; 0: the manager does not require
+ * it. */
 uint64_t startup_watchdog_interval(void);
 
 #endif

@@ -26,7 +26,7 @@ struct listener {
     bool tls;
 };
 
-/* A connection on its way to another worker. */
+/* A connection that is being passed to another worker. */
 struct handed {
     struct handed *next;
     int fd;
@@ -63,7 +63,7 @@ static void worker_wake(struct worker *worker)
     (void)!write(worker->mailbox_fd, &one, sizeof one);
 }
 
-/* The worker with the fewest connections, if it has clearly fewer; else this one. */
+/* Returns the worker with the fewest connections, if it has clearly fewer; otherwise this one. */
 static struct worker *worker_choose(struct worker *worker)
 {
     const struct server *server = worker->server;
@@ -80,7 +80,8 @@ static struct worker *worker_choose(struct worker *worker)
     return best;
 }
 
-/* Returns false if `to` has no thread that would read the mailbox: it is not started yet, or stopping. */
+/* Returns false if out of memory, or if `to` has no thread that would read the mailbox: it is not
+ * started yet, or stopping. */
 static bool worker_hand(struct worker *to, const struct handed *handed)
 {
     struct handed *copy = malloc(sizeof *copy);
@@ -104,8 +105,8 @@ static bool worker_hand(struct worker *to, const struct handed *handed)
     return taken;
 }
 
-/* Counts a new client, unless there are too many. Clients are counted when they are accepted,
- * not when they have got to their worker, so a burst is counted and spread as well. */
+/* Counts a new client, unless there are too many. Clients are counted when they are accepted, not
+ * when they reach their worker, so a burst is counted and distributed as well. */
 static bool worker_has_room(struct worker *worker)
 {
     const struct settings *settings = settings_now(worker->server->store);
@@ -132,11 +133,12 @@ static void worker_place(struct worker *worker, const struct handed *handed)
     }
 }
 
-/* Without descriptors nobody can be accepted, and an event loop that tries would do nothing else:
- * it does not listen until the next tick. */
+/* Without file descriptors no connection can be accepted, and an event loop that keeps trying
+ * would do nothing else. So the worker does not listen until the next tick. */
 static void worker_turn_deaf(struct worker *worker)
 {
-    log_warning("accept failed", LOG_FIELDS(log_text("error", text_errno(errno))));
+    log_warning("cannot accept connections; retrying within 1 s",
+                LOG_FIELDS(log_text("error", text_errno(errno))));
     for (size_t i = 0; i < worker->listeners_count; i++) {
         event_del(worker->listeners[i]);
     }
@@ -151,7 +153,7 @@ static void worker_listen_again(struct worker *worker)
     worker->deaf = false;
 }
 
-/* Small answers go out at once, and peers that are gone are noticed: tcp-keepalive. */
+/* Sends small replies at once, and detects dead peers: tcp-keepalive. */
 static void worker_set_options(const struct worker *worker, int fd)
 {
     const struct settings *settings = settings_now(worker->server->store);
@@ -228,7 +230,7 @@ static void worker_stop_listening(struct worker *worker)
     }
 }
 
-/* ---- The mailbox ------------------------------------------------------------------------------ */
+/* ---- The mailbox --------------------------------------------------------------------------- */
 
 void worker_post_job(struct worker *worker, struct job *job)
 {
@@ -243,7 +245,7 @@ void worker_post_job(struct worker *worker, struct job *job)
 void worker_post_safe(struct worker *worker)
 {
     pthread_mutex_lock(&worker->mailbox_lock);
-    /* Who does not listen looks himself before he waits: worker_listen_to. */
+    /* A worker that does not listen checks before it waits: worker_listen_to_safe. */
     const bool wake = worker->listens_to_safe && !worker->mailbox_safe;
     worker->mailbox_safe = worker->mailbox_safe || wake;
     pthread_mutex_unlock(&worker->mailbox_lock);
@@ -261,7 +263,7 @@ void worker_post_stop(struct worker *worker, bool at_once)
     worker_wake(worker);
 }
 
-/* Those whose replies waited: some may go. */
+/* Checks all connections whose replies wait for the journal again. */
 static void worker_release(struct worker *worker)
 {
     struct conn *held = worker->held;
@@ -284,14 +286,15 @@ void worker_hold(struct worker *worker, struct conn *conn)
 }
 
 /*
- * At the end of an iteration: shall the journal's thread tell us how far it is? Who begins to listen
- * looks again at all who wait: what it has done before, and told nobody here, we see, since it
- * takes the same lock between doing and telling.
+ * Called at the end of an iteration: decides whether the journal's thread shall report its
+ * progress. A worker that starts to listen checks all waiting connections again: it sees progress
+ * that was made before and not reported to it, because the journal's thread takes the same lock
+ * between making progress and reporting it.
  */
 static void worker_listen_to_safe(struct worker *worker)
 {
     const bool listens = worker->held != NULL;
-    if (listens == worker->listens_to_safe) { /* which we alone change */
+    if (listens == worker->listens_to_safe) { /* only this thread changes it */
         return;
     }
     pthread_mutex_lock(&worker->mailbox_lock);
@@ -359,7 +362,7 @@ static void worker_mail(evutil_socket_t fd, short what, void *context)
     }
 }
 
-/* ---- The loop --------------------------------------------------------------------------------- */
+/* ---- The loop ------------------------------------------------------------------------------ */
 
 static void worker_settle(struct worker *worker)
 {
@@ -370,23 +373,24 @@ static void worker_settle(struct worker *worker)
     }
 }
 
-/* Sends what this iteration's requests came to. */
+/* Flushes the records and sends the replies of this iteration. */
 static void worker_commit(struct worker *worker)
 {
     if (worker->wrote) {
         bg_errinfo info;
         worker->wrote = false;
         if (worker->server->persist && persist_flush(worker->server->persist, &info)) {
-            log_error("journal failed", LOG_FIELDS(log_text("error", info.message)));
+            log_error("cannot write to the journal",
+                      LOG_FIELDS(log_text("error", info.message)));
         }
     }
     worker_settle(worker);
     worker_listen_to_safe(worker);
-    worker_settle(
-        worker); /* those of them that need not wait after all, or shall be freed */
+    /* Handles connections that need not wait after all, or must be freed. */
+    worker_settle(worker);
 }
 
-/* Connections whose turn was over before their bytes were: theirs comes again. */
+/* Gives connections whose turn ended with input left their next turn. */
 static void worker_go_on(struct worker *worker)
 {
     struct conn *again = worker->again;
@@ -414,7 +418,7 @@ static void worker_tick(evutil_socket_t fd, short what, void *context)
     }
 }
 
-/* Ends when it was told to and its connections are gone. */
+/* Ends after a stop was requested and all connections are closed. */
 static void *worker_work(void *context)
 {
     struct worker *worker = context;
@@ -423,7 +427,7 @@ static void *worker_work(void *context)
     while (!worker->stopping || worker->conns || worker->held) {
         quiet_pass(readers, worker->session.seat);
         session_take_settings(&worker->session);
-        /* Without waiting, if somebody's turn comes again. */
+        /* Does not wait if a connection has input left. */
         (void)event_base_loop(
             worker->base, worker->again ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
         worker_go_on(worker);
@@ -433,7 +437,8 @@ static void *worker_work(void *context)
     return NULL;
 }
 
-/* ---- Life --------------------------------------------------------------------------------------- */
+/* ---- Creating and freeing
+ * ------------------------------------------------------------------------- */
 
 struct worker *worker_create(struct server *server, size_t number)
 {
@@ -451,7 +456,7 @@ struct worker *worker_create(struct server *server, size_t number)
     worker->mailbox_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (!worker->base || worker->mailbox_fd < 0
         || !session_init(&worker->session, server, false)) {
-        log_error("worker cannot be made",
+        log_error("cannot create a worker",
                   LOG_FIELDS(log_text("error", text_errno(errno))));
         if (worker->base) {
             event_base_free(worker->base);
@@ -501,7 +506,7 @@ void worker_free(struct worker *worker)
         return;
     }
     worker_stop_listening(worker);
-    worker_drain(worker); /* jobs that ended after the thread did */
+    worker_drain(worker); /* jobs that ended after the thread */
     event_free(worker->mailbox_event);
     event_free(worker->tick_event);
     event_base_free(worker->base);

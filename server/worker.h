@@ -1,16 +1,17 @@
 /*
  * worker.h - a thread with an event loop, its listeners and its connections.
  *
- * One iteration: wait for events; each connection that has bytes reads them, runs its requests and
- * gathers its replies; then, once for all of them, what was recorded is flushed to the journal,
- * and the replies are sent. Replies that must wait for the disk are sent when the journal's thread
- * says that it is done.
+ * One iteration: wait for events; each connection that has input reads it, runs its requests and
+ * collects its replies; then, once for all of them, the records are flushed to the journal, and
+ * the replies are sent. Replies that must wait for the disk are sent when the journal's thread
+ * reports that their records are safe.
  *
- * Every worker listens by itself (SO_REUSEPORT), so the system spreads connections; as it does so
- * by chance, a worker that has more than its share hands a new connection on to the one that has
- * fewest.
+ * Every worker has its own listening sockets (SO_REUSEPORT), so the kernel distributes
+ * connections. Because it does so at random, a worker that has more than its share passes a new
+ * connection to the worker that has the fewest.
  *
- * Others talk to a worker by its mailbox: a list under a lock, and an eventfd to wake it.
+ * Other threads communicate with a worker through its mailbox: a list under a lock, and an
+ * eventfd to wake it.
  */
 #ifndef SERVER_WORKER_H
 #define SERVER_WORKER_H
@@ -24,7 +25,7 @@
 enum {
     WORKER_SCRATCH = 256 * 1024, /* bytes that are read at once */
     WORKER_LISTENERS = 64,
-    WORKER_RUN = OBJECT_BATCH /* requests of a pipeline that are answered at once */
+    WORKER_RUN = OBJECT_BATCH /* requests of a pipeline that are answered together */
 };
 
 /* Requests of one pipeline that can be answered together. */
@@ -32,9 +33,9 @@ struct front;
 
 struct run {
     const struct command *command; /* NULL: none */
-    bg_bytes command_name;         /* as it was sent */
+    bg_bytes command_name;         /* as sent */
     bg_bytes name;
-    struct front *front; /* that it is forwarded to; NULL: it is answered here */
+    struct front *front; /* where it is forwarded; NULL: it is answered here */
     size_t n;
     bg_bytes items[WORKER_RUN];
 };
@@ -49,27 +50,27 @@ struct worker {
     struct server *server;
     size_t number;
     pthread_t thread;
-    bool started; /* there is a thread; for who starts and joins it */
+    bool started; /* it has a thread; used by the thread that starts and joins it */
     struct event_base *base;
     struct session session;
     struct run run;
     struct worker_counts counts;
     _Atomic size_t conns_count;
-    _Atomic uint64_t beat; /* when its loop last had time to spare, by server_ticks */
+    _Atomic uint64_t beat; /* when its loop last ticked, in server_ticks */
     struct conn *conns;
     struct conn *pending; /* to settle at the end of this iteration */
-    struct conn *held;    /* whose replies wait for the journal */
-    struct conn *again;   /* whose turn was over before their bytes were */
+    struct conn *held;    /* replies wait for the journal */
+    struct conn *again;   /* their turn ended with input left */
     bool wrote;           /* something was recorded in this iteration */
     bool stopping;
-    bool
-        deaf; /* there were no descriptors left: it does not listen until the next tick */
+    /* No descriptors were left: it does not listen until the next tick. */
+    bool deaf;
     struct event *listeners[WORKER_LISTENERS];
     size_t listeners_count;
     int mailbox_fd;
     struct event *mailbox_event, *tick_event;
-    pthread_mutex_t mailbox_lock; /* of what follows */
-    bool listens_to_safe;         /* `held` is not empty; changed by the worker alone */
+    pthread_mutex_t mailbox_lock; /* protects the fields below */
+    bool listens_to_safe;         /* `held` is not empty; changed only by the worker */
     struct job *mailbox_jobs, **mailbox_jobs_end;
     struct handed *mailbox_conns;
     bool mailbox_safe, mailbox_stop, mailbox_now;
@@ -81,23 +82,23 @@ struct worker *worker_create(struct server *server, size_t number);
 bool worker_start(struct worker *worker);
 void worker_join(struct worker *worker);
 
-/* After its thread and all jobs have ended: what came into its mailbox since. */
+/* Handles mail that arrived after its thread and all jobs have ended. */
 void worker_drain(struct worker *worker);
 void worker_free(struct worker *worker);
 
-/* Listens on a socket, which belongs to the worker then. */
+/* Listens on a socket, which the worker then owns. */
 bool worker_listen(struct worker *worker, int fd, const struct protocol *protocol,
                    bool tls);
 
-/* A connection that it had, or was to have, is no more. */
+/* Uncounts a connection that was closed, or was never opened. */
 void worker_uncount(struct worker *worker);
 
-/* A connection's replies wait for the journal. */
+/* Adds a connection whose replies wait for the journal. */
 void worker_hold(struct worker *worker, struct conn *conn);
 
-/* From other threads. */
+/* Called by other threads. */
 void worker_post_job(struct worker *worker, struct job *job);
-void worker_post_safe(struct worker *worker); /* the journal has got further */
+void worker_post_safe(struct worker *worker); /* more records are safe */
 void worker_post_stop(struct worker *worker, bool at_once);
 
 #endif

@@ -38,7 +38,7 @@ TEST(folder__is_made_and_locked)
     CHECK_EQ(mode_of(dir), 0700);
     CHECK(!startup_folder(dir, &second, why));
     CHECK_EQ(second, -1);
-    CHECK(strstr(why, "dir: another service uses "));
+    CHECK(strstr(why, "is in use by another service"));
     (void)close(lock);
     CHECK(startup_folder(dir, &lock, why)); /* the lock goes with who has it */
     (void)close(lock);
