@@ -1,6 +1,6 @@
 /*
- * cmd_acl.c - ACL: who is who, and what commands a category has. Users are changed in the file
- * (users.h), so there is no SETUSER. Passwords and their hashes are not told.
+ * cmd_acl.c - ACL: users, and the commands of each category. Users are changed in the settings
+ * file (users.h), so there is no SETUSER. Passwords and their hashes are never sent.
  */
 #include "cmd.h"
 #include "server.h"
@@ -15,13 +15,13 @@ static void acl_whoami(struct request *request)
     reply_text(&request->reply, user_name(session_of(request)->client->user));
 }
 
-/* ---- All users ------------------------------------------------------------------------------- */
+/* ---- All users ----------------------------------------------------------------------------- */
 
-/* Lines that are gathered, each behind its length, since their number comes first. */
+/* Collected lines, each preceded by its length, because their number is sent first. */
 struct acl_lines {
     struct buffer text;
     size_t count;
-    bool names; /* the first words alone */
+    bool names; /* only the names */
 };
 
 static void acl_add_word(struct buffer *line, const char *word)
@@ -64,8 +64,9 @@ static void acl_tell(struct request *request, bool names)
     buffer_init(&lines.text, session->from->client_output_buffer_limit);
     users_each(session->server->users, acl_visit, &lines);
     if (lines.text.overflow) {
-        reply_error(&request->reply,
-                    "ERR out of memory, or client-output-buffer-limit");
+        reply_error(
+            &request->reply,
+            "ERR out of memory, or the reply exceeds client-output-buffer-limit");
         buffer_free(&lines.text);
         return;
     }
@@ -90,7 +91,7 @@ static void acl_users(struct request *request)
     acl_tell(request, true);
 }
 
-/* ---- Categories ------------------------------------------------------------------------------ */
+/* ---- Categories ---------------------------------------------------------------------------- */
 
 static void acl_tell_categories(const struct reply *reply)
 {
@@ -150,16 +151,16 @@ static void acl_cat(struct request *request)
 
 const struct command acl_commands[] = {
     { "ACL", -2, COMMAND_CONTAINER | COMMAND_LOADING | COMMAND_STALE, 0, 0, 0, 0,
-      cmd_container, NULL, "", "About users and rights", "Depends on subcommand",
+      cmd_container, NULL, "", "Container for ACL commands", "Depends on subcommand",
       "0.1.0" },
     { "ACL|WHOAMI", 2, ACL_FLAGS, 0, 0, 0, 0, acl_whoami, NULL, "",
-      "The name of the user", "O(1)", "0.1.0" },
+      "Returns the name of the current user", "O(1)", "0.1.0" },
     { "ACL|CAT", -2, ACL_FLAGS, 0, 0, 0, 0, acl_cat, NULL, "[category]",
-      "The categories, or the commands of one", "O(1)", "0.1.0" },
+      "Lists the categories, or the commands of one category", "O(1)", "0.1.0" },
     { "ACL|LIST", 2, ACL_FLAGS | COMMAND_ADMIN, 0, 0, 0, 0, acl_list, NULL, "",
-      "The rules of all users, without passwords", "O(N) with N users", "0.1.0" },
+      "Lists the rules of all users, without passwords", "O(N) with N users", "0.1.0" },
     { "ACL|USERS", 2, ACL_FLAGS | COMMAND_ADMIN, 0, 0, 0, 0, acl_users, NULL, "",
-      "The names of all users", "O(N) with N users", "0.1.0" },
+      "Lists the names of all users", "O(N) with N users", "0.1.0" },
     CMD_HELP("ACL"),
     CMD_END,
 };

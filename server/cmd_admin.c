@@ -1,6 +1,6 @@
 /*
- * cmd_admin.c - commands for operators: saving, stopping, and questions that clients of Redis ask
- * of any server. INFO, CONFIG, ACL and COMMAND are in files of their own.
+ * cmd_admin.c - commands for operators: saving, stopping, and queries that Redis clients send to
+ * any server. INFO, CONFIG, ACL and COMMAND have separate files.
  */
 #include "cmd.h"
 #include "jobs.h"
@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <sys/time.h>
 
-static const char admin_keeps_nothing[] = "ERR nothing is kept: appendonly is no";
+static const char admin_keeps_nothing[] =
+    "ERR persistence is disabled: appendonly is no";
 
-/* ---- Saving ---------------------------------------------------------------------------------- */
+/* ---- Saving -------------------------------------------------------------------------------- */
 
 static void admin_save(struct request *request)
 {
@@ -31,17 +32,17 @@ static void admin_save(struct request *request)
     }
 }
 
-/* A snapshot that nobody waits for. */
+/* A snapshot that no client waits for. */
 struct saving {
-    struct job job; /* first */
+    struct job job; /* must be first */
     struct server *server;
 };
 
 static void saving_run(struct job *job, struct session *session)
 {
     (void)job;
-    (void)persist_snapshot(session->server->persist,
-                           NULL); /* the log says how it went */
+    /* The log contains the result. */
+    (void)persist_snapshot(session->server->persist, NULL);
 }
 
 static void saving_done(struct job *job)
@@ -51,7 +52,7 @@ static void saving_done(struct job *job)
     free(saving);
 }
 
-/* Starts one, unless one is under way. */
+/* Starts a snapshot, unless one is in progress. */
 static void admin_start_saving(struct request *request, const char *started,
                                const char *running)
 {
@@ -69,7 +70,7 @@ static void admin_start_saving(struct request *request, const char *started,
     saving = malloc(sizeof *saving);
     if (!saving) {
         atomic_store(&server->saving, false);
-        reply_error(&request->reply, "ERR out of memory");
+        reply_error(&request->reply, "ERR out of memory: cannot start a snapshot");
         return;
     }
     *saving = (struct saving){ .job = { .run = saving_run, .done = saving_done },
@@ -106,7 +107,8 @@ static void admin_lastsave(struct request *request)
     reply_integer(&request->reply, (int64_t)(last / 1000));
 }
 
-/* ---- Stopping -------------------------------------------------------------------------------- */
+/* ---- Stopping
+ * --------------------------------------------------------------------------------- */
 
 struct shutdown {
     bool save, nosave, now, force, abort;
@@ -129,8 +131,8 @@ static bool shutdown_read(struct request *request, struct shutdown *how)
     return !(how->save && how->nosave) && !(how->abort && request->argc > 2);
 }
 
-/* Who asks gets no answer but the end of the connection. What changed is in the journal, so
- * saving is not needed; it makes the next start quicker. */
+/* The client gets no reply; its connection is closed. Changes are in the journal, so saving is
+ * not necessary; it makes the next start faster. */
 static void admin_shutdown(struct request *request)
 {
     struct session *session = session_of(request);
@@ -155,7 +157,8 @@ static void admin_shutdown(struct request *request)
     server_stop(how.now);
 }
 
-/* ---- Questions ------------------------------------------------------------------------------- */
+/* ---- Queries
+ * ---------------------------------------------------------------------------------- */
 
 static void admin_time(struct request *request)
 {
@@ -217,31 +220,36 @@ static void admin_modules(struct request *request)
 
 const struct command admin_commands[] = {
     { "SAVE", 1, COMMAND_ADMIN | COMMAND_SLOW, 0, 0, 0, 0, admin_save, NULL, "",
-      "Writes a snapshot and waits for it", "O(N) with N bytes of filters", "0.1.0" },
+      "Writes a snapshot and waits until it is complete",
+      "O(N) with N bytes of filters", "0.1.0" },
     { "BGSAVE", -1, COMMAND_ADMIN, 0, 0, 0, 0, admin_bgsave, NULL, "[SCHEDULE]",
-      "Starts to write a snapshot", "O(1)", "0.1.0" },
+      "Starts a snapshot in the background", "O(1)", "0.1.0" },
     { "BGREWRITEAOF", 1, COMMAND_ADMIN, 0, 0, 0, 0, admin_bgrewriteaof, NULL, "",
-      "Starts to write a snapshot, which makes the journal short", "O(1)", "0.1.0" },
-    { "LASTSAVE", 1, COMMAND_ADMIN | COMMAND_FAST | COMMAND_LOADING | COMMAND_STALE, 0,
-      0, 0, 0, admin_lastsave, NULL, "", "When the last snapshot was written", "O(1)",
+      "Starts a snapshot in the background, which shortens the journal", "O(1)",
       "0.1.0" },
+    { "LASTSAVE", 1, COMMAND_ADMIN | COMMAND_FAST | COMMAND_LOADING | COMMAND_STALE, 0,
+      0, 0, 0, admin_lastsave, NULL, "", "Returns the time of the last snapshot",
+      "O(1)", "0.1.0" },
     { "SHUTDOWN", -1, ADMIN_FLAGS | COMMAND_SLOW | COMMAND_AT_ONCE, 0, 0, 0, 0,
       admin_shutdown, NULL, "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
-      "Stops the service, when requests that have begun are answered or NOW",
-      "O(1), with SAVE as SAVE", "0.1.0" },
+      "Stops the service after running requests are answered, or at once with NOW",
+      "O(1); with SAVE, that of SAVE", "0.1.0" },
     { "TIME", 1, COMMAND_FAST | COMMAND_LOADING | COMMAND_STALE, 0, 0, 0, 0, admin_time,
-      NULL, "", "Seconds and microseconds since 1970", "O(1)", "0.1.0" },
+      NULL, "", "Returns the time in seconds and microseconds since 1970", "O(1)",
+      "0.1.0" },
     { "ROLE", 1, ADMIN_FLAGS | COMMAND_FAST, 0, 0, 0, 0, admin_role, NULL, "",
-      "The place in replication: a master without replicas", "O(1)", "0.1.0" },
+      "Returns the replication role: a master without replicas", "O(1)", "0.1.0" },
     { "WAIT", 3, COMMAND_FAST, CATEGORY_CONNECTION, 0, 0, 0, admin_wait, NULL,
-      "numreplicas timeout", "How many replicas have what was written: none", "O(1)",
+      "numreplicas timeout",
+      "Returns the number of replicas that have the writes: always 0", "O(1)",
       "0.1.0" },
     { "CLUSTER", -2, COMMAND_LOADING | COMMAND_STALE, 0, 0, 0, 0, admin_cluster, NULL,
-      "subcommand [arg [arg ...]]", "For clusters; here an error", "O(1)", "0.1.0" },
+      "subcommand [arg [arg ...]]", "Returns an error: cluster support is disabled",
+      "O(1)", "0.1.0" },
     { "MODULE", -2, COMMAND_CONTAINER, 0, 0, 0, 0, cmd_container, NULL, "",
-      "About modules", "Depends on subcommand", "0.1.0" },
+      "Container for module commands", "Depends on subcommand", "0.1.0" },
     { "MODULE|LIST", 2, COMMAND_ADMIN | COMMAND_SUB, 0, 0, 0, 0, admin_modules, NULL,
-      "", "The modules whose commands are built in", "O(1)", "0.1.0" },
+      "", "Lists the modules whose commands are built in", "O(1)", "0.1.0" },
     CMD_HELP("MODULE"),
     CMD_END,
 };

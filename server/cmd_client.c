@@ -1,8 +1,8 @@
 /*
- * cmd_client.c - CLIENT: what is known of connections, and ending them.
+ * cmd_client.c - CLIENT: lists, describes and closes connections.
  *
- * LIST, INFO and KILL are jobs that ask every worker (rollcall.h). What they see of a connection
- * is copied on its worker's thread, and made into text afterwards.
+ * LIST, INFO and KILL are jobs that visit every worker (rollcall.h). The state of a connection is
+ * copied on its worker's thread, and formatted afterwards.
  */
 #include "cmd.h"
 #include "multi.h"
@@ -16,18 +16,19 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* ---- Which ones ------------------------------------------------------------------------------ */
+/* ---- Selecting connections
+ * ------------------------------------------------------------------------ */
 
 enum { PICK_IDS = 64 };
 
-/* Those that LIST or KILL are about; what is not said does not matter. */
+/* The connections that LIST or KILL applies to; unset fields match any. */
 struct pick {
     uint64_t ids[PICK_IDS];
     size_t ids_count;
     const bg_bytes *address, *local, *user;
-    bool nobody;     /* of a type that there is not: replicas, subscribers */
-    bool skip_me;    /* KILL: not the one who asks */
-    int64_t younger; /* KILL MAXAGE: not those of fewer seconds than this */
+    bool nobody;     /* a type that never exists here: replicas, subscribers */
+    bool skip_me;    /* KILL: excludes the calling client */
+    int64_t younger; /* KILL MAXAGE: excludes connections of fewer seconds */
     uint64_t me;
 };
 
@@ -57,7 +58,7 @@ static void client_local_address(int fd, char text[64])
     }
 }
 
-/* On the connection's thread. */
+/* Called on the connection's thread. */
 static bool pick_takes(const struct pick *pick, const struct conn *conn)
 {
     const struct client *client = &conn->client;
@@ -92,8 +93,7 @@ static bool pick_read_id(struct request *request, bg_bytes word, const char *wro
         return false;
     }
     if (pick->ids_count == PICK_IDS) {
-        reply_error(&request->reply,
-                    "ERR found more than 64 client IDs, expected fewer");
+        reply_error(&request->reply, "ERR too many client IDs (maximum: 64)");
         return false;
     }
     pick->ids[pick->ids_count++] = (uint64_t)id;
@@ -116,9 +116,10 @@ static bool pick_read_type(struct request *request, bg_bytes word, struct pick *
     return false;
 }
 
-/* ---- Facts ----------------------------------------------------------------------------------- */
+/* ---- Connection state
+ * ----------------------------------------------------------------------------- */
 
-/* A connection as it was when it was asked. */
+/* A connection at the time of the visit. */
 struct facts {
     struct client client;
     int fd;
@@ -148,7 +149,8 @@ static bool gathered_grow(struct gathered *gathered)
     return true;
 }
 
-/* On the connection's thread. While a job works for it, `multi` is the job's. */
+/* Called on the connection's thread. While a job works for the connection, the job owns
+ * `multi`. */
 static void gathered_visit(void *context, struct conn *conn)
 {
     struct gathered *gathered = context;
@@ -176,13 +178,14 @@ static int facts_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds from one time to the other, in milliseconds; 0 if the clock was set back meanwhile. */
+/* Returns the seconds between two times in milliseconds; 0 if the clock was set back
+ * meanwhile. */
 static uint64_t facts_seconds(uint64_t since, uint64_t now)
 {
     return now > since ? (now - since) / 1000 : 0;
 }
 
-/* The line of CLIENT LIST, with its end. */
+/* Writes the line of CLIENT LIST, with its newline. */
 static void facts_write(const struct facts *facts, uint64_t now, struct buffer *out)
 {
     const struct client *c = &facts->client;
@@ -208,7 +211,7 @@ static void facts_write(const struct facts *facts, uint64_t now, struct buffer *
     }
 }
 
-/* Sends the lines of those that were picked; CLIENT INFO has one, and nobody else's. */
+/* Sends the lines of the selected connections. CLIENT INFO has only that of the client. */
 static void client_tell(struct request *request, const struct pick *pick)
 {
     struct session *session = session_of(request);
@@ -224,10 +227,11 @@ static void client_tell(struct request *request, const struct pick *pick)
         facts_write(&gathered.items[i], now, &text);
     }
     if (!all) {
-        reply_error(&request->reply, "ERR the service is stopping");
+        reply_error(&request->reply, "ERR the service is shutting down");
     } else if (gathered.failed || text.overflow) {
-        reply_error(&request->reply,
-                    "ERR out of memory, or client-output-buffer-limit");
+        reply_error(
+            &request->reply,
+            "ERR out of memory, or the reply exceeds client-output-buffer-limit");
     } else {
         resp_reply_verbatim(&request->reply, buffer_waiting(&text) ? text.data : "",
                             buffer_waiting(&text));
@@ -264,7 +268,7 @@ static void client_info(struct request *request)
     client_tell(request, &pick);
 }
 
-/* ---- KILL ------------------------------------------------------------------------------------ */
+/* ---- KILL ---------------------------------------------------------------------------------- */
 
 struct killing {
     const struct pick *pick;
@@ -280,7 +284,7 @@ static void killing_visit(void *context, struct conn *conn)
     }
     killing->killed++;
     if (conn->client.id == killing->pick->me) {
-        killing->me = true; /* when he has his answer */
+        killing->me = true; /* closed after the reply */
     } else {
         conn_close(conn);
     }
@@ -342,7 +346,7 @@ static void client_kill(struct request *request)
     const bool all = rollcall(session->server, killing_visit, &killing);
     session->client->close = session->client->close || killing.me;
     if (!all) {
-        reply_error(&request->reply, "ERR the service is stopping");
+        reply_error(&request->reply, "ERR the service is shutting down");
     } else if (!old) {
         reply_integer(&request->reply, (int64_t)killing.killed);
     } else if (killing.killed) {
@@ -352,7 +356,8 @@ static void client_kill(struct request *request)
     }
 }
 
-/* ---- One's own ------------------------------------------------------------------------------- */
+/* ---- The client's own connection
+ * ------------------------------------------------------------------ */
 
 bool cmd_set_text(struct request *request, bg_bytes value, const char *what, char *text,
                   size_t room)
@@ -423,7 +428,7 @@ static void client_setinfo(struct request *request)
     }
 }
 
-/* ON or OFF, to a switch; else a syntax error. */
+/* Sets a switch to ON or OFF; otherwise sends a syntax error. */
 static void client_switch(struct request *request, bool *on)
 {
     if (!args_is(request->argv[2], "ON") && !args_is(request->argv[2], "OFF")) {
@@ -478,7 +483,7 @@ static void client_trackinginfo(struct request *request)
 
 static void client_unpause(struct request *request)
 {
-    reply_ok(&request->reply); /* nothing is ever paused */
+    reply_ok(&request->reply); /* clients are never paused */
 }
 
 static void client_unblock(struct request *request)
@@ -493,7 +498,7 @@ static void client_unblock(struct request *request)
     } else if (!cmd_integer(request->argv[2], &id)) {
         cmd_not_integer(request);
     } else {
-        reply_integer(&request->reply, 0); /* nobody is ever blocked */
+        reply_integer(&request->reply, 0); /* clients are never blocked */
     }
 }
 
@@ -502,17 +507,17 @@ static void client_unblock(struct request *request)
 
 const struct command client_commands[] = {
     { "CLIENT", -2, COMMAND_CONTAINER | COMMAND_LOADING | COMMAND_STALE,
-      CATEGORY_CONNECTION, 0, 0, 0, cmd_container, NULL, "", "About connections",
-      "Depends on subcommand", "0.1.0" },
+      CATEGORY_CONNECTION, 0, 0, 0, cmd_container, NULL, "",
+      "Container for client connection commands", "Depends on subcommand", "0.1.0" },
     { "CLIENT|ID", 2, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_id, NULL, "",
-      "The number of the connection", "O(1)", "0.1.0" },
+      "Returns the ID of the connection", "O(1)", "0.1.0" },
     { "CLIENT|INFO", 2, CLIENT_FLAGS | COMMAND_SLOW, CATEGORY_CONNECTION, 0, 0, 0,
-      client_info, NULL, "", "What is known of the connection",
+      client_info, NULL, "", "Returns information about the connection",
       "O(N) with N connections", "0.1.0" },
     { "CLIENT|LIST", -2, CLIENT_ADMIN | COMMAND_SLOW, CATEGORY_CONNECTION, 0, 0, 0,
       client_list, NULL,
       "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
-      "What is known of all connections", "O(N) with N connections", "0.1.0" },
+      "Lists all connections", "O(N) with N connections", "0.1.0" },
     { "CLIENT|KILL", -3, CLIENT_ADMIN | COMMAND_SLOW, CATEGORY_CONNECTION, 0, 0, 0,
       client_kill, NULL,
       "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] "
@@ -520,28 +525,31 @@ const struct command client_commands[] = {
       "[MAXAGE maxage]>",
       "Closes connections", "O(N) with N connections", "0.1.0" },
     { "CLIENT|GETNAME", 2, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_getname,
-      NULL, "", "The name of the connection", "O(1)", "0.1.0" },
+      NULL, "", "Returns the name of the connection", "O(1)", "0.1.0" },
     { "CLIENT|SETNAME", 3, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_setname,
-      NULL, "connection-name", "Gives the connection a name", "O(1)", "0.1.0" },
+      NULL, "connection-name", "Sets the name of the connection", "O(1)", "0.1.0" },
     { "CLIENT|SETINFO", 4, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_setinfo,
-      NULL, "<LIB-NAME libname | LIB-VER libver>", "Tells what library the client uses",
-      "O(1)", "0.1.0" },
+      NULL, "<LIB-NAME libname | LIB-VER libver>",
+      "Sets the client library's name or version", "O(1)", "0.1.0" },
     { "CLIENT|REPLY", 3, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_reply, NULL,
-      "<ON | OFF | SKIP>", "Whether replies are sent", "O(1)", "0.1.0" },
+      "<ON | OFF | SKIP>", "Enables or disables replies", "O(1)", "0.1.0" },
     { "CLIENT|NO-EVICT", 3, CLIENT_ADMIN, CATEGORY_CONNECTION, 0, 0, 0, client_no_evict,
-      NULL, "<ON | OFF>", "Taken note of; clients are not evicted", "O(1)", "0.1.0" },
+      NULL, "<ON | OFF>", "Accepted for compatibility; clients are never evicted",
+      "O(1)", "0.1.0" },
     { "CLIENT|NO-TOUCH", 3, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_no_touch,
-      NULL, "<ON | OFF>", "Taken note of; accesses are not recorded", "O(1)", "0.1.0" },
+      NULL, "<ON | OFF>", "Accepted for compatibility; accesses are not recorded",
+      "O(1)", "0.1.0" },
     { "CLIENT|GETREDIR", 2, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_getredir,
-      NULL, "", "Where invalidations are sent: nowhere", "O(1)", "0.1.0" },
+      NULL, "", "Returns the client that receives invalidations: always -1", "O(1)",
+      "0.1.0" },
     { "CLIENT|TRACKINGINFO", 2, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0,
-      client_trackinginfo, NULL, "", "Whether keys are tracked: they are not", "O(1)",
-      "0.1.0" },
+      client_trackinginfo, NULL, "", "Returns the state of key tracking: always off",
+      "O(1)", "0.1.0" },
     { "CLIENT|UNPAUSE", 2, CLIENT_ADMIN, CATEGORY_CONNECTION, 0, 0, 0, client_unpause,
-      NULL, "", "Goes on with clients that were paused: none are", "O(1)", "0.1.0" },
+      NULL, "", "Resumes paused clients; clients are never paused", "O(1)", "0.1.0" },
     { "CLIENT|UNBLOCK", -3, CLIENT_ADMIN, CATEGORY_CONNECTION, 0, 0, 0, client_unblock,
-      NULL, "client-id [TIMEOUT | ERROR]", "Wakes a client that waits: none do", "O(1)",
-      "0.1.0" },
+      NULL, "client-id [TIMEOUT | ERROR]",
+      "Unblocks a client; clients are never blocked", "O(1)", "0.1.0" },
     CMD_HELP("CLIENT"),
     CMD_END,
 };

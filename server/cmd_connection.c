@@ -1,6 +1,6 @@
 /*
- * cmd_connection.c - commands about the connection itself: PING, AUTH, HELLO and their like.
- * CLIENT is in cmd_client.c.
+ * cmd_connection.c - commands for the connection itself: PING, AUTH, HELLO and others. CLIENT is
+ * in cmd_client.c.
  */
 #include "cmd.h"
 #include "log.h"
@@ -9,11 +9,11 @@
 
 #include <stdio.h>
 
-/* ---- Logging in ------------------------------------------------------------------------------ */
+/* ---- Logging in ---------------------------------------------------------------------------- */
 
 enum login {
     LOGIN_DONE,
-    LOGIN_REFUSED, /* and that was sent */
+    LOGIN_REFUSED, /* the error was sent */
     LOGIN_LATER    /* checking takes long: run the request again, as a job */
 };
 
@@ -23,7 +23,7 @@ static enum login login_refuse(struct request *request, const char *error)
     return LOGIN_REFUSED;
 }
 
-/* Checks a password, which takes a job; see users.h for the order of things. */
+/* Checks a password, which takes a job; users.h describes the order of the steps. */
 static enum login login_check(struct request *request, bg_bytes name, bg_bytes password)
 {
     struct session *session = session_of(request);
@@ -32,7 +32,7 @@ static enum login login_check(struct request *request, bg_bytes name, bg_bytes p
     const uint64_t wait = users_guess_wait(users, client->host, name, session->ticks);
     if (wait > 0) {
         reply_errorf(&request->reply,
-                     "WRONGPASS too many wrong passwords: try again in %llu ms",
+                     "WRONGPASS too many failed logins: try again in %llu ms",
                      (unsigned long long)wait);
         return LOGIN_REFUSED;
     }
@@ -63,7 +63,7 @@ static enum login login_as(struct request *request, bg_bytes name, bg_bytes pass
     return login_check(request, name, password);
 }
 
-/* Within MULTI nobody changes who he is or what he speaks. */
+/* The user and the protocol cannot be changed within MULTI. */
 static bool connection_in_multi(struct request *request)
 {
     struct client *client = session_of(request)->client;
@@ -101,11 +101,11 @@ static void connection_auth(struct request *request)
     }
 }
 
-/* ---- HELLO ----------------------------------------------------------------------------------- */
+/* ---- HELLO --------------------------------------------------------------------------------- */
 
-/* What HELLO asks for. */
+/* The options of HELLO. */
 struct hello {
-    int protocol; /* 0: not said */
+    int protocol; /* 0: not specified */
     const bg_bytes *name, *password, *client_name;
 };
 
@@ -199,14 +199,15 @@ static void connection_hello(struct request *request)
     struct reply reply = request->reply;
     if (hello.protocol
         && (reply.ops == &resp2_reply_ops || reply.ops == &resp3_reply_ops)) {
-        client->protocol =
-            hello.protocol; /* and the answer is in the new one already */
+        /* The reply already uses the new protocol. */
+        client->protocol = hello.protocol;
         reply = resp_reply_to(reply.to, hello.protocol);
     }
     hello_tell(&reply, client);
 }
 
-/* ---- The others ------------------------------------------------------------------------------ */
+/* ---- Other commands
+ * ------------------------------------------------------------------------------- */
 
 static void connection_ping(struct request *request)
 {
@@ -251,7 +252,7 @@ static void connection_select(struct request *request)
     } else if (number < INT32_MIN || number > INT32_MAX) {
         reply_error(&request->reply, "ERR value is out of range, value must between "
                                      "-2147483648 and 2147483647");
-    } else if (number != 0) { /* there is but one */
+    } else if (number != 0) { /* there is only one */
         reply_error(&request->reply, "ERR DB index is out of range");
     } else {
         reply_ok(&request->reply);
@@ -268,26 +269,30 @@ static void connection_no_cluster(struct request *request)
 
 const struct command connection_commands[] = {
     { "PING", -1, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, connection_ping, NULL,
-      "[message]", "Answers PONG, or the message", "O(1)", "0.1.0" },
+      "[message]", "Returns PONG, or the message", "O(1)", "0.1.0" },
     { "ECHO", 2, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, connection_echo, NULL,
-      "message", "Answers the message", "O(1)", "0.1.0" },
+      "message", "Returns the message", "O(1)", "0.1.0" },
     { "AUTH", -2, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_auth, NULL,
-      "[username] password", "Logs a user in", "O(1), but on purpose not fast",
+      "[username] password", "Authenticates the connection", "O(1), but slow by design",
       "0.1.0" },
     { "HELLO", -1, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_hello,
       NULL, "[protover [AUTH username password] [SETNAME clientname]]",
-      "Chooses the protocol, 2 or 3, and tells about the service", "O(1)", "0.1.0" },
+      "Selects protocol 2 or 3, and returns information about the service", "O(1)",
+      "0.1.0" },
     { "QUIT", -1, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_quit, NULL,
-      "", "Closes the connection when all replies are sent", "O(1)", "0.1.0" },
+      "", "Closes the connection after all replies are sent", "O(1)", "0.1.0" },
     { "RESET", 1, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_reset,
-      NULL, "", "Makes the connection as it was when it was new", "O(1)", "0.1.0" },
+      NULL, "", "Resets the connection to its initial state", "O(1)", "0.1.0" },
     { "SELECT", 2, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, connection_select,
-      NULL, "index", "Chooses a database; there is one, 0", "O(1)", "0.1.0" },
+      NULL, "index", "Selects a database; only 0 exists", "O(1)", "0.1.0" },
     { "READONLY", 1, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0,
-      connection_no_cluster, NULL, "", "For clusters; here an error", "O(1)", "0.1.0" },
+      connection_no_cluster, NULL, "", "Returns an error: cluster support is disabled",
+      "O(1)", "0.1.0" },
     { "READWRITE", 1, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0,
-      connection_no_cluster, NULL, "", "For clusters; here an error", "O(1)", "0.1.0" },
+      connection_no_cluster, NULL, "", "Returns an error: cluster support is disabled",
+      "O(1)", "0.1.0" },
     { "ASKING", 1, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0,
-      connection_no_cluster, NULL, "", "For clusters; here an error", "O(1)", "0.1.0" },
+      connection_no_cluster, NULL, "", "Returns an error: cluster support is disabled",
+      "O(1)", "0.1.0" },
     CMD_END,
 };

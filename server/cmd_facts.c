@@ -1,6 +1,6 @@
 /*
- * cmd_facts.c - INFO: figures in sections, a line each. The names are those of Redis where it has
- * such a figure, so that what reads them there reads them here.
+ * cmd_facts.c - INFO: statistics in sections, one per line. They have the same names as in Redis
+ * where it has an equivalent, so tools that read them there can read them here.
  */
 #include "cmd.h"
 #include "fronts.h"
@@ -39,7 +39,7 @@ static unsigned long long info_number(uint64_t n)
     return n;
 }
 
-/* 1.50M, as Redis has it. */
+/* Writes a size in bytes, and as 1.50M, the format of Redis. */
 static void info_bytes(struct buffer *out, const char *name, uint64_t bytes)
 {
     static const char units[] = "BKMGTP";
@@ -217,8 +217,8 @@ static void info_keyspace(const struct session *session, struct buffer *out)
     }
 }
 
-/* Filters over clusters: items and what of them the cluster did not answer; shards, nodes and what they
- * did to requests. */
+/* Filters over clusters: items and how many of them the cluster did not answer; shards, nodes and
+ * how they handled requests. */
 static void info_sharded(const struct session *session, struct buffer *out)
 {
     struct front_facts f;
@@ -250,7 +250,7 @@ static void info_sharded(const struct session *session, struct buffer *out)
 }
 
 static const struct {
-    const char *name; /* as it is asked for, in capitals */
+    const char *name; /* as requested, in uppercase */
     const char *title;
     void (*write)(const struct session *session, struct buffer *out);
 } info_sections[] = {
@@ -295,7 +295,7 @@ static void info_run(struct request *request)
         }
     }
     if (out.overflow) {
-        reply_error(&request->reply, "ERR out of memory");
+        reply_error(&request->reply, "ERR out of memory: cannot build the reply");
     } else {
         resp_reply_verbatim(&request->reply, out.data, buffer_waiting(&out));
     }
@@ -304,7 +304,7 @@ static void info_run(struct request *request)
 
 const struct command info_commands[] = {
     { "INFO", -1, COMMAND_LOADING | COMMAND_STALE, CATEGORY_DANGEROUS, 0, 0, 0,
-      info_run, NULL, "[section [section ...]]", "Figures of the service", "O(1)",
-      "0.1.0" },
+      info_run, NULL, "[section [section ...]]", "Returns statistics about the service",
+      "O(1)", "0.1.0" },
     CMD_END,
 };

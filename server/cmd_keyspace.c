@@ -1,9 +1,9 @@
 /*
- * cmd_keyspace.c - commands about names, whatever they stand for: EXISTS, DEL, TYPE, RENAME,
- * EXPIRE, TTL, COPY and their like. Those that tell the names are in cmd_scan.c.
+ * cmd_keyspace.c - commands for names of filters of any type: EXISTS, DEL, TYPE, RENAME, EXPIRE,
+ * TTL, COPY and others. Commands that list names are in cmd_scan.c.
  *
- * Who drops a name does not wait until its memory is free: that is done later (catalog.h). So DEL
- * is as quick as UNLINK.
+ * Dropping a name does not wait until its memory is freed: that happens later (catalog.h). So DEL
+ * is as fast as UNLINK.
  */
 #include "cmd.h"
 #include "persist.h"
@@ -14,7 +14,7 @@
 
 static const char keyspace_missing[] = "ERR no such key";
 
-/* The entry of an argument, or NULL. */
+/* Returns the entry of an argument, or NULL. */
 static struct entry *keyspace_find(struct request *request, size_t i)
 {
     return session_find(session_of(request), request->argv[i]);
@@ -30,7 +30,8 @@ const char *cmd_type_name(const struct object *object)
     return "bloomgate";
 }
 
-/* ---- Whether, what, how large ---------------------------------------------------------------- */
+/* ---- Existence, type, size
+ * ------------------------------------------------------------------------- */
 
 static void keyspace_exists(struct request *request)
 {
@@ -98,7 +99,7 @@ static void keyspace_refcount(struct request *request)
 static void keyspace_idletime(struct request *request)
 {
     if (keyspace_find(request, 2)) {
-        reply_integer(&request->reply, 0); /* nobody takes note of it */
+        reply_integer(&request->reply, 0); /* accesses are not recorded */
     } else {
         reply_null(&request->reply);
     }
@@ -117,7 +118,7 @@ static void keyspace_freq(struct request *request)
     }
 }
 
-/* ---- Dropping -------------------------------------------------------------------------------- */
+/* ---- Dropping ------------------------------------------------------------------------------ */
 
 static void keyspace_drop(struct request *request)
 {
@@ -136,13 +137,13 @@ static void keyspace_drop(struct request *request)
     reply_integer(&request->reply, n);
 }
 
-/* Drops an entry, whatever its name is by then, if the user may write it. */
+/* Drops an entry, even if it is renamed meanwhile, if the user may write it. */
 static bg_err flush_one(struct session *session, struct entry *entry, bg_errinfo *info)
 {
     const struct catalog_terms terms = { .flags = CATALOG_INSTEAD_OF,
                                          .instead_of = entry };
     bg_err err = BG_OK;
-    do { /* retry if it was renamed in the meantime */
+    do { /* retry if it was renamed meanwhile */
         const bg_bytes name = catalog_name(entry);
         if (atomic_load(&entry->gone)
             || !user_may_touch(session->client->user, name, USER_WRITE)) {
@@ -156,12 +157,12 @@ static bg_err flush_one(struct session *session, struct entry *entry, bg_errinfo
     return err;
 }
 
-/* Drops some entries of the catalogue, those that the user may write. */
+/* Drops those of the entries that the user may write. */
 static bg_err flush_some(struct session *session, struct entry *const *entries,
                          size_t n, bg_errinfo *info)
 {
     bg_err err = BG_OK;
-    session_enter(session); /* for names */
+    session_enter(session); /* to read names */
     for (size_t i = 0; i < n && !err; i++) {
         err = flush_one(session, entries[i], info);
     }
@@ -199,9 +200,10 @@ static void keyspace_flush(struct request *request)
     }
 }
 
-/* ---- Other names ----------------------------------------------------------------------------- */
+/* ---- Renaming and copying
+ * --------------------------------------------------------------------------- */
 
-/* 1: done; 0: the new name is taken; -1: an error was sent. */
+/* Returns 1 if done; 0 if the new name is taken; -1 if an error was sent. */
 static int keyspace_move(struct request *request, bool only_new)
 {
     struct session *session = session_of(request);
@@ -288,7 +290,7 @@ static void keyspace_copy(struct request *request)
         reply_integer(&request->reply, 0);
         return;
     }
-    /* The time to live goes with it, as in Redis. */
+    /* The expiry is copied as well, as in Redis. */
     const struct catalog_terms terms = { .flags = replace ? CATALOG_REPLACE : 0,
                                          .expires = atomic_load(&entry->expires) };
     bg_err err = object_copy(entry->object, &copy, &info);
@@ -305,7 +307,8 @@ static void keyspace_copy(struct request *request)
     }
 }
 
-/* ---- Time to live ---------------------------------------------------------------------------- */
+/* ---- Expiry
+ * ----------------------------------------------------------------------------------------- */
 
 static bool expire_read_options(struct request *request, unsigned *options)
 {
@@ -360,7 +363,8 @@ static void expire_run_if(struct request *request, uint64_t when, unsigned condi
     }
 }
 
-/* The four commands: a number, in `unit` milliseconds, from now on or since 1970. */
+/* Runs the four commands: a number, in units of `unit` milliseconds, from now on or since
+ * 1970. */
 static void expire_run(struct request *request, int64_t unit, bool absolute)
 {
     const int64_t now = (int64_t)session_of(request)->now;
@@ -410,7 +414,8 @@ static void keyspace_persist(struct request *request)
     expire_run_if(request, 0, CATALOG_EXPIRE_XX);
 }
 
-/* -2: there is none; -1: never; else when it expires, or how long until then. */
+/* Replies with -2 if there is no such name; -1 if it never expires; otherwise when it expires, or
+ * how long until then. */
 static void ttl_run(struct request *request, bool seconds, bool absolute)
 {
     const struct entry *entry = keyspace_find(request, 1);
@@ -447,7 +452,7 @@ static void keyspace_pexpiretime(struct request *request)
     ttl_run(request, false, true);
 }
 
-/* ---- The table ------------------------------------------------------------------------------- */
+/* ---- The table ----------------------------------------------------------------------------- */
 
 #define KEYSPACE_READ  (COMMAND_READONLY | COMMAND_FAST)
 #define KEYSPACE_WRITE (COMMAND_WRITE | COMMAND_FAST)
@@ -455,13 +460,13 @@ static void keyspace_pexpiretime(struct request *request)
 
 const struct command keyspace_commands[] = {
     { "EXISTS", -2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, -1, 1, keyspace_exists, NULL,
-      "key [key ...]", "How many of the names there are", "O(N) with N names",
+      "key [key ...]", "Returns how many of the names exist", "O(N) with N names",
       "0.1.0" },
     { "TOUCH", -2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, -1, 1, keyspace_exists, NULL,
-      "key [key ...]", "How many of the names there are; accesses are not recorded",
+      "key [key ...]", "Returns how many of the names exist; accesses are not recorded",
       "O(N) with N names", "0.1.0" },
     { "TYPE", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_type, NULL, "key",
-      "The type of a filter", "O(1)", "0.1.0" },
+      "Returns the type of a filter", "O(1)", "0.1.0" },
     { "DEL", -2, COMMAND_WRITE, CATEGORY_KEYSPACE, 1, -1, 1, keyspace_drop, NULL,
       "key [key ...]", "Drops filters", "O(N) with N names; memory is freed later",
       "0.1.0" },
@@ -469,36 +474,37 @@ const struct command keyspace_commands[] = {
       "key [key ...]", "Drops filters", "O(N) with N names; memory is freed later",
       "0.1.0" },
     { "RENAME", 3, COMMAND_WRITE, CATEGORY_KEYSPACE, 1, 2, 1, keyspace_rename, NULL,
-      "key newkey", "Gives a filter another name, in the place of what had it", "O(1)",
-      "0.1.0" },
+      "key newkey", "Renames a filter, replacing any filter that has the new name",
+      "O(1)", "0.1.0" },
     { "RENAMENX", 3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 2, 1, keyspace_renamenx,
-      NULL, "key newkey", "Gives a filter another name, unless that is taken", "O(1)",
+      NULL, "key newkey", "Renames a filter, unless the new name is taken", "O(1)",
       "0.1.0" },
     { "COPY", -3, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_KEYSPACE, 1,
       2, 1, keyspace_copy, NULL, "source destination [DB destination-db] [REPLACE]",
       "Copies a filter", "O(N) with N bytes", "0.1.0" },
     { "EXPIRE", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_expire, NULL,
-      "key seconds [NX | XX | GT | LT]", "Drops a filter in so many seconds", "O(1)",
-      "0.1.0" },
+      "key seconds [NX | XX | GT | LT]",
+      "Sets the expiry of a filter in seconds from now", "O(1)", "0.1.0" },
     { "PEXPIRE", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pexpire, NULL,
-      "key milliseconds [NX | XX | GT | LT]", "Drops a filter in so many milliseconds",
-      "O(1)", "0.1.0" },
+      "key milliseconds [NX | XX | GT | LT]",
+      "Sets the expiry of a filter in milliseconds from now", "O(1)", "0.1.0" },
     { "EXPIREAT", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_expireat,
-      NULL, "key unix-time-seconds [NX | XX | GT | LT]", "Drops a filter at a time",
-      "O(1)", "0.1.0" },
+      NULL, "key unix-time-seconds [NX | XX | GT | LT]",
+      "Sets the expiry of a filter to a Unix time in seconds", "O(1)", "0.1.0" },
     { "PEXPIREAT", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pexpireat,
       NULL, "key unix-time-milliseconds [NX | XX | GT | LT]",
-      "Drops a filter at a time", "O(1)", "0.1.0" },
+      "Sets the expiry of a filter to a Unix time in milliseconds", "O(1)", "0.1.0" },
     { "PERSIST", 2, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_persist, NULL,
-      "key", "Keeps a filter for ever", "O(1)", "0.1.0" },
+      "key", "Removes the expiry of a filter", "O(1)", "0.1.0" },
     { "TTL", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_ttl, NULL, "key",
-      "Seconds until a filter is dropped", "O(1)", "0.1.0" },
+      "Returns the seconds until a filter expires", "O(1)", "0.1.0" },
     { "PTTL", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pttl, NULL, "key",
-      "Milliseconds until a filter is dropped", "O(1)", "0.1.0" },
+      "Returns the milliseconds until a filter expires", "O(1)", "0.1.0" },
     { "EXPIRETIME", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_expiretime,
-      NULL, "key", "When a filter is dropped, in seconds since 1970", "O(1)", "0.1.0" },
+      NULL, "key", "Returns when a filter expires, in seconds since 1970", "O(1)",
+      "0.1.0" },
     { "PEXPIRETIME", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pexpiretime,
-      NULL, "key", "When a filter is dropped, in milliseconds since 1970", "O(1)",
+      NULL, "key", "Returns when a filter expires, in milliseconds since 1970", "O(1)",
       "0.1.0" },
     { "FLUSHALL", -1, COMMAND_WRITE | COMMAND_SLOW,
       CATEGORY_KEYSPACE | CATEGORY_DANGEROUS, 0, 0, 0, keyspace_flush, NULL,
@@ -509,21 +515,23 @@ const struct command keyspace_commands[] = {
       "[ASYNC | SYNC]", "Drops all filters that the user may write",
       "O(N) with N filters", "0.1.0" },
     { "OBJECT", -2, COMMAND_CONTAINER, CATEGORY_KEYSPACE, 0, 0, 0, cmd_container, NULL,
-      "", "About what a name stands for", "Depends on subcommand", "0.1.0" },
+      "", "Container for object commands", "Depends on subcommand", "0.1.0" },
     { "OBJECT|ENCODING", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_encoding,
-      NULL, "key", "The kind of a filter", "O(1)", "0.1.0" },
+      NULL, "key", "Returns the kind of a filter", "O(1)", "0.1.0" },
     { "OBJECT|FREQ", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_freq, NULL,
-      "key", "How often a filter is used; here an error", "O(1)", "0.1.0" },
+      "key", "Returns an error: access frequency is not tracked", "O(1)", "0.1.0" },
     { "OBJECT|IDLETIME", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_idletime,
-      NULL, "key", "Seconds since a filter was used; always 0", "O(1)", "0.1.0" },
+      NULL, "key", "Returns the seconds since a filter was used: always 0", "O(1)",
+      "0.1.0" },
     { "OBJECT|REFCOUNT", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_refcount,
-      NULL, "key", "How many names a filter has; always 1", "O(1)", "0.1.0" },
+      NULL, "key", "Returns the number of names of a filter: always 1", "O(1)",
+      "0.1.0" },
     CMD_HELP("OBJECT"),
     { "MEMORY", -2, COMMAND_CONTAINER, CATEGORY_KEYSPACE, 0, 0, 0, cmd_container, NULL,
-      "", "About memory", "Depends on subcommand", "0.1.0" },
+      "", "Container for memory commands", "Depends on subcommand", "0.1.0" },
     { "MEMORY|USAGE", -3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1,
       keyspace_memory_usage, NULL, "key [SAMPLES count]",
-      "How many bytes a filter takes", "O(1)", "0.1.0" },
+      "Returns the memory usage of a filter in bytes", "O(1)", "0.1.0" },
     CMD_HELP("MEMORY"),
     CMD_END,
 };

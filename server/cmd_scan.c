@@ -1,10 +1,10 @@
 /*
- * cmd_scan.c - the names: SCAN, KEYS, RANDOMKEY, DBSIZE.
+ * cmd_scan.c - lists names: SCAN, KEYS, RANDOMKEY, DBSIZE.
  *
- * A cursor of SCAN is the number of the last entry that was looked at; numbers only grow and are
- * not used again, so a scan tells every name that is there all the while, and none twice.
+ * A cursor of SCAN is the number of the last entry that was examined. Numbers only increase and
+ * are never reused, so a scan returns every name that exists throughout it, and none twice.
  *
- * Users see the names that they may read, and no others: tenants do not learn of each other.
+ * Users see only the names that they may read, so tenants cannot discover each other's filters.
  */
 #include "cmd.h"
 #include "pattern.h"
@@ -14,8 +14,8 @@
 #include <sys/random.h>
 
 enum {
-    SCAN_USUAL = 10,  /* entries that are looked at by one SCAN, */
-    SCAN_MOST = 1000, /* and at most, so that others' turn comes */
+    SCAN_USUAL = 10,  /* entries examined by one SCAN by default, */
+    SCAN_MOST = 1000, /* and at most, so that other connections get their turn */
     SCAN_PIECE = 64
 };
 
@@ -85,11 +85,11 @@ static void scan_run(struct request *request)
     if (!scan_read(request, &scan)) {
         return;
     }
-    session_enter(session); /* names are good for a batch */
+    session_enter(session); /* names are valid during a batch */
     const size_t room = scan.count < SCAN_MOST ? (size_t)scan.count : SCAN_MOST;
     const size_t n = catalog_scan(session->server->catalog, scan.after, entries, room);
     const uint64_t last = n == room ? entries[n - 1]->number : 0;
-    for (size_t i = 0; i < n; i++) { /* those that count to the front, the rest goes */
+    for (size_t i = 0; i < n; i++) { /* moves matches to the front */
         if (scan_takes(session, &scan, entries[i])) {
             struct entry *other = entries[found];
             entries[found++] = entries[i];
@@ -108,9 +108,9 @@ static void scan_run(struct request *request)
     }
 }
 
-/* ---- KEYS ------------------------------------------------------------------------------------ */
+/* ---- KEYS ---------------------------------------------------------------------------------- */
 
-/* Names that were found, each behind its length. */
+/* Collects names, each preceded by its length. */
 static void keys_add(struct buffer *names, bg_bytes name)
 {
     buffer_put(names, &name.len, sizeof name.len);
@@ -142,7 +142,7 @@ static void keys_run(struct request *request)
     while ((n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE))
            > 0) {
         after = entries[n - 1]->number;
-        session_enter(session); /* names are good for a batch */
+        session_enter(session); /* names are valid during a batch */
         for (size_t i = 0; i < n; i++) {
             if (scan_takes(session, &scan, entries[i])) {
                 keys_add(&names, catalog_name(entries[i]));
@@ -154,16 +154,16 @@ static void keys_run(struct request *request)
     }
     if (names.overflow) {
         reply_error(&request->reply,
-                    "ERR the names exceed client-output-buffer-limit: use SCAN");
+                    "ERR the reply exceeds client-output-buffer-limit: use SCAN");
     } else {
         keys_tell(&request->reply, &names, count);
     }
     buffer_free(&names);
 }
 
-/* ---- RANDOMKEY, DBSIZE ----------------------------------------------------------------------- */
+/* ---- RANDOMKEY, DBSIZE --------------------------------------------------------------------- */
 
-/* Sends the first name behind a number that counts; false: there is none. */
+/* Sends the first matching name after a number. Returns false if there is none. */
 static bool randomkey_from(struct request *request, uint64_t after)
 {
     struct session *session = session_of(request);
@@ -192,7 +192,7 @@ static void randomkey_run(struct request *request)
     struct session *session = session_of(request);
     uint64_t random = session->now;
     (void)!getrandom(&random, sizeof random, 0);
-    session_enter(session); /* names are good for a batch */
+    session_enter(session); /* names are valid during a batch */
     if (!randomkey_from(request, catalog_before_any(session->server->catalog, random))
         && !randomkey_from(request, 0)) {
         reply_null(&request->reply);
@@ -209,7 +209,7 @@ static size_t dbsize_count(struct session *session)
     while ((n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE))
            > 0) {
         after = entries[n - 1]->number;
-        session_enter(session); /* names are good for a batch */
+        session_enter(session); /* names are valid during a batch */
         for (size_t i = 0; i < n; i++) {
             count += scan_takes(session, &any, entries[i]);
             catalog_release(entries[i]);
@@ -231,12 +231,12 @@ static void dbsize_run(struct request *request)
 const struct command scan_commands[] = {
     { "SCAN", -2, COMMAND_READONLY, CATEGORY_KEYSPACE, 0, 0, 0, scan_run, NULL,
       "cursor [MATCH pattern] [COUNT count] [TYPE type]",
-      "Tells the names piece by piece", "O(1) for every call", "0.1.0" },
+      "Iterates over the filter names", "O(1) per call", "0.1.0" },
     { "KEYS", 2, COMMAND_READONLY | COMMAND_SLOW,
       CATEGORY_KEYSPACE | CATEGORY_DANGEROUS, 0, 0, 0, keys_run, NULL, "pattern",
-      "Tells all names that match a pattern", "O(N) with N names", "0.1.0" },
+      "Lists all filter names that match a pattern", "O(N) with N names", "0.1.0" },
     { "RANDOMKEY", 1, COMMAND_READONLY, CATEGORY_KEYSPACE, 0, 0, 0, randomkey_run, NULL,
-      "", "Tells a name by chance", "O(1)", "0.1.0" },
+      "", "Returns a random filter name", "O(1)", "0.1.0" },
     { "DBSIZE", 1, COMMAND_READONLY | COMMAND_SLOW, CATEGORY_KEYSPACE, 0, 0, 0,
       dbsize_run, NULL, "", "Returns the number of filters that the user may read",
       "O(1); O(N) with N filters for a user with name patterns", "0.1.0" },

@@ -2,7 +2,7 @@
 #ifndef SERVER_HEX_H
 #define SERVER_HEX_H
 
-/* Its value; -1: it is none. */
+/* Returns the value of a digit; -1 if it is not one. */
 static inline int hex_digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'

@@ -1,8 +1,8 @@
 /*
  * listen.c - see listen.h.
  *
- * TCP sockets have SO_REUSEPORT, one per worker, so the system deals out new connections. The
- * unix socket is one that all workers share. A port of 0 is none; where the system picks a port is
+ * TCP sockets use SO_REUSEPORT, one per worker, so the kernel distributes new connections. All
+ * workers share one Unix socket. Port 0 disables a listener: a port chosen by the kernel would be
  * of no use to clients.
  */
 #include "listen.h"
@@ -23,7 +23,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* What is spoken where. */
+/* A port and the protocol used on it. */
 struct offer {
     const char *option;
     uint64_t port;
@@ -59,13 +59,13 @@ static int listen_socket(const struct addrinfo *at, const struct settings *setti
     return fd;
 }
 
-/* Another process must not share the port: a socket without SO_REUSEPORT would be refused, so
- * that is tried first. */
+/* Another process must not share the port. A socket without SO_REUSEPORT would be refused then,
+ * so this is tested first. */
 static bool listen_is_free(const struct addrinfo *at)
 {
     const int one = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        return true; /* what is wrong shows below */
+        return true; /* the error is reported below */
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (at->ai_family == AF_INET6) {
@@ -103,7 +103,7 @@ static bool listen_everybody(struct server *server, const struct addrinfo *at,
     return true;
 }
 
-/* Whether this machine does not have an address. */
+/* Returns whether this machine does not have an address. */
 static bool listen_lacks(const struct addrinfo *at)
 {
     const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -116,7 +116,7 @@ static bool listen_lacks(const struct addrinfo *at)
     return lacks;
 }
 
-/* An address behind a '-' may be missing: "-::1". */
+/* An address after a '-' may be missing: "-::1". */
 static bool listen_address(struct server *server, const char *address,
                            const struct offer *offer)
 {
@@ -142,8 +142,8 @@ static bool listen_address(struct server *server, const char *address,
     return good;
 }
 
-/* A socket that nobody listens on any more is left over from a crash. What is no socket, by a
- * mistake in the settings, stays. */
+/* Removes a socket on which no process listens, left over from a crash. A file that is not a
+ * socket, by a mistake in the settings, stays. */
 static void listen_remove_stale(const struct sockaddr_un *at)
 {
     struct stat about;
@@ -168,7 +168,7 @@ static bool listen_unix(struct server *server, const struct settings *settings)
         return true;
     }
     if (strlen(path) >= sizeof at.sun_path) {
-        listen_failed(path, 0, "the path is too long");
+        listen_failed(path, 0, "unixsocket: the path is too long (maximum: 107 bytes)");
         return false;
     }
     memcpy(at.sun_path, path, strlen(path) + 1);

@@ -1,16 +1,16 @@
 /*
- * listen.h - the sockets that workers accept connections from, by the settings.
+ * listen.h - the sockets on which workers accept connections, according to the settings.
  */
 #ifndef SERVER_LISTEN_H
 #define SERVER_LISTEN_H
 
 #include "server.h"
 
-/* Opens them all, one per address, port and worker. False: one could not be, which was logged;
- * the others stay open until their workers are freed. */
+/* Opens all sockets, one per address, port and worker. Returns false if one cannot be opened,
+ * which was logged; the others stay open until their workers are freed. */
 bool listen_all(struct server *server);
 
-/* The workers have closed them: removes what is left of them. */
+/* Call it after the workers have closed the sockets: removes the Unix socket's file. */
 void listen_end(struct server *server);
 
 #endif

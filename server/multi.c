@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A request that waits, and behind it its arguments and their bytes. */
+/* A queued request, followed by its arguments and their bytes. */
 struct queued {
     struct queued *next;
     const struct command *command;
@@ -21,11 +21,11 @@ struct multi {
     size_t count;
     size_t words;
     size_t bytes;
-    bool slow; /* not all of it is for the thread of an event loop */
+    bool slow; /* some of it must not run on an event loop */
     bool failed;
 };
 
-enum { MULTI_QUICK = 1024 }; /* requests at most that an event loop runs at once */
+enum { MULTI_QUICK = 1024 }; /* maximum requests that an event loop runs at once */
 
 static void multi_free(struct multi *multi)
 {
@@ -78,7 +78,8 @@ static struct queued *multi_copy(const struct request *request, size_t bytes)
     return queued;
 }
 
-/* What a queued request costs, with the overhead of the C library: most are small. */
+/* Returns the memory of a queued request, including the overhead of the C library: most are
+ * small. */
 static size_t multi_cost(size_t argc, size_t bytes)
 {
     const size_t unit = 2 * sizeof(void *);
@@ -125,13 +126,13 @@ static void multi_run(struct request *request)
 {
     struct client *client = session_of(request)->client;
     struct multi *multi = NULL;
-    if (client->multi) { /* what was queued stays */
+    if (client->multi) { /* queued requests stay */
         reply_error(&request->reply, "ERR MULTI calls can not be nested");
         return;
     }
     multi = calloc(1, sizeof *multi);
     if (!multi) {
-        reply_error(&request->reply, "ERR out of memory");
+        reply_error(&request->reply, "ERR out of memory: cannot start a transaction");
         return;
     }
     multi->last = &multi->first;
@@ -160,7 +161,7 @@ static void multi_exec_all(struct request *request, const struct multi *multi)
     }
 }
 
-/* Queued commands are not stopped halfway, so nothing can be claimed before they run. */
+/* Queued commands cannot stop halfway, so nothing can be claimed before they run. */
 static bool multi_may_stall(struct session *session, const struct multi *multi)
 {
     bool may = false;
@@ -200,11 +201,12 @@ static void multi_exec(struct request *request)
 
 const struct command multi_commands[] = {
     { "MULTI", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_run, NULL, "",
-      "Keeps the requests that follow until EXEC", "O(1)", "0.1.0" },
+      "Starts a transaction: queues the following requests until EXEC", "O(1)",
+      "0.1.0" },
     { "EXEC", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_exec, NULL, "",
-      "Runs the requests since MULTI one after the other; those of others may come between",
+      "Runs the queued requests in order; requests of other clients may run in between",
       "Depends on the requests", "0.1.0" },
     { "DISCARD", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_discard_run, NULL,
-      "", "Forgets the requests since MULTI", "O(N) with N requests", "0.1.0" },
+      "", "Discards the queued requests", "O(N) with N requests", "0.1.0" },
     CMD_END,
 };

@@ -1,4 +1,4 @@
-/* quiet.c - seats, and waiting for those who sit in them. */
+/* quiet.c - seats, and waiting for the threads that occupy them. */
 #include "quiet.h"
 
 #include <time.h>

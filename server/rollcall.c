@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* What lies in a worker's mailbox: a job that is done already, so that `done` is called there. */
+/* A note in a worker's mailbox: a job that is already done, so that `done` is called there. */
 struct note {
-    struct job job; /* first */
+    struct job job; /* must be first */
     void (*visit)(void *context, struct conn *conn);
     void *context;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool done;      /* the worker has called them all */
-    bool withdrawn; /* it must not call them any more; it frees the note */
+    bool done;      /* the worker has visited all connections */
+    bool withdrawn; /* the worker must not visit them any more, and frees the note */
 };
 
 static void note_free(struct note *note)
@@ -26,7 +26,7 @@ static void note_free(struct note *note)
     free(note);
 }
 
-/* On the worker's thread. */
+/* Called on the worker's thread. */
 static void note_read(struct job *job)
 {
     struct note *note = (struct note *)job;
@@ -61,7 +61,7 @@ static struct note *note_create(struct worker *worker,
     return note;
 }
 
-/* Waits for a while; false: in vain. Under the note's lock. */
+/* Waits for a while; returns false if the note is not done. The note's lock is held. */
 static bool note_wait(struct note *note)
 {
     struct timespec until;

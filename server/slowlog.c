@@ -13,7 +13,7 @@ struct slow {
     uint64_t id;
     uint64_t time; /* seconds since 1970 */
     uint64_t microseconds;
-    size_t argc; /* of which as many as `count` are here */
+    size_t argc; /* `count` of them are stored */
     size_t count;
     size_t lengths[SLOWLOG_WORDS];
     char words[SLOWLOG_WORDS][SLOWLOG_WORD];
@@ -23,7 +23,7 @@ struct slow {
 struct slowlog {
     pthread_mutex_t lock;
     uint64_t next;                  /* id */
-    uint64_t count;                 /* of those below that are still told */
+    uint64_t count;                 /* number of valid entries in the ring */
     struct slow ring[SLOWLOG_MOST]; /* by id modulo its size */
 };
 
@@ -51,7 +51,7 @@ uint64_t slowlog_clock(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Whether an argument says what is done, or to which filter. */
+/* Returns whether an argument is part of the command, or the name of a filter. */
 static bool slowlog_shows(const struct command *command, size_t argc, size_t i)
 {
     const size_t words = command->flags & COMMAND_SUB ? 2 : 1;
@@ -132,7 +132,7 @@ static void slowlog_get(struct request *request)
     uint64_t n = slowlog->count;
     n = wanted >= 0 && (uint64_t)wanted < n ? (uint64_t)wanted : n;
     reply_array(&request->reply, n);
-    for (uint64_t i = 1; i <= n; i++) { /* the last one first */
+    for (uint64_t i = 1; i <= n; i++) { /* newest first */
         slowlog_tell(&request->reply,
                      &slowlog->ring[(slowlog->next - i) % SLOWLOG_MOST]);
     }
@@ -161,15 +161,16 @@ static void slowlog_reset(struct request *request)
 
 const struct command slowlog_commands[] = {
     { "SLOWLOG", -2, COMMAND_CONTAINER | COMMAND_LOADING | COMMAND_STALE, 0, 0, 0, 0,
-      cmd_container, NULL, "", "The requests that took longest",
+      cmd_container, NULL, "", "Container for slow log commands",
       "Depends on subcommand", "0.1.0" },
     { "SLOWLOG|GET", -2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_get, NULL,
-      "[count]", "The last requests that took 10 ms or more", "O(N) with N requests",
-      "0.1.0" },
+      "[count]",
+      "Returns the latest requests that took longer than slowlog-log-slower-than",
+      "O(N) with N requests", "0.1.0" },
     { "SLOWLOG|LEN", 2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_len, NULL,
-      "", "How many there are", "O(1)", "0.1.0" },
+      "", "Returns the number of entries in the slow log", "O(1)", "0.1.0" },
     { "SLOWLOG|RESET", 2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_reset,
-      NULL, "", "Forgets them", "O(1)", "0.1.0" },
+      NULL, "", "Clears the slow log", "O(1)", "0.1.0" },
     CMD_HELP("SLOWLOG"),
     CMD_END,
 };

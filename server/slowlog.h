@@ -1,12 +1,12 @@
 /*
- * slowlog.h - requests that took long, the last ones: SLOWLOG.
+ * slowlog.h - SLOWLOG: the latest requests that took long.
  *
- * The settings say what is long. What is kept of a request is what it was and about which filters;
- * its items are not, since they are other people's data. Log-ins are not kept at all.
+ * The settings define what is long. An entry contains the command and the names of filters; it
+ * does not contain items, because they are user data. Logins are not recorded at all.
  *
  * Requests of a pipeline that are answered together are not timed: they are as short as a batch.
  *
- * Thread safety: MT-Safe. Cost of timing a request: two reads of the clock.
+ * Thread-safe. Cost of timing a request: two reads of the clock.
  */
 #ifndef SERVER_SLOWLOG_H
 #define SERVER_SLOWLOG_H
@@ -14,17 +14,17 @@
 #include "session.h"
 
 enum {
-    SLOWLOG_MOST = 128, /* requests */
-    SLOWLOG_WORDS = 8,  /* of one */
-    SLOWLOG_WORD = 128  /* bytes of one word */
+    SLOWLOG_MOST = 128, /* maximum number of requests */
+    SLOWLOG_WORDS = 8,  /* arguments of one request */
+    SLOWLOG_WORD = 128  /* bytes of one argument */
 };
 
 struct slowlog;
 
-struct slowlog *slowlog_create(void); /* NULL: no memory */
+struct slowlog *slowlog_create(void); /* NULL: out of memory */
 void slowlog_free(struct slowlog *slowlog);
 
-/* Nanoseconds of a clock that only goes forward. */
+/* Returns nanoseconds of a monotonic clock. */
 uint64_t slowlog_clock(void);
 
 void slowlog_note(struct slowlog *slowlog, const struct session *session,

@@ -1,6 +1,6 @@
 /*
- * totals.c - what all workers have counted, in sum. Counters of workers only grow, since metrics
- * are made of them; CONFIG RESETSTAT remembers where they stood, for INFO alone.
+ * totals.c - sums of the counters of all workers. The counters only increase, because metrics are
+ * derived from them. CONFIG RESETSTAT stores their values at that time, for INFO only.
  */
 #include "server.h"
 #include "worker.h"

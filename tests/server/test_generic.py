@@ -793,7 +793,7 @@ def test_guessing_is_slow(program):
                 answer = c.ask("AUTH", "wrong")
                 if "too many" in answer:
                     break
-            assert re.fullmatch(r"WRONGPASS too many wrong passwords: try again in \d+ ms", answer)
+            assert re.fullmatch(r"WRONGPASS too many failed logins: try again in \d+ ms", answer)
         with s.connect() as c:
             assert c.ask("AUTH", "sesame") == OK
 
