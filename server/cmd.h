@@ -39,8 +39,8 @@ const char *cmd_lower(const char *name, char text[CMD_NAME]);
 /* Returns the result of TYPE for an object. */
 const char *cmd_type_name(const struct object *object);
 
-/* Sets a short text from a client: printable, without blanks. Returns false if it is invalid; the
- * error was sent. */
+/* Copies a short text from a client if it is printable and has no blanks. Otherwise sends an error
+ * and returns false. */
 bool cmd_set_text(struct request *request, bg_bytes value, const char *what, char *text,
                   size_t room);
 

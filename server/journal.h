@@ -178,7 +178,7 @@ bg_err journal_tick(struct journal *journal, bg_errinfo *info);
  * the journal has failed until the directory is put back; then journal_reopen succeeds. A removed
  * segment fails the journal as well; journal_reopen starts another one. The same check precedes
  * each advance of the durable frame number; this function covers times without appends. Errors:
- * BG_EIO. Cost: two calls of stat. */
+ * BG_EIO. Cost: two calls each of stat and fstat. */
 bg_err journal_check(struct journal *journal, bg_errinfo *info);
 
 /* Returns the number that the next frame will get; all frames below it have been appended. */

@@ -14,9 +14,10 @@
  *   (P1) Recording and applying a change happen inside one batch (quiet.h). The order depends on
  *        the object. For objects that commute (sets of bits), the record is appended before the
  *        bits are set, so a thread that finds a bit set runs after its record. For all other
- *        objects, both steps run under object->writing: adds are applied first, so that adds
- *        rejected by a full filter are never recorded, and are undone, where the kind can, if
- *        recording fails; removes are recorded first.
+ *        objects, both steps run under object->writing. Their adds are applied first, so that
+ *        adds rejected by a full filter are never recorded; if recording fails, the add is
+ *        undone where the kind of filter supports it. Removes and window rotations are recorded
+ *        first.
  *   (P2) Objects that commute: `from` is read, then all batches that are running must end, then
  *        the file is written while other threads continue to add. A change recorded in a frame
  *        below `from` was applied before the write started, so the file contains it; all other
