@@ -1,10 +1,10 @@
-// api.js - the service, as the pages see it: one request, its answer as an object, or an
-// ApiError that says what is wrong. Who is signed in is known here and nowhere else.
+// api.js - requests to the service. A request returns the response as an object, or throws an
+// ApiError. Only this module has the credentials of the signed-in user.
 
 import { toBase64 } from "./format.js";
 
-const PATIENCE = 15000; // milliseconds until an answer is given up
-const DOWNLOAD = 3600000; // ... and a file
+const PATIENCE = 15000; // request timeout in milliseconds
+const DOWNLOAD = 3600000; // timeout of a file download
 const REMEMBERED = "bloomgate-authorization";
 
 let authorization = remembered();
@@ -18,7 +18,7 @@ function remembered() {
 }
 
 export class ApiError extends Error {
-  // code: that of the service, or "gone" (no answer at all), or "bad_answer" (not JSON)
+  // code: the error code of the service, or "gone" (no response), or "bad_answer" (not JSON)
   constructor(status, code, message) {
     super(message);
     this.status = status;
@@ -37,7 +37,7 @@ export function signIn(user, password, remember) {
       sessionStorage.removeItem(REMEMBERED);
     }
   } catch {
-    // Then it holds until the page is loaded again.
+    // Without storage, the login lasts until the page is reloaded.
   }
 }
 
@@ -46,7 +46,7 @@ export function signOut() {
   try {
     sessionStorage.removeItem(REMEMBERED);
   } catch {
-    // There was nothing.
+    // Without storage, there is nothing to remove.
   }
 }
 
@@ -78,7 +78,7 @@ export async function send(method, path, body, signal, patience = PATIENCE) {
       throw error;
     }
     throw new ApiError(0, "gone", limit.aborted
-      ? `no answer within ${patience / 1000} seconds` : "the server cannot be reached");
+      ? `no response within ${patience / 1000} seconds` : "the server is unreachable");
   }
 }
 
@@ -91,12 +91,12 @@ async function readAnswer(response) {
     answer = await response.json();
   } catch {
     throw new ApiError(response.status, response.ok ? "bad_answer" : "gone",
-      `status ${response.status} with a body that is not JSON`);
+      `status ${response.status}: the response is not JSON`);
   }
   if (!response.ok) {
     const error = (answer && answer.error) || {};
     throw new ApiError(response.status, error.code || "internal",
-      error.message || `status ${response.status} without a reason`);
+      error.message || `status ${response.status} without a message`);
   }
   return answer;
 }
@@ -115,8 +115,8 @@ export async function remove(path) {
   return readAnswer(await send("DELETE", path));
 }
 
-// Saves what is at `path` as a file. Without a user the browser does it alone, whatever the
-// size; with one it has to go through the page, which alone knows the password.
+// Downloads `path` to a file. Without a user, the browser downloads it directly, whatever its
+// size. With a user, the page must download it, because only the page has the password.
 export async function download(path, fileName) {
   const link = document.createElement("a");
   link.download = fileName;

@@ -1,13 +1,13 @@
-// charts.js - drawings of figures, as SVG: lines over time, curves, ranges of rates, shares as
-// bars, a filter as a heat map. Colours come from the style sheet by class. A chart follows the
-// pointer, and the arrow keys when it has the focus; what it shows there is also text.
+// charts.js - charts in SVG: lines over time, curves, ranges of rates, shares as bars, a filter
+// as a heat map. Colors come from the style sheet by class. A chart follows the pointer and,
+// when it has the focus, the arrow keys; the values shown are also available as text.
 
 import { h } from "./vdom.js";
 import * as format from "./format.js";
 
 let redraw = () => {};
-const widths = new Map(); // of charts, by their id, once they have been laid out
-const pointed = new Map(); // which point of a chart is looked at, by its id
+const widths = new Map(); // widths of charts by id, known after layout
+const pointed = new Map(); // selected points of charts by id
 
 export function onRedraw(callback) {
   redraw = callback;
@@ -28,7 +28,7 @@ function measured(id) {
 
 // ---- Scales --------------------------------------------------------------------------------
 
-// Round numbers from 0 (or `low`) to at least `high`, about n of them.
+// About n round numbers from 0 (or `low`) to at least `high`.
 export function ticks(low, high, n = 4) {
   const span = high - low || 1;
   const rough = span / n;
@@ -44,13 +44,13 @@ export function ticks(low, high, n = 4) {
   return found;
 }
 
-// The same for bytes: round in KiB, MiB, ...
+// Ticks for bytes: round numbers of KiB, MiB, ...
 function byteTicks(high) {
   const unit = 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, high)) / Math.log(1024)));
   return ticks(0, high / unit).map((mark) => mark * unit);
 }
 
-// Room for the words of an axis.
+// The space that the labels of an axis need.
 const roomFor = (texts) => Math.max(40, 12 + 6.7 * Math.max(0, ...texts.map((text) => text.length)));
 
 function decades(low, high) {
@@ -63,7 +63,7 @@ function decades(low, high) {
 
 const STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 
-// Times for an axis: full minutes or hours of the browser's time zone.
+// Ticks of a time axis: full minutes or hours in the browser's time zone.
 export function timeTicks(from, to, most) {
   const step = STEPS.find((s) => (to - from) / s <= most) || 86400;
   const zone = -new Date(from * 1000).getTimezoneOffset() * 60;
@@ -78,7 +78,7 @@ export function timeTicks(from, to, most) {
 
 const round = (x) => Math.round(x * 10) / 10;
 
-// Pieces of a line; where a value is missing the line is.
+// The path of a line, with gaps where values are missing.
 function linePath(values, x, y) {
   let text = "";
   let down = false;
@@ -93,7 +93,7 @@ function linePath(values, x, y) {
   return text;
 }
 
-// What lies between two lines, or between one and the bottom.
+// The path of the area between two lines, or between a line and the bottom.
 function areaPath(lows, highs, x, y) {
   let text = "";
   let from = -1;
@@ -132,9 +132,10 @@ const lastKnown = (values) => {
 };
 
 /*
- * A chart over time. o: id, title, from, step (seconds), show (number to text), height, least
- * (the axis reaches at least so high), tick (numbers of the axis to text), binary (bytes), and series: [{ name, kind (class of its colour), values,
- * band: [lows, highs], fill: true, level: number (a dashed line instead of values) }]
+ * A chart over time. o: id, title, from, step (seconds), show (formats a value), height, least
+ * (minimum upper end of the axis), tick (formats a number of the axis), binary (bytes), and
+ * series: [{ name, kind (class of its color), values, band: [lows, highs], fill: true,
+ * level: number (a dashed line instead of values) }]
  */
 export function timeChart(o) {
   const n = Math.max(0, ...o.series.map((s) => (s.values || []).length));
@@ -172,7 +173,7 @@ export function timeChart(o) {
         o.series.map((s) => s.values && s.values[at] !== null && s.values[at] !== undefined
           && h("circle", { class: `dot ${s.kind}`, cx: round(x(at)), cy: round(y(s.values[at])), r: 3.5 }))),
       empty && h("text", { class: "nothing", x: width / 2, y: height / 2, "text-anchor": "middle" },
-        o.nothing || "Nothing recorded yet"))));
+        o.nothing || "No data yet"))));
 }
 
 function seriesOf(s, x, y, width, space) {
@@ -204,10 +205,10 @@ function chartCaption(o, at, n) {
 
 function chartWords(o) {
   const words = o.series.map((s) => `${s.name} ${o.show(valueAt(s, -1))}`);
-  return `${o.title}. Now: ${words.join(", ")}. Left and right arrow keys go through the points.`;
+  return `${o.title}. Now: ${words.join(", ")}. Use the left and right arrow keys to step through the points.`;
 }
 
-// What a chart hears: the pointer, and arrow keys.
+// Event handlers of a chart: the pointer and arrow keys.
 function chartPointer(id, n, indexAt) {
   const look = (i) => {
     const now = Math.max(0, Math.min(n - 1, i));
@@ -238,7 +239,7 @@ function chartPointer(id, n, indexAt) {
   };
 }
 
-// A line without axes, as wide as it gets; decoration beside a number that says the same.
+// A line without axes over the available width; decoration next to a number with the same content.
 export function sparkline(id, values, kind) {
   const width = widthOf(id, 180);
   const height = 26;
@@ -274,9 +275,9 @@ export function stack(parts, label) {
 const REACH = 1; // decades to each side of the target
 
 /*
- * The rates of a filter beside each other, small: the target is the line in the middle, ten
- * times as good is the left end, ten times as bad the right one. A dot is predicted, a bar with
- * ends observed, a thin one measured.
+ * The rates of a filter in one small chart. The target is the line in the middle; the left end
+ * is ten times better, the right end ten times worse. A dot is the predicted rate, a bar with
+ * ends the observed rate, a thin bar the measured rate.
  */
 export function rateRange(rates) {
   const width = 116;
@@ -325,10 +326,10 @@ export function rateWords(rates) {
   return parts.join(", ");
 }
 
-// A decade as a rate: 0.01 %, 1e-7 %
-const powerOfTen = (mark) => `${format.significant(100 * mark, 1)} %`;
+// A power of ten as a rate: 0.01%, 1e-7%
+const powerOfTen = (mark) => `${format.significant(100 * mark, 1)}%`;
 
-// Every so many of the marks that their words do not touch, from the right.
+// Selects marks, from the right, so that their labels do not touch.
 function spaced(marks, x, least) {
   const kept = [];
   for (const mark of [...marks].reverse()) {
@@ -339,13 +340,13 @@ function spaced(marks, x, least) {
   return kept;
 }
 
-/* The same, large: a row for each rate, on one axis of decades. */
+/* The rates of a filter, large: one row per rate, on a logarithmic axis. */
 export function rateRows(id, rates) {
   const rows = [
-    ["target", "Target", "what it was made for", rates.target],
-    ["predicted", "Predicted", "from the present fill", rates.predicted],
-    ["measured", "Measured", "keys that nobody has", rates.measured],
-    ["observed", "Observed", "look-ups so far", rates.observed],
+    ["target", "Target", "as configured", rates.target],
+    ["predicted", "Predicted", "from the current fill", rates.predicted],
+    ["measured", "Measured", "with random keys", rates.measured],
+    ["observed", "Observed", "from lookups so far", rates.observed],
   ].filter(([, , , value]) => value !== undefined);
   const values = rows.flatMap(([, , , v]) => (v === null || v === undefined ? []
     : typeof v === "number" ? [v] : [v.value, v.low, v.high])).filter((v) => v > 0);
@@ -366,7 +367,7 @@ export function rateRows(id, rates) {
             ? h("circle", { class: `dot ${kind}`, cx: x(value), cy: height / 2, r: 4.5 })
             : whisker(kind, value, x, height / 2, 5)))),
       h("div", { class: "rate-value" },
-        value === null || value === undefined ? h("span", { class: "muted" }, kind === "observed" ? "no truth told yet" : format.UNKNOWN)
+        value === null || value === undefined ? h("span", { class: "muted" }, kind === "observed" ? "nothing reported yet" : format.UNKNOWN)
           : typeof value === "number"
             ? [h("data", { value: String(value), "data-figure": kind }, format.rate(value)), h("small", null, format.oneIn(value))]
             : [h("data", { value: String(value.value), "data-figure": kind }, format.rate(value.value)),
@@ -382,7 +383,7 @@ export function rateRows(id, rates) {
 // ---- Curves --------------------------------------------------------------------------------
 
 /*
- * Curves of y over x. o: id, title, note, xs and ys on logarithmic scales if xLog, yLog;
+ * Curves of y over x. o: id, title, note; xLog, yLog (use logarithmic scales);
  * curves: [{ name, kind, strong, xs, ys, mark: [x, y] }], showX, showY, xName, yName
  */
 export function curveChart(o) {
@@ -437,7 +438,7 @@ export function curveChart(o) {
 
 // ---- A filter as a picture -----------------------------------------------------------------
 
-/* Cells in rows of `columns`; each as dark as its share lies between low and high. */
+/* Cells in rows of `columns`; the shade shows where the share lies between low and high. */
 export function heatMap(id, shares, low, high, label) {
   const width = widthOf(id, 640);
   const columns = Math.max(8, Math.min(64, Math.floor(width / 9)));

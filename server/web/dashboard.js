@@ -1,16 +1,16 @@
-// dashboard.js - the frame around the pages: which one is shown, what it knows, when it asks
-// again, and what to say when nobody answers.
+// dashboard.js - the frame around the pages: navigation, state, periodic updates, and error
+// messages.
 //
 // A page (view_*.js) is a module with
-//   title(context)            for the window; heading(context) for the page, if it differs
-//   begin(route)              its own state, thrown away when another page comes
-//   load(context)             asks the service; what it returns is context.data from then on
+//   title(context)            the window title; heading(context) for the page, if it differs
+//   begin(route)              its own state, discarded when another page is shown
+//   load(context)             queries the service; its result becomes context.data
 //   render(context)           describes the page
-//   address(state)            the address that leads back to this state, if it has one
-//   key(event, context)       its own keyboard shortcuts; true: it was one
-//   still                     true: it is not asked again every two seconds
+//   address(state)            the address that restores this state, if there is one
+//   key(event, context)       its own keyboard shortcuts; returns true if it handled the key
+//   still                     true: not updated every two seconds
 //
-// Answers that come late, for a page that is no longer shown, are dropped.
+// Late responses for a page that is no longer shown are dropped.
 
 import { h, render } from "./vdom.js";
 import { icon } from "./icons.js";
@@ -26,7 +26,7 @@ import * as tenants from "./view_tenants.js";
 import * as events from "./view_events.js";
 import * as server from "./view_server.js";
 
-const EVERY = 2000; // milliseconds between two questions
+const EVERY = 2000; // milliseconds between two updates
 const PAGES = [
   { id: "", name: "Filters", icon: "overview", view: overview },
   { id: "gates", name: "Gates", icon: "gates", view: gates },
@@ -38,8 +38,8 @@ const PAGES = [
 
 const state = {
   route: null, view: overview, local: {}, data: null, info: null,
-  error: null, // of the last question about this page
-  answered: 0, // when the last answer came, by this machine's clock
+  error: null, // error of the last request of this page
+  answered: 0, // time of the last response, by the browser's clock
   paused: false, signingIn: false, signInProblem: "", notes: [], question: null, helping: false,
 };
 
@@ -53,7 +53,7 @@ function setting(name, usual) {
 
 let shortcuts = setting("bloomgate-shortcuts", "on") === "on";
 
-// ---- Where we are --------------------------------------------------------------------------
+// ---- Navigation ----------------------------------------------------------------------------
 
 // "#/filter/users?x=1" as { page: "filter", rest: "users", query: { x: "1" } }
 function readRoute() {
@@ -64,7 +64,7 @@ function readRoute() {
   return { page, rest: slash < 0 ? "" : cleanSegment(path.slice(slash + 1)), query: Object.fromEntries(new URLSearchParams(query)) };
 }
 
-// An address is typed by anybody: what is not the name of a filter must not become a path.
+// Addresses are untrusted: text that is not the name of a filter must not become a path.
 function cleanSegment(text) {
   if (/^=[A-Za-z0-9_-]*$/.test(text)) {
     return text;
@@ -100,7 +100,8 @@ function context() {
   };
 }
 
-// A page changes its state: it is drawn, and asked for after `delay` milliseconds (-1: not).
+// Changes the state of a page, redraws it, and reloads its data after `delay` milliseconds
+// (-1: not).
 let reload = 0;
 function change(part, delay = 0) {
   Object.assign(state.local, part);
@@ -114,7 +115,7 @@ function change(part, delay = 0) {
   draw();
 }
 
-// ---- Asking --------------------------------------------------------------------------------
+// ---- Updates -------------------------------------------------------------------------------
 
 let round = 0;
 let timer = 0;
@@ -125,7 +126,7 @@ async function refresh() {
   clearTimeout(timer);
   const [info, data] = await Promise.allSettled([api.get("api/v1/info"), view.load(context())]);
   if (mine !== round) {
-    return; // somebody asked later
+    return; // a later request replaced this one
   }
   if (info.status === "fulfilled") {
     state.info = info.value;
@@ -144,7 +145,7 @@ function failed(error) {
     console.error(error);
   }
   if (error.status === 401) {
-    state.signInProblem = api.isSignedIn() ? "That name and password are not known." : "";
+    state.signInProblem = api.isSignedIn() ? "The user name or password is incorrect." : "";
     api.signOut();
     state.signingIn = true;
     state.error = null;
@@ -199,7 +200,7 @@ function drawNow() {
   const name = state.view.title(now);
   document.title = `${name} · Bloomgate`;
   render(document.getElementById("app"), [
-    h("a", { class: "skip", href: "#title", key: "skip", onclick: (event) => { event.preventDefault(); document.getElementById("title").focus(); } }, "Skip to the content"),
+    h("a", { class: "skip", href: "#title", key: "skip", onclick: (event) => { event.preventDefault(); document.getElementById("title").focus(); } }, "Skip to content"),
     h("div", { class: "frame", key: "frame" }, sidebar(), h("main", { id: "main" },
       h("header", { class: "top" },
         state.route.page === "filter" && h("a", { key: "up", class: "up", href: "#/", "aria-label": "All filters" }, icon("back")),
@@ -224,10 +225,10 @@ function content(now) {
     return state.view.render(now);
   }
   if (state.error && state.error.code === "not_found" && state.route.page === "filter") {
-    return h("section", { class: "panel" }, emptyNote("There is no such filter", said(state.error.message)), h("p", { class: "center" }, h("a", { class: "button", href: "#/" }, "All filters")));
+    return h("section", { class: "panel" }, emptyNote("Filter not found", said(state.error.message)), h("p", { class: "center" }, h("a", { class: "button", href: "#/" }, "All filters")));
   }
   if (state.error) {
-    return null; // the banner says it
+    return null; // the banner shows the error
   }
   return h("div", { class: "waiting", "aria-label": "Loading" }, [0, 1, 2].map((i) => h("div", { class: "ghost", key: i })));
 }
@@ -240,7 +241,7 @@ function sidebar() {
     h("nav", { "aria-label": "Pages" }, h("ul", null, PAGES.map((page) => h("li", { key: page.id }, h("a", {
       href: `#/${page.id}`, "aria-current": page.id === here ? "page" : undefined,
     }, icon(page.icon), h("span", null, page.name),
-    page.id === "" && counts && counts.act > 0 && h("span", { class: "nav-count act", title: "filters to act on" }, format.count(counts.act))))))),
+    page.id === "" && counts && counts.act > 0 && h("span", { class: "nav-count act", title: "filters that need action" }, format.count(counts.act))))))),
     h("div", { class: "side-foot" },
       state.info && h("p", { class: "muted version" }, state.info.version, state.info.user.name !== null && [" · ", nameOf(state.info.user.name, 24)]),
       h("div", { class: "side-buttons" },
@@ -255,7 +256,7 @@ function logo() {
     h("path", { d: "M7 26V14a9 9 0 0 1 18 0v12M13 26v-8M19 26v-8" }), h("circle", { cx: 16, cy: 12, r: 2.3 }));
 }
 
-const THEMES = [["auto", "as the system"], ["light", "light"], ["dark", "dark"]];
+const THEMES = [["auto", "system"], ["light", "light"], ["dark", "dark"]];
 
 function turnTheme() {
   const i = THEMES.findIndex(([theme]) => theme === window.bloomgateTheme.chosen());
@@ -266,7 +267,7 @@ function turnTheme() {
 function themeButton() {
   const chosen = window.bloomgateTheme.chosen();
   const words = THEMES.find(([theme]) => theme === chosen)[1];
-  return h("button", { type: "button", id: "theme", class: "button plain", title: `Colours: ${words} (t)`, "aria-label": `Colours: ${words}`, onclick: turnTheme },
+  return h("button", { type: "button", id: "theme", class: "button plain", title: `Theme: ${words} (t)`, "aria-label": `Theme: ${words}`, onclick: turnTheme },
     icon({ auto: "auto", light: "sun", dark: "moon" }[chosen]));
 }
 
@@ -276,30 +277,30 @@ function liveness() {
   }
   const gone = state.error && state.error.code === "gone";
   const at = state.answered ? format.clock(state.answered, true) : "";
-  const words = gone ? "No answer" : state.paused ? `Paused at ${at}` : state.view.still ? "" : "Live";
+  const words = gone ? "No response" : state.paused ? `Paused at ${at}` : state.view.still ? "" : "Live";
   return h("div", { class: "live" },
-    words && h("span", { class: `live-state ${gone ? "act" : state.paused ? "paused" : "on"}`, title: at ? `last answer ${at}` : undefined }, h("i"), words),
+    words && h("span", { class: `live-state ${gone ? "act" : state.paused ? "paused" : "on"}`, title: at ? `last response ${at}` : undefined }, h("i"), words),
     !state.view.still && h("button", {
-      type: "button", class: "button small", id: "pause", "aria-pressed": String(state.paused), title: state.paused ? "Go on (p)" : "Pause (p)", onclick: () => pause(!state.paused),
-    }, icon(state.paused ? "play" : "pause"), state.paused ? "Go on" : "Pause"));
+      type: "button", class: "button small", id: "pause", "aria-pressed": String(state.paused), title: state.paused ? "Resume (p)" : "Pause (p)", onclick: () => pause(!state.paused),
+    }, icon(state.paused ? "play" : "pause"), state.paused ? "Resume" : "Pause"));
 }
 
 function banner() {
   const { error, info } = state;
   if (error && error.code === "gone") {
-    return h("div", { class: "banner act", role: "alert", key: "banner" }, icon("act"), h("div", null, h("b", null, "The server is gone. "),
-      state.answered ? `Last answer at ${format.clock(state.answered, true)}; what you see is from then. ` : "", `Trying again every ${EVERY / 1000} seconds.`));
+    return h("div", { class: "banner act", role: "alert", key: "banner" }, icon("act"), h("div", null, h("b", null, "The server is unreachable. "),
+      state.answered ? `Last response at ${format.clock(state.answered, true)}; the data shown is from then. ` : "", `Retrying every ${EVERY / 1000} seconds.`));
   }
   if (info && info.state === "loading") {
     const { loading } = info.persistence;
     return h("div", { class: "banner watch", role: "status", key: "banner" }, icon("watch"), h("div", null, h("b", null, "The service is loading. "),
-      loading ? `${format.count(loading.filters)} of ${loading.expected === null ? "?" : format.count(loading.expected)} filters are there.` : ""));
+      loading ? `${format.count(loading.filters)} of ${loading.expected === null ? "?" : format.count(loading.expected)} filters are loaded.` : ""));
   }
   if (info && info.state === "stopping") {
-    return h("div", { class: "banner watch", role: "status", key: "banner" }, icon("watch"), h("div", null, h("b", null, "The service is about to stop.")));
+    return h("div", { class: "banner watch", role: "status", key: "banner" }, icon("watch"), h("div", null, h("b", null, "The service is shutting down.")));
   }
   if (error && !(error.code === "not_found" && !state.data)) {
-    return h("div", { class: "banner act", role: "alert", key: "banner" }, icon("act"), h("div", null, h("b", null, "That did not work: "), said(error.message)));
+    return h("div", { class: "banner act", role: "alert", key: "banner" }, icon("act"), h("div", null, h("b", null, "Request failed: "), said(error.message)));
   }
   return null;
 }
@@ -315,7 +316,7 @@ function signInForm() {
     refresh();
   };
   return h("form", { class: "panel sign-in", onsubmit: submit },
-    h("h2", null, "Sign in"), h("p", { class: "muted" }, "This service has users. A token goes into the password field, without a name."),
+    h("h2", null, "Sign in"), h("p", { class: "muted" }, "This service requires a login. To use a token, enter it as the password and leave the user name empty."),
     h("label", null, "User", h("input", { name: "user", type: "text", autocomplete: "username", autocapitalize: "off", spellcheck: "false" })),
     h("label", null, "Password or token", h("input", { name: "password", type: "password", autocomplete: "current-password", required: true })),
     h("label", { class: "check" }, h("input", { name: "stay", type: "checkbox" }), "Stay signed in until this tab is closed"),
@@ -329,7 +330,7 @@ function leave() {
   refresh();
 }
 
-// ---- Questions and help --------------------------------------------------------------------
+// ---- Dialogs and help ----------------------------------------------------------------------
 
 function questionDialog(question) {
   const close = () => {
@@ -347,16 +348,16 @@ function questionDialog(question) {
   return h("dialog", { key: "question", class: "dialog", "aria-labelledby": "question-title", onclose: close, oncancel: close },
     h("form", { onsubmit: submit },
       h("h2", { id: "question-title" }, question.title), h("p", null, question.text),
-      question.confirm && h("label", { class: "confirm" }, h("span", null, "Type ", h("b", null, question.confirm), " to go on"),
+      question.confirm && h("label", { class: "confirm" }, h("span", null, "Type ", h("b", null, question.confirm), " to confirm"),
         h("input", { id: "confirm", type: "text", autocomplete: "off", value: question.typed, oninput: (event) => { question.typed = event.target.value; draw(); } })),
       h("div", { class: "dialog-buttons" }, h("button", { type: "button", class: "button", onclick: close }, "Cancel"),
         h("button", { type: "submit", class: `button ${question.button === "Rebuild" ? "primary" : "danger solid"}`, disabled: !ready }, question.button))));
 }
 
 const KEYS = [
-  ["1 – 6", "the pages, from Filters to Server"], ["/", "search"], ["j  k", "next and previous filter"], ["Enter", "open the chosen filter"],
-  ["[  ]", "page before, next page"], ["← →", "go through a chart that has the focus"], ["Esc", "leave a field, a dialog, a filter"],
-  ["r", "ask now"], ["p", "pause, go on"], ["t", "colours: system, light, dark"], ["?", "this help"],
+  ["1 – 6", "open a page, from Filters to Server"], ["/", "search"], ["j  k", "select the next or previous filter"], ["Enter", "open the selected filter"],
+  ["[  ]", "previous page, next page"], ["← →", "step through a focused chart"], ["Esc", "leave a field, dialog or filter"],
+  ["r", "refresh now"], ["p", "pause or resume"], ["t", "theme: system, light, dark"], ["?", "this help"],
 ];
 
 function helpDialog() {
@@ -369,14 +370,14 @@ function helpDialog() {
     try {
       localStorage.setItem("bloomgate-shortcuts", shortcuts ? "on" : "off");
     } catch {
-      // Then it holds until the page is loaded again.
+      // Without storage, the choice lasts until the page is reloaded.
     }
     draw();
   };
   return h("dialog", { key: "help", class: "dialog help", "aria-labelledby": "help-title", onclose: close, oncancel: close },
-    h("div", { class: "dialog-head" }, h("h2", { id: "help-title" }, "Keyboard"), h("button", { type: "button", class: "button plain", "aria-label": "Close", onclick: close }, icon("close"))),
+    h("div", { class: "dialog-head" }, h("h2", { id: "help-title" }, "Keyboard shortcuts"), h("button", { type: "button", class: "button plain", "aria-label": "Close", onclick: close }, icon("close"))),
     h("dl", { class: "keys" }, KEYS.map(([keys, words]) => h("div", { key: keys }, h("dt", null, keys.split(/\s{2}/).map((one) => h("kbd", null, one))), h("dd", null, words)))),
-    h("label", { class: "check" }, h("input", { type: "checkbox", checked: shortcuts, onchange: toggle }), "Shortcuts of a single key"));
+    h("label", { class: "check" }, h("input", { type: "checkbox", checked: shortcuts, onchange: toggle }), "Enable single-key shortcuts"));
 }
 
 function onKey(event) {

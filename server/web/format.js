@@ -1,12 +1,12 @@
-// format.js - numbers, times and names as people read them. The same words and digits as the
-// command line (common/number.c). Pure functions, no DOM: tests run them alone. What is not
-// known is an en dash. Nothing here depends on the language of the browser.
+// format.js - formats numbers, times and names for display, with the same digits as the command
+// line (common/number.c). Pure functions without DOM, so that tests can run them alone. Unknown
+// values are shown as an en dash. The output does not depend on the browser's language.
 
 export const UNKNOWN = "–";
 
 const known = (x) => typeof x === "number" && Number.isFinite(x);
 
-// As C's %.{digits}g: significant digits without trailing zeros.
+// Formats like %.{digits}g in C: significant digits without trailing zeros.
 export function significant(x, digits = 3) {
   const text = x.toPrecision(digits);
   if (!text.includes("e")) {
@@ -49,7 +49,7 @@ export function compact(x) {
   return `${value.toPrecision(3)} ${units[unit]}`;
 }
 
-// The same for an axis, where round numbers stand: 50 k, 1.5 M
+// Compact format for the round numbers of an axis: 50 k, 1.5 M
 export function round(x) {
   const text = compact(x);
   return text.includes(",") ? text : text.replace(/\.?0+(?= |$)/, (zeros) => (zeros.startsWith(".") ? "" : zeros))
@@ -70,16 +70,16 @@ export function bytes(x) {
   return `${value.toFixed(unit === 0 || value >= 100 ? 0 : 1)} ${units[unit]}`;
 }
 
-// A rate of false positives: 0.751 %
+// A false-positive rate: 0.751%
 export function rate(x) {
   if (!known(x)) {
     return UNKNOWN;
   }
   const percent = 100 * x;
-  return x > 0 && x < 1e-6 ? `${percent.toExponential(2)} %` : `${significant(percent)} %`;
+  return x > 0 && x < 1e-6 ? `${percent.toExponential(2)}%` : `${significant(percent)}%`;
 }
 
-// The same in other words: 1 in 133
+// A false-positive rate as a ratio: 1 in 133
 export function oneIn(x) {
   if (!known(x)) {
     return UNKNOWN;
@@ -90,19 +90,19 @@ export function oneIn(x) {
   return x >= 0.5 ? rate(x) : `1 in ${compact(Math.round(1 / x))}`;
 }
 
-// A share of something: 43.1 %; what is not all is never shown as 100.
+// A share: 43.1%. A value below 1 is never shown as 100%.
 export function share(x) {
   if (!known(x)) {
     return UNKNOWN;
   }
   const percent = 100 * x;
   if (percent > 0 && percent < 0.05) {
-    return "< 0.1 %";
+    return "< 0.1%";
   }
   if (percent < 100 && percent >= 99.95) {
-    return `${(Math.floor(percent * 1000) / 1000).toFixed(percent >= 99.995 ? 3 : 2)} %`;
+    return `${(Math.floor(percent * 1000) / 1000).toFixed(percent >= 99.995 ? 3 : 2)}%`;
   }
-  return `${percent.toFixed(percent === 100 || percent === 0 ? 0 : 1)} %`;
+  return `${percent.toFixed(percent === 100 || percent === 0 ? 0 : 1)}%`;
 }
 
 export function perSecond(x) {
@@ -113,7 +113,7 @@ export function bytesPerSecond(x) {
   return known(x) ? `${bytes(Math.round(x))}/s` : UNKNOWN;
 }
 
-// How long: 0.4 s, 12 s, 3m 20s, 5h 12m, 3d 4h, 2y 17d
+// A duration: 0.4 s, 12 s, 3m 20s, 5h 12m, 3d 4h, 2y 17d
 export function seconds(x) {
   if (!known(x) || x < 0) {
     return UNKNOWN;
@@ -143,7 +143,7 @@ export function seconds(x) {
   return `${Math.floor(x / 31536000)}y ${Math.floor((x / 86400) % 365)}d`;
 }
 
-// In whole words for ages in tables: now, 12 s, 3 min, 5 h, 3 d
+// An age, in whole units, for tables: now, 12 s, 3 min, 5 h, 3 d
 export function age(x) {
   if (!known(x) || x < 0) {
     return UNKNOWN;
@@ -178,7 +178,7 @@ export function clock(t, withSeconds = false) {
   return withSeconds ? `${text}:${two(d.getSeconds())}` : text;
 }
 
-// low – high of an estimate
+// The interval of an estimate: low – high
 export function interval(estimate, show) {
   if (!estimate) {
     return UNKNOWN;
@@ -196,13 +196,13 @@ export function plural(n, one, many = `${one}s`) {
 
 // ---- Names ---------------------------------------------------------------------------------
 
-// What would be invisible, or change how its neighbours are shown: controls, marks of
-// direction, blanks of no width, characters that only look like a blank, blanks at the ends.
+// Characters that are invisible or change how adjacent text is shown: control characters,
+// direction marks, zero-width spaces, space look-alikes, and leading and trailing spaces.
 const HIDDEN =
   /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd]|(?<=^ *) | (?= *$)|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
-// A name in pieces: text to show as it is, and codes in place of what cannot be seen. Longer
-// ones are cut in the middle. Whoever shows it puts each piece into a text node.
+// Splits a name into pieces: text that is shown unchanged, and codes in place of invisible
+// characters. Long names are shortened in the middle. Callers put each piece into a text node.
 export function namePieces(name, most = 120) {
   if (name === "") {
     return [{ text: "(empty name)", code: true }];
@@ -241,7 +241,7 @@ function escapeOf(character) {
     : `\\u${code.toString(16).padStart(4, "0")}`);
 }
 
-// As plain text, for titles of pages and questions.
+// A name as plain text, for page titles and dialogs.
 export function nameText(name, most = 120) {
   return namePieces(name, most).map((piece) => piece.text).join("");
 }
@@ -254,7 +254,7 @@ export function toBase64(bytesOfIt) {
   return btoa(text);
 }
 
-// The segment of a path that names a filter: see openapi.yaml.
+// The path segment for a filter: see openapi.yaml.
 export function segment(name, nameBase64) {
   if (nameBase64 !== undefined) {
     return `=${nameBase64.replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "")}`;
@@ -265,18 +265,18 @@ export function segment(name, nameBase64) {
   return encodeURIComponent(name.toWellFormed ? name.toWellFormed() : name);
 }
 
-// The same as a parameter behind the question mark, which is encoded by whoever sends it.
+// The name of a filter as a query parameter; the caller percent-encodes it.
 export function parameter(name, nameBase64) {
   return nameBase64 === undefined && name !== "" && !name.startsWith("=")
     ? name : segment(name, nameBase64 ?? toBase64(new TextEncoder().encode(name)));
 }
 
-// ---- What people type ----------------------------------------------------------------------
+// ---- User input -----------------------------------------------------------------------------
 
 const LETTERS = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15,
   Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50 };
 
-// 1000000, 1,000,000, 1e6, 2.5M, 512Mi; NaN when it is not a number of 0 or more.
+// 1000000, 1,000,000, 1e6, 2.5M, 512Mi; NaN unless it is a number of at least 0.
 export function parseNumber(text) {
   const plain = String(text).trim().replace(/(\d)[,_ ](?=\d{3})/g, "$1");
   const found = /^(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?\s*([kKMGTP]i?)?B?$/i.exec(plain);
@@ -287,7 +287,7 @@ export function parseNumber(text) {
   return factor ? Number(found[1] + (found[2] || "")) * factor : NaN;
 }
 
-// 0.01, 1e-3, 0.1%, 1/1000; NaN when it is not above 0 and below 1.
+// 0.01, 1e-3, 0.1%, 1/1000; NaN unless it is above 0 and below 1.
 export function parseRate(text) {
   const plain = String(text).trim();
   const found = /^([\d.]+(?:e[+-]?\d+)?)\s*(?:(%)|\/\s*([\d.]+(?:e[+-]?\d+)?))?$/i.exec(plain);

@@ -1,4 +1,4 @@
-// icons.js - the drawings: 16 by 16, lines only, in the colour of the text around them.
+// icons.js - icons: 16 by 16, lines only, in the color of the surrounding text.
 
 import { h } from "./vdom.js";
 

@@ -1,10 +1,10 @@
-// parts.js - what several pages are made of.
+// parts.js - components that several pages use.
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 
-// A number with all its digits in the page, and fewer of them before the eye.
+// A number: the element has the exact value, and shows a rounded one.
 export function figure(name, value, show, title) {
   if (value === null || value === undefined) {
     return h("span", { class: "muted", "data-figure": name }, format.UNKNOWN);
@@ -12,13 +12,13 @@ export function figure(name, value, show, title) {
   return h("data", { value: String(value), "data-figure": name, title: title || undefined }, show(value));
 }
 
-// The name of a filter or a gate: safe to look at, whatever is in it.
+// The name of a filter or a gate, safe to display whatever it contains.
 export function nameOf(name, most) {
   return h("bdi", { class: "name" }, format.namePieces(name, most).map((piece) => (piece.code
     ? h("span", { class: "name-code" }, piece.text) : piece.text)));
 }
 
-// What the service says: it may quote a name.
+// A message of the service, which may quote a name.
 export function said(text) {
   return nameOf(String(text), 1000);
 }
@@ -31,8 +31,8 @@ export const HEALTH = { fine: "Fine", watch: "Watch", act: "Act", unknown: "Not 
 
 const REASONS = {
   fill: "nearly full", predicted: "rate above target", observed: "observed above target", age: "old",
-  degraded: "damaged", overflowed: "overflowed", polluted: "keys are chosen", drifting: "drifting",
-  doubtful: "doubtful", incomplete: "not complete", false_negatives: "false negatives",
+  degraded: "damaged", overflowed: "overflowed", polluted: "suspicious keys", drifting: "drifting",
+  doubtful: "doubtful", incomplete: "incomplete", false_negatives: "false negatives",
 };
 
 export function healthPill(health) {
@@ -60,7 +60,7 @@ export function panel(title, props, ...children) {
     children);
 }
 
-// Facts: [name, content] or [name, content, remark]; false ones are left out.
+// A list of facts: [name, content] or [name, content, remark]; falsy entries are omitted.
 export function facts(rows) {
   return h("dl", { class: "facts" }, rows.filter(Boolean).map(([name, content, remark]) => h("div", { key: name },
     h("dt", null, name), h("dd", null, content, remark && h("small", null, remark)))));
@@ -70,14 +70,14 @@ export function badge(text, kind = "") {
   return h("span", { class: `badge ${kind}` }, text);
 }
 
-// Buttons of which one is chosen.
+// A group of buttons, one of which is selected.
 export function choice(label, options, chosen, choose) {
   return h("div", { class: "choice", role: "group", "aria-label": label }, options.map(([value, text]) => h("button", {
     type: "button", key: String(value), "aria-pressed": String(value === chosen), onclick: () => choose(value),
   }, text)));
 }
 
-// How far a rebuild is.
+// The progress of a rebuild.
 export function rebuildProgress(rebuild) {
   const part = rebuild.expected ? Math.min(1, rebuild.keys / rebuild.expected) : null;
   return h("div", { class: "progress" },
@@ -92,7 +92,7 @@ export function emptyNote(title, text) {
   return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), text && h("p", { class: "muted" }, text));
 }
 
-// A form with one field for a key, and what came of it.
+// A form with a field for a key, and the result of its lookup.
 export function keyForm({ id, label, button, value, busy, oninput, onsubmit, result, extra }) {
   return h("form", { class: "key-form", onsubmit: (event) => { event.preventDefault(); onsubmit(); } },
     h("label", { for: id }, label),

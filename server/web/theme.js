@@ -1,4 +1,5 @@
-// theme.js - light or dark, decided before anything is drawn. Not a module: modules wait.
+// theme.js - selects the light or dark theme before the first paint. Not a module, because
+// modules are deferred.
 (function () {
   "use strict";
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -6,7 +7,7 @@
     try {
       return localStorage.getItem("bloomgate-theme") || "auto";
     } catch {
-      return "auto"; // no storage: the system's
+      return "auto"; // no storage: use the theme of the OS
     }
   }
   function apply() {
@@ -20,7 +21,7 @@
       try {
         localStorage.setItem("bloomgate-theme", theme);
       } catch {
-        // It holds for this page then.
+        // Without storage, the choice lasts until the page is reloaded.
       }
       apply();
     },

@@ -1,12 +1,12 @@
-// vdom.js - a page as a function of its data. h() describes an element, render() makes the page
-// look like the description and touches only what differs, so focus, selection and scrolling
-// stay where they are while figures change every two seconds.
+// vdom.js - a page as a function of its data. h() describes an element. render() updates the
+// page to match the description and changes only what differs, so that focus, selection and
+// scroll position survive updates every two seconds.
 //
-// Text becomes text nodes and nothing else: there is no way to put markup in. Listeners are
-// looked up when something happens, so the newest description is the one that is heard.
+// Text always becomes text nodes: markup cannot be injected. Listeners are looked up when an
+// event occurs, so the newest description handles it.
 //
-//   key      tells siblings apart that move
-//   style    an object, set by property: the page's policy forbids style attributes
+//   key      identifies siblings that may move
+//   style    an object, set by property: the content security policy forbids style attributes
 //   measure  called with the width of the element, now and whenever it changes
 //   onX      listeners
 
@@ -96,7 +96,8 @@ function patchChildren(parent, old, now, svg) {
   }
 }
 
-// The first that is left with that tag: what comes and goes before it does not disturb it.
+// The first remaining element with this tag, so that insertions and removals before it do not
+// affect it.
 function nextOf(free, tag) {
   const i = free.findIndex((other) => other.tag === tag);
   return i < 0 ? undefined : free.splice(i, 1)[0];

@@ -1,4 +1,4 @@
-// view_events.js - what happened: rebuilds, reloads, files that were refused, doors that opened.
+// view_events.js - events: rebuilds, reloads, refused files, configuration changes.
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";
@@ -31,8 +31,8 @@ export function render({ data, local, info, change }) {
         oninput: (event) => change({ search: event.target.value }, -1),
       }), h("kbd", { "aria-hidden": "true" }, "/")),
       choice("Level", [["info", "All"], ["warning", "Warnings"], ["error", "Errors"]], local.level, (level) => change({ level })),
-      h("span", { class: "matched muted", role: "status" }, format.plural(events.length, "event"), data.missed && "; older ones are forgotten")),
-    events.length === 0 ? emptyNote("Nothing to see", "No such event since the service started.")
+      h("span", { class: "matched muted", role: "status" }, format.plural(events.length, "event"), data.missed && "; older events are not kept")),
+    events.length === 0 ? emptyNote("No events", "No matching events since the service started.")
       : h("ul", { class: "events" }, events.map((event) => {
         const first = dayOf(event.time) !== day;
         day = dayOf(event.time);

@@ -1,5 +1,5 @@
-// view_filter.js - one filter: how it does, over time, what it looks like inside, all facts, and
-// what can be done with it.
+// view_filter.js - one filter: its figures now and over time, its occupancy, all facts, and
+// actions.
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";
@@ -8,7 +8,7 @@ import * as charts from "./charts.js";
 import { figure, nameOf, said, healthPill, panel, facts, badge, choice, rebuildProgress, keyForm } from "./parts.js";
 
 const SPANS = [[600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "24 h"]];
-const PICTURE_EVERY = 15000; // milliseconds: it takes reading all of the filter
+const PICTURE_EVERY = 15000; // milliseconds; reads the whole filter
 
 export const title = ({ data, route }) => (data ? format.nameText(data.filter.name, 60) : `Filter ${route.rest.slice(0, 40)}`);
 export const heading = ({ data }) => (data ? nameOf(data.filter.name, 160) : "Filter");
@@ -46,9 +46,9 @@ export function render(context) {
     local.verdict && verdict(local.verdict, change),
     figures(filter),
     h("div", { class: "columns" },
-      panel("False positives", { note: "of keys that are not in it", class: "wide" }, charts.rateRows("rates", filter)),
+      panel("False positives", { note: "for keys that are not in the filter", class: "wide" }, charts.rateRows("rates", filter)),
       tryKey(context)),
-    panel("History", { actions: choice("How far back", SPANS, local.span, (span) => change({ span })) }, history(data, local)),
+    panel("History", { actions: choice("Time range", SPANS, local.span, (span) => change({ span })) }, history(data, local)),
     occupancy(context),
     h("div", { class: "columns even" }, ...factPanels(filter)),
     panel("Events", null, eventList(data.events.events)),
@@ -63,7 +63,7 @@ function head(context) {
   const may = info.user.write;
   const button = (name, text, act, kind = "") => h("button", {
     type: "button", key: name, class: `button ${kind}`, disabled: local.busy !== "" || (kind === "danger" && !may),
-    title: kind === "danger" && !may ? "You may not change filters" : undefined, onclick: act,
+    title: kind === "danger" && !may ? "You do not have permission to change filters" : undefined, onclick: act,
   }, name === "download" && icon("download"), local.busy === name ? "Working…" : text);
   return h("div", { class: "filter-head" },
     h("div", { class: "filter-tags" }, healthPill(filter.health), badge(filter.kind), filter.family !== "bg" && badge(`${filter.family.toUpperCase()}.*`),
@@ -71,7 +71,7 @@ function head(context) {
     h("div", { class: "actions" },
       button("verify", "Verify", () => verify(context)),
       button("download", "Download", () => download(context)),
-      filter.can.includes("rotate") && button("rotate", "Rotate", () => act(context, "rotate", "Moved on by a generation")),
+      filter.can.includes("rotate") && button("rotate", "Rotate", () => act(context, "rotate", "Rotated by one generation")),
       filter.can.includes("clear") && button("clear", "Clear…", () => askClear(context), "danger"),
       button("drop", "Drop…", () => askDrop(context), "danger")));
 }
@@ -110,7 +110,7 @@ function askClear(context) {
   ask({
     title: "Clear this filter?",
     text: ["All ", h("b", null, data.filter.items ? format.count(data.filter.items.value) : ""), " keys of ", nameOf(data.filter.name, 80),
-      " are forgotten. Every look-up answers ", h("b", null, "no"), " until keys are added again. Nothing brings them back."],
+      " are removed. Every lookup answers ", h("b", null, "no"), " until keys are added again. This cannot be undone."],
     button: "Clear filter",
     act: () => act(context, "clear", "Cleared"),
   });
@@ -120,7 +120,7 @@ function askDrop(context) {
   const { route, data, ask, api, goto, tell } = context;
   ask({
     title: "Drop this filter?",
-    text: [nameOf(data.filter.name, 80), " and its ", h("b", null, data.filter.items ? format.count(data.filter.items.value) : ""), " keys are gone then, from memory and from disk."],
+    text: [nameOf(data.filter.name, 80), " and its ", h("b", null, data.filter.items ? format.count(data.filter.items.value) : ""), " keys are deleted from memory and from disk. This cannot be undone."],
     confirm: "drop",
     button: "Drop filter",
     act: async () => {
@@ -137,7 +137,7 @@ function askDrop(context) {
 
 function verdict(found, change) {
   return h("div", { class: `verdict ${found.ok ? "fine" : "act"}`, role: "status" }, icon(found.ok ? "fine" : "act"),
-    h("div", null, h("b", null, found.ok ? "Verified: all is as it should be. " : "Verified: something is wrong. "),
+    h("div", null, h("b", null, found.ok ? "Verified: no problems found. " : "Verified: problems found. "),
       found.problems.map((problem) => h("p", null, said(problem))),
       h("span", { class: "muted" }, `Measured ${found.measured ? format.rate(found.measured.value) : format.UNKNOWN}, predicted ${format.rate(found.predicted)}; took ${format.seconds(found.seconds)}. `,
         found.digest && ["Digest ", h("code", null, found.digest)])),
@@ -150,20 +150,20 @@ function figures(filter) {
   const part = filter.items && filter.capacity ? filter.items.value / filter.capacity : null;
   const { counters } = filter;
   return h("div", { class: "tiles" },
-    h("div", { class: "tile", key: "items" }, h("h3", { class: "tile-name" }, "Keys, estimated"),
+    h("div", { class: "tile", key: "items" }, h("h3", { class: "tile-name" }, "Estimated keys"),
       h("div", { class: "tile-value" }, figure("items", filter.items && filter.items.value, format.count)),
       charts.bar(part, part === null ? "" : part > 1 ? "act" : part > 0.9 ? "watch" : "fine"),
       h("div", { class: "tile-below" }, part === null ? "capacity unknown" : [format.share(part), " of ", figure("capacity", filter.capacity, format.count)],
-        filter.items && h("span", { class: "line" }, `95 %: ${format.interval(filter.items, format.count)}`))),
+        filter.items && h("span", { class: "line" }, `95% interval: ${format.interval(filter.items, format.count)}`))),
     h("div", { class: "tile", key: "fill" }, h("h3", { class: "tile-name" }, "Fill"),
       h("div", { class: "tile-value" }, figure("fill", filter.fill, format.share)), charts.bar(filter.fill, "fine"),
       h("div", { class: "tile-below" }, filter.ones === null || filter.geometry === null ? "not examined yet" : [figure("ones", filter.ones, format.compact), ` of ${format.compact(filter.geometry.bits)} bits`])),
-    h("div", { class: "tile", key: "queries" }, h("h3", { class: "tile-name" }, "Look-ups"),
+    h("div", { class: "tile", key: "queries" }, h("h3", { class: "tile-name" }, "Lookups"),
       h("div", { class: "tile-value" }, figure("queries", counters.queries, format.compact, format.count(counters.queries))),
-      h("div", { class: "tile-below" }, counters.queries > 0 ? `${format.share(counters.maybes / counters.queries)} maybe, the rest certainly not` : "none yet")),
+      h("div", { class: "tile-below" }, counters.queries > 0 ? `${format.share(counters.maybes / counters.queries)} maybe, the rest no` : "none yet")),
     h("div", { class: "tile", key: "avoided" }, h("h3", { class: "tile-name" }, "Calls avoided"),
       h("div", { class: "tile-value" }, figure("avoided", filter.avoided, format.compact, format.count(filter.avoided))),
-      h("div", { class: "tile-below" }, filter.wasted === null ? "nobody tells which were wasted" : [figure("wasted", filter.wasted, format.count), " wasted on false positives"])),
+      h("div", { class: "tile-below" }, filter.wasted === null ? "wasted calls are not reported" : [figure("wasted", filter.wasted, format.count), " wasted on false positives"])),
     h("div", { class: "tile", key: "bytes" }, h("h3", { class: "tile-name" }, "Memory"),
       h("div", { class: "tile-value" }, figure("bytes", filter.bytes, format.bytes, `${format.count(filter.bytes)} bytes`)),
       h("div", { class: "tile-below" }, filter.bits_per_key ? `${format.significant(filter.bits_per_key)} bits per key` : " ")));
@@ -188,9 +188,9 @@ function tryKey(context) {
   };
   const { answer } = local;
   const words = answer && (answer.what === "check"
-    ? (answer.yes ? ["maybe", "Maybe: it may be in."] : ["no", "Certainly not: it was never added."])
-    : (answer.yes ? ["no", "Added. It certainly was not in before."] : ["maybe", "Added. It may have been in before."]));
-  return panel("Try a key", null, keyForm({
+    ? (answer.yes ? ["maybe", "Maybe: the filter may contain this key."] : ["no", "Definitely not: the filter does not contain this key."])
+    : (answer.yes ? ["no", "Added. The key was definitely new."] : ["maybe", "Added. The key may have been present before."]));
+  return panel("Test a key", null, keyForm({
     id: "try-key", label: "Is this key in the filter?", button: "Check", value: local.key, busy: local.busy !== "",
     oninput: (value) => change({ key: value, answer: null }, -1), onsubmit: () => run("check"),
     extra: info.user.write && context.data.filter.can.includes("add")
@@ -203,17 +203,17 @@ function tryKey(context) {
 
 function history({ past, filter }) {
   if (!past.kept) {
-    return h("p", { class: "muted" }, "History of this filter is kept from now on; look again in a moment.");
+    return h("p", { class: "muted" }, "Recording of this filter's history has started; the first data will appear shortly.");
   }
   const s = past.series;
   const of = (name) => s[name] || [];
   const has = (name) => of(name).some((v) => v !== null);
   const common = { from: past.from, step: past.step };
   const highest = Math.max(0, ...["predicted", "measured", "observed"].flatMap((name) => of(name).map((v) => v ?? 0)));
-  const near = filter.target !== null && filter.target < 4 * highest; // else the target would flatten all
+  const near = filter.target !== null && filter.target < 4 * highest; // a distant target would flatten the other lines
   const shares = of("queries_per_second").map((q, i) => (q ? (of("maybes_per_second")[i] ?? 0) / q : null));
   return h("div", { class: "charts" },
-    charts.timeChart({ ...common, id: "h-rates", title: "Rate of false positives", show: format.rate, series: [
+    charts.timeChart({ ...common, id: "h-rates", title: "False-positive rate", show: format.rate, series: [
       near && { name: "target", kind: "target", level: filter.target },
       { name: "predicted", kind: "predicted", values: of("predicted") },
       has("measured") && { name: "measured", kind: "measured", values: of("measured") },
@@ -223,11 +223,11 @@ function history({ past, filter }) {
       filter.capacity !== null && { name: "capacity", kind: "target", level: filter.capacity },
       { name: "estimated", kind: "s1", values: of("items"), fill: true },
     ].filter(Boolean) }),
-    charts.timeChart({ ...common, id: "h-queries", title: "Look-ups per second", show: format.compact, tick: format.round, series: [
-      { name: "look-ups", kind: "s1", values: of("queries_per_second"), fill: true },
+    charts.timeChart({ ...common, id: "h-queries", title: "Lookups per second", show: format.compact, tick: format.round, series: [
+      { name: "lookups", kind: "s1", values: of("queries_per_second"), fill: true },
       { name: "maybe", kind: "s3", values: of("maybes_per_second") },
     ] }),
-    charts.timeChart({ ...common, id: "h-share", title: "Share of look-ups answered maybe", show: format.share, series: [
+    charts.timeChart({ ...common, id: "h-share", title: "Share of lookups answered maybe", show: format.share, series: [
       { name: "maybe", kind: "s3", values: shares, fill: true },
     ] }),
     charts.timeChart({ ...common, id: "h-adds", title: "Adds per second", show: format.compact, tick: format.round, series: [
@@ -240,7 +240,7 @@ function history({ past, filter }) {
     ].filter(Boolean) }));
 }
 
-// ---- The picture ---------------------------------------------------------------------------
+// ---- Occupancy -----------------------------------------------------------------------------
 
 function occupancy({ local, change }) {
   const { picture, scale } = local;
@@ -250,19 +250,19 @@ function occupancy({ local, change }) {
   if (picture.error) {
     return panel("Occupancy", null, h("p", { class: "muted" }, said(picture.error.message)));
   }
-  // How far chance alone spreads the parts: four standard deviations of independent bits.
+  // The spread that chance alone explains: four standard deviations of independent bits.
   const chance = 4 * Math.sqrt((picture.mean * (1 - picture.mean)) / Math.max(1, picture.cell_bits));
   const uneven = picture.shares.filter((v) => Math.abs(v - picture.mean) > 2 * chance).length;
   const [low, high] = scale === "spread" ? [picture.least, picture.most] : [0, 1];
   return panel("Occupancy", {
     note: `${format.count(picture.cells)} parts of about ${format.compact(Math.round(picture.cell_bits))} bits`,
-    actions: choice("Shade", [["spread", "least – most"], ["whole", "0 – 100 %"]], scale, (value) => change({ scale: value }, -1)),
+    actions: choice("Shade", [["spread", "min – max"], ["whole", "0 – 100%"]], scale, (value) => change({ scale: value }, -1)),
   },
   charts.heatMap("heat", picture.shares, low, high,
-    `Occupancy in ${picture.cells} parts: least ${format.share(picture.least)}, mean ${format.share(picture.mean)}, most ${format.share(picture.most)}`),
+    `Occupancy in ${picture.cells} parts: minimum ${format.share(picture.least)}, mean ${format.share(picture.mean)}, maximum ${format.share(picture.most)}`),
   h("p", { class: "muted heat-note" }, `least ${format.share(picture.least)}, mean ${format.share(picture.mean)}, most ${format.share(picture.most)}. `,
-    uneven > 0 ? h("b", { class: "watch" }, `${format.plural(uneven, "part")} stand out by more than chance explains.`)
-      : `Even: chance alone spreads parts by about ±${format.share(chance)}.`));
+    uneven > 0 ? h("b", { class: "watch" }, `${format.plural(uneven, "part deviates", "parts deviate")} by more than chance explains.`)
+      : `Even: chance alone explains deviations of about ±${format.share(chance)}.`));
 }
 
 // ---- Facts ---------------------------------------------------------------------------------
@@ -283,15 +283,15 @@ function factPanels(filter) {
       g && ["Shards", figure("shards", g.shards, format.count)],
       ["Layers", figure("layers", filter.layers, format.count)],
       g && ["Can be halved", `${format.count(g.foldable)} times`],
-      ["Can", filter.can.join(", ") || "add and ask only"],
+      ["Operations", filter.can.join(", ") || "add and look up only"],
       filter.window && ["Window", windowWords(filter.window)],
       filter.growth && ["Grows", filter.growth.expansion === null ? "no" : `${format.times(filter.growth.expansion)} each time, ${format.count(filter.growth.expansions ?? 0)} times so far`],
     ])),
     panel("Content", { key: "content" }, facts([
-      ["Keys, estimated", figure("items_fact", filter.items && filter.items.value, format.count), filter.items && `95 %: ${format.interval(filter.items, format.count)}`],
+      ["Estimated keys", figure("items_fact", filter.items && filter.items.value, format.count), filter.items && `95% interval: ${format.interval(filter.items, format.count)}`],
       ["Capacity", figure("capacity_fact", filter.capacity, format.count)],
-      ["Ones per insert", figure("ones_per_insert", filter.ones_per_insert, (v) => format.significant(v, 4)),
-        filter.honest_ones_per_insert !== null && `${format.significant(filter.honest_ones_per_insert, 4)} if nobody chose the keys`],
+      ["Bits set per add", figure("ones_per_insert", filter.ones_per_insert, (v) => format.significant(v, 4)),
+        filter.honest_ones_per_insert !== null && `${format.significant(filter.honest_ones_per_insert, 4)} expected`],
       filter.saturated !== null && filter.saturated > 0 && ["Saturated", figure("saturated", filter.saturated, format.count)],
       ["Damaged", yes(filter.degraded)],
       ["Overflowed", yes(filter.overflowed)],
@@ -299,22 +299,22 @@ function factPanels(filter) {
       ["Examined", filter.examined === null ? "not yet" : format.moment(filter.examined)],
     ])),
     panel("Traffic", { key: "traffic" }, facts([
-      ["Look-ups", figure("queries_fact", c.queries, format.count)],
+      ["Lookups", figure("queries_fact", c.queries, format.count)],
       ["Answered maybe", figure("maybes", c.maybes, format.count)],
       ["Adds", figure("adds", c.adds, format.count)],
-      ["Certainly new", figure("news", c.news, format.count)],
+      ["Definitely new", figure("news", c.news, format.count)],
       ["Refused", figure("refused", c.refused, format.count)],
       ["Calls avoided", figure("avoided_fact", filter.avoided, format.count)],
       ["Calls wasted", figure("wasted_fact", filter.wasted, format.count)],
     ])),
-    panel("Life", { key: "life" }, facts([
-      ["Has its base since", format.seconds(filter.age_seconds)],
+    panel("Lifecycle", { key: "life" }, facts([
+      ["Age of the base", format.seconds(filter.age_seconds)],
       filter.created !== null && ["Created", format.moment(filter.created)],
       ["Expires", filter.expires_in_seconds === null ? "never" : `in ${format.seconds(filter.expires_in_seconds)}`],
       ["Generation", figure("generation", filter.generation, format.count)],
       ["Complete up to", figure("complete_sequence", filter.complete_sequence, format.count)],
-      ["Digest", filter.digest === null ? "no file yet" : h("code", { class: "digest" }, filter.digest)],
-      ["Bases so far", figure("swaps", p.swaps, format.count)],
+      ["Digest", filter.digest === null ? "not saved yet" : h("code", { class: "digest" }, filter.digest)],
+      ["Base replacements", figure("swaps", p.swaps, format.count)],
       ["Reloads", `${format.count(p.reloads)} done, ${format.count(p.reloads_unchanged)} unchanged, ${format.count(p.reloads_failed)} failed`],
       ["Rebuilds", `${format.count(p.rebuilds)} done, ${format.count(p.rebuilds_failed)} failed`],
       filter.last_failure && ["Last failure", said(filter.last_failure)],
@@ -325,16 +325,16 @@ function factPanels(filter) {
 function windowWords(window) {
   const parts = [`${format.count(window.generations)} generations`];
   if (window.seconds) {
-    parts.push(`of ${format.seconds(window.seconds)} in all`);
+    parts.push(`of ${format.seconds(window.seconds)} in total`);
   }
   if (window.count) {
-    parts.push(`of ${format.count(window.count)} adds in all`);
+    parts.push(`of ${format.count(window.count)} adds in total`);
   }
   return parts.join(" ");
 }
 
 function eventList(events) {
-  return events.length === 0 ? h("p", { class: "muted" }, "Nothing happened yet.")
+  return events.length === 0 ? h("p", { class: "muted" }, "No events yet.")
     : h("ul", { class: "events small" }, [...events].reverse().map((event) => h("li", { key: event.id, class: event.level },
       icon(event.level), h("time", { title: format.moment(event.time) }, format.clock(event.time, true)), h("b", null, event.type.replace(/_/g, " ")), said(event.message))));
 }

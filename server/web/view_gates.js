@@ -1,5 +1,5 @@
-// view_gates.js - gates: what they spare the store, what they waste, and whether they may be
-// believed. A key can be looked up, and a filter be built anew.
+// view_gates.js - gates: avoided and wasted calls to the source, and whether the filter is
+// trusted. Users can look up a key and rebuild a filter.
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";
@@ -20,7 +20,7 @@ export async function load({ api }) {
 export function render(context) {
   const { gates } = context.data;
   return gates.length === 0
-    ? panel(null, null, emptyNote("There are no gates", "A gate puts a filter in front of a table of SQLite or PostgreSQL. The configuration names them."))
+    ? panel(null, null, emptyNote("No gates", "A gate puts a filter in front of a SQLite or PostgreSQL table. Define gates in the configuration."))
     : gates.map((gate) => card(gate, context));
 }
 
@@ -51,12 +51,12 @@ function card(gate, context) {
 }
 
 function sourceBadge(source) {
-  const words = { up: ["source answers", "fine"], down: ["source is down", "act"], connecting: ["connecting", "watch"] }[source.state] || [source.state, ""];
+  const words = { up: ["source up", "fine"], down: ["source down", "act"], connecting: ["connecting", "watch"] }[source.state] || [source.state, ""];
   return badge(words[0], words[1]);
 }
 
 function breakerBadge(breaker) {
-  const words = { closed: ["breaker closed", "fine"], open: ["breaker open", "act"], trying: ["breaker trying", "watch"] }[breaker.state];
+  const words = { closed: ["breaker closed", "fine"], open: ["breaker open", "act"], trying: ["breaker half-open", "watch"] }[breaker.state];
   return words && badge(words[0], words[1]);
 }
 
@@ -68,21 +68,21 @@ function completeBadge(complete) {
 }
 
 function numbers(gate) {
-  const part = (x) => (gate.lookups > 0 ? `${format.share(x / gate.lookups)} of look-ups` : "no look-ups yet");
+  const part = (x) => (gate.lookups > 0 ? `${format.share(x / gate.lookups)} of lookups` : "no lookups yet");
   const cell = (name, value, below, kind = "") => h("div", { class: `number-cell ${kind}`, key: name }, h("h3", null, name), h("div", { class: "tile-value" }, value), h("small", null, below));
   return h("div", { class: "numbers" },
-    cell("Look-ups", figure("lookups", gate.lookups, format.compact, format.count(gate.lookups)), `${format.compact(gate.truth.calls)} went to the source`),
+    cell("Lookups", figure("lookups", gate.lookups, format.compact, format.count(gate.lookups)), `${format.compact(gate.truth.calls)} went to the source`),
     cell("Calls avoided", figure("avoided", gate.avoided, format.compact, format.count(gate.avoided)), part(gate.avoided)),
     cell("Calls wasted", figure("wasted", gate.wasted, format.compact, format.count(gate.wasted)), part(gate.wasted)),
-    cell("Source takes", figure("truth_mean", gate.truth.calls > 0 ? gate.truth.seconds / gate.truth.calls : null, format.seconds),
-      `${format.plural(gate.truth.errors, "error")}; ${format.seconds((gate.avoided * gate.truth.seconds) / Math.max(1, gate.truth.calls))} spared`),
+    cell("Source latency", figure("truth_mean", gate.truth.calls > 0 ? gate.truth.seconds / gate.truth.calls : null, format.seconds),
+      `${format.plural(gate.truth.errors, "error")}; ${format.seconds((gate.avoided * gate.truth.seconds) / Math.max(1, gate.truth.calls))} saved`),
     cell("False negatives", figure("false_negatives", gate.false_negatives, format.count),
       gate.audits > 0 ? `in ${format.plural(gate.audits, "audit")}; must be 0` : "no audits; must be 0", gate.false_negatives > 0 ? "act" : ""));
 }
 
 const OUTCOMES = [
   ["absent_by_filter", "denied by the filter", "o-filter"], ["absent_by_cache", "denied by the cache", "o-cache"],
-  ["absent_by_truth", "absent after all", "o-wasted"], ["present", "present", "o-present"],
+  ["absent_by_truth", "false positives", "o-wasted"], ["present", "present", "o-present"],
   ["unknown", "unknown", "o-unknown"], ["failed", "failed", "o-failed"],
 ];
 
@@ -94,11 +94,11 @@ function outcomes(gate) {
 }
 
 const ANSWERS = {
-  absent_by_filter: ["no", "Absent. The filter said so, the source was spared."],
-  absent_by_cache: ["no", "Absent. The source said so a moment ago."],
-  absent_by_truth: ["wasted", "Absent. The filter said maybe, the source knew better: a false positive."],
-  present: ["maybe", "Present. The source has it."],
-  unknown: ["wasted", "Unknown: the source does not answer. It may be there."],
+  absent_by_filter: ["no", "Absent. Answered by the filter, without a query to the source."],
+  absent_by_cache: ["no", "Absent. Answered by the negative cache, from a recent query to the source."],
+  absent_by_truth: ["wasted", "Absent. The filter answered maybe, but the source does not have the key: a false positive."],
+  present: ["maybe", "Present. The source has the key."],
+  unknown: ["wasted", "Unknown: the source does not answer. The key may exist."],
   failed: ["wasted", "Failed: the source does not answer."],
 };
 
@@ -117,8 +117,8 @@ function tryKey(gate, { local, api, change, tell }) {
   };
   const answer = local.answers[id];
   const words = answer && (ANSWERS[answer.outcome] || ["wasted", answer.outcome]);
-  return h("div", null, h("h3", null, "Try a key"), keyForm({
-    id: `try-${id}`, label: "Look a key up through the gate", button: "Look up", value: local.keys[id] || "", busy: local.busy === id,
+  return h("div", null, h("h3", null, "Test a key"), keyForm({
+    id: `try-${id}`, label: "Look up a key through the gate", button: "Look up", value: local.keys[id] || "", busy: local.busy === id,
     oninput: (value) => change({ keys: { ...local.keys, [id]: value }, answers: { ...local.answers, [id]: undefined } }, -1),
     onsubmit: run,
     result: answer && h("span", { class: `answer ${words[0]}` }, words[1], answer.seconds !== undefined && h("small", null, ` ${format.seconds(answer.seconds)}`)),
@@ -129,33 +129,33 @@ function details(gate) {
   return h("details", { class: "more" }, h("summary", null, "All facts"), facts([
     ["Complete up to", figure("sequence", gate.complete.sequence, format.count),
       gate.complete.lag_seconds !== null && gate.complete.lag_seconds !== undefined && `${format.seconds(gate.complete.lag_seconds)} ago`],
-    gate.filter && ["Keys in the filter", figure("items", gate.filter.items && gate.filter.items.value, format.count), gate.filter.capacity !== null && `made for ${format.count(gate.filter.capacity)}`],
-    gate.filter && ["Fill", figure("fill", gate.filter.fill, format.share), gate.filter.overflowed && "overflowed: it answers maybe to everything"],
+    gate.filter && ["Keys in the filter", figure("items", gate.filter.items && gate.filter.items.value, format.count), gate.filter.capacity !== null && `capacity ${format.count(gate.filter.capacity)}`],
+    gate.filter && ["Fill", figure("fill", gate.filter.fill, format.share), gate.filter.overflowed && "overflowed: answers maybe for every key"],
     gate.filter && ["Memory", figure("bytes", gate.filter.bytes, format.bytes), format.plural(gate.filter.layers, "filter")],
     ["Keys in the source", figure("source_keys", gate.complete.keys ?? null, format.count)],
-    ["Questions to the source", figure("truth_calls", gate.truth.calls, format.count), `${format.seconds(gate.truth.seconds)} in all`],
-    ["Errors of the source", figure("truth_errors", gate.truth.errors, format.count)],
-    ["Breaker opened", `${format.count(gate.breaker.opened)} times`, `${format.plural(gate.breaker.spared, "question")} not asked meanwhile`],
-    ["Answered by another's question", figure("shared", gate.shared, format.count)],
-    ["Reported by others", figure("reported", gate.reported, format.count)],
+    ["Queries to the source", figure("truth_calls", gate.truth.calls, format.count), `${format.seconds(gate.truth.seconds)} in total`],
+    ["Source errors", figure("truth_errors", gate.truth.errors, format.count)],
+    ["Breaker opened", `${format.count(gate.breaker.opened)} times`, `${format.plural(gate.breaker.spared, "query", "queries")} skipped meanwhile`],
+    ["Shared queries", figure("shared", gate.shared, format.count)],
+    ["Keys reported by writers", figure("reported", gate.reported, format.count)],
     ["Negative cache", format.plural(gate.negative_cache.entries, "entry", "entries"), format.plural(gate.negative_cache.hits, "hit")],
     ["Writes", figure("writes", gate.writes, format.count), format.plural(gate.write_errors, "error")],
     ["Rebuilds", figure("rebuilds", gate.rebuilds, format.count), `${format.count(gate.rebuilds_failed ?? 0)} failed`],
     gate.last_failure && ["Last failure", said(gate.last_failure)],
     ["Drifting", gate.drifting ? "yes: more false positives than the fill explains" : "no"],
-    ["Doubtful", gate.doubtful ? "yes: a write could not be added, the source is asked for everything" : "no"],
+    ["Doubtful", gate.doubtful ? "yes: a write could not be added, so every lookup queries the source" : "no"],
   ]));
 }
 
 function askRebuild(gate, { ask, api, tell, refresh }) {
   ask({
-    title: "Build the filter anew?",
-    text: ["All keys of ", nameOf(gate.name, 60), " are read from the source. The present filter answers until the new one is ready; nothing is lost if it fails."],
+    title: "Rebuild this filter?",
+    text: ["All keys of ", nameOf(gate.name, 60), " are read from the source. The current filter stays in use until the new one is ready; if the rebuild fails, nothing is lost."],
     button: "Rebuild",
     act: async () => {
       try {
         await api.post(`api/v1/gates/${idOf(gate)}/rebuild`);
-        tell("Rebuilding");
+        tell("Rebuild started");
         refresh();
       } catch (error) {
         tell(error.message, "error");

@@ -1,5 +1,5 @@
-// view_overview.js - all filters: what they hold, how good they are, what they spare. The
-// service sorts, searches and pages, so ten thousand of them are as quick as ten.
+// view_overview.js - all filters: keys, rates, avoided calls. The service sorts, searches and
+// paginates, so ten thousand filters are as fast as ten.
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";
@@ -43,8 +43,8 @@ export function render({ local, data, info, change, goto }) {
       tools(local, list, change),
       list.filters.length > 0 ? table(local, list.filters, change, goto)
         : list.total === 0
-          ? emptyNote("There are no filters yet", "Create one: BF.RESERVE users 0.01 1000000, or POST api/v1/filters.")
-          : emptyNote("No filter matches", "Change the search or the choices above."),
+          ? emptyNote("No filters yet", "To create one: BF.RESERVE users 0.01 1000000, or POST api/v1/filters.")
+          : emptyNote("No matching filters", "Change the search or the options above."),
       pages(local, list, change)),
   ];
 }
@@ -60,19 +60,19 @@ function tiles(info, past) {
     tile("Filters", figure("filters", counts.count, format.count),
       h("span", { class: "counts" }, ["fine", "watch", "act", "unknown"].filter((status) => counts[status] > 0 || status === "fine")
         .map((status) => h("span", { class: `count-${status}`, key: status }, `${format.count(counts[status])} ${status === "unknown" ? "not examined" : status}`)))),
-    tile("Keys", figure("items", counts.items, format.compact, counts.items === null ? "" : format.count(counts.items)), "estimated, all filters"),
+    tile("Keys", figure("items", counts.items, format.compact, counts.items === null ? "" : format.count(counts.items)), "estimated, in all filters"),
     tile("Memory", figure("filter_bytes", info.memory.filter_bytes, format.bytes),
-      info.memory.limit_bytes === null ? `of filters; process ${format.bytes(info.memory.rss_bytes)}`
+      info.memory.limit_bytes === null ? `in filters; process ${format.bytes(info.memory.rss_bytes)}`
         : `${format.share(info.memory.filter_bytes / info.memory.limit_bytes)} of ${format.bytes(info.memory.limit_bytes)}`),
-    tile("Look-ups", figure("queries_per_second", queries, format.perSecond), `${format.compact(info.counters.queries)} so far`,
+    tile("Lookups", figure("queries_per_second", queries, format.perSecond), `${format.compact(info.counters.queries)} total`,
       charts.sparkline("spark-queries", past.series.queries_per_second || [], "s1")),
     tile("Calls avoided", figure("avoided", info.avoided, format.compact, format.count(info.avoided)),
-      info.counters.queries > 0 ? `${format.share(denied / info.counters.queries)} of look-ups answered no` : "no look-ups yet"),
-    tile("Adds", figure("adds_per_second", now("adds_per_second"), format.perSecond), `${format.compact(info.counters.adds)} so far`,
+      info.counters.queries > 0 ? `${format.share(denied / info.counters.queries)} of lookups answered no` : "no lookups yet"),
+    tile("Adds", figure("adds_per_second", now("adds_per_second"), format.perSecond), `${format.compact(info.counters.adds)} total`,
       charts.sparkline("spark-adds", past.series.adds_per_second || [], "s2")));
 }
 
-// ---- Search and choices --------------------------------------------------------------------
+// ---- Search and options --------------------------------------------------------------------
 
 function select(label, value, options, choose) {
   return h("label", { class: "select" }, h("span", { class: "visually-hidden" }, label),
@@ -85,7 +85,7 @@ function tools(local, list, change) {
   return h("div", { class: "tools" },
     h("div", { class: "search" }, icon("search"),
       h("input", {
-        id: "search", type: "search", value: local.search, placeholder: "Search names", "aria-label": "Search names of filters",
+        id: "search", type: "search", value: local.search, placeholder: "Search names", "aria-label": "Search filter names",
         autocomplete: "off", spellcheck: "false", maxlength: "1024",
         oninput: (event) => change({ search: event.target.value, page: 1, row: -1 }, 180),
       }), h("kbd", { "aria-hidden": "true" }, "/")),
@@ -109,7 +109,7 @@ const COLUMNS = [
   { sort: "health", name: "Health", kind: "c-health", first: "desc" },
   { sort: "name", name: "Filter", kind: "c-name", first: "asc" },
   { sort: "fill", name: "Fill", kind: "c-fill", first: "desc" },
-  { sort: "items", name: "Keys of capacity", kind: "c-items", first: "desc" },
+  { sort: "items", name: "Keys / capacity", kind: "c-items", first: "desc" },
   { sort: "predicted", name: "False positives", kind: "c-rate", first: "desc" },
   { sort: "avoided", name: "Calls avoided", kind: "number c-avoided", first: "desc" },
   { sort: "bytes", name: "Memory", kind: "number c-bytes", first: "desc" },
@@ -119,7 +119,7 @@ const COLUMNS = [
 function table(local, filters, change, goto) {
   return h("div", { class: "table-box", tabindex: "-1" },
     h("table", { class: "filters" },
-      h("caption", { class: "visually-hidden" }, "Filters. Headings sort; j and k choose a row, Enter opens it."),
+      h("caption", { class: "visually-hidden" }, "Filters. Column headings sort; j and k select a row, Enter opens it."),
       h("thead", null, h("tr", null, COLUMNS.map((column) => heading(column, local, change)))),
       h("tbody", null, filters.map((filter, i) => row(filter, i === local.row, goto)))));
 }
@@ -159,7 +159,7 @@ function row(filter, chosen, goto) {
   rateCell(filter),
   h("td", { class: "number c-avoided" }, figure("avoided", filter.avoided, format.compact, format.count(filter.avoided)),
     h("small", null, filter.counters.queries > 0 ? [`${format.share(filter.avoided / filter.counters.queries)} of `,
-      figure("queries", filter.counters.queries, format.compact, `${format.count(filter.counters.queries)} look-ups`)] : "no look-ups")),
+      figure("queries", filter.counters.queries, format.compact, `${format.count(filter.counters.queries)} lookups`)] : "no lookups")),
   h("td", { class: "number c-bytes" }, figure("bytes", filter.bytes, format.bytes, `${format.count(filter.bytes)} bytes`),
     h("small", null, filter.items && filter.items.value >= 1 ? `${format.significant((filter.bytes * 8) / filter.items.value)} bits/key` : " ")),
   h("td", { class: "number c-age" }, figure("age_seconds", filter.age_seconds, format.age, format.seconds(filter.age_seconds)), h("small", null, " ")));
@@ -168,7 +168,7 @@ function row(filter, chosen, goto) {
 function itemsCell(filter) {
   const part = filter.items && filter.capacity ? filter.items.value / filter.capacity : null;
   return h("td", { class: "c-items" },
-    h("div", { class: "items-line", title: filter.items ? `95 %: ${format.interval(filter.items, format.count)}` : undefined },
+    h("div", { class: "items-line", title: filter.items ? `95% interval: ${format.interval(filter.items, format.count)}` : undefined },
       figure("items", filter.items && filter.items.value, format.compact),
       h("span", { class: "muted" }, " of ", figure("capacity", filter.capacity, format.compact))),
     charts.bar(part, part === null ? "" : part > 1 ? "act" : part > 0.9 ? "watch" : "fine"),
@@ -192,8 +192,8 @@ function pages(local, list, change) {
   return h("nav", { class: "pages", "aria-label": "Pages" },
     h("span", { class: "muted" }, list.matched === 0 ? " "
       : `${format.count(Math.min(from + 1, list.matched))} – ${format.count(Math.min(from + local.size, list.matched))} of ${format.count(list.matched)}`),
-    select("Rows on a page", String(local.size), SIZES.map((size) => [String(size), `${size} rows`]), (size) => change({ size: Number(size), page: 1, row: -1 })),
-    h("button", { type: "button", class: "button small", disabled: local.page <= 1, onclick: () => turn(local.page - 1), "aria-label": "Page before" }, icon("back")),
+    select("Rows per page", String(local.size), SIZES.map((size) => [String(size), `${size} rows`]), (size) => change({ size: Number(size), page: 1, row: -1 })),
+    h("button", { type: "button", class: "button small", disabled: local.page <= 1, onclick: () => turn(local.page - 1), "aria-label": "Previous page" }, icon("back")),
     h("span", { class: "page-number" }, `${format.count(local.page)} / ${format.count(last)}`),
     h("button", { type: "button", class: "button small", disabled: local.page >= last, onclick: () => turn(local.page + 1), "aria-label": "Next page" }, icon("next")));
 }

@@ -1,6 +1,6 @@
-// view_planner.js - what if: how much memory for how many keys at what rate, in every kind of
-// filter, and what becomes of it when there are more keys than planned. The service computes;
-// what is asked for is in the address, so a plan can be sent to somebody.
+// view_planner.js - the planner: memory for a number of keys at a rate, for every kind of filter,
+// and the rate with more keys than planned. The service computes the plan. The address has all
+// parameters, so that a plan can be shared.
 
 import { h } from "./vdom.js";
 import * as format from "./format.js";
@@ -8,18 +8,18 @@ import * as charts from "./charts.js";
 import { figure, panel, badge } from "./parts.js";
 
 export const title = () => "Planner";
-export const still = true; // nothing changes by itself
+export const still = true; // changes only on input
 
 const FIELDS = {
-  items: { label: "Keys", hint: "how many different ones", low: 1e3, high: 1e11, show: format.compact, parse: format.parseNumber, usual: 1e6, whole: true },
-  error: { label: "Rate of false positives", hint: "of keys that are not in", low: 1e-7, high: 0.3, show: format.rate, parse: format.parseRate, usual: 0.01, down: true },
-  growth: { label: "Growth", hint: "times as many keys before it is made anew", low: 1, high: 100, show: format.times, parse: (text) => format.parseNumber(String(text).replace(/[×x]\s*$/, "")), usual: 1 },
+  items: { label: "Keys", hint: "number of distinct keys", low: 1e3, high: 1e11, show: format.compact, parse: format.parseNumber, usual: 1e6, whole: true },
+  error: { label: "False-positive rate", hint: "for keys that are not in the filter", low: 1e-7, high: 0.3, show: format.rate, parse: format.parseRate, usual: 0.01, down: true },
+  growth: { label: "Growth", hint: "factor before the filter is rebuilt", low: 1, high: 100, show: format.times, parse: (text) => format.parseNumber(String(text).replace(/[×x]\s*$/, "")), usual: 1 },
 };
 const COSTS = {
-  queries_per_second: { label: "Look-ups per second", hint: "" },
-  absent_share: { label: "Share for absent keys", hint: "0 to 1" },
-  call_cost: { label: "Cost of a wasted call", hint: "any unit" },
-  memory_cost: { label: "Cost of a GiB per second", hint: "the same unit" },
+  queries_per_second: { label: "Lookups per second", hint: "" },
+  absent_share: { label: "Share of absent keys", hint: "0 to 1" },
+  call_cost: { label: "Cost of a wasted call", hint: "in any unit" },
+  memory_cost: { label: "Cost of a GiB per second", hint: "in the same unit" },
 };
 
 export function begin(route) {
@@ -59,19 +59,19 @@ export function render(context) {
   const chosen = local.shown || (data.recommended ? data.recommended.kind : "blocked");
   return [
     h("div", { class: "planner" },
-      panel("What is known", { class: "knobs" }, Object.keys(FIELDS).map((name) => knob(name, context)), costs(context)),
+      panel("Requirements", { class: "knobs" }, Object.keys(FIELDS).map((name) => knob(name, context)), costs(context)),
       answer(context, chosen)),
-    panel("All kinds", { note: "choose a row to see its curves" }, table(context, chosen)),
+    panel("All kinds", { note: "select a row to see its curves" }, table(context, chosen)),
     h("div", { class: "columns even" },
       panel(null, { key: "memory" }, memoryChart(data, local, chosen)),
       panel(null, { key: "load" }, loadChart(data, chosen))),
-    data.hints.length > 0 && panel("If it is otherwise", null, h("ul", { class: "hints" }, data.hints.map((hint) => h("li", { key: hint }, hint)))),
+    data.hints.length > 0 && panel("Alternatives", null, h("ul", { class: "hints" }, data.hints.map((hint) => h("li", { key: hint }, hint)))),
   ];
 }
 
-// ---- What is known -------------------------------------------------------------------------
+// ---- Requirements --------------------------------------------------------------------------
 
-const STEPS = 240; // of a slider
+const STEPS = 240; // steps of a slider
 
 function knob(name, { local, change }) {
   const field = FIELDS[name];
@@ -104,7 +104,7 @@ function knob(name, { local, change }) {
 
 function costs({ local, change }) {
   return h("details", { class: "more", open: local.costs ?? Object.keys(COSTS).some((name) => local[name] !== ""), ontoggle: (event) => { local.costs = event.currentTarget.open; } },
-    h("summary", null, "What it costs"),
+    h("summary", null, "Costs"),
     h("div", { class: "cost-fields" }, Object.entries(COSTS).map(([name, field]) => h("label", { key: name }, field.label, h("small", null, field.hint),
       h("input", {
         type: "number", min: "0", step: "any", value: local[name], id: `cost-${name}`,
@@ -112,28 +112,28 @@ function costs({ local, change }) {
       })))));
 }
 
-// ---- The answer ----------------------------------------------------------------------------
+// ---- The plan ------------------------------------------------------------------------------
 
 function answer({ data, local }, chosen) {
   const plan = data.kinds.find((p) => p.kind === chosen);
   const best = data.recommended && data.recommended.kind === chosen;
   if (!plan || !plan.possible) {
-    return panel("The plan", { class: "answer-panel" }, h("p", null, h("b", null, chosen), ` cannot do that: ${(plan && plan.problem) || "there is no plan"}`));
+    return panel("Plan", { class: "answer-panel" }, h("p", null, h("b", null, chosen), ` is not possible: ${(plan && plan.problem) || "there is no plan"}`));
   }
   const line = (name, value, below) => h("div", { class: "number-cell", key: name }, h("h3", null, name), h("div", { class: "tile-value" }, value), h("small", null, below));
-  return panel(best ? "Take this one" : "The plan", { class: "answer-panel", note: best ? undefined : "another one is recommended" },
+  return panel(best ? "Recommended" : "Plan", { class: "answer-panel", note: best ? undefined : "another kind is recommended" },
     h("p", { class: "reason" }, badge(chosen, "accent"), " ", best ? data.recommended.reason.replace(/^\w+: /, "") : (plan.reason || "").replace(/^\w+: /, "")),
     h("div", { class: "numbers" },
-      line("Memory", figure("plan_bytes", plan.bytes, format.bytes, `${format.count(plan.bytes)} bytes`), `fits into ${CACHES[plan.cache_level] || "memory"}`),
-      line("Bits per key", figure("plan_bits", plan.bits_per_key, (v) => format.significant(v)), `${format.count(plan.k)} of them set`),
-      line("Predicted", figure("plan_rate", plan.rate, format.rate), format.oneIn(plan.rate)),
-      line("Lines per look-up", figure("plan_lines", plan.lines_per_lookup, format.count), "of cache, for a key that may be in"),
+      line("Memory", figure("plan_bytes", plan.bytes, format.bytes, `${format.count(plan.bytes)} bytes`), `fits in ${CACHES[plan.cache_level] || "memory"}`),
+      line("Bits per key", figure("plan_bits", plan.bits_per_key, (v) => format.significant(v)), `${format.count(plan.k)} bits set per key`),
+      line("Predicted rate", figure("plan_rate", plan.rate, format.rate), format.oneIn(plan.rate)),
+      line("Lines per lookup", figure("plan_lines", plan.lines_per_lookup, format.count), "cache lines, for a key that may be present"),
       plan.calls_avoided !== null && plan.calls_avoided !== undefined && line("Calls avoided", figure("plan_avoided", plan.calls_avoided, format.perSecond), `${format.perSecond(plan.calls_wasted)} wasted`),
-      plan.cost !== null && plan.cost !== undefined && line("Cost", figure("plan_cost", plan.cost, (v) => format.significant(v)), "per second, memory and wasted calls")),
-    h("pre", { class: "paste", tabindex: "0", "aria-label": "Command that creates it" }, h("code", null, creation(plan, local))));
+      plan.cost !== null && plan.cost !== undefined && line("Cost", figure("plan_cost", plan.cost, (v) => format.significant(v)), "per second, for memory and wasted calls")),
+    h("pre", { class: "paste", tabindex: "0", "aria-label": "Command that creates this filter" }, h("code", null, creation(plan, local))));
 }
 
-const CACHES = { 1: "the first-level cache", 2: "the second-level cache", 3: "the third-level cache", 4: "memory only" };
+const CACHES = { 1: "the first-level cache", 2: "the second-level cache", 3: "the third-level cache", 4: "main memory only" };
 
 function creation(plan, local) {
   const items = Math.round(local.items * local.growth);
@@ -146,8 +146,8 @@ function table({ data, change }, chosen) {
   const withCost = data.kinds.some((plan) => plan.cost !== null && plan.cost !== undefined);
   const most = Math.max(...data.kinds.map((plan) => plan.bytes || 0));
   return h("div", { class: "table-box" }, h("table", { class: "kinds" },
-    h("thead", null, h("tr", null, ["Kind", "Memory", "Bits per key", "Lines per look-up", "Rate, as planned", "with 2× the keys", "with 10×", withCost && "Cost", "Can"].filter(Boolean)
-      .map((name, i) => h("th", { key: name, scope: "col", class: i > 0 && name !== "Can" ? "number" : "" }, name)))),
+    h("thead", null, h("tr", null, ["Kind", "Memory", "Bits per key", "Lines per lookup", "Rate as planned", "with 2× the keys", "with 10× the keys", withCost && "Cost", "Operations"].filter(Boolean)
+      .map((name, i) => h("th", { key: name, scope: "col", class: i > 0 && name !== "Operations" ? "number" : "" }, name)))),
     h("tbody", null, data.kinds.map((plan) => h("tr", {
       key: plan.kind, class: `${plan.kind === chosen ? "chosen" : ""} ${plan.possible ? "" : "impossible"}`, "data-kind": plan.kind,
       onclick: () => change({ shown: plan.kind }, -1),
@@ -159,8 +159,8 @@ function table({ data, change }, chosen) {
       h("td", { class: "number" }, figure("bits_per_key", plan.bits_per_key, (v) => format.significant(v))),
       h("td", { class: "number" }, figure("lines_per_lookup", plan.lines_per_lookup, format.count)),
       h("td", { class: "number" }, figure("rate", plan.rate, format.rate)),
-      h("td", { class: "number" }, plan.rate_2x === null ? h("span", { class: "muted" }, "do not fit") : figure("rate_2x", plan.rate_2x, format.rate)),
-      h("td", { class: "number" }, plan.rate_10x === null ? h("span", { class: "muted" }, "do not fit") : figure("rate_10x", plan.rate_10x, format.rate)),
+      h("td", { class: "number" }, plan.rate_2x === null ? h("span", { class: "muted" }, "does not fit") : figure("rate_2x", plan.rate_2x, format.rate)),
+      h("td", { class: "number" }, plan.rate_10x === null ? h("span", { class: "muted" }, "does not fit") : figure("rate_10x", plan.rate_10x, format.rate)),
       withCost && h("td", { class: "number" }, figure("cost", plan.cost ?? null, (v) => format.significant(v))),
       h("td", { class: "can" }, (plan.can || []).join(", ")),
     ] : h("td", { colspan: withCost ? 8 : 7, class: "muted" }, plan.problem || "not possible"))))));
@@ -168,7 +168,7 @@ function table({ data, change }, chosen) {
 
 // ---- Curves --------------------------------------------------------------------------------
 
-const ALWAYS = ["blocked", "classic", "cuckoo", "ribbon"]; // in colour beside the chosen one
+const ALWAYS = ["blocked", "classic", "cuckoo", "ribbon"]; // colored in addition to the selected kind
 
 function colourOf(kind, chosen) {
   if (kind === chosen) {
@@ -187,8 +187,8 @@ function memoryChart(data, local, chosen) {
   const curves = data.curves.filter((c) => c.bits_per_key.length > 0);
   const planOf = (kind) => data.kinds.find((p) => p.kind === kind && p.possible);
   return [charts.curveChart({
-    id: "p-memory", title: "Memory against rate", note: "lower and further left is better",
-    label: `Rate of false positives against bits per key for ${curves.map((c) => c.kind).join(", ")}; the table above has the figures`,
+    id: "p-memory", title: "Rate by memory", note: "lower and further left is better",
+    label: `False-positive rate by bits per key for ${curves.map((c) => c.kind).join(", ")}; the table above has the figures`,
     yLog: true, yRange: [1e-6, 1], xRange: [0, 48], showX: (v) => format.significant(v), showY: format.rate, xName: "bits per key", guide: local.error >= 1e-6 ? local.error : undefined,
     curves: curves.map((c) => ({
       name: c.kind, kind: colourOf(c.kind, chosen), strong: c.kind === chosen, xs: c.bits_per_key, ys: c.rate, labelled: c.kind === chosen,
@@ -200,10 +200,10 @@ function memoryChart(data, local, chosen) {
 function loadChart(data, chosen) {
   const curves = data.curves.filter((c) => c.multiple.length > 0);
   return [charts.curveChart({
-    id: "p-load", title: "With more keys than planned", note: "the rate of the planned size",
-    label: "Rate of false positives against how many times as many keys are in than planned; the table above has the figures at 2 and 10 times",
+    id: "p-load", title: "With more keys than planned", note: "rate at the planned size",
+    label: "False-positive rate by number of keys, as a multiple of the planned number; the table above has the figures at 2 and 10 times",
     xLog: true, xRange: [0.1, 10], xMarks: [0.1, 0.2, 0.5, 1, 2, 5, 10], yLog: true, yRange: [1e-6, 1], showX: (v) => `${format.significant(v)}×`, showY: format.rate,
-    xName: "keys, times as many as planned", guideX: 1,
+    xName: "keys, as a multiple of the plan", guideX: 1,
     curves: curves.map((c) => ({ name: c.kind, kind: colourOf(c.kind, chosen), strong: c.kind === chosen, xs: c.multiple, ys: c.rate_at })),
   }), legend(curves, chosen)];
 }

@@ -1,4 +1,4 @@
-// view_tenants.js - who uses the service, how much, and what he was refused.
+// view_tenants.js - users, their use of the service, and their refused requests.
 
 import { h } from "./vdom.js";
 import * as format from "./format.js";
@@ -18,15 +18,15 @@ export async function load({ api }) {
 export function render({ data, info }) {
   const { tenants } = data;
   if (tenants.length === 0) {
-    return panel(null, null, emptyNote("There are no users", info.users ? "You may see none." : "Everybody who reaches the service may do everything. The configuration names users."));
+    return panel(null, null, emptyNote("No users", info.users ? "You do not have permission to see users." : "Anyone who can reach the service has full access. Define users in the configuration."));
   }
   return panel(null, { class: "table-panel" }, h("div", { class: "table-box" }, h("table", { class: "tenants" },
-    h("thead", null, h("tr", null, [["User", ""], ["May", ""], ["Filters", "number"], ["Memory", "number"], ["Keys", "number"], ["Look-ups", "number"], ["Adds", "number"], ["Connections", "number"], ["Refused", ""]]
+    h("thead", null, h("tr", null, [["User", ""], ["Permissions", ""], ["Filters", "number"], ["Memory", "number"], ["Keys", "number"], ["Lookups", "number"], ["Adds", "number"], ["Connections", "number"], ["Refused", ""]]
       .map(([name, kind]) => h("th", { key: name, scope: "col", class: kind }, name)))),
     h("tbody", null, tenants.map(row)))));
 }
 
-// A figure, and a bar below it if it has a limit.
+// A figure, with a bar below it if it has a limit.
 function limited(name, value, limit, show) {
   const part = limit ? value / limit : null;
   return h("td", { class: "number with-bar" }, figure(name, value, show),
@@ -34,7 +34,7 @@ function limited(name, value, limit, show) {
     part !== null && charts.bar(part, part >= 1 ? "act" : part > 0.9 ? "watch" : "quiet"));
 }
 
-const REFUSED = [["rate", "too fast"], ["rights", "not allowed"]];
+const REFUSED = [["rate", "over the rate limit"], ["rights", "not allowed"]];
 
 function row(tenant) {
   const refused = REFUSED.filter(([reason]) => tenant.refused[reason] > 0);
@@ -44,9 +44,9 @@ function row(tenant) {
     h("td", { class: "number" }, figure("filters", tenant.filters, format.count)),
     h("td", { class: "number" }, figure("bytes", tenant.bytes, format.bytes)),
     h("td", { class: "number" }, figure("items", tenant.items, format.compact)),
-    h("td", { class: "number" }, figure("queries_per_second", tenant.per_second.queries, format.perSecond), h("small", null, figure("queries", tenant.counters.queries, format.compact), " so far")),
+    h("td", { class: "number" }, figure("queries_per_second", tenant.per_second.queries, format.perSecond), h("small", null, figure("queries", tenant.counters.queries, format.compact), " total")),
     limited("adds_per_second", tenant.per_second.adds, tenant.limits.inserts_per_second, format.perSecond),
     h("td", { class: "number" }, figure("connections", tenant.connections, format.count)),
-    h("td", null, refused.length === 0 ? h("span", { class: "muted" }, "nothing")
+    h("td", null, refused.length === 0 ? h("span", { class: "muted" }, "none")
       : h("ul", { class: "refused" }, refused.map(([reason, words]) => h("li", { key: reason }, figure(`refused_${reason}`, tenant.refused[reason], format.count), ` ${words}`)))));
 }

@@ -250,7 +250,7 @@ async function trySearch(window) {
   await page.reload();
   await until("the search survives a reload", async () => (await page.locator("#search").inputValue()) === "browse:ma" && (await page.locator("table.filters tbody tr").count()) === 1);
   await page.locator("#search").fill("no such filter anywhere");
-  await until("nothing matches, and it says so", () => page.getByText("No filter matches").count());
+  await until("nothing matches, and it says so", () => page.getByText("No matching filters").count());
 }
 
 async function tryFilter(browser) {
@@ -293,9 +293,9 @@ async function tryKeys(window) {
   await until("a key that is in may be in", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
   await page.getByLabel("Is this key in the filter?").fill("browse: nobody");
   await page.keyboard.press("Enter");
-  await until("one that is not is denied", () => page.locator(".answer.no", { hasText: "Certainly not" }).count());
+  await until("one that is not is denied", () => page.locator(".answer.no", { hasText: "Definitely not" }).count());
   await page.getByRole("button", { name: "Add" }).click();
-  await until("it can be added", () => page.locator(".answer", { hasText: "certainly was not in" }).count());
+  await until("it can be added", () => page.locator(".answer", { hasText: "definitely new" }).count());
   await page.getByRole("button", { name: "Check" }).click();
   await until("and then may be in", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
 }
@@ -318,7 +318,7 @@ async function tryCharts(window) {
   }
   await page.getByRole("button", { name: "1 h", exact: true }).click();
   await until("an hour is asked for", () => window.answers.get("/api/v1/history").query.get("seconds") === "3600");
-  await page.getByRole("button", { name: "0 – 100 %" }).click();
+  await page.getByRole("button", { name: "0 – 100%" }).click();
   await shoot(window, "filter-light", true);
 }
 
@@ -345,7 +345,7 @@ async function tryActions(window) {
   await drop.click();
   await until("it is dropped, and all filters are shown", async () => page.url().endsWith("#/") && (await ask("GET", "api/v1/filters/browse%3Amain")).status === 404);
   await go(window, "#/filter/browse%3Amain");
-  await until("a filter that is gone is said to be gone", () => page.getByText("There is no such filter").count());
+  await until("a filter that is gone is said to be gone", () => page.getByText("Filter not found").count());
   window.wrong.splice(0, window.wrong.length, ...window.wrong.filter((text) => !text.includes("404")));
 }
 
@@ -368,7 +368,7 @@ async function tryGates(browser) {
     for (const [name, value] of Object.entries(gate.outcomes).filter(([, n]) => n > 0)) {
       await sameFigure(gate.name, card, name, value, format.count);
     }
-    await card.getByLabel("Look a key up through the gate").fill("browse: no such key at all");
+    await card.getByLabel("Look up a key through the gate").fill("browse: no such key at all");
     await card.getByRole("button", { name: "Look up" }).click();
     await until("a look-up is answered in words", () => card.locator(".answer").count());
   }
@@ -376,7 +376,7 @@ async function tryGates(browser) {
     await page.locator(".gate").first().getByText("All facts").click();
     await page.locator(".gate").first().getByRole("button", { name: "Rebuild…" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Rebuild" }).click();
-    await until("a rebuild begins", () => page.locator(".note", { hasText: "Rebuilding" }).count());
+    await until("a rebuild begins", () => page.locator(".note", { hasText: "Rebuild started" }).count());
   }
   await shoot(window, "gates-light", true);
   await window.close("gates");
@@ -394,7 +394,7 @@ async function tryPlanner(browser) {
   await page.locator("#knob-error").fill("0.1%");
   await page.locator("#knob-error").blur();
   await until("at another rate", () => window.answers.get("/api/v1/plan").json.request.error === 0.001);
-  await until("the field shows it as people write it", async () => (await page.locator("#knob-error").inputValue()) === "0.1 %");
+  await until("the field shows it as people write it", async () => (await page.locator("#knob-error").inputValue()) === "0.1%");
   await until("the address has the plan", () => page.url().includes("items=10000000") && page.url().includes("error=0.001"));
   await samePlans(window);
   const before = window.answers.get("/api/v1/plan").json.request.items;
@@ -407,7 +407,7 @@ async function tryPlanner(browser) {
   await page.locator("#knob-items").blur();
   await page.getByRole("button", { name: "cuckoo", exact: true }).click();
   await until("another kind can be looked at", () => page.locator(".answer-panel .reason", { hasText: "cuckoo" }).count());
-  await page.getByText("What it costs").click();
+  await page.getByText("Costs").click();
   await page.locator("#cost-queries_per_second").fill("1000");
   await page.locator("#cost-call_cost").fill("1");
   await page.locator("#cost-memory_cost").fill("0.5");
@@ -415,7 +415,7 @@ async function tryPlanner(browser) {
   await samePlans(window);
   await shoot(window, "planner-light", true);
   await page.reload();
-  await until("a plan survives a reload", async () => (await page.locator("#cost-queries_per_second").inputValue()) === "1000" && (await page.locator("#knob-error").inputValue()) === "0.1 %");
+  await until("a plan survives a reload", async () => (await page.locator("#cost-queries_per_second").inputValue()) === "1000" && (await page.locator("#knob-error").inputValue()) === "0.1%");
   await window.close("planner");
 }
 
@@ -497,7 +497,7 @@ async function tryKeyboard(browser) {
   const focused = () => page.evaluate(() => `${document.activeElement.tagName} ${document.activeElement.id} ${document.activeElement.className} ${(document.activeElement.textContent || "").slice(0, 40)}`);
   if (!credentials) {
     await press("Tab");
-    check("the first stop is the way past the menu", (await focused()).includes("Skip to the content"), await focused());
+    check("the first stop is the way past the menu", (await focused()).includes("Skip to content"), await focused());
     await press("Enter");
     check("it leads to the heading", (await focused()).startsWith("H1"), await focused());
   }
@@ -513,7 +513,7 @@ async function tryKeyboard(browser) {
   same("the focus can be seen at every stop", stops, 12);
   await page.evaluate(() => document.activeElement.blur());
   await press("?");
-  await until("? opens the help", () => page.getByRole("dialog", { name: "Keyboard" }).count());
+  await until("? opens the help", () => page.getByRole("dialog", { name: "Keyboard shortcuts" }).count());
   await shoot(window, "help-light");
   await press("Escape");
   await until("Escape closes it", async () => (await page.getByRole("dialog").count()) === 0);
@@ -716,7 +716,7 @@ async function tryGone(browser) {
   await until("filters are shown", () => page.locator("table.filters tbody tr").count());
   const rows = await page.locator("table.filters tbody tr").count();
   await context.setOffline(true);
-  await until("a server that is gone is said to be gone", () => page.getByRole("alert").getByText("The server is gone").count());
+  await until("a server that is gone is said to be gone", () => page.getByRole("alert").getByText("The server is unreachable").count());
   same("what was known is still shown", await page.locator("table.filters tbody tr").count(), rows);
   check("as old", await page.locator(".page.stale").count());
   await shoot(window, "gone-light");
@@ -741,7 +741,7 @@ async function trySignIn(browser) {
   await page.getByLabel("User").fill("admin");
   await page.getByLabel("Password or token").fill("wrong");
   await page.keyboard.press("Enter");
-  await until("a wrong one is refused in words", () => page.getByText("not known").count());
+  await until("a wrong one is refused in words", () => page.getByText("incorrect").count());
   await page.getByLabel("User").fill("admin");
   await page.getByLabel("Password or token").fill("secret");
   await page.getByRole("button", { name: "Sign in" }).click();
@@ -766,7 +766,7 @@ async function trySignIn(browser) {
 async function tryLoading(browser) {
   const window = await open(browser, loading, { allow: ["503"] });
   await window.page.goto(loading);
-  await until("a service that is loading says how far it is", () => window.page.getByText("12 of 40 filters are there").count());
+  await until("a service that is loading says how far it is", () => window.page.getByText("12 of 40 filters are loaded").count());
   await shoot(window, "loading-light");
   await window.close("loading");
 }

@@ -48,11 +48,11 @@ const nothing = [[null, "–"], [undefined, "–"], [NaN, "–"], [Infinity, "�
 table("count", f.count, [[0, "0"], [999, "999"], [1000, "1,000"], [1234567, "1,234,567"], [934210.4, "934,210"], [2 ** 53, "9,007,199,254,740,992"], [-1234, "−1,234"], ...nothing]);
 table("bytes", f.bytes, [[0, "0 B"], [999, "999 B"], [1000, "1.0 KiB"], [12 * 2 ** 20, "12.0 MiB"], [500 * 2 ** 30, "500 GiB"], [2 ** 64, "16.0 EiB"],
   [1241280, "1.2 MiB"], ...nothing]);
-table("rate", f.rate, [[0.001, "0.1 %"], [0, "0 %"], [1, "100 %"], [1e-9, "1.00e-7 %"], [0.00999777, "1 %"], [0.00751, "0.751 %"], [0.123354, "12.3 %"],
-  [0.985832, "98.6 %"], [1e-6, "0.0001 %"], [2.5e-6, "0.00025 %"], [0.5, "50 %"], ...nothing]);
-table("oneIn", f.oneIn, [[0.01, "1 in 100"], [0.00751, "1 in 133"], [0, "none"], [0.9, "90 %"], [1e-6, "1 in 1.00 M"], ...nothing]);
-table("share", f.share, [[0, "0 %"], [1, "100 %"], [0.4313, "43.1 %"], [0.00001, "< 0.1 %"], [0.9999, "99.99 %"], [0.999999, "99.999 %"], [0.9994, "99.9 %"],
-  [1.25, "125.0 %"], ...nothing]);
+table("rate", f.rate, [[0.001, "0.1%"], [0, "0%"], [1, "100%"], [1e-9, "1.00e-7%"], [0.00999777, "1%"], [0.00751, "0.751%"], [0.123354, "12.3%"],
+  [0.985832, "98.6%"], [1e-6, "0.0001%"], [2.5e-6, "0.00025%"], [0.5, "50%"], ...nothing]);
+table("oneIn", f.oneIn, [[0.01, "1 in 100"], [0.00751, "1 in 133"], [0, "none"], [0.9, "90%"], [1e-6, "1 in 1.00 M"], ...nothing]);
+table("share", f.share, [[0, "0%"], [1, "100%"], [0.4313, "43.1%"], [0.00001, "< 0.1%"], [0.9999, "99.99%"], [0.999999, "99.999%"], [0.9994, "99.9%"],
+  [1.25, "125.0%"], ...nothing]);
 table("compact", f.compact, [[0, "0"], [17, "17"], [9999, "9,999"], [10000, "10.0 k"], [12345, "12.3 k"], [999499, "999 k"], [999500, "1.00 M"], [80000000, "80.0 M"],
   [1.5, "1.5"], [0.0199, "0.0199"], [123.456, "123"], [9999.6, "10.0 k"], ...nothing]);
 table("round", f.round, [[0, "0"], [50000, "50 k"], [1500000, "1.5 M"], [1250000000, "1.25 G"], [100000, "100 k"], [1000, "1,000"], [0.05, "0.05"], [2e7, "20 M"]]);
@@ -63,7 +63,7 @@ table("perSecond", f.perSecond, [[0, "0/s"], [1840.25, "1,840/s"], [193000, "193
 table("times", f.times, [[1, "1×"], [2.5, "2.5×"], [12.345, "12×"], ...nothing]);
 table("moment", f.moment, [[1790000000.5, "2026-09-21 14:13:20"], ...nothing]);
 table("clock", (t) => f.clock(t), [[1790000000, "14:13"]]);
-check("interval", () => assert.equal(f.interval({ value: 0.5, low: 0.0071, high: 0.0083 }, f.rate), "0.71 % – 0.83 %"));
+check("interval", () => assert.equal(f.interval({ value: 0.5, low: 0.0071, high: 0.0083 }, f.rate), "0.71% – 0.83%"));
 check("no interval", () => assert.equal(f.interval(null, f.rate), "–"));
 check("plural", () => assert.deepEqual([f.plural(1, "filter"), f.plural(0, "filter"), f.plural(1200, "entry", "entries")], ["1 filter", "0 filters", "1,200 entries"]));
 check("significant as %.3g", () => assert.deepEqual([0.1, 9.93024, 100, 123456, 1.0, 99.96, 1e-7].map((x) => f.significant(x)),
@@ -122,7 +122,7 @@ check("times on an axis", () => {
   assert.ok(found.length >= 3 && found.length <= 7 && found.every((t) => t % 60 === 0) && !withSeconds);
 });
 check("rates in words", () => assert.equal(charts.rateWords({ target: 0.01, predicted: 0.0075, measured: null, observed: { value: 0.008, low: 0.007, high: 0.009 } }),
-  "target 1 %, predicted 0.75 %, observed 0.8 % (0.7 % – 0.9 %)"));
+  "target 1%, predicted 0.75%, observed 0.8% (0.7% – 0.9%)"));
 check("markup is text", () => {
   const v = h("p", null, "<b>", ["&", [null, false, 3]]);
   assert.deepEqual(v.children.map((child) => [child.tag, child.text]), [[null, "<b>"], [null, "&"], [null, "3"]]);
