@@ -79,8 +79,8 @@ bg_err journal_error_system(bg_errinfo *info, const char *call, const char *path
     (void)journal_error(info, BG_EIO, call, "success", "%s", text);
     if (info) {
         info->os_errno = code;
-        (void)snprintf(info->message, sizeof info->message, "%s failed for %.180s: %s", call,
-                       path, info->found);
+        (void)snprintf(info->message, sizeof info->message, "%s failed for %.160s: %s",
+                       call, path, info->found);
     }
     return BG_EIO;
 }

@@ -550,7 +550,7 @@ static const char *session_no_state(const struct session *session,
     char why[256];
     if (!(command->flags & COMMAND_UNRECORDED) && server->persist
         && !persist_works(server->persist, why)) {
-        (void)snprintf(text, 256, "MISCONF writes are disabled: %.200s", why);
+        (void)snprintf(text, 256, "MISCONF writes are disabled: %.220s", why);
         return text;
     }
     return NULL;
