@@ -10,7 +10,7 @@ C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*
 configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run demo routing test test-servers test-sources bench bench-cli bench-service bench-redis bench-leveldb bench-rocksdb fuzz soak exhaustive format lint analyze install cross coverage clean
+.PHONY: help deps build run demo routing test test-servers test-sources bench bench-cli bench-service bench-redis bench-leveldb bench-rocksdb bench-charts fuzz soak exhaustive format lint analyze install cross coverage clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ bench-leveldb: build ## measure our filters in LevelDB against its own; ARGS="--
 
 bench-rocksdb: build ## measure filters inside RocksDB against its own; ARGS="--keys 1e6"
 	@bench/bench_rocksdb.py build $(ARGS)
+
+bench-charts: $(if $(MEASURE),build) ## draw docs/charts from their JSON files; MEASURE=1 measures first
+	@bench/charts.py $(if $(MEASURE),--measure) $(ARGS)
 
 fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 	@$(call configured_build,fuzz)

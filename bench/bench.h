@@ -1,5 +1,6 @@
 /*
- * bench.h - the subcommands: one question each, one file each (bench_<name>.c).
+ * bench.h - the subcommands of bgbench: one question and one file (bench_<name>.c)
+ * each.
  */
 #ifndef BGB_BENCH_H
 #define BGB_BENCH_H

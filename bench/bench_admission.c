@@ -1,17 +1,18 @@
 /*
- * bench_admission.c - what does a bouncer give a cache of the same memory, and what does it
- * cost to ask him?
+ * bench_admission.c - how much does a bouncer improve a cache of the same memory, and
+ * what does a decision cost?
  *
- * Hit ratios. A cache of so many objects is played a trace (cache_trace.h) in which 70 % of
- * the different keys come exactly once; the catalogue has a tenth as many keys as there are
- * requests. Every row has the same memory: the bytes of the bouncer's filter are taken from
- * the cache, in whole objects. The first quarter of the trace warms up and is not counted.
- * "window" is how many times the cache's objects it remembers; "stored" is how many of 100
- * requests put something into the cache. These figures depend on no clock and are the same
- * in every run, but for false positives. The last tables show what it is not for:
- * popularity that changes before a key has come back.
+ * Hit ratios. A cache of a given number of objects serves a trace (cache_trace.h) in
+ * which 70% of the distinct keys occur exactly once. The catalog has one tenth as many
+ * keys as there are requests. Every row uses the same memory: the bytes of the
+ * bouncer's filter are taken from the cache, in whole objects. The first quarter of the
+ * trace warms up the cache and is not counted. "window" is the number of remembered
+ * keys, as a multiple of the cache's objects; "stored" is the percentage of requests
+ * that put an object into the cache. These figures depend on no clock and are the same
+ * in every run, except for false positives. The last tables show a workload that a
+ * bouncer is not suited for: popularity that changes before a key is requested again.
  *
- * Speed. Windows by count that are full; all keys are new, as most misses are.
+ * Speed. The windows count keys and are full. All keys are new, as most misses are.
  */
 #include "bench.h"
 #include "cache_trace.h"
@@ -31,8 +32,8 @@
 struct admission_setup {
     double s;
     unsigned changes;
-    uint32_t share; /* objects in the cache: requests / share */
-    uint32_t bytes; /* of an object */
+    uint32_t share; /* objects in the cache = requests / share */
+    uint32_t bytes; /* size of an object */
 };
 
 static const struct admission_setup admission_setups[] = {
@@ -43,10 +44,10 @@ static const struct admission_setup admission_setups[] = {
 static const double admission_windows[] = { 0, 0.5, 1, 2, 4, 8 };
 
 struct admission_result {
-    uint64_t requests, hits, stored; /* after the warming up */
+    uint64_t requests, hits, stored; /* after the warm-up */
     uint64_t filter_bytes;
     uint32_t objects;
-    double admitted; /* of the misses */
+    double admitted; /* share of the misses */
 };
 
 static bg_admission *admission_open(uint64_t items, const struct bgb_options *options,
@@ -72,7 +73,7 @@ static uint64_t admission_bytes(const bg_admission *door)
     return door && bg_admission_about(door, &stats) == BG_OK ? stats.bytes : 0;
 }
 
-/* Plays the trace to a cache with that door; NULL: without one. */
+/* Runs the trace through a cache, with this bouncer; NULL: without one. */
 static void admission_play(const struct bgb_trace *trace, struct bgb_lru *lru,
                            bg_admission *door, struct admission_result *result)
 {
@@ -104,7 +105,7 @@ static struct admission_result admission_try(const struct bgb_options *options,
     r.filter_bytes = admission_bytes(door);
     uint64_t left = objects * setup->bytes - r.filter_bytes;
     if (r.filter_bytes >= objects * setup->bytes || left < setup->bytes) {
-        bgb_die("no room for objects of %u bytes", setup->bytes);
+        bgb_die("the filter leaves no memory for objects of %u bytes", setup->bytes);
     }
     r.objects = (uint32_t)(left / setup->bytes);
     struct bgb_lru lru;
@@ -148,9 +149,9 @@ static void admission_table(const struct bgb_options *options,
     const size_t rows = sizeof admission_windows / sizeof *admission_windows;
     double without = 0;
     bgb_table("admission",
-              "%zu requests, Zipf s = %.1f, popularity changes %u times; %.1f %% of "
-              "different keys come once, these are %.1f %% of requests; room for %zu "
-              "objects of %u bytes",
+              "%zu requests, Zipf s = %.1f, popularity changes %u times; %.1f%% of the "
+              "distinct keys occur once (%.1f%% of requests); memory for %zu objects "
+              "of %u bytes",
               trace->requests, trace->s, trace->changes,
               admission_percent(trace->asked_once, trace->different),
               admission_percent(trace->asked_once, trace->requests),
@@ -202,7 +203,7 @@ enum { ADMISSION_CHUNK = 1 << 14 };
 struct admission_state {
     enum admission_way way;
     bg_admission *door;
-    uint64_t next; /* keys are never repeated */
+    uint64_t next; /* keys never repeat */
     uint64_t keys[ADMISSION_CHUNK];
     bg_bytes pairs[ADMISSION_CHUNK];
     uint64_t ns;
@@ -236,7 +237,7 @@ static uint64_t admission_pass(void *state, size_t first, size_t n)
     return in;
 }
 
-/* A window that is full, and moves. */
+/* Fills the window, so that it moves. */
 static void admission_fill(struct admission_state *s, uint64_t items)
 {
     enum admission_way way = s->way;

@@ -1,12 +1,12 @@
 /*
- * bench_batch.c - do batches run at the pace at which the memory delivers lines?
+ * bench_batch.c - do batches run at the speed at which memory delivers cache lines?
  *
- * For every size and kind one table: look-ups and adds in batches, keys as hashes, as
- * integers, as 16-byte records (one after another) and as 16-byte strings (pointer and
- * length), with and without atomic instructions, each with its
- * ratio to the limit (limit.h) of a table of the same size: of reading for look-ups, of
- * rewriting for adds. 1.00 means that the machine can do no better with one line per
- * key. Classic and partitioned filters touch more lines than one.
+ * There is one table per size and kind. It measures lookups and adds in batches, with
+ * keys as hashes, integers, contiguous 16-byte records and 16-byte strings (pointer and
+ * length), with and without atomic instructions. Each row has its ratio to the limit
+ * (limit.h) of a table of the same size: reading lines for lookups, rewriting lines for
+ * adds. 1.00 means that the machine cannot do better with one line per key. Classic and
+ * partitioned filters touch more than one line per key.
  */
 #include "bench.h"
 #include "keys.h"
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which filter a row works on. */
+/* The filter that a row uses. */
 enum batch_target { TARGET_FILTER, TARGET_EXCLUSIVE, TARGET_SHARED };
 
 static const struct batch_row {
@@ -26,25 +26,25 @@ static const struct batch_row {
     struct bgb_ours_what what;
     enum batch_target target;
 } batch_rows[] = {
-    { "look-up absent, hashes",
+    { "lookup absent, hashes",
       { BGB_FORM_HASH, BGB_LOAD_ABSENT, BGB_GRAIN_ALL },
       TARGET_FILTER },
-    { "look-up absent, hashes by 32",
+    { "lookup absent, hashes by 32",
       { BGB_FORM_HASH, BGB_LOAD_ABSENT, BGB_GRAIN_32 },
       TARGET_FILTER },
-    { "look-up half present, hashes",
+    { "lookup half present, hashes",
       { BGB_FORM_HASH, BGB_LOAD_MIXED, BGB_GRAIN_ALL },
       TARGET_FILTER },
-    { "look-up present, hashes",
+    { "lookup present, hashes",
       { BGB_FORM_HASH, BGB_LOAD_PRESENT, BGB_GRAIN_ALL },
       TARGET_FILTER },
-    { "look-up absent, u64",
+    { "lookup absent, u64",
       { BGB_FORM_U64, BGB_LOAD_ABSENT, BGB_GRAIN_ALL },
       TARGET_FILTER },
-    { "look-up absent, 16-byte records",
+    { "lookup absent, 16-byte records",
       { BGB_FORM_FIXED, BGB_LOAD_ABSENT, BGB_GRAIN_ALL },
       TARGET_FILTER },
-    { "look-up absent, 16-byte strings",
+    { "lookup absent, 16-byte strings",
       { BGB_FORM_BYTES, BGB_LOAD_ABSENT, BGB_GRAIN_ALL },
       TARGET_FILTER },
     { "add exclusive, hashes",
@@ -74,10 +74,10 @@ enum {
     WRITE_LIMIT,
     BUILD,
     SUBJECTS,
-    BUILD_MAX = 10000000 /* keys of a build are kept, and it is done in one pass */
+    BUILD_MAX = 10000000 /* a build keeps all keys in memory and takes one pass */
 };
 
-/* All of one table. */
+/* The state of one table. */
 struct batch_table {
     struct bgb_subject subjects[SUBJECTS];
     struct bgb_ours states[ROWS];
@@ -89,7 +89,7 @@ struct batch_table {
     uint64_t *build_keys;
 };
 
-/* Clears a filter and adds all keys to it. */
+/* Clears a filter and adds all keys. */
 static uint64_t batch_build(void *state, size_t first, size_t n)
 {
     struct batch_table *t = state;
@@ -159,7 +159,7 @@ static void batch_release(struct batch_table *t)
     bgb_region_free(&t->region);
 }
 
-/* Whether a subject writes, so that its bound is the limit of rewriting. */
+/* Returns whether a subject writes, so that its limit is that of rewriting lines. */
 static bool batch_writes(size_t i)
 {
     return i == WRITE_LIMIT || i == BUILD
@@ -191,7 +191,7 @@ static void batch_run(const struct bgb_options *options, const struct bgb_keys *
 {
     struct batch_table *t = bgb_alloc(1, sizeof *t);
     size_t count = batch_prepare(t, keys, kind, rate);
-    bgb_table("batch", "%s, %llu keys, %g %%; ratio = limit's ns / ns of the row",
+    bgb_table("batch", "%s, %llu keys, %g%%; ratio = ns of the limit / ns of the row",
               bg_kind_name((bg_kind)kind), (unsigned long long)keys->n, rate * 100);
     bgb_run(t->subjects, count, options->seconds);
     batch_print(t, count, kind, keys->n);

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The command line beside what people use in its place, on the same lines, in the same run.
+"""Compares the command line with common alternatives, on the same lines, in the same run.
 
-  build    bloomgate build             against   wc -l
-  check    bloomgate check             against   bloom check (DCSO), and grep -F -x -f on fewer lines
-  dedup    bloomgate dedup             against   sort -u, awk '!seen[$0]++'
+  build    bloomgate build    compared with   wc -l
+  check    bloomgate check    compared with   bloom check (DCSO), and grep -F -x -f on fewer lines
+  dedup    bloomgate dedup    compared with   sort -u, awk '!seen[$0]++'
 
-Every command runs --times times, in turn with those it is compared with; the median counts, and
-so does the largest peak of memory. Output goes to /dev/null, lines come from files that have
-been read before. A ratio above 1 says that bloomgate is faster.
+Every command runs --times times, in turn with the commands it is compared with. The results are the median time
+and the largest memory peak. Output goes to /dev/null; input files are in the page cache. A ratio above 1 means that
+bloomgate is faster.
+
 usage: bench_cli.py FOLDER_OF_PROGRAMS [--lines 1e7] [--grep-lines 1e6] [--times 3] [--folder F] [--only build,check,dedup]"""
 
 import argparse
@@ -21,7 +22,7 @@ import time
 
 
 def measure(command, folder):
-    """Seconds, and the peak of memory in bytes, of a command of the shell."""
+    """Runs a shell command; returns its seconds and its memory peak in bytes."""
     start = time.monotonic()
     process = subprocess.Popen(["bash", "-c", "exec " + command], cwd=folder, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"})
@@ -34,7 +35,7 @@ def measure(command, folder):
 
 
 def compare(title, commands, folder, times, lines):
-    """commands: {name: command}, ours first. Prints a table; returns {name: (seconds, bytes)}."""
+    """Takes {name: command}, with bloomgate first. Prints a table and returns {name: (seconds, bytes)}."""
     commands = {name: command for name, command in commands.items() if command}
     runs = {name: [] for name in commands}
     for _ in range(times):
@@ -61,11 +62,11 @@ def filter_bytes(folder, name):
 
 
 def run_build(a, folder, ours):
-    compare(f"build: a filter of {a.lines:.0f} lines, 1 % (ratio: to wc)", {
+    compare(f"build: a filter of {a.lines:.0f} lines at 1%", {
         "bloomgate build --items": f"{ours} build -q -f --items {a.lines:.0f} keys.bg keys.txt",
         "bloomgate build, counting first": f"{ours} build -q -f keys.bg keys.txt",
         "wc -l": "wc -l keys.txt"}, folder, a.times, a.lines)
-    print(f"the filter: {filter_bytes(folder, 'keys.bg') / 2 ** 20:.0f} MiB")
+    print(f"filter size: {filter_bytes(folder, 'keys.bg') / 2 ** 20:.0f} MiB")
 
 
 def run_check(a, folder, ours):
@@ -74,7 +75,7 @@ def run_check(a, folder, ours):
     if bloom:
         subprocess.run(f"rm -f keys.dcso; {bloom} create -p 0.01 -n {a.lines:.0f} keys.dcso && {bloom} insert keys.dcso < keys.txt",
                        shell=True, cwd=folder, check=True)
-    compare(f"check: {a.lines:.0f} lines, half of them members, against a filter of {a.lines:.0f} keys", {
+    compare(f"check: {a.lines:.0f} lines, half of them in a filter of {a.lines:.0f} keys", {
         "bloomgate check": f"{ours} check keys.bg half.txt",
         "bloom check (DCSO)": bloom and f"{bloom} check keys.dcso < half.txt"}, folder, a.times, a.lines)
     few = a.grep_lines
@@ -86,13 +87,13 @@ def run_check(a, folder, ours):
 
 
 def run_dedup(a, folder, ours):
-    found = compare(f"dedup: {a.lines:.0f} lines, 30 % of them repetitions", {
+    found = compare(f"dedup: {a.lines:.0f} lines, 30% of them repeated", {
         "bloomgate dedup": f"{ours} dedup -q repeated.txt",
         "bloomgate dedup --items --rate 1e-6": f"{ours} dedup -q --items {0.7 * a.lines:.0f} --rate 1e-6 repeated.txt",
         "sort -u": "sort -u repeated.txt",
         "awk '!seen[$0]++'": "awk '!seen[$0]++' repeated.txt"}, folder, a.times, a.lines)
     mine, awk = found["bloomgate dedup"][1], found["awk '!seen[$0]++'"][1]
-    print(f"memory: {awk / mine:.1f} times less than awk")
+    print(f"memory: 1/{awk / mine:.1f} of awk")
 
 
 def main():
@@ -107,7 +108,7 @@ def main():
     programs = os.path.abspath(a.programs)
     ours = f"{programs}/bloomgate"
     parts = a.only.split(",")
-    print(f"processors: {len(os.sched_getaffinity(0))}, load: {os.getloadavg()[0]:.1f}")
+    print(f"cores: {len(os.sched_getaffinity(0))}, load: {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory(prefix="bloomgate-bench-", dir=a.folder) as folder:
         if "build" in parts or "check" in parts:
             prepare(folder, programs, a.lines, 0, "keys.txt")

@@ -1,16 +1,15 @@
 /*
- * bench_concurrency.c - what do several threads on one filter cost, by how they are
- * kept apart?
+ * bench_concurrency.c - what does it cost to share one filter between threads?
  *
- * The same keys, the same kind, the same number of bits in all: behind one mutex,
- * behind one readers-writer lock, in 64 shards with a mutex each, with atomic
- * instructions and no lock (Bloomgate's own shared mode), and in 64 shards of those.
- * Locked filters are made with BG_EXCLUSIVE, as one would. Every scheme takes single
- * calls; the two ways without shards also take batches. Loads: adds of fresh keys,
- * look-ups of which half are present, and nine look-ups to one add. 1 thread up to
- * twice as many as there are cores. The ratio is that to one mutex with as many
- * threads; "scaling" is that to the same scheme with one thread. All thread counts of a
- * load run in turn with each other.
+ * All schemes use the same keys, the same kind and the same total number of bits: one
+ * mutex, one readers-writer lock, 64 shards with a mutex each, atomic instructions
+ * without a lock (Bloomgate's shared mode), and 64 shards with atomic instructions.
+ * Filters behind locks are created with BG_EXCLUSIVE, as a caller would. Every scheme is
+ * measured with single calls; one mutex and atomics also with batches. Loads: adds of
+ * fresh keys, lookups of which half are present, and nine lookups per add. Thread counts
+ * range from 1 to twice the number of cores. "ratio" compares with one mutex at the same
+ * thread count; "scaling" compares with the same scheme on one thread. All schemes and
+ * thread counts of a load run in turn.
  */
 #define _GNU_SOURCE /* pthread_rwlock_t under -std=c17 */
 
@@ -42,16 +41,16 @@ static const char *const conc_names[CONC_SCHEMES] = {
     "one mutex",
     "one rwlock",
     "64 mutexes",
-    "atomic (ours)",
+    "atomic (bloomgate)",
     "64 atomic shards",
     "one mutex, batches",
-    "atomic (ours), batches",
+    "atomic (bloomgate), batches",
 };
 
 enum conc_load { CONC_ADDS, CONC_LOOKUPS, CONC_NINE_TO_ONE, CONC_LOADS };
 
-static const char *const conc_loads[CONC_LOADS] = { "adds", "look-ups",
-                                                    "90 % look-ups, 10 % adds" };
+static const char *const conc_loads[CONC_LOADS] = { "adds", "lookups",
+                                                    "90% lookups, 10% adds" };
 
 /* A lock on cache lines of its own. */
 struct conc_lock {
@@ -67,12 +66,12 @@ struct conc_filters { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     _Alignas(128) pthread_rwlock_t rwlock;
 };
 
-/* What one thread counted, on a cache line of its own. */
+/* The positives counted by one thread, on a cache line of their own. */
 struct conc_count {
     _Alignas(128) uint64_t positives;
 };
 
-/* A scheme with a number of threads: a subject. */
+/* A subject: one scheme with one thread count. */
 struct conc_state {
     struct conc_filters *filters;
     const struct bgb_keys *keys;
@@ -85,7 +84,8 @@ struct conc_state {
 
 /* ---- One operation under each scheme ------------------------------------------- */
 
-/* The shard of a hash, from a mixture of all its bits: filters need them all again. */
+/* Returns the shard of a hash. Mixes all its bits, because the filter uses all of them
+ * again. */
 static size_t conc_shard(uint64_t hash)
 {
     return (size_t)(((hash ^ (hash >> 32)) * UINT64_C(0xd6e8feb86659fd93)) >> 58);
@@ -136,7 +136,7 @@ static inline bool conc_one(struct conc_filters *f, enum conc_scheme scheme,
     }
 }
 
-/* Whether operation i of a load is an add, and with which hash. */
+/* Returns whether operation i of a load is an add. */
 static bool conc_is_add(enum conc_load load, size_t i)
 {
     return load == CONC_ADDS || (load == CONC_NINE_TO_ONE && i % 10 == 9);
@@ -153,7 +153,7 @@ static uint64_t conc_singles(const struct conc_state *s, size_t first, size_t n)
     return positives;
 }
 
-/* A batch of one operation, under the mutex where the scheme has one. */
+/* Runs a batch of one operation, holding the mutex if the scheme has one. */
 static uint64_t conc_batch(struct conc_filters *f, const uint64_t *hashes, size_t n,
                            bool add)
 {
@@ -171,7 +171,7 @@ static uint64_t conc_batch(struct conc_filters *f, const uint64_t *hashes, size_
     return positives;
 }
 
-/* Batches of 640: all of one sort, or 576 look-ups and then 64 adds. */
+/* Runs batches of 640: all of one operation, or 576 lookups followed by 64 adds. */
 static uint64_t conc_batches(const struct conc_state *s, size_t first, size_t n)
 {
     uint64_t positives = 0;
@@ -227,7 +227,7 @@ static void conc_rewind(void *state)
     }
 }
 
-/* Fills shards with the present keys that belong to them. */
+/* Adds each present key to its shard. */
 static void conc_fill_shards(struct conc_filters *f, uint64_t n)
 {
     const bg_hasher *hasher = bg_filter_hasher(f->arenas[0].filter);
@@ -237,8 +237,8 @@ static void conc_fill_shards(struct conc_filters *f, uint64_t n)
     }
 }
 
-/* The filter holds all n present keys: fresh ones come on top, so it is sized for 2 n.
- * */
+/* Creates the filters with all n present keys. They are sized for 2 n, since fresh keys
+ * are added as well. */
 static void conc_filters_make(struct conc_filters *f, enum conc_scheme scheme,
                               uint32_t kind, uint64_t n, double rate)
 {
@@ -274,7 +274,7 @@ static void conc_filters_free(struct conc_filters *f)
     free(f->arenas);
 }
 
-/* Adds the pool with all threads at once, then asks for each of its keys. */
+/* Adds the pool with all threads at once, then looks up each of its keys. */
 static void conc_check(struct conc_state *s, struct bgb_subject *subject)
 {
     conc_rewind(s);
@@ -284,7 +284,7 @@ static void conc_check(struct conc_state *s, struct bgb_subject *subject)
     for (size_t i = 0; i < asked && s->load == CONC_ADDS; i++) {
         if (!conc_one(s->filters, s->filters->scheme, s->keys->fresh_hash[i], false)) {
             subject->broken = true;
-            bgb_broken_add(subject->name, "a key that was added is answered \"no\"");
+            bgb_broken_add(subject->name, "a lookup missed a key that was added");
             break;
         }
     }
@@ -369,7 +369,8 @@ static void conc_run(const struct bgb_options *options, const struct bgb_keys *k
         states[i].team = teams[i % columns];
         conc_subject(&subjects[i], &states[i]);
     }
-    bgb_table("concurrency", "%s, %llu keys; ratio to one mutex, scaling to one thread",
+    bgb_table("concurrency",
+              "%s, %llu keys; ratio: to one mutex, scaling: to one thread",
               conc_loads[load], (unsigned long long)keys->n);
     bgb_run(subjects, total, options->seconds);
     conc_print(subjects, counts, columns, load, keys->n);

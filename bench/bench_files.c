@@ -1,22 +1,22 @@
 /*
  * bench_files.c - how fast are files, compared with memory and disk?
  *
- * One file of --bytes bytes (1 GiB unless it says otherwise), of the kind blocked, in the
- * present folder; everything is done several times, in turn, and the best counts:
+ * Measures one file of --bytes bytes (default: 1 GiB) of kind blocked in the current
+ * directory. All rows run several times, in turn, and the best time counts:
  *
- *     read memory       the limit of `verify in memory`: all words summed up
+ *     read memory       the limit of `verify in memory`: sums all words
  *     verify in memory  bg_verify_bytes
- *     plain write       the limit of `save`: the same bytes by write, 1 MiB each, and fsync
- *     save              bg_save, which also reads back and verifies
- *     save, not read    the same without that
- *     open, map, verify bg_open, bg_map, bg_verify of the file, which is in the page cache
+ *     plain write       the limit of `save`: writes the same bytes, 1 MiB per write(), and fsync
+ *     save              bg_save, which also reads the file back and verifies it
+ *     save, not read    the same without reading back
+ *     open, map, verify bg_open, bg_map and bg_verify of the file, which is in the page cache
  *
- * The ratio is that of the row's limit's time to its own: of `save` to plain write, of
- * `verify in memory` to read memory, of `map` to `open`.
+ * The ratio is the time of the row's limit divided by the time of the row: plain write
+ * for `save`, read memory for `verify in memory`, and `open` for `map`.
  *
- * Also measures small filters, because a server may have millions of them: a scalable filter with
- * one key is encoded and decoded in memory, with and without canaries, and compared with copying
- * the same bytes.
+ * Also measures small filters, because a server may have millions of them: a scalable
+ * filter with one key is encoded and decoded in memory, with and without canaries, and
+ * compared with copying the same bytes.
  */
 #include "bench.h"
 #include "harness.h"
@@ -44,7 +44,7 @@ enum {
 
 static const struct {
     const char *name;
-    int limit; /* the row that it is compared with */
+    int limit; /* the row to compare with */
 } files_rows[FILES_ROWS] = {
     { "read memory", FILES_MEMORY },
     { "verify in memory", FILES_MEMORY },
@@ -63,7 +63,7 @@ struct files {
     bg_filter *filter;
     unsigned char *bytes; /* the file in memory */
     size_t n;
-    uint64_t sum; /* so that reading is not left out */
+    uint64_t sum; /* keeps the compiler from removing the reads */
     double best[FILES_ROWS];
 };
 
@@ -145,7 +145,8 @@ static void files_print(const struct files *f)
     }
 }
 
-/* ---- Small ones ------------------------------------------------------------------------ */
+/* ---- Small filters
+ * ---------------------------------------------------------------------- */
 
 enum { SMALL_COPY, SMALL_ENCODE, SMALL_ENCODE_BARE, SMALL_DECODE, SMALL_DECODE_BARE };
 enum { SMALL_ROWS = 5, SMALL_TIMES = 1000, SMALL_ROOM = 64 << 10 };
@@ -186,7 +187,7 @@ static void small_do(struct small *s, int row)
 static void small_print(const struct small *s, const double best[SMALL_ROWS])
 {
     bgb_table("files_small",
-              "files: scalable, 100 keys, ratio = time of the row / time of a copy");
+              "scalable, sized for 100 keys; ratio = time of the row / time of a copy");
     for (int row = 0; row < SMALL_ROWS; row++) {
         bgb_row_begin();
         bgb_cell_text("subject", "subject", -22, small_rows[row]);
@@ -233,7 +234,7 @@ void bgb_bench_files(const struct bgb_options *options)
     spec.k = 8;
     spec.bytes = options->bytes_count ? options->bytes[0] : (uint64_t)1 << 30;
     files_must(bg_filter_create(&spec, &f.filter, NULL), "create");
-    for (uint64_t i = 0; i < spec.bytes / 2; i += 64) { /* some bits everywhere */
+    for (uint64_t i = 0; i < spec.bytes / 2; i += 64) { /* some bits in every block */
         (void)bg_filter_add_u64(f.filter, i);
     }
     files_must(bg_encode(f.filter, NULL, NULL, 0, &f.n, NULL), "encode");
@@ -252,7 +253,7 @@ void bgb_bench_files(const struct bgb_options *options)
             }
         }
     }
-    bgb_table("files", "files: blocked, ratio = limit's time / time of the row");
+    bgb_table("files", "blocked; ratio = time of the limit / time of the row");
     files_print(&f);
     (void)unlink(files_path);
     (void)unlink(files_plain);

@@ -1,14 +1,16 @@
 /*
- * bench_gate.c - what does a gate cost beside its filter, and what does it save?
+ * bench_gate.c - what does a gate cost compared with its filter, and how much does it
+ * save?
  *
- * The first table asks for absent keys (16-byte records) in a filter of 1 %: the bare
- * filter, the slot that holds it, and the gate on that slot; in batches of 1024 and one by
- * one. "over" is what the row takes longer than the bare filter, in nanoseconds, asked in
- * the same way; the ratio is that of the times, 1 is as fast. The truth behind the gate
- * answers "absent" at once, so its rows include a question for every false positive, with two
- * looks at the clock, and nothing of a store.
+ * The first table looks up absent keys (16-byte records) at a rate of 1%: in the bare
+ * filter, in the slot that holds it, and through the gate on that slot, in batches of
+ * 1024 and one by one. "over" is the additional time compared with the bare filter
+ * queried in the same way, in nanoseconds; the ratio divides the two times, so 1 is as
+ * fast. The backing store behind the gate answers "absent" at once, so the gate's rows
+ * include a call and two clock readings for every false positive, but no time of a real
+ * store.
  *
- * The second one, with a store, is in bench_gate_sqlite.c.
+ * The second table, with a real store, is in bench_gate_sqlite.c.
  */
 #include "bench.h"
 #include "bench_gate_sqlite.h"
@@ -38,22 +40,22 @@ static const char *const gate_names[GATE_ROWS] = {
     "filter, batches of 1024",
     "slot, batches of 1024",
     "gate, batches of 1024",
-    "gate, batches, 1 % audited",
+    "gate, batches, 1% audited",
     "filter, one by one",
     "slot, one by one",
     "gate, one by one",
-    "gate, one by one, 1 % audited",
-    "gate, one by one, all turned on",
+    "gate, one by one, 1% audited",
+    "gate, one by one, all options",
 };
 
 struct gate_table {
     struct bgb_subject subjects[GATE_ROWS];
     struct gate_state {
         struct gate_table *table;
-        bg_gate *gate; /* plain, with audits, or with everything */
+        bg_gate *gate; /* plain, with audits, or with all options */
     } states[GATE_ROWS];
     const bg_bytes *keys;
-    bg_filter *filter; /* of the slot */
+    bg_filter *filter; /* owned by the slot */
     bg_slot *slot;
     bg_gate *gates[3];
 };
@@ -141,7 +143,7 @@ static bg_gate *gate_make(bg_slot *slot, int which)
     how.breaker_failures = which == 2 ? 10 : 0;
     how.flags = which == 2 ? BG_GATE_SINGLE_FLIGHT : 0;
     if (bg_gate_create(slot, &how, &gate, NULL)) {
-        bgb_die("no gate");
+        bgb_die("cannot create a gate");
     }
     return gate;
 }
@@ -159,7 +161,7 @@ static void gate_prepare(struct gate_table *t, const struct bgb_keys *keys, doub
     t->keys = keys->absent_bytes;
     t->filter = bgb_filter_make(&spec, keys->n);
     if (bg_slot_create(t->filter, NULL, &t->slot, NULL)) {
-        bgb_die("no slot");
+        bgb_die("cannot create a slot");
     }
     for (int i = 0; i < 3; i++) {
         t->gates[i] = gate_make(t->slot, i);
@@ -172,7 +174,7 @@ static void gate_prepare(struct gate_table *t, const struct bgb_keys *keys, doub
             .state = &t->states[i],
             .pool = keys->pool,
             .chunk = bgb_keys_chunk(keys, bg_filter_size_bytes(t->filter)),
-            .most = gated ? 0 : 2 * rate /* the gate finds none */
+            .most = gated ? 0 : 2 * rate /* the gate returns no false positives */
         };
         (void)snprintf(t->subjects[i].name, BGB_NAME_BYTES, "%s", gate_names[i]);
     }
@@ -198,7 +200,7 @@ static void gate_run(const struct bgb_options *options, uint64_t n, double rate)
     struct bgb_keys keys;
     bgb_keys_make(&keys, n);
     gate_prepare(t, &keys, rate);
-    bgb_table("gate", "a gate beside its filter, %llu keys, %g %%, absent keys",
+    bgb_table("gate", "a gate compared with its filter, %llu keys, %g%%, absent keys",
               (unsigned long long)n, rate * 100);
     bgb_run(t->subjects, GATE_ROWS, options->seconds);
     gate_print(t, n);
@@ -219,7 +221,7 @@ void bgb_bench_gate(const struct bgb_options *options)
     for (size_t i = 0; i < count; i++) {
         gate_run(options, n[i], rate);
     }
-    bgb_note("over: nanoseconds above the bare filter; ratio: times its time");
+    bgb_note("over: additional ns compared with the bare filter; ratio: ns / its ns");
 #ifdef BGB_HAVE_SQLITE
     count = bgb_options_sizes(options, &rows, 1, n);
     for (size_t i = 0; i < count; i++) {
@@ -227,6 +229,6 @@ void bgb_bench_gate(const struct bgb_options *options)
     }
 #else
     (void)rows;
-    bgb_note("built without SQLite: nothing to put a gate in front of");
+    bgb_note("built without SQLite: no store to put a gate in front of");
 #endif
 }

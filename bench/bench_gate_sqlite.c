@@ -1,17 +1,17 @@
 /*
  * bench_gate_sqlite.c - a gate in front of a database.
  *
- * A table of SQLite with so many rows, integer keys and a short text each, in a file; one
- * connection, one thread, everything as it is out of the box. Of five look-ups four are for
- * keys that are not there. Without a gate, and through one, singly and in batches; the ratio
- * is that of look-ups per second to those without a gate: above 1 is faster. The system keeps
- * the file in memory, so a disk or a network would make the ratio larger.
+ * The store is an SQLite table in a file, with integer keys and a short text per row;
+ * one connection, one thread, default settings. Four of five lookups are for absent
+ * keys. The lookups run without a gate, and through one, singly and in batches. The
+ * ratio compares lookups per second with those without a gate: above 1 is faster. The
+ * kernel keeps the file in memory, so a disk or a network would increase the ratio.
  *
- * Below that a look-up of each of many other keys, once, is compared with the plan: reads
- * that were avoided against absent * (1 - rate), and the observed rate, with its interval,
- * against the rate of the filter over other absent keys, 2^24 of them.
+ * The second table looks up many other keys, once each, and compares the result with
+ * the plan: the reads avoided with absent * (1 - rate), and the observed rate and its
+ * interval with the filter's rate over 2^24 other absent keys.
  *
- * The file is in the present folder, or in $TMPDIR, without a name from the beginning.
+ * The file is created in $TMPDIR or the current directory, and unlinked immediately.
  */
 #include "bench_gate_sqlite.h"
 
@@ -31,7 +31,7 @@
 enum {
     SQL_BATCH = 1024,
     SQL_POOL = 1 << 18,
-    SQL_ONE_IN = 5, /* is present */
+    SQL_ONE_IN = 5, /* one of five keys is present */
     SQL_TRIALS = 1 << 24,
     SQL_LOOKUPS = 2500000
 };
@@ -43,10 +43,10 @@ struct sql_state {
     sqlite3 *db;
     sqlite3_stmt *get;
     uint64_t rows;
-    bg_filter *filter; /* of the slot */
+    bg_filter *filter; /* owned by the slot */
     bg_slot *slot;
     bg_gate *gate;
-    uint64_t *keys; /* SQL_POOL, every fifth of which is there */
+    uint64_t *keys; /* SQL_POOL keys, every fifth of which is present */
     bg_bytes *pairs;
 };
 
@@ -74,7 +74,7 @@ static int sql_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* All rows, in the order of their keys: so that filling it takes seconds, not hours. */
+/* Inserts all rows in key order, which takes seconds instead of hours. */
 static void sql_fill(struct sql_state *s)
 {
     int64_t *keys = bgb_alloc((size_t)s->rows, sizeof *keys);
@@ -84,11 +84,11 @@ static void sql_fill(struct sql_state *s)
     qsort(keys, (size_t)s->rows, sizeof *keys, sql_order);
     sql_do(s->db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
                   "CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT); BEGIN");
-    (void)unlink(s->path); /* it is open, and goes when it is closed */
+    (void)unlink(s->path); /* the file is deleted when it is closed */
     sqlite3_stmt *put = sql_prepare(s->db, "INSERT INTO t VALUES (?, ?)");
     for (uint64_t i = 0; i < s->rows; i++) {
         (void)sqlite3_bind_int64(put, 1, keys[i]);
-        (void)sqlite3_bind_text(put, 2, "what the row has to say", -1, SQLITE_STATIC);
+        (void)sqlite3_bind_text(put, 2, "the value of the row", -1, SQLITE_STATIC);
         if (sqlite3_step(put) != SQLITE_DONE) {
             bgb_die("SQLite: %s", sqlite3_errmsg(s->db));
         }
@@ -124,7 +124,7 @@ static void sql_make_gate(struct sql_state *s)
     how.context = s;
     how.ask = sql_ask;
     if (bg_gate_create(s->slot, &how, &s->gate, NULL)) {
-        bgb_die("no gate");
+        bgb_die("cannot create a gate");
     }
 }
 
@@ -142,7 +142,7 @@ static void sql_open(struct sql_state *s, uint64_t rows, double rate)
     s->get = sql_prepare(s->db, "SELECT v FROM t WHERE k = ?");
     s->filter = bgb_filter_make(&spec, rows);
     if (bg_slot_create(s->filter, NULL, &s->slot, NULL)) {
-        bgb_die("no slot");
+        bgb_die("cannot create a slot");
     }
     sql_make_gate(s);
 }
@@ -159,7 +159,7 @@ static void sql_close(struct sql_state *s)
 
 /* ---- Speed ----------------------------------------------------------------------------- */
 
-/* Key number i of those that are looked up. */
+/* Returns the i-th key to look up. */
 static uint64_t sql_key(const struct sql_state *s, enum bgb_set absent, uint64_t i)
 {
     if (i % SQL_ONE_IN) {
@@ -231,13 +231,14 @@ static void sql_measure(struct sql_state *s, double seconds)
         bgb_row_begin();
         bgb_cells_subject(subjects[i].name, s->rows, BGB_NONE, BGB_NONE);
         bgb_cells_times(&subjects[i], subjects[SQL_PLAIN].p5 / subjects[i].p5);
-        bgb_cell_real("lookups", "look-ups/s", 12, 0, 1e9 / subjects[i].p5);
+        bgb_cell_real("lookups", "lookups/s", 12, 0, 1e9 / subjects[i].p5);
         bgb_row_end();
     }
-    bgb_note("ratio: look-ups per second, to those without a gate");
+    bgb_note("ratio: lookups/s compared with no gate");
 }
 
-/* ---- Against the plan ------------------------------------------------------------------- */
+/* ---- Comparison with the plan
+ * ------------------------------------------------------------ */
 
 static void sql_print_plan(const struct sql_state *s, const bg_gate_stats *stats,
                            double rate)
@@ -248,9 +249,9 @@ static void sql_print_plan(const struct sql_state *s, const bg_gate_stats *stats
         (double)bgb_ours_false_positives(s->filter, SQL_TRIALS) / SQL_TRIALS;
     const bg_estimate *seen = &stats->observed;
     if (stats->outcomes[BG_PRESENT] != SQL_LOOKUPS - absent) {
-        bgb_broken_add("gate", "rows that are there were not found");
+        bgb_broken_add("gate", "a lookup missed a row that exists");
     }
-    bgb_table("gate_plan", "%d other look-ups, once each, against the plan",
+    bgb_table("gate_plan", "%d other keys, looked up once each, compared with the plan",
               SQL_LOOKUPS);
     bgb_row_begin();
     bgb_cell_count("rows", "rows", 10, s->rows);
@@ -277,7 +278,7 @@ static void sql_compare(struct sql_state *s, double rate)
         (void)bg_gate_lookup(s->gate, &key, sizeof key, NULL);
     }
     if (bg_gate_about(s->gate, true, &stats)) {
-        bgb_die("no figures");
+        bgb_die("cannot read the gate's statistics");
     }
     sql_print_plan(s, &stats, rate);
 }
@@ -289,7 +290,7 @@ void bgb_bench_gate_sqlite(const struct bgb_options *options, uint64_t rows,
     sql_open(s, rows, rate);
     sql_make_keys(s);
     bgb_table("gate_sqlite",
-              "SQLite %s, %llu rows, a gate of %g %%, 80 %% of keys absent",
+              "SQLite %s, %llu rows, a gate of %g%%, 80%% of keys absent",
               sqlite3_libversion(), (unsigned long long)rows, rate * 100);
     sql_measure(s, options->seconds);
     sql_compare(s, rate);

@@ -1,5 +1,5 @@
 /*
- * bench_gate_sqlite.h - the second table of `bgbench gate`, where there is SQLite.
+ * bench_gate_sqlite.h - the second table of `bgbench gate`, if SQLite is available.
  */
 #ifndef BGB_BENCH_GATE_SQLITE_H
 #define BGB_BENCH_GATE_SQLITE_H

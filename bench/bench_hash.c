@@ -1,12 +1,12 @@
 /*
- * bench_hash.c - what does hashing cost, by profile and length of key, singly and in
+ * bench_hash.c - what does hashing cost, by profile and key length, singly and in
  * batches?
  *
- * Keys are records of one width that lie one after another, few enough to stay in the
- * second-level cache, so that the hash is measured and not the memory. Single hashes
- * are independent of each other: this is throughput, not latency. The last form is what
- * a profile comes to in use: a batch of look-ups in a blocked filter for 1e5 keys at 1 %.
- * The ratio is the row's ns over that of `fast` on the same keys in the same form.
+ * Keys are contiguous records of one width, few enough to stay in the L2 cache, so the
+ * hash is measured and not the memory. Single hashes are independent of each other:
+ * this measures throughput, not latency. The last form shows a profile in use: a batch
+ * of lookups in a blocked filter for 1e5 keys at 1%. The ratio is the row's ns divided
+ * by the ns of `fast` on the same keys in the same form.
  */
 #include "bench.h"
 #include "keys.h"
@@ -23,7 +23,7 @@ enum { KEYS = 4096, WIDTHS = 4, FORMS = 4, PROFILES_MAX = 8, FILTER_KEYS = 10000
 static const size_t hash_widths[WIDTHS] = { 8, 16, 32, 64 };
 
 struct hash_state {
-    const bg_hasher *hasher; /* the filter's */
+    const bg_hasher *hasher; /* owned by the filter */
     bg_filter *filter;
     const unsigned char *records;
     const bg_bytes *pairs;
@@ -31,8 +31,8 @@ struct hash_state {
     uint64_t *out;
 };
 
-/* The custom profile's function: what a user might bring along, eight bytes at a time.
- * */
+/* The function of the custom profile: an example of a user's own hash, eight bytes at a
+ * time. */
 static uint64_t hash_custom(void *context, const void *key, size_t len)
 {
     const unsigned char *p = key;
@@ -87,10 +87,11 @@ static const struct {
     { "single", hash_one },
     { "batch, one width", hash_fixed },
     { "batch, (ptr, len)", hash_pairs },
-    { "batch of look-ups", hash_look_up },
+    { "batch of lookups", hash_look_up },
 };
 
-/* An empty filter with that profile: answering "no" takes as long as "maybe". */
+/* Creates an empty filter with this profile: a negative answer takes as long as a
+ * positive one. */
 static bg_filter *hash_filter(bg_hash_profile profile)
 {
     static const uint8_t secret[BG_SECRET_BYTES] = { 1, 2,  3,  4,  5,  6,  7,  8,
@@ -112,7 +113,7 @@ static bg_filter *hash_filter(bg_hash_profile profile)
     return filter;
 }
 
-/* Batches must give what single calls give. */
+/* Checks that batches and single calls return the same hashes. */
 static void hash_check(const struct hash_state *s, struct bgb_subject *subject)
 {
     bool batch = subject->pass == hash_fixed || subject->pass == hash_pairs;
@@ -124,7 +125,8 @@ static void hash_check(const struct hash_state *s, struct bgb_subject *subject)
         }
     }
     if (subject->broken) {
-        bgb_broken_add(subject->name, "a batch differs from single calls");
+        bgb_broken_add(subject->name,
+                       "a batch and single calls return different hashes");
     }
 }
 

@@ -1,10 +1,11 @@
 /*
- * bench_kinds.c - what does every kind cost and give: memory, rate, time?
+ * bench_kinds.c - how much memory and time does each Bloom kind need, and at which
+ * rate?
  *
- * Per kind, at 1 % and at 0.1 %: bits per key, the rate that was predicted for exactly
- * that geometry, the rate that was measured with its 95 % interval, and look-ups of
- * absent keys, singly and in batches. Status "off" means that the prediction misses the
- * measured rate by more than 5 % and lies outside the interval.
+ * For each kind, at 1% and at 0.1%: bits per key, the rate predicted for exactly this
+ * geometry, the measured rate with its 95% interval, and the time of lookups of absent
+ * keys, singly and in batches. Status "off" means that the prediction differs from the
+ * measured rate by more than 5% and lies outside the interval.
  */
 #include "bench.h"
 #include "keys.h"
@@ -45,15 +46,14 @@ static void kinds_add(struct kinds_table *t, const struct bgb_keys *keys, uint32
     }
 }
 
-/* All keys that were added must be answered "maybe"; asks for as many as are laid out.
- * */
+/* Checks that no lookup of an added key returns "no", for all keys in the pool. */
 static bool kinds_has_all(const bg_filter *filter, const struct bgb_keys *keys)
 {
     bool all = bg_filter_may_contain_many_u64(filter, keys->present, keys->pool, NULL)
                == keys->pool;
     if (!all) {
         bgb_broken_add(bg_kind_name(bg_filter_kind(filter)),
-                       "a key that was added is answered \"no\"");
+                       "a lookup missed a key that was added");
     }
     return all;
 }
@@ -66,9 +66,9 @@ static void kinds_print(const struct kinds_table *t, size_t i,
     const struct bgb_subject *batch = &t->subjects[2 * i + BATCH];
     bg_info info = { .struct_size = sizeof info };
     if (bg_filter_info(filter, &info) != BG_OK) {
-        bgb_die("no information on a filter");
+        bgb_die("cannot read the information on a filter");
     }
-    double wanted = 20000 / rate; /* positives enough for a narrow interval */
+    double wanted = 20000 / rate; /* enough positives for a narrow interval */
     uint64_t trials = wanted < TRIALS_MAX ? (uint64_t)wanted : TRIALS_MAX;
     bg_estimate seen =
         bg_observed_rate(bgb_ours_false_positives(filter, trials), trials);
@@ -124,7 +124,7 @@ void bgb_bench_kinds(const struct bgb_options *options)
     uint64_t n[BGB_SIZES_MAX];
     size_t count = bgb_options_sizes(options, defaults, 1, n);
     bgb_table("kinds",
-              "rates in %%, ns of look-ups of absent keys, ratio single / batch");
+              "rates in %%, ns per lookup of an absent key, ratio = single / batch");
     for (size_t i = 0; i < count; i++) {
         struct bgb_keys keys;
         bgb_keys_make(&keys, n[i]);

@@ -1,17 +1,18 @@
 /*
- * bench_leveldb.cc - LevelDB with our filters against LevelDB with its own.
+ * bench_leveldb.cc - compares LevelDB with Bloomgate filters and LevelDB with its own
+ * filter.
  *
- * One database per policy, all with the same records: keys of 16 bytes, values of 100, no
- * compression, no block cache, so that every block that is read is read from its file. Gets of
- * absent and of present keys go to each in turn, for several rounds; reported are medians of the
- * thread's processor time, and of how many times as fast as LevelDB's own policy it was in the
- * same round; and the blocks that were read, counted in the Env (LevelDB maps its files, so the
- * system does not see it reading).
+ * There is one database per policy, all with the same records: keys of 16 bytes, values
+ * of 100 bytes, no compression and no block cache, so every block comes from its file.
+ * Gets of absent and of present keys go to each database in turn, for several rounds.
+ * The output has the median CPU time of the thread, the median speedup over LevelDB's
+ * own policy in the same round, and the number of blocks read. Reads are counted in the
+ * Env, because LevelDB maps its files and the kernel does not see the reads.
  *
- * Fails if a key is lost, or if our policy of as many bits per key spares fewer reads than
- * LevelDB's own.
+ * Fails if a key is lost, or if Bloomgate's policy avoids fewer reads than LevelDB's
+ * own policy at the same bits per key.
  *
- *   bench_leveldb [--n 1e7] [--gets 5e4] [--rounds 31] [--bits 10] [--folder FOLDER]
+ *     bench_leveldb [--n 1e7] [--gets 5e4] [--rounds 31] [--bits 10] [--folder FOLDER]
  */
 #include "bloomgate_leveldb.hpp"
 
@@ -80,7 +81,7 @@ class CountingEnv : public leveldb::EnvWrapper
     std::atomic<size_t> reads{0};
 };
 
-/* Counts the bytes of filters while a database is filled. */
+/* Counts the bytes of filters while a database is being filled. */
 class WeighingPolicy : public leveldb::FilterPolicy
 {
   public:
@@ -115,7 +116,8 @@ class WeighingPolicy : public leveldb::FilterPolicy
 
 /* ---- Keys ------------------------------------------------------------------------------ */
 
-/* Keys are the numbers x(2 i) as 16 hexadecimal digits; those of odd numbers are absent. */
+/* Keys are the numbers x(2 i) as 16 hexadecimal digits; keys with odd indexes are
+ * absent. */
 uint64_t KeyNumber(uint64_t i)
 {
     i = (i ^ i >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -158,7 +160,7 @@ struct Subject {
     std::unique_ptr<leveldb::DB> db;
     std::string path;
     double fill_seconds = 0, fill_cpu = 0, bits_per_key = 0;
-    std::vector<double> absent, present; /* microseconds per get, a round each */
+    std::vector<double> absent, present; /* microseconds per get, one value per round */
     size_t absent_reads = 0, present_reads = 0, opened_reads = 0, wrong = 0;
 
     Subject(const char *its_name, uint32_t its_bits, const leveldb::FilterPolicy *its_policy)
@@ -195,7 +197,7 @@ void Open(Subject *subject, const leveldb::FilterPolicy *policy)
     subject->db.reset(db);
 }
 
-/* Fills a database in the order of the keys, reopens it, and touches each of its tables. */
+/* Fills a database in key order, reopens it, and touches each of its tables. */
 void Fill(Subject *subject, const std::vector<uint64_t> &numbers)
 {
     WeighingPolicy weighing(subject->policy.get());
@@ -230,7 +232,8 @@ void Fill(Subject *subject, const std::vector<uint64_t> &numbers)
     subject->opened_reads = subject->env.reads;
 }
 
-/* Microseconds of this thread per get; LevelDB has nothing else to do meanwhile. */
+/* Returns the CPU time of this thread per get, in microseconds; LevelDB runs no other
+ * work meanwhile. */
 double Ask(Subject *subject, const std::vector<char> &keys, bool present, size_t *reads)
 {
     const leveldb::ReadOptions how;
@@ -254,7 +257,8 @@ double Median(std::vector<double> values)
     return values[values.size() / 2];
 }
 
-/* The median over rounds of how many times as fast it was as the other one in that round. */
+/* Returns the median over all rounds of the speedup compared with the other
+ * database. */
 double Faster(const std::vector<double> &it, const std::vector<double> &other)
 {
     std::vector<double> ratios;
@@ -287,13 +291,13 @@ Subjects MakeSubjects(const Settings &s)
     all.emplace_back(new Subject("no filter", 0, nullptr));
     all.emplace_back(new Subject("LevelDB's own", s.bits,
                                  leveldb::NewBloomFilterPolicy(static_cast<int>(s.bits))));
-    all.emplace_back(new Subject("ours", s.bits, Ours(s.bits, BG_KIND_AUTO)));
+    all.emplace_back(new Subject("bloomgate", s.bits, Ours(s.bits, BG_KIND_AUTO)));
     for (uint32_t less : {1u, 3u}) {
         if (s.bits > less) {
-            all.emplace_back(new Subject("ours", s.bits - less, Ours(s.bits - less, 0)));
+            all.emplace_back(new Subject("bloomgate", s.bits - less, Ours(s.bits - less, 0)));
         }
     }
-    all.emplace_back(new Subject("ours, classic", s.bits, Ours(s.bits, BG_KIND_CLASSIC)));
+    all.emplace_back(new Subject("bloomgate classic", s.bits, Ours(s.bits, BG_KIND_CLASSIC)));
     return all;
 }
 
@@ -301,12 +305,12 @@ void Print(const Settings &s, const Subjects &all)
 {
     double asked = static_cast<double>(s.gets * s.rounds);
     const Subject &own = *all[1];
-    std::printf("%zu keys, %zu rounds of %zu gets of absent and of present keys\n\n", s.n,
+    std::printf("%zu keys, %zu rounds of %zu gets of absent and present keys\n\n", s.n,
                 s.rounds, s.gets);
-    std::printf("policy            bits  /key   blocks read per   us per absent get   us per"
-                " present get   cpu s to fill\n"
-                "                       in all  1000 absent gets    (own / this)       (own /"
-                " this)\n");
+    std::printf("policy            bits  bits/   blocks read per   us per absent get   us per"
+                " present get   CPU s to fill\n"
+                "                         key  1000 absent gets      (speedup)          (speed"
+                "up)\n");
     for (const auto &subject : all) {
         std::printf("%-17s %4u %6.2f %17.2f %10.3f (%5.2f) %10.3f (%5.2f) %14.1f\n",
                     subject->name, subject->bits, subject->bits_per_key,
@@ -327,7 +331,7 @@ int Judge(const Settings &s, const Subjects &all)
         }
     }
     if (all[2]->absent_reads > all[1]->absent_reads) {
-        std::printf("FAILED: at %u bits per key %zu reads, LevelDB's own %zu\n", s.bits,
+        std::printf("FAILED: at %u bits per key: %zu reads, LevelDB's own policy: %zu\n", s.bits,
                     all[2]->absent_reads, all[1]->absent_reads);
         bad = 1;
     }
@@ -390,7 +394,7 @@ int main(int count, char **words)
         std::vector<char> absent = AskedKeys(s, round, false);
         std::vector<char> present = AskedKeys(s, round, true);
         for (size_t i = 0; i < all.size(); i++) {
-            Subject *subject = all[(i + round) % all.size()].get(); /* each is first at times */
+            Subject *subject = all[(i + round) % all.size()].get(); /* rotates the order */
             subject->absent.push_back(Ask(subject, absent, false, &subject->absent_reads));
             subject->present.push_back(Ask(subject, present, true, &subject->present_reads));
         }

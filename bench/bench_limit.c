@@ -1,9 +1,9 @@
 /*
- * bench_limit.c - what does this machine allow: on large and on small pages, reading
- * and rewriting, on one core and on all of them?
+ * bench_limit.c - what is the memory limit of this machine: on large and small pages,
+ * for reading and rewriting, on one core and on all cores?
  *
- * For every table size all ways of prefetching are run in turn, on both sorts of pages;
- * the best one of each sort makes its row. The rows of all cores use that way.
+ * For every table size, all ways of prefetching run in turn, on both page sizes. The
+ * best way of each group makes its row. The rows for all cores use that way.
  */
 #include "bench.h"
 #include "keys.h"
@@ -17,11 +17,11 @@
 enum {
     GROUPS = 4,
     SUBJECTS = GROUPS * BGB_LIMIT_WAYS,
-    LARGE_FROM = 2 << 20 /* no large pages are asked for below that */
+    LARGE_FROM = 2 << 20 /* no large pages are requested below this size */
 };
 
-/* One size: two regions, and for each of the four groups (pages x mode) every way of
- * prefetching. */
+/* One size: two regions, and every way of prefetching for each of the four groups
+ * (pages x mode). */
 struct limit_size {
     struct bgb_keys keys;
     struct bgb_region regions[2];
@@ -59,7 +59,7 @@ static void limit_add_subjects(struct limit_size *s)
     }
 }
 
-/* The subject with the best way of a group. */
+/* Returns the subject with the best way of a group. */
 static int limit_best(const struct limit_size *s, int group)
 {
     int best = group * BGB_LIMIT_WAYS;
@@ -135,7 +135,7 @@ void bgb_bench_limit(const struct bgb_options *options)
     static const uint64_t defaults[] = { 100000, 1000000, 10000000, 100000000 };
     uint64_t n[BGB_SIZES_MAX];
     size_t count = bgb_options_sizes(options, defaults, 4, n);
-    bgb_table("limit", "random 64-byte lines; ratio = one core's ns / ns of the row");
+    bgb_table("limit", "random 64-byte lines; ratio = ns on one core / ns of the row");
     if (options->bytes_count) {
         for (size_t i = 0; i < options->bytes_count; i++) {
             uint64_t bytes = options->bytes[i] & ~(uint64_t)63;
@@ -143,7 +143,7 @@ void bgb_bench_limit(const struct bgb_options *options)
         }
         return;
     }
-    for (size_t i = 0; i < count; i++) { /* the size of a filter of 10 bits per key */
+    for (size_t i = 0; i < count; i++) { /* the size of a filter with 10 bits per key */
         limit_size_run(options, n[i] * 10 / 8 / 64 * 64, n[i]);
     }
 }

@@ -1,19 +1,21 @@
 /*
- * bench_oplog.c - what does a log cost, beside writing the same bytes?
+ * bench_oplog.c - what does an operation log cost, compared with writing the same
+ * bytes?
  *
- * A file grows by frames of 1, 64 and 4096 records: by plain write() of bytes that are
- * ready; by bg_oplog_append under each policy; by write() and fdatasync(), which is what
- * `always` cannot do without; and under `always` by 8 threads, which share syncs. The ratio
- * is that to plain write(): 1 is as fast. Where a sync is part of it that says more about
- * the disk than about us; compare `always` with "write and fdatasync".
+ * A file grows by frames of 1, 64 and 4096 records: by plain write() of prepared bytes;
+ * by bg_oplog_append under each policy; by write() and fdatasync(), the minimum that
+ * `always` requires; and under `always` by 8 threads, which share syncs. The ratio
+ * compares with plain write(): 1 is as fast. For rows with a sync, it says more about
+ * the disk than about the log: compare `always` with "write() and fdatasync()".
  *
- * No thread is pinned here, unlike everywhere else: how long a sync takes may depend on the
- * core that waits for it (3.9 ms on one core and 0.1 ms on the other of a virtual machine,
- * with plain write() and fdatasync()), and a pinned single thread beside eight that are
- * spread over all cores would measure that. "per sync" counts, and depends on no clock:
- * how many appends shared one.
+ * Unlike everywhere else, no thread is pinned here: the time of a sync may depend on
+ * the core that waits for it (3.9 ms on one core and 0.1 ms on the other core of a
+ * virtual machine, with plain write() and fdatasync()). Comparing a pinned thread with
+ * eight threads on all cores would measure that difference. "per sync" is a count that
+ * depends on no clock: the number of appends that shared one sync.
  *
- * The file is in the present folder, or in $TMPDIR; a folder in memory measures no disk.
+ * The file is created in $TMPDIR or the current directory. A directory in memory does
+ * not measure a disk.
  */
 #define _GNU_SOURCE /* O_CLOEXEC */
 
@@ -48,17 +50,17 @@ static const char *const oplog_names[OPLOG_WAYS] = {
     "write() and fdatasync()", "policy always", "policy always, 8 threads",
 };
 
-/* One way to let a file grow: a subject. */
+/* A subject: one way to append to a file. */
 struct oplog_state {
     enum oplog_way way;
-    size_t records; /* of a frame */
+    size_t records; /* per frame */
     char path[512];
     bg_filter *filter;
     bg_oplog *log; /* or */
     int file;
     struct bgb_team *team;
     size_t frames;
-    uint64_t appends, syncs; /* of logs that were closed, or are about to be */
+    uint64_t appends, syncs; /* of logs that are closed or about to be closed */
     uint64_t hashes[OPLOG_LARGEST];
     unsigned char bytes[9 * OPLOG_LARGEST + OPLOG_FRAME_EXTRA];
     uint64_t ns;
@@ -93,7 +95,7 @@ static void oplog_work(void *arg, unsigned i)
     oplog_append_frames(s, s->frames / OPLOG_THREADS);
 }
 
-/* n frames; all of them count as positives. */
+/* Appends n frames and returns n. */
 static uint64_t oplog_pass(void *state, size_t first, size_t n)
 {
     struct oplog_state *s = state;
@@ -117,7 +119,7 @@ static void oplog_open(struct oplog_state *s)
 {
     static const uint32_t policies[OPLOG_WAYS] = {
         [OPLOG_NO] = BG_OPLOG_NO, [OPLOG_EVERYSEC] = BG_OPLOG_EVERYSEC
-    }; /* the others: always */
+    }; /* all other rows: always */
     bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
     bg_errinfo why;
     how.policy = policies[s->way];
@@ -145,7 +147,7 @@ static void oplog_shut(struct oplog_state *s)
     (void)unlink(s->path);
 }
 
-/* Every visit begins with a file that is short, so that disks do not fill up. */
+/* Starts every visit with a short file, so that the disk does not fill up. */
 static void oplog_rewind(void *state)
 {
     oplog_shut(state);
@@ -231,13 +233,13 @@ void bgb_bench_oplog(const struct bgb_options *options)
     spec.items = 1000;
     spec.rate = 0.01;
     if (bg_filter_create(&spec, &filter, NULL)) {
-        bgb_die("no filter");
+        bgb_die("cannot create a filter");
     }
     bgb_machine_unpin();
     for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
         oplog_run(options, records[i], filter);
     }
-    bgb_note("ratio: to plain write() of the same bytes");
+    bgb_note("ratio: compared with plain write() of the same bytes");
     bgb_machine_pin(options->core < 0 ? bgb_machine_core(0) : (unsigned)options->core);
     bg_filter_free(filter);
 }

@@ -1,14 +1,16 @@
 /*
- * bench_others.c - what do the kinds cost that remove, count, grow, forget or freeze?
+ * bench_others.c - what do the kinds cost that remove, count, grow, expire or are
+ * immutable?
  *
- * One table per number of keys and setup (a kind with its variant and rate). Look-ups
- * singly and in batches, in a filter that holds n keys, as many as it was made for; where
- * the kind can, inserts into such a filter and removes from it: a pass inserts fresh keys
- * and takes them back, each half with a clock of its own, so that the filter stays as full
- * as it is. "build" is from nothing to n keys. The ratio is to the limit (limit.h) of
- * random lines read, at the filter's size; what touches two lines per key cannot do better
- * than about 0.5, three lines 0.33. Kinds of several layers or generations have a limit of
- * their own beside it (layers_limit.h): a line of each, of tables of the same sizes.
+ * There is one table per number of keys and setup (a kind with its variant and rate).
+ * Lookups run singly and in batches, in a filter filled to its capacity of n keys.
+ * Kinds that support it also measure inserts and removes: a pass inserts fresh keys and
+ * removes them again, with a separate clock for each half, so the filter stays full.
+ * "build" starts from nothing and adds n keys. The ratio compares with the limit
+ * (limit.h) of reading random lines at the filter's size; a kind that touches two lines
+ * per key cannot exceed about 0.5, with three lines 0.33. Kinds with several layers or
+ * generations have an additional limit (layers_limit.h): one line of each table, for
+ * tables of the same sizes.
  */
 #include "bench.h"
 #include "keys.h"
@@ -30,14 +32,13 @@ struct others_setup {
     double rate;
     const bg_window_options *window;
     bg_kind kind;
-    uint32_t k; /* 0: by the rate */
+    uint32_t k; /* 0: derived from the rate */
     uint32_t width;
     uint32_t flags;
-    uint32_t part; /* made for n / part keys, and given n; 0: 1 */
-    uint32_t
-        step; /* of layers, each has 2^step times the lines of the one before ... */
-    uint32_t spare; /* ... and so many more are not read */
-    bool layered;   /* an absent key has a line in each of the plan's layers */
+    uint32_t part;  /* created for n / part keys and filled with n; 0: 1 */
+    uint32_t step;  /* each layer has 2^step times the lines of the previous one ... */
+    uint32_t spare; /* ... and this many additional layers are not read */
+    bool layered;   /* a lookup of an absent key reads a line of each planned layer */
 };
 
 static const bg_window_options others_generations = { .struct_size =
@@ -56,7 +57,7 @@ static const struct others_setup others_setups[] = {
       .rate = 0.01 },
     { .name = "cuckoo, 12 bits", .kind = BG_KIND_CUCKOO, .k = 12, .rate = 0.002 },
     { .name = "cuckoo, 16 bits", .kind = BG_KIND_CUCKOO, .k = 16, .rate = 0.00013 },
-    { .name = "quotient, 0.2 %", .kind = BG_KIND_QUOTIENT, .rate = 0.002 },
+    { .name = "quotient, 0.2%", .kind = BG_KIND_QUOTIENT, .rate = 0.002 },
     { .name = "fuse, 8 bits", .kind = BG_KIND_FUSE, .k = 8, .rate = 0.004 },
     { .name = "fuse, 16 bits", .kind = BG_KIND_FUSE, .k = 16, .rate = 0.000016 },
     { .name = "ribbon, 8 bits", .kind = BG_KIND_RIBBON, .k = 8, .rate = 0.004 },
@@ -96,21 +97,21 @@ enum {
 };
 
 static const char *const others_rows[ROWS] = {
-    "look-up absent, single", "look-up present, single", "look-up absent, batch",
-    "look-up present, batch", "insert, batch",           "remove, batch",
+    "lookup absent, single", "lookup present, single", "lookup absent, batch",
+    "lookup present, batch", "insert, batch",          "remove, batch",
 };
 
-/* One setup: a filter and all that is measured of it. */
+/* One setup: a filter and everything that is measured with it. */
 struct others {
     const struct others_setup *setup;
     const struct bgb_keys *keys;
     bg_filter *filter;
     uint64_t *bitmap;
-    uint64_t own_ns; /* of the half of a pass that counts */
+    uint64_t own_ns; /* time of the half of a pass that counts */
     double build_ns, threaded_ns;
     double fpr;
     struct bgb_subject subjects[ROWS + 2]; /* and the limits */
-    struct bgb_ours looks[ROW_INSERT];     /* of the rows before it */
+    struct bgb_ours looks[ROW_INSERT];     /* of the lookup rows */
     int row_of[ROWS];
     size_t rows, count;
     struct bgb_region region;
@@ -120,14 +121,15 @@ struct others {
 
 /* ---- Passes -------------------------------------------------------------------- */
 
-/* Inserts and takes back; returns how many were done, and when each half ended. */
+/* Inserts keys and removes them again. Returns the number of operations and the end
+ * time of each half. */
 static size_t others_both(struct others *o, size_t first, size_t n, uint64_t *between,
                           uint64_t *end)
 {
     const uint64_t *fresh = o->keys->fresh_hash + first;
     size_t done = 0;
     if (bg_filter_insert_many_hash(o->filter, fresh, n, &done, NULL) != BG_OK) {
-        bgb_die("%s: no room for another key", o->setup->name);
+        bgb_die("%s: the filter is full", o->setup->name);
     }
     *between = bgb_now_ns();
     done = bg_filter_remove_many_hash(o->filter, fresh, n, o->bitmap);
@@ -157,7 +159,7 @@ static uint64_t others_remove(void *state, size_t first, size_t n)
 
 static bg_spec others_spec(const struct others_setup *setup, uint64_t n)
 {
-    static bg_window_options window; /* the spec points to it */
+    static bg_window_options window; /* referenced by the spec */
     bg_spec spec = bgb_spec((uint32_t)setup->kind, n / (setup->part ? setup->part : 1),
                             setup->rate, setup->flags | BG_EXCLUSIVE);
     spec.k = setup->k;
@@ -170,14 +172,14 @@ static bg_spec others_spec(const struct others_setup *setup, uint64_t n)
     return spec;
 }
 
-/* The hashes of all present keys. */
+/* Returns the hashes of all present keys. */
 static uint64_t *others_hashes(uint64_t n)
 {
     const bg_hash_spec fast = { .profile = BG_HASH_FAST };
     uint64_t *hashes = bgb_alloc((size_t)n, sizeof *hashes);
     bg_hasher hasher;
     if (bg_hasher_init(&hasher, &fast, NULL) != BG_OK) {
-        bgb_die("no hasher");
+        bgb_die("cannot create a hasher");
     }
     for (uint64_t i = 0; i < n; i++) {
         hashes[i] = bgb_key(BGB_SET_PRESENT, i);
@@ -186,7 +188,7 @@ static uint64_t *others_hashes(uint64_t n)
     return hashes;
 }
 
-/* A static kind, from hashes. */
+/* Builds a static kind from hashes. */
 static bg_filter *others_finish(const bg_spec *spec, const uint64_t *hashes, size_t n,
                                 unsigned threads)
 {
@@ -202,7 +204,7 @@ static bg_filter *others_finish(const bg_spec *spec, const uint64_t *hashes, siz
     return filter;
 }
 
-/* Another kind, from hashes, as many as it was made for. */
+/* Builds any other kind from hashes, to its capacity. */
 static bg_filter *others_fill(const bg_spec *spec, const uint64_t *hashes, size_t n)
 {
     bg_filter *filter = NULL;
@@ -228,7 +230,7 @@ static void others_build(struct others *o)
         is_static ? others_finish(&spec, hashes, n, 1) : others_fill(&spec, hashes, n);
     o->build_ns = (double)(bgb_now_ns() - begin) / (double)n;
     if (is_static) {
-        bgb_machine_unpin(); /* else all threads would share one core */
+        bgb_machine_unpin(); /* otherwise all threads would share one core */
         begin = bgb_now_ns();
         bg_filter_free(others_finish(&spec, hashes, n, OTHERS_THREADS));
         o->threaded_ns = (double)(bgb_now_ns() - begin) / (double)n;
@@ -237,7 +239,7 @@ static void others_build(struct others *o)
     free(hashes);
 }
 
-/* The look-ups are those of all other tables (ours.h). */
+/* Lookups use the same code as all other tables (ours.h). */
 static void others_add_look(struct others *o, int row)
 {
     bool absent = row == ROW_ABSENT || row == ROW_ABSENT_ONE;
@@ -255,7 +257,7 @@ static void others_add_change(struct others *o, int row)
         .pass = row == ROW_INSERT ? others_insert : others_remove,
         .state = o,
         .pool = o->keys->fresh_pool,
-        .chunk = o->keys->fresh_pool / 256 + 1, /* does not fill it up */
+        .chunk = o->keys->fresh_pool / 256 + 1, /* too few keys to fill the filter up */
         .least = 1,
         .most = 1,
         .own_ns = &o->own_ns,
@@ -289,8 +291,8 @@ static void others_add_limit(struct others *o)
                       bgb_keys_chunk(o->keys, bytes), BGB_LIMIT_READ);
 }
 
-/* A plan tells how many layers there are, and the filter's size how large the oldest and
- * smallest is. */
+/* Gets the number of layers from the plan, and the size of the oldest and smallest
+ * layer from the size of the filter. */
 static void others_add_layers_limit(struct others *o)
 {
     const struct others_setup *setup = o->setup;
@@ -299,7 +301,7 @@ static void others_add_layers_limit(struct others *o)
     ask.spec = others_spec(setup, o->keys->n);
     ask.growth = setup->part ? setup->part : 1;
     if (bg_plan_make(&ask, &plan, NULL) != BG_OK) {
-        bgb_die("%s: no plan", setup->name);
+        bgb_die("%s: cannot plan the filter", setup->name);
     }
     uint64_t bytes = bg_filter_size_bytes(o->filter), parts = setup->spare;
     for (uint32_t i = 0; i < plan.layers; i++) {
@@ -332,13 +334,14 @@ static void others_print(const struct others *o)
         bgb_row_end();
     }
     if (o->setup->layered) {
-        bgb_note("%s: absent keys in batches at %.2f of the limit of their lines",
-                 o->setup->name, limit[1].p5 / o->subjects[ROW_ABSENT].p5);
+        bgb_note(
+            "%s: batch lookups of absent keys run at %.2f of the limit of their lines",
+            o->setup->name, limit[1].p5 / o->subjects[ROW_ABSENT].p5);
     }
-    bgb_note("%s: build from nothing %.1f ns per key", o->setup->name, o->build_ns);
+    bgb_note("%s: build from nothing: %.1f ns/key", o->setup->name, o->build_ns);
     if (o->threaded_ns > 0) {
-        bgb_note("%s: with %d threads %.1f", o->setup->name, OTHERS_THREADS,
-                 o->threaded_ns);
+        bgb_note("%s: build with %d threads: %.1f ns/key", o->setup->name,
+                 OTHERS_THREADS, o->threaded_ns);
     }
 }
 
@@ -360,7 +363,7 @@ static void others_run(const struct bgb_options *options, const struct bgb_keys 
     if (setup->layered) {
         others_add_layers_limit(o);
     }
-    bgb_table("others", "%s, %llu keys; ratio = limit's ns / ns of the row",
+    bgb_table("others", "%s, %llu keys; ratio = ns of the limit / ns of the row",
               setup->name, (unsigned long long)keys->n);
     bgb_run(o->subjects, o->count, options->seconds);
     others_print(o);

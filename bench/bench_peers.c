@@ -1,19 +1,20 @@
 /*
- * bench_peers.c - how do others do, at equal size and at equal rate?
+ * bench_peers.c - how fast are other libraries, at equal size and at equal rate?
  *
- * One table per size, peer and setting (10 bits per key, 16, and what gives 1 %). Keys
- * are 8-byte integers, for the peers as byte strings. Against each peer stand two
- * filters of ours: one with the same bits per key, one planned at the rate the peer was
- * measured at. Ours are asked with the same integers, and with given hashes as rows of
- * their own. The ratio is the peer's single look-up over the row, so above 1 is faster
- * than the peer; "limit" is the line limit at the peer's size. Rows from given hashes
- * save the hash that the peer pays for: they show what is left without it and are not a
- * comparison.
+ * There is one table per size, peer and setting (10 bits per key, 16, and the setting
+ * that gives 1%; --bits selects another one). Keys are 8-byte integers, passed to the
+ * peers as byte strings. Each peer is compared with two Bloomgate filters: one with the
+ * same bits per key, and one planned for the rate measured for the peer. Bloomgate
+ * filters are queried with the same integers and, in separate rows, with precomputed
+ * hashes. The ratio is the time of the peer's single lookup divided by the time of the
+ * row, so a ratio above 1 is faster than the peer. "limit" is the line limit at the
+ * peer's size. Rows with precomputed hashes skip the hashing that the peer has to do:
+ * they show the cost without hashing and are not a comparison.
  *
- * "build" is from nothing to a finished filter, memory included. Peers lie on the pages
- * that malloc gives them: 4 KiB ones, unless the system hands out large ones to all.
- * They run as the distribution built them, for any processor of the architecture; built
- * for this one, RocksDB's filter would be faster (it has code for AVX2).
+ * "build" goes from nothing to a finished filter, including the allocation. Peers use
+ * the pages that malloc provides: 4 KiB pages, unless the kernel gives every process
+ * large pages. They run as packaged by the distribution, for any CPU of the
+ * architecture. RocksDB's filter has AVX2 code and would be faster if built for this CPU.
  */
 #include "bench.h"
 #include "keys.h"
@@ -49,7 +50,7 @@ enum {
     LIMIT = OURS_FIRST + 2 * OURS_EACH,
     SUBJECTS,
     BUILDS = 3,
-    TRIALS = 1 << 22 /* absent keys that rates are measured with */
+    TRIALS = 1 << 22 /* absent keys used to measure a rate */
 };
 
 static const struct {
@@ -64,7 +65,7 @@ static const struct {
     { "hash absent, batch", { BGB_FORM_HASH, BGB_LOAD_ABSENT, BGB_GRAIN_ALL } },
 };
 
-/* A peer's filter and the keys it is asked for. */
+/* A peer's filter and the keys to look up in it. */
 struct peers_state {
     const struct bgb_peer *peer;
     void *filter;
@@ -73,8 +74,8 @@ struct peers_state {
 
 struct peers_table {
     const struct bgb_peer *peer;
-    double bits;      /* the setting */
-    double peer_bits; /* what came of it, per key */
+    double bits;      /* the requested bits per key */
+    double peer_bits; /* the actual bits per key */
     double peer_rate;
     bg_filter *ours[2]; /* same bits, same rate */
     double our_rates[2];
@@ -102,7 +103,7 @@ static uint64_t peers_look_many(void *state, size_t first, size_t n)
 /* ---- Builds -------------------------------------------------------------------- */
 
 struct peers_build {
-    const struct bgb_peer *peer; /* NULL: ours */
+    const struct bgb_peer *peer; /* NULL: Bloomgate */
     bg_spec spec;
     double bits;
     const uint64_t *keys;
@@ -114,7 +115,7 @@ static uint64_t peers_build_pass(void *state, size_t first, size_t n)
     if (b->peer) {
         void *filter = b->peer->build(b->keys + first, n, b->bits);
         if (!filter) {
-            bgb_die("%s: no filter", b->peer->name);
+            bgb_die("%s: cannot build a filter", b->peer->name);
         }
         b->peer->release(filter);
     } else {
@@ -129,12 +130,13 @@ static uint64_t peers_build_pass(void *state, size_t first, size_t n)
     return 0;
 }
 
-/* Whole builds take long, so they have a table for themselves: the peer, ours for one
- * thread, which is what the peer is for, and ours for many. */
+/* Whole builds are slow, so they have a table of their own: the peer, an exclusive
+ * Bloomgate filter (like the peer, it allows one thread), and a shared one. */
 static void peers_run_builds(const struct bgb_options *options,
                              const struct peers_table *t, const uint64_t *all, size_t n)
 {
-    const char *names[BUILDS] = { t->peer->name, "ours exclusive", "ours shared" };
+    const char *names[BUILDS] = { t->peer->name, "bloomgate exclusive",
+                                  "bloomgate shared" };
     struct peers_build builds[BUILDS];
     struct bgb_subject subjects[BUILDS];
     for (int i = 0; i < BUILDS; i++) {
@@ -162,7 +164,7 @@ static void peers_run_builds(const struct bgb_options *options,
     }
 }
 
-/* ---- Look-ups ------------------------------------------------------------------ */
+/* ---- Lookups ------------------------------------------------------------------- */
 
 static struct bgb_subject *peers_add_peer(struct peers_table *t, void *filter,
                                           const struct bgb_keys *keys, int row)
@@ -197,7 +199,7 @@ static void peers_add_ours(struct peers_table *t, const struct bgb_keys *keys,
         (double)bgb_ours_false_positives(t->ours[which], TRIALS) / TRIALS;
     for (int i = 0; i < OURS_EACH; i++) {
         struct bgb_subject *s = &t->subjects[t->count++];
-        (void)snprintf(s->name, sizeof s->name, "ours, same %s: %s",
+        (void)snprintf(s->name, sizeof s->name, "bloomgate, same %s: %s",
                        which ? "rate" : "bits", peers_ours[i].name);
         bgb_ours_prepare(&t->our_states[which * OURS_EACH + i], s, keys,
                          peers_ours[i].what, t->ours[which], NULL);
@@ -214,8 +216,8 @@ static void peers_add_limit(struct peers_table *t, const struct bgb_keys *keys,
                       BGB_LIMIT_READ);
 }
 
-/* The peer's rate over as many absent keys as ours are measured with; never 0, for
- * planning. */
+/* Returns the peer's rate, measured with the same number of absent keys as Bloomgate's.
+ * Never returns 0, which could not be planned for. */
 static double peers_rate(const struct bgb_peer *peer, const void *filter)
 {
     uint64_t block[1 << 13];
@@ -235,7 +237,7 @@ static void peers_print(const struct peers_table *t, uint64_t n)
     for (size_t i = 0; i < t->count; i++) {
         const struct bgb_subject *s = &t->subjects[i];
         bool is_present = strstr(s->name, "present") != NULL;
-        bool is_ours = strncmp(s->name, "ours", 4) == 0;
+        bool is_ours = strncmp(s->name, "bloomgate", 9) == 0;
         bool by_rate = strstr(s->name, "same rate") != NULL;
         double bits =
             is_ours ? bgb_ours_bits_per_key(t->ours[by_rate], n) : t->peer_bits;
@@ -267,7 +269,7 @@ static void peers_run(const struct bgb_options *options, const struct bgb_peer *
     size_t n = (size_t)keys->n;
     void *filter = peer->build(all, n, bits);
     if (!filter) {
-        bgb_note("\npeers: %s cannot hold %zu keys at %g bits each", peer->name, n,
+        bgb_note("\npeers: %s does not support %zu keys at %g bits/key", peer->name, n,
                  bits);
         return;
     }
@@ -285,11 +287,13 @@ static void peers_run(const struct bgb_options *options, const struct bgb_peer *
     peers_add_ours(t, keys, 1);
     peers_add_limit(t, keys, peer->bytes(filter));
     bgb_table("peers",
-              "%s, %zu keys, %g bits per key; ratio = %s single / ns of the row",
+              "%s, %zu keys, %g bits/key; ratio = ns of %s single / ns of the row",
               peer->name, n, bits, peer->name);
     bgb_run(t->subjects, t->count, options->seconds);
     peers_print(t, n);
-    peers_run_builds(options, t, all, n);
+    if (!options->lookups_only) {
+        peers_run_builds(options, t, all, n);
+    }
     peer->release(filter);
     peers_release(t);
     free(t);
@@ -298,6 +302,22 @@ static void peers_run(const struct bgb_options *options, const struct bgb_peer *
 static bool peers_wants(const struct bgb_options *options, const struct bgb_peer *peer)
 {
     return !options->peer || strcasecmp(options->peer, peer->name) == 0;
+}
+
+/* Runs one peer at each of its settings. */
+static void peers_run_settings(const struct bgb_options *options,
+                               const struct bgb_peer *peer, const struct bgb_keys *keys,
+                               const uint64_t *all)
+{
+    if (options->bits > 0) {
+        peers_run(options, peer, keys, all, options->bits);
+        return;
+    }
+    peers_run(options, peer, keys, all, 10);
+    peers_run(options, peer, keys, all, 16);
+    if (peer->bits_for_one_percent < 10) {
+        peers_run(options, peer, keys, all, peer->bits_for_one_percent);
+    }
 }
 
 static void peers_size_run(const struct bgb_options *options, uint64_t n)
@@ -309,14 +329,8 @@ static void peers_size_run(const struct bgb_options *options, uint64_t n)
         all[i] = bgb_key(BGB_SET_PRESENT, i);
     }
     for (size_t i = 0; peers_all[i]; i++) {
-        if (!peers_wants(options, peers_all[i])) {
-            continue;
-        }
-        const double bits[] = { 10, 16, peers_all[i]->bits_for_one_percent };
-        for (int b = 0; b < 3; b++) {
-            if (b < 2 || bits[b] < 10) {
-                peers_run(options, peers_all[i], &keys, all, bits[b]);
-            }
+        if (peers_wants(options, peers_all[i])) {
+            peers_run_settings(options, peers_all[i], &keys, all);
         }
     }
     free(all);
@@ -329,8 +343,8 @@ void bgb_bench_peers(const struct bgb_options *options)
     uint64_t n[BGB_SIZES_MAX];
     size_t count = bgb_options_sizes(options, defaults, 3, n);
     if (!peers_all[0]) {
-        bgb_note("\npeers: none was found when bgbench was built (libbloom-dev, "
-                 "librocksdb-dev, libleveldb-dev)");
+        bgb_note("\npeers: bgbench was built without any (install libbloom-dev, "
+                 "librocksdb-dev or libleveldb-dev)");
         return;
     }
     size_t wanted = 0;
@@ -338,9 +352,8 @@ void bgb_bench_peers(const struct bgb_options *options)
         wanted += peers_wants(options, peers_all[i]);
     }
     if (wanted == 0) {
-        bgb_options_refuse(
-            "--peer", options->peer,
-            "a peer that bgbench was built with: libbloom, RocksDB, LevelDB");
+        bgb_options_refuse("--peer", options->peer,
+                           "a peer built into bgbench: libbloom, RocksDB or LevelDB");
     }
     for (size_t i = 0; i < count; i++) {
         peers_size_run(options, n[i]);

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Measures the module inside of Redis or Valkey against that server's own commands, in one process.
+"""Compares the module inside Redis or Valkey with the server's own commands, in one process.
 
-  commands  BF.EXISTS and BF.ADD on a filter of --keys keys against GET of as many strings:
-            redis-benchmark with 1, 16 and 64 requests at a time, in turns; requests per second, and
-            the server's processor time per request (utime + stime of its process). GET of one key
-            that is always in the cache is shown as well
-  batches   BF.MEXISTS of 100 keys against 100 BF.EXISTS in one pipeline, on a filter of --many keys:
-            keys per second from bgload, and the server's processor time per key
-  others    what other clients wait for while a filter of 1 GiB is unlinked, deleted, loaded from a
-            dump, asked for its figures: 50 %, 99 % and the longest of GETs, one after the other, for
-            two seconds
-  memory    what a filter of 1 GiB needs besides itself while it is saved, and loaded again: the most
-            that the kernel has seen, in MiB
+  commands  BF.EXISTS and BF.ADD on a filter of --keys keys, compared with GET of as many strings:
+            redis-benchmark with pipelines of 1, 16 and 64 requests, in turn; requests per second, and the
+            server's CPU time per request (utime + stime of its process). Also measures GET of a single key,
+            which is always in the CPU cache
+  batches   BF.MEXISTS of 100 keys compared with 100 BF.EXISTS in one pipeline, on a filter of --many keys:
+            keys per second from bgload, and the server's CPU time per key
+  others    latency of other clients while a filter of 1 GiB is unlinked, deleted, loaded from a dump, or
+            queried for its statistics: median, 99th percentile and maximum of consecutive GETs over two
+            seconds
+  memory    additional memory while a filter of 1 GiB is saved and loaded again: the peak reported by the
+            kernel, in MiB
 
 All keys are decimal numbers of 12 digits. The client runs on the same machine.
 
@@ -39,7 +39,7 @@ def free_port():
 
 
 class Connection:
-    """Enough of RESP2: requests of bytes, replies that are small."""
+    """A minimal RESP2 client for small replies."""
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port))
@@ -80,7 +80,7 @@ class Server:
                 return
             except OSError:
                 time.sleep(0.005)
-        raise RuntimeError(f"{program} does not start")
+        raise RuntimeError(f"{program} did not start")
 
     def ask(self, *words):
         return self.connection.ask(*words)
@@ -95,7 +95,7 @@ class Server:
             return next(int(line.split()[1]) / 1024 for line in f if line.startswith(field + ":"))
 
     def more(self, act):
-        """MiB that the server needed at most while something was done, above what it had before."""
+        """Runs act() and returns the peak of additional memory of the server, in MiB."""
         with open(f"/proc/{self.process.pid}/clear_refs", "w", encoding="ascii") as f:
             f.write("5")
         before = self.status("VmRSS")
@@ -108,7 +108,7 @@ class Server:
         shutil.rmtree(self.folder)
 
     def benchmark(self, *command, requests, pipeline, keys):
-        """redis-benchmark: requests per second, microseconds of the server's processor time for each."""
+        """Runs redis-benchmark; returns requests per second and the server's CPU time per request in microseconds."""
         before = self.cpu()
         output = subprocess.run(
             ["redis-benchmark", "-p", str(self.port), "-c", "50", "-n", str(int(requests)), "-P", str(pipeline),
@@ -118,7 +118,7 @@ class Server:
 
 
 def fill_strings(server, keys, step=1000):
-    """As many strings as there are keys, "1" each."""
+    """Stores one string per key, with the value "1"."""
     c = Connection(server.port)
     for first in range(0, int(keys), step):
         n = min(step, int(keys) - first)
@@ -163,8 +163,8 @@ class Bench:
             self.results[f"commands -P {pipeline}"] = rows
             for name, row in rows.items():
                 row["of_get"] = row["cpu_us"] / rows["GET"]["cpu_us"]
-                print(f"-P {pipeline:<3} {name:10} {row['rate']:12,.0f} /s {row['cpu_us']:8.3f} us of processor time each, "
-                      f"{row['of_get']:.2f} of GET", flush=True)
+                print(f"-P {pipeline:<3} {name:10} {row['rate']:12,.0f} /s {row['cpu_us']:8.3f} us CPU each, "
+                      f"{row['of_get']:.2f}x GET", flush=True)
         server.stop()
 
     # ---- Batches -------------------------------------------------------------------------------------
@@ -186,14 +186,14 @@ class Bench:
         rows["cpu_ratio"] = rows["BF.EXISTS"]["cpu_us"] / rows["BF.MEXISTS"]["cpu_us"]
         self.results["batches"] = rows
         for name in found:
-            print(f"{name:10} {rows[name]['rate']:12,.0f} keys/s {rows[name]['cpu_us']:8.3f} us of processor time each")
-        print(f"BF.MEXISTS of 100 keys: {rows['ratio']:.1f} times the keys, 1/{rows['cpu_ratio']:.1f} of the time", flush=True)
+            print(f"{name:10} {rows[name]['rate']:12,.0f} keys/s {rows[name]['cpu_us']:8.3f} us CPU each")
+        print(f"BF.MEXISTS of 100 keys: {rows['ratio']:.1f}x the keys, 1/{rows['cpu_ratio']:.1f} of the CPU time", flush=True)
         server.stop()
 
     # ---- Others --------------------------------------------------------------------------------------
 
     def waits(self, server, act, seconds=2):
-        """How long GETs of another client take while something is done, in milliseconds."""
+        """Returns the latency of another client's GETs while act() runs, in milliseconds."""
         times, ready = [], threading.Event()
 
         def ask():
@@ -239,12 +239,12 @@ class Bench:
         server.ask("DEL", "large")
         for chunk in chunks[:-1]:
             server.ask("BG.LOAD", "large", chunk)
-        rows["the last chunk of BG.LOAD"] = self.waits(server, lambda: server.ask("BG.LOAD", "large", chunks[-1]), seconds=6)
+        rows["last BG.LOAD chunk"] = self.waits(server, lambda: server.ask("BG.LOAD", "large", chunks[-1]), seconds=6)
         rows["BG.INFO"] = self.waits(server, lambda: server.ask("BG.INFO", "large"))
         self.results["others"] = rows
         for name, row in rows.items():
-            print(f"GETs during {name:26} 50 % {row['p50']:.3f} ms, 99 % {row['p99']:.3f} ms, longest {row['max']:.1f} ms; "
-                  f"it took {row['took']:.1f} ms", flush=True)
+            print(f"GETs during {name:20} p50 {row['p50']:.3f} ms, p99 {row['p99']:.3f} ms, max {row['max']:.1f} ms; "
+                  f"the operation took {row['took']:.1f} ms", flush=True)
         server.stop()
 
 
@@ -260,17 +260,17 @@ class Bench:
         server.ask("DEL", "large")
         for chunk in chunks[:-1]:
             server.ask("BG.LOAD", "large", chunk)
-        rows["the last chunk of BG.LOAD"] = server.more(lambda: server.ask("BG.LOAD", "large", chunks[-1]))
+        rows["last BG.LOAD chunk"] = server.more(lambda: server.ask("BG.LOAD", "large", chunks[-1]))
         self.results["memory"] = rows
         for name, more in rows.items():
-            print(f"{name}: {more:.0f} MiB more at most", flush=True)
+            print(f"{name}: up to {more:.0f} MiB of additional memory", flush=True)
         server.stop()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("parts", nargs="*", help="commands, batches, others, memory; all of them if none is named")
+    parser.add_argument("parts", nargs="*", help="commands, batches, others, memory (default: all)")
     parser.add_argument("--server", default="redis-server")
     parser.add_argument("--keys", type=float, default=1e7)
     parser.add_argument("--many", type=float, default=1e8)

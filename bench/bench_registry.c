@@ -1,12 +1,14 @@
 /*
- * bench_registry.c - what does a name cost, beside asking the filter that it stands for?
+ * bench_registry.c - what does finding a tenant by name cost, compared with querying
+ * its filter?
  *
- * So many tenants, each with a small filter (100 keys at 1 %), are asked for absent keys, a
- * random tenant each time: the bare filters, by pointer; tenants that are held, so with
- * everything but the name; and by name: found, asked, released. The last row only finds and
- * releases. With one thread and with two, who share all tenants. The ratio is that to the
- * bare filter with as many threads. Names lie in the order in which they are asked for, as
- * they would in requests that have just come in; tenants do not. --n: numbers of tenants.
+ * Each tenant has a small filter (100 keys at 1%). Every request looks up an absent key
+ * in a random tenant: in the bare filter, by pointer; through a tenant that is already
+ * held, so without the name; and by name, which gets the tenant, queries it and
+ * releases it. The last row only gets and releases. All rows run with one thread and
+ * with two that share all tenants. The ratio compares with the bare filter at the same
+ * thread count. Names are stored in the order of the requests, like names in requests
+ * that have just arrived; tenants are not. --n sets the numbers of tenants.
  */
 #include "bench.h"
 #include "keys.h"
@@ -30,12 +32,12 @@ enum registry_way {
 
 static const char *const registry_names[REGISTRY_WAYS] = {
     "filter by pointer",
-    "tenant that is held",
+    "held tenant",
     "tenant by name",
-    "name alone: get, release",
+    "name only: get, release",
 };
 
-/* What is asked: a tenant, by everything that it can be found by, and a key. */
+/* A request: a tenant, by each way of finding it, and a key. */
 struct registry_request {
     char name[32];
     bg_tenant *tenant;
@@ -47,7 +49,7 @@ struct registry_count {
     _Alignas(128) uint64_t positives;
 };
 
-/* A way with a number of threads: a subject. */
+/* A subject: one way of finding a tenant, with a thread count. */
 struct registry_state {
     enum registry_way way;
     bg_registry *registry;
@@ -117,7 +119,7 @@ static uint64_t registry_pass(void *state, size_t first, size_t n)
 
 /* ---- Tenants -------------------------------------------------------------------------- */
 
-/* A tenant, and a filter with the same keys. */
+/* Creates a tenant, and a filter with the same keys. */
 struct registry_pair {
     bg_tenant *tenant;
     bg_filter *filter;
@@ -221,7 +223,7 @@ static void registry_run(const struct bgb_options *options, uint64_t n)
                          (enum registry_way)(i % REGISTRY_WAYS),
                          i < REGISTRY_WAYS ? NULL : team);
     }
-    bgb_table("registry", "a registry of %llu tenants, absent keys",
+    bgb_table("registry", "a registry with %llu tenants, absent keys",
               (unsigned long long)n);
     bgb_run(subjects, ROWS, options->seconds);
     for (int i = 0; i < ROWS; i++) {
@@ -251,6 +253,7 @@ void bgb_bench_registry(const struct bgb_options *options)
     for (size_t i = 0; i < count; i++) {
         registry_run(options, sizes[i]);
     }
-    bgb_note("ns: of all threads together, per request; ratio: to the bare filter with "
-             "as many threads");
+    bgb_note(
+        "ns: wall time per request, all threads together; ratio: to the bare filter "
+        "at the same thread count");
 }

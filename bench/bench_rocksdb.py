@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""RocksDB's own filters against ours, in RocksDB's own db_bench, as it is packaged: databases of the
-same keys that differ in the name of the filter policy alone, no block cache, gets of absent keys.
+"""Compares RocksDB's own filters with Bloomgate's, using the packaged db_bench of RocksDB. The databases have the
+same keys and differ only in the name of the filter policy. There is no block cache, and all gets are for absent keys.
 
-    blocks read      of the same absent gets in each database; what is not read was avoided
-    us/op            as db_bench says, and processor time per get, less what opening the database takes:
-                     rounds in turn, and the median of the rounds; the ratio is the median of those of
-                     each round
+    blocks read      number of blocks read by the same absent gets in each database
+    us/op            reported by db_bench; CPU time per get excludes opening the database. Databases take turns,
+                     results are the median of all rounds, and ratios are the median of the ratios of each round
 
-usage: bench_rocksdb.py BUILD-FOLDER [--keys N] [--reads N] [--rounds N] [--part N] [--folder PATH]"""
+usage: bench_rocksdb.py BUILD [--keys N] [--reads N] [--rounds N] [--part N] [--folder PATH]"""
 
 import argparse
 import os
@@ -37,7 +36,7 @@ OPTIONS = """[Version]
 
 
 class Database:
-    """A database of its own folder, filled when it is made."""
+    """A database in its own directory, filled on creation."""
 
     def __init__(self, args, policy, levels):
         self.policy, self.args = policy, args
@@ -58,7 +57,7 @@ class Database:
         return done.stdout
 
     def bits(self):
-        """Of the filters, per entry in them."""
+        """Bits per entry in the filters."""
         text = subprocess.run(["sst_dump", f"--file={self.folder}/db", "--show_properties", "--command=none"],
                               env={**os.environ, "LD_PRELOAD": self.args.library}, text=True, check=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
@@ -77,7 +76,7 @@ class Database:
         return text
 
     def timed(self, **how):
-        """Seconds of processor time that a run takes, and what it prints."""
+        """Returns the CPU time of a run in seconds, and its output."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         text = self.read(f"--seed={how.pop('seed')}", **how)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -99,7 +98,7 @@ def median_ratio(ours, theirs):
 
 
 def compare(args, title, theirs, ours, levels=False):
-    """One pair, in turn; `ours` may name the bits of theirs as {bits}."""
+    """Compares one pair, in turn. `ours` may refer to the bits per key of `theirs` as {bits}."""
     first = Database(args, theirs, levels)
     bits = first.bits()
     second = Database(args, ours.format(bits=f"{bits:.3f}"), levels)
@@ -111,7 +110,7 @@ def compare(args, title, theirs, ours, levels=False):
     for database, blocks in zip([first, second], reads):
         print(f"{database.policy:24} {database.bits():8.3f} {blocks:12} {args.reads - blocks:10} "
               f"{statistics.median(database.micros):7.3f} {statistics.median(database.cpu):7.3f}")
-    print(f"ours : theirs            blocks read {reads[1] / reads[0]:.3f}, us/op {median_ratio(second.micros, first.micros):.3f}, "
+    print(f"bloomgate / RocksDB      blocks read {reads[1] / reads[0]:.3f}, us/op {median_ratio(second.micros, first.micros):.3f}, "
           f"cpu {median_ratio(second.cpu, first.cpu):.3f}", flush=True)
     for database in [first, second]:
         database.remove()
@@ -119,9 +118,9 @@ def compare(args, title, theirs, ours, levels=False):
 
 PAIRS = [
     ("One level, 10 bits per key", "bloomfilter:10", "bloomgate:10"),
-    ("One level, the bits of RocksDB's ribbon", "ribbonfilter:10", "bloomgate:{bits}:ribbon"),
-    ("One level, fuse in up to 10 bits", "bloomfilter:10", "bloomgate:10:fuse"),
-    ("All files in level 0, so that each get asks all filters", "bloomfilter:10", "bloomgate:10", True),
+    ("One level, as many bits as RocksDB's ribbon filter", "ribbonfilter:10", "bloomgate:{bits}:ribbon"),
+    ("One level, fuse with up to 10 bits", "bloomfilter:10", "bloomgate:10:fuse"),
+    ("All files in level 0, so that each get queries all filters", "bloomfilter:10", "bloomgate:10", True),
 ]
 
 
@@ -131,12 +130,12 @@ def main():
     parser.add_argument("--keys", type=lambda s: int(float(s)), default=10000000)
     parser.add_argument("--reads", type=lambda s: int(float(s)), default=1000000)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--part", type=int, choices=range(1, len(PAIRS) + 1), help="only one of the comparisons")
-    parser.add_argument("--folder", default=tempfile.gettempdir(), help="where the databases are made")
+    parser.add_argument("--part", type=int, choices=range(1, len(PAIRS) + 1), help="run only this comparison")
+    parser.add_argument("--folder", default=tempfile.gettempdir(), help="directory for the databases")
     args = parser.parse_args()
     args.library = os.path.abspath(os.path.join(args.build, "lib/libbloomgate_rocksdb.so"))
     if not shutil.which("db_bench") or not os.path.exists(args.library):
-        sys.exit("needs db_bench (Debian: rocksdb-tools) and the adapter (Debian: librocksdb-dev, then make build)")
+        sys.exit("requires db_bench (Debian: rocksdb-tools) and the adapter (install librocksdb-dev, then run make build)")
     print(f"{args.keys} keys, {args.reads} absent gets, {args.rounds} rounds; no block cache, one thread")
     for part, pair in enumerate(PAIRS, 1):
         if not args.part or part == args.part:

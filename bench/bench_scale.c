@@ -1,9 +1,9 @@
 /*
  * bench_scale.c - what happens when a filter outgrows one cache after another?
  *
- * One row per size, of one kind (blocked unless --kind says otherwise): single and
- * batch look-ups of absent keys and the line limit at that size, run in turn. The ratio
- * is the limit's ns over that of the batch.
+ * There is one row per size, for one kind (default: blocked): single and batch lookups
+ * of absent keys, and the line limit at that size, run in turn. The ratio is the time
+ * of the limit divided by the time of the batch.
  */
 #include "bench.h"
 #include "keys.h"
@@ -20,7 +20,7 @@ static void scale_print(const struct bgb_subject *subjects, const bg_filter *fil
 {
     const struct bgb_subject *batch = &subjects[BATCH];
     char name[BGB_NAME_BYTES];
-    (void)snprintf(name, sizeof name, "%s look-up absent",
+    (void)snprintf(name, sizeof name, "%s lookup absent",
                    bg_kind_name(bg_filter_kind(filter)));
     bgb_row_begin();
     bgb_cell_text("subject", "subject", -28, name);
@@ -76,7 +76,8 @@ void bgb_bench_scale(const struct bgb_options *options)
     size_t count =
         bgb_options_sizes(options, defaults, sizeof defaults / sizeof *defaults, n);
     uint32_t kind = options->kind ? options->kind : (uint32_t)BG_KIND_BLOCKED;
-    bgb_table("scale", "look-ups of absent keys; ratio = limit's ns / batch's ns");
+    bgb_table("scale",
+              "lookups of absent keys; ratio = ns of the limit / ns of the batch");
     for (size_t i = 0; i < count; i++) {
         scale_run(options, kind, n[i]);
     }

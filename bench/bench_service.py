@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Measures the service against redis-server, on this machine, in one run.
+"""Compares the service with redis-server, on this machine, in one run.
 
-  lookups   BF.EXISTS here, SISMEMBER there: redis-benchmark with 1, 16 and 64 requests at a time;
-            requests per second, and the server's processor time per request
-  batches   BF.MEXISTS of 100 keys against BF.EXISTS, one request at a time: keys per second
-  memory    of the filter's process against that of the set's
-  workers   two against one: BF.EXISTS, 64 at a time, from bgload. The client needs processor time
-            too, so a worker and its client share one processor, and two workers and two clients
-            share two: what is compared is the whole work that gets done with twice the means
-  small     many small filters here, as many strings of the bytes that such a filter takes there: time
-            per filter and per string to save all of them and to load them at startup
+  lookups   BF.EXISTS of bloomgated and SISMEMBER of Redis, from redis-benchmark with pipelines of 1, 16 and 64
+            requests: requests per second, and the server's CPU time per request
+  batches   BF.MEXISTS of 100 keys compared with BF.EXISTS, without pipelining: keys per second
+  memory    of the process with the filter, and of the process with the set
+  workers   two workers compared with one: BF.EXISTS in pipelines of 64, from bgload. The client needs CPU time
+            too, so one worker and its client share one core, and two workers and two clients share two cores:
+            this compares the total work done with twice the resources
+  small     many small filters, compared with as many strings of the size of such a filter in Redis: time per
+            filter and per string to save all of them, and to load them at startup
 
-Both have the same keys: decimal numbers of 12 digits. Loads, rests and measures one server after
-the other, so neither disturbs the other one. The client runs on the same machine, so rates are of
-both together; processor times are the server's own (utime + stime of its process).
+Both servers have the same keys: decimal numbers of 12 digits. The servers are loaded and measured one after the
+other, so they do not disturb each other. The client runs on the same machine, so the rates include its work; CPU
+times are those of the server process only (utime + stime).
 
 usage: bench_service.py BIN [large] [small] [--keys 1e7] [--requests 1e6] [--filters 1e5] [--json FILE]
-       large: all of the above but `small`; default: both"""
+       large: all of the above except `small`; default: both"""
 
 import argparse
 import json
@@ -62,14 +62,14 @@ class Server:
                 return
             except OSError:
                 time.sleep(0.005)
-        raise RuntimeError(f"{command[0]} does not start")
+        raise RuntimeError(f"{command[0]} did not start")
 
     def stop(self):
         self.process.terminate()
         self.process.wait()
 
     def benchmark(self, *command, requests, pipeline, keys):
-        """redis-benchmark: requests per second, and processor time per request in microseconds."""
+        """Runs redis-benchmark; returns requests per second and CPU time per request in microseconds."""
         before = cpu_seconds(self.process.pid)
         output = subprocess.run(
             ["redis-benchmark", "-p", str(self.port), "-c", "50", "-n", str(int(requests)), "-P", str(pipeline),
@@ -94,7 +94,7 @@ def call(port, *words, timeout=600):
 
 
 def fill_small(port, count, command):
-    """Sends command(i) for each i below count, 1000 at a time."""
+    """Sends command(i) for each i below count, in pipelines of 1000."""
     with socket.create_connection(("127.0.0.1", port)) as s:
         replies = s.makefile("rb")
         for first in range(0, count, 1000):
@@ -144,7 +144,7 @@ class Bench:
             rows[pipeline] = {"rate": statistics.median(r[0] for r in runs),
                               "cpu_us": statistics.median(r[1] for r in runs)}
             print(f"{name:10} -P {pipeline:<3} {rows[pipeline]['rate']:12,.0f} /s   "
-                  f"{rows[pipeline]['cpu_us']:7.3f} us of processor time each", flush=True)
+                  f"{rows[pipeline]['cpu_us']:7.3f} us CPU each", flush=True)
         return rows
 
     def batches(self, server):
@@ -160,7 +160,7 @@ class Bench:
         many = self.batches(ours)
         one = self.results["bloomgated"][1]["rate"]
         self.results["batches"] = {"keys_per_second": many, "ratio": many / one}
-        print(f"BF.MEXISTS of 100 keys, one at a time: {many:,.0f} keys/s, {many / one:.1f} times BF.EXISTS")
+        print(f"BF.MEXISTS of 100 keys, no pipelining: {many:,.0f} keys/s, {many / one:.1f}x BF.EXISTS")
         memory = rss_bytes(ours.process.pid)
         ours.stop()
         self.workers()
@@ -172,10 +172,10 @@ class Bench:
         self.summary()
 
     def workers(self):
-        """Requests per second with one worker and client on one processor, and with two on two."""
+        """Requests per second with one worker and client on one core, and with two on two cores."""
         processors = sorted(os.sched_getaffinity(0))[:2]
         if len(processors) < 2:
-            print("workers: there is one processor only")
+            print("workers: skipped, needs two cores")
             return
         servers = {}
         for number in (1, 2):
@@ -198,8 +198,8 @@ class Bench:
         single, double = statistics.median(rates[1]), statistics.median(rates[2])
         cost = [statistics.median(costs[number]) for number in (1, 2)]
         self.results["workers"] = {"one": single, "two": double, "ratio": double / single, "cpu_us": cost}
-        print(f"workers: one {single:,.0f} /s with its client on one processor, two {double:,.0f} /s on two = "
-              f"{double / single:.2f} times; {cost[0]:.3f} and {cost[1]:.3f} us of the server's processor time each")
+        print(f"workers: one {single:,.0f} /s with its client on one core, two {double:,.0f} /s on two cores = "
+              f"{double / single:.2f}x; {cost[0]:.3f} and {cost[1]:.3f} us server CPU each")
 
     def saving(self, name, start, command):
         """Microseconds per object to save all of them, and to load them at startup."""
@@ -209,7 +209,7 @@ class Bench:
         fill_small(server.port, self.filters, command)
         began, used = time.monotonic(), cpu_seconds(server.process.pid)
         if call(server.port, b"SAVE") != b"+OK\r\n":
-            raise RuntimeError(f"{name} does not save")
+            raise RuntimeError(f"{name}: SAVE failed")
         saved, used = time.monotonic(), cpu_seconds(server.process.pid) - used
         server.stop()
         began_again = time.monotonic()
@@ -220,8 +220,8 @@ class Bench:
         server.stop()
         times = {"save_us": saved - began, "save_cpu_us": used, "load_us": loaded - began_again, "load_cpu_us": used_again}
         row = {what: seconds / self.filters * 1e6 for what, seconds in times.items()}
-        print(f"{name:10} {self.filters:,} of them: save {row['save_us']:.1f} us each ({row['save_cpu_us']:.1f} us of "
-              f"processor time), load {row['load_us']:.1f} us ({row['load_cpu_us']:.1f} us)", flush=True)
+        print(f"{name:10} {self.filters:,} objects: save {row['save_us']:.1f} us each ({row['save_cpu_us']:.1f} us CPU), "
+              f"load {row['load_us']:.1f} us ({row['load_cpu_us']:.1f} us CPU)", flush=True)
         return row
 
     def small(self):
@@ -230,23 +230,23 @@ class Bench:
         theirs = self.saving("redis", self.theirs,
                              lambda i: b"*3\r\n$3\r\nSET\r\n$13\r\nuser:%08d\r\n$1200\r\n%s\r\n" % (i, b"x" * 1200))
         self.results["small"] = {"filters": self.filters, "bloomgated": ours, "redis": theirs}
-        print(f"small: {ours['save_us'] / theirs['save_us']:.2f} times the time of strings of 1200 bytes to save, "
-              f"{ours['load_us'] / theirs['load_us']:.2f} times to load")
+        print(f"small: compared with strings of 1200 bytes, saving takes {ours['save_us'] / theirs['save_us']:.2f}x "
+              f"and loading {ours['load_us'] / theirs['load_us']:.2f}x the time")
 
     def summary(self):
         ours, theirs = self.results["bloomgated"], self.results["redis"]
         for pipeline in (1, 16, 64):
-            print(f"-P {pipeline:<3} {ours[pipeline]['rate'] / theirs[pipeline]['rate']:.2f} times the rate, "
-                  f"{ours[pipeline]['cpu_us'] / theirs[pipeline]['cpu_us']:.3f} of the processor time")
+            print(f"-P {pipeline:<3} {ours[pipeline]['rate'] / theirs[pipeline]['rate']:.2f}x the rate, "
+                  f"{ours[pipeline]['cpu_us'] / theirs[pipeline]['cpu_us']:.3f}x the CPU time")
         memory = self.results["memory"]
-        print(f"memory: {memory['bloomgated'] / 2**20:,.0f} MiB against {memory['redis'] / 2**20:,.0f} MiB = 1/"
+        print(f"memory: bloomgated {memory['bloomgated'] / 2**20:,.0f} MiB, Redis {memory['redis'] / 2**20:,.0f} MiB = 1/"
               f"{memory['redis'] / memory['bloomgated']:.1f}")
         fill = self.results["fill"]
-        print(f"filling: {fill['bloomgated']:,.0f} keys/s against {fill['redis']:,.0f} keys/s")
+        print(f"filling: bloomgated {fill['bloomgated']:,.0f} keys/s, Redis {fill['redis']:,.0f} keys/s")
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin")
     parser.add_argument("parts", nargs="*", choices=["large", "small", []])
     parser.add_argument("--filters", type=float, default=1e5)

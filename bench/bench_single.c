@@ -1,11 +1,11 @@
 /*
  * bench_single.c - what does one call per key cost, through the public functions?
  *
- * Hashes are given, so this is the price of the call and of the filter alone. Beyond
- * the cache it is governed by how many look-ups the processor overlaps by itself. The
- * ratio is that to the limit (limit.h) of the same size, as for batches. The row "a call
- * that does nothing" is the floor of any function that is not inlined: a look-up through
- * the public function takes such a call and an indirect jump.
+ * Most rows use precomputed hashes and measure only the call and the filter. Beyond the
+ * caches, the result depends on how many lookups the CPU overlaps. The ratio compares
+ * with the limit (limit.h) of the same size, as for batches. The row "empty call" is
+ * the minimum cost of any function that is not inlined: a lookup through the public
+ * function takes such a call and an indirect jump.
  */
 #include "bench.h"
 #include "keys.h"
@@ -22,16 +22,16 @@ static const struct {
     const char *name;
     struct bgb_ours_what what;
 } single_rows[ROWS] = {
-    { "look-up absent, hash", { BGB_FORM_HASH, BGB_LOAD_ABSENT, BGB_GRAIN_ONE } },
-    { "look-up half present, hash", { BGB_FORM_HASH, BGB_LOAD_MIXED, BGB_GRAIN_ONE } },
-    { "look-up absent, u64", { BGB_FORM_U64, BGB_LOAD_ABSENT, BGB_GRAIN_ONE } },
+    { "lookup absent, hash", { BGB_FORM_HASH, BGB_LOAD_ABSENT, BGB_GRAIN_ONE } },
+    { "lookup half present, hash", { BGB_FORM_HASH, BGB_LOAD_MIXED, BGB_GRAIN_ONE } },
+    { "lookup absent, u64", { BGB_FORM_U64, BGB_LOAD_ABSENT, BGB_GRAIN_ONE } },
     { "add exclusive, hash", { BGB_FORM_HASH, BGB_LOAD_ADD, BGB_GRAIN_ONE } },
     { "add shared, hash", { BGB_FORM_HASH, BGB_LOAD_ADD, BGB_GRAIN_ONE } },
 };
 
 enum { READ_LIMIT = ROWS, WRITE_LIMIT, EMPTY_CALL, SUBJECTS };
 
-/* What the linker cannot look into. */
+/* A function that the linker cannot inline. */
 __attribute__((noinline)) static bool single_nothing(const void *filter, uint64_t hash)
 {
     __asm__ volatile("" : : "r"(filter), "r"(hash));
@@ -81,7 +81,7 @@ static void single_prepare(struct single_table *t, const struct bgb_keys *keys,
                           i ? BGB_LIMIT_WRITE : BGB_LIMIT_READ);
     }
     t->subjects[EMPTY_CALL] =
-        (struct bgb_subject){ .name = "a call that does nothing",
+        (struct bgb_subject){ .name = "empty call",
                               .pass = single_empty_pass,
                               .state = keys->absent_hash,
                               .pool = keys->pool,
@@ -122,7 +122,7 @@ static void single_run(const struct bgb_options *options, const struct bgb_keys 
 {
     struct single_table *t = bgb_alloc(1, sizeof *t);
     single_prepare(t, keys, kind, rate);
-    bgb_table("single", "%s, %llu keys, %g %%, one call per key",
+    bgb_table("single", "%s, %llu keys, %g%%, one call per key",
               bg_kind_name((bg_kind)kind), (unsigned long long)keys->n, rate * 100);
     bgb_run(t->subjects, SUBJECTS, options->seconds);
     single_print(t, kind, keys->n);

@@ -1,16 +1,17 @@
 /*
- * bench_slot.c - what does it cost a reader that a filter may change under him, and does he
- * notice when it does?
+ * bench_slot.c - what does it cost a reader that its filter may be replaced, and does a
+ * replacement slow the reader down?
  *
- * First table: single look-ups and batches, of a filter and of a slot with that filter; the
- * ratio is to the filter.
+ * First table: single and batch lookups of absent keys, in a filter and in a slot that
+ * holds this filter. The ratio compares with the filter.
  *
- * Second table: one reader asks for absent keys, 16 at a time, and the time of each such
- * group is kept, while nothing happens; while the filter is swapped for a copy of another
- * one, fifty times a second; while it is rebuilt from a source, again and again. On a machine
- * with two cores or more the one who changes has a core of his own. Ratios are of the 99.9th
- * percentile, to that of a quiet stretch that ran right before: other work on the machine
- * shows there as well. It is done several times, and the median counts.
+ * Second table: one reader looks up absent keys, 16 at a time, and records the time of
+ * each group of 16: while nothing else happens; while the filter is swapped for a copy
+ * of another filter, fifty times per second; and while it is rebuilt from a source,
+ * again and again. With two or more cores, the writer has a core of its own. Ratios
+ * compare the 99.9th percentile with that of a quiet stretch right before, so other
+ * work on the machine shows up in both. Everything runs several times, and the median
+ * counts.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -41,7 +42,7 @@ static bg_filter *slot_filter(uint64_t n)
     spec.items = n;
     spec.rate = 0.01;
     if (bg_filter_create(&spec, &filter, NULL)) {
-        bgb_die("no filter");
+        bgb_die("cannot create a filter");
     }
     for (uint64_t i = 0; i < n; i++) {
         (void)bg_filter_add_u64(filter, bgb_key(BGB_SET_PRESENT, i));
@@ -55,12 +56,13 @@ static bg_slot *slot_of(uint64_t n)
     bg_slot *slot = NULL;
     options.flags = BG_SLOT_SEALED;
     if (bg_slot_create(slot_filter(n), &options, &slot, NULL)) {
-        bgb_die("no slot");
+        bgb_die("cannot create a slot");
     }
     return slot;
 }
 
-/* ---- The price ------------------------------------------------------------------------- */
+/* ---- Overhead
+ * ------------------------------------------------------------------------------- */
 
 struct slot_price {
     const bg_filter *filter; /* or */
@@ -113,7 +115,7 @@ static void slot_run_price(const struct bgb_options *options, uint64_t n)
                                             .most = 0.02 };
         (void)snprintf(subjects[i].name, sizeof subjects[i].name, "%s", names[i]);
     }
-    bgb_table("slot", "slots: look-ups of absent keys, %llu keys in the filter",
+    bgb_table("slot", "lookups of absent keys, %llu keys in the filter",
               (unsigned long long)n);
     bgb_run(subjects, 4, options->seconds);
     for (int i = 0; i < 4; i++) {
@@ -131,7 +133,7 @@ static void slot_run_price(const struct bgb_options *options, uint64_t n)
 
 struct slot_race {
     bg_slot *slot;
-    bg_filter *stock; /* copies of it are swapped in */
+    bg_filter *stock; /* copies of this filter are swapped in */
     uint64_t n;
     uint32_t *samples;
     int rounds;
@@ -161,7 +163,7 @@ static void slot_read(struct slot_race *race)
     qsort(race->samples, SLOT_SAMPLES, sizeof *race->samples, slot_order);
 }
 
-/* A filter of the same size is filled, which the slot has nothing to do with. */
+/* Fills an unrelated filter of the same size. */
 static void *slot_fill(void *argument)
 {
     struct slot_race *race = argument;
@@ -180,7 +182,7 @@ static void *slot_swap(void *argument)
         bg_filter *copy = NULL;
         if (bg_filter_copy(race->stock, &copy, NULL)
             || bg_slot_swap(race->slot, copy, 0, 0, NULL)) {
-            bgb_die("no swap");
+            bgb_die("cannot swap the filter");
         }
         race->changes++;
         (void)nanosleep(&(struct timespec){ .tv_nsec = SLOT_PAUSE }, NULL);
@@ -214,7 +216,7 @@ static void *slot_rebuild(void *argument)
         bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
         how.headroom = 1;
         if (bg_slot_rebuild(race->slot, &source, &how, NULL, NULL)) {
-            bgb_die("no rebuild");
+            bgb_die("cannot rebuild the filter");
         }
         race->changes++;
     }
@@ -227,7 +229,7 @@ enum {
     SLOT_P999 = SLOT_SAMPLES / 1000 * 999
 };
 
-/* What a reader saw, in nanoseconds per group. */
+/* Percentiles of the times that a reader measured, in nanoseconds per group. */
 struct slot_seen {
     double p50, p99, p999, most;
 };
@@ -246,7 +248,7 @@ static struct slot_seen slot_look_during(struct slot_race *race,
     pthread_t thread;
     atomic_store(&race->over, false);
     if (pthread_create(&thread, NULL, change, race) != 0) {
-        bgb_die("no thread");
+        bgb_die("cannot start a thread");
     }
     struct slot_seen seen = slot_look(race);
     atomic_store(&race->over, true);
@@ -260,7 +262,7 @@ static int slot_order_ratios(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* `ratios`: so many, in order; of a quiet stretch none. */
+/* `ratios` are sorted; a quiet stretch has none. */
 static void slot_row(const char *name, uint64_t changes, struct slot_seen seen,
                      const double *ratios, int rounds)
 {
@@ -278,7 +280,8 @@ static void slot_row(const char *name, uint64_t changes, struct slot_seen seen,
     bgb_row_end();
 }
 
-/* Quiet stretches and those with changes take turns; times are of the last of each. */
+/* Alternates quiet stretches and stretches with changes. The times are those of the
+ * last stretch of each sort. */
 static void slot_run_race(struct slot_race *race, const char *name,
                           void *(*change)(void *))
 {
@@ -300,15 +303,15 @@ void bgb_bench_slot(const struct bgb_options *options)
     const uint64_t n = options->n_count ? options->n[0] : 1000000;
     slot_run_price(options, n);
     struct slot_race race = { .slot = slot_of(n), .stock = slot_filter(n), .n = n };
-    race.rounds = options->seconds < 0.1 ? 1 : SLOT_ROUNDS; /* shorter: a test */
+    race.rounds = options->seconds < 0.1 ? 1 : SLOT_ROUNDS; /* shorter runs are tests */
     race.samples = bgb_alloc(SLOT_SAMPLES, sizeof *race.samples);
-    bgb_table("slot_readers", "slots: a reader while the filter of %llu keys changes",
+    bgb_table("slot_readers", "a reader while a filter of %llu keys is replaced",
               (unsigned long long)n);
-    slot_run_race(&race, "other work", slot_fill);
+    slot_run_race(&race, "unrelated work", slot_fill);
     slot_run_race(&race, "during swaps", slot_swap);
     slot_run_race(&race, "during rebuilds", slot_rebuild);
     bgb_note(
-        "ratio: 99.9th percentile, to the quiet stretch right before; median, best and "
+        "ratio: 99.9th percentile compared with the quiet stretch before; median, best and "
         "worst of %d",
         race.rounds);
     bg_slot_free(race.slot);

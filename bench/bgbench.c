@@ -1,8 +1,8 @@
 /*
- * bgbench - how fast is Bloomgate, compared with what the machine can do at all?
+ * bgbench - how fast is Bloomgate, compared with the limits of the machine?
  *
- * This file finds the subcommand and runs it; the questions are in bench_<name>.c, the
- * method is in harness.h, the bound that figures are compared with in limit.h.
+ * This file finds the subcommand and runs it. The subcommands are in bench_<name>.c,
+ * the method is described in harness.h, and the memory limit in limit.h.
  */
 #include "bench.h"
 #include "harness.h"
@@ -29,7 +29,8 @@ static const struct {
 
 enum { BGBENCH_COMMANDS = sizeof bgbench_commands / sizeof *bgbench_commands };
 
-/* Whether `command` names the i-th subcommand, by itself or with all others. */
+/* Returns whether `command` selects the i-th subcommand, by name or as part of
+ * "all". */
 static int bgbench_named(const char *command, int i)
 {
     return strcmp(command, "all") == 0
@@ -45,7 +46,7 @@ int main(int argc, char **argv)
         found += bgbench_named(options.command, i);
     }
     if (!found) {
-        (void)fprintf(stderr, "bgbench: no subcommand %s\nTry bgbench --help.\n",
+        (void)fprintf(stderr, "bgbench: unknown subcommand %s\nTry bgbench --help.\n",
                       options.command);
         return 2;
     }

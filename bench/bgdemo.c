@@ -1,12 +1,12 @@
 /*
- * bgdemo - what do the five kinds of filter give, and what do they cost?
+ * bgdemo - compares the five Bloom kinds: false-positive rate, memory and speed.
  *
  * Adds the same keys to a filter of every kind, once one by one and once in batches,
- * and asks for as many keys that were never added: the predicted rate stands beside the
- * measured one, and nanoseconds per key beside megabytes. It also checks what a filter
- * promises: every key that was added is answered "maybe", and both ways of adding give
- * the very same bits. Only the public headers are used; this is also an example of
- * them.
+ * and looks up as many keys that were never added. Prints the predicted and the
+ * measured rate, and nanoseconds per key and megabytes. Also checks two guarantees:
+ * every lookup of an added key is positive, and both ways of adding set exactly the
+ * same bits. Uses only the public headers, so this program is also an example of the
+ * API.
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
@@ -20,7 +20,7 @@
 
 enum { BLOCK = 1 << 14 };
 
-/* Seconds spent on something, added up over blocks of keys. */
+/* Seconds, summed over blocks of keys. */
 struct bgdemo_times {
     double add_single, add_batch, look_single, look_batch;
 };
@@ -32,8 +32,8 @@ static double bgdemo_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Key i of the keys that are added (set 0) or of those that are not (set 1): a
- * one-to-one mixture, so that no key occurs twice. */
+/* Returns key i of the keys that are added (set 0) or never added (set 1): a one-to-one
+ * mix, so no key occurs twice. */
 static uint64_t bgdemo_key(uint64_t set, uint64_t i)
 {
     uint64_t x = (i << 1 | set) + UINT64_C(0x9e3779b97f4a7c15);
@@ -42,7 +42,7 @@ static uint64_t bgdemo_key(uint64_t set, uint64_t i)
     return x ^ (x >> 31);
 }
 
-/* The next block of keys; returns how many there are. */
+/* Writes the next block of keys and returns their number. */
 static size_t bgdemo_block(uint64_t set, uint64_t at, uint64_t items, uint64_t *block)
 {
     size_t count = items - at < BLOCK ? (size_t)(items - at) : BLOCK;
@@ -52,7 +52,7 @@ static size_t bgdemo_block(uint64_t set, uint64_t at, uint64_t items, uint64_t *
     return count;
 }
 
-/* Adds all keys to both filters, to the one singly, to the other in batches. */
+/* Adds all keys to both filters: to `single` one by one, to `batch` in batches. */
 static void bgdemo_add(bg_filter *single, bg_filter *batch, uint64_t items,
                        struct bgdemo_times *times)
 {
@@ -70,8 +70,8 @@ static void bgdemo_add(bg_filter *single, bg_filter *batch, uint64_t items,
     }
 }
 
-/* Asks for `items` keys that were never added; returns how many are answered "maybe".
- * */
+/* Looks up `items` keys that were never added, and returns the number of false
+ * positives. */
 static uint64_t bgdemo_look(const bg_filter *filter, uint64_t items,
                             struct bgdemo_times *times)
 {
@@ -114,7 +114,8 @@ static void bgdemo_print(bg_kind kind, const bg_info *info, bg_estimate seen,
     (void)fflush(stdout);
 }
 
-/* One row; false when the filter broke a promise or could not be made. */
+/* Prints one row. Returns false if the filter cannot be created or breaks a
+ * guarantee. */
 static bool bgdemo_kind(bg_kind kind, uint64_t items, double rate)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -161,8 +162,8 @@ static uint64_t bgdemo_items(int argc, char **argv)
     (void)fprintf(
         help ? stdout : stderr,
         "usage: bgdemo [--items N]\n"
-        "Fills a filter of every kind with N keys, 1000 to 1e10 (default 1e7),\n"
-        "at a rate of 1 %%, and shows what that costs and gives.\n");
+        "Fills a filter of every Bloom kind with N keys, 1000 to 1e10 (default: 1e7),\n"
+        "at a rate of 1%%, and prints its memory, speed and measured rate.\n");
     exit(help ? 0 : 2); /* NOLINT(concurrency-mt-unsafe): there is one thread */
 }
 
@@ -174,12 +175,12 @@ int main(int argc, char **argv)
 #undef BGDEMO_KIND
     };
     uint64_t items = bgdemo_items(argc, argv);
-    printf("Bloomgate %s, instruction set %s: %" PRIu64 " keys, planned at 1 %%\n\n",
+    printf("Bloomgate %s, instruction set %s: %" PRIu64 " keys, planned for 1%%\n\n",
            bg_version(), bg_cpu_name(bg_cpu_current()), items);
     printf("%-12s %8s %6s   %7s  %7s   %7s %7s   %7s %7s\n", "", "memory", "bits",
            "rate %", "rate %", "add ns", "add ns", "look ns", "look ns");
     printf("%-12s %8s %6s   %7s  %7s   %7s %7s   %7s %7s\n", "kind", "MB", "/key",
-           "planned", "found", "single", "batch", "single", "batch");
+           "planned", "actual", "single", "batch", "single", "batch");
     bool kept = true;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         kept = bgdemo_kind(kinds[i], items, 0.01) && kept;
@@ -188,8 +189,8 @@ int main(int argc, char **argv)
         return 1;
     }
     printf(
-        "\nNo key that was added was answered \"no\", and adding singly or in batches\n"
-        "gave the same bits. Next: bgdemo --items 1e8, where memory sets the pace;\n"
-        "bgbench limit, how near that is to what this machine can do.\n");
+        "\nEvery added key was found, and adding one by one or in batches set the same\n"
+        "bits. Next, try bgdemo --items 1e8, where memory limits the speed, and\n"
+        "bgbench limit, which measures the memory limit of this machine.\n");
     return 0;
 }

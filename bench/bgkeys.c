@@ -1,8 +1,9 @@
 /*
- * bgkeys.c - lines to measure the command line with: addresses of pages, each from its number,
- * so any part can be made again. Some may be repetitions of earlier ones.
+ * bgkeys.c - generates lines to measure the command line with: page addresses, each
+ * derived from its number, so any part can be generated again. A share of them may
+ * repeat earlier lines.
  *
- *     bgkeys LINES [SHARE_OF_REPETITIONS [FIRST]]      to stdout
+ *     bgkeys LINES [SHARE_OF_REPETITIONS [FIRST]]      prints to stdout
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -32,7 +33,8 @@ static char *keys_hex(char *to, uint64_t value, int digits)
     return to;
 }
 
-/* The line of a number: 48 to 78 bytes. All of the number is in it, so lines differ. */
+/* Writes the line of a number: 48 to 78 bytes. The line contains the whole number, so
+ * lines differ. */
 static char *keys_line(char *to, uint64_t number)
 {
     static const char *const words[] = { "catalog",       "articles", "news",

@@ -1,14 +1,15 @@
 /*
- * bgload.c - a client that costs as little as possible, to measure a service that speaks RESP.
+ * bgload.c - a client with minimal overhead, to measure a service that speaks RESP.
  *
- *     bgload --port 6420 --command "BF.MADD seen" --count 1e8 --per 1000        fills
- *     bgload --port 6420 --command "BF.MEXISTS seen" --per 100 --seconds 5      asks
+ *     bgload --port 6420 --command "BF.MADD seen" --count 1e8 --per 1000        adds keys
+ *     bgload --port 6420 --command "BF.MEXISTS seen" --per 100 --seconds 5      looks up keys
  *
- * A request is the command's words and `per` keys, decimal numbers of 12 digits: one after the
- * other (--count), or random ones below --range (--seconds). Requests are written to memory once
- * and sent again and again, `pipeline` of them at a time on each connection; replies are only
- * counted, by their line ends. Prints one line of JSON: requests and keys per second, and
- * percentiles of the time from sending a pipeline to its last reply.
+ * A request consists of the command's words and `per` keys, decimal numbers of 12
+ * digits: consecutive numbers (--count), or random numbers below --range (--seconds).
+ * Requests are formatted once and sent repeatedly, `pipeline` of them at a time on each
+ * connection. Replies are only counted, by their line ends. Prints one line of JSON:
+ * requests and keys per second, and percentiles of the time from sending a pipeline to
+ * its last reply.
  */
 #define _GNU_SOURCE
 
@@ -43,14 +44,14 @@ struct load {
     uint64_t count, range;
     size_t per, pipeline, connections;
     double seconds;
-    size_t lines; /* of the replies to one pipeline */
+    size_t lines; /* reply lines per pipeline */
 };
 
 struct link {
     int fd;
-    char *data; /* one pipeline: its keys are written anew when filling */
+    char *data; /* one pipeline; --count rewrites its keys */
     size_t bytes, sent;
-    size_t lines; /* that are still to come */
+    size_t lines; /* lines still expected */
     uint64_t began;
     bool busy;
 };
@@ -80,7 +81,8 @@ static void load_key(char *to, uint64_t key)
     }
 }
 
-/* One pipeline of requests; keys from `next` on, or random. Returns its bytes. */
+/* Formats one pipeline of requests, with keys from `next` on or random keys. Returns
+ * its size. */
 static size_t load_write(const struct load *l, char *to, uint64_t *next, uint64_t end)
 {
     char *at = to;
@@ -118,7 +120,7 @@ static int load_connect(int port)
     return fd;
 }
 
-/* Sends what the socket takes. */
+/* Sends as much as the socket accepts. */
 static void link_send(struct link *link)
 {
     while (link->sent < link->bytes) {
@@ -140,7 +142,7 @@ static void link_receive(struct link *link, char *room)
 {
     const ssize_t n = recv(link->fd, room, LOAD_READ, 0);
     if (n == 0 || (n < 0 && errno != EAGAIN)) {
-        fprintf(stderr, "bgload: the service has closed the connection\n");
+        fprintf(stderr, "bgload: the server closed the connection\n");
         exit(1);
     }
     for (const char *at = room;
@@ -180,17 +182,17 @@ static void load_report(uint32_t *latencies, size_t n, uint64_t requests,
     printf("}\n");
 }
 
-/* A run: its connections, and what was measured. */
+/* A run: its connections and its measurements. */
 struct running {
     const struct load *l;
     struct link *links;
     struct pollfd *polls;
     uint32_t *latencies;
     char *room;
-    char **variants; /* pipelines that were written before, if it asks */
-    uint64_t next;   /* key, if it fills */
+    char **variants; /* prepared pipelines, for --seconds */
+    uint64_t next;   /* next key, for --count */
     uint64_t requests, used;
-    uint64_t end; /* when asking ends */
+    uint64_t end; /* end time, for --seconds */
 };
 
 static void run_prepare(struct running *r)
@@ -214,7 +216,8 @@ static void run_prepare(struct running *r)
     }
 }
 
-/* Sends the next pipeline on a connection that waits for nothing, if there is one. */
+/* Sends the next pipeline on an idle connection, if there is another pipeline to
+ * send. */
 static void run_send(struct running *r, size_t i)
 {
     const struct load *l = r->l;
@@ -269,7 +272,7 @@ static void load_run(const struct load *l)
             working += link->busy;
         }
         if (working && poll(r.polls, l->connections, 10000) <= 0) {
-            fprintf(stderr, "bgload: no answer for 10 s\n");
+            fprintf(stderr, "bgload: no reply for 10 s\n");
             exit(1);
         }
         for (size_t i = 0; i < l->connections; i++) {
@@ -327,7 +330,7 @@ int main(int argc, char **argv)
         || (l.count == 0) == (l.seconds == 0)) {
         load_usage();
     }
-    /* A reply is a line, or a line and one for each key. */
+    /* A reply is one line, or one line plus one for each key. */
     l.lines = l.pipeline * (lines ? lines : l.per == 1 ? 1 : l.per + 1);
     load_run(&l);
     return 0;

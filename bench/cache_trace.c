@@ -18,7 +18,8 @@ static double trace_unit(uint64_t *state) /* splitmix64 */
 
 /* ---- Trace ------------------------------------------------------------------------- */
 
-/* The part of different keys that comes once, when that share of requests is fresh. */
+/* Returns the share of distinct keys that occur once, if the given share of requests is
+ * fresh. */
 static double trace_once(const struct bgb_trace *t, const double *sums, double fresh)
 {
     double all = (double)t->requests, drawn = all * (1 - fresh);
@@ -43,7 +44,7 @@ static double trace_fresh_share(const struct bgb_trace *t, const double *sums)
     return low;
 }
 
-/* The place in the catalogue of a number in 0 .. 1. */
+/* Returns the rank in the catalog for a number in 0 .. 1. */
 static uint32_t trace_place(const struct bgb_trace *t, const double *sums, double x)
 {
     uint32_t low = 0, high = t->catalogue - 1;
@@ -76,7 +77,7 @@ void bgb_trace_make(struct bgb_trace *t)
 {
     double *sums = bgb_alloc(t->catalogue, sizeof *sums);
     assert(t->catalogue > 0);
-    uint64_t state = 1, stride = 7919; /* a prime: who takes whose place */
+    uint64_t state = 1, stride = 7919; /* a prime: offset by which ranks move */
     for (uint32_t i = 0; i < t->catalogue; i++) {
         sums[i] = (i ? sums[i - 1] : 0) + pow(i + 1, -t->s);
     }
@@ -111,7 +112,7 @@ void bgb_lru_make(struct bgb_lru *lru, uint32_t keys, uint32_t room)
     lru->younger = bgb_alloc((size_t)keys + 1, sizeof *lru->younger);
     lru->older = bgb_alloc((size_t)keys + 1, sizeof *lru->older);
     lru->in = bgb_alloc(keys, sizeof *lru->in);
-    lru->younger[keys] = lru->older[keys] = keys; /* a ring with its head */
+    lru->younger[keys] = lru->older[keys] = keys; /* a ring that includes its head */
 }
 
 void bgb_lru_free(struct bgb_lru *lru)

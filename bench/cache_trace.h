@@ -1,11 +1,12 @@
 /*
- * cache_trace.h - requests as a cache sees them, and the cache.
+ * cache_trace.h - a trace of cache requests, and a cache.
  *
- * Trace. There is a catalogue of keys, whose popularity follows Zipf's law: key number r is
- * asked for in proportion to 1 / r^s. A share of the requests is for fresh keys, which are
- * asked for once and never again. That share is chosen so that, of all different keys of the
- * trace, a given part comes exactly once, fresh ones and the rare ones of the catalogue
- * together. Optionally popularity changes: from time to time another key takes each place.
+ * Trace. There is a catalog of keys whose popularity follows Zipf's law: key number r
+ * is requested in proportion to 1 / r^s. A share of the requests is for fresh keys,
+ * which are requested only once. This share is chosen so that a given part of all
+ * distinct keys of the trace occurs exactly once: fresh keys and rare keys of the
+ * catalog together. Optionally, popularity changes: from time to time, the keys
+ * exchange their ranks.
  *
  * Cache. Least recently used, objects of one size.
  */
@@ -17,19 +18,19 @@
 #include <stdint.h>
 
 struct bgb_trace {
-    /* What is wanted. */
+    /* Parameters. */
     size_t requests;
     uint32_t catalogue;
     double s;
-    double once;      /* the part of different keys that comes once; 0: no fresh keys */
-    unsigned changes; /* how often popularity changes */
+    double once;      /* share of distinct keys that occur once; 0: no fresh keys */
+    unsigned changes; /* number of popularity changes */
 
-    /* What came out. */
-    uint32_t *keys; /* of each request, 0 .. key_count - 1 */
+    /* Results. */
+    uint32_t *keys; /* the key of each request, 0 .. key_count - 1 */
     uint32_t key_count;
-    double fresh;        /* the share of requests for fresh keys */
-    uint64_t different;  /* keys that were asked for */
-    uint64_t asked_once; /* of them */
+    double fresh;        /* share of requests for fresh keys */
+    uint64_t different;  /* number of distinct keys */
+    uint64_t asked_once; /* ... of which were requested once */
 };
 
 void bgb_trace_make(struct bgb_trace *trace);
@@ -37,7 +38,7 @@ void bgb_trace_free(struct bgb_trace *trace);
 
 struct bgb_lru {
     uint32_t room, held;
-    uint32_t keys; /* also the number of the list's head */
+    uint32_t keys; /* also the index of the list head */
     uint32_t *younger, *older;
     bool *in;
 };
@@ -45,10 +46,11 @@ struct bgb_lru {
 void bgb_lru_make(struct bgb_lru *lru, uint32_t keys, uint32_t room);
 void bgb_lru_free(struct bgb_lru *lru);
 
-/* Whether it is there; it then is the youngest. */
+/* Returns whether the key is cached, and makes it the most recently used. */
 bool bgb_lru_get(struct bgb_lru *lru, uint32_t key);
 
-/* Puts in what is not there; the oldest has to go when there is no room. */
+/* Inserts a key that is not cached; evicts the least recently used key if the cache is
+ * full. */
 void bgb_lru_put(struct bgb_lru *lru, uint32_t key);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * harness.c - the round-robin of short passes that harness.h describes.
+ * harness.c - the round-robin of short passes described in harness.h.
  */
 #define _GNU_SOURCE /* clock_gettime under -std=c17 */
 
@@ -12,8 +12,8 @@
 #include <time.h>
 
 enum {
-    MIN_ROUNDS = 7, /* 21 passes: the fewest that have a 5th percentile of their own */
-    MIN_BUILDS = 3, /* of a table that has whole builds only */
+    MIN_ROUNDS = 7, /* 21 passes: the fewest that have a distinct 5th percentile */
+    MIN_BUILDS = 3, /* for a table that contains only whole builds */
     FIRST_ROOM = 64
 };
 
@@ -44,7 +44,7 @@ void *bgb_alloc(size_t count, size_t size)
     void *p = NULL;
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > PTRDIFF_MAX - 64u
         || posix_memalign(&p, 128, bytes ? bytes : 1) != 0) {
-        bgb_die("no memory for %zu things of %zu bytes", count, size);
+        bgb_die("cannot allocate %zu elements of %zu bytes", count, size);
     }
     memset(p, 0, bytes);
     return p;
@@ -68,7 +68,7 @@ static void harness_sample(struct bgb_subject *s, double ns_per_key)
         size_t room = s->sample_room ? 2 * s->sample_room : FIRST_ROOM;
         double *grown = realloc(s->samples, room * sizeof *grown);
         if (!grown) {
-            bgb_die("no memory for %zu samples", room);
+            bgb_die("cannot allocate %zu samples", room);
         }
         s->samples = grown;
         s->sample_room = room;
@@ -76,7 +76,8 @@ static void harness_sample(struct bgb_subject *s, double ns_per_key)
     s->samples[s->passes++] = ns_per_key;
 }
 
-/* Where the next pass begins: passes that would run over the pool start at 0 again. */
+/* Returns where the next pass starts: a pass that would exceed the pool starts at 0
+ * again. */
 static size_t harness_next(struct bgb_subject *s)
 {
     if (s->at + s->chunk > s->pool) {
@@ -132,7 +133,7 @@ static void harness_conclude(struct bgb_subject *s)
     if (s->share < s->least || s->share > s->most) {
         char why[160];
         (void)snprintf(why, sizeof why,
-                       "%.6f of the answers are positive, expected %.6f to %.6f",
+                       "the share of positive answers is %.6f, expected %.6f to %.6f",
                        s->share, s->least, s->most);
         s->broken = true;
         bgb_broken_add(s->name, why);
@@ -149,7 +150,8 @@ static void harness_reset(struct bgb_subject *s)
     s->passes = s->positives = s->keys = 0;
     s->at = 0;
     if (s->chunk == 0 || s->chunk > s->pool) {
-        bgb_die("%s: a chunk of %zu keys in a pool of %zu", s->name, s->chunk, s->pool);
+        bgb_die("%s: chunk of %zu keys in a pool of %zu keys", s->name, s->chunk,
+                s->pool);
     }
 }
 

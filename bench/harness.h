@@ -1,19 +1,19 @@
 /*
- * harness.h - how fast are several subjects, measured fairly against each other?
+ * harness.h - measures several subjects fairly against each other.
  *
- * Machines are shared, clocks change, neighbours come and go. So the subjects of a
- * table are not run one after another: the harness visits them in turn, many times, for
- * a few short passes each, until the time budget is used up. Whatever slows the machine
- * for a while then slows all of them alike, and the ratios within a table hold even
- * where the figures do not. Of all passes of a subject the 5th percentile is the figure
- * quoted; the best and the median stand beside it.
+ * Machines are shared, clock speeds change, and neighbors start and stop. So the
+ * subjects of a table do not run one after another: the harness visits them in turn,
+ * many times, for a few short passes each, until the time budget is used up. Anything
+ * that slows the machine down for a while slows all subjects down alike, and the ratios
+ * within a table hold even if the absolute times do not. The reported time of a subject
+ * is the 5th percentile of its passes; the best and the median are reported as well.
  *
- * A visit is: rewind (where a subject has one), one untimed pass that brings the memory
- * back into the cache, then the timed passes. Every pass takes the next `chunk` keys of
- * the subject's pool and returns how many of them came out positive. The harness checks
- * that number against what the subject allows: for keys that were added it must be all
- * of them. A subject that fails is BROKEN, its speed is of no interest, and the program
- * ends with exit code 1.
+ * A visit consists of a rewind (for subjects that have one), one untimed pass that
+ * brings the memory back into the cache, and the timed passes. Every pass takes the
+ * next `chunk` keys of the subject's pool and returns the number of positive answers.
+ * The harness checks this number against the bounds of the subject: for keys that were
+ * added, all answers must be positive. A subject that fails is BROKEN, its speed is not
+ * reported, and the program exits with code 1.
  */
 #ifndef BGB_HARNESS_H
 #define BGB_HARNESS_H
@@ -25,52 +25,56 @@
 enum { BGB_NAME_BYTES = 64, BGB_TIMED_PASSES = 3 };
 
 struct bgb_subject {
-    /* What it is, set by the table's author. */
+    /* Description, set by the author of the table. */
     char name[BGB_NAME_BYTES];
-    uint64_t (*pass)(void *state, size_t first, size_t n); /* returns the positives */
+    uint64_t (*pass)(void *state, size_t first,
+                     size_t n);  /* returns the number of positives */
     void (*rewind)(void *state); /* untimed, before every visit; NULL: none */
     void *state;
-    size_t pool;            /* keys there are: passes take them in turn */
-    size_t chunk;           /* keys per pass, at most `pool` */
-    double least, most;     /* the share of positives that is not BROKEN */
-    const uint64_t *own_ns; /* the pass times itself and leaves the result here */
-    bool cold;              /* no warming pass, one timed pass: for whole builds */
-    bool broken;            /* an answer was wrong: set by bgb_run, or before it */
+    size_t pool;        /* number of keys; passes take them in turn */
+    size_t chunk;       /* keys per pass, at most `pool` */
+    double least, most; /* allowed share of positives; otherwise BROKEN */
+    const uint64_t
+        *own_ns; /* set if the pass times itself and stores the result here */
+    bool cold;   /* no warm-up pass, one timed pass: for whole builds */
+    bool broken; /* an answer was wrong; set by bgb_run or before it */
 
-    /* What came out, set by bgb_run: nanoseconds per key. */
+    /* Results, set by bgb_run: nanoseconds per key. */
     double best, p5, median;
-    double share; /* of positives, over all timed passes */
+    double share; /* share of positives over all timed passes */
     uint64_t passes;
 
-    /* The harness's own. */
+    /* Private to the harness. */
     double *samples;
     size_t sample_room;
     size_t at;
     uint64_t positives, keys;
 };
 
-/* Runs `count` subjects in turn, for `seconds` each on average, and at least for seven
- * visits each (three in a table of builds); then fills in their results. */
+/* Runs `count` subjects in turn, for `seconds` each on average, with at least seven
+ * visits each (three in a table of builds). Then fills in their results. */
 void bgb_run(struct bgb_subject *subjects, size_t count, double seconds);
 
-/* How many subjects were BROKEN so far, in the whole program; and marks one more. */
+/* Return the number of BROKEN subjects in the whole program so far, and report another
+ * one. */
 unsigned bgb_broken_count(void);
 void bgb_broken_add(const char *name, const char *why);
 
-/* Nanoseconds of a clock that only goes forward. */
+/* Returns the nanoseconds of a monotonic clock. */
 uint64_t bgb_now_ns(void);
 
-/* Keeps a value from being optimised away. */
+/* Keeps the compiler from optimizing a value away. */
 static inline void bgb_sink(uint64_t value)
 {
     __asm__ volatile("" : : "r"(value) : "memory");
 }
 
-/* Says what went wrong and ends the program with exit code 3: there is no point in
- * measuring on a machine that has no memory left. */
+/* Prints an error and exits with code 3, for errors such as running out of memory that
+ * make further measurements pointless. */
 _Noreturn void bgb_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Memory or bgb_die. Zeroed, aligned to 128 bytes, freed by free(). */
+/* Allocates zeroed memory, aligned to 128 bytes; calls bgb_die on failure. Free it with
+ * free(). */
 void *bgb_alloc(size_t count, size_t size);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * keys.h - the keys that are added and asked for, laid out before any clock runs.
+ * keys.h - the keys to add and look up, prepared before any clock starts.
  *
- * Key number i of a set is a one-to-one mixture of i and the set's number. So keys are
- * never repeated, sets never share one, the number of present keys is exact, and any
- * part of a set can be made again without having been kept.
+ * Key i of a set is a one-to-one mix of i and the number of the set. So keys never
+ * repeat, sets never overlap, the number of present keys is exact, and any part of a
+ * set can be computed again instead of being stored.
  */
 #ifndef BGB_KEYS_H
 #define BGB_KEYS_H
@@ -13,16 +13,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Streams are followed by this many readable keys: prefetching runs ahead of the end.
- * */
+/* Streams have this many readable keys after their end, because prefetching runs
+ * ahead. */
 enum { BGB_KEYS_SLACK = 256, BGB_RECORD_BYTES = 16 };
 
 enum bgb_set { BGB_SET_PRESENT = 1, BGB_SET_ABSENT, BGB_SET_FRESH, BGB_SET_RECORDS };
 
-/* Key i of a set. */
+/* Returns key i of a set. */
 uint64_t bgb_key(enum bgb_set set, uint64_t i);
 
-/* The high half of a product: maps a uniform 64-bit number to 0 .. range - 1. */
+/* Returns the high half of a product: maps a uniform 64-bit number to 0 .. range -
+ * 1. */
 static inline uint64_t bgb_mulhi(uint64_t x, uint64_t range)
 {
 #ifdef __SIZEOF_INT128__
@@ -38,32 +39,34 @@ static inline uint64_t bgb_mulhi(uint64_t x, uint64_t range)
 }
 
 struct bgb_keys {
-    uint64_t n;        /* how many keys are present */
-    size_t pool;       /* how many of each sort are laid out below */
-    size_t fresh_pool; /* ... of the fresh ones: at most n / 2 */
+    uint64_t n;        /* number of present keys */
+    size_t pool;       /* number of keys in each array below */
+    size_t fresh_pool; /* ... and of fresh keys: at most n / 2 */
     uint64_t *present; /* some of the n present keys, in random order */
     uint64_t *absent;
     uint64_t *mixed;        /* present or absent at random, half and half */
-    uint64_t *fresh;        /* neither present nor asked for elsewhere: to be added */
-    uint64_t *present_hash; /* the same through `fast`, seed 0 */
+    uint64_t *fresh;        /* keys to add: neither present nor looked up elsewhere */
+    uint64_t *present_hash; /* hashes of the same keys: profile `fast`, seed 0 */
     uint64_t *absent_hash;
     uint64_t *mixed_hash;
     uint64_t *fresh_hash;
-    bg_bytes *absent_bytes; /* other keys: pointer and length of 16-byte records that
-                               lie one after another */
+    bg_bytes *
+        absent_bytes; /* other keys: pointer and length of contiguous 16-byte records */
     bg_bytes *fresh_bytes;
     unsigned char *records;
 };
 
-/* Lays out keys for filters of n keys. The pool is about n, at least 2^17 and at most
- * 2^21, so that small filters are not measured by how fast keys come from memory. */
+/* Prepares keys for filters of n keys. The pool has about n keys, at least 2^17 and at
+ * most 2^21, so that the time of small filters is not dominated by reading keys from
+ * memory. */
 void bgb_keys_make(struct bgb_keys *keys, uint64_t n);
 void bgb_keys_free(struct bgb_keys *keys);
 
 /* Adds the first n present keys to a filter. */
 void bgb_keys_fill(bg_filter *filter, uint64_t n);
 
-/* Keys per pass for a table of `bytes`: enough to touch most of its lines. */
+/* Returns the keys per pass for a table of `bytes` bytes: enough to touch most of its
+ * lines. */
 size_t bgb_keys_chunk(const struct bgb_keys *keys, uint64_t bytes);
 
 #endif

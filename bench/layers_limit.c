@@ -37,7 +37,7 @@ LAYERS_INLINE uint64_t layers_read(const struct bgb_layers_limit *l, size_t tabl
     return *(const volatile uint64_t *)at;
 }
 
-/* Key by key; `ahead` is a constant wherever this is called. */
+/* Processes one key after another; `ahead` is a constant in every call. */
 LAYERS_INLINE uint64_t layers_by_key(const struct bgb_layers_limit *l, size_t first,
                                      size_t n, const size_t ahead)
 {
@@ -56,7 +56,7 @@ LAYERS_INLINE uint64_t layers_by_key(const struct bgb_layers_limit *l, size_t fi
     return sum;
 }
 
-/* Where the lines of 64 keys are in the first table. */
+/* Computes the lines of 64 keys in the first table. */
 static void layers_locate(const struct bgb_layers_limit *l, const uint64_t *stream,
                           uint64_t *line)
 {
@@ -65,7 +65,8 @@ static void layers_locate(const struct bgb_layers_limit *l, const uint64_t *stre
     }
 }
 
-/* A word in a table, while the lines of a word in another are asked for. */
+/* Reads the lines of a group of 64 keys in one table, while prefetching the lines of a
+ * group in another. */
 LAYERS_INLINE uint64_t layers_word(const struct bgb_layers_limit *l, size_t table,
                                    const uint64_t *word, size_t later,
                                    const uint64_t *after, const bool asks)
@@ -81,7 +82,8 @@ LAYERS_INLINE uint64_t layers_word(const struct bgb_layers_limit *l, size_t tabl
     return sum;
 }
 
-/* Table by table, for 64 keys; `n` is a multiple of that, the slack holds one word. */
+/* Processes one table after another for each group of 64 keys. `n` is a multiple of 64;
+ * the slack holds one more group. */
 static uint64_t layers_by_table(const struct bgb_layers_limit *l, size_t first,
                                 size_t n, size_t ahead)
 {
@@ -117,7 +119,7 @@ static uint64_t layers_pass(void *state, size_t first, size_t n)
         }
     }
     bgb_sink(sum);
-    return 0; /* nothing is asked, so nothing is positive */
+    return 0; /* the limit queries nothing, so it has no positives */
 }
 
 static void layers_set_way(void *state, int way)
@@ -126,8 +128,8 @@ static void layers_set_way(void *state, int way)
     l->way = layers_ways[way];
 }
 
-/* Like the library's filters: large ones begin at a boundary of 2 MiB, small ones
- * anywhere, lest they meet in the same sets of the cache. */
+/* Places tables like the library places filters: large ones at a boundary of 2 MiB,
+ * small ones anywhere, so that they do not compete for the same cache sets. */
 static void layers_make_table(struct bgb_layers_limit *l, size_t t, size_t bytes)
 {
     size_t skew = bytes < LARGE_FROM ? t * 65 * LINE_BYTES : 0;
@@ -152,7 +154,7 @@ void bgb_layers_limit_prepare(struct bgb_layers_limit *state,
         .pass = layers_pass, .state = state, .pool = pool, .chunk = chunk
     };
     (void)snprintf(subject->name, sizeof subject->name,
-                   "limit: a line of each of %zu, %zu %s ahead", state->count,
+                   "limit: one line of each of %zu, %zu %s ahead", state->count,
                    state->way.ahead, state->way.by_table ? "tables" : "keys");
 }
 

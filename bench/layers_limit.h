@@ -1,11 +1,11 @@
 /*
  * layers_limit.h - how fast can one line of each of several tables be read, at best?
  *
- * What limit.h is to a filter that keeps a key in one line, this is to one of several
- * layers or generations, in each of which an absent key has a line: the same lines of
- * tables of the same sizes, 8 bytes of each read and none tested. Keys are taken one
- * after another, or 64 of them through one table after another, with lines asked for so
- * many keys or tables ahead; the best of these ways, by a few trial passes, is the limit.
+ * This is the equivalent of limit.h for filters with several layers or generations,
+ * where a lookup of an absent key reads a line of each. The limit reads 8 bytes of the
+ * same lines of tables of the same sizes, and tests none of them. It processes keys one
+ * after another, or 64 keys through one table after another, and prefetches lines a
+ * number of keys or tables ahead. A few trial passes choose the best of these ways.
  */
 #ifndef BGB_LAYERS_LIMIT_H
 #define BGB_LAYERS_LIMIT_H
@@ -21,24 +21,24 @@ enum { BGB_LAYERS_MOST = 64 };
 
 struct bgb_layers_way {
     bool by_table;
-    size_t ahead; /* keys, or tables; 0: lines are not asked for */
+    size_t ahead; /* keys or tables to prefetch ahead; 0: no prefetching */
 };
 
 struct bgb_layers_limit {
-    /* What is to be read. */
-    uint64_t lines; /* of the first table */
+    /* Parameters. */
+    uint64_t lines; /* lines of the first table */
     size_t count;
-    unsigned step;          /* each has 2^step times fewer lines than the one before */
-    const uint64_t *stream; /* BGB_KEYS_SLACK readable words follow its end */
+    unsigned step; /* each table has 2^step times fewer lines than the previous one */
+    const uint64_t *stream; /* followed by BGB_KEYS_SLACK readable words */
 
-    /* What was made of it. */
+    /* Derived state. */
     struct bgb_region region[BGB_LAYERS_MOST];
-    const unsigned char *table[BGB_LAYERS_MOST]; /* the largest first */
+    const unsigned char *table[BGB_LAYERS_MOST]; /* largest first */
     struct bgb_layers_way way;
 };
 
-/* Makes the tables, and the subject that reads a line of each. `state` must stay where it
- * is while the subject is in use. */
+/* Creates the tables and the subject that reads a line of each. `state` must not move
+ * while the subject is in use. */
 void bgb_layers_limit_prepare(struct bgb_layers_limit *state,
                               struct bgb_subject *subject, size_t pool, size_t chunk);
 void bgb_layers_limit_free(struct bgb_layers_limit *state);

@@ -19,15 +19,15 @@ const struct bgb_limit_way bgb_limit_ways[BGB_LIMIT_WAYS] = {
 
 #define LIMIT_INLINE static inline __attribute__((always_inline))
 
-/* Several threads may be at it, so words are atomic; on the processors at hand relaxed
- * loads and stores are the plain instructions. */
+/* Several threads may run at once, so words are atomic. On the supported architectures,
+ * relaxed loads and stores are plain instructions. */
 LIMIT_INLINE _Atomic uint64_t *limit_word(const struct bgb_limit *l, uint64_t random)
 {
     size_t line = (size_t)bgb_mulhi(random, l->lines);
     return (_Atomic uint64_t *)(void *)(l->memory + line * LINE_BYTES);
 }
 
-/* Asks for a line; `second` is a constant wherever this is called. */
+/* Prefetches a line; `second` is a constant in every call. */
 LIMIT_INLINE void limit_ask(const struct bgb_limit *l, uint64_t random, bool second)
 {
     if (second) {
@@ -67,7 +67,7 @@ LIMIT_INLINE uint64_t limit_write(const struct bgb_limit *l, size_t first, size_
     return n;
 }
 
-/* The way as constants, so that each has a loop of its own. */
+/* Passes the way as constants, so that each way has a loop of its own. */
 #define LIMIT_EACH(X) X(4) X(8) X(16) X(32) X(64) X(128)
 
 LIMIT_INLINE uint64_t limit_loop(const struct bgb_limit *l, size_t first, size_t n,
@@ -90,7 +90,7 @@ static uint64_t limit_run(const struct bgb_limit *l, size_t first, size_t n)
 #undef LIMIT_CASE
 }
 
-/* A thread's share of a pass. */
+/* Runs one thread's share of a pass. */
 static void limit_work(void *arg, unsigned i)
 {
     struct bgb_limit *l = arg;
@@ -108,7 +108,7 @@ uint64_t bgb_limit_pass(void *state, size_t first, size_t n)
     } else {
         bgb_sink(limit_run(l, first, n));
     }
-    return 0; /* nothing is asked, so nothing is positive */
+    return 0; /* the limit queries nothing, so it has no positives */
 }
 
 int bgb_limit_best(void *state, int ways, void (*set)(void *state, int way),

@@ -1,16 +1,16 @@
 /*
  * limit.h - how many random cache lines can this machine touch, at best?
  *
- * A filter that keeps a key in one line cannot answer faster than a line arrives. The
- * limit is a loop that does nothing but that: it reads the same kind of stream of
- * 64-bit random numbers that the filters get their hashes from, takes line mulhi(h,
- * lines) and reads 8 bytes of it (or ors a bit into them), in the way of prefetching that
- * turns out best. It runs as a subject among the others, so that a ratio to it compares
- * what was measured in the same moments.
+ * A filter that keeps a key in one line cannot answer before the line arrives. The
+ * limit is a loop that only fetches lines: it reads the same kind of stream of 64-bit
+ * random numbers that filters get their hashes from, and for each number h reads 8
+ * bytes of line mulhi(h, lines), or ORs a bit into them, with the way of prefetching
+ * that turns out best. It runs as a subject among the others, so a ratio to it compares
+ * times measured under the same conditions.
  *
- * Two things make a way: the distance, and whether lines are asked for into the first or
- * only into the second-level cache. The latter can have more of them on their way, and
- * beyond the caches that can be worth a factor of 2.
+ * A way of prefetching consists of a distance, and of the target: the L1 cache, or only
+ * the L2 cache. With the L2 as target more lines can be in flight, which can be worth a
+ * factor of 2 beyond the caches.
  */
 #ifndef BGB_LIMIT_H
 #define BGB_LIMIT_H
@@ -26,37 +26,38 @@
 enum bgb_limit_mode { BGB_LIMIT_READ, BGB_LIMIT_WRITE };
 
 struct bgb_limit_way {
-    size_t distance; /* lines asked for ahead; 0: none */
-    bool second;     /* into the second-level cache only */
+    size_t distance; /* lines to prefetch ahead; 0: none */
+    bool second;     /* into the L2 cache only */
 };
 
 struct bgb_limit {
     unsigned char *memory;
     uint64_t lines;
-    const uint64_t *stream; /* BGB_KEYS_SLACK readable words follow its end */
+    const uint64_t *stream; /* followed by BGB_KEYS_SLACK readable words */
     enum bgb_limit_mode mode;
     struct bgb_limit_way way;
-    struct bgb_team *team; /* NULL: this thread alone */
+    struct bgb_team *team; /* NULL: the calling thread alone */
     uint64_t team_ns;
-    size_t first, n; /* what the team is at */
+    size_t first, n; /* the current work of the team */
 };
 
-/* Ways of prefetching to be tried. */
+/* The ways of prefetching to try. */
 enum { BGB_LIMIT_WAYS = 13 };
 extern const struct bgb_limit_way bgb_limit_ways[BGB_LIMIT_WAYS];
 
-/* One pass over `n` numbers of the stream from `first` on: a subject's pass. */
+/* Runs one pass over `n` numbers of the stream, starting at `first`: the pass of a
+ * subject. */
 uint64_t bgb_limit_pass(void *state, size_t first, size_t n);
 
-/* The best of some ways, each set by `set`, in a few interleaved trials of `pass`, the first
- * of them not counted. */
+/* Returns the best of several ways, each set by `set`, after a few interleaved trials
+ * of `pass`. The first trial does not count. */
 int bgb_limit_best(void *state, int ways, void (*set)(void *state, int way),
                    uint64_t (*pass)(void *state, size_t first, size_t n), size_t pool,
                    size_t chunk);
 
 /*
- * Prepares a limit on `region` and the subject that runs it. The way is chosen by a
- * few trial passes.
+ * Prepares a limit on `region` and the subject that runs it. A few trial passes choose
+ * the way of prefetching.
  */
 void bgb_limit_prepare(struct bgb_limit *limit, struct bgb_subject *subject,
                        const struct bgb_region *region, const uint64_t *stream,

@@ -1,5 +1,5 @@
 /*
- * machine.c - a description of the machine, from /proc and /sys, and pinning.
+ * machine.c - describes the machine from /proc and /sys, and pins threads.
  */
 #define _GNU_SOURCE /* sched_setaffinity, CPU_SET */
 
@@ -25,7 +25,7 @@
 #define MACHINE_COMPILER "gcc " __VERSION__
 #endif
 
-/* The cores that were allowed when the program began, before any pinning. */
+/* The cores that were allowed at startup, before any pinning. */
 static cpu_set_t machine_allowed;
 static unsigned machine_count;
 
@@ -68,7 +68,7 @@ void bgb_machine_pin(unsigned core)
     CPU_SET(core, &set);
     if (sched_setaffinity(0, sizeof set, &set) != 0 && !told) {
         told = 1;
-        (void)fprintf(stderr, "bgbench: cannot pin to core %u, going on unpinned\n",
+        (void)fprintf(stderr, "bgbench: cannot pin to core %u, continuing unpinned\n",
                       core);
     }
 }
@@ -79,7 +79,7 @@ void bgb_machine_unpin(void)
     (void)sched_setaffinity(0, sizeof machine_allowed, &machine_allowed);
 }
 
-/* The first line of a file, without its newline; "unknown" when there is none. */
+/* Reads the first line of a file, without its newline; "unknown" if there is none. */
 static void machine_line(const char *path, char *line, size_t room)
 {
     (void)snprintf(line, room, "unknown");
@@ -126,7 +126,7 @@ static void machine_pages(char *mode, size_t room)
     }
 }
 
-/* The data caches of core 0: "L1 32K, L2 512K, L3 32768K". */
+/* Describes the data caches of core 0: "L1 32K, L2 512K, L3 32768K". */
 static void machine_caches(char *text, size_t room)
 {
     static const char base[] = "/sys/devices/system/cpu/cpu0/cache/index";
@@ -195,14 +195,14 @@ void bgb_machine_print(void)
     }
 }
 
-/* This program alone makes a load of about 1. */
+/* bgbench alone causes a load of about 1. */
 void bgb_machine_warn(void)
 {
     double load = 0;
     if (getloadavg(&load, 1) == 1 && load > 1.5) {
         bgb_note(
-            "\nThe load of the last minute was %.1f: others were at work here. Trust "
-            "ratios\nwithin a table rather than figures, and measure again on a quiet "
+            "\nThe load average of the last minute was %.1f: other programs were running.\n"
+            "Trust ratios within a table more than times, and measure again on an idle "
             "machine.",
             load);
     }

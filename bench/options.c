@@ -1,5 +1,5 @@
 /*
- * options.c - the command line of bgbench.
+ * options.c - command-line parsing of bgbench.
  */
 #include "options.h"
 
@@ -13,42 +13,44 @@
 static const char OPTIONS_HELP[] =
     "usage: bgbench SUBCOMMAND [options]\n"
     "\n"
-    "  limit        the machine's bound: random 64-byte lines per nanosecond\n"
+    "  limit        memory limit: random 64-byte cache lines per nanosecond\n"
     "  hash         hash profiles on keys of 8 to 64 bytes\n"
-    "  kinds        bits per key, predicted and measured rate, speed of every kind\n"
-    "  others       the kinds that remove, count, grow, forget or freeze\n"
-    "  batch        batches of adds and look-ups against the limit\n"
+    "  kinds        memory, false-positive rate and speed of each Bloom kind\n"
+    "  others       kinds that remove, count, grow, expire or are immutable\n"
+    "  batch        batch adds and lookups compared with the memory limit\n"
     "  single       one call per key\n"
-    "  concurrency  locks, shards and atomics, 1 to twice as many threads as cores\n"
+    "  concurrency  locks, shards and atomics on 1 to 2 x cores threads\n"
     "  peers        other libraries, at equal size and at equal rate\n"
     "  files        saving, opening, mapping and verifying a file\n"
-    "  scale        from filters that fit the cache to filters that do not\n"
-    "  oplog        the operation log against write(), by policy\n"
-    "  slot         filters that change under their readers\n"
-    "  gate         a gate beside its filter, and in front of SQLite\n"
-    "  admission    hit ratios of a cache with and without a bouncer; --n: requests\n"
-    "  registry     tenants by name beside their filters; --n: tenants\n"
-    "  all          all of them\n"
+    "  scale        filters from cache-sized to much larger than the caches\n"
+    "  oplog        the operation log compared with write(), by sync policy\n"
+    "  slot         reading a filter while it is swapped or rebuilt\n"
+    "  gate         overhead of a gate, and its effect in front of SQLite\n"
+    "  admission    cache hit ratios with and without a bouncer; --n: requests\n"
+    "  registry     looking up tenants by name; --n: number of tenants\n"
+    "  all          run every subcommand\n"
     "\n"
-    "  --n LIST       numbers of keys: 1e5,1e6,1e7,1e8\n"
-    "  --bytes LIST   table sizes for `limit`, the file for `files`: 128Ki,12Mi,1Gi\n"
-    "  --rate P       false-positive rate, 0.01 or 1%\n"
-    "  --kind K       a kind by its name: blocked, counting, ...\n"
-    "  --peer NAME    libbloom, RocksDB or LevelDB, for `peers`\n"
-    "  --cpu NAME     scalar, avx2, avx512 or neon\n"
-    "  --seconds S    time for each cell of a table (default 0.2)\n"
-    "  --core C       pin to that core (default: the first one allowed)\n"
-    "  --json         one JSON object per line\n"
-    "  --help         this text\n"
+    "  --n LIST        numbers of keys: 1e5,1e6,1e7,1e8\n"
+    "  --bytes LIST    table sizes for `limit`, file size for `files`: 12Mi,1Gi\n"
+    "  --rate P        false-positive rate: 0.01 or 1%\n"
+    "  --kind K        measure one kind only: blocked, counting, ...\n"
+    "  --peer NAME     measure one peer only: libbloom, RocksDB or LevelDB\n"
+    "  --bits B        measure peers at B bits per key only\n"
+    "  --lookups-only  do not measure how long peers take to build a filter\n"
+    "  --cpu NAME      instruction set: scalar, avx2, avx512 or neon\n"
+    "  --seconds S     time per table cell (default: 0.2)\n"
+    "  --core C        core to pin to (default: first allowed core)\n"
+    "  --json          print one JSON object per line\n"
+    "  --help          print this help\n"
     "\n"
-    "examples\n"
+    "Examples\n"
     "  bgbench batch --kind blocked --n 1e5,1e8\n"
     "  bgbench peers --n 1e6 --json > peers.jsonl\n"
     "  bgbench limit --bytes 1Mi,128Mi --seconds 1\n"
     "\n"
-    "Figures are nanoseconds per key: the 5th percentile of many short passes, with\n"
-    "the best and the median beside it. Exit code: 0 done, 1 a subject gave a wrong\n"
-    "answer, 2 a mistake in the options, 3 no memory.\n";
+    "Times are nanoseconds per key: the 5th percentile of many short passes, followed\n"
+    "by the best and the median pass. Exit codes: 0 success, 1 a wrong answer was\n"
+    "detected, 2 invalid options, 3 out of memory.\n";
 
 _Noreturn void bgb_options_refuse(const char *what, const char *found,
                                   const char *expected)
@@ -58,8 +60,8 @@ _Noreturn void bgb_options_refuse(const char *what, const char *found,
     exit(2); /* NOLINT(concurrency-mt-unsafe): there is one thread */
 }
 
-/* A number with an optional suffix: 1e6, 10k, 5M, 128Ki, 12Mi, 1Gi. Returns where it
- * ends, or NULL. */
+/* Parses a number with an optional suffix: 1e6, 10k, 5M, 128Ki, 12Mi, 1Gi. Returns the
+ * end of the number, or NULL if there is none. */
 static const char *options_number(const char *text, double *value)
 {
     static const struct {
@@ -124,7 +126,7 @@ static uint32_t options_kind(const char *text)
     int kind = bg_kind_from_name(text);
     if (kind < 0) {
         bgb_options_refuse("--kind", text,
-                           "the name of a kind: blocked, counting, ...");
+                           "the name of a filter kind: blocked, counting, ...");
     }
     return (uint32_t)kind;
 }
@@ -139,7 +141,8 @@ static void options_cpu(const char *text)
     for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
         if (strcmp(text, bg_cpu_name(cpus[i])) == 0) {
             if (bg_cpu_select(cpus[i]) != BG_OK) {
-                bgb_options_refuse("--cpu", text, "a set that this machine has");
+                bgb_options_refuse("--cpu", text,
+                                   "an instruction set that this CPU supports");
             }
             return;
         }
@@ -147,7 +150,7 @@ static void options_cpu(const char *text)
     bgb_options_refuse("--cpu", text, "scalar, avx2, avx512 or neon");
 }
 
-/* Takes one option and its value. */
+/* Stores the value of one option. */
 static void options_take(struct bgb_options *o, const char *name, const char *value)
 {
     if (strcmp(name, "--n") == 0) {
@@ -162,12 +165,14 @@ static void options_take(struct bgb_options *o, const char *name, const char *va
         o->kind = options_kind(value);
     } else if (strcmp(name, "--peer") == 0) {
         o->peer = value;
+    } else if (strcmp(name, "--bits") == 0) {
+        o->bits = options_real(name, value, 1, 64);
     } else if (strcmp(name, "--cpu") == 0) {
         options_cpu(value);
     } else if (strcmp(name, "--core") == 0) {
         o->core = (int)options_real(name, value, -1, 4096);
     } else {
-        bgb_options_refuse("option", name, "one of those in --help");
+        bgb_options_refuse("option", name, "an option listed by --help");
     }
 }
 
@@ -184,6 +189,8 @@ void bgb_options_read(struct bgb_options *o, int argc, char **argv)
         }
         if (strcmp(arg, "--json") == 0) {
             o->json = true;
+        } else if (strcmp(arg, "--lookups-only") == 0) {
+            o->lookups_only = true;
         } else if (arg[0] != '-') {
             if (o->command) {
                 bgb_options_refuse("subcommand", arg, "only one");
@@ -192,7 +199,7 @@ void bgb_options_read(struct bgb_options *o, int argc, char **argv)
         } else if (i + 1 < argc) {
             options_take(o, arg, argv[++i]);
         } else {
-            bgb_options_refuse(arg, "nothing after it", "a value");
+            bgb_options_refuse(arg, "no value", "a value");
         }
     }
     if (!o->command) {

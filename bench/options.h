@@ -1,5 +1,5 @@
 /*
- * options.h - what the command line asked for.
+ * options.h - the parsed command line of bgbench.
  */
 #ifndef BGB_OPTIONS_H
 #define BGB_OPTIONS_H
@@ -13,30 +13,32 @@ enum { BGB_SIZES_MAX = 32 };
 struct bgb_options {
     const char *command;
     bool json;
-    uint64_t n[BGB_SIZES_MAX]; /* --n; none: the subcommand's own */
+    uint64_t n[BGB_SIZES_MAX]; /* --n; empty: the subcommand's defaults */
     size_t n_count;
-    uint64_t bytes[BGB_SIZES_MAX]; /* --bytes, for `limit` only */
+    uint64_t bytes[BGB_SIZES_MAX]; /* --bytes, for `limit` and `files` */
     size_t bytes_count;
-    double seconds;   /* per cell */
-    double rate;      /* --rate; 0: the subcommand's own */
-    uint32_t kind;    /* a bg_kind; BG_KIND_AUTO: the subcommand's own */
-    const char *peer; /* --peer; NULL: all of them */
-    int core;         /* -1: the first one allowed */
+    double seconds;    /* per table cell */
+    double rate;       /* --rate; 0: the subcommand's default */
+    uint32_t kind;     /* a bg_kind; BG_KIND_AUTO: the subcommand's default */
+    const char *peer;  /* --peer; NULL: all peers */
+    double bits;       /* --bits, for `peers`; 0: its defaults */
+    bool lookups_only; /* --lookups-only, for `peers`: no builds */
+    int core;          /* -1: the first allowed core */
 };
 
-/* Ends the program over a mistake in the options. */
+/* Reports an invalid option and exits with code 2. */
 _Noreturn void bgb_options_refuse(const char *what, const char *found,
                                   const char *expected);
 
-/* Reads the command line. Prints help or a complaint and exits when there is no
- * subcommand to be run (0 after --help, 2 after a mistake). */
+/* Parses the command line. Exits after printing help (code 0) or an error (code 2). */
 void bgb_options_read(struct bgb_options *options, int argc, char **argv);
 
-/* The sizes to run: those of --n, or `count` defaults. Returns how many. */
+/* Writes the sizes to run to `out`: those of --n, or `count` defaults. Returns their
+ * number. */
 size_t bgb_options_sizes(const struct bgb_options *options, const uint64_t *defaults,
                          size_t count, uint64_t out[BGB_SIZES_MAX]);
 
-/* Whether --kind asks for this kind, or for none in particular. */
+/* Returns whether --kind selects this kind, or is not given. */
 bool bgb_options_wants(const struct bgb_options *options, uint32_t kind);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * ours.c - filters made, filled, rewound, and wrapped up as subjects.
+ * ours.c - creates, fills and restores filters, and turns them into subjects.
  */
 #include "ours.h"
 
@@ -58,7 +58,7 @@ void bgb_arena_save(struct bgb_arena *arena)
     memcpy(arena->saved.base, arena->region.base, arena->region.bytes);
 }
 
-/* The handle lies inside the memory, at the same address as when it was saved. */
+/* The handle is inside the memory, at the same address as when it was saved. */
 void bgb_arena_rewind(struct bgb_arena *arena)
 {
     memcpy(arena->region.base, arena->saved.base, arena->saved.bytes);
@@ -171,7 +171,8 @@ static uint64_t ours_add_bytes_all(void *state, size_t first, size_t n)
     return bg_filter_add_many(s->filter, s->bytes + first, n, s->bitmap);
 }
 
-/* One record is given by pointer and length; several by where the first one is. */
+/* A single record is passed by pointer and length; several records by the address of
+ * the first one. */
 #define ours_look_fixed_one ours_look_bytes_one
 #define ours_add_fixed_one  ours_add_bytes_one
 
@@ -189,7 +190,7 @@ static uint64_t ours_add_fixed_all(void *state, size_t first, size_t n)
                                     n, s->bitmap);
 }
 
-/* The same in calls of 32 keys, by way of the pass for all of them. */
+/* Runs the pass for all keys in calls of 32 keys. */
 #define OURS_BY_32(name)                                                               \
     static uint64_t ours_##name##_32(void *state, size_t first, size_t n)              \
     {                                                                                  \
@@ -223,7 +224,7 @@ static ours_pass *const ours_passes[2][BGB_FORMS][3] = {
       { ours_add_fixed_one, ours_add_fixed_32, ours_add_fixed_all } },
 };
 
-/* Before every visit of a subject that adds. */
+/* Runs before every visit of a subject that adds. */
 static void ours_rewind(void *state)
 {
     const struct bgb_ours *s = state;
@@ -246,8 +247,8 @@ static void ours_take_keys(struct bgb_ours *s, const struct bgb_keys *k,
     s->bytes = what.load == BGB_LOAD_ADD ? k->fresh_bytes : k->absent_bytes;
 }
 
-/* How many positives are plausible: for absent keys about the rate at the present fill,
- * with six standard deviations of a pool's worth of keys. */
+/* Sets the plausible share of positives: for absent keys about the rate at the current
+ * fill, with six standard deviations of a pool of keys. */
 static void ours_bounds(struct bgb_subject *subject, enum bgb_load load, double rate)
 {
     double noise = 6 * sqrt(rate / (double)subject->pool);
@@ -273,13 +274,13 @@ static double ours_rate(const bg_filter *filter)
 {
     bg_info info = { .struct_size = sizeof info };
     if (bg_filter_info(filter, &info) != BG_OK) {
-        bgb_die("no information on a filter");
+        bgb_die("cannot read the information on a filter");
     }
     return info.rate;
 }
 
-/* Adds the whole pool once and asks for it: every key must be there. The rate at this
- * fill, the highest there will be, is what bounds are taken from. */
+/* Adds the whole pool once and looks up all of it. Returns the rate at this fill, the
+ * highest there will be, from which the bounds are derived. */
 static double ours_check_adds(struct bgb_ours *s, struct bgb_subject *subject,
                               enum bgb_form form)
 {
@@ -287,7 +288,7 @@ static double ours_check_adds(struct bgb_ours *s, struct bgb_subject *subject,
     (void)subject->pass(s, 0, subject->pool);
     if (ours_passes[0][form][BGB_GRAIN_ALL](s, 0, subject->pool) != subject->pool) {
         subject->broken = true;
-        bgb_broken_add(subject->name, "a key that was added is answered \"no\"");
+        bgb_broken_add(subject->name, "a lookup missed a key that was added");
     }
     return ours_rate(s->filter);
 }

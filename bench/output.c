@@ -10,7 +10,7 @@
 
 enum { LINE_BYTES = 2048 };
 
-/* What is being put together; bgbench prints from one thread only. */
+/* The row under construction; bgbench prints from one thread only. */
 static struct {
     bool json;
     bool heading; /* the next row is the first of its table */
@@ -75,7 +75,7 @@ void bgb_row_begin(void)
     }
 }
 
-/* A cell of the table: the title above, the text below, both `width` wide. */
+/* Adds a table cell: the title above and the text below, both `width` wide. */
 static void output_cell(const char *title, int width, const char *text)
 {
     if (width != 0) {
@@ -161,7 +161,7 @@ void bgb_row_end(void)
 
 void bgb_cells_subject(const char *name, uint64_t n, double bits_per_key, double fpr)
 {
-    bgb_cell_text("subject", "subject", -36, name);
+    bgb_cell_text("subject", "subject", -40, name);
     bgb_cell_count("n", "n", 10, n);
     bgb_cell_real("bits_per_key", "bits/key", 8, 2, bits_per_key);
     if (output.json) {

@@ -1,10 +1,10 @@
 /*
- * output.h - one row, two forms: a line of a table for people, an object for programs.
+ * output.h - prints each row in one of two forms: a line of a table, or a JSON object.
  *
- * A row is a list of cells. Each has a key for JSON and a title and a width for the
- * table; width 0 keeps a cell out of the table. The titles of a table's first row
- * become its heading, so a table has no separate list of columns that could disagree
- * with it.
+ * A row is a list of cells. Each cell has a key for JSON, and a title and a width for
+ * the table; a width of 0 keeps the cell out of the table. The titles of a table's
+ * first row become its heading, so there is no separate list of columns that could
+ * disagree with the rows.
  */
 #ifndef BGB_OUTPUT_H
 #define BGB_OUTPUT_H
@@ -18,19 +18,20 @@
 /* The value of a cell that does not apply. */
 #define BGB_NONE ((double)NAN)
 
-/* All output goes through this one place; `json` chooses the form. */
+/* Selects the form of all output. */
 void bgb_out_begin(bool json);
 bool bgb_out_is_json(void);
 
-/* Starts a table: `bench` is the value of "bench" in JSON, `title` stands above it. */
+/* Starts a table. `bench` is the value of "bench" in JSON; `title` is printed above the
+ * table. */
 void bgb_table(const char *bench, const char *title, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A line of text below a table; left out in JSON. */
+/* Prints a line of text below a table; omitted in JSON. */
 void bgb_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A row: begin, cells from left to right, end. A NaN is "-" and null. A negative width
- * aligns to the left. */
+/* A row is begin, cells from left to right, end. NaN is printed as "-" in a table and
+ * as null in JSON. A negative width aligns to the left. */
 void bgb_row_begin(void);
 void bgb_cell_text(const char *key, const char *title, int width, const char *value);
 void bgb_cell_count(const char *key, const char *title, int width, uint64_t value);
@@ -38,8 +39,8 @@ void bgb_cell_real(const char *key, const char *title, int width, int decimals,
                    double value);
 void bgb_row_end(void);
 
-/* The cells that nearly every row has. `fpr` and `bits_per_key` may be NaN; `ratio` is
- * whatever the table says it is. */
+/* Prints the cells that nearly every row has. `fpr` and `bits_per_key` may be NaN; the
+ * title of the table defines `ratio`. */
 void bgb_cells_subject(const char *name, uint64_t n, double bits_per_key, double fpr);
 void bgb_cells_times(const struct bgb_subject *subject, double ratio);
 

@@ -1,7 +1,8 @@
 /*
- * peers_leveldb.cc - LevelDB's Bloom filter policy: a classic filter over one 32-bit
- * hash. LevelDB makes small filters, of some 2 KiB of data each; one over millions of
- * keys is beyond what it was made for, and its 32-bit hash then shows in its rate.
+ * peers_leveldb.cc - LevelDB's Bloom filter policy: a classic filter based on one
+ * 32-bit hash. LevelDB creates small filters, one per 2 KiB of data. A filter over
+ * millions of keys is outside its design, and the 32-bit hash then increases its
+ * false-positive rate.
  */
 #include "peers.h"
 
@@ -66,7 +67,7 @@ size_t LevelLook(const void *filter, const uint64_t *keys, size_t n)
 
 } // namespace
 
-/* A whole number of bits per key: 10 is the nearest to 1 %. */
+/* The setting is a whole number of bits per key: 10 comes closest to 1%. */
 extern "C" const struct bgb_peer bgb_peer_leveldb = {
     "LevelDB", LevelBuild, LevelRelease, LevelBytes, LevelLook, nullptr, 10,
 };

@@ -1,6 +1,6 @@
 /*
  * peers_libbloom.c - libbloom by Jyri Virkki (Debian: libbloom-dev), a classic filter
- * in C over Murmur hashes.
+ * in C based on Murmur hashes.
  */
 #include "peers.h"
 
@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* libbloom is told a rate; its size then is n times -ln(rate) / ln(2)^2 bits. Its sizes
- * are ints, which ends below 2^31 bits. */
+/* libbloom takes a rate and allocates n * -ln(rate) / ln(2)^2 bits. Its sizes are ints,
+ * which limits a filter to less than 2^31 bits. */
 static void *peers_libbloom_build(const uint64_t *keys, size_t n, double bits_per_key)
 {
     const double ln2_squared = 0.4804530139182014;
@@ -40,7 +40,7 @@ static size_t peers_libbloom_bytes(const void *filter)
 static size_t peers_libbloom_look(const void *filter, const uint64_t *keys, size_t n)
 {
     struct bloom *bloom =
-        (struct bloom *)(uintptr_t)filter; /* its check is not const */
+        (struct bloom *)(uintptr_t)filter; /* bloom_check takes a non-const pointer */
     size_t positives = 0;
     for (size_t i = 0; i < n; i++) {
         positives += bloom_check(bloom, &keys[i], 8) == 1;

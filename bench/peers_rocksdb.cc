@@ -1,11 +1,11 @@
 /*
  * peers_rocksdb.cc - RocksDB's built-in full filter: one 64-byte line per key.
  *
- * FilterPolicy is public and hands out builders and readers, but their classes are only
- * forward declared in the public headers. All their functions are virtual, so it is
- * enough to declare the classes here with the functions in the same order: calls go
- * through the table that RocksDB's own objects bring along. That order is known for the
- * versions named below; another one is refused when this file is compiled.
+ * FilterPolicy is public and returns builders and readers, but the public headers only
+ * forward declare their classes. All their functions are virtual, so declaring the
+ * classes here, with the functions in the same order, is enough: calls go through the
+ * virtual tables of RocksDB's own objects. The order is known for the versions named
+ * below; this file does not compile with any other version.
  */
 #include "peers.h"
 
@@ -20,7 +20,7 @@
 
 #define PEERS_ROCKSDB_VERSION (ROCKSDB_MAJOR * 100 + ROCKSDB_MINOR)
 #if PEERS_ROCKSDB_VERSION < 700 || PEERS_ROCKSDB_VERSION > 1099
-#error "The order of RocksDB's virtual functions is not known for this version."
+#error "The order of RocksDB's virtual functions is unknown for this version."
 #endif
 
 namespace ROCKSDB_NAMESPACE
@@ -37,7 +37,7 @@ class FilterBitsBuilder
     virtual size_t EstimateEntriesAdded() = 0;
     virtual Slice Finish(std::unique_ptr<const char[]> *buffer) = 0;
     virtual Slice Finish(std::unique_ptr<const char[]> *buffer, Status *status) = 0;
-    /* What follows is not called from here. */
+    /* The remaining functions are not called here. */
 };
 
 class FilterBitsReader
@@ -55,7 +55,7 @@ namespace
 
 namespace rocks = ROCKSDB_NAMESPACE;
 
-constexpr size_t kGroup = 32; /* keys per batch: what MultiGet hands over */
+constexpr size_t kGroup = 32; /* keys per batch, as in MultiGet */
 
 struct RocksFilter {
     std::unique_ptr<const rocks::FilterPolicy> policy;
@@ -110,7 +110,8 @@ size_t RocksLook(const void *filter, const uint64_t *keys, size_t n)
     return positives;
 }
 
-/* Slices are made within the measured time: whoever has keys has to make them. */
+/* The measured time includes creating the slices, because a caller with keys has to
+ * create them. */
 size_t RocksLookMany(const void *filter, const uint64_t *keys, size_t n)
 {
     rocks::FilterBitsReader *reader =

@@ -22,7 +22,7 @@ void bgb_region_make(struct bgb_region *region, size_t bytes, bool small_pages)
     void *map = mmap(NULL, map_bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED) {
-        bgb_die("no memory for %zu bytes", bytes);
+        bgb_die("cannot allocate %zu bytes", bytes);
     }
     uintptr_t start = ((uintptr_t)map + LARGE_PAGE - 1) & ~((uintptr_t)LARGE_PAGE - 1);
     region->base = (unsigned char *)start;
@@ -45,7 +45,7 @@ void bgb_region_free(struct bgb_region *region)
     memset(region, 0, sizeof *region);
 }
 
-/* Whether a line of smaps begins a mapping ("from-to ..."), and if so, its range. */
+/* Returns whether a line of smaps starts a mapping ("from-to ..."), and its range. */
 static bool region_mapping(const char *line, unsigned long long *from,
                            unsigned long long *to)
 {
@@ -59,8 +59,8 @@ static bool region_mapping(const char *line, unsigned long long *from,
     return end != second && *end == ' ';
 }
 
-/* Adds up AnonHugePages of the mappings that overlap the region. Neighbouring mappings
- * with the same settings may be merged by the kernel, hence the cap at 1. */
+/* Sums AnonHugePages of the mappings that overlap the region. The kernel may merge
+ * adjacent mappings with the same settings, hence the cap at 1. */
 double bgb_region_large_share(const struct bgb_region *region)
 {
     static const char field[] = "AnonHugePages:";

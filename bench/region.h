@@ -1,8 +1,8 @@
 /*
- * region.h - memory to measure on: touched before, on 2 MiB pages or on 4 KiB pages.
+ * region.h - memory to measure on: already touched, on 2 MiB pages or on 4 KiB pages.
  *
- * The large form asks for its pages as the library does (madvise at a 2 MiB boundary,
- * from 2 MiB upwards); the small form refuses them, whatever the system's setting is.
+ * Large regions request their pages like the library (madvise at a 2 MiB boundary, from
+ * 2 MiB upward). Small-page regions refuse large pages, whatever the kernel setting is.
  */
 #ifndef BGB_REGION_H
 #define BGB_REGION_H
@@ -17,12 +17,12 @@ struct bgb_region {
     size_t map_bytes;
 };
 
-/* Maps a region and writes to every page; ends the program when there is no memory. */
+/* Maps a region and writes to every page. Exits if there is not enough memory. */
 void bgb_region_make(struct bgb_region *region, size_t bytes, bool small_pages);
 void bgb_region_free(struct bgb_region *region);
 
-/* Which share of the region lies on large pages, as the kernel tells it; NaN when it
- * does not tell. */
+/* Returns the share of the region on large pages, as reported by the kernel; NaN if the
+ * kernel does not report it. */
 double bgb_region_large_share(const struct bgb_region *region);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * team.c - sleeping between pieces of work, and starting each one at the same moment.
+ * team.c - threads that sleep between pieces of work, and start each piece at the same
+ * moment.
  *
- * Waking up a thread takes tens of microseconds and differs from thread to thread, so
- * threads first meet at a sleeping barrier and then at a spinning one, and each takes
- * the time of its own beginning and end.
+ * Waking up a thread takes tens of microseconds and varies between threads. So threads
+ * first meet at a sleeping barrier and then at a spinning one, and each records its own
+ * start and end time.
  */
 #define _GNU_SOURCE /* pthread_barrier_t under -std=c17 */
 
@@ -26,8 +27,8 @@ struct team_member {
 
 struct bgb_team {
     unsigned size;
-    pthread_barrier_t asleep; /* the members and the one who gives work */
-    _Atomic unsigned awake;   /* members that are ready to begin */
+    pthread_barrier_t asleep; /* the members and the caller of bgb_team_run */
+    _Atomic unsigned awake;   /* members that are ready to start */
     void (*work)(void *arg, unsigned i);
     void *arg;
     struct team_member *members;
@@ -60,15 +61,15 @@ struct bgb_team *bgb_team_start(unsigned threads)
     team->size = threads;
     team->members = bgb_alloc(threads, sizeof *team->members);
     if (pthread_barrier_init(&team->asleep, NULL, threads + 1) != 0) {
-        bgb_die("no barrier");
+        bgb_die("cannot create a barrier");
     }
-    (void)bgb_machine_cores(); /* learnt before there are threads */
+    (void)bgb_machine_cores(); /* initialized before there are threads */
     for (unsigned i = 0; i < threads; i++) {
         team->members[i].team = team;
         team->members[i].index = i;
         if (pthread_create(&team->members[i].thread, NULL, team_loop, &team->members[i])
             != 0) {
-            bgb_die("no thread %u of %u", i, threads);
+            bgb_die("cannot start thread %u of %u", i, threads);
         }
     }
     return team;

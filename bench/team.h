@@ -8,14 +8,14 @@
 
 struct bgb_team;
 
-/* Starts `threads` threads, the i-th on the i-th core, starting over when there are
- * more threads than cores. They sleep until there is work. */
+/* Starts `threads` threads and pins the i-th to the i-th core, wrapping around if there
+ * are more threads than cores. They sleep until there is work. */
 struct bgb_team *bgb_team_start(unsigned threads);
 void bgb_team_stop(struct bgb_team *team);
 unsigned bgb_team_size(const struct bgb_team *team);
 
-/* Runs work(arg, i) on every thread i; all of them are awake before one begins. Returns
- * the nanoseconds from the first beginning to the last end. */
+/* Runs work(arg, i) on every thread i; all threads are awake before the first one
+ * starts. Returns the nanoseconds from the first start to the last end. */
 uint64_t bgb_team_run(struct bgb_team *team, void (*work)(void *arg, unsigned i),
                       void *arg);
 
