@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the example catalogue, of any size, or adds products to one that is there.
-usage: catalogue.py PATH [--products N]       a new database with N (5000) products
-       catalogue.py PATH --add N [--every S]  N more, one every S seconds (1), as somebody at work would"""
+"""Creates the example catalog, or adds products to an existing one.
+usage: catalogue.py PATH [--products N]       create a database with N products (default: 5000)
+       catalogue.py PATH --add N [--every S]  add N products, one every S seconds (default: 1)"""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalogue.sql
 
 def make(path, products):
     if os.path.exists(path):
-        sys.exit(f"{path}: is there already")
+        sys.exit(f"{path}: already exists")
     with open(SCRIPT, encoding="utf-8") as f:
         script = re.sub(r"SELECT \d+ AS products", f"SELECT {products} AS products", f.read(), count=1)
     database = sqlite3.connect(path)
@@ -25,7 +25,7 @@ def make(path, products):
 
 def add(path, products, every):
     if not os.path.exists(path):
-        sys.exit(f"{path}: is not there")
+        sys.exit(f"{path}: does not exist")
     database = sqlite3.connect(path, timeout=30, isolation_level=None)
     for n in range(products):
         if n:

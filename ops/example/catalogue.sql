@@ -1,9 +1,9 @@
--- A small catalogue for trying things out: what a shop sells. `make run` has a gate over it.
+-- An example product catalog. `make run` puts a gate in front of it.
 --
 --     sqlite3 catalogue.db < catalogue.sql        or        catalogue.py catalogue.db --products 5000
 --
--- The same products every time. Keys are SKUs such as BG-000042-6, of which the last digit follows
--- from the others; a SKU with another one is a typing mistake, and absent.
+-- The content is always the same. Keys are SKUs such as BG-000042-6. The last digit is a check digit:
+-- a SKU with a wrong check digit is a typo, and absent.
 
 PRAGMA journal_mode = WAL;
 BEGIN;
