@@ -1,4 +1,4 @@
-# How every target of this project is compiled: the language, the warnings.
+# Language standard, warnings and sanitizers of all targets.
 
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -7,18 +7,18 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(BG_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
   -Wvla -Wundef -Wcast-align -Wformat=2 -Wdouble-promotion -Wpointer-arith)
 
-# Files beyond 2 GiB, and folders of large file systems, on 32-bit machines too.
+# Compiles a target with 64-bit file offsets, also on 32-bit machines.
 function(bg_compile target)
-  if(CMAKE_SIZEOF_VOID_P EQUAL 4) # elsewhere they are, and tests interpose the plain names
+  if(CMAKE_SIZEOF_VOID_P EQUAL 4) # the default elsewhere, where tests interpose the plain names
     target_compile_definitions(${target} PRIVATE _FILE_OFFSET_BITS=64)
   endif()
   target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
     "$<$<COMPILE_LANGUAGE:C>:${BG_WARNINGS}>" $<$<BOOL:${BG_WERROR}>:-Werror>)
 endfunction()
 
-# BG_SANITIZE=address,undefined or thread: everything is built with these sanitizers.
-# The first finding ends the program, so that a test fails.
-set(BG_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
+# BG_SANITIZE=address,undefined or BG_SANITIZE=thread builds everything with these sanitizers.
+# The first finding aborts the program, so that the test fails.
+set(BG_SANITIZE "" CACHE STRING "Sanitizers to build with, as in -fsanitize=")
 if(BG_SANITIZE)
   add_compile_options(-fsanitize=${BG_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${BG_SANITIZE})

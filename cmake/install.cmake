@@ -1,5 +1,5 @@
-# What `cmake --install` puts where: headers, libraries, pkg-config file, CMake package, man pages of
-# the library. Those of the command line are in cli/CMakeLists.txt.
+# Installs headers, libraries, the pkg-config file, the CMake package, and man pages. The man pages of
+# the command line are installed by cli/CMakeLists.txt.
 
 include(CMakePackageConfigHelpers)
 
@@ -9,7 +9,7 @@ install(FILES ${PROJECT_BINARY_DIR}/generated/include/bloomgate/version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bloomgate)
 install(TARGETS bloomgate bloomgate_static EXPORT bloomgateTargets)
 
-# The prefix is found from where the .pc file lies, so that an installed tree can be moved.
+# The prefix is relative to the .pc file, so that an installed tree can be moved.
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH pc_prefix /${pc_dir} /)
 string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
@@ -19,7 +19,7 @@ install(FILES ${PROJECT_BINARY_DIR}/libbloomgate.pc DESTINATION ${pc_dir})
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/bloomgate)
 install(EXPORT bloomgateTargets NAMESPACE bloomgate:: DESTINATION ${package_dir}
   FILE bloomgateConfig.cmake)
-# Before 1.0 every minor version may break, as the SONAME says.
+# Before 1.0, every minor version may break compatibility, as the SONAME indicates.
 write_basic_package_version_file(bloomgateConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/bloomgateConfigVersion.cmake DESTINATION ${package_dir})
 

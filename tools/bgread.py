@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Reads filter files without the library: a second reader, written from docs/format.md, by
-which that page is tested. Every checksum, number and canary is compared; slow, and standard
-library only.
+"""Reads filter files without the library. It is written from docs/format.md alone, and so tests
+that page. It compares every checksum, number and canary. It is slow, and uses only the standard
+library.
 
-usage: bgread.py [--secret HEX] FILE          verifies FILE and prints its header
-       bgread.py [--secret HEX] FILE KEY...   for every key a line: "no" or "maybe"
+usage: bgread.py [--secret HEX] FILE          verify FILE and print its header
+       bgread.py [--secret HEX] FILE KEY...   print "no" or "maybe" for every key
 Exits with 1 if the file is refused."""
 
 import math
@@ -21,7 +21,7 @@ ONE_WINNER, SCATTERED = 2, 8
 
 
 class Refused(Exception):
-    """The file is not one that a writer writes."""
+    """The file is not a valid filter file."""
 
 
 def need(condition, why):
@@ -34,7 +34,7 @@ def mulhi(a, b):
 
 
 def bits(string, first, count):
-    """The bits from `first` on of a bit string, as a number."""
+    """`count` bits of a bit string, starting at bit `first`, as a number."""
     piece = string[first // 8:(first + count + 7) // 8]
     return int.from_bytes(piece, "little") >> first % 8 & (1 << count) - 1
 
@@ -130,7 +130,7 @@ def xxh3_avalanche(h):
 
 
 def xxh3_short(data, seed):
-    """Up to 16 bytes."""
+    """Hashes up to 16 bytes."""
     n, s = len(data), XXH3_SECRET
     if n == 0:
         return xxh64_avalanche(seed ^ u64(s, 56) ^ u64(s, 64))
@@ -154,7 +154,7 @@ def xxh3_mix16(data, at, secret_at, seed):
 
 
 def xxh3_middle(data, seed):
-    """17 to 240 bytes."""
+    """Hashes 17 to 240 bytes."""
     n = len(data)
     h = n * P64[0]
     if n <= 128:
@@ -178,7 +178,7 @@ def xxh3_accumulate(acc, data, at, secret, secret_at):
 
 
 def xxh3_lanes(data, secret):
-    """The eight sums of more than 240 bytes."""
+    """Computes the eight sums over more than 240 bytes."""
     n, end = len(data), len(secret) - 64
     acc = [P32[2], P64[0], P64[1], P64[2], P64[3], P32[1], P64[4], P32[0]]
     for stripe in range((n - 1) // 64):
@@ -208,7 +208,7 @@ def xxh3_64(data, seed):
 
 
 def xxh3_128(data):
-    """Of more than 240 bytes, without a seed; the most significant byte first."""
+    """Hashes more than 240 bytes without a seed; the most significant byte comes first."""
     acc = xxh3_lanes(data, XXH3_SECRET)
     low = xxh3_merge(acc, XXH3_SECRET, 11, len(data) * P64[0])
     high = xxh3_merge(acc, XXH3_SECRET, 192 - 64 - 11, ~(len(data) * P64[1]) & ALL)
@@ -309,7 +309,7 @@ def keyed_int(secret):
 
 
 def hash_function(profile, seed, secret):
-    """Section 5; None when it cannot be computed from what we have."""
+    """Returns the hash function (section 5), or None if the secret or a custom function is missing."""
     if profile == "fast":
         return lambda key: xxh3_64(key, seed)
     if profile == "xxh64":
@@ -334,7 +334,7 @@ LAYOUT = [(name, int(at), int(size)) for name, at, size in (f.split(":") for f i
 
 
 class Header:
-    """The fields by their names, and the layout that follows from them."""
+    """The header fields by name, and the layout that they determine."""
 
     def __init__(self, data):
         need(len(data) >= 4096, "shorter than a header")
@@ -373,7 +373,7 @@ class Header:
 def check_sums(data, header):
     numbers = data[4096:header.words_at]
     need(crc32c(numbers) == header.numbers_crc, "numbers_crc")
-    need(not any(numbers[8 * header.numbers:]), "bytes behind the numbers")
+    need(not any(numbers[8 * header.numbers:]), "bytes after the numbers")
     blank = data[:264] + bytes(16) + data[280:4092] + bytes(4)
     need(xxh3_128(blank + numbers + data[header.table_at:]) == header.digest, "digest")
     for block in range(header.blocks):
@@ -382,7 +382,7 @@ def check_sums(data, header):
         need(found == u32(data, header.table_at + 4 * block), f"crc of block {block}")
 
 
-# ---- Leaves (section 6): each takes its bytes off the words and answers for a hash ----------
+# ---- Leaves (section 6): each consumes its bytes of the words and returns a query function ----
 
 MULTIPLIER = 0xd1342543de82ef95
 SPLIT_SALTS = [0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d, 0x705495c7, 0x2df1424b, 0x9efc4947, 0x5c6bfb31]
@@ -394,7 +394,7 @@ COUNTING_PATTERNS = dict(zip(range(1, 9), [0x01, 0x03, 0x0b, 0x17, 0x2f, 0x3f, 0
 
 
 class Source:
-    """What is left of numbers and words."""
+    """The numbers and words that have not been consumed yet."""
 
     def __init__(self, numbers, words):
         self.all_numbers, self.words, self.at = numbers, words, 0
@@ -413,7 +413,7 @@ class Source:
         return taken
 
     def leaf(self, count, numbers):
-        """The words and the numbers of a leaf."""
+        """Returns the words and the numbers of a leaf."""
         found = self.numbers()
         need(len(found) == numbers, "numbers of a leaf")
         return self.take(count), found
@@ -519,7 +519,7 @@ def cuckoo(source, units, k):
     words, (_, flags) = source.leaf({8: 8, 12: 24, 16: 8, 32: 16}[k] * units, 2)
     need(flags <= 3, "flags of a cuckoo filter")
     buckets = {8: 2 * units, 12: 4 * units - 1, 16: units, 32: units}[k]
-    need(k != 12 or not any(words[-6:]), "bits behind the last bucket")
+    need(k != 12 or not any(words[-6:]), "bits after the last bucket")
 
     def has(h):
         f = h % 2 ** k or 1
@@ -571,7 +571,7 @@ class Quotient:
         need(not any(bits(self.words, 512 * b + end, 512 - end) for b in range(self.units)), "end of a block")
 
     def need_empty(self, start, stop):
-        need(not any(self.slot(i) or self.runend(i) for i in range(start, stop)), "slots that are not in use")
+        need(not any(self.slot(i) or self.runend(i) for i in range(start, stop)), "unused slots are not empty")
 
     def read_run(self, quotient, start):
         stop = start
@@ -601,7 +601,7 @@ class Quotient:
             digits.append(values[at])
             at += 1
         low = [digit % 2 ** (self.r - 1) for digit in digits]
-        need(len(low) == 1 or low[-1], "count with a digit too many")
+        need(len(low) == 1 or low[-1], "count with too many digits")
         return at, sum(digit << (self.r - 1) * i for i, digit in enumerate(low))
 
     def count(self, h):
@@ -620,7 +620,7 @@ def mix(h, seed):
 
 
 def sealed(numbers, test):
-    """What fuse and ribbon have in common."""
+    """The part that fuse and ribbon have in common."""
     keys, lost = numbers[:2]
     need(lost <= 1, "second number of a static filter")
     return lambda h: lost or (keys and test(h, numbers[2:]))
@@ -682,7 +682,7 @@ def ribbon(source, units, k):
     return sealed(numbers, test)
 
 
-# ---- Kinds that are made of others (section 7) ----------------------------------------------
+# ---- Kinds composed of other kinds (section 7) ----------------------------------------------
 
 
 def scalable(source, header):
@@ -696,7 +696,7 @@ def scalable(source, header):
 
 
 def layers_of(header, rest):
-    """Place, units and k of the layers that generations have in addition."""
+    """Returns the place, units and k of the additional layers of generations."""
     g, share = header.generations, header.period_items
     most = next(n for n in range(8) if 2 ** (n + 1) >= g)
     by_count = header.count and -(-header.count // (g - 1)) <= share
@@ -797,7 +797,7 @@ def read_filter(source, header):
         has = lambda h: shards[mulhi(h * 0xf1357aea2e62a9c5 & ALL, header.shards)](h)
     else:
         has = one_filter(source, header)
-    need(not source.all_numbers and source.at == len(source.words), "numbers or words that nobody has")
+    need(not source.all_numbers and source.at == len(source.words), "unused numbers or words")
     return has
 
 
@@ -805,7 +805,7 @@ def read_filter(source, header):
 
 
 class File:
-    """A file that was verified. `may_contain` takes a key; None as `hash_of`: nobody knows."""
+    """A verified file. If `hash_of` is None, the hash function is unknown and `may_contain` cannot be called."""
 
     def __init__(self, data, secret=None, canaries=True):
         self.header = header = Header(data)
@@ -837,7 +837,7 @@ class File:
 
 
 def read_path(path):
-    """The bytes of a file, or of the one that it points to."""
+    """Returns the bytes of a file, or of the file that a pointer file names."""
     with open(path, "rb") as f:
         data = f.read()
     lines = data.split(b"\n")
@@ -857,7 +857,7 @@ def print_header(file):
     print(f"{'custom_name':17} {header.custom_name}")
     print(f"{'digest':17} {header.digest.hex()}")
     print(f"{'metadata':17} {header.metadata!r}")
-    print("verified" if file.hash_of else "verified, but for canaries: the hash function is not known")
+    print("verified" if file.hash_of else "verified, except for canaries: the hash function is unknown")
 
 
 def main(arguments):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks fuzz/COVERAGE.md: every public function of include/ stands in its table once, and each
-harness that is named there exists and calls it. Prints every breach; exits 1 if there is one."""
+"""Checks fuzz/COVERAGE.md: its table lists every public function of include/ once, and each harness
+in the table exists and calls the function. Prints every violation; exits with 1 if there is one."""
 
 import os
 import re
@@ -16,7 +16,7 @@ def read(path):
 
 
 def public_functions():
-    """The names that headers declare with BG_API."""
+    """Returns the names that headers declare with BG_API."""
     names = set()
     folder = os.path.join(ROOT, "include/bloomgate")
     for name in sorted(os.listdir(folder)):
@@ -27,21 +27,21 @@ def public_functions():
 
 
 def table_rows():
-    """(function, what stands beside it) of each row of the table."""
+    """Returns (function, second column) of each row of the table."""
     return re.findall(r"^\| `(bg_\w+)` \| (.+?) \|$", read(TABLE), flags=re.M)
 
 
 def check_row(function, beside):
-    """What is wrong with a row: harnesses are named as `fuzz_x`; "none: why" needs none."""
+    """Yields the errors of a row. The second column names harnesses (`fuzz_x`), or is "none: reason"."""
     if re.match(r"none: \S", beside):
         return
     harnesses = re.findall(r"`(fuzz_\w+)`", beside)
     if not harnesses:
-        yield f"{function}: names neither a harness nor a reason for having none"
+        yield f"{function}: the row names neither a harness nor a reason why there is none"
     for harness in harnesses:
         path = f"fuzz/{harness}.c"
         if not os.path.exists(os.path.join(ROOT, path)):
-            yield f"{function}: there is no {path}"
+            yield f"{function}: {path} does not exist"
         elif not re.search(rf"\b{function}\s*\(", read(path)):
             yield f"{function}: {path} does not call it"
 
@@ -49,9 +49,9 @@ def check_row(function, beside):
 def main():
     functions, rows = public_functions(), table_rows()
     named = [function for function, _ in rows]
-    breaches = [f"{name}: is missing" for name in sorted(functions - set(named))]
-    breaches += [f"{name}: is not public" for name in sorted(set(named) - functions)]
-    breaches += [f"{name}: stands there twice" for name in sorted(set(named))
+    breaches = [f"{name}: missing" for name in sorted(functions - set(named))]
+    breaches += [f"{name}: not a public function" for name in sorted(set(named) - functions)]
+    breaches += [f"{name}: listed twice" for name in sorted(set(named))
                  if named.count(name) > 1]
     for function, beside in rows:
         breaches += check_row(function, beside)
@@ -59,7 +59,7 @@ def main():
         breaches.append("found no public functions in include/")
     for text in breaches:
         print(f"{TABLE}: {text}")
-    print(f"fuzz coverage: {len(functions)} public functions, {len(breaches)} breaches")
+    print(f"fuzz coverage: {len(functions)} public functions, {len(breaches)} violations")
     return 1 if breaches else 0
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the house rules that a compiler does not: who may include whom, what the library
-may not call, and that file names are unique. Prints every breach; exits 1 if there is one."""
+"""Checks rules that a compiler does not check: which directory may include which, what the library
+must not call, and that file names are unique. Prints every violation; exits with 1 if there is one."""
 
 import collections
 import os
@@ -9,10 +9,10 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# A room of src/ may use itself and the rooms before it.
+# A directory of src/ may include headers of itself and of the directories before it in this list.
 ROOMS = ["base", "hash", "kind", "filter", "live", "store", "gate"]
 
-# These stand outside of the library and see its public headers only.
+# These directories are outside of the library and may include only its public headers.
 OUTSIDE = ["common", "command", "cluster", "server", "cli", "adapters", "bindings", "examples", "tests/api"]
 
 PRINTS_OR_ENDS = ["printf", "fprintf", "vprintf", "vfprintf", "puts", "fputs", "putchar", "putc",
@@ -32,7 +32,7 @@ def breach(path, line, text):
 
 
 def files():
-    """Every file of the tree, as a path from its root; no build folders, no hidden ones."""
+    """Yields the path of every file from the root; build and hidden directories are skipped."""
     for folder, folders, names in os.walk(ROOT):
         folders[:] = sorted(f for f in folders if not re.match(r"(\.|build$|build-|__pycache__)", f))
         for name in sorted(names):
@@ -41,7 +41,7 @@ def files():
 
 
 def without_comments(text):
-    """Comments and the insides of strings blanked; lines keep their numbers."""
+    """Returns the text with comments and string contents removed; line numbers stay the same."""
     def blank(match):
         found = match.group(0)
         return '""' if found.startswith('"') else "\n" * found.count("\n")
@@ -49,13 +49,13 @@ def without_comments(text):
 
 
 def kinds():
-    """The kinds' names, from the one list of them."""
+    """Returns the names of all kinds, from kind.h."""
     with open(os.path.join(ROOT, "include/bloomgate/kind.h"), encoding="utf-8") as f:
         return re.findall(r"\bX\([A-Z_]+, \d+, (\w+)\)", f.read())
 
 
 def kind_of(path, names):
-    """The kind that a file of src/kind belongs to by its name; None when it is shared."""
+    """Returns the kind that a file of src/kind is named after, or None if kinds share the file."""
     stem = os.path.basename(path).split(".")[0]
     return next((k for k in names if stem == k or stem.startswith(k + "_")), None)
 
@@ -63,21 +63,21 @@ def kind_of(path, names):
 def check_include(path, line, target, names):
     top = target.split("/")[0]
     if any(path.startswith(folder + "/") for folder in OUTSIDE) and top in ROOMS:
-        breach(path, line, f'"{target}" is private to src/; here only "bloomgate/..." is used')
+        breach(path, line, f'"{target}" is private to src/; include only "bloomgate/..." here')
     if not path.startswith("src/"):
         return
     room = path.split("/")[1]
     if top == "bloomgate":
         return
     if top not in ROOMS:
-        breach(path, line, f'"{target}": in src/ say "bloomgate/..." or "<room>/..."')
+        breach(path, line, f'"{target}": in src/ write "bloomgate/..." or "DIRECTORY/..."')
     elif ROOMS.index(top) > ROOMS.index(room):
-        breach(path, line, f'"{target}": {room} comes before {top} ({" < ".join(ROOMS)})')
+        breach(path, line, f'"{target}": {room} must not include {top} (order: {" < ".join(ROOMS)})')
     elif top == room == "kind":
         mine, theirs = kind_of(path, names), kind_of(target, names)
         if mine and theirs and mine != theirs:
-            breach(path, line, f'"{target}": kind {mine} may not include kind {theirs}; '
-                               "shared code goes to a header that is not named after a kind")
+            breach(path, line, f'"{target}": kind {mine} must not include kind {theirs}; '
+                               "move shared code to a header that is not named after a kind")
 
 
 def check_calls(path, text):
@@ -85,15 +85,15 @@ def check_calls(path, text):
     pattern = re.compile(r"(?<![\w.>])(" + "|".join(banned) + r")\s*\(")
     for number, line in enumerate(text.split("\n"), 1):
         for name in pattern.findall(line):
-            why = (f"memory comes from {ALLOCATORS[0]} only" if name in ALLOCATES
-                   else "the library prints nothing, never ends the program and handles no signals")
+            why = (f"only {ALLOCATORS[0]} allocates memory" if name in ALLOCATES
+                   else "the library prints nothing, never exits and handles no signals")
             breach(path, number, f"{name}(): {why}")
 
 
 def check_room(path):
     parts = path.split("/")
     if len(parts) < 3 or parts[1] not in ROOMS:
-        breach(path, 1, f"src/ has the rooms {', '.join(ROOMS)}")
+        breach(path, 1, f"the directories of src/ are {', '.join(ROOMS)}")
         return False
     return True
 
@@ -103,7 +103,7 @@ def main():
     seen = collections.defaultdict(list)
     for path in files():
         base = os.path.basename(path)
-        # Public headers are always spelled "bloomgate/x.h": they may share a name with a room's.
+        # Public headers are always included as "bloomgate/x.h", so they may share a name with a private one.
         if base not in MAY_REPEAT and not path.startswith(("include/", "fuzz/corpus/")):
             seen[base].append(path)
         if not path.endswith(SOURCE):
@@ -120,8 +120,8 @@ def main():
                 check_include(path, number, found.group(1), names)
     for base, paths in seen.items():
         if len(paths) > 1:
-            breach(paths[-1], 1, f"there is another {base}: {paths[0]}")
-    print("\n".join(breaches) if breaches else "layers: in order")
+            breach(paths[-1], 1, f"{paths[0]} has the same file name")
+    print("\n".join(breaches) if breaches else "layers: no violations")
     return 1 if breaches else 0
 
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Checks what operators see against the table of metrics in the code, which METRICS_SAMPLE prints:
-every name, label and value of a label that rules, dashboard and documents use is in the table; every
-metric is in docs/metrics.md; every alert is tested, firing and not, and has its section in
-docs/runbook.md. The metrics of the service are those of their own list there, which
-tests/server/test_prometheus.py compares with a running one. Prints every breach; exits 1 if there is
-one.
-usage: check_ops.py METRICS_SAMPLE [--update]      --update: writes the list of docs/metrics.md"""
+"""Checks rules, alerts, dashboard and documents against the table of metrics in the code, which the
+program METRICS_SAMPLE prints:
+  - Every metric name, label and label value in rules, dashboard and documents is in the table.
+  - Every metric is in docs/metrics.md.
+  - Every alert has tests in which it fires and in which it does not, and a section in
+    docs/runbook.md.
+The metrics of the service come from their own list in docs/metrics.md, which
+tests/server/test_prometheus.py compares with a running service. Prints every violation; exits with 1
+if there is one.
+usage: check_ops.py METRICS_SAMPLE [--update]      --update: write the list in docs/metrics.md"""
 
 import json
 import os
@@ -19,7 +22,7 @@ DASHBOARD, METRICS, RUNBOOK = "ops/grafana/bloomgate.json", "docs/metrics.md", "
 MARKS = "<!-- metrics -->\n", "<!-- /metrics -->"
 SERVICE = "<!-- service -->\n", "<!-- /service -->"
 SCRAPED = {"job", "instance"}  # labels that Prometheus adds
-FILTERED = ("bloomgate_filter_", "bloomgate_gate_", "bloomgate_tenant_", "bloomgate_front_")  # have the label filter
+FILTERED = ("bloomgate_filter_", "bloomgate_gate_", "bloomgate_tenant_", "bloomgate_front_")  # these have the label filter
 GROUPS = [("bloomgate_filter", "Slots"), ("bloomgate_gate", "Gates"), ("bloomgate_tenant", "Tenants"),
           ("bloomgate_registry", "Registries"), ("bloomgate_", "The process")]
 
@@ -40,7 +43,7 @@ def read(path):
 
 
 def metrics(program):
-    """The table: {name: (type, unit, help, {label: values})}."""
+    """Returns the table: {name: (type, unit, help, {label: values})}."""
     made = subprocess.run([program, "made", "json"], check=True, stdout=subprocess.PIPE).stdout
     table = {}
     for name, family in json.loads(made)["metrics"].items():
@@ -53,7 +56,7 @@ def metrics(program):
 
 
 def service_metrics():
-    """The same for the service, from its list in the document."""
+    """Returns the same table for the service, from its list in docs/metrics.md."""
     text = read(METRICS)
     if SERVICE[0] not in text or SERVICE[1] not in text:
         breach(METRICS, "there are no marks " + " ".join(mark.strip() for mark in SERVICE))
@@ -67,7 +70,7 @@ def service_metrics():
             labels.update({label: values.split(", ") for label, values in re.findall(r"`(\w+)`: ([\w, ]+)", details)})
             kind = "histogram" if details.startswith("histogram") else ""
             table[name] = kind, "", meaning, labels
-            if kind:  # the series that Prometheus has for it
+            if kind:  # the series that Prometheus stores for it
                 table.update({name + part: (kind, "", meaning, {**labels, "le": []}) for part in ("_bucket", "_sum", "_count")})
     return table
 
@@ -84,7 +87,7 @@ def check_matchers(path, name, kind, labels, text):
 
 
 def check_names(path, text, table):
-    """Every metric that is named, with its labels; recorded ones are named after what they are of."""
+    """Checks every metric in a text, with its labels. Names with a colon must be recording rules."""
     recorded = set(re.findall(r"- record: (\S+)", "".join(map(read, RULES))))
     known = SCRAPED.union(*(labels for *_, labels in table.values()))
     for name, braces in re.findall(r"(?<![\w:/.-])([\w:]*bloomgate_[\w:]*\w)(?:\{([^}]*)\})?", text):
@@ -94,11 +97,11 @@ def check_names(path, text, table):
         elif name in table:
             check_matchers(path, name, table[name][0], table[name][3], braces)
         else:
-            breach(path, f"there is no metric {name}")
+            breach(path, f"unknown metric {name}")
     for labels in re.findall(r"\b(?:by|without) \(([^)]*)\)", text):
         for label in re.findall(r"\w+", labels):
             if label not in known:
-                breach(path, f"there is no label {label}")
+                breach(path, f"unknown label {label}")
 
 
 # ---- Alerts --------------------------------------------------------------------------------
@@ -109,11 +112,11 @@ def check_alert(path, name, text, tests, runbook):
         if word not in text:
             breach(path, f"{name} has no {word}")
     if not re.search(r"severity: (page|warning)\b", text):
-        breach(path, f"{name} is neither page nor warning")
+        breach(path, f"{name} has no severity page or warning")
     if f"runbook: {RUNBOOK}#{name.lower()}\n" not in text:
-        breach(path, f"{name} does not name its section of {RUNBOOK}")
+        breach(path, f"{name} does not link to its section of {RUNBOOK}")
     if f"\n## {name}\n" not in runbook:
-        breach(RUNBOOK, f"there is no section {name}")
+        breach(RUNBOOK, f"section {name} is missing")
     outcomes = re.findall(rf"alertname: {name}\n\s*exp_alerts:( \[\])?\n", tests)
     if "" not in outcomes or " []" not in outcomes:
         breach(tests_of(path), f"{name} is not tested both firing and not firing")
@@ -133,7 +136,7 @@ def check_alerts():
         names |= {name for name, _ in alerts}
         tested += tests
     for name in set(re.findall(r"\bBloomgate[A-Z]\w+", tested + runbook)) - names:
-        breach(RUNBOOK, f"there is no alert {name}")
+        breach(RUNBOOK, f"unknown alert {name}")
     return len(names)
 
 
@@ -141,20 +144,20 @@ def check_alerts():
 
 
 def check_places(panels):
-    """No panel has the number of another one, or lies on it."""
+    """Checks that no two panels overlap or have the same id."""
     taken = {}
     for panel in panels:
         place = panel["gridPos"]
         for x in range(place["x"], place["x"] + place["w"]):
             for y in range(place["y"], place["y"] + place["h"]):
                 if taken.setdefault((x, y), panel["title"]) != panel["title"]:
-                    breach(DASHBOARD, f"{panel['title']} lies on {taken[x, y]}")
+                    breach(DASHBOARD, f"{panel['title']} overlaps {taken[x, y]}")
                     return
         if place["x"] + place["w"] > 24:
-            breach(DASHBOARD, f"{panel['title']} is beyond the right edge")
+            breach(DASHBOARD, f"{panel['title']} extends beyond the right edge")
     ids = [panel["id"] for panel in panels]
     if len(set(ids)) != len(ids):
-        breach(DASHBOARD, "two panels have one id")
+        breach(DASHBOARD, "two panels have the same id")
 
 
 def strings(value):
@@ -169,7 +172,7 @@ def check_dashboard(table):
     try:
         board = json.loads(read(DASHBOARD))
     except ValueError as error:
-        breach(DASHBOARD, f"no JSON: {error}")
+        breach(DASHBOARD, f"not valid JSON: {error}")
         return
     check_places(board["panels"])
     for text in strings(board):
@@ -180,12 +183,12 @@ def check_dashboard(table):
 
 
 def entry(name, kind, text, labels):
-    """An item of the list. The type and the unit follow from the name, except for histograms."""
+    """Returns an item of the list. Type and unit follow from the name, except for histograms."""
     if ("filter" in labels) != name.startswith(FILTERED):
-        breach(METRICS, f"{name} must have the label filter if its name begins with {', '.join(FILTERED)}, and only then")
+        breach(METRICS, f"{name} must have the label filter if and only if its name begins with {', '.join(FILTERED)}")
     named = "counter" if name.endswith("_total") else "info" if name.endswith("_info") else "gauge"
     if kind not in (named, "histogram"):
-        breach(METRICS, f"{name} is a {kind}, but has the name of a {named}")
+        breach(METRICS, f"{name} is a {kind}, but its name is that of a {named}")
     others = {label: values for label, values in labels.items() if label != "filter"}
     details = ["histogram"] if kind == "histogram" else []
     if kind == "info":
@@ -217,7 +220,7 @@ def check_documents(table, update):
         with open(os.path.join(ROOT, METRICS), "w", encoding="utf-8") as f:
             f.write(text)
     elif text[begin:end] != wanted:
-        breach(METRICS, "its list differs from the table in the code: run tools/check_ops.py METRICS_SAMPLE --update")
+        breach(METRICS, "the list differs from the table in the code; run tools/check_ops.py METRICS_SAMPLE --update")
     both = {**table, **service_metrics()}
     check_names(METRICS, text[:begin] + text[end:], both)
     check_names(RUNBOOK, read(RUNBOOK), both)
@@ -232,7 +235,7 @@ def main():
         check_names(tests_of(path), read(tests_of(path)), table)
     check_dashboard(table)
     alerts = check_alerts()
-    print("\n".join(breaches) if breaches else f"ops: {len(table)} metrics, {alerts} alerts, in order")
+    print("\n".join(breaches) if breaches else f"ops: {len(table)} metrics, {alerts} alerts, no violations")
     return 1 if breaches else 0
 
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# The shared library must export exactly the names in abi/symbols.txt, all of them bg_*.
-# usage: check_symbols.sh BUILD-FOLDER [--update]
+# Checks that the shared library exports exactly the names in abi/symbols.txt, and only bg_* names.
+# usage: check_symbols.sh BUILD-DIRECTORY [--update]
 set -eu
 library=$1/lib/libbloomgate.so
 list=$(dirname "$0")/../abi/symbols.txt
-[ -f "$library" ] || { echo "no $library: build it first"; exit 1; }
+[ -f "$library" ] || { echo "$library does not exist; build it first"; exit 1; }
 
 exported=$(nm -D --defined-only --without-symbol-versions "$library" |
     awk '$2 != "A" { print $3 }' | LC_ALL=C sort)
@@ -18,14 +18,14 @@ fi
 
 update="tools/check_symbols.sh $1 --update"
 if [ ! -f "$list" ]; then
-    echo "There is no abi/symbols.txt. To record the present names: $update"
+    echo "abi/symbols.txt does not exist. To record the current names: $update"
     exit 1
 fi
 if printf '%s\n' "$exported" | grep -v '^bg_'; then
-    echo "exported, but not bg_* (see cmake/libbloomgate.map)"
+    echo "exported names must begin with bg_ (see cmake/libbloomgate.map)"
     exit 1
 fi
 if ! printf '%s\n' "$exported" | diff -u "$list" -; then
-    echo "The exported names changed. To record the present names: $update"
+    echo "The exported names changed. To record the current names: $update"
     exit 1
 fi

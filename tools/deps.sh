@@ -1,39 +1,39 @@
 #!/bin/bash
-# Installs what building and testing needs and what is missing; silent when nothing is.
+# Installs missing packages for building and testing; prints nothing if none is missing.
 set -euo pipefail
 
 packages=(
     # build
     build-essential cmake ninja-build pkg-config git ca-certificates libxxhash-dev
     zlib1g-dev libzstd-dev libevent-dev libssl-dev libpq-dev libsqlite3-dev
-    # lint, sanitizers, fuzzing, ABI, coverage, documents
+    # lint, sanitizers, fuzzing, ABI, coverage, man pages
     clang clang-format clang-tidy libclang-rt-14-dev llvm-14 abigail-tools gcovr python3 scdoc
-    # other processors: 64-bit ARM, big-endian, 32-bit
+    # cross compilation: 64-bit ARM, big-endian, 32-bit
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross
     gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static
-    # the libraries that benches compare with, and whose files are read by tests
+    # libraries that benchmarks compare with, and whose files tests read
     libbloom-dev libleveldb-dev librocksdb-dev
-    # terminals, and packed keys, for tests of the command line
+    # terminals and compressed keys, for tests of the command line
     tmux zstd
-    # the software whose formats are read and written: Guava, bits-and-blooms, DCSO, BIP37, Squid
+    # software whose formats are read and written: Guava, bits-and-blooms, DCSO, BIP37, Squid
     default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev
     golang-github-dcso-bloom-cli python3-bitcoinlib squid
-    # what reads the metrics: promtool, and a second reader of OpenMetrics
+    # readers of metrics: promtool, and a second parser of OpenMetrics
     prometheus python3-prometheus-client
-    # the service: its clients, a truth, a browser
+    # the service: clients, databases, a browser
     redis-server redis-tools python3-redis golang-github-gomodule-redigo-dev
     postgresql chromium curl openssl python3-yaml python3-jsonschema
-    # the command line: shells that complete it, and what checks man pages
+    # the command line: shells with completion, and a checker of man pages
     zsh fish mandoc
-    # the engines that adapters run in: their tools (the libraries are above)
+    # tools of the storage engines that adapters run in (the libraries are above)
     rocksdb-tools
-    # a client of Redis for an example
+    # a Redis client for an example
     libhiredis-dev
 )
-# Of Debian's backports: the other server that the Redis module runs in.
+# From Debian backports: the other server that the Redis module runs in.
 backports=(valkey-server)
-# DuckDB, whose Parquet filters are read by a test, and what drives the browser come from npm; any
-# npm will do.
+# DuckDB, whose Parquet filters a test reads, and Playwright, which drives the browser, come from npm.
+# Any version of npm works.
 command -v npm >/dev/null || packages+=(nodejs npm)
 
 is_missing() {
@@ -62,8 +62,8 @@ apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 "$@"
 }
 
-# The backports live where the release itself comes from; they are read for this purpose alone, so
-# the machine's list of sources stays as it is.
+# Backports come from the same mirror as the release. They are used only for these packages; the
+# package sources of the machine are not changed.
 install_backports() {
     local release sources mirror
     release=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -85,5 +85,5 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 if [ ${#missing_backports[@]} -gt 0 ]; then
     install_backports "${missing_backports[@]}" >"$log" 2>&1 ||
-        echo "Not to be had, so tests with it will be skipped: ${missing_backports[*]}" >&2
+        echo "Not available; tests that need them are skipped: ${missing_backports[*]}" >&2
 fi

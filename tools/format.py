@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Applies .clang-format to C files, and what clang-format leaves undone: trailing comments end
-without padding, and their second lines stay below the first.
+"""Applies .clang-format to C files. It also fixes two things that clang-format does not: padding at
+the end of trailing comments, and the indentation of their continuation lines.
 usage: format.py FILE..."""
 
 import re

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs every fuzzer of a build for some seconds, from its corpus.
-# usage: fuzz.sh BUILD-FOLDER SECONDS
+# Runs every fuzzer of a build for a number of seconds each, starting from its corpus.
+# usage: fuzz.sh BUILD-DIRECTORY SECONDS
 set -euo pipefail
 build=$1 seconds=$2
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -15,5 +15,5 @@ for program in "$build"/bin/fuzz_*; do
     "$program" -max_total_time="$seconds" -artifact_prefix="$build/crashes/$name-" \
         -print_final_stats=1 -verbosity=0 "$found" $([ -d "$corpus" ] && echo "$corpus")
 done
-echo "Inputs that reached new code are in $build/found; keep them with:"
+echo "Inputs that reached new code are in $build/found. To add them to the corpus:"
 echo "  $build/bin/fuzz_x -merge=1 fuzz/corpus/fuzz_x $build/found/fuzz_x"

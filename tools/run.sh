@@ -1,6 +1,6 @@
 #!/bin/bash
-# Starts the service on a small example: a SQLite catalogue of products with a gate before it.
-# usage: run.sh BIN [OPTION]...     options are bloomgated's, such as --port 7000
+# Starts the service with a small example: a gate in front of a SQLite product database.
+# usage: run.sh BIN [OPTION]...     options of bloomgated, such as --port 7000
 set -euo pipefail
 bin=$1
 shift
@@ -21,7 +21,7 @@ fi
 service=$!
 trap 'kill "$service" 2>/dev/null || true' INT TERM
 
-# The ports as the service understands them.
+# The ports, as set by the options.
 setting() {
     local value=$1 name=$2
     shift 2
@@ -48,6 +48,6 @@ bloomgated is ready. Try:
   redis-cli -p $port BG.LOOKUP products BG-000042-6; redis-cli -p $port BG.LOOKUP products BG-000042-7
   curl -s http://127.0.0.1:$http/api/v1/gates/products
 
-and look at http://127.0.0.1:$http/ in a browser. Data is in $folder, Ctrl-C stops it.
+and open http://127.0.0.1:$http/ in a browser. The data is in $folder. Press Ctrl-C to stop.
 TEXT
 wait "$service"

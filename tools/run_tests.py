@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What `make test` runs: phase after phase, never stopping, telling what failed and how long it
-took. A test program counts with the tests inside it, a script or a build that fails as one.
-The last line is "N passed, N failed"; the exit status is 1 if anything failed.
-usage: run_tests.py [PHASE...]      without a phase: all of them but analyze"""
+"""Runs the phases of `make test`, all of them even if one fails, and reports failures and times.
+A test program counts as the tests inside it; a script or a failed build counts as one. The last line
+is "N passed, N failed"; the exit status is 1 if anything failed.
+usage: run_tests.py [PHASE...]      default: all phases except analyze"""
 
 import concurrent.futures
 import json
@@ -17,10 +17,10 @@ import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOBS = str(os.cpu_count() or 1)
-MORE_JOBS = str(2 * int(JOBS)) # for tests of which some wait
+MORE_JOBS = str(2 * int(JOBS)) # for tests that wait often
 
 passed = failed = 0
-durations = [] # of the tests of a phase: (seconds, name)
+durations = [] # (seconds, name) of each test of the current phase
 
 
 def count(good, bad):
@@ -30,7 +30,7 @@ def count(good, bad):
 
 
 def run(command, env=None):
-    """Runs a command; returns whether it succeeded, and all that it printed."""
+    """Runs a command; returns whether it succeeded, and its output."""
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}, text=True,
                           errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return done.returncode == 0, done.stdout
@@ -41,7 +41,7 @@ def report(name, output):
 
 
 def check(name, command):
-    """A command that is one test."""
+    """Runs a command that counts as one test."""
     good, output = run(command)
     count(good, not good)
     if not good:
@@ -57,11 +57,11 @@ def configure(preset):
     return good
 
 
-# Tests wait often. So builds run in the background, one after another in the order of the phases, with
-# the lowest priority: the next build uses the time that the tests of this one leave.
+# Tests wait often. So builds run in the background at the lowest priority, one after another in the
+# order of the phases: each build uses the CPU time that the tests of the previous phase leave.
 builder = concurrent.futures.ThreadPoolExecutor(1)
-TARGETS = {"dev": "tests_of_other_builds"} # of other presets all: their phases run most of it
-builds = {} # preset -> future of (step that failed, output)
+TARGETS = {"dev": "tests_of_other_builds"} # default: all, because the phases of other presets run most tests
+builds = {} # preset -> future of (failed step, output)
 
 
 def build_in_background(preset):
@@ -75,7 +75,7 @@ def build_in_background(preset):
 
 
 def build(preset):
-    """Waits until a preset is built; a failure counts as one failed test."""
+    """Waits until a preset is built. A failure counts as one failed test."""
     failed_step, output = builds[preset].result()
     if failed_step:
         count(0, 1)
@@ -88,7 +88,7 @@ def folder(preset):
 
 
 def ctest(preset, labels=".", env=None, wrapper=(), without="^$", skip="^$", jobs=JOBS):
-    """Runs the tests with these labels, but for some names (regular expressions), and counts what they say."""
+    """Runs the tests with these labels, except for labels `without` and names `skip`, and counts the results."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as results:
         good, output = run([*wrapper, "ctest", "--test-dir", folder(preset), "-j", jobs, "-L", labels,
                             "-LE", without, "-E", skip, "--output-junit", results.name, "--test-output-size-passed", "10000000"],
@@ -118,7 +118,7 @@ def ctest(preset, labels=".", env=None, wrapper=(), without="^$", skip="^$", job
 
 
 def sources(*endings):
-    """All C files of the tree that are not made by a build."""
+    """Yields the files of the tree with these endings; build directories are skipped."""
     for place, folders, names in os.walk(ROOT):
         folders[:] = sorted(f for f in folders if not re.match(r"(\.|build$|build-)", f))
         for name in sorted(names):
@@ -127,12 +127,12 @@ def sources(*endings):
 
 
 def tidy(checks, leave_out="^$"):
-    """clang-tidy on every file that is compiled, but for some folders."""
+    """Runs clang-tidy on every compiled file, except for paths that match `leave_out`."""
     if not configure("dev"):
         return
     with open(os.path.join(ROOT, "build-dev/compile_commands.json"), encoding="utf-8") as f:
         files = sorted({os.path.relpath(unit["file"], ROOT) for unit in json.load(f) if unit["file"].endswith(".c")})
-    files = [path for path in files if not re.match(rf"build|{leave_out}", path)] # in build*/ is what was made
+    files = [path for path in files if not re.match(rf"build|{leave_out}", path)] # generated files are in build*/
 
     def one(path):
         return path, *run(["clang-tidy", "-p", "build-dev", "--quiet", f"--checks={checks}", path])
@@ -144,21 +144,21 @@ def tidy(checks, leave_out="^$"):
 
 
 def lint():
-    """format, layers, clang-tidy, which also compiles every file with clang and its warnings"""
+    """format, layers, and clang-tidy, which also compiles every file with the warnings of clang"""
     check("clang-format (make format)", ["clang-format", "--dry-run", "-Werror", *sources(".c", ".h")])
     check("check_layers", ["python3", "tools/check_layers.py"])
     tidy("-clang-analyzer-*")
 
 
 def analyze():
-    """clang's static analyzer on what is shipped; it takes ten times as long as the rest of clang-tidy"""
+    """clang's static analyzer on the shipped code; it takes ten times as long as the rest of clang-tidy"""
     tidy("-*,clang-analyzer-*,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling,"
          "-clang-analyzer-security.FloatLoopCounter,-clang-analyzer-optin.performance.Padding",
          "tests/|fuzz/|bench/|examples/")
 
 
 def instruction_sets():
-    """The values of BLOOMGATE_CPU that this machine can run."""
+    """Returns the values of BLOOMGATE_CPU that this machine supports."""
     if platform.machine() == "aarch64":
         return ["scalar", "neon"]
     with open("/proc/cpuinfo", encoding="utf-8") as f:
@@ -167,22 +167,22 @@ def instruction_sets():
     return ["scalar"] + ["avx2"] * ("avx2" in flags) + ["avx512"] * wide
 
 
-# Commands with one thread, of no use to search for races.
+# Single-threaded commands, in which there are no races to find.
 ONE_THREAD = "cli_(bench|documents|plan|check_completion|options|info|keyring)$"
 
 
-# Each of the builds below uses another instruction set: dev the best one that there is, asan the one
-# before, and tsan plain C, since the sanitizer does not see vector loads.
+# Each of the builds below uses a different instruction set: dev uses the best available one, asan the
+# second best, and tsan plain C, because the sanitizer does not see vector loads.
 
 
 def dev():
-    """gcc with assertions, the best instruction set: all but statistics, threads, programs, scripts and fuzzing"""
+    """gcc with assertions, best instruction set: all tests except statistics, threads, programs, scripts and fuzzing"""
     if build("dev"):
-        ctest("dev", without="prop|conc|service|fuzz|cli|script") # conc: in tsan, with assertions, and in release
+        ctest("dev", without="prop|conc|service|fuzz|cli|script") # conc runs in tsan (with assertions) and in release
 
 
 def asan():
-    """addresses and undefined behaviour, the second best instruction set"""
+    """addresses and undefined behavior, second-best instruction set"""
     if build("asan-ubsan"):
         ctest("asan-ubsan", "unit|api|examples|fuzz|cli|server|adapters",
               {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -192,7 +192,7 @@ def asan():
 def tsan():
     """data races, in plain C"""
     if build("tsan"):
-        # Without address randomisation, which newer kernels use more of than this TSan can map.
+        # Without address-space randomization: newer kernels use more random bits than this TSan can map.
         fixed = ["setarch", platform.machine(), "-R"]
         fixed = fixed if run([*fixed, "true"])[0] else ()
         ctest("tsan", "conc|unit|cli|server", {"TSAN_OPTIONS": "halt_on_error=1", "BLOOMGATE_CPU": "scalar"}, fixed,
@@ -200,26 +200,26 @@ def tsan():
 
 
 def release():
-    """as it is shipped: properties, threads, the programs, installation, symbols, ABI, documents"""
+    """the shipped build: properties, threads, programs, installation, symbols, ABI, documents"""
     if build("release"):
-        # Not what three builds have run by now. Scripts wait more than they compute.
+        # Without tests that three builds have run already. Scripts mostly wait.
         ctest("release", without="^(unit|server|fuzz|api|adapters)$", jobs=MORE_JOBS)
 
 
 def cross():
-    """unit tests on other processors: 64-bit ARM, big-endian, 32-bit"""
+    """unit tests on other architectures: 64-bit ARM, big-endian, 32-bit"""
     for preset in CROSS:
         if build(preset):
             ctest(preset, "unit")
 
 
-# With the presets that a phase needs. The tests of the release wait most: they are followed by the longest builds.
+# The presets that each phase needs. The release tests wait most, so the longest builds follow them.
 CROSS = ["aarch64", "s390x", "i386"]
 PHASES = {lint: [], dev: ["dev"], release: ["release"], asan: ["asan-ubsan"], tsan: ["tsan"], cross: CROSS, analyze: []}
 
 
 def timed(phase):
-    """Runs a phase and prints its counts, its time and its longest tests."""
+    """Runs a phase and prints its counts, duration and longest tests."""
     before, start = (passed, failed), time.monotonic()
     durations.clear()
     print(f"== {phase.__name__}: {phase.__doc__}", flush=True)
@@ -239,7 +239,7 @@ def main():
     phases = [phase for phase in PHASES if phase.__name__ in wanted]
     try:
         for phase in phases:
-            if PHASES[phase] and not builds: # not before: lint configures the first of them
+            if PHASES[phase] and not builds: # after lint, which configures the first preset
                 builds.update((preset, builder.submit(build_in_background, preset)) for p in phases for preset in PHASES[p])
             timed(phase)
     finally:

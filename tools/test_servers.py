@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every test of the module, alone and in a cluster, in servers of your choice, and prints a row of the
-table in docs/redis.md for each. What fails is shown.
+"""Runs all tests of the module, with single servers and clusters, in the given servers. Prints a row of
+the table in docs/redis.md for each server, and the output of failed tests.
 usage: test_servers.py BUILD PATH-OF-A-SERVER..."""
 
 import glob
@@ -14,7 +14,7 @@ SKIPPED = 77
 
 
 def runs(build, server):
-    """Name and words of each script."""
+    """Yields the path and the arguments of each script."""
     module = os.path.join(build, "lib/bloomgate.so")
     for script in sorted(glob.glob(os.path.join(ROOT, "tests/redis/test_*.py"))):
         yield script, [module, "--service", os.path.join(build, "bin/bloomgated"), "--server", server]
@@ -23,7 +23,7 @@ def runs(build, server):
 
 
 def run(script, words):
-    """How many have passed, and how many failed."""
+    """Returns how many checks passed and how many failed."""
     done = subprocess.run(["/usr/bin/python3", script, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False)
     found = re.findall(r"^(\d+) passed, (\d+) failed$", done.stdout, re.MULTILINE)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compiles every public header alone, in every language version that users may have, without a warning.
-# usage: check_headers.sh FOLDER-OF-GENERATED-HEADERS, from the root of the project
+# Compiles every public header alone, in every supported language version. Warnings are errors.
+# usage: check_headers.sh DIRECTORY-OF-GENERATED-HEADERS, from the root of the project
 set -u
 generated=$1
 warnings='-Wall -Wextra -Wpedantic -Wconversion -Werror'

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs a build into an empty folder and uses it as a stranger would.
-# usage: install_test.sh BUILD-FOLDER pkg_config|static|cmake|negative|soname|cxx|cli|leveldb|rocksdb
+# Installs a build into an empty directory and uses it as a user would.
+# usage: install_test.sh BUILD-DIRECTORY pkg_config|static|cmake|negative|soname|cxx|cli|leveldb|rocksdb
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -22,10 +22,10 @@ test_pkg_config() {
     [ "$(pc --modversion)" = "$version" ]
     gcc -Wall -Werror "$here/consumer.c" -o consumer $(pc --cflags --libs)
     LD_LIBRARY_PATH=$lib ./consumer
-    LD_LIBRARY_PATH=$lib ldd consumer | grep -q "$lib/libbloomgate.so" # the installed one it was
+    LD_LIBRARY_PATH=$lib ldd consumer | grep -q "$lib/libbloomgate.so" # it uses the installed library
 }
 
-test_static() { # the library static, then everything
+test_static() { # first only the library static, then the whole program
     gcc "$here/consumer.c" -o mixed $(pc --cflags) "$lib/libbloomgate.a" -lm
     ./mixed
     gcc -static "$here/consumer.c" -o consumer $(pc --cflags --static --libs)
@@ -45,12 +45,12 @@ test_cmake() {
         -DWANTED_VERSION=99.0
 }
 
-test_negative() { # the flags of pkg-config are needed, or the other tests would prove nothing
+test_negative() { # without the flags of pkg-config it fails; otherwise the other tests would prove nothing
     must_fail gcc "$here/consumer.c" -o consumer
     must_fail gcc "$here/consumer.c" -o consumer $(pc --cflags)
 }
 
-test_soname() { # 0.x: every minor version is another ABI
+test_soname() { # 0.x: every minor version has a different ABI
     [[ $version == 0.* ]] && abi=${version%.*} || abi=${version%%.*}
     readelf -d "$lib/libbloomgate.so" | grep -q "SONAME.*\[libbloomgate.so.$abi\]"
     [ "$(readlink "$lib/libbloomgate.so")" = "libbloomgate.so.$abi" ]
@@ -63,7 +63,7 @@ test_cxx() {
     LD_LIBRARY_PATH=$lib ./consumer
 }
 
-test_cli() { # it runs from where it lies, with all that belongs to it beside it
+test_cli() { # the installed program runs, and its man pages and completions are installed
     bloomgate=$prefix/bin/bloomgate share=$prefix/share
     [ "$("$bloomgate" --version)" = "bloomgate $version" ]
     printf 'apple\npear\n' | "$bloomgate" build -q fruit.bg
@@ -80,7 +80,7 @@ test_cli() { # it runs from where it lies, with all that belongs to it beside it
     cmp "$share/fish/vendor_completions.d/bloomgate.fish" <("$bloomgate" completion fish)
 }
 
-test_leveldb() { # its header as C and C++, its library shared and static, its names
+test_leveldb() { # the header in C and C++, the shared and the static library, the exported names
     level() { pkg-config "$@" libbloomgate_leveldb; }
     [ "$(level --modversion)" = "$version" ]
     for language in c:c99 c:c17 c++:c++17; do
@@ -98,13 +98,13 @@ test_leveldb() { # its header as C and C++, its library shared and static, its n
         "$lib/libbloomgate_leveldb.so" | awk '$2 != "A" { print $3 }')
 }
 
-test_rocksdb() { # the program names the policy by its function, and by its name
+test_rocksdb() { # the program creates the policy by function and by name
     g++ -std=c++17 -fno-rtti -Wall -Wextra -Werror -I"$prefix/include" "$here/consumer_rocksdb.cc" \
         -o consumer -L"$lib" -lbloomgate_rocksdb -lrocksdb
     LD_LIBRARY_PATH=$lib ./consumer
-    must_fail needs_library "$lib/libbloomgate_rocksdb.so" # one file that is loaded alone
+    must_fail needs_library "$lib/libbloomgate_rocksdb.so" # it is loaded as a single file
     [ "$(nm -DC --defined-only "$lib/libbloomgate_rocksdb.so" | grep -vc ' bloomgate::')" = 0 ]
 }
 
-set -x # the last line shown is the one that failed
+set -x # the last line printed is the command that failed
 "test_$2"

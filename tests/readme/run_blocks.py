@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Runs what the documents show: every ```c block of README.md and docs/*.md that is a whole
-program is compiled against an installed copy of the library and must exit with 0, and so must
-every ```sh block with <!-- test --> on the line before it.
-usage: run_blocks.py BUILD-FOLDER"""
+"""Runs the examples of README.md and docs/*.md. Every ```c block with a main function is compiled
+against an installed copy of the library and must exit with 0. So must every ```sh block with
+<!-- test --> on the line before it.
+usage: run_blocks.py BUILD-DIRECTORY"""
 
 import glob
 import os
@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def blocks(path):
-    """(line number, language, text, marked) of each fenced block of a document."""
+    """Yields (line number, language, text, marked) of each fenced block of a document."""
     with open(path, encoding="utf-8") as f:
         lines = f.read().split("\n")
     start = None
