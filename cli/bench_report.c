@@ -1,4 +1,5 @@
-/* bench_report.c - results of bloomgate bench: table, JSON, charts (bench_rows.h). */
+/* bench_report.c - prints results of bloomgate bench as a table, JSON and charts
+ * (bench_rows.h). */
 #include "bench_rows.h"
 
 #include "chart.h"
@@ -20,12 +21,12 @@ static double bench_bits(const struct bench_row *row)
 static void bench_heading(const struct bench_rows *bench)
 {
     char keys[NUMBER_TEXT], records[NUMBER_TEXT], rate[NUMBER_TEXT];
-    printf(
-        "%s different keys of %s%s records, %.1f bytes each, hashed by %s; rate %s;\n"
-        "nanoseconds of processor time per key, one thread, median of %d passes\n\n",
-        number_show(bench->keys, keys), bench->cut ? "the first " : "",
-        number_show(bench->records, records), bench->key_bytes, bench->hash,
-        number_show_rate(bench->rate, rate), BENCH_PASSES);
+    printf("%s distinct keys from %s%s records, %.1f bytes each, hash profile %s; rate "
+           "%s;\n"
+           "nanoseconds of CPU time per key, one thread, median of %d passes\n\n",
+           number_show(bench->keys, keys), bench->cut ? "the first " : "",
+           number_show(bench->records, records), bench->key_bytes, bench->hash,
+           number_show_rate(bench->rate, rate), BENCH_PASSES);
 }
 
 static void bench_line(const struct bench_row *row, struct columns *table)
@@ -52,7 +53,9 @@ static void bench_refused(const struct bench_rows *bench)
         if (row->err) {
             char name[COLUMNS_CELL];
             (void)snprintf(name, sizeof name, "  %s", bg_kind_name(row->kind));
-            printf("%s", any ? "" : "\nNot possible\n");
+            printf("%s", any ? ""
+                             : "\n"
+                               "Not possible:\n");
             columns_paragraph(name, 15, row->why);
             any = true;
         }
@@ -150,13 +153,13 @@ int bench_plot(const struct bench_rows *bench, const char *path)
         }
     }
     (void)snprintf(below, sizeof below,
-                   "%s keys of %.1f bytes on average, rate of false positives %s; one "
+                   "%s keys of %.1f bytes on average, false-positive rate %s; one "
                    "thread, median of %d passes",
                    number_show(bench->keys, keys), bench->key_bytes,
                    number_show_rate(bench->rate, rate), BENCH_PASSES);
-    chart_begin(&page, "Filters, measured", below);
-    chart_add_bars(&page, &(struct chart_bars){ "Time per look-up", "nanoseconds",
-                                                names, n, series, 3, times });
+    chart_begin(&page, "Measured filters", below);
+    chart_add_bars(&page, &(struct chart_bars){ "Lookup time", "nanoseconds", names, n,
+                                                series, 3, times });
     chart_add_bars(&page, &(struct chart_bars){ "Memory", "bits per key", names, n,
                                                 series, 1, bits });
     return chart_save(&page, path);

@@ -1,6 +1,6 @@
 /*
- * bench_rows.h - what bloomgate bench works with: one result per kind, and what is told of
- * them as a table, as JSON and as charts (bench_report.c).
+ * bench_rows.h - data of bloomgate bench: one result per kind, which bench_report.c prints as a
+ * table, JSON and charts.
  */
 #ifndef CLI_BENCH_ROWS_H
 #define CLI_BENCH_ROWS_H
@@ -19,17 +19,17 @@ enum { BENCH_KINDS = 0 BG_KINDS(BENCH_ONE), BENCH_PASSES = 5 };
 
 struct bench_row {
     bg_kind kind;
-    bg_err err; /* why there is no result; `why` in words of the command line */
+    bg_err err; /* why there is no result; `why` uses option names */
     char why[PLAN_TEXT];
     struct measured result;
 };
 
 struct bench_rows {
     double rate;
-    uint64_t records;    /* read */
-    size_t keys, absent; /* different ones */
+    uint64_t records;    /* records read */
+    size_t keys, absent; /* distinct keys */
     double key_bytes;    /* mean length */
-    bool cut;            /* there were more: reading ended with --most keys */
+    bool cut;            /* reading stopped at --most keys; the input has more */
     const char *hash;    /* profile */
     struct bench_row rows[BENCH_KINDS];
     size_t count;

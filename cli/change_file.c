@@ -24,18 +24,18 @@ const char *change_kinds(uint32_t trait, char text[CHANGE_KINDS])
     return text;
 }
 
-/* A pointer is not changed, and neither is the file that it names. */
+/* Refuses to change a pointer file, because the file it points to must not change. */
 static int change_expect_no_pointer(const struct change *c)
 {
     return filter_is_ours(c->to, &c->options->open) && filter_is_pointer(c->to)
                ? say_failed(CLI_USAGE,
-                            "%s: points to a published file, which does not change; -o "
-                            "writes another",
+                            "%s: points to a published file, which must not change; "
+                            "use -o to write another file",
                             c->name)
                : CLI_OK;
 }
 
-/* Claims the file to write: a link is followed, so that it stays one. */
+/* Claims the file to write. Links are followed, so that a link stays a link. */
 static int change_place(struct change *c, const char *path)
 {
     const struct change_options *o = c->options;
@@ -46,8 +46,9 @@ static int change_place(struct change *c, const char *path)
         return code ? code : change_expect_no_pointer(c);
     }
     const int n = snprintf(c->to, sizeof c->to, "%s", o->output);
-    return n < (int)sizeof c->to ? filter_claim(o->output, o->save.force)
-                                 : say_failed(CLI_USAGE, "%s: too long", o->output);
+    return n < (int)sizeof c->to
+               ? filter_claim(o->output, o->save.force)
+               : say_failed(CLI_USAGE, "%s: path is too long", o->output);
 }
 
 static int change_check_foreign(struct change *c)
@@ -56,11 +57,11 @@ static int change_check_foreign(struct change *c)
     int code = CLI_OK;
     const bg_foreign_format format = foreign_format(c->file.foreign);
     if (!(bg_foreign_traits(format) & BG_FOREIGN_CAN_CREATE)) {
-        return say_failed(CLI_USAGE, "%s: filters of %s can only be asked",
+        return say_failed(CLI_USAGE, "%s: filters of format %s are read-only",
                           c->file.path, bg_foreign_name(format));
     }
     if (c->options->save.generation) {
-        return say_usage("--generation is for files of bloomgate");
+        return say_usage("--generation requires a bloomgate file");
     }
     if (!c->options->output) {
         code = foreign_is_alone(c->file.foreign, c->file.path, &alone);
@@ -68,8 +69,8 @@ static int change_check_foreign(struct change *c)
     return code || alone
                ? code
                : say_failed(CLI_USAGE,
-                            "%s: has more than the filter, which would be lost; -o "
-                            "writes the filter alone",
+                            "%s: contains more than the filter, which would be lost; "
+                            "use -o to write only the filter",
                             c->file.path);
 }
 
@@ -86,13 +87,14 @@ static int change_check_ours(struct change *c)
     keys_recipe(&c->format, now);
     if (strcmp(now, c->file.recipe) != 0 && *c->file.recipe) {
         return say_failed(CLI_DATA,
-                          "%s: its keys are made in another way: '%s', not '%s'",
+                          "%s: its keys were converted differently: '%s', not '%s'; "
+                          "use the same --trim, --lower and --as",
                           c->file.path, c->file.recipe, now);
     }
-    if (*now && !*c->file.recipe) { /* bytes that somebody else makes, perhaps */
+    if (*now && !*c->file.recipe) { /* other software may create these bytes */
         say_warning(
-            "%s: does not say that its keys are made so ('%s'): whoever asks for "
-            "these has to say it, too",
+            "%s: does not record the conversion of its keys ('%s'); use the same "
+            "options for lookups",
             c->file.path, now);
     }
     return saving_begin(&c->options->save, &c->file.about,

@@ -1,9 +1,9 @@
 /*
- * change_file.h - keys into and out of a filter file: what bloomgate add and remove share.
+ * change_file.h - changes the keys of a filter file: shared by bloomgate add and remove.
  *
- * The filter is read, changed in memory by several threads, and saved in one step, to its
- * own place or elsewhere. When anything fails, the file is as it was. The file is claimed
- * first (claim.h), so another command that changes it waits.
+ * The filter is read, changed in memory by several threads, and saved atomically, in place or to
+ * another file. If anything fails, the file is unchanged. The file is claimed first (claim.h),
+ * so other commands that change it wait.
  */
 #ifndef CLI_CHANGE_FILE_H
 #define CLI_CHANGE_FILE_H
@@ -30,27 +30,27 @@ struct change {
     struct filter_file file;
     struct key_format format;
     struct saving saving;
-    const char *name; /* where it goes, for people */
+    const char *name; /* the name of the target, for messages */
     char to[CLAIM_PATH];
-    bool refuses; /* the kind can be full */
+    bool refuses; /* the kind can fill up */
     atomic_uint_fast64_t keys, changed;
 };
 
-/* Opens FILTER. Exit code. */
+/* Opens FILTER. Returns an exit code. */
 int change_begin(struct change *change, const struct change_options *options,
                  const char *path);
 void change_end(struct change *change);
 
-/* Keys out of the files behind FILTER: to `work` in any order, or to `deliver` one chunk
- * after the other. Either may be NULL. Exit code. */
+/* Passes the keys of the files after FILTER to `work` in any order, or to `deliver` one chunk
+ * at a time, in order. Either may be NULL. Returns an exit code. */
 int change_run(struct change *change, const struct arguments *arguments,
                bool (*work)(struct flow *flow, struct chunk *chunk),
                bool (*deliver)(struct flow *flow, struct chunk *chunk));
 
-/* Exit code. */
+/* Returns an exit code. */
 int change_save(struct change *change);
 
-/* The kinds that have a trait, for messages: "counting, cuckoo, quotient". */
+/* Lists the kinds that have a trait, for messages: "counting, cuckoo, quotient". */
 enum { CHANGE_KINDS = 160 };
 const char *change_kinds(uint32_t trait, char text[CHANGE_KINDS]);
 

@@ -1,6 +1,6 @@
 /*
- * chart.c - see chart.h. Lengths are in pixels. Nobody knows how wide the viewer's font is,
- * so texts are anchored where they must not move, and have room on the other side.
+ * chart.c - see chart.h. Lengths are in pixels. The width of the viewer's font is unknown, so
+ * each text is anchored at the side that must not move, with space on the other side.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -19,11 +19,11 @@
 
 enum {
     CHART_WIDTH = 900,
-    CHART_LEFT = 110,   /* of the plot: room for labels */
-    CHART_PLOT = 590,   /* its width */
+    CHART_LEFT = 110,   /* left edge of the plot; leaves space for labels */
+    CHART_PLOT = 590,   /* width of the plot */
     CHART_LEGEND = 724, /* x of the legend */
-    CHART_TALL = 340,   /* of a plot with lines */
-    CHART_BAR = 11,     /* thickness */
+    CHART_TALL = 340,   /* height of a plot with lines */
+    CHART_BAR = 11,     /* thickness of a bar */
     CHART_TICKS = 64,
     CHART_LABEL = 32,
     CHART_PATH = 4096
@@ -32,7 +32,7 @@ enum {
 static const char chart_ink[] = "#222222", chart_gray[] = "#666666",
                   chart_grid[] = "#d9d9d9", chart_faint[] = "#f0f0f0";
 
-/* Okabe's and Ito's colours without the yellow one, which is too light on white. */
+/* The colors of Okabe and Ito without yellow, which is too light on white. */
 static const char *const chart_colors[] = { "#0072b2", "#e69f00", "#009e73", "#cc79a7",
                                             "#56b4e9", "#d55e00", "#000000" };
 enum { CHART_COLORS = sizeof chart_colors / sizeof *chart_colors };
@@ -76,11 +76,11 @@ static void chart_rule(FILE *to, double x1, double y1, double x2, double y2,
 
 struct chart_ticks {
     double at[CHART_TICKS];
-    bool named[CHART_TICKS]; /* has a label */
+    bool named[CHART_TICKS]; /* the tick has a label */
     size_t count;
 };
 
-/* Where a value is on an axis: 0 .. 1 within. */
+/* Returns the position of a value on an axis; 0 to 1 within the range. */
 static double chart_place(const struct chart_axis *axis, double value)
 {
     if (axis->log) {
@@ -97,7 +97,7 @@ static void chart_tick(struct chart_ticks *ticks, double at, bool named)
     }
 }
 
-/* Decades, and what is between them: 2 and 5 have labels where there are few decades. */
+/* Ticks at powers of ten and their multiples; if there are few decades, 2 and 5 have labels. */
 static void chart_log_ticks(const struct chart_axis *axis, struct chart_ticks *ticks)
 {
     const double low = fmin(axis->low, axis->high), high = fmax(axis->low, axis->high);
@@ -118,7 +118,7 @@ static void chart_log_ticks(const struct chart_axis *axis, struct chart_ticks *t
     }
 }
 
-/* Steps of 1, 2 or 5 times a power of ten, five to ten of them. */
+/* Returns a step of 1, 2 or 5 times a power of ten, for five to ten ticks. */
 static double chart_step(double range)
 {
     const double power = pow(10, floor(log10(range / 5)));
@@ -142,7 +142,7 @@ static struct chart_ticks chart_find_ticks(const struct chart_axis *axis)
     return ticks;
 }
 
-/* Without exponents as long as that is readable. */
+/* Avoids exponents where possible. */
 static const char *chart_label(const struct chart_axis *axis, double value,
                                char text[CHART_LABEL])
 {
@@ -160,7 +160,7 @@ static const char *chart_label(const struct chart_axis *axis, double value,
 
 static const struct chart_font chart_small = { 12, chart_gray, "middle", false, false };
 
-/* Grid, labels and title of the axis at the bottom. */
+/* Draws the grid, labels and title of the bottom axis. */
 static void chart_draw_x(FILE *to, const struct chart_axis *axis, double top,
                          double tall)
 {
@@ -210,15 +210,15 @@ static void chart_frame(FILE *to, double top, double tall)
 
 /* ---- Lines --------------------------------------------------------------------------------- */
 
-/* One of six shapes, around a point. */
+/* Draws one of six shapes around a point. */
 static void chart_marker(FILE *to, double x, double y, unsigned style)
 {
     static const char *const shapes[] = {
-        "m-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", /* circle */
-        "m-3.5,-3.5h7v7h-7z",                  /* square */
-        "m0,-5l4.5,8h-9z",                     /* triangle */
-        "m0,-5l5,5l-5,5l-5,-5z",               /* diamond */
-        "m0,5l4.5,-8h-9z",                     /* triangle that stands on its tip */
+        "m-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z",               /* circle */
+        "m-3.5,-3.5h7v7h-7z",                                /* square */
+        "m0,-5l4.5,8h-9z",                                   /* triangle */
+        "m0,-5l5,5l-5,5l-5,-5z",                             /* diamond */
+        "m0,5l4.5,-8h-9z",                                   /* inverted triangle */
         "m-1.5,-5h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5z" /* cross */
     };
     (void)fprintf(to,
@@ -235,7 +235,7 @@ static void chart_stroke(FILE *to, unsigned style)
                   style / CHART_COLORS % 2 ? " stroke-dasharray=\"7 4\"" : "");
 }
 
-/* The point, cut to what is a little outside of the plot; false: there is none. */
+/* Returns the point, clipped to slightly outside the plot; false if there is none. */
 static bool chart_point(const struct chart_lines *lines, const struct chart_series *s,
                         size_t i, double *x, double *y)
 {
@@ -266,8 +266,8 @@ static void chart_line(FILE *to, const struct chart_lines *lines,
     (void)fputs("/>\n", to);
 }
 
-/* Markers on some points, of neighbouring styles on different ones: so lines that lie on
- * each other show both. */
+/* Draws markers on some points. Adjacent styles use different points, so that both lines are
+ * visible where they coincide. */
 static void chart_markers(FILE *to, const struct chart_lines *lines,
                           const struct chart_series *s, double top)
 {
@@ -295,7 +295,7 @@ static void chart_mark(FILE *to, const struct chart_lines *lines, double top)
     chart_text(to, x, top - 8, font, lines->mark_name);
 }
 
-/* A name of the legend; the sample is the caller's. */
+/* Draws a name of the legend; the caller draws the sample. */
 static void chart_name(FILE *to, double y, const char *name)
 {
     const struct chart_font font = { 12, chart_ink, "start", false, false };
@@ -402,7 +402,7 @@ void chart_add_bars(struct chart_page *page, const struct chart_bars *bars)
     const double top = chart_heading(page, bars->title) - 18;
     const double row = CHART_BAR * (double)bars->series_count + 10;
     const double tall = row * (double)bars->row_count + 10;
-    /* A number stands behind the longest bar, within the frame. */
+    /* Leaves space within the frame for the number after the longest bar. */
     const struct chart_axis axis = { bars->axis, false, 0, 1.12 * chart_most(bars),
                                      CHART_PLAIN };
     chart_draw_x(to, &axis, top, tall);
@@ -447,9 +447,9 @@ static void chart_write(const struct chart_page *page, FILE *to)
                             below = { 13, chart_gray, "start", false, false };
     (void)fprintf(
         to,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
-        "height=\"%.0f\" viewBox=\"0 0 %d %.0f\" "
-        "font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n<title>",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
+        "viewBox=\"0 0 %d %.0f\" font-family=\"Helvetica, Arial, 'DejaVu Sans', "
+        "sans-serif\">\n<title>",
         CHART_WIDTH, page->height, CHART_WIDTH, page->height);
     text_xml(to, page->title);
     (void)fputs("</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
@@ -462,7 +462,7 @@ static void chart_write(const struct chart_page *page, FILE *to)
     (void)fputs("</svg>\n", to);
 }
 
-/* To a file beside the one that is wanted, whose name is said if that fails. */
+/* Writes to a temporary file next to `path`; errors mention `path`. */
 static int chart_write_file(const struct chart_page *page, const char *beside,
                             const char *path)
 {
@@ -490,7 +490,7 @@ int chart_save(struct chart_page *page, const char *path)
     if (!page->to || fflush(page->to) != 0 || ferror(page->to)) {
         code = say_failed(CLI_FULL, "%s: out of memory", path);
     } else if (n < 0 || (size_t)n >= sizeof beside) {
-        code = say_failed(CLI_USAGE, "%s: too long", path);
+        code = say_failed(CLI_USAGE, "%s: path is too long", path);
     } else {
         code = chart_write_file(page, beside, path);
         if (!code && rename(beside, path) != 0) {

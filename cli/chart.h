@@ -1,10 +1,10 @@
 /*
  * chart.h - charts as SVG: lines over linear or logarithmic axes, and bars.
  *
- * A page has a title, a line below it, and charts one below the other, each with its legend
- * to the right. It is collected in memory and written in one step. The background is white
- * whatever the viewer's is; colours can be told apart by the colour-blind, and lines by dash
- * and marker as well, so that they can be told apart in print.
+ * A page has a title, a subtitle, and charts below each other, each with a legend on the right.
+ * It is collected in memory and written atomically. The background is always white. The colors
+ * can be distinguished by color-blind readers; lines also differ in dash and marker, so that
+ * they can be distinguished in print.
  */
 #ifndef CLI_CHART_H
 #define CLI_CHART_H
@@ -14,12 +14,12 @@
 #include <stdio.h>
 
 struct chart_page {
-    FILE *to; /* into `text`; NULL: no memory */
+    FILE *to; /* writes to `text`; NULL: out of memory */
     char *text;
     size_t size;
-    double height; /* so far */
+    double height; /* current height */
     int charts;
-    const char *title, *below; /* of the page; "" or NULL: no line below */
+    const char *title, *below; /* of the page; `below` may be "" or NULL */
 };
 
 enum chart_unit { CHART_PLAIN, CHART_PERCENT };
@@ -27,18 +27,18 @@ enum chart_unit { CHART_PLAIN, CHART_PERCENT };
 struct chart_axis {
     const char *title;
     bool log;
-    double low, high; /* low may be the larger one: the axis then falls */
+    double low, high; /* low may be greater than high: a descending axis */
     enum chart_unit unit;
 };
 
-/* A line; where y is not finite it has a gap, where it is out of range it is cut off. A
- * line of one point is a marker. */
+/* A line. It has a gap where y is not finite, and is clipped where y is out of range. A line
+ * with one point is a marker. */
 struct chart_series {
     const char *name;
     const double *x, *y;
     size_t count;
-    unsigned
-        style; /* colour, dash and marker: the same for the same thing everywhere */
+    unsigned style; /* color, dash and marker: the same thing has the same style in all
+                       charts */
 };
 
 struct chart_lines {
@@ -46,29 +46,29 @@ struct chart_lines {
     struct chart_axis x, y;
     const struct chart_series *series;
     size_t count;
-    double mark; /* a vertical line there, if `mark_name` is not NULL */
+    double mark; /* position of a vertical line, if `mark_name` is not NULL */
     const char *mark_name;
 };
 
-/* Groups of bars that lie: one group per row, in it one bar per series. */
+/* Groups of horizontal bars: one group per row, with one bar per series. */
 struct chart_bars {
     const char *title, *axis;
     const char *const *rows;
     size_t row_count;
     const char *const *series;
     size_t series_count;
-    const double *values; /* row by row; not finite: no bar */
+    const double *values; /* by row; not finite: no bar */
 };
 
 void chart_begin(struct chart_page *page, const char *title, const char *below);
 void chart_add_lines(struct chart_page *page, const struct chart_lines *lines);
 void chart_add_bars(struct chart_page *page, const struct chart_bars *bars);
 
-/* Writes the page to a file, which is replaced in one step or not at all, and frees it.
- * Exit code; what is wrong was said. */
+/* Writes the page to a file, which is replaced atomically, and frees the page. Reports errors.
+ * Returns an exit code. */
 int chart_save(struct chart_page *page, const char *path);
 
-/* Frees a page that is not wanted any more. */
+/* Frees a page without writing it. */
 void chart_drop(struct chart_page *page);
 
 #endif

@@ -21,14 +21,14 @@
 #include <unistd.h>
 
 enum {
-    CLAIM_MANY = 64,  /* from here on, the limit of open files is raised */
-    CLAIM_AGAIN = 10, /* milliseconds between two attempts */
-    CLAIM_LINKS = 40  /* to links; as many as Linux follows */
+    CLAIM_MANY = 64,  /* from here on, the limit on open files is raised */
+    CLAIM_AGAIN = 10, /* milliseconds between attempts */
+    CLAIM_LINKS = 40  /* maximum number of links to follow, as in Linux */
 };
 
 struct claim {
-    char *name; /* of the lock file */
-    int fd;     /* -1: shares that of the first claim */
+    char *name; /* name of the lock file */
+    int fd;     /* -1: shares the descriptor of the first claim */
     dev_t device;
     ino_t inode;
 };
@@ -38,7 +38,7 @@ static size_t claim_count, claim_room;
 
 enum claim_state { CLAIM_MADE, CLAIM_BUSY, CLAIM_REMOVED, CLAIM_FAILED };
 
-/* Whether the lock file is still the one that was locked. */
+/* Returns whether the lock file is still the one that was locked. */
 static bool claim_is_there(const struct claim *claim)
 {
     struct stat named;
@@ -73,13 +73,14 @@ static bool claim_share(struct claim *claim)
     return claim_is_there(claim);
 }
 
-/* Makes room for one more claim: split claims a file per shard. */
+/* Makes space for one more claim: split claims a file per shard. */
 static bool claim_reserve(void)
 {
     struct rlimit files;
     if (claim_count == CLAIM_MANY && getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files); /* if not, opening a file reports it */
+        (void)setrlimit(RLIMIT_NOFILE, &files); /* on failure, opening a file reports
+                                                   it */
     }
     if (claim_count == claim_room) {
         const size_t room = claim_room ? 2 * claim_room : 4;
@@ -104,7 +105,7 @@ static int claim_create(const char *name)
     return fd;
 }
 
-/* Opens the lock file, which other commands create and remove at any time. */
+/* Opens the lock file, which other commands may create and remove at any time. */
 static int claim_open(const char *name)
 {
     int fd;
@@ -146,7 +147,7 @@ static enum claim_state claim_try(struct claim *claim)
     return state;
 }
 
-/* How many seconds to wait. */
+/* Reads how many seconds to wait. */
 static int claim_patience(double *seconds)
 {
     const char *text =
@@ -159,7 +160,7 @@ static int claim_patience(double *seconds)
                    text);
 }
 
-/* Waits between two attempts. Exit code; CLI_OK: try again. */
+/* Waits between two attempts. Returns an exit code; CLI_OK means try again. */
 static int claim_pause(const char *path, const struct progress *since, double most)
 {
     struct pollfd stop = { .fd = stop_fd(), .events = POLLIN };
@@ -215,7 +216,7 @@ static bool claim_lock_name(const char *to, char name[CLAIM_PATH])
     return n > 0 && n < CLAIM_PATH;
 }
 
-/* Claims the name `to`, which messages call `path`. */
+/* Claims the name `to`; messages use `path`. */
 static int claim_name(const char *path, const char *to)
 {
     char name[CLAIM_PATH];
@@ -225,7 +226,7 @@ static int claim_name(const char *path, const char *to)
         return code;
     }
     if (!claim_lock_name(to, name)) {
-        return say_failed(CLI_USAGE, "%s: too long", path);
+        return say_failed(CLI_USAGE, "%s: path is too long", path);
     }
     if (claim_is_held(name)) {
         return CLI_OK;
@@ -259,8 +260,8 @@ static bool claim_append(char to[CLAIM_PATH], size_t n, const char *text)
     return fits;
 }
 
-/* Replaces the path of a link with its target. Returns false if it is not a link, or the target is
- * too long. */
+/* Replaces the path of a link with its target. Returns false if it is not a link, or if the
+ * target is too long. */
 static bool claim_read_link(char to[CLAIM_PATH])
 {
     char text[CLAIM_PATH];
@@ -290,7 +291,8 @@ static bool claim_has_links(const char *path)
     return false;
 }
 
-/* Resolves a path, even if its links lead to a file that does not exist. A path without links stays as it is. */
+/* Resolves a path, even if its links lead to a file that does not exist. A path without links
+ * is unchanged. */
 static int claim_follow(const char *path, char to[CLAIM_PATH])
 {
     bool fits = claim_append(to, 0, path);
@@ -302,7 +304,7 @@ static int claim_follow(const char *path, char to[CLAIM_PATH])
         if (real) {
             fits = claim_append(to, 0, real);
             free(real);
-            return fits ? CLI_OK : say_failed(CLI_USAGE, "%s: too long", path);
+            return fits ? CLI_OK : say_failed(CLI_USAGE, "%s: path is too long", path);
         }
         if (errno != ENOENT) {
             return say_errno(path);
@@ -311,7 +313,7 @@ static int claim_follow(const char *path, char to[CLAIM_PATH])
             return CLI_OK;
         }
     }
-    return say_failed(CLI_USAGE, "%s: too long, or too many links", path);
+    return say_failed(CLI_USAGE, "%s: path is too long, or has too many links", path);
 }
 
 /* Releases all but the first `kept` claims. */
@@ -340,7 +342,7 @@ int claim_target(const char *path, char to[CLAIM_PATH])
         if (code || strcmp(now, to) == 0) {
             return code;
         }
-        memcpy(to, now, CLAIM_PATH); /* a link that was changed meanwhile */
+        memcpy(to, now, CLAIM_PATH); /* the link was changed in the meantime */
         claim_release(before);
     }
 }

@@ -29,15 +29,16 @@ enum { CLAIM_PATH = 4096 };
  * it, for at most BLOOMGATE_LOCK_WAIT (default: 60s). Returns an exit code, and reports errors. */
 int claim_file(const char *path);
 
-/* Claims the file that `path` leads to, and writes its name to `to`: links are followed, also to
- * where no file exists. Read and write `to` from then on: the links may be changed at any time. */
+/* Claims the file that `path` leads to, and writes its name to `to`. Links are followed even
+ * if the target does not exist. Read and write `to` from then on: the links may be changed at
+ * any time. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
 
 /* Returns whether this command has claimed the file that `path` leads to, by this path or another
  * one. The file does not have to exist. */
 bool claim_holds(const char *path);
 
-/* Releases all claims; main does it when a command ends. */
+/* Releases all claims. main calls it when a command ends. */
 void claim_end(void);
 
 #endif

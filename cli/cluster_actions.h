@@ -1,6 +1,6 @@
 /*
- * cluster_actions.h - what bloomgate cluster does with a filter in shards (sharded_filter.h): keys
- * that go there and back (cluster_keys.c), and work on the shards (cluster_shards.c).
+ * cluster_actions.h - actions of bloomgate cluster on a sharded filter (sharded_filter.h):
+ * adding and checking keys (cluster_keys.c), and operations on the shards (cluster_shards.c).
  */
 #ifndef CLI_CLUSTER_ACTIONS_H
 #define CLI_CLUSTER_ACTIONS_H
@@ -31,10 +31,10 @@ struct cluster_work {
     const char *name;
     struct cluster *cluster;
     struct sharded filter;
-    const struct arguments *arguments; /* all of them: action, name, others */
+    const struct arguments *arguments; /* all arguments: action, name, others */
 };
 
-/* Exit codes; what is wrong was said. */
+/* Return exit codes, and report errors. */
 int cluster_create(struct cluster_work *work);
 int cluster_add(struct cluster_work *work);
 int cluster_check(struct cluster_work *work);
@@ -44,23 +44,23 @@ int cluster_dump(struct cluster_work *work);
 int cluster_drop(struct cluster_work *work);
 int cluster_complete(struct cluster_work *work);
 
-/* Reads the witnesses of a filter's shards, and may write those that are out of date, or all of them
- * (sharded_vouch). Sets *doubted to the number of shards that may have lost keys, and `why` to the reason
- * for the first. Returns an exit code. */
+/* Reads the witnesses of a filter's shards, and may write those that are out of date, or all
+ * of them (sharded_vouch). Sets *doubted to the number of shards that may have lost keys, and
+ * `why` to the reason for the first. Returns an exit code. */
 enum cluster_vouching { VOUCH_READ, VOUCH_RENEW, VOUCH_COMPLETE };
 int cluster_vouch(struct cluster_work *work, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY]);
 
-/* Updates the witnesses before keys are added, and warns about shards that may have lost keys. Returns an
- * exit code. */
+/* Updates the witnesses before keys are added, and warns about shards that may have lost keys.
+ * Returns an exit code. */
 int cluster_renew(struct cluster_work *work);
 
-/* Fails if shards of a filter may have lost keys, since a copy would lack them, too. Returns an
- * exit code. */
+/* Fails if shards of a filter may have lost keys, because a copy would lack them, too. Returns
+ * an exit code. */
 int cluster_expect_complete(struct cluster_work *work, struct sharded *filter,
                             const char *name);
 
-/* Says what a call went wrong with. */
+/* Reports the error of a call. */
 int cluster_say(const struct cluster_work *work, const bg_errinfo *why);
 
 #endif

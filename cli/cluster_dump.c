@@ -1,9 +1,9 @@
 /*
- * cluster_dump.c - bloomgate cluster dump: the shards of a filter as filter files.
+ * cluster_dump.c - bloomgate cluster dump: writes the shards of a filter to filter files.
  *
- * Each shard is read by BG.DUMP in chunks (dump.h) and kept in memory until its last chunk has come;
- * its file is then written in one step. A shard that moves to another node meanwhile ends its dump, which
- * begins anew there.
+ * Each shard is read with BG.DUMP in chunks (dump.h) and kept in memory until its last chunk has
+ * arrived; then its file is written atomically. If a shard moves to another node in the
+ * meantime, its dump ends and is restarted there.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -29,17 +29,17 @@ static int64_t dump_cursor(const struct reply_item *item)
     return item->type == ':' ? item->number : (int64_t)strtoull(text, NULL, 10);
 }
 
-/* A shard that is being dumped: what has come so far. */
+/* A shard that is being dumped, and the data received so far. */
 struct shard_dump {
     uint8_t *bytes;
     size_t used, total;
     uint64_t stream;
     int64_t cursor;
-    bool anew; /* the dump was cut off, since the shard has moved: once more */
+    bool anew; /* the shard has moved, and the dump must be restarted */
     bg_errinfo why;
 };
 
-/* Puts a chunk to its place; false: it does not follow. */
+/* Stores a chunk. Returns false if it does not follow the previous chunk. */
 static bool dump_keep(struct shard_dump *d, const struct dump_chunk *chunk)
 {
     if (chunk->offset == 0) {
@@ -64,7 +64,7 @@ static bool dump_keep(struct shard_dump *d, const struct dump_chunk *chunk)
     return true;
 }
 
-/* (cursor, chunk); the last has cursor 0 and maybe no bytes. */
+/* Handles a reply (cursor, chunk). The last one has cursor 0 and may have no bytes. */
 static void dump_told(void *context, uint32_t shard, bg_bytes reply)
 {
     struct shard_dump *d = context;
@@ -82,7 +82,8 @@ static void dump_told(void *context, uint32_t shard, bg_bytes reply)
         return;
     }
     if (list.type != '*' || list.number != 2 || data.type != '$') {
-        (void)cluster_fail(&d->why, BG_EFORMAT, "BG.DUMP: not a cursor and a chunk");
+        (void)cluster_fail(&d->why, BG_EFORMAT,
+                           "BG.DUMP: the reply is not a cursor and a chunk");
         return;
     }
     d->cursor = dump_cursor(&cursor);
@@ -100,7 +101,7 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
 {
     char cursor[24];
     bg_errinfo why;
-    const int64_t chunks_most = 1 << 20; /* of a mebibyte each */
+    const int64_t chunks_most = 1 << 20; /* of 1 MiB each */
     for (int64_t i = 0, tries = 0; i < chunks_most && !stop_wanted(); i++) {
         (void)snprintf(cursor, sizeof cursor, "%" PRId64, d->cursor);
         const bg_bytes words[] = { dump_word("BG.DUMP"), dump_word(cursor) };
@@ -121,15 +122,18 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
         if (d->cursor == 0) {
             return d->used && d->used == d->total
                        ? CLI_OK
-                       : say_failed(CLI_DATA, "%s: shard %u: the dump is not whole",
+                       : say_failed(CLI_DATA,
+                                    "%s: shard %u: the dump is incomplete; run the "
+                                    "command again",
                                     w->name, shard);
         }
     }
     return CLI_INTERRUPTED;
 }
 
-/* Fails if the process that sent a shard is not listed in the witness that was read before. The data of that
- * process may lack keys, and another process may have replaced it by the time the witnesses are read again. */
+/* Fails if the process that sent a shard is not listed in the witness that was read before.
+ * The data of that process may lack keys, and another process may have replaced it by the time
+ * the witnesses are read again. */
 static int dump_expect_listed(const struct cluster_work *w, uint32_t shard)
 {
     return witness_believes(&w->filter.witnesses[shard], &w->filter.served[shard])
@@ -140,7 +144,7 @@ static int dump_expect_listed(const struct cluster_work *w, uint32_t shard)
                             w->name, shard);
 }
 
-/* The filter file of a shard: what is behind the line at the beginning of the dump. */
+/* Writes the filter file of a shard: the dump without its first line. */
 static int dump_shard(struct cluster_work *w, uint32_t shard, const char *prefix)
 {
     char path[4096];
@@ -148,14 +152,14 @@ static int dump_shard(struct cluster_work *w, uint32_t shard, const char *prefix
     const int n = snprintf(path, sizeof path, "%s.%u", prefix, shard);
     int code = n > 0 && n < (int)sizeof path
                    ? filter_claim(path, w->settings->force)
-                   : say_failed(CLI_USAGE, "%s: too long", prefix);
+                   : say_failed(CLI_USAGE, "%s: path is too long", prefix);
     code = code ? code : dump_read(w, shard, &d);
     code = code ? code : dump_expect_listed(w, shard);
     const uint8_t *line = d.used ? memchr(d.bytes, '\n', d.used) : NULL;
     if (!code && !line) {
-        code =
-            say_failed(CLI_DATA, "%s: shard %u: the dump has no line at its beginning",
-                       w->name, shard);
+        code = say_failed(CLI_DATA,
+                          "%s: shard %u: the dump does not start with a header line",
+                          w->name, shard);
     }
     if (!code) {
         const size_t skip = (size_t)(line + 1 - d.bytes);

@@ -1,8 +1,10 @@
 /*
- * cluster_keys.c - bloomgate cluster add and check: keys of files and pipes to the shards of a filter.
+ * cluster_keys.c - bloomgate cluster add and check: sends keys from files and pipes to the
+ * shards of a filter.
  *
- * A chunk of records is a call: its keys go to all shards at once, in batches, and come back in the
- * order of the input. One chunk is on its way at a time: the nodes are the ones who work side by side.
+ * Each chunk of records is one call: its keys are sent to all shards at once, in batches, and
+ * the answers are in the order of the input. Only one chunk is in flight at a time; the
+ * parallelism is in the nodes.
  */
 #include "cluster_actions.h"
 #include "flow.h"
@@ -19,7 +21,7 @@ struct cluster_keys {
     struct cluster_work *work;
     struct key_format format;
     uint64_t keys, fresh, selected, unanswered;
-    int64_t vouched; /* when witnesses were last updated, by cluster_now */
+    int64_t vouched; /* time of the last witness update, from cluster_now */
 };
 
 enum { KEYS_VOUCH = 1000 }; /* milliseconds between two updates */
@@ -33,7 +35,7 @@ static size_t keys_ones(const uint64_t *bits, size_t n)
     return ones;
 }
 
-/* Runs keys of all files through `work`. */
+/* Runs the keys of all files through `work`. */
 static int keys_run(struct cluster_keys *k, const char *what,
                     bool (*work)(struct flow *flow, struct chunk *chunk))
 {
@@ -50,7 +52,7 @@ static int keys_run(struct cluster_keys *k, const char *what,
 
 /* ---- Adding ------------------------------------------------------------------------------------- */
 
-/* Prints the records of a chunk that are in for good, which the chunk's answers tell. */
+/* Prints the records of a chunk whose add was acknowledged, as the chunk's answers indicate. */
 static bool add_print(struct flow *flow, struct chunk *chunk)
 {
     const struct cluster_keys *k = flow->context;
@@ -61,8 +63,8 @@ static bool add_print(struct flow *flow, struct chunk *chunk)
     return out_write(chunk->out, n) || flow_fail(flow, out_code());
 }
 
-/* Adds replicas that were started recently to the witnesses, so that they may be promoted. Errors are
- * ignored here, because the next add reports them. */
+/* Adds replicas that were started recently to the witnesses, so that they may be promoted.
+ * Errors are ignored here, because the next add reports them. */
 static void add_renew(struct cluster_keys *k)
 {
     struct cluster_view view;
@@ -105,14 +107,14 @@ int cluster_add(struct cluster_work *work)
     }
     k.vouched = cluster_now();
     code = keys_run(&k, "adding", add_work);
-    say_note("%s: keys added: %s, certainly new: %s", work->name,
+    say_note("%s: keys added: %s, definitely new: %s", work->name,
              number_show(k.keys, keys), number_show(k.fresh, fresh));
     return code;
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------- */
+/* ---- Checking ----------------------------------------------------------------------------------- */
 
-/* Every record, with a word in front. Returns how many bytes that are. */
+/* Writes every record, with its answer in front. Returns the number of bytes. */
 static size_t check_annotate(const struct cluster_keys *k, const struct chunk *chunk,
                              char *to)
 {
@@ -176,8 +178,8 @@ int cluster_check(struct cluster_work *work)
     }
     if (k.unanswered) {
         say_warning(
-            "%s: some shards did not answer, or may have lost keys; of %s lines some are "
-            "\"maybe\" for that reason",
+            "%s: some shards did not reply, or may have lost keys; for this reason, "
+            "some of %s lines are \"maybe\"",
             work->name, number_show(k.unanswered, lines));
     }
     return code ? code : out_finish(k.selected ? CLI_OK : CLI_NO);

@@ -1,9 +1,10 @@
 /*
- * cluster_shards.c - bloomgate cluster create, info, merge and drop: the same for every shard.
+ * cluster_shards.c - bloomgate cluster create, info, merge, drop and complete: the same
+ * operation on every shard.
  *
- * create sizes the shards for what falls to each of them (shard_capacity). merge unites shard i with
- * the shards i of others: they are in one slot, and hold the keys of the same share, so the result is
- * what one filter would be that got the keys of all.
+ * create sizes each shard for its share of the keys (shard_capacity). merge combines shard i
+ * with shard i of the other filters: these shards are in one slot and hold the same share of the
+ * keys, so the result equals one filter with the keys of all.
  */
 #include "cluster_actions.h"
 #include "number.h"
@@ -20,14 +21,14 @@ static bg_bytes shards_word(const char *word)
     return (bg_bytes){ word, strlen(word) };
 }
 
-/* ---- What shards say ---------------------------------------------------------------------------- */
+/* ---- Replies of shards -------------------------------------------------------------------------- */
 
-/* Answers that are +OK or numbers, or the first error. */
+/* Counts of replies that are +OK or numbers, or the first error. */
 struct shards_told {
     uint32_t fine, there, ones;
-    uint32_t shard; /* who said it */
+    uint32_t shard; /* the shard that replied with the error */
     char wrong[200];
-    bool made[SHARDS_MOST]; /* shards that were fine */
+    bool made[SHARDS_MOST]; /* shards that succeeded */
 };
 
 static void shards_told(void *context, uint32_t shard, bg_bytes reply)
@@ -51,7 +52,7 @@ static void shards_told(void *context, uint32_t shard, bg_bytes reply)
     }
 }
 
-/* An order to all shards whose answers are counted. */
+/* Sends a command to all shards and counts the replies. */
 static int shards_order(struct cluster_work *w, struct sharded_order *order,
                         struct shards_told *told)
 {
@@ -150,8 +151,8 @@ static void create_missing(void *context, uint32_t shard, bg_bytes reply)
         item.type == '-' && reply_begins(item.text, "NOFILTER");
 }
 
-/* If the filter is in use, marks missing shards as doubted before they are re-created. Other clients look up
- * keys in the meantime, and this command may be interrupted. */
+/* If the filter is in use, marks missing shards as doubted before they are re-created. Other
+ * clients look up keys in the meantime, and this command may be interrupted. */
 static int create_doubt(struct cluster_work *w)
 {
     const bg_bytes words[] = { shards_word("BG.MEXISTS"), shards_word("any") };
@@ -188,11 +189,11 @@ static int create_tell(struct cluster_work *w, const struct shards_told *told,
     if (told->there && !w->settings->missing) {
         return say_failed(
             CLI_DATA,
-            "%s: %u of %u shards were there already, and were left as they "
-            "are; --missing says that this is fine",
+            "%s: %u of %u shards already exist and were left unchanged; use --missing "
+            "to accept them",
             w->name, told->there, w->filter.tags.shards);
     }
-    say_note("%s: %u shards made, for %s items each", w->name, told->fine,
+    say_note("%s: %u shards created, for %s keys each", w->name, told->fine,
              number_show(capacity, items));
     return CLI_OK;
 }
@@ -205,7 +206,7 @@ int cluster_create(struct cluster_work *w)
     bg_bytes words[12] = { shards_word("BG.CREATE") };
     size_t n = 1;
     if (o->items == 0) {
-        return say_usage("for how many keys? --items N is missing");
+        return say_usage("missing option --items N");
     }
     const uint64_t each = shard_capacity(o->items, w->filter.tags.shards);
     (void)snprintf(capacity, sizeof capacity, "%" PRIu64, each);
@@ -251,7 +252,7 @@ int cluster_drop(struct cluster_work *w)
         code = cluster_say(w, &why);
     }
     if (!code) {
-        say_note("%s: %u of %u shards were there, and are dropped", w->name, told.ones,
+        say_note("%s: dropped %u of %u shards", w->name, told.ones,
                  w->filter.tags.shards);
     }
     return code ? code : told.ones ? CLI_OK : CLI_NO;
@@ -268,7 +269,7 @@ int cluster_merge(struct cluster_work *w)
     int code = CLI_OK;
     size_t opened = 0;
     if (count == 0) {
-        return say_usage("expected NAME and one filter or more to be merged into it");
+        return say_usage("expected NAME and at least one filter to merge into it");
     }
     struct sharded *others = calloc(count, sizeof *others);
     if (!others) {
@@ -299,7 +300,7 @@ int cluster_merge(struct cluster_work *w)
     }
     free(others);
     if (!code) {
-        say_note("%s: %zu merged into it, shard by shard", w->name, count);
+        say_note("%s: number of filters merged: %zu", w->name, count);
     }
     return code;
 }
@@ -309,11 +310,11 @@ int cluster_merge(struct cluster_work *w)
 struct shards_facts {
     struct shards_told told;
     uint64_t capacity, items, bytes;
-    double estimate, rate, fullest; /* sums; the largest share of a capacity */
+    double estimate, rate, fullest; /* sums; the largest fill of a shard */
     char kind[32];
 };
 
-/* A number that may be written as a string, as doubles are. */
+/* Returns a number that may be encoded as a string, as doubles are. */
 static double facts_number(const struct reply_item *item)
 {
     char text[40] = "";
@@ -372,7 +373,7 @@ static void facts_told(void *context, uint32_t shard, bg_bytes reply)
     }
 }
 
-/* Marks shards that may have lost keys. */
+/* Prints the facts, and marks shards that may have lost keys. */
 static int info_print(struct cluster_work *w, const struct shards_facts *f)
 {
     char why[WITNESS_WHY];
@@ -384,14 +385,16 @@ static int info_print(struct cluster_work *w, const struct shards_facts *f)
     char a[NUMBER_TEXT], b[NUMBER_TEXT];
     const uint32_t shards = w->filter.tags.shards;
     const size_t nodes = cluster_nodes(w->cluster);
-    printf("%s\n  shards       %u, over a cluster of %zu node%s\n  kind         %s\n",
+    printf("%s\n"
+           "  shards       %u, in a cluster of %zu node%s\n"
+           "  kind         %s\n",
            w->name, shards, nodes, nodes == 1 ? "" : "s", f->kind);
-    printf("  made for     %s keys, %s per shard\n", number_show(f->capacity, a),
+    printf("  designed for %s keys, %s per shard\n", number_show(f->capacity, a),
            number_show(f->capacity / shards, b));
     printf("  size         %s\n", number_show_bytes(f->bytes, a));
-    printf("  keys in it   about %s\n", number_show((uint64_t)(f->estimate + 0.5), a));
-    printf("  fullest      %.1f %% of a shard's bits are set\n", 100 * f->fullest);
-    printf("  rate now     %s\n", number_show_rate(f->rate / shards, a));
+    printf("  keys stored  about %s\n", number_show((uint64_t)(f->estimate + 0.5), a));
+    printf("  fullest      %.1f%% of a shard's bits are set\n", 100 * f->fullest);
+    printf("  current rate %s\n", number_show_rate(f->rate / shards, a));
     for (uint32_t i = 0; i < shards; i++) {
         char node[300];
         const bg_bytes name = w->filter.names[i];
@@ -401,8 +404,8 @@ static int info_print(struct cluster_work *w, const struct shards_facts *f)
     }
     if (doubted) {
         say_warning(
-            "%s: %u of %u shards may have lost keys: %s; add all keys again, then "
-            "run bloomgate --cluster NODES complete %s",
+            "%s: %u of %u shards may have lost keys: %s; add all keys again, then run "
+            "bloomgate --cluster NODES complete %s",
             w->name, doubted, shards, why, w->name);
     }
     return CLI_OK;

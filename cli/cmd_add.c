@@ -1,5 +1,5 @@
 /*
- * cmd_add.c - bloomgate add: more keys into a filter file.
+ * cmd_add.c - bloomgate add: adds keys to a filter file.
  */
 #include "change_file.h"
 #include "insert_keys.h"
@@ -11,9 +11,9 @@
 #define AT(field) offsetof(struct change_options, field)
 static const struct option add_table[] = {
     { "output", 'o', OPTION_TEXT, AT(output), "OUT",
-      "write the filter there, and leave FILTER as it is", NULL },
+      "write the result to OUT and leave FILTER unchanged", NULL },
     { "threads", 't', OPTION_COUNT, AT(threads), "N",
-      "as many as processors, if not said", NULL },
+      "number of threads (default: all cores)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -33,12 +33,12 @@ static bool add_keys(struct flow *flow, struct chunk *chunk)
     atomic_fetch_add(&c->changed, news);
     return !err
            || flow_fail(flow, say_failed(CLI_FULL,
-                                         "%s: is full after %" PRIuFAST64
-                                         " more keys; the file is as it was",
+                                         "%s: the filter is full after %" PRIuFAST64
+                                         " more keys; the file is unchanged",
                                          c->file.path, atomic_load(&c->keys)));
 }
 
-/* Filters of others are for one thread. */
+/* Filters of other formats are not thread-safe, so one thread adds their keys. */
 static bool add_foreign_keys(struct flow *flow, struct chunk *chunk)
 {
     struct change *c = flow->context;
@@ -67,8 +67,8 @@ static int add_check(const struct change *c)
     if (c->file.filter
         && bg_kind_traits(bg_filter_kind(c->file.filter)) & BG_IS_STATIC) {
         return say_failed(CLI_USAGE,
-                          "%s: a filter of kind %s is made of all keys at once and "
-                          "takes no more",
+                          "%s: a filter of kind %s is built from all keys at once and "
+                          "cannot be extended; build a new one",
                           c->file.path, bg_kind_name(bg_filter_kind(c->file.filter)));
     }
     return CLI_OK;
@@ -77,7 +77,7 @@ static int add_check(const struct change *c)
 static void add_tell(struct change *c)
 {
     char keys[NUMBER_TEXT], news[NUMBER_TEXT];
-    say_note("%s: keys added: %s, certainly new: %s", c->name,
+    say_note("%s: keys added: %s, definitely new: %s", c->name,
              number_show(atomic_load(&c->keys), keys),
              number_show(atomic_load(&c->changed), news));
     if (c->file.filter) {
@@ -89,7 +89,7 @@ static int add_command(void *options, const struct arguments *arguments)
 {
     static struct change c;
     if (arguments->count == 0) {
-        return say_usage("which filter? FILTER is missing");
+        return say_usage("missing argument FILTER");
     }
     int code = change_begin(&c, options, arguments->items[0]);
     code = code ? code : add_check(&c);
@@ -110,19 +110,20 @@ const struct command command_add = {
     .summary = "add keys to a filter file",
     .usage = "[options] FILTER [KEYS...]",
     .about =
-        "Reads keys from files, or from stdin, and adds them to the filter. Keys are made of "
-        "lines in the way that the file says. The file is replaced in one step at the end, or, "
-        "when anything fails, not at all: a filter that has no room for all keys (exit code 5) "
-        "stays as it was. Its notes, key id and generation are kept.\n\n"
-        "Filters of other software can be added to where their format allows it. Commands that "
-        "change the same file run one after the other.",
+        "Reads keys from files, or from stdin, and adds them to the filter. Keys are "
+        "extracted from lines as recorded in the file. The file is replaced atomically "
+        "at the end. If anything fails, the file is unchanged: for example, when the "
+        "filter has no room for all keys (exit code 5). Notes, key id and generation "
+        "are kept.\n\n"
+        "Keys can also be added to filters of other software if the format permits it. "
+        "Commands that change the same file wait for each other.",
     .size = sizeof(struct change_options),
     .uses = { { &add_group, 0 },
               { &save_options_group, offsetof(struct change_options, save) },
               { &key_options_group, offsetof(struct change_options, keys) },
               { &open_options_group, offsetof(struct change_options, open) } },
-    .examples = { { "bloomgate add seen.bg today.txt", "the lines of a file" },
+    .examples = { { "bloomgate add seen.bg today.txt", "add the lines of a file" },
                   { "bloomgate add --format guava -o new.bf old.bf more.txt",
-                    "to a filter of Guava, in another file" } },
+                    "add keys to a Guava filter and write it to another file" } },
     .run = add_command,
 };

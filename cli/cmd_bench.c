@@ -1,9 +1,9 @@
 /*
- * cmd_bench.c - bloomgate bench: all kinds side by side, with keys of one's own.
+ * cmd_bench.c - bloomgate bench: compares all kinds of filters on the user's keys.
  *
- * Different keys are kept in memory, up to --most; others that are certainly absent are made
- * of them. Then a filter of each kind is made and asked (measure.h). That no key is lost is
- * checked on the way.
+ * Distinct keys are kept in memory, up to --most, and keys that are definitely absent are
+ * derived from them. Then a filter of each kind is built and queried (timing.h). The lookups
+ * also verify that no key is lost.
  */
 #include "bench_rows.h"
 #include "command.h"
@@ -34,14 +34,14 @@ enum { BENCH_MOST = 1000000 };
 
 #define AT(field) offsetof(struct bench_options, field)
 static const struct option bench_table[] = {
-    { "kind", 'k', OPTION_LIST, AT(kinds), "KIND", "only this kind; may be repeated",
+    { "kind", 'k', OPTION_LIST, AT(kinds), "KIND",
+      "measure only this kind; may be repeated", NULL },
+    { "rate", 'p', OPTION_RATE, AT(rate), "P", "false-positive rate (default: 1%)",
       NULL },
-    { "rate", 'p', OPTION_RATE, AT(rate), "P",
-      "rate of false positives; 1% if not said", NULL },
     { "most", 'm', OPTION_COUNT, AT(most), "N",
-      "keep so many different keys in memory; else 1M", NULL },
+      "maximum number of distinct keys in memory (default: 1M)", NULL },
     { "json", 0, OPTION_FLAG, AT(json), NULL, "print JSON", NULL },
-    { "plot", 0, OPTION_TEXT, AT(plot), "FILE.svg", "draw charts", NULL },
+    { "plot", 0, OPTION_TEXT, AT(plot), "FILE.svg", "write charts to FILE.svg", NULL },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite FILE.svg", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
@@ -71,11 +71,10 @@ static bool bench_keep(struct flow *flow, struct chunk *chunk)
             return flow_fail(flow, CLI_OK);
         }
         if (!key_pool_add(&b->pool, chunk->keys[i])) {
-            return flow_fail(flow,
-                             say_failed(CLI_FULL,
-                                        "out of memory after %zu keys; keep fewer "
-                                        "with --most",
-                                        b->pool.count));
+            return flow_fail(flow, say_failed(CLI_FULL,
+                                              "out of memory after %zu keys; use a "
+                                              "smaller --most",
+                                              b->pool.count));
         }
         b->rows.records++;
     }
@@ -90,7 +89,7 @@ static int bench_read(struct bench *b, const struct arguments *arguments)
     int code = flow_files(&flow, arguments->items, arguments->count,
                           b->options->keys.raw, "reading", b->options->common.progress);
     if (!code && !b->pool.count) {
-        code = say_failed(CLI_DATA, "there are no keys to measure with");
+        code = say_failed(CLI_DATA, "the input contains no keys");
     }
     return code;
 }
@@ -98,7 +97,7 @@ static int bench_read(struct bench *b, const struct arguments *arguments)
 static int bench_make_absent(struct bench *b)
 {
     if (!key_pool_absent(&b->pool, &b->absent, &b->rows.absent, &b->absent_memory)) {
-        return say_failed(CLI_FULL, "out of memory; keep fewer keys with --most");
+        return say_failed(CLI_FULL, "out of memory; use a smaller --most");
     }
     b->rows.keys = b->pool.count;
     b->rows.key_bytes = (double)b->pool.bytes / (double)b->pool.count;
@@ -120,7 +119,7 @@ static bool bench_row(struct bench *b, struct bench_row *row)
     task.spec.items = b->pool.count;
     task.spec.rate = b->rows.rate;
     task.spec.hash = b->secret.hash;
-    if (row->kind == BG_KIND_WINDOW) { /* all keys are within one window */
+    if (row->kind == BG_KIND_WINDOW) { /* all keys fall within one window */
         window.count = b->pool.count;
         task.spec.window = &window;
     }
@@ -145,7 +144,7 @@ static int bench_measure(struct bench *b)
     return code;
 }
 
-/* ---- The whole -------------------------------------------------------------------------------- */
+/* ---- Command ---------------------------------------------------------------------------------- */
 
 static int bench_read_kinds(struct bench *b)
 {
@@ -198,7 +197,7 @@ static int bench_prepare(struct bench *b)
                                             : say_failed(CLI_FULL, "out of memory");
 }
 
-/* What must never be, keys that are lost; or that there was nothing to measure. */
+/* Fails if keys were lost, which is a bug, or if there was nothing to measure. */
 static int bench_check(const struct bench *b)
 {
     int code = CLI_OK;
@@ -251,27 +250,27 @@ static int bench_command(void *options, const struct arguments *arguments)
 
 const struct command command_bench = {
     .name = "bench",
-    .summary = "all kinds side by side, measured with keys of yours",
+    .summary = "measure all kinds of filters with your keys",
     .usage = "[options] [KEYS...]",
     .about =
-        "Reads keys from files, or from stdin, makes a filter of each kind for them, and measures "
-        "on this machine: how long building takes per key, how long look-ups take in batches of "
-        "keys that are there and of keys that are not, and one by one (every other one absent), "
-        "how many bits a key takes, and the rate of false positives beside the predicted one. "
-        "Times are nanoseconds of processor time per key, by one thread, the median of 5 passes, "
-        "hashing included.\n\n"
-        "Up to --most different keys are kept in memory; reading ends there. A key that comes more "
-        "than once is taken once. Absent keys are made of these keys by appending two bytes, 01 and "
-        "7f; one that happens to be a key itself is left out.\n\n"
-        "If a filter says \"no\" to a key that is in it, which must never be, that is said, and the "
-        "exit code is 3.",
+        "Reads keys from files, or from stdin, builds a filter of each kind from them, "
+        "and measures on this machine: build time per key; lookup time in batches of "
+        "present keys, in batches of absent keys, and one key at a time (half of them "
+        "absent); bits per key; and the measured and predicted false-positive rates. "
+        "Times are nanoseconds of CPU time per key for one thread, the median of 5 "
+        "passes, including hashing.\n\n"
+        "Up to --most distinct keys are kept in memory; reading stops there. Duplicate "
+        "keys are used once. Absent keys are created from these keys by appending two "
+        "bytes, 01 and 7f; a result that is itself one of the keys is skipped.\n\n"
+        "If a filter denies a key that was added to it, which would be a bug, the "
+        "command reports it and exits with code 3.",
     .size = sizeof(struct bench_options),
     .uses = { { &bench_group, 0 },
               { &key_options_group, offsetof(struct bench_options, keys) },
               { &hash_options_group, offsetof(struct bench_options, hash) } },
     .examples = { { "bloomgate bench --rate 0.1% urls.txt",
-                    "which kind is the fastest for these keys" },
+                    "find the fastest kind for these keys" },
                   { "bloomgate bench -k blocked -k fuse --plot bench.svg urls.txt",
-                    "two kinds, with charts" } },
+                    "compare two kinds, with charts" } },
     .run = bench_command,
 };

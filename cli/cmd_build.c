@@ -1,19 +1,18 @@
 /*
- * cmd_build.c - bloomgate build: a filter file of keys.
+ * cmd_build.c - bloomgate build: creates a filter file from keys.
  *
- * How large it becomes. --items says how many keys there are. Else plain files are read
- * twice, the first time to count; what comes through a pipe goes to a `scalable` filter, or,
- * when another kind was asked for, is collected as hashes of 8 bytes (bg_builder) and sized
- * then. Static kinds are always built that way. Kinds that can remove keys count how often a key
- * was added, so their keys are collected with copies (hash_pile.h).
+ * Size. --items sets the number of keys. Without it, plain files (regular, uncompressed) are
+ * read twice, the first time to count keys. Keys from a pipe go to a `scalable` filter; if
+ * another kind was requested, they are collected as 8-byte hashes (bg_builder), and the filter
+ * is sized afterward. Static kinds are always built that way. Kinds that can remove keys count
+ * how often a key was added, so their keys are collected with duplicates (hash_pile.h).
  *
- * Very long builds. With --checkpoint the work is cut into legs: all threads end, the filter
- * is saved as OUT.partial with how far it is in its metadata, and they go on. --resume begins
- * with that file. So a checkpoint has every key before a byte of the input, and none is lost:
- * keys after that byte may be in the filter as well, and adding them again changes nothing. It
- * also has a number that identifies the files already read (identity.h), as they were when the
- * build began. --resume
- * fails if one of them has changed.
+ * Long builds. With --checkpoint, the work is divided into legs: all threads finish, the filter
+ * is saved as OUT.partial with the input position in its metadata, and the threads continue.
+ * --resume starts from that file. A checkpoint contains every key before its position in the
+ * input, so no key is lost. It may also contain keys after that position; adding them again
+ * changes nothing. A checkpoint also records a number that identifies the files already read
+ * (identity.h), as they were when the build started. --resume fails if one of them has changed.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -52,23 +51,24 @@ struct build_options {
 static const struct option build_table[] = {
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite OUT", NULL },
     { "threads", 't', OPTION_COUNT, AT(threads), "N",
-      "as many as processors, if not said", NULL },
+      "number of threads (default: all cores)", NULL },
     { "generation", 'g', OPTION_COUNT, AT(generation), "N",
-      "a number of yours, in the file", NULL },
-    { "note", 0, OPTION_TEXT, AT(note), "TEXT", "a line of yours, in the file", NULL },
+      "user-defined generation number stored in the file", NULL },
+    { "note", 0, OPTION_TEXT, AT(note), "TEXT", "user-defined text stored in the file",
+      NULL },
     { "no-canaries", 0, OPTION_FLAG, AT(no_canaries), NULL,
-      "leave out the 16 keys that whoever opens it asks for", NULL },
+      "do not embed self-test keys (canaries)", NULL },
     { "shard", 0, OPTION_TEXT, AT(shard), "I/N",
-      "read part I of N of the files; merge the filters", NULL },
+      "read part I of N of the input; merge the results", NULL },
     { "checkpoint", 0, OPTION_SECONDS, AT(checkpoint), "TIME",
-      "save OUT.partial so often: 5m", NULL },
-    { "resume", 0, OPTION_FLAG, AT(resume), NULL, "go on from OUT.partial", NULL },
+      "checkpoint to OUT.partial at this interval, e.g. 5m", NULL },
+    { "resume", 0, OPTION_FLAG, AT(resume), NULL, "continue from OUT.partial", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
 static const struct option_group build_group = { "Building", build_table };
 
-enum { BUILD_FIRST_LAYER = 1 << 20 }; /* keys, if their number is unknown */
+enum { BUILD_FIRST_LAYER = 1 << 20 }; /* capacity in keys, if their number is unknown */
 
 struct build {
     const struct build_options *options;
@@ -79,19 +79,19 @@ struct build {
     struct flow flow;
     struct progress progress;
     bg_spec spec;
-    bg_filter *filter;   /* keys go there, */
-    bg_loader *loader;   /* through this, or */
-    bg_builder *builder; /* their hashes, or */
-    bool piles;          /* these, with copies, */
+    bg_filter *filter;   /* receives the keys, */
+    bg_loader *loader;   /* through this loader; or */
+    bg_builder *builder; /* collects their hashes; or */
+    bool piles;          /* `pile` collects them, with duplicates, */
     struct hash_pile pile;
-    bg_hasher hasher;  /* made by this */
-    uint64_t *files;   /* the identity of each input file, for checkpoints; or NULL */
-    uint64_t whole;    /* the identity of all input, for parts of it */
-    bool refuses;      /* the filter is of a kind that can be full */
-    bool has_canaries; /* the canaries of its generation, from a checkpoint */
-    char made
-        [SPEC_RECORD]; /* the options of the filter, for checkpoints; "": not known */
-    atomic_bool full;  /* the filter is full, and this was reported */
+    bg_hasher hasher;       /* computed with this hasher */
+    uint64_t *files;        /* identity of each input file, for checkpoints; or NULL */
+    uint64_t whole;         /* identity of the whole input, for parts of it */
+    bool refuses;           /* the filter is of a kind that can fill up */
+    bool has_canaries;      /* the filter has the canaries of its generation, from a
+                               checkpoint */
+    char made[SPEC_RECORD]; /* options of the filter, for checkpoints; "": unknown */
+    atomic_bool full;       /* the filter is full, and the error was reported */
     atomic_uint_fast64_t keys, news;
 };
 
@@ -110,10 +110,9 @@ static bool build_add(struct flow *flow, struct chunk *chunk)
     atomic_fetch_add(&b->keys, done);
     atomic_fetch_add(&b->news, news);
     if (err && !atomic_exchange(&b->full, true)) {
-        (void)say_failed(CLI_FULL,
-                         "the filter is full after %" PRIuFAST64
-                         " keys; give it more --items",
-                         atomic_load(&b->keys));
+        (void)say_failed(
+            CLI_FULL, "the filter is full after %" PRIuFAST64 " keys; increase --items",
+            atomic_load(&b->keys));
     }
     return !err || flow_fail(flow, CLI_FULL);
 }
@@ -134,8 +133,9 @@ static bool build_collect(struct flow *flow, struct chunk *chunk)
     if (b->piles ? !hash_pile_add(&b->pile, chunk->hashes, chunk->count)
                  : bg_builder_add_many_hash(b->builder, chunk->hashes, chunk->count)
                        != BG_OK) {
-        return flow_fail(
-            flow, say_failed(CLI_FULL, "out of memory: 8 bytes per key are needed"));
+        return flow_fail(flow, say_failed(CLI_FULL,
+                                          "out of memory: collecting keys takes 8 "
+                                          "bytes per key; set --items to avoid it"));
     }
     atomic_fetch_add(&b->keys, chunk->count);
     return true;
@@ -143,7 +143,7 @@ static bool build_collect(struct flow *flow, struct chunk *chunk)
 
 /* ---- Size ---------------------------------------------------------------------------------- */
 
-/* The first of two passes. */
+/* Counts keys: the first of two passes. */
 static int build_count_keys(struct build *b)
 {
     const struct flow like = { .format = &b->format,
@@ -159,7 +159,7 @@ static bool build_is_static(bg_kind kind)
     return (bg_kind_traits(kind) & BG_IS_STATIC) != 0;
 }
 
-/* Whether keys are collected first. */
+/* Returns whether keys are collected before the filter is created. */
 static bool build_collects(const struct build *b)
 {
     const bg_kind kind = (bg_kind)b->spec.kind;
@@ -178,36 +178,37 @@ static int build_size(struct build *b)
     const bool known = b->spec.items || static_kind || (b->spec.bytes && b->spec.k);
     if (!known && b->input.part.n > 1) {
         return say_usage(
-            "--shard needs --items, that of all parts: filters of one size merge");
+            "--shard requires --items for the whole input, so that all parts have the "
+            "same size and can be merged");
     }
     if (!known && input_is_plain(&b->input)) {
         code = build_count_keys(b);
     } else if (!known && b->spec.kind == BG_KIND_WINDOW) {
         return say_usage(
-            "a window needs --items, the number of different keys, when the input is a "
-            "pipe");
+            "a window filter requires --items (the number of distinct keys) if the "
+            "input is a pipe");
     } else if (!known
                && (b->spec.kind == BG_KIND_AUTO || b->spec.kind == BG_KIND_SCALABLE)) {
         b->spec.kind = BG_KIND_SCALABLE;
         b->spec.items = BUILD_FIRST_LAYER;
         if (!(b->spec.rate > 0)) {
             return say_usage(
-                "a filter for an unknown number of keys takes a --rate; or say "
-                "--items");
+                "if the number of keys is unknown, the size must be set with --rate; "
+                "or set --items");
         }
     }
     return code;
 }
 
-/* Whether threads can share the filter's memory out among themselves. */
+/* Returns whether threads can divide the filter's memory among themselves. */
 static bool build_is_divided(const struct build *b)
 {
     return flow_threads(b->options->threads) == 1 || b->spec.kind == BG_KIND_AUTO
            || b->spec.kind == BG_KIND_BLOCKED || b->spec.kind == BG_KIND_SPLIT;
 }
 
-/* Canaries need room like other keys; where they are few among many it does not matter, unless
- * the kind takes a limited number. */
+/* Canaries need space like other keys. With many keys, the difference does not matter, unless
+ * the kind accepts a limited number of keys. */
 static void build_count_canaries(struct build *b)
 {
     const bool limited = (bg_kind_traits((bg_kind)b->spec.kind) & BG_CAN_FILL_UP) != 0;
@@ -245,9 +246,10 @@ static int build_make(struct build *b)
                : CLI_OK;
 }
 
-/* ---- Which input ------------------------------------------------------------------------------ */
+/* ---- Input identity --------------------------------------------------------------------------- */
 
-/* Describes how the input is split into records and fields. The recipe has the conversion of fields. */
+/* Describes how the input is split into records and fields. The recipe describes the
+ * conversion of fields. */
 static void build_cut(const struct build *b, char text[256])
 {
     const struct key_format *f = &b->format;
@@ -255,8 +257,8 @@ static void build_cut(const struct build *b, char text[256])
                    f->separator, f->delimiter, f->field, f->crlf, b->input.raw);
 }
 
-/* Computes a number for the content of all files and how they are split. It is the same on other machines
- * that have copies of the files. */
+/* Computes a number for the content of all files and how they are split. Copies of the files
+ * on other machines have the same number. */
 static int build_identify_whole(const struct build *b, uint64_t *whole)
 {
     char text[256];
@@ -289,7 +291,8 @@ static int build_identify(struct build *b)
     return code;
 }
 
-/* Checks that the input of a part has not changed: parts only fit together if all have the same input. */
+/* Checks that the input of a part has not changed: parts fit together only if all have the
+ * same input. */
 static int build_check_part(const struct build *b)
 {
     uint64_t now = 0;
@@ -297,8 +300,8 @@ static int build_check_part(const struct build *b)
     return code || b->input.part.n <= 1 || now == b->whole
                ? code
                : say_failed(CLI_DATA,
-                            "the input changed while it was being read; build "
-                            "all parts again when it is complete");
+                            "the input changed while it was being read; build all "
+                            "parts again when it is complete");
 }
 
 /* Returns the number of files up to a position, including the file that contains it. */
@@ -336,7 +339,7 @@ static bool build_solving(void *context, double share)
     return !stop_wanted();
 }
 
-/* Creates the filter from the keys that were collected with copies. */
+/* Creates the filter from the keys that were collected with duplicates. */
 static int build_finish_pile(struct build *b)
 {
     enum { BATCH = 1 << 20 };
@@ -352,8 +355,8 @@ static int build_finish_pile(struct build *b)
     }
     return code || !err
                ? code
-               : say_failed(say_code(err), "the filter is full before all "
-                                           "keys are in; give it more --items");
+               : say_failed(say_code(err), "the filter is full before all keys are "
+                                           "added; increase --items");
 }
 
 static int build_finish(struct build *b)
@@ -428,20 +431,23 @@ static bool build_canaries(struct build *b)
 
 enum { BUILD_PATH = 4096, BUILD_LEG = 64 << 20 };
 
-static const char build_mark[] = "build: "; /* how far it is, of which command */
+static const char build_mark[] = "build: "; /* position in the input, and which
+                                               command */
 static const char build_input_mark[] =
-    "build-input: "; /* the files it has read; not in 0.1 */
-static const char build_made_mark[] = "build-options: "; /* of the filter; not in 0.1 */
+    "build-input: "; /* the files already read; not in version 0.1 */
+static const char build_made_mark[] = "build-options: "; /* options of the filter; not
+                                                            in version 0.1 */
 
 static int build_partial(const struct build *b, char path[BUILD_PATH])
 {
     const int n = snprintf(path, BUILD_PATH, "%s.partial", b->path);
-    return n > 0 && n < BUILD_PATH ? CLI_OK
-                                   : say_failed(CLI_USAGE, "%s: too long", b->path);
+    return n > 0 && n < BUILD_PATH
+               ? CLI_OK
+               : say_failed(CLI_USAGE, "%s: path is too long", b->path);
 }
 
-/* Identifies a command by its files and their order, the part of them that it reads, and how
- * they are split into records and fields. */
+/* Identifies a command by its files and their order, the part of the input that it reads, and
+ * how the input is split into records and fields. */
 static uint64_t build_fingerprint(const struct build *b)
 {
     uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
@@ -473,7 +479,7 @@ static int build_checkpoint(struct build *b)
     return code ? code : build_save(b, path, note);
 }
 
-/* What a checkpoint says of itself. */
+/* Reads the position and the identity that a checkpoint records. */
 static int build_read_mark(const char *path, const bg_file_info *about, struct build *b,
                            size_t *at, uint64_t *offset)
 {
@@ -487,25 +493,28 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
         end = end == from ? NULL : end;
     }
     if (!end) {
-        return say_failed(CLI_DATA, "%s: no checkpoint of a build", path);
+        return say_failed(CLI_DATA, "%s: not a checkpoint of a build", path);
     }
     if (numbers[3] != b->input.size) {
         return say_failed(CLI_DATA,
-                          "%s: belongs to other input: %" PRIu64 " bytes then, %" PRIu64
-                          " now",
+                          "%s: the input has changed: it had %" PRIu64
+                          " bytes, and now has %" PRIu64
+                          "; start over with -f instead of --resume",
                           path, numbers[3], b->input.size);
     }
     filter_read_recipe(about->metadata, was);
     keys_recipe(&b->format, now);
     if (strcmp(was, now) != 0) {
         return say_failed(CLI_DATA,
-                          "%s: its keys are made in another way: '%s', not '%s'", path,
-                          was, now);
+                          "%s: its keys were converted differently: '%s', not '%s'; "
+                          "use the same --trim, --lower and --as",
+                          path, was, now);
     }
     if (numbers[4] != build_fingerprint(b)) {
         return say_failed(CLI_DATA,
-                          "%s: belongs to another command: other files, or in another "
-                          "order, or other records, fields or parts of them",
+                          "%s: belongs to a different command; use the same files in "
+                          "the same order, and the same record, field and --shard "
+                          "options",
                           path);
     }
     *at = (size_t)numbers[0];
@@ -514,8 +523,8 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
     return CLI_OK;
 }
 
-/* Checkpoints of version 0.1 do not record the files they have read. Only changes after the checkpoint
- * was written can be detected. */
+/* Checkpoints of version 0.1 do not record which files they have read. Only changes after the
+ * checkpoint was written can be detected. */
 static int build_check_age(const struct build *b, const char *path, size_t files,
                            uint64_t created)
 {
@@ -534,7 +543,7 @@ static int build_check_age(const struct build *b, const char *path, size_t files
     return code;
 }
 
-/* Checks that the files a checkpoint has read are unchanged; other files may change. */
+/* Checks that the files already read are unchanged. Other files may have changed. */
 static int build_check_input(const struct build *b, const char *path,
                              const bg_file_info *about, size_t at, uint64_t offset)
 {
@@ -546,14 +555,13 @@ static int build_check_input(const struct build *b, const char *path,
     return strtoull(mark + sizeof build_input_mark - 1, NULL, 10)
                    == build_input_read(b, at, offset)
                ? CLI_OK
-               : say_failed(
-                   CLI_DATA,
-                   "%s: files that were already read have changed since the checkpoint; "
-                   "start over with -f instead of --resume",
-                   path);
+               : say_failed(CLI_DATA,
+                            "%s: files that were already read have changed since the "
+                            "checkpoint; start over with -f instead of --resume",
+                            path);
 }
 
-/* Checks that the options are those of the checkpoint, as far as it records them. */
+/* Checks that the options match those that the checkpoint records. */
 static int build_check_options(struct build *b, const char *path,
                                const bg_file_info *about)
 {
@@ -575,7 +583,8 @@ static int build_resume(struct build *b)
     size_t at = 0;
     uint64_t offset = 0;
     int code = build_partial(b, path);
-    if (!code && !bg_file_about(path, &about, NULL)) { /* if not, opening it says why */
+    if (!code && !bg_file_about(path, &about, NULL)) { /* if it fails, opening the
+                                                          file reports why */
         b->spec.kind = about.kind;
     }
     code = code
@@ -599,9 +608,9 @@ static int build_resume(struct build *b)
     return code ? code : input_go_to(&b->input, at, offset);
 }
 
-/* ---- The whole --------------------------------------------------------------------------------- */
+/* ---- Command ----------------------------------------------------------------------------------- */
 
-/* Legs that take about as long as was asked for. */
+/* Runs legs of about the requested duration. */
 static int build_run_legs(struct build *b)
 {
     int code = CLI_OK;
@@ -652,13 +661,14 @@ static void build_tell(const struct build *b, double seconds)
     if (say_is_quiet() || bg_filter_info(b->filter, &info)) {
         return;
     }
-    say_note("%s: %s, %s keys, %s, rate of false positives %s, %s", b->path,
+    say_note("%s: %s, %s keys, %s, false-positive rate %s, %s", b->path,
              bg_kind_name(bg_filter_kind(b->filter)),
              number_show(atomic_load(&b->keys), keys),
              number_show_bytes(bg_filter_size_bytes(b->filter), bytes),
              number_show_rate(info.rate, rate), number_show_seconds(seconds, time));
     if (info.design_items && info.items.low > 1.1 * (double)info.design_items) {
-        say_warning("made for %s keys: the rate is above what was asked for",
+        say_warning("the filter holds more keys than its capacity of %s; its "
+                    "false-positive rate is above the requested rate",
                     number_show(info.design_items, keys));
     }
 }
@@ -678,21 +688,22 @@ static int build_read_shard(const char *text, struct input_part *part)
     return CLI_OK;
 }
 
-/* OUT is there: perhaps the files are in the wrong order, and -f would cost the keys. */
+/* If OUT exists and is not a filter, the arguments may be in the wrong order, and -f would
+ * overwrite the keys. */
 static int build_may_write(const struct build *b)
 {
     struct stat about;
     const bool other = !b->options->force && stat(b->path, &about) == 0
                        && S_ISREG(about.st_mode) && about.st_size > 0
                        && !filter_looks_ours(b->path);
-    return other ? say_usage("%s: is there already, and is no filter of bloomgate; OUT "
-                             "comes first, then KEYS",
+    return other ? say_usage("%s: already exists and is not a bloomgate filter; OUT "
+                             "precedes KEYS",
                              b->path)
                  : filter_claim(b->path, b->options->force);
 }
 
-/* A note must not contain a line about how keys are created or about a part of the input, because such
- * lines are trusted. */
+/* A note must not contain a line about how keys are converted or about a part of the input,
+ * because such lines are trusted. */
 static int build_check_note(const char *note)
 {
     char recipe[KEY_RECIPE];
@@ -703,12 +714,12 @@ static int build_check_note(const char *note)
     }
     filter_read_recipe(note, recipe);
     return *recipe
-               ? say_usage("--note: found a line that begins with 'keys: ', which says "
-                           "how keys are made: --trim, --lower and --as do that")
+               ? say_usage("--note: must not contain a line that starts with 'keys: ', "
+                           "which is reserved for --trim, --lower and --as")
                : CLI_OK;
 }
 
-/* Mistakes that can be told before anything is read. */
+/* Checks for errors that can be detected before anything is read. */
 static int build_check(const struct build *b)
 {
     const int code = build_check_note(b->options->note);
@@ -716,19 +727,19 @@ static int build_check(const struct build *b)
         return code;
     }
     if (b->input.part.n > 1 && b->format.records != KEY_RECORDS_SEPARATED) {
-        return say_usage("--shard is for lines, or records that end with NUL");
+        return say_usage("--shard requires records that are lines or end with NUL");
     }
     if ((b->options->checkpoint > 0 || b->options->resume)
         && (build_is_static((bg_kind)b->spec.kind) || !input_is_plain(&b->input))) {
         return say_usage(
-            "--checkpoint and --resume are for plain files, and not for kinds "
-            "that are made of all keys at once");
+            "--checkpoint and --resume require uncompressed regular files, and a kind "
+            "that is not built from all keys at once");
     }
     return CLI_OK;
 }
 
-/* A checkpoint of a build that did not end, or another file of that name, is not lost by
- * forgetting --resume. A file of input keys is not overwritten, even with -f. */
+/* Prevents the loss of a checkpoint, or of another file of that name, if --resume is
+ * forgotten. An input file is never overwritten, even with -f. */
 static int build_check_partial(const struct build *b)
 {
     const struct build_options *o = b->options;
@@ -738,15 +749,16 @@ static int build_check_partial(const struct build *b)
     }
     const int code = build_partial(b, path);
     if (!code && input_reads(&b->input, path)) {
-        return say_usage("%s: is an input file, and the checkpoint would overwrite it",
+        return say_usage("%s: is an input file, which the checkpoint would overwrite; "
+                         "choose another OUT",
                          path);
     }
     return code || o->resume || o->force || access(path, F_OK) != 0
                ? code
                : say_failed(
                    CLI_USAGE,
-                   "%s: is there already; --resume goes on from there, -f begins "
-                   "anew",
+                   "%s: already exists; use --resume to continue from it, or -f to "
+                   "start over",
                    path);
 }
 
@@ -774,7 +786,8 @@ static int build_all(struct build *b, const struct arguments *arguments)
         code = code ? code : build_make(b);
     }
     if (!code && !b->has_canaries && !build_canaries(b)) {
-        code = say_failed(CLI_FULL, "the filter is too small for its canaries");
+        code = say_failed(CLI_FULL, "the filter is too small for its canaries; use a "
+                                    "larger size or --no-canaries");
     }
     code = code ? code : build_run(b);
     code = code ? code : build_check_part(b);
@@ -793,7 +806,7 @@ static int build_all(struct build *b, const struct arguments *arguments)
 static int build_command(void *options, const struct arguments *arguments)
 {
     if (arguments->count == 0) {
-        return say_usage("where to? OUT is missing");
+        return say_usage("missing argument OUT");
     }
     struct build b = { .options = options, .path = arguments->items[0] };
     b.spec = (bg_spec)BG_SPEC_INIT;
@@ -811,26 +824,26 @@ static int build_command(void *options, const struct arguments *arguments)
 
 const struct command command_build = {
     .name = "build",
-    .summary = "make a filter file of keys",
+    .summary = "create a filter file from keys",
     .usage = "[options] OUT [KEYS...]",
     .about =
-        "Reads keys from files, or from stdin, and writes a filter of them to OUT. OUT is "
-        "replaced in one step at the end, or not at all.\n\n"
-        "The rate is 1 % if neither --rate nor a size is said. "
-        "Without --items plain files are read twice, the first time to count their keys. What "
-        "comes through a pipe goes to a scalable filter, which begins with room for 1,048,576 "
-        "keys (1.7 MiB at 1 %) and grows; or, if another --kind was asked for, "
-        "is collected first at 8 bytes per key. Files packed with gzip or zstd are unpacked.\n\n"
-        "How keys are made of lines (--trim, --lower, --as) is written into the file, and "
-        "bloomgate check does the same with the lines it reads.",
+        "Reads keys from files, or from stdin, and writes a filter of them to OUT. OUT "
+        "is replaced atomically at the end, or is unchanged if anything fails.\n\n"
+        "The default false-positive rate is 1%. Without --items, uncompressed regular "
+        "files are read twice, the first time to count their keys. Keys from a pipe go "
+        "to a scalable filter, which starts with a capacity of 1,048,576 keys (1.7 MiB "
+        "at 1%) and grows. With another --kind, they are collected first, at 8 bytes "
+        "per key. Files compressed with gzip or zstd are decompressed.\n\n"
+        "How keys are extracted from lines (--trim, --lower, --as) is recorded in the "
+        "file, and bloomgate check processes its input in the same way.",
     .size = sizeof(struct build_options),
     .uses = { { &build_group, 0 },
               { &spec_options_group, offsetof(struct build_options, spec) },
               { &key_options_group, offsetof(struct build_options, keys) },
               { &hash_options_group, offsetof(struct build_options, hash) } },
     .examples = { { "bloomgate build --rate 0.1% seen.bg urls.txt",
-                    "a filter of the lines of a file" },
+                    "build a filter from the lines of a file" },
                   { "zcat logs/*.gz | bloomgate build --field 3 --delimiter ' ' u.bg",
-                    "of the third field of lines from a pipe" } },
+                    "build a filter from the third field of each line of a pipe" } },
     .run = build_command,
 };

@@ -1,9 +1,9 @@
 /*
- * cmd_canary.c - bloomgate canary: asks a filter for keys whose answers are known.
+ * cmd_canary.c - bloomgate canary: tests a filter with keys whose answers are known.
  *
- * Present canaries were added when the filter was made: all 16 must be found. Absent ones
- * nobody adds: the share of 4096 that is answered "maybe" is the rate of false positives, as
- * measured. Both follow from the generation (docs/format.md, section 8).
+ * Present canaries were added when the filter was created: all 16 must be found. Absent canaries
+ * are never added: the share of 4096 that is answered "maybe" is the measured false-positive
+ * rate. Both are derived from the generation (docs/format.md, section 8).
  */
 #include "command.h"
 #include "filter_file.h"
@@ -29,18 +29,19 @@ static const struct option canary_table[] = {
     { "keys", 0, OPTION_FLAG, AT(keys), NULL,
       "print the 16 canaries in hexadecimal, for --as hex", NULL },
     { "generation", 'g', OPTION_TEXT, AT(generation), "N",
-      "of that generation; else of the file's", NULL },
-    { "json", 0, OPTION_FLAG, AT(json), NULL, "an object: bloomgate.canary.1", NULL },
+      "generation of the canaries (default: the file's)", NULL },
+    { "json", 0, OPTION_FLAG, AT(json), NULL,
+      "print a JSON object (bloomgate.canary.1)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
 static const struct option_group canary_group = { "Canaries", canary_table };
 
-enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* where "p" or "a" stands in a key */
+enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* position of "p" or "a" in a key */
 
 /*
- * How many absent canaries may be let through. Two things make the number differ from the
- * prediction by chance, and neither must raise an alarm on a sound filter:
+ * The number of absent canaries that may be answered "maybe". Two random effects make the number
+ * differ from the prediction, and neither must raise an alarm for a sound filter:
  *
  *   - The prediction is the mean over filters with the same number of set bits. In a filter with few
  *     keys n, the bits are spread over the cache lines more or less evenly, which multiplies the
@@ -52,18 +53,18 @@ enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* where "p" or "a" stands in a
 static const double canary_tolerated = 1.5, canary_deviations = 4,
                     canary_improbable = 1e-6;
 
-/* With such a rate it tells nothing that present canaries are found. */
+/* Above this rate, finding the present canaries proves nothing. */
 static const double canary_too_much = 0.5;
 
 struct canary_answers {
     uint64_t generation;
-    size_t present; /* found, of BG_CANARIES */
-    size_t absent;  /* let through, of CANARY_ABSENT */
+    size_t present; /* found, out of BG_CANARIES */
+    size_t absent;  /* answered "maybe", out of CANARY_ABSENT */
     bg_estimate measured;
-    double predicted;  /* at this fill */
-    double deviation;  /* of the rate's logarithm, due to the spread of bits */
-    bool hurt;         /* degraded or overflowed: some answers are "maybe" to all */
-    const char *fault; /* NULL: it is good */
+    double predicted;  /* rate at this fill */
+    double deviation;  /* of the logarithm of the rate, due to the spread of bits */
+    bool hurt;         /* degraded or overflowed: some parts always answer "maybe" */
+    const char *fault; /* NULL: the filter passed */
 };
 
 static void canary_print_keys(uint64_t generation)
@@ -120,8 +121,8 @@ static void canary_predict(const struct filter_file *file, struct canary_answers
     }
 }
 
-/* Whether more were let through than chance explains: Chernoff's bound for a Poisson
- * distribution, P(X >= x) <= exp(x - m) (m / x)^x for x > m. */
+/* Returns whether more absent canaries are answered "maybe" than chance explains: Chernoff's
+ * bound for a Poisson distribution, P(X >= x) <= exp(x - m) (m / x)^x for x > m. */
 static bool canary_lets_too_much(const struct canary_answers *a)
 {
     const double allowed =
@@ -133,12 +134,14 @@ static bool canary_lets_too_much(const struct canary_answers *a)
 
 static const char *canary_fault(const struct canary_answers *a)
 {
-    return a->present == 0             ? "it has no canaries of this generation"
+    return a->present == 0             ? "the filter has no canaries of this generation"
            : a->present != BG_CANARIES ? "canaries are missing"
-           : a->hurt                   ? "it is damaged, or had no room for keys"
+           : a->hurt                   ? "the filter is damaged, or had no room for "
+                                         "some keys"
            : a->measured.value > canary_too_much
-               ? "it says \"maybe\" to almost everything"
-           : canary_lets_too_much(a) ? "it lets more through than its bits say"
+               ? "the filter answers \"maybe\" for almost all keys"
+           : canary_lets_too_much(a) ? "the false-positive rate is higher than the "
+                                       "fill predicts"
                                      : NULL;
 }
 
@@ -163,12 +166,12 @@ static void canary_print(const struct canary_answers *a)
     char value[NUMBER_TEXT], low[NUMBER_TEXT], high[NUMBER_TEXT], rate[NUMBER_TEXT];
     printf("generation   %" PRIu64 "\n", a->generation);
     printf("present      %zu of %d found\n", a->present, BG_CANARIES);
-    printf("absent       %zu of %d let through: %s (%s to %s), predicted %s\n",
+    printf("absent       %zu of %d answered \"maybe\": %s (%s to %s), predicted %s\n",
            a->absent, CANARY_ABSENT, number_show_rate(a->measured.value, value),
            number_show_rate(a->measured.low, low),
            number_show_rate(a->measured.high, high),
            number_show_rate(a->predicted, rate));
-    printf("verdict      %s%s\n", a->fault ? "not good: " : "good",
+    printf("verdict      %s%s\n", a->fault ? "failed: " : "passed",
            a->fault ? a->fault : "");
 }
 
@@ -217,14 +220,14 @@ static int canary_file(const struct canary_options *o, const char *path,
     return out_finish(a.fault ? CLI_NO : CLI_OK);
 }
 
-/* The canaries of a file need no more than its header. */
+/* Prints the canaries of a file, which depend only on its header. */
 static int canary_keys(const struct canary_options *o,
                        const struct arguments *arguments, uint64_t generation)
 {
     bg_errinfo why;
     bg_file_info about = { .struct_size = sizeof about };
     if (arguments->count == 0 && !o->generation) {
-        return say_usage("of which generation? --generation or FILTER is missing");
+        return say_usage("missing argument FILTER, or option --generation");
     }
     if (arguments->count == 1 && !o->generation) {
         const int code = filter_expect_ours(arguments->items[0]);
@@ -255,27 +258,28 @@ static int canary_command(void *options, const struct arguments *arguments)
         return canary_keys(o, arguments, generation);
     }
     return arguments->count == 1 ? canary_file(o, arguments->items[0], generation)
-                                 : say_usage("which filter? FILTER is missing");
+                                 : say_usage("missing argument FILTER");
 }
 
 const struct command command_canary = {
     .name = "canary",
-    .summary = "ask a filter for keys whose answers are known",
+    .summary = "test a filter with keys whose answers are known",
     .usage = "[options] FILTER",
     .about =
-        "Asks for the 16 keys that bloomgate build adds to every filter, and for 4096 that "
-        "nobody adds. All of the first must be found; how many of the others are let through "
-        "tells the rate of false positives, as measured. Exit code: 0 if canaries are found and "
-        "the rate is below one half and no higher than the filter's bits predict, within the limits "
-        "of chance; 1 if not; more on errors.\n\n"
-        "Other software can add canaries too: --keys prints them, 24 bytes each as hexadecimal "
-        "digits; then bloomgate canary --generation N asks for them in any format whose keys are "
-        "bytes.",
+        "Looks up the 16 keys that bloomgate build adds to every filter, and 4096 keys "
+        "that are never added. All of the former must be found; the share of the "
+        "latter that is answered \"maybe\" is the measured false-positive rate. Exit "
+        "code: 0 if the canaries are found, and the rate is below one half and, within "
+        "the limits of chance, no higher than the filter's fill predicts; 1 if not; "
+        "higher on errors.\n\n"
+        "Other software can add canaries, too: --keys prints them, 24 bytes each, in "
+        "hexadecimal. bloomgate canary --generation N then looks them up in any format "
+        "whose keys are byte strings.",
     .size = sizeof(struct canary_options),
     .uses = { { &canary_group, 0 },
               { &open_options_group, offsetof(struct canary_options, open) } },
-    .examples = { { "bloomgate canary seen.bg", "whether it answers as it should" },
+    .examples = { { "bloomgate canary seen.bg", "test whether the filter works" },
                   { "bloomgate canary --keys -g 7 | bloomgate add --as hex f.bf",
-                    "canaries for a filter of other software" } },
+                    "add canaries to a filter of other software" } },
     .run = canary_command,
 };

@@ -1,8 +1,8 @@
 /*
- * cmd_check.c - bloomgate check: lines that may be members, like grep.
+ * cmd_check.c - bloomgate check: prints lines that may be in a filter, like grep.
  *
- * Every thread asks the filters for the keys of its chunk and copies what is selected to the
- * chunk's output; chunks are written in order.
+ * Each thread looks up the keys of its chunk in the filters and copies the selected records to
+ * the chunk's output. Chunks are written in order.
  */
 #include "command.h"
 #include "filter_file.h"
@@ -24,18 +24,18 @@ struct check_options {
 
 #define AT(field) offsetof(struct check_options, field)
 static const struct option check_table[] = {
-    { "invert", 'v', OPTION_FLAG, AT(invert), NULL, "print what certainly is no member",
-      NULL },
+    { "invert", 'v', OPTION_FLAG, AT(invert), NULL,
+      "print lines that are definitely not in the filter", NULL },
     { "count", 'c', OPTION_FLAG, AT(count), NULL,
-      "print only the number of these lines", NULL },
+      "print only the number of selected lines", NULL },
     { "annotate", 'a', OPTION_FLAG, AT(annotate), NULL,
-      "print every line, behind \"maybe\" or \"no\" and a tab", NULL },
+      "print every line after \"maybe\" or \"no\" and a tab", NULL },
     { "also", 0, OPTION_LIST, AT(also), "FILTER",
-      "ask another filter as well; may be repeated", NULL },
+      "query an additional filter; may be repeated", NULL },
     { "all", 0, OPTION_FLAG, AT(all), NULL,
-      "of several filters all must say \"maybe\", not any", NULL },
+      "require a \"maybe\" from all filters, not from any", NULL },
     { "threads", 't', OPTION_COUNT, AT(threads), "N",
-      "as many as processors, if not said", NULL },
+      "number of threads (default: all cores)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -46,12 +46,13 @@ struct check {
     struct key_format format;
     struct filter_file files[OPTION_LIST_MOST + 1];
     size_t count;
-    uint64_t selected; /* lines; by deliver only */
+    uint64_t selected; /* lines; written only by deliver */
 };
 
-/* ---- A chunk ------------------------------------------------------------------------------ */
+/* ---- Chunks ------------------------------------------------------------------------------- */
 
-/* The answers of all filters, as one bit per key; `selected` is how many are set. */
+/* Looks up the keys of a chunk in all filters: one bit per key. `selected` is the number of
+ * bits set. */
 static bool check_ask(const struct check *c, struct chunk *chunk)
 {
     const size_t words = BG_BITMAP_WORDS(chunk->count);
@@ -71,7 +72,7 @@ static bool check_ask(const struct check *c, struct chunk *chunk)
     return true;
 }
 
-/* Every record, with a word in front. Returns how many bytes that are. */
+/* Writes every record, with its answer in front. Returns the number of bytes. */
 static size_t check_annotate(const struct check *c, const struct chunk *chunk, char *to)
 {
     char *const begin = to;
@@ -118,7 +119,7 @@ static bool check_deliver(struct flow *flow, struct chunk *chunk)
     return out_write(chunk->out, chunk->out_used) || flow_fail(flow, out_code());
 }
 
-/* ---- The whole ------------------------------------------------------------------------------ */
+/* ---- Command -------------------------------------------------------------------------------- */
 
 static int check_open(struct check *c, const char *first)
 {
@@ -134,8 +135,8 @@ static int check_open(struct check *c, const char *first)
         c->count++;
         if (i && strcmp(file->recipe, c->files[0].recipe) != 0) {
             code = say_failed(CLI_DATA,
-                              "%s and %s: their keys are made in different ways: "
-                              "'%s' and '%s'",
+                              "%s and %s: their keys were converted differently: '%s' "
+                              "and '%s'",
                               c->files[0].path, file->path, c->files[0].recipe,
                               file->recipe);
         }
@@ -161,9 +162,9 @@ static int check_run(struct check *c, const struct arguments *arguments)
 
 static int check_command(void *options, const struct arguments *arguments)
 {
-    static struct check c; /* 64 files of some kilobytes */
+    static struct check c; /* 64 files of a few kilobytes each */
     if (arguments->count == 0) {
-        return say_usage("which filter? FILTER is missing");
+        return say_usage("missing argument FILTER");
     }
     c.options = options;
     int code = check_open(&c, arguments->items[0]);
@@ -176,22 +177,22 @@ static int check_command(void *options, const struct arguments *arguments)
 
 const struct command command_check = {
     .name = "check",
-    .summary = "print the lines whose keys a filter may contain",
+    .summary = "print the lines that may be in a filter",
     .usage = "[options] FILTER [KEYS...]",
     .about =
-        "Reads lines from files, or from stdin, and prints those whose key may be in the "
-        "filter; with -v those whose key certainly is not. Lines come out in the order and with "
-        "the bytes that they came in with.\n\n"
-        "FILTER may be a file of bloomgate or of other software (--format). Exit code: 0 if a "
-        "line was selected, 1 if none was, more on errors. With -q nothing is printed, and it "
-        "ends with the first line that is selected.",
+        "Reads lines from files, or from stdin, and prints those whose key may be in "
+        "the filter, or with -v those whose key is definitely not in it. Lines are "
+        "printed unchanged and in order.\n\n"
+        "FILTER may be a file of bloomgate or of other software (--format). Exit code: "
+        "0 if a line was selected, 1 if none was, higher on errors. With -q, nothing "
+        "is printed, and the command exits at the first selected line.",
     .size = sizeof(struct check_options),
     .uses = { { &check_group, 0 },
               { &key_options_group, offsetof(struct check_options, keys) },
               { &open_options_group, offsetof(struct check_options, open) } },
     .examples = { { "bloomgate check seen.bg new.txt",
-                    "lines that may have been seen" },
+                    "print the lines that may have been seen before" },
                   { "tail -f access.log | bloomgate check -v --field 1 --delimiter ' ' k.bg",
-                    "lines whose first field certainly is not known" } },
+                    "print lines whose first field is definitely not in k.bg" } },
     .run = check_command,
 };

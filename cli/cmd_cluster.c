@@ -1,9 +1,9 @@
 /*
- * cmd_cluster.c - bloomgate cluster: one filter over a Redis Cluster, from the command line. It is also
- * what bloomgate --cluster HOST:PORT ACTION NAME does.
+ * cmd_cluster.c - bloomgate cluster: operates on one filter in a Redis Cluster. bloomgate
+ * --cluster HOST:PORT ACTION NAME is the same command.
  *
- * The first argument says what to do: actions are a table. All connect, compute the names of the shards
- * of NAME, and go to work.
+ * The first argument selects an action from a table. Every action connects, computes the names
+ * of the shards of NAME, and runs.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -18,57 +18,61 @@
 #define AT(field) offsetof(struct cluster_settings, field)
 static const struct option cluster_table[] = {
     { "cluster", 'C', OPTION_TEXT, AT(nodes), "NODES",
-      "HOST:PORT[,HOST:PORT...] of some nodes, or of one server", NULL },
-    { "shards", 's', OPTION_COUNT, AT(shards), "S", "in how many shards it is (16)",
+      "HOST:PORT[,HOST:PORT...] of nodes, or of a server", NULL },
+    { "shards", 's', OPTION_COUNT, AT(shards), "S", "number of shards (default: 16)",
       NULL },
     { "replicas", 'w', OPTION_COUNT, AT(replicas), "N",
-      "an add is done when N replicas have it, too (0)", NULL },
-    { "wait", 0, OPTION_SECONDS, AT(wait), "T", "for these, before the next try (1s)",
-      NULL },
+      "replicas that must acknowledge an add (default: 0)", NULL },
+    { "wait", 0, OPTION_SECONDS, AT(wait), "T",
+      "time to wait for replicas per try (default: 1s)", NULL },
     { "connect-timeout", 0, OPTION_SECONDS, AT(connect), "T",
-      "for a connection (as --timeout)", NULL },
-    { "timeout", 0, OPTION_SECONDS, AT(timeout), "T", "for an answer (5s)", NULL },
+      "connect timeout (default: --timeout)", NULL },
+    { "timeout", 0, OPTION_SECONDS, AT(timeout), "T", "reply timeout (default: 5s)",
+      NULL },
     { "patience", 0, OPTION_SECONDS, AT(patience), "T",
-      "to try again, after the last answer (30s)", NULL },
-    { "batch", 0, OPTION_COUNT, AT(batch), "N", "keys in one command (500)", NULL },
+      "time to retry after the last reply (default: 30s)", NULL },
+    { "batch", 0, OPTION_COUNT, AT(batch), "N", "keys per command (default: 500)",
+      NULL },
     { "user", 0, OPTION_TEXT, AT(user), "NAME",
-      "with the password in BLOOMGATE_PASSWORD, or a file", NULL },
+      "user name; the password is in BLOOMGATE_PASSWORD", NULL },
     { "password-file", 0, OPTION_TEXT, AT(password_file), "FILE",
-      "its first line is the password", NULL },
-    { "tls", 0, OPTION_FLAG, AT(tls), NULL, "speak TLS with the nodes", NULL },
+      "file whose first line is the password", NULL },
+    { "tls", 0, OPTION_FLAG, AT(tls), NULL, "connect with TLS", NULL },
     { "tls-ca", 0, OPTION_TEXT, AT(tls_ca), "FILE",
-      "authorities that are trusted (those of the system)", NULL },
-    { "tls-cert", 0, OPTION_TEXT, AT(tls_cert), "FILE",
-      "a certificate for nodes that ask for one", NULL },
-    { "tls-key", 0, OPTION_TEXT, AT(tls_key), "FILE", "and its key", NULL },
+      "trusted CA certificates (default: those of the OS)", NULL },
+    { "tls-cert", 0, OPTION_TEXT, AT(tls_cert), "FILE", "client certificate", NULL },
+    { "tls-key", 0, OPTION_TEXT, AT(tls_key), "FILE",
+      "private key of the client certificate", NULL },
     { "tls-name", 0, OPTION_TEXT, AT(tls_name), "NAME",
-      "whom nodes' certificates are for (each its host; *: anybody)", NULL },
+      "name in node certificates (default: host; *: any)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
-static const struct option_group cluster_group = { "The cluster", cluster_table };
+static const struct option_group cluster_group = { "Cluster", cluster_table };
 
 static const struct option cluster_create_table[] = {
     { "items", 'n', OPTION_COUNT, AT(items), "N",
-      "create: how many keys it is for, in all shards", NULL },
-    { "rate", 'p', OPTION_RATE, AT(rate), "P", "create: rate of false positives (1%)",
-      NULL },
-    { "kind", 'k', OPTION_TEXT, AT(kind), "KIND", "create: blocked if not said", NULL },
+      "create: total number of keys in all shards", NULL },
+    { "rate", 'p', OPTION_RATE, AT(rate), "P",
+      "create: false-positive rate (default: 1%)", NULL },
+    { "kind", 'k', OPTION_TEXT, AT(kind), "KIND",
+      "create: kind of filter (default: blocked)", NULL },
     { "hash", 0, OPTION_TEXT, AT(hash), "PROFILE",
-      "create: fast or keyed; the server's default if not said", NULL },
-    { "seed", 0, OPTION_COUNT, AT(seed), "N", "create: of fast", NULL },
+      "create: fast or keyed (default: the server's)", NULL },
+    { "seed", 0, OPTION_COUNT, AT(seed), "N", "create: seed for fast", NULL },
     { "missing", 0, OPTION_FLAG, AT(missing), NULL,
-      "create: shards that are there are fine", NULL },
+      "create: accept shards that already exist", NULL },
     { "acknowledged", 0, OPTION_FLAG, AT(acknowledged), NULL,
-      "add: print each line when its key is in", NULL },
+      "add: print each line whose key was added", NULL },
     { "invert", 'v', OPTION_FLAG, AT(invert), NULL,
-      "check: print what certainly is no member", NULL },
+      "check: print lines that are definitely not members", NULL },
     { "count", 'c', OPTION_FLAG, AT(count), NULL,
-      "check: print only the number of these lines", NULL },
+      "check: print only the number of selected lines", NULL },
     { "annotate", 'a', OPTION_FLAG, AT(annotate), NULL,
-      "check: every line, behind \"maybe\" or \"no\"", NULL },
+      "check: print every line after \"maybe\" or \"no\"", NULL },
     { "open", 0, OPTION_FLAG, AT(open_on_error), NULL,
-      "check: nodes that do not answer say \"maybe\"", NULL },
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "dump: overwrite files", NULL },
+      "check: answer \"maybe\" for nodes that do not reply", NULL },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "dump: overwrite existing files",
+      NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -99,7 +103,8 @@ static const struct cluster_action *cluster_find_action(const char *name)
     }
     const char *near = nearest_name(name, cluster_actions, CLUSTER_ACTIONS);
     (void)say_usage(
-        "found '%s', expected create, add, check, info, merge, dump, drop or complete%s%s%s",
+        "action: found '%s', expected create, add, check, info, merge, dump, drop or "
+        "complete%s%s%s",
         name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     return NULL;
 }
@@ -107,7 +112,7 @@ static const struct cluster_action *cluster_find_action(const char *name)
 int cluster_say(const struct cluster_work *work, const bg_errinfo *why)
 {
     if (why->code == BG_ENOTFOUND) {
-        return say_failed(CLI_DATA, "%s; is %s really in %u shards (--shards)?",
+        return say_failed(CLI_DATA, "%s; check that %s has %u shards (--shards)",
                           why->message, work->name, work->filter.tags.shards);
     }
     return say_error(why->code == BG_EINVAL ? NULL : work->name, why);
@@ -132,13 +137,14 @@ static int cluster_connect(struct cluster_work *w)
                  : getenv("BLOOMGATE_CLUSTER"); /* NOLINT(concurrency-mt-unsafe) */
     bg_errinfo why;
     if (!nodes) {
-        return say_usage("which cluster? --cluster HOST:PORT is missing");
+        return say_usage("missing option --cluster HOST:PORT");
     }
     if (o->batch > 100000 || o->replicas > 1000) {
-        return say_usage("--batch is at most 100000, --replicas at most 1000");
+        return say_usage("--batch must be at most 100000, --replicas at most 1000");
     }
     if (!o->tls && (o->tls_ca || o->tls_cert || o->tls_key || o->tls_name)) {
-        return say_usage("--tls-ca, -cert, -key and -name need --tls");
+        return say_usage("--tls-ca, --tls-cert, --tls-key and --tls-name require "
+                         "--tls");
     }
     const struct cluster_options how = { .nodes = nodes,
                                          .user = o->user,
@@ -170,7 +176,7 @@ static int cluster_command(void *options, const struct arguments *arguments)
 {
     static struct cluster_work work;
     if (arguments->count < 2) {
-        return say_usage("expected what to do, and the NAME of a filter");
+        return say_usage("expected an action and the NAME of a filter");
     }
     const struct cluster_action *action = cluster_find_action(arguments->items[0]);
     if (!action) {
@@ -188,38 +194,42 @@ static int cluster_command(void *options, const struct arguments *arguments)
 
 const struct command command_cluster = {
     .name = "cluster",
-    .summary = "work on one filter in shards over a Redis Cluster",
+    .summary = "operate on a sharded filter in a Redis Cluster",
     .usage = "[options] ACTION NAME [...]",
     .about =
-        "A filter NAME in S shards is S filters under the names {tag}NAME/0ofS, {tag}NAME/1ofS and "
-        "so on, spread over the nodes of a cluster that has the module of bloomgate; a key belongs "
-        "to one of them. A single server, Redis or bloomgated, will do as well. Say the same "
-        "--shards each time. bloomgate --cluster NODES ACTION ... is the same command; "
-        "BLOOMGATE_CLUSTER may have the nodes.\n\n"
-        "create NAME makes the shards, each large enough for its share of --items. add NAME "
-        "[KEYS...] and check NAME [KEYS...] read keys from files or stdin. info NAME tells sizes, "
-        "rates, and which node has which shard. merge NAME OTHER... adds all keys of others of as "
-        "many shards and of one make. dump NAME PREFIX writes the shards to the files PREFIX.0, "
-        "PREFIX.1 and so on. drop NAME removes them.\n\n"
-        "A server that restarts may have lost acknowledged keys, even with --replicas. Its shards then "
-        "deny no key: check fails, or with --open reports their keys as \"maybe\". Add all keys again, "
-        "then run complete NAME to mark all shards as complete.\n\n"
-        "Slots may move and primaries may fail meanwhile: what was not answered is sent again. With "
-        "--replicas 1 an add counts only when a replica has it, so that it outlives its "
-        "primary; --acknowledged prints the lines of which that is known. When nodes do not answer "
-        "for as long as --patience lasts, add and check fail; check --open takes them for \"maybe\" "
-        "instead. A shard that is not there is always an error.\n\n"
-        "With --tls a node has to show a certificate of an authority in --tls-ca, for the host that "
-        "the cluster names it by. Passwords are never arguments: BLOOMGATE_PASSWORD or "
-        "--password-file has them.",
+        "A filter NAME with S shards consists of S filters named {tag}NAME/0ofS, "
+        "{tag}NAME/1ofS and so on, distributed over the nodes of a cluster with the "
+        "bloomgate module. Each key belongs to one of them. A single Redis or "
+        "bloomgated server also works. Use the same --shards every time. bloomgate "
+        "--cluster NODES ACTION ... is the same command; BLOOMGATE_CLUSTER can also "
+        "provide the nodes.\n\n"
+        "create NAME creates the shards, each large enough for its share of --items. "
+        "add NAME [KEYS...] and check NAME [KEYS...] read keys from files or stdin. "
+        "info NAME prints sizes, rates, and which node has which shard. merge NAME "
+        "OTHER... adds all keys of other filters with the same number of shards and "
+        "the same design. dump NAME PREFIX writes the shards to the files PREFIX.0, "
+        "PREFIX.1 and so on. drop NAME deletes them.\n\n"
+        "A server that restarts may have lost acknowledged keys, even with --replicas. "
+        "Its shards then deny no key: check fails, or with --open reports their keys "
+        "as \"maybe\". Add all keys again, then run complete NAME to mark all shards "
+        "as complete.\n\n"
+        "Slots may move and primaries may fail while the command runs: unanswered "
+        "requests are sent again. With --replicas 1, an add is acknowledged only after "
+        "a replica has it, so that it survives the failure of its primary. "
+        "--acknowledged prints the lines whose add was acknowledged. If nodes do not "
+        "reply within --patience, add and check fail; check --open reports their keys "
+        "as \"maybe\" instead. A missing shard is always an error.\n\n"
+        "With --tls, a node must present a certificate issued by an authority in "
+        "--tls-ca, for the host name under which the cluster lists it. Passwords are "
+        "never arguments: use BLOOMGATE_PASSWORD or --password-file.",
     .size = sizeof(struct cluster_settings),
     .uses = { { &cluster_group, 0 },
               { &cluster_create_group, 0 },
               { &key_options_group, offsetof(struct cluster_settings, keys) } },
     .examples = { { "bloomgate cluster -C node1:6379 create -n 1e9 -p 0.1% seen",
-                    "a filter of 16 shards for a billion keys" },
+                    "create a filter of 16 shards for a billion keys" },
                   { "bloomgate cluster -C node1:6379 add -w 1 seen urls.txt",
-                    "each line, on a primary and a replica" } },
+                    "add each line to a primary and a replica" } },
     .words = cluster_actions,
     .run = cluster_command,
 };

@@ -1,4 +1,5 @@
-/* cmd_completion.c - bloomgate completion: a script for a shell; and what the writers share. */
+/* cmd_completion.c - bloomgate completion: prints completion scripts; also functions shared by
+ * the generators. */
 #include "complete.h"
 #include "say.h"
 
@@ -9,9 +10,9 @@ struct completion_options {
     struct common common;
 };
 
-/* ---- For the writers ----------------------------------------------------------------------- */
+/* ---- Shared by the generators -------------------------------------------------------------- */
 
-const char complete_help_summary[] = "say what a subcommand takes and does";
+const char complete_help_summary[] = "print the help of a subcommand";
 const char complete_version_summary[] = "print the version";
 
 enum complete_value complete_value(const struct option *option)
@@ -58,7 +59,7 @@ void complete_names(const char *between)
     printf("help%sversion", between);
 }
 
-/* ---- The subcommand ------------------------------------------------------------------------ */
+/* ---- Command ------------------------------------------------------------------------------- */
 
 static const char *const completion_shells[] = { "bash", "zsh", "fish", NULL };
 static void (*const completion_writers[])(void) = { complete_bash, complete_zsh,
@@ -69,7 +70,7 @@ static int completion_command(void *options, const struct arguments *arguments)
 {
     (void)options;
     if (arguments->count != 1) {
-        return say_usage("for which shell? One of bash, zsh, fish is expected");
+        return say_usage("expected one shell: bash, zsh or fish");
     }
     for (size_t i = 0; i < COMPLETION_SHELLS; i++) {
         if (strcmp(arguments->items[0], completion_shells[i]) == 0) {
@@ -77,7 +78,7 @@ static int completion_command(void *options, const struct arguments *arguments)
             return CLI_OK;
         }
     }
-    return say_usage("found shell '%s', expected one of bash, zsh, fish",
+    return say_usage("shell: found '%s', expected bash, zsh or fish",
                      arguments->items[0]);
 }
 
@@ -86,17 +87,18 @@ const struct command command_completion = {
     .summary = "print a completion script for a shell",
     .usage = "bash|zsh|fish",
     .about =
-        "Prints a script that completes subcommands, options and their values when the Tab key "
-        "is pressed. It needs nothing but the shell.\n\n"
-        "For bash, source it, or put it into ~/.local/share/bash-completion/completions under "
-        "the name bloomgate. For zsh, source it behind compinit, or put it into a folder of "
-        "fpath under the name _bloomgate. For fish, put it into ~/.config/fish/completions "
-        "under the name bloomgate.fish. An installed bloomgate has all three in place.",
+        "Prints a script that completes subcommands, options and their values when the "
+        "Tab key is pressed. It requires only the shell.\n\n"
+        "For bash, source it, or save it as "
+        "~/.local/share/bash-completion/completions/bloomgate. For zsh, source it "
+        "after compinit, or save it as _bloomgate in a directory of fpath. For fish, "
+        "save it as ~/.config/fish/completions/bloomgate.fish. Installing bloomgate "
+        "installs all three.",
     .size = sizeof(struct completion_options),
     .examples = { { "source <(bloomgate completion bash)",
-                    "complete in this shell from now on" },
+                    "enable completion in this shell" },
                   { "bloomgate completion fish > bloomgate.fish",
-                    "a script to be put in place" } },
+                    "save the script to a file" } },
     .words = completion_shells,
     .run = completion_command,
 };

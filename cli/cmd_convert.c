@@ -1,10 +1,10 @@
 /*
- * cmd_convert.c - bloomgate convert: filters between formats, and filters of other software
- * made of keys.
+ * cmd_convert.c - bloomgate convert: converts filters between formats, and builds filters of
+ * other formats from keys.
  *
- * A filter cannot list its keys, so it becomes one of another format only where both have the
- * very same bits: Parquet's filters are our kind `split` under xxh64 with seed 0. All else
- * has to be made of the keys again (--from-keys).
+ * The keys of a filter cannot be listed, so it can be converted only to a format with exactly
+ * the same bits: Parquet filters equal bloomgate filters of kind `split` with hash xxh64 and
+ * seed 0. All other filters have to be rebuilt from their keys (--from-keys).
  */
 #include "command.h"
 #include "flow.h"
@@ -22,7 +22,7 @@ struct convert_options {
     struct open_options open;
     struct key_options keys;
     struct save_options save;
-    int to; /* index in filter_formats; 0: not said */
+    int to; /* index into filter_formats; 0: not set */
     struct option_list from_keys;
     uint64_t items, seed;
     double rate;
@@ -31,33 +31,33 @@ struct convert_options {
 #define AT(field) offsetof(struct convert_options, field)
 static const struct option convert_table[] = {
     { "to", 0, OPTION_CHOICE, AT(to), "FORMAT",
-      "bloomgate, parquet, guava, go or another one", filter_formats },
+      "target format: bloomgate, parquet, guava, go, ...", filter_formats },
     { "from-keys", 0, OPTION_LIST, AT(from_keys), "FILE",
-      "make it of keys, - is stdin; may be repeated", NULL },
-    { "items", 'n', OPTION_COUNT, AT(items), "N", "of --from-keys: for so many keys",
+      "build from keys in FILE (-: stdin); may be repeated", NULL },
+    { "items", 'n', OPTION_COUNT, AT(items), "N", "with --from-keys: number of keys",
       NULL },
     { "rate", 'p', OPTION_RATE, AT(rate), "P",
-      "of --from-keys: rate of false positives; else 1 %", NULL },
+      "with --from-keys: false-positive rate (default: 1%)", NULL },
     { "seed", 0, OPTION_COUNT, AT(seed), "N",
-      "of --from-keys: seed or tweak, of some formats", NULL },
+      "with --from-keys: seed or tweak, for some formats", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
 static const struct option_group convert_group = { "Converting", convert_table };
 
 static const char convert_possible[] =
-    "a filter keeps no keys, so only filters with the same bits become each other: "
-    "parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with "
-    "--from-keys";
+    "a filter does not store its keys, so only formats with the same bits can be "
+    "converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use "
+    "--from-keys for others";
 
 static bool convert_to_ours(const struct convert_options *o)
 {
     return strcmp(filter_formats[o->to], "bloomgate") == 0;
 }
 
-/* ---- Of filters ------------------------------------------------------------------------------ */
+/* ---- Filters to filters ---------------------------------------------------------------------- */
 
-/* A file of ours with the same bits, that tells how its keys are made. */
+/* Writes a bloomgate file with the same bits, which records how its keys are converted. */
 static int convert_foreign_to_ours(const struct convert_options *o,
                                    const struct filter_file *file, const char *to)
 {
@@ -71,14 +71,11 @@ static int convert_foreign_to_ours(const struct convert_options *o,
         return code;
     }
     if (bg_foreign_to_filter(file->foreign, &filter, &why)) {
-        return why.code == BG_ENOTSUP
-                   ? say_failed(CLI_USAGE,
-                                "%s: a filter of %s does not become one of "
-                                "bloomgate: %s",
-                                file->path,
-                                bg_foreign_name(foreign_format(file->foreign)),
-                                convert_possible)
-                   : say_error(file->path, &why);
+        return why.code == BG_ENOTSUP ? say_failed(
+                   CLI_USAGE, "%s: cannot convert a filter of %s to bloomgate: %s",
+                   file->path, bg_foreign_name(foreign_format(file->foreign)),
+                   convert_possible)
+                                      : say_error(file->path, &why);
     }
     filter_metadata(&format, NULL, like.metadata);
     code = saving_begin(&o->save, &like, (enum say_when)o->common.progress, &saving);
@@ -103,9 +100,7 @@ static int convert_ours_to_foreign(const struct convert_options *o,
     if (!foreign || foreign_format(foreign) != format) {
         bg_foreign_free(foreign);
         return say_failed(
-            CLI_USAGE,
-            "%s: a filter of kind %s under %s does not become "
-            "one of %s: %s",
+            CLI_USAGE, "%s: cannot convert a filter of kind %s with hash %s to %s: %s",
             file->path, bg_kind_name(bg_filter_kind(file->filter)),
             bg_hash_name(bg_hasher_profile(bg_filter_hasher(file->filter))),
             filter_formats[o->to], convert_possible);
@@ -115,19 +110,19 @@ static int convert_ours_to_foreign(const struct convert_options *o,
     return code;
 }
 
-/* The filter alone, out of a file that may have more. */
+/* Extracts the filter from a file that may contain more. */
 static int convert_foreign_to_foreign(const struct convert_options *o,
                                       const struct filter_file *file, const char *to)
 {
     const bg_foreign_format from = foreign_format(file->foreign);
     if (from != bg_foreign_by_name(filter_formats[o->to])) {
-        return say_failed(CLI_USAGE, "%s: a filter of %s does not become one of %s: %s",
+        return say_failed(CLI_USAGE, "%s: cannot convert a filter of %s to %s: %s",
                           file->path, bg_foreign_name(from), filter_formats[o->to],
                           convert_possible);
     }
     if (!(bg_foreign_traits(from) & BG_FOREIGN_CAN_WRITE)) {
-        return say_failed(CLI_USAGE, "%s: filters of %s can only be read", file->path,
-                          bg_foreign_name(from));
+        return say_failed(CLI_USAGE, "%s: filters of format %s are read-only",
+                          file->path, bg_foreign_name(from));
     }
     return foreign_save(file->foreign, to);
 }
@@ -151,7 +146,7 @@ static int convert_filter(const struct convert_options *o, const char *from,
     }
     const bool ours = convert_to_ours(o);
     if (!ours && o->save.generation) {
-        code = say_usage("--generation is for files of bloomgate");
+        code = say_usage("--generation requires --to bloomgate");
     } else if (file.filter) {
         code = ours ? convert_ours_to_ours(o, &file, to)
                     : convert_ours_to_foreign(o, &file, to);
@@ -163,7 +158,7 @@ static int convert_filter(const struct convert_options *o, const char *from,
     return code;
 }
 
-/* ---- Of keys --------------------------------------------------------------------------------- */
+/* ---- Keys to filters ------------------------------------------------------------------------- */
 
 struct convert_keys {
     bg_foreign *foreign;
@@ -221,7 +216,7 @@ static int convert_create(const struct convert_options *o, struct key_format *fo
         return code;
     }
     if (!(bg_foreign_traits(to) & BG_FOREIGN_CAN_CREATE)) {
-        return say_failed(CLI_USAGE, "filters of %s can only be read",
+        return say_failed(CLI_USAGE, "filters of format %s are read-only",
                           filter_formats[o->to]);
     }
     how.seed = o->seed;
@@ -237,10 +232,10 @@ static int convert_keys(const struct convert_options *o, const char *to)
     struct key_format format;
     char count[NUMBER_TEXT];
     if (convert_to_ours(o)) {
-        return say_usage("bloomgate build makes filters of bloomgate");
+        return say_usage("to build a bloomgate filter from keys, use bloomgate build");
     }
     if (o->items == 0) {
-        return say_usage("--from-keys needs --items: how many keys it is for");
+        return say_usage("--from-keys requires --items, the number of keys");
     }
     int code = convert_create(o, &format, &k);
     code = code ? code : convert_read_keys(o, &format, &k);
@@ -258,13 +253,13 @@ static int convert_command(void *options, const struct arguments *arguments)
     const struct convert_options *o = options;
     const bool of_keys = o->from_keys.count > 0;
     if (o->to == 0) {
-        return say_usage("into what? --to FORMAT is missing");
+        return say_usage("missing option --to FORMAT");
     }
     if (arguments->count != (of_keys ? 1 : 2)) {
         return say_usage(of_keys ? "expected OUT" : "expected IN and OUT");
     }
     if (!of_keys && (o->items || o->rate > 0 || o->seed)) {
-        return say_usage("--items, --rate and --seed go with --from-keys");
+        return say_usage("--items, --rate and --seed require --from-keys");
     }
     const char *to = arguments->items[arguments->count - 1];
     const int code = filter_claim(to, o->save.force);
@@ -276,27 +271,29 @@ static int convert_command(void *options, const struct arguments *arguments)
 
 const struct command command_convert = {
     .name = "convert",
-    .summary = "make filters of and for other software",
+    .summary = "convert filters from and to other formats",
     .usage = "[options] --to FORMAT IN OUT | --from-keys FILE OUT",
     .about =
-        "A filter keeps no keys, so only filters with the very same bits become each other: those "
-        "of Parquet, and bloomgate's kind split under xxh64 with seed 0 (bloomgate build --kind "
-        "split --hash xxh64). Such a file of bloomgate has checksums, can be merged, and tells how "
-        "its keys are made: say that with --as. A filter is also written again in its own format, "
-        "which takes it out of a file that has more.\n\n"
-        "--from-keys makes a filter of other software of keys, with the size that it would choose "
-        "itself for --items and --rate. --as says what keys are: int64 for a funnel of longs in "
-        "Guava, for example. --format-version chooses among versions of a format, and --block-key "
-        "is the key of BIP 158.",
+        "A filter does not store its keys, so only formats with exactly the same bits "
+        "can be converted: Parquet, and bloomgate's kind split with hash xxh64 and "
+        "seed 0 (bloomgate build --kind split --hash xxh64). The resulting bloomgate "
+        "file has checksums, can be merged, and records how its keys are converted, "
+        "which you specify with --as. Converting a filter to its own format extracts "
+        "it from a file that contains more.\n\n"
+        "--from-keys builds a filter of another format from keys, with the size that "
+        "the other software would choose for --items and --rate. --as specifies the "
+        "type of the keys, such as int64 for a funnel of longs in Guava. "
+        "--format-version selects the version of a format, and --block-key is the key "
+        "of BIP 158.",
     .size = sizeof(struct convert_options),
     .uses = { { &convert_group, 0 },
               { &save_options_group, offsetof(struct convert_options, save) },
               { &key_options_group, offsetof(struct convert_options, keys) },
               { &open_options_group, offsetof(struct convert_options, open) } },
     .examples = { { "bloomgate convert --to bloomgate --part 2 t.parquet col3.bg",
-                    "the third filter of a Parquet file" },
+                    "extract the third filter of a Parquet file" },
                   { "bloomgate convert --from-keys ids.txt --as int64 --to guava -n 1M "
                     "ids.bf",
-                    "a filter that Guava reads" } },
+                    "build a filter that Guava can read" } },
     .run = convert_command,
 };

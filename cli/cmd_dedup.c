@@ -1,14 +1,15 @@
 /*
- * cmd_dedup.c - bloomgate dedup: each line once, in bounded memory.
+ * cmd_dedup.c - bloomgate dedup: prints each line once, in bounded memory.
  *
- * Threads find and hash the keys of their chunks beside each other; the hashes are added to the
- * filter in the order of the input (deliver), so that the first of equal lines wins; and while
- * the next chunk is added, the new lines of this one are moved together and written (write).
- * With --unordered all that is done by every thread for itself, and only writing takes turns.
+ * Threads extract and hash the keys of their chunks in parallel. The hashes are added to the
+ * filter in the order of the input (deliver), so that the first of several equal lines is kept.
+ * While the next chunk is added, the new lines of this chunk are compacted and written (write).
+ * With --unordered, each thread performs all steps independently, and only writing is
+ * serialized.
  *
- * How many lines are dropped wrongly, and when the filter is full: drops.h. A full filter ends
- * the run with an error. All lines before the first one that was refused are handled, and the
- * state is saved, as after an interrupt.
+ * drops.h describes how many lines are wrongly dropped, and when the filter is full. A full
+ * filter ends the run with an error. All lines before the first refused line are processed, and
+ * the state is saved, as after an interrupt.
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
 
@@ -40,17 +41,17 @@ struct dedup_options {
 #define AT(field) offsetof(struct dedup_options, field)
 static const struct option dedup_table[] = {
     { "duplicates", 'd', OPTION_FLAG, AT(duplicates), NULL,
-      "print the lines that may have been there before", NULL },
+      "print the lines that may have occurred before", NULL },
     { "count", 'c', OPTION_FLAG, AT(count), NULL,
       "print only the number of these lines", NULL },
     { "stats", 0, OPTION_TEXT, AT(stats), "FILE",
-      "write what is said at the end to FILE, as JSON", NULL },
+      "write the final statistics to FILE, as JSON", NULL },
     { "threads", 't', OPTION_COUNT, AT(threads), "N",
-      "as many as processors, at most 8, if not said", NULL },
+      "number of threads (default: all cores, at most 8)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
-static const struct option_group dedup_group = { "Lines", dedup_table };
+static const struct option_group dedup_group = { "Output", dedup_table };
 
 enum { DEDUP_THREADS = 8 };
 
@@ -62,11 +63,11 @@ struct dedup {
     const bg_hasher *hasher;
     FILE *stats;
     struct drops drops;
-    pthread_mutex_t turn; /* of what follows, and of stdout, with --unordered */
+    pthread_mutex_t turn; /* protects the fields below, and stdout, with --unordered */
     uint64_t lines, selected;
 };
 
-/* ---- A chunk -------------------------------------------------------------------------------- */
+/* ---- Chunks --------------------------------------------------------------------------------- */
 
 static void dedup_account(struct dedup *d, const struct chunk *chunk, size_t news)
 {
@@ -85,7 +86,7 @@ static bool dedup_hash(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* Ends the run if the filter is full. */
+/* Returns false, which ends the run, if the filter is full. */
 static bool dedup_goes_on(struct flow *flow)
 {
     const struct dedup *d = flow->context;
@@ -103,8 +104,7 @@ static bool dedup_deliver(struct flow *flow, struct chunk *chunk)
     return (flow->write && chunk->count > 0) || dedup_goes_on(flow);
 }
 
-/* The records that are wanted move together at the front of the chunk; its keys are gone
- * then. */
+/* Moves the selected records together at the front of the chunk, which overwrites its keys. */
 static void dedup_select(const struct dedup *d, struct chunk *chunk)
 {
     chunk->out_used =
@@ -123,7 +123,7 @@ static bool dedup_write(struct flow *flow, struct chunk *chunk)
     return dedup_print(flow, chunk) && dedup_goes_on(flow);
 }
 
-/* All steps at once, beside other threads. */
+/* Performs all steps for a chunk, in parallel with other threads. */
 static bool dedup_unordered(struct flow *flow, struct chunk *chunk)
 {
     struct dedup *d = flow->context;
@@ -139,9 +139,9 @@ static bool dedup_unordered(struct flow *flow, struct chunk *chunk)
     return good && dedup_goes_on(flow);
 }
 
-/* ---- What is said at the end ------------------------------------------------------------------ */
+/* ---- Summary ---------------------------------------------------------------------------------- */
 
-/* Lines that are expected to be dropped wrongly; never more than were dropped. */
+/* Returns the expected number of wrongly dropped lines, at most the number of dropped lines. */
 static double dedup_wrong(const struct dedup *d)
 {
     const double dropped = (double)(d->lines - d->drops.unique);
@@ -160,7 +160,7 @@ static bool dedup_is_overfull(const bg_info *info)
            && info->items.low > 1.1 * (double)info->design_items;
 }
 
-/* "1.6 expected (0.0002 %)" */
+/* "1.6 expected (0.0002%)" */
 static const char *dedup_show_wrong(const struct dedup *d, char text[2 * NUMBER_TEXT])
 {
     char share[NUMBER_TEXT];
@@ -178,15 +178,15 @@ static void dedup_tell(const struct dedup *d, const bg_info *info)
 {
     char lines[NUMBER_TEXT], unique[NUMBER_TEXT], rest[NUMBER_TEXT], share[NUMBER_TEXT],
         bytes[NUMBER_TEXT], wrong[2 * NUMBER_TEXT];
-    say_note("%s lines, %s unique, %s %s; dropped wrongly: %s; %s filter of %s",
+    say_note("%s lines, %s unique, %s %s; wrongly dropped: %s; %s filter, %s",
              number_show(d->lines, lines), number_show(d->drops.unique, unique),
              number_show(d->lines - d->drops.unique, rest),
              d->options->duplicates ? "seen before" : "dropped",
              dedup_show_wrong(d, wrong), bg_kind_name(info->kind),
              number_show_bytes(bg_filter_size_bytes(d->seen.filter), bytes));
     if (dedup_is_overfull(info)) {
-        say_warning("the filter is for %s keys and has about %s: new lines are dropped "
-                    "at a rate of %s now",
+        say_warning("the filter has a capacity of %s keys and holds about %s: new "
+                    "lines are now dropped at a rate of %s",
                     number_show(info->design_items, lines),
                     number_show((uint64_t)info->items.value, unique),
                     number_show_rate(info->rate, share));
@@ -213,12 +213,12 @@ static int dedup_write_stats(const struct dedup *d, const bg_info *info)
     return good ? CLI_OK : say_errno(d->options->stats);
 }
 
-/* Saves the state, and reports. The statistics come first: if they cannot be written, the old state
- * stays. */
+/* Saves the state and reports statistics. Statistics are written first: if that fails, the old
+ * state is kept. */
 static int dedup_finish(struct dedup *d)
 {
     const bool reports = !say_is_quiet() || d->options->stats;
-    if (reports || *d->seen.window) { /* the state of a window has the sum */
+    if (reports || *d->seen.window) { /* the state of a window stores the sum */
         drops_look(&d->drops);
     }
     int code = d->options->stats ? dedup_write_stats(d, &d->drops.info) : CLI_OK;
@@ -229,7 +229,7 @@ static int dedup_finish(struct dedup *d)
     return code;
 }
 
-/* ---- The whole --------------------------------------------------------------------------------- */
+/* ---- Command ----------------------------------------------------------------------------------- */
 
 static unsigned dedup_threads(const struct dedup_options *o)
 {
@@ -254,7 +254,7 @@ static int dedup_flow(struct dedup *d)
     return flow_once(&flow, "reading", o->common.progress);
 }
 
-/* Reports that the filter is full; the advice depends on the reason. */
+/* Reports that the filter is full. The advice depends on the cause. */
 static int dedup_say_full(const struct dedup *d)
 {
     const struct seen_options *o = &d->options->seen;
@@ -265,7 +265,8 @@ static int dedup_say_full(const struct dedup *d)
                          : o->memory         ? "use a larger --memory"
                          : o->unordered || o->window
                              ? "use a larger --items"
-                             : "use a larger --items, or omit it so that it grows";
+                             : "use a larger --items, or omit it so that the filter "
+                               "grows";
     return say_failed(CLI_FULL,
                       "stopped after %s lines: the filter is full (about %s keys), and "
                       "more than %s of new lines would be dropped; %s",
@@ -274,16 +275,16 @@ static int dedup_say_full(const struct dedup *d)
                       number_show_rate(d->drops.rate, rate), advice);
 }
 
-/* The filter has the keys of exactly the lines that were written, so a run that was interrupted
- * or stopped by a full filter saves its state as well. After any other error it does not,
- * because it is unknown which lines were printed. */
+/* The filter contains the keys of exactly the lines that were written, so a run that was
+ * interrupted or stopped by a full filter saves its state. After any other error, the state is
+ * not saved, because it is unknown which lines were printed. */
 static int dedup_run(struct dedup *d)
 {
     d->hasher = bg_filter_hasher(d->seen.filter);
     drops_begin(&d->drops, d->seen.filter, d->seen.keys, d->seen.rate, d->seen.past);
     const int flowed = dedup_flow(d);
     const int ran =
-        out_code() ? out_code() : flowed; /* it may fail after another stop */
+        out_code() ? out_code() : flowed; /* writing may fail after another stop */
     const bool full = d->drops.full && (!ran || ran == CLI_FULL);
     const int code = full ? dedup_say_full(d) : ran;
     if (code && !full && !(code == CLI_INTERRUPTED && d->options->seen.state)) {
@@ -300,8 +301,8 @@ static int dedup_run(struct dedup *d)
     return finished ? finished : code;
 }
 
-/* Opened before anything is read, as it is better known then than after hours; but what is
- * read must not be emptied by that. */
+/* Opens the file before anything is read, so that errors show at the start and not after
+ * hours. The file must not be one of the inputs, which opening would truncate. */
 static int dedup_open_stats(struct dedup *d)
 {
     const struct dedup_options *o = d->options;
@@ -309,10 +310,13 @@ static int dedup_open_stats(struct dedup *d)
                           && (input_is_same_file(o->stats, o->seen.state)
                               || claim_holds(o->stats)); /* neither file has to exist */
     if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
-        return say_usage("--stats %s: is also an input or the state", o->stats);
+        return say_usage("--stats %s: is also an input or the state; choose another "
+                         "file",
+                         o->stats);
     }
     if (o->stats && secret_is_keyring(o->stats)) {
-        return say_usage("--stats %s: is a keyring, and would be overwritten",
+        return say_usage("--stats %s: is a keyring, which would be overwritten; choose "
+                         "another file",
                          o->stats);
     }
     d->stats = o->stats ? fopen(o->stats, "we") : NULL;
@@ -323,7 +327,8 @@ static int dedup_begin(struct dedup *d, const struct arguments *arguments)
 {
     const struct dedup_options *o = d->options;
     if (o->stats && strcmp(o->stats, "-") == 0) {
-        return say_usage("--stats -: stdout is for lines; /dev/stderr is there");
+        return say_usage("--stats -: stdout is reserved for lines; use a file or "
+                         "/dev/stderr");
     }
     int code = keys_format(&o->keys, &d->format);
     code = code ? code
@@ -354,39 +359,43 @@ static int dedup_command(void *options, const struct arguments *arguments)
 
 const struct command command_dedup = {
     .name = "dedup",
-    .summary = "print each line once, the first time it comes",
+    .summary = "print the first occurrence of each line",
     .usage = "[options] [KEYS...]",
     .about =
-        "Reads lines from files, or from stdin, and prints those that were not there before, "
-        "in their order: what awk '!seen[$0]++' does, in a fraction of its memory. Lines are "
-        "remembered in a filter, which takes a small share of new lines for seen ones: these "
-        "are dropped. How many that may be is said at the end; -q leaves it out.\n\n"
-        "If nothing else is said the filter grows with the number of different lines, at a "
-        "rate of 1 in 1,000,000: about 6 bytes per line, sometimes twice that. With --items "
-        "it has a fixed size for that number, with --memory a fixed size. When a filter of "
-        "fixed size is full, and a larger share of new lines than --rate would be dropped, "
-        "dedup stops with exit code 5. All lines up to that point are printed.\n\n"
-        "--window remembers only the last N keys (up to a seventh more may be remembered), "
-        "or those of a time; a key that comes again is renewed. A window of time needs "
-        "--items, and time between runs does not count.\n\n"
-        "--state begins with what an earlier run remembered and saves it at the end in one "
-        "step, even when it is interrupted or the filter is full: the state then has exactly the "
-        "lines that were printed. After any other error the old state stays. Keys must be "
-        "extracted and hashed in the same way in all runs. The size and the rate of a state do not "
-        "change: --items, --rate and --memory are refused if the state does not satisfy them.\n\n"
-        "--unordered lets each thread add and print for itself. Still exactly one of equal "
-        "lines is printed, but not always the first. It uses a filter of kind register, which "
-        "does not grow, at a rate of 1 in 100,000 by default. Without --items and --memory, "
-        "plain files are read twice, the first time to count their lines. Input from a pipe "
-        "and a new --state require --items or --memory.",
+        "Reads lines from files, or from stdin, and prints the first occurrence of "
+        "each line, in order. This is what awk '!seen[$0]++' does, in a fraction of "
+        "the memory. Lines are remembered in a filter, which reports a small share of "
+        "new lines as seen; these lines are dropped. The expected number of such lines "
+        "is reported at the end, unless -q is set.\n\n"
+        "By default, the filter grows with the number of distinct lines, at a "
+        "false-positive rate of 1 in 1,000,000: about 6 bytes per line, and up to "
+        "twice that at times. --items fixes its size for that number of lines, and "
+        "--memory fixes its size in bytes. When a filter of fixed size is full, and a "
+        "larger share of new lines than --rate would be dropped, dedup stops with exit "
+        "code 5. All lines up to that point are printed.\n\n"
+        "--window remembers only the last N keys (up to one seventh more may be "
+        "remembered), or the keys of a period; a key that occurs again is renewed. A "
+        "period requires --items, and time between runs does not count.\n\n"
+        "--state loads what an earlier run remembered, and saves it atomically at the "
+        "end, even if the command is interrupted or the filter is full: the state then "
+        "contains exactly the lines that were printed. After any other error, the old "
+        "state is kept. Keys must be extracted and hashed in the same way in all runs. "
+        "The size and the rate of a state do not change: --items, --rate and --memory "
+        "are refused if the state does not satisfy them.\n\n"
+        "With --unordered, each thread adds and prints lines independently. Exactly "
+        "one of several equal lines is printed, but not always the first. It uses a "
+        "filter of kind register, which does not grow, at a rate of 1 in 100,000 by "
+        "default. Without --items and --memory, uncompressed regular files are read "
+        "twice, the first time to count their lines. Input from a pipe and a new "
+        "--state require --items or --memory.",
     .size = sizeof(struct dedup_options),
     .uses = { { &dedup_group, 0 },
               { &seen_options_group, offsetof(struct dedup_options, seen) },
               { &key_options_group, offsetof(struct dedup_options, keys) },
               { &hash_options_group, offsetof(struct dedup_options, hash) } },
     .examples = { { "bloomgate dedup access.log > unique.log",
-                    "each line once, in their order" },
+                    "print each line once, in order" },
                   { "tail -F app.log | bloomgate dedup -w 10m -n 1M --field 2 --delimiter ' '",
-                    "lines whose second field did not come for ten minutes" } },
+                    "print lines whose second field has not occurred for ten minutes" } },
     .run = dedup_command,
 };

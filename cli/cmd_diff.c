@@ -1,10 +1,10 @@
 /*
- * cmd_diff.c - bloomgate diff: how two filter files differ, and patches from one to the other.
+ * cmd_diff.c - bloomgate diff: compares two filter files, and creates and applies patches.
  *
- * Blocks are compared by their checksums, which are in the files: none is read. When all are
- * the same, the digests may still differ, because a digest covers what the header says too;
- * and of files whose headers say different things of the design blocks are not compared.
- * Whether the filters are equal then is found by opening them.
+ * Blocks are compared by the checksums in the files, without reading the blocks. If all blocks
+ * are equal, the digests may still differ, because a digest also covers the header. If the
+ * headers describe different designs, blocks are not compared. In both cases, the filters are
+ * opened to find out whether they are equal.
  */
 #include "command.h"
 #include "filter_file.h"
@@ -26,12 +26,13 @@ struct diff_options {
 
 #define AT(field) offsetof(struct diff_options, field)
 static const struct option diff_table[] = {
-    { "patch", 0, OPTION_TEXT, AT(patch), "FILE", "write what makes B of A to FILE",
+    { "patch", 0, OPTION_TEXT, AT(patch), "FILE", "write a patch from A to B to FILE",
       NULL },
-    { "apply", 0, OPTION_TEXT, AT(apply), "FILE", "make OUT of A and that patch",
+    { "apply", 0, OPTION_TEXT, AT(apply), "FILE",
+      "apply the patch FILE to A and write OUT", NULL },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite existing files", NULL },
+    { "json", 0, OPTION_FLAG, AT(json), NULL, "print a JSON object (bloomgate.diff.1)",
       NULL },
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite files", NULL },
-    { "json", 0, OPTION_FLAG, AT(json), NULL, "an object: bloomgate.diff.1", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -43,9 +44,8 @@ struct diff {
     const char *a, *b;
     bg_file_info about_a, about_b;
     bg_difference found;
-    bool same; /* the filters are equal */
-    char header
-        [DIFF_HEADER]; /* what else the headers tell differently: "created, ..." */
+    bool same;                /* the filters are equal */
+    char header[DIFF_HEADER]; /* other header fields that differ: "created, ..." */
 };
 
 static void diff_name(struct diff *d, bool differs, const char *name)
@@ -69,8 +69,7 @@ static void diff_headers(struct diff *d)
     diff_name(d, memcmp(a->key_id, b->key_id, sizeof a->key_id) != 0, "key id");
 }
 
-/* The blocks do not tell: whether the filters are the same, for which a secret may be
- * needed. */
+/* Compares the filters themselves if the blocks are not conclusive. This may require a secret. */
 static int diff_equal(const struct diff_options *o, struct diff *d)
 {
     static struct filter_file a, b;
@@ -138,15 +137,15 @@ static void diff_json(const struct diff *d)
 static void diff_print(const struct diff *d)
 {
     char all[NUMBER_TEXT], some[NUMBER_TEXT], bytes[NUMBER_TEXT];
-    printf("filters    %s\n", d->same ? "the same" : "different");
+    printf("filters    %s\n", d->same ? "equal" : "different");
     if (d->found.same_layout) {
-        printf("layout     the same\n"
+        printf("layout     equal\n"
                "blocks     %s, of which %s differ\n"
                "patch      %s bytes\n",
                number_show(d->found.blocks, all), number_show(d->found.different, some),
                number_show(d->found.patch_bytes, bytes));
     } else {
-        printf("layout     different: a patch has all blocks\n");
+        printf("layout     different: a patch contains all blocks\n");
     }
     if (*d->header) {
         printf("header     differs in: %s\n", d->header);
@@ -176,14 +175,14 @@ static int diff_apply(const struct diff_options *o, const char *from, const char
 {
     bg_errinfo why;
     if (o->patch || o->json) {
-        return say_usage("--apply goes with neither --patch nor --json");
+        return say_usage("--apply cannot be combined with --patch or --json");
     }
     const int code = filter_claim(to, o->force);
     if (!code && bg_file_apply(from, o->apply, to, &why)) {
-        if (why.os_errno) { /* with the file that it was about */
+        if (why.os_errno) { /* with the file that failed */
             return say_error(why.expected, &why);
         }
-        return say_failed(say_code(why.code), "%s to %s: %s", o->apply, from,
+        return say_failed(say_code(why.code), "%s applied to %s: %s", o->apply, from,
                           why.message);
     }
     return code;
@@ -206,22 +205,23 @@ static int diff_command(void *options, const struct arguments *arguments)
 
 const struct command command_diff = {
     .name = "diff",
-    .summary = "compare filter files, make and apply patches",
+    .summary = "compare filter files, create and apply patches",
     .usage = "[options] A B | --apply FILE A OUT",
     .about =
-        "Says whether two filters are the same, in how many blocks of 64 KiB their files "
-        "differ, and how large a patch from A to B is. Blocks are compared by the checksums in "
-        "the files, so that takes no time. Exit code: 0 if the filters are the same, 1 if not, "
-        "more on errors; when only the header tells something else (created, generation, notes) "
-        "they are the same.\n\n"
-        "--patch writes what makes B of A; --apply uses it: the new file is verified before it "
-        "gets its name. A patch fits the file that it was made for and no other.",
+        "Reports whether two filters are equal, in how many 64 KiB blocks their files "
+        "differ, and the size of a patch from A to B. Blocks are compared by the "
+        "checksums in the files, which is fast. Exit code: 0 if the filters are equal, "
+        "1 if not, higher on errors. Filters are equal even if headers differ in "
+        "creation time, generation or notes.\n\n"
+        "--patch writes a patch from A to B. --apply applies it, and verifies the new "
+        "file before renaming it to OUT. A patch applies only to the file it was "
+        "created for.",
     .size = sizeof(struct diff_options),
     .uses = { { &diff_group, 0 },
               { &open_ours_group, offsetof(struct diff_options, open) } },
     .examples = { { "bloomgate diff --patch day.patch monday.bg tuesday.bg",
-                    "what is new on Tuesday" },
+                    "write the changes from Monday to Tuesday" },
                   { "bloomgate diff --apply day.patch monday.bg tuesday.bg",
-                    "and Tuesday's filter of it, elsewhere" } },
+                    "apply them to Monday's filter on another machine" } },
     .run = diff_command,
 };

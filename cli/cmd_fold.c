@@ -1,5 +1,5 @@
 /*
- * cmd_fold.c - bloomgate fold: a filter file of half the size, or a quarter.
+ * cmd_fold.c - bloomgate fold: shrinks a filter file to half its size, a quarter, and so on.
  */
 #include "command.h"
 #include "save_options.h"
@@ -16,8 +16,8 @@ struct fold_options {
 
 #define AT(field) offsetof(struct fold_options, field)
 static const struct option fold_table[] = {
-    { "times", 0, OPTION_COUNT, AT(times), "N", "halve it N times; 1, if not said",
-      NULL },
+    { "times", 0, OPTION_COUNT, AT(times), "N",
+      "number of times to halve the filter (default: 1)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -67,20 +67,22 @@ static int fold_command(void *options, const struct arguments *arguments)
 
 const struct command command_fold = {
     .name = "fold",
-    .summary = "halve a filter file",
+    .summary = "halve the size of a filter file",
     .usage = "[options] OUT FILTER",
     .about =
-        "Writes a filter of half the size to OUT, with --times N of a 2^N-th. It may contain "
-        "the same keys, at a higher rate of false positives: it equals the one that would have "
-        "come of adding the keys to a filter of that size.\n\n"
-        "For Bloom kinds whose size can be halved: bloomgate build --folds N makes such ones, "
-        "and bloomgate info tells how often.",
+        "Writes a filter of half the size to OUT, or of 1/2^N of the size with --times "
+        "N. It may contain the same keys, at a higher false-positive rate, and equals "
+        "the filter that would result from adding the keys to a filter of that "
+        "size.\n\n"
+        "Folding works for Bloom kinds whose size can be halved. bloomgate build "
+        "--folds N creates such filters, and bloomgate info prints how often a filter "
+        "can be folded.",
     .size = sizeof(struct fold_options),
     .uses = { { &fold_group, 0 },
               { &save_options_group, offsetof(struct fold_options, save) },
               { &open_ours_group, offsetof(struct fold_options, open) } },
-    .examples = { { "bloomgate fold small.bg large.bg", "half the size" },
+    .examples = { { "bloomgate fold small.bg large.bg", "halve the size" },
                   { "bloomgate fold --times 3 tiny.bg large.bg",
-                    "an eighth of the size" } },
+                    "shrink to an eighth of the size" } },
     .run = fold_command,
 };

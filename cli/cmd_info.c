@@ -1,5 +1,5 @@
 /*
- * cmd_info.c - bloomgate info: what a filter file is, and how it does.
+ * cmd_info.c - bloomgate info: describes filter files.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -17,24 +17,24 @@ struct info_options {
     struct open_options open;
     bool json, bits, force;
     const char *svg;
-    size_t told; /* files so far */
+    size_t told; /* files printed so far */
 };
 
 #define AT(field) offsetof(struct info_options, field)
 static const struct option info_table[] = {
-    { "json", 0, OPTION_FLAG, AT(json), NULL, "an object per file: bloomgate.info.1",
+    { "json", 0, OPTION_FLAG, AT(json), NULL,
+      "print a JSON object per file (bloomgate.info.1)", NULL },
+    { "bits", 0, OPTION_FLAG, AT(bits), NULL, "draw the distribution of set bits",
       NULL },
-    { "bits", 0, OPTION_FLAG, AT(bits), NULL,
-      "draw where the bits are: uneven filling shows", NULL },
-    { "svg", 0, OPTION_TEXT, AT(svg), "FILE", "write that as a picture, of one filter",
+    { "svg", 0, OPTION_TEXT, AT(svg), "FILE", "write the drawing of one filter to FILE",
       NULL },
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite that FILE", NULL },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite FILE", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
-static const struct option_group info_group = { "Telling", info_table };
+static const struct option_group info_group = { "Output", info_table };
 
-/* The bits of a filter; a Parquet filter is one of ours in another file. */
+/* Computes the distribution of bits. A Parquet filter has the bits of a bloomgate filter. */
 static int info_map(const struct filter_file *file, struct occupancy_map *map)
 {
     bg_filter *same = NULL;
@@ -42,13 +42,15 @@ static int info_map(const struct filter_file *file, struct occupancy_map *map)
         return map_find(file->filter, map);
     }
     if (!file->foreign) {
-        return say_failed(CLI_USAGE, "%s: its bits need the secret: --keyring FILE",
+        return say_failed(CLI_USAGE,
+                          "%s: showing its bits requires its secret: use --keyring "
+                          "FILE",
                           file->path);
     }
     if (bg_foreign_to_filter(file->foreign, &same, NULL)) {
-        return say_failed(
-            CLI_USAGE, "%s: --bits and --svg are for filters of bloomgate and parquet",
-            file->path);
+        return say_failed(CLI_USAGE,
+                          "%s: --bits and --svg require a bloomgate or parquet filter",
+                          file->path);
     }
     const int code = map_find(same, map);
     bg_filter_free(same);
@@ -83,7 +85,7 @@ static int info_print(struct info_options *o, const struct filter_file *file)
     return CLI_OK;
 }
 
-/* A filter with a secret tells less without it. */
+/* Reads only the header: without its secret, a keyed filter cannot be opened. */
 static int info_header_only(const char *path, struct filter_file *file)
 {
     bg_errinfo why;
@@ -115,10 +117,10 @@ static int info_command(void *options, const struct arguments *arguments)
     struct info_options *o = options;
     int worst = CLI_OK;
     if (arguments->count == 0) {
-        return say_usage("which filter? FILTER is missing");
+        return say_usage("missing argument FILTER");
     }
     if (o->svg && arguments->count > 1) {
-        return say_usage("--svg is for one filter");
+        return say_usage("--svg requires a single filter");
     }
     if (o->svg) {
         worst = filter_may_write(o->svg, o->force);
@@ -135,22 +137,24 @@ static int info_command(void *options, const struct arguments *arguments)
 
 const struct command command_info = {
     .name = "info",
-    .summary = "tell what a filter file is, and how full",
+    .summary = "describe filter files",
     .usage = "[options] FILTER...",
     .about =
-        "Tells of each file its format, kind and geometry, what it was made for, how keys are "
-        "made and hashed, its generation and digest; and how full it is: the number of different "
-        "keys in it with the interval that holds the true one in 19 of 20 cases, the rate of "
-        "false positives now, and whether that is what was asked for. Files of other software are "
-        "told as far as their format goes.\n\n"
-        "A filter with a secret tells only what its header says, unless --keyring is there.\n\n"
-        "--bits draws the filter's words as up to 64 by 16 cells, each by the share of its bits "
-        "that are set. In a filter that fills evenly all look alike.",
+        "Prints the format, kind and geometry of each file, its capacity, how keys are "
+        "converted and hashed, its generation and its digest. It also prints how full "
+        "the filter is: the estimated number of distinct keys with its 95% confidence "
+        "interval, the current false-positive rate, and whether the filter is within "
+        "its design. For files of other software, info prints what the format "
+        "records.\n\n"
+        "For a filter with a secret, only the header is printed, unless --keyring is "
+        "set.\n\n"
+        "--bits draws the filter as up to 64 by 16 cells, shaded by the share of bits "
+        "set. In a filter that fills evenly, all cells look alike.",
     .size = sizeof(struct info_options),
     .uses = { { &info_group, 0 },
               { &open_options_group, offsetof(struct info_options, open) } },
-    .examples = { { "bloomgate info seen.bg", "all of a file" },
+    .examples = { { "bloomgate info seen.bg", "describe a file" },
                   { "bloomgate info --json *.bg | jq -r '[.file, .health] | @tsv'",
-                    "the health of several" } },
+                    "print the health of several files" } },
     .run = info_command,
 };

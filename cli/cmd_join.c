@@ -1,5 +1,5 @@
 /*
- * cmd_join.c - bloomgate join: shards that bloomgate split wrote, as one filter again.
+ * cmd_join.c - bloomgate join: recombines shards that bloomgate split wrote.
  */
 #include "command.h"
 #include "number.h"
@@ -39,7 +39,7 @@ static int join_files(const struct join_options *o, const char *prefix, uint32_t
     bg_errinfo why;
     const int n = snprintf(first, sizeof first, "%s.0", prefix);
     if (n < 0 || n >= JOIN_PATH) {
-        return say_failed(CLI_USAGE, "%s: too long", prefix);
+        return say_failed(CLI_USAGE, "%s: path is too long", prefix);
     }
     int code = filter_secret(first, &o->open, &file, &opening);
     code = code ? code
@@ -67,11 +67,11 @@ static int join_command(void *options, const struct arguments *arguments)
     const struct join_options *o = options;
     uint64_t shards = 0;
     if (arguments->count != 3) {
-        return say_usage("expected PREFIX, how many shards there are, and OUT");
+        return say_usage("expected PREFIX, the number of shards, and OUT");
     }
     if (!number_count(arguments->items[1], &shards) || shards < 2
         || shards > JOIN_MOST) {
-        return say_usage("how many shards? Found '%s', expected 2 to %d",
+        return say_usage("number of shards: found '%s', expected 2 to %d",
                          arguments->items[1], JOIN_MOST);
     }
     const int code = filter_claim(arguments->items[2], o->save.force);
@@ -82,19 +82,18 @@ static int join_command(void *options, const struct arguments *arguments)
 
 const struct command command_join = {
     .name = "join",
-    .summary = "make one filter of its shards",
+    .summary = "recombine the shards of a filter",
     .usage = "[options] PREFIX N OUT",
-    .about =
-        "Puts the N shards PREFIX.0, PREFIX.1 and so on, which bloomgate split wrote, together "
-        "to one filter. Every file records which shard it is, and from which split. Files in the "
-        "wrong place, from another split, or of another size or hash are refused. If a split was "
-        "killed, run it again.",
+    .about = "Recombines the N shards PREFIX.0, PREFIX.1 and so on, which bloomgate "
+             "split wrote, into one filter. Every file records which shard it is, and "
+             "from which split. Files in the wrong place, from another split, or of "
+             "another size or hash are refused. If a split was killed, run it again.",
     .size = sizeof(struct join_options),
     .uses = { { &force_options_group, offsetof(struct join_options, save) },
               { &open_ours_group, offsetof(struct join_options, open) } },
     .examples = { { "bloomgate join seen.shard 8 seen.bg",
-                    "of seen.shard.0 to seen.shard.7" },
+                    "join seen.shard.0 to seen.shard.7" },
                   { "bloomgate join -f seen.shard 8 seen.bg",
-                    "the same, over what is there" } },
+                    "overwrite an existing file" } },
     .run = join_command,
 };

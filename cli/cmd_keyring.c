@@ -1,6 +1,6 @@
 /*
- * cmd_keyring.c - bloomgate keyring: makes keyrings, and tells the names of the secrets in
- * one. The secrets themselves are never shown.
+ * cmd_keyring.c - bloomgate keyring: creates keyrings, and lists the names of their secrets. The
+ * secrets themselves are never printed.
  */
 #include "command.h"
 #include "out.h"
@@ -19,13 +19,13 @@ struct keyring_options {
 #define AT(field) offsetof(struct keyring_options, field)
 static const struct option keyring_table[] = {
     { "new", 0, OPTION_TEXT, AT(name), "NAME",
-      "append a new secret under that name; makes FILE", NULL },
+      "append a new secret with this name; creates FILE", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
 static const struct option_group keyring_group = { "Secrets", keyring_table };
 
-/* The last one that is not retired is what new filters are made with. */
+/* Returns the index of the last secret that is not retired, which new filters use. */
 static size_t keyring_current(const bg_keyring *ring)
 {
     size_t current = SIZE_MAX;
@@ -59,7 +59,7 @@ static int keyring_command(void *options, const struct arguments *arguments)
     const struct keyring_options *o = options;
     bg_errinfo why;
     if (arguments->count != 1) {
-        return say_usage("expected one FILE, found %zu", arguments->count);
+        return say_usage("expected one FILE, found %zu arguments", arguments->count);
     }
     const char *path = arguments->items[0];
     if (!o->name) {
@@ -68,27 +68,27 @@ static int keyring_command(void *options, const struct arguments *arguments)
     if (bg_keyring_append(path, o->name, &why)) {
         return say_error(path, &why);
     }
-    say_note("%s: new filters are made with the secret '%s' from now on", path,
-             o->name);
+    say_note("%s: new filters now use the secret '%s'", path, o->name);
     return CLI_OK;
 }
 
 const struct command command_keyring = {
     .name = "keyring",
-    .summary = "make a keyring, or tell the names of its secrets",
+    .summary = "create a keyring, or list its secrets",
     .usage = "[options] FILE",
     .about =
-        "A keyring has the secrets of filters whose keys strangers choose (--hash keyed). "
-        "With --new a secret is made by the system's random numbers and appended; FILE is "
-        "made if it is not there, and only its owner can read it. Without, the names are "
-        "listed, in order, with \"current\" behind the one that new filters get, and "
-        "\"retired\" behind those that are for old filters only.\n\n"
-        "Files of filters carry the name, never the secret: whoever loses the keyring loses "
-        "the filters. To retire a secret, write \"retired\" behind it, with an editor.",
+        "A keyring contains the secrets of filters with untrusted keys (--hash keyed). "
+        "--new appends a secret generated from the OS random number source. It creates "
+        "FILE if it does not exist, readable only by its owner. Without --new, the "
+        "names of the secrets are listed in order. \"current\" marks the secret that "
+        "new filters use, and \"retired\" marks secrets that only old filters use.\n\n"
+        "Filter files contain the name of their secret, but never the secret itself: "
+        "if the keyring is lost, its filters are lost. To retire a secret, append "
+        "\"retired\" to its line with an editor.",
     .size = sizeof(struct keyring_options),
     .uses = { { &keyring_group, 0 } },
     .examples = { { "bloomgate keyring --new 2026-11 secrets",
-                    "a keyring, or one more secret in it" },
-                  { "bloomgate keyring secrets", "the names of its secrets" } },
+                    "create a keyring, or add a secret to it" },
+                  { "bloomgate keyring secrets", "list the names of the secrets" } },
     .run = keyring_command,
 };

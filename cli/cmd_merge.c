@@ -1,8 +1,8 @@
 /*
- * cmd_merge.c - bloomgate merge: the union of filter files.
+ * cmd_merge.c - bloomgate merge: creates the union of filter files.
  *
- * The files are opened one after the other, so that two filters are in memory at a time.
- * They must have the same kind, size and hash, and make keys in the same way.
+ * The files are opened one after another, so that at most two filters are in memory. They must
+ * have the same kind, size and hash, and convert keys in the same way.
  */
 #include "command.h"
 #include "parts.h"
@@ -22,33 +22,33 @@ struct merge_options {
 static struct part_sets
     merge_parts; /* parts of inputs that the filters are built from */
 
-/* Refuses filters in different numbers of shards, such as a filter and one of its own. */
+/* Refuses filters with different numbers of shards, such as a filter and one of its own
+ * shards. */
 static int merge_compare_shards(const struct filter_file *first,
                                 const struct filter_file *other)
 {
     const uint32_t one = first->about.shards, two = other->about.shards;
-    return one == two
-               ? CLI_OK
-               : say_failed(CLI_DATA,
-                            "%s and %s: in different numbers of shards: %" PRIu32
-                            " and %" PRIu32 "; bloomgate join creates the whole filter "
-                            "from its shards",
-                            first->path, other->path, one > 1 ? one : 1,
-                            two > 1 ? two : 1);
+    return one == two ? CLI_OK
+                      : say_failed(CLI_DATA,
+                                   "%s and %s: different numbers of shards: %" PRIu32
+                                   " and %" PRIu32 "; run bloomgate join to create the "
+                                   "whole filter from its shards",
+                                   first->path, other->path, one > 1 ? one : 1,
+                                   two > 1 ? two : 1);
 }
 
-/* What the library does not look at. */
+/* Compares properties that the library does not check. */
 static int merge_compare(const struct filter_file *first,
                          const struct filter_file *other)
 {
     if (strcmp(first->recipe, other->recipe) != 0) {
         return say_failed(CLI_DATA,
-                          "%s and %s: their keys are made in different ways: '%s' and "
+                          "%s and %s: their keys were converted differently: '%s' and "
                           "'%s'",
                           first->path, other->path, first->recipe, other->recipe);
     }
     if (memcmp(first->about.key_id, other->about.key_id, BG_KEY_ID_BYTES) != 0) {
-        return say_failed(CLI_DATA, "%s and %s: they have different secrets",
+        return say_failed(CLI_DATA, "%s and %s: hashed with different secrets",
                           first->path, other->path);
     }
     return merge_compare_shards(first, other);
@@ -83,7 +83,7 @@ static int merge_command(void *options, const struct arguments *arguments)
     static struct filter_file first;
     static struct saving saving;
     if (arguments->count < 3) {
-        return say_usage("expected OUT and two filters or more");
+        return say_usage("expected OUT and at least two filters");
     }
     const char *to = arguments->items[0];
     int code = filter_claim(to, o->save.force);
@@ -112,22 +112,24 @@ static int merge_command(void *options, const struct arguments *arguments)
 
 const struct command command_merge = {
     .name = "merge",
-    .summary = "unite filter files of one size",
+    .summary = "create the union of filter files",
     .usage = "[options] OUT FILTER FILTER...",
     .about =
-        "Writes a filter to OUT that may contain what any of the filters may contain: the one "
-        "that would have come of adding all their keys to one filter of that size. The filters "
-        "must have the same kind, size and hash; bloomgate build with the same --items and "
-        "--rate creates such filters, for example from parts of the input (--shard). If the input "
-        "changed between the builds, its parts are refused; if parts are missing, merge warns.\n\n"
-        "Notes, key id and generation are those of the first filter. OUT may be one of the "
-        "filters, with -f: it is replaced in one step at the end, or not at all.",
+        "Writes the union of the filters to OUT: the filter that would result from "
+        "adding all their keys to one filter of that size. The filters must have the "
+        "same kind, size and hash. bloomgate build with the same --items and --rate "
+        "creates such filters, for example from parts of the input (--shard). If the "
+        "input changed between the builds, its parts are refused; if parts are "
+        "missing, merge prints a warning.\n\n"
+        "Notes, key id and generation are those of the first filter. With -f, OUT may "
+        "be one of the filters: it is replaced atomically at the end, or is unchanged "
+        "if anything fails.",
     .size = sizeof(struct merge_options),
     .uses = { { &save_options_group, offsetof(struct merge_options, save) },
               { &open_ours_group, offsetof(struct merge_options, open) } },
     .examples = { { "bloomgate merge all.bg part1.bg part2.bg part3.bg",
-                    "what any of three filters may contain" },
+                    "merge three filters" },
                   { "bloomgate merge -f total.bg total.bg today.bg",
-                    "add a day's filter to the total" } },
+                    "merge a day's filter into the total" } },
     .run = merge_command,
 };

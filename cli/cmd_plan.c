@@ -1,8 +1,10 @@
 /*
- * cmd_plan.c - bloomgate plan: which filter, of what size, and what to expect of it.
+ * cmd_plan.c - bloomgate plan: recommends the kind and size of a filter, and predicts its
+ * behavior.
  *
- * The library makes a plan for each kind; what it cannot do is told beside what it can. Its
- * errors speak of fields of structs, so they are put into words of the command line here.
+ * The library creates a plan for each kind. Kinds that do not support the request are listed
+ * with the reason. The library's errors use field names; they are translated to option names
+ * here.
  */
 #include "command.h"
 #include "filter_file.h"
@@ -26,30 +28,30 @@ struct plan_options {
 #define AT(field) offsetof(struct plan_options, field)
 static const struct option plan_table[] = {
     { "growth", 0, OPTION_REAL, AT(growth), "FACTOR",
-      "the keys become so many times as many", NULL },
-    { "queries-per-second", 0, OPTION_REAL, AT(queries), "N", "how many look-ups",
+      "factor by which the number of keys will grow", NULL },
+    { "queries-per-second", 0, OPTION_REAL, AT(queries), "N", "lookups per second",
       NULL },
     { "absent-share", 0, OPTION_TEXT, AT(absent_share), "SHARE",
-      "of look-ups that ask for absent keys; 1 if not said", NULL },
+      "share of lookups for absent keys (default: 1)", NULL },
     { "call-cost", 0, OPTION_REAL, AT(call_cost), "COST",
-      "of a call to what is behind the filter", NULL },
+      "cost of a call to the backing store", NULL },
     { "memory-cost", 0, OPTION_REAL, AT(memory_cost), "COST",
-      "of a GiB for a second, in the same unit", NULL },
+      "cost of 1 GiB for one second, in the same unit", NULL },
     { "call-time", 0, OPTION_SECONDS, AT(call_time), "TIME",
-      "how long a call takes: 5ms", NULL },
+      "duration of a backing-store call, e.g. 5ms", NULL },
     { "latency", 0, OPTION_SECONDS, AT(latency), "TIME",
-      "an absent key may take so long on average: 10us", NULL },
+      "maximum mean delay for an absent key, e.g. 10us", NULL },
     { "calibrate", 0, OPTION_FLAG, AT(calibrate), NULL,
-      "measure each kind on this machine, some seconds", NULL },
+      "measure each kind on this machine (a few seconds)", NULL },
     { "json", 0, OPTION_FLAG, AT(json), NULL, "print JSON", NULL },
-    { "plot", 0, OPTION_TEXT, AT(plot), "FILE.svg", "draw charts", NULL },
+    { "plot", 0, OPTION_TEXT, AT(plot), "FILE.svg", "write charts to FILE.svg", NULL },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite FILE.svg", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
 static const struct option_group plan_group = { "Planning", plan_table };
 
-/* ---- Words ---------------------------------------------------------------------------- */
+/* ---- Option names --------------------------------------------------------------------- */
 
 static const struct plan_word plan_options[] = {
     { "rate, bits_per_key, bytes", "--rate, --bits-per-key, --bytes" },
@@ -76,7 +78,7 @@ void plan_words(const bg_errinfo *why, char text[PLAN_TEXT])
     plan_explain(plan_options, why, text);
 }
 
-/* ---- What is asked ---------------------------------------------------------------------- */
+/* ---- Request ---------------------------------------------------------------------------- */
 
 static int plan_read_share(const char *text, double *share)
 {
@@ -87,8 +89,8 @@ static int plan_read_share(const char *text, double *share)
                      || (number_real(text, share) && *share >= 1 && *share <= 1);
     if (!all && !number_rate(text, share)) {
         return say_usage(
-            "--absent-share: found '%s', expected a share above 0, up to 1, "
-            "such as 0.9 or 90%%",
+            "--absent-share: found '%s', expected a share above 0 and at most 1, such "
+            "as 0.9 or 90%%",
             text);
     }
     *share = all ? 1 : *share;
@@ -98,20 +100,19 @@ static int plan_read_share(const char *text, double *share)
 static int plan_check(const struct plan_options *o, const bg_plan_request *ask)
 {
     if (!ask->spec.items) {
-        return say_usage("for how many keys? --items is missing");
+        return say_usage("missing option --items");
     }
     if (!(o->queries > 0) && (o->call_cost > 0 || o->absent_share)) {
-        return say_usage("%s needs --queries-per-second",
+        return say_usage("%s requires --queries-per-second",
                          o->absent_share ? "--absent-share" : "--call-cost");
     }
     if (o->latency > 0 && !(o->call_time > 0)) {
-        return say_usage("--latency needs --call-time");
+        return say_usage("--latency requires --call-time");
     }
     if (!plan_is_sized(ask)) {
         return say_usage(
-            "how good? One of --rate, --bits-per-key, --bytes is missing; or "
-            "--queries-per-second, --call-cost and --memory-cost, to find the "
-            "cheapest");
+            "specify --rate, --bits-per-key or --bytes; or --queries-per-second, "
+            "--call-cost and --memory-cost to find the cheapest rate");
     }
     return CLI_OK;
 }
@@ -130,7 +131,7 @@ static int plan_ask(const struct plan_options *o, bg_plan_request *ask)
     return code ? code : plan_check(o, ask);
 }
 
-/* ---- The command ------------------------------------------------------------------------ */
+/* ---- Command ---------------------------------------------------------------------------- */
 
 static int plan_run(const struct plan_options *o, struct plan_rows *plans,
                     struct plan_speeds *speeds)
@@ -160,38 +161,41 @@ static int plan_command(void *options, const struct arguments *arguments)
     static struct plan_rows plans;
     static struct plan_speeds speeds;
     if (arguments->count) {
-        return say_usage("found '%s', expected options only", arguments->items[0]);
+        return say_usage("unexpected argument '%s'; plan accepts only options",
+                         arguments->items[0]);
     }
     return out_finish(plan_run(options, &plans, &speeds));
 }
 
 const struct command command_plan = {
     .name = "plan",
-    .summary = "what filter for what is known, and what to expect of it",
+    .summary = "plan a filter: compare kinds, sizes and rates",
     .usage = "[options] --items N --rate P",
     .about =
-        "Plans a filter of each kind for so many keys and says what to expect: its size, the "
-        "rate of false positives when it is full, with twice and with ten times as many keys, "
-        "the smallest cache it fits into, and how many cache lines a look-up reads. Nothing is "
-        "created. Below the table stands what bloomgate build picks by itself, why, and when "
-        "another kind is better. The rates are those of the real layouts, not of the textbook's "
+        "Plans a filter of each kind for the given number of keys and prints its "
+        "properties: its size, its false-positive rate when full and with 2 and 10 "
+        "times as many keys, the smallest cache that it fits into, and the number of "
+        "cache lines a lookup reads. Nothing is created. Below the table, plan prints "
+        "which kind bloomgate build selects by default, why, and when another kind is "
+        "better. The rates are those of the actual layouts, not of the textbook "
         "formula.\n\n"
-        "Instead of a rate there may be a number of bits per key, a size, or an objective: with "
-        "--call-time and --latency the rate is bounded so that an absent key waits no longer than "
-        "that on average for calls that were made in vain. With --queries-per-second it says how "
-        "many calls are avoided and wasted per second; with --call-cost and --memory-cost what "
-        "that costs, and without a rate it finds the cheapest one.\n\n"
-        "--calibrate makes filters of these plans, up to 64 MiB and 8 million keys (static "
-        "kinds: 4 million), and measures them on this machine, by one thread, with integers "
-        "as keys.\n\n"
-        "--plot draws two charts: the rate over the number of keys, and bits per key over the "
-        "rate.",
+        "Instead of a rate, specify a number of bits per key, a size, or an objective. "
+        "--call-time and --latency bound the rate so that the mean delay of an absent "
+        "key, caused by unnecessary calls, does not exceed --latency. With "
+        "--queries-per-second, plan reports how many calls are avoided and wasted per "
+        "second; with --call-cost and --memory-cost, it reports their cost, and "
+        "without a rate it finds the cheapest one.\n\n"
+        "--calibrate builds filters from these plans, of up to 64 MiB and 8 million "
+        "keys (static kinds: 4 million), and measures them on this machine with one "
+        "thread and integer keys.\n\n"
+        "--plot draws two charts: the rate against the number of keys, and bits per "
+        "key against the rate.",
     .size = sizeof(struct plan_options),
     .uses = { { &spec_options_group, offsetof(struct plan_options, spec) },
               { &plan_group, 0 } },
     .examples = { { "bloomgate plan -n 100M -p 0.1%",
-                    "all kinds side by side, and which one to take" },
+                    "compare all kinds and get a recommendation" },
                   { "bloomgate plan -n 1G --bytes 2Gi --plot plan.svg",
-                    "what can be had in 2 GiB, with charts" } },
+                    "see what fits into 2 GiB, with charts" } },
     .run = plan_command,
 };

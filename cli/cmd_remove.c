@@ -1,5 +1,5 @@
 /*
- * cmd_remove.c - bloomgate remove: keys out of a filter file, of kinds that can.
+ * cmd_remove.c - bloomgate remove: removes keys from a filter file whose kind supports it.
  */
 #include "change_file.h"
 #include "number.h"
@@ -8,11 +8,11 @@
 #define AT(field) offsetof(struct change_options, field)
 static const struct option remove_table[] = {
     { "output", 'o', OPTION_TEXT, AT(output), "OUT",
-      "write the filter there, and leave FILTER as it is", NULL },
+      "write the result to OUT and leave FILTER unchanged", NULL },
     { "strict", 0, OPTION_FLAG, AT(strict), NULL,
-      "if a key is not there change nothing, and exit 1", NULL },
+      "if a key is missing, change nothing and exit 1", NULL },
     { "threads", 't', OPTION_COUNT, AT(threads), "N",
-      "as many as processors, if not said", NULL },
+      "number of threads (default: all cores)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -32,28 +32,29 @@ static int remove_check(const struct change *c)
 {
     char kinds[CHANGE_KINDS];
     if (c->file.foreign) {
-        return say_failed(CLI_USAGE, "%s: filters of other software cannot forget keys",
+        return say_failed(CLI_USAGE,
+                          "%s: keys cannot be removed from filters of other software",
                           c->file.path);
     }
     const bg_kind kind = bg_filter_kind(c->file.filter);
     return bg_kind_traits(kind) & BG_CAN_REMOVE
                ? CLI_OK
                : say_failed(CLI_USAGE,
-                            "%s: a filter of kind %s cannot forget keys; kinds that "
-                            "can: %s",
+                            "%s: a filter of kind %s does not support removal; kinds "
+                            "that do: %s",
                             c->file.path, bg_kind_name(kind),
                             change_kinds(BG_CAN_REMOVE, kinds));
 }
 
-/* Says how many there were; 1 if that is not enough. */
+/* Reports how many keys were removed. With --strict, returns CLI_NO if a key was missing. */
 static int remove_judge(struct change *c)
 {
     char some[NUMBER_TEXT];
     const uint64_t missing = atomic_load(&c->keys) - atomic_load(&c->changed);
     if (c->options->strict && missing) {
         return say_failed(CLI_NO,
-                          "%s: keys that certainly are not in it: %s; nothing was "
-                          "changed",
+                          "%s: keys that are definitely not in the filter: %s; the "
+                          "file is unchanged",
                           c->file.path, number_show(missing, some));
     }
     return CLI_OK;
@@ -63,7 +64,7 @@ static void remove_tell(struct change *c)
 {
     char gone[NUMBER_TEXT], some[NUMBER_TEXT];
     const uint64_t removed = atomic_load(&c->changed);
-    say_note("%s: keys removed: %s, certainly not in it: %s", c->name,
+    say_note("%s: keys removed: %s, definitely not in the filter: %s", c->name,
              number_show(removed, gone),
              number_show(atomic_load(&c->keys) - removed, some));
     saving_tell(c->file.filter, c->name);
@@ -73,7 +74,7 @@ static int remove_command(void *options, const struct arguments *arguments)
 {
     static struct change c;
     if (arguments->count == 0) {
-        return say_usage("which filter? FILTER is missing");
+        return say_usage("missing argument FILTER");
     }
     int code = change_begin(&c, options, arguments->items[0]);
     code = code ? code : remove_check(&c);
@@ -89,23 +90,23 @@ static int remove_command(void *options, const struct arguments *arguments)
 
 const struct command command_remove = {
     .name = "remove",
-    .summary = "remove keys from a filter file that can forget",
+    .summary = "remove keys from a filter file",
     .usage = "[options] FILTER [KEYS...]",
     .about =
-        "Reads keys from files, or from stdin, and takes back one add of each. Only what was "
-        "added may be removed, and not more often than it was: a filter cannot tell a key that "
-        "was never added from one that it takes for a member by chance, and others would go "
-        "missing. Keys that certainly are not in it are counted and left.\n\n"
-        "For filters of kinds that can: counting, cuckoo and quotient. The file is replaced in "
-        "one step at the end, or not at all.",
+        "Reads keys from files, or from stdin, and undoes one add of each key. Remove "
+        "only keys that were added, and no more often than they were added. A filter "
+        "cannot distinguish a false positive from a member, so removing a key that was "
+        "never added can remove other keys. Keys that are definitely not in the filter "
+        "are counted and skipped.\n\n"
+        "Supported kinds: counting, cuckoo and quotient. The file is replaced "
+        "atomically at the end, or is unchanged if anything fails.",
     .size = sizeof(struct change_options),
     .uses = { { &remove_group, 0 },
               { &save_options_group, offsetof(struct change_options, save) },
               { &key_options_group, offsetof(struct change_options, keys) },
               { &open_options_group, offsetof(struct change_options, open) } },
-    .examples = { { "bloomgate remove sessions.bg ended.txt",
-                    "sessions that have ended" },
+    .examples = { { "bloomgate remove sessions.bg ended.txt", "remove ended sessions" },
                   { "bloomgate remove --strict -o after.bg before.bg keys.txt",
-                    "only if all are there, to another file" } },
+                    "write to another file, only if all keys are present" } },
     .run = remove_command,
 };

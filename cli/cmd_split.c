@@ -1,5 +1,5 @@
 /*
- * cmd_split.c - bloomgate split: the shards of a filter as files of their own.
+ * cmd_split.c - bloomgate split: writes each shard of a filter to its own file.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -23,17 +23,20 @@ enum { SPLIT_PATH = 4096 };
 static int split_name(const char *prefix, uint32_t i, char name[SPLIT_PATH])
 {
     const int n = snprintf(name, SPLIT_PATH, "%s.%u", prefix, i);
-    return n > 0 && n < SPLIT_PATH ? CLI_OK
-                                   : say_failed(CLI_USAGE, "%s: too long", prefix);
+    return n > 0 && n < SPLIT_PATH
+               ? CLI_OK
+               : say_failed(CLI_USAGE, "%s: path is too long", prefix);
 }
 
-/* Claims the names of all files, so that no other command is changing one; none may exist. */
+/* Claims the names of all files, so that no other command is changing one. None of them may
+ * exist. */
 static int split_may_write(const struct split_options *o, const char *prefix,
                            uint32_t shards)
 {
     char name[SPLIT_PATH];
     int code =
-        claim_file(prefix); /* first, so that two splits do not lock some files each */
+        claim_file(prefix); /* first, so that two concurrent splits do not lock some
+                               of the files each */
     for (uint32_t i = 0; i < shards && !code; i++) {
         code = split_name(prefix, i, name);
         code = code ? code : filter_claim(name, o->save.force);
@@ -41,7 +44,7 @@ static int split_may_write(const struct split_options *o, const char *prefix,
     return code;
 }
 
-/* A split that failed leaves no shards. */
+/* Removes the shards after a failed split. */
 static void split_undo(const char *prefix, uint32_t shards)
 {
     char name[SPLIT_PATH];
@@ -50,8 +53,8 @@ static void split_undo(const char *prefix, uint32_t shards)
     }
 }
 
-/* Claims a file per shard. The filter may be replaced while this command waits for a claim, so the caller
- * has to read it again. */
+/* Claims a file per shard. The filter may be replaced while this command waits for a claim, so
+ * the caller has to read it again. */
 static int split_prepare(const struct split_options *o, const char *path,
                          const char *prefix, uint32_t *shards)
 {
@@ -61,7 +64,7 @@ static int split_prepare(const struct split_options *o, const char *path,
     *shards = file.about.shards;
     filter_close(&file);
     if (!code && *shards < 2) {
-        code = say_failed(CLI_USAGE, "%s: is in one piece, not in shards", path);
+        code = say_failed(CLI_USAGE, "%s: is not divided into shards", path);
     }
     return code ? code : split_may_write(o, prefix, *shards);
 }
@@ -91,7 +94,8 @@ static int split_file(const struct split_options *o, const char *path,
         if (bg_file_split(path, prefix, &opening, &saving.how, &why)) {
             progress_end(&saving.progress);
             code = say_error(why.code == BG_EIO ? prefix : path, &why);
-            if (!o->save.force) { /* all that is there by these names is ours */
+            if (!o->save.force) { /* all files with these names were created by this
+                                     command */
                 split_undo(prefix, file.about.shards);
             }
         }
@@ -115,20 +119,21 @@ static int split_command(void *options, const struct arguments *arguments)
 
 const struct command command_split = {
     .name = "split",
-    .summary = "write the shards of a filter to files",
+    .summary = "write each shard of a filter to a file",
     .usage = "[options] FILTER PREFIX",
     .about =
-        "Writes each shard of a filter that was made in shards to a file of its own, PREFIX.0, "
-        "PREFIX.1 and so on. A shard has the keys whose hash falls to it, so it answers for "
-        "these alone: bloomgate join puts them together again.\n\n"
-        "Programs make such filters (shards in a bg_spec, see libbloomgate(3)). What bloomgate "
-        "build --shard makes is a whole filter of a part of the input, for bloomgate merge.",
+        "Writes each shard of a sharded filter to its own file, PREFIX.0, PREFIX.1 and "
+        "so on. A shard contains only the keys whose hash maps to it, so it cannot "
+        "answer for other keys. bloomgate join recombines the shards.\n\n"
+        "Programs create sharded filters (shards in a bg_spec, see libbloomgate(3)). "
+        "bloomgate build --shard is different: it creates a complete filter from a "
+        "part of the input, for bloomgate merge.",
     .size = sizeof(struct split_options),
     .uses = { { &force_options_group, offsetof(struct split_options, save) },
               { &open_ours_group, offsetof(struct split_options, open) } },
     .examples = { { "bloomgate split seen.bg seen.shard",
-                    "seen.shard.0, seen.shard.1, ..." },
+                    "write seen.shard.0, seen.shard.1, ..." },
                   { "bloomgate split --keyring ring seen.bg seen.shard",
-                    "the same of a filter with a secret" } },
+                    "split a filter that uses a secret" } },
     .run = split_command,
 };

@@ -1,8 +1,8 @@
 /*
- * cmd_verify.c - bloomgate verify: whether filter files are whole.
+ * cmd_verify.c - bloomgate verify: checks filter files for damage.
  *
- * Damage is what was asked for, so it is an answer, on stdout, and exit code 1. All files
- * are looked at; the highest code is the one that counts.
+ * Damage is a result, not an error, so it is printed on stdout, with exit code 1. All files are
+ * checked, and the highest exit code is returned.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -26,8 +26,8 @@ struct verify_options {
 
 #define AT(field) offsetof(struct verify_options, field)
 static const struct option verify_table[] = {
-    { "json", 0, OPTION_FLAG, AT(json), NULL, "an object per file: bloomgate.verify.1",
-      NULL },
+    { "json", 0, OPTION_FLAG, AT(json), NULL,
+      "print a JSON object per file (bloomgate.verify.1)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -35,7 +35,7 @@ static const struct option_group verify_group = { "Verifying", verify_table };
 
 static const char verify_schema[] = "bloomgate.verify.1";
 
-/* ---- Ours ----------------------------------------------------------------------------------- */
+/* ---- Files of bloomgate --------------------------------------------------------------------- */
 
 static void verify_json(const char *path, const bg_report *report, bool asked)
 {
@@ -60,7 +60,7 @@ static void verify_json(const char *path, const bg_report *report, bool asked)
     json_end(&json);
 }
 
-/* A name for people: on a terminal without what could steer it, for programs as it is. */
+/* Returns the name to print: without control sequences on a terminal, unchanged otherwise. */
 static const char *verify_name(const char *path)
 {
     static char name[4096];
@@ -77,8 +77,8 @@ static void verify_print(const char *path, const bg_report *report, bool asked)
     path = verify_name(path);
     if (report->bad == 0) {
         if (!say_is_quiet()) {
-            printf("%s: whole%s\n", path,
-                   asked ? "" : ", but its keys cannot be asked for without --keyring");
+            printf("%s: intact%s\n", path,
+                   asked ? "" : ", but its keys cannot be checked without --keyring");
         }
         return;
     }
@@ -91,7 +91,8 @@ static void verify_print(const char *path, const bg_report *report, bool asked)
     printf("\n");
 }
 
-/* What is none: it cannot be read, a newer version wrote it, the secret is another. */
+/* Other errors are not damage: the file cannot be read, was written by a newer version, or has
+ * another secret. */
 static bool verify_is_damage(bg_err err)
 {
     return err == BG_EFORMAT || err == BG_ECHECKSUM;
@@ -105,7 +106,7 @@ static int verify_ours(const struct verify_options *o, const char *path)
     bg_errinfo why;
     struct progress progress;
     file = (struct filter_file){ .path = path };
-    if (o->open.keyring) { /* a header that is damaged shows again below */
+    if (o->open.keyring) { /* a damaged header is detected again below */
         bg_file_info about = { .struct_size = sizeof about };
         if (!bg_file_about(path, &about, NULL)) {
             const int code = filter_secret(path, &o->open, &file, &opening);
@@ -122,22 +123,22 @@ static int verify_ours(const struct verify_options *o, const char *path)
     progress_end(&progress);
     const bool asked = opening.hash || !filter_needs_secret(path);
     filter_close(&file);
-    if (err
-        && (!verify_is_damage(err) || report.bad == 0)) { /* no file at all: a folder */
+    if (err && (!verify_is_damage(err) || report.bad == 0)) { /* not a file, such as a
+                                                                 directory */
         return say_error(path, &why);
     }
     (o->json ? verify_json : verify_print)(path, &report, asked);
     return err ? CLI_NO : CLI_OK;
 }
 
-/* ---- Of others -------------------------------------------------------------------------------- */
+/* ---- Files of other software ------------------------------------------------------------------ */
 
 static int verify_foreign(const struct verify_options *o, const char *path,
                           struct filter_file *file)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
     if (bg_foreign_about(file->foreign, &about)) {
-        return say_failed(CLI_DATA, "%s: cannot be told", path);
+        return say_failed(CLI_DATA, "%s: cannot be checked", path);
     }
     const char *name = bg_foreign_name((bg_foreign_format)about.format);
     const bool sums =
@@ -152,13 +153,13 @@ static int verify_foreign(const struct verify_options *o, const char *path,
         json_end(&json);
     } else if (!say_is_quiet()) {
         printf("%s: %s, %s\n", verify_name(path), name,
-               sums ? "whole: its checksums are right"
-                    : "its structure fits; that format has no checksum");
+               sums ? "intact: its checksums match"
+                    : "its structure is valid; the format has no checksum");
     }
     return CLI_OK;
 }
 
-/* ---- Either ----------------------------------------------------------------------------------- */
+/* ---- Command ---------------------------------------------------------------------------------- */
 
 static int verify_one(const struct verify_options *o, const char *path)
 {
@@ -178,7 +179,7 @@ static int verify_command(void *options, const struct arguments *arguments)
 {
     int worst = CLI_OK;
     if (arguments->count == 0) {
-        return say_usage("which filter? FILTER is missing");
+        return say_usage("missing argument FILTER");
     }
     for (size_t i = 0; i < arguments->count; i++) {
         const int code = verify_one(options, arguments->items[i]);
@@ -192,21 +193,22 @@ static int verify_command(void *options, const struct arguments *arguments)
 
 const struct command command_verify = {
     .name = "verify",
-    .summary = "say whether filter files are whole",
+    .summary = "check filter files for damage",
     .usage = "[options] FILTER...",
     .about =
-        "Reads all of each file and compares every checksum, the structure within, and the "
-        "answers to its canaries. Says \"whole\", or what is wrong first, where, and how many "
-        "blocks are damaged. Exit code: 0 if all files are whole, 1 if one is damaged, more if "
-        "one cannot be judged: it is not there, is no filter, or was written by a newer version.\n\n"
-        "Without its secret all but the canaries of a filter can be verified. Most formats of "
-        "other software have no checksum: then only the structure can be looked at. With -q "
-        "only damaged files are named.",
+        "Reads each file completely and checks every checksum, the internal structure, "
+        "and the lookups of its canaries. Prints \"intact\", or the first error, its "
+        "position, and the number of damaged blocks. Exit code: 0 if all files are "
+        "intact, 1 if a file is damaged, higher if a file cannot be checked, because "
+        "it does not exist, is not a filter, or was written by a newer version.\n\n"
+        "Without its secret, all of a filter except the canaries can be verified. Most "
+        "formats of other software have no checksum, so only the structure can be "
+        "checked. With -q, only damaged files are printed.",
     .size = sizeof(struct verify_options),
     .uses = { { &verify_group, 0 },
               { &open_options_group, offsetof(struct verify_options, open) } },
-    .examples = { { "bloomgate verify /var/lib/app/*.bg", "whether all are whole" },
+    .examples = { { "bloomgate verify /var/lib/app/*.bg", "check all filters" },
                   { "bloomgate verify -q --keyring ring *.bg",
-                    "names only what is damaged" } },
+                    "print only damaged files" } },
     .run = verify_command,
 };

@@ -1,9 +1,9 @@
 /*
- * cmd_watch.c - bloomgate watch: what a filter's file is like, now and as it changes.
+ * cmd_watch.c - bloomgate watch: shows the state of a filter file as it changes.
  *
- * The file is looked at again and again; when it is another one than before (files are replaced,
- * never written to) it is read, and its figures join the history. If it cannot be read, that is
- * said, and the figures of the last good one stay.
+ * The file is checked at an interval. If it was replaced (files are never written in place), it
+ * is read, and its figures are added to the history. If the file cannot be read, the error is
+ * shown, and the figures of the last good file remain.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -36,10 +36,11 @@ struct watch_options {
 #define AT(field) offsetof(struct watch_options, field)
 static const struct option watch_table[] = {
     { "interval", 'i', OPTION_SECONDS, AT(interval), "TIME",
-      "look so often: 1s if not said", NULL },
-    { "once", 0, OPTION_FLAG, AT(once), NULL, "print what there is, and end", NULL },
+      "how often to check the file (default: 1s)", NULL },
+    { "once", 0, OPTION_FLAG, AT(once), NULL, "print the current state and exit",
+      NULL },
     { "keyring", 0, OPTION_TEXT, AT(keyring), "FILE",
-      "secrets of filters that have one", NULL },
+      "file with the secrets of keyed filters", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -51,18 +52,18 @@ struct watch {
     const struct watch_options *options;
     const char *path;
     bg_keyring *ring;
-    struct stat identity; /* of what was looked at last; all zero: nothing was there */
+    struct stat identity; /* of the last file checked; all zeros: no file */
     bool looked;
-    char trouble[512]; /* why it cannot be read now; "": it can */
-    int code;          /* the exit code of that */
+    char trouble[512]; /* why the file cannot be read now; "": it can */
+    int code;          /* exit code of that error */
 
-    bool known;         /* there was a good one: */
+    bool known;         /* a good file was read: */
     bg_file_info about; /* its header, */
-    bool opened;        /* its content: */
+    bool opened;        /* and whether its content was read: */
     bg_info info;
     time_t changed;
-    double history[WATCH_HISTORY]; /* items, or the fill if they are not known */
-    size_t changes;                /* in all */
+    double history[WATCH_HISTORY]; /* items, or the fill if the items are unknown */
+    size_t changes;                /* total number */
 };
 
 /* ---- Reading ---------------------------------------------------------------------------------- */
@@ -82,7 +83,8 @@ static void watch_is_bad(struct watch *w, const bg_errinfo *why)
                    *why->message ? why->message : bg_strerror(why->code));
 }
 
-/* The content: false if it is damaged. A secret that is missing leaves it closed. */
+/* Reads the content. Returns false if it is damaged. Without its secret, the content is not
+ * read. */
 static bool watch_read_content(struct watch *w, const bg_file_info *about, bool *opened,
                                bg_info *content)
 {
@@ -144,7 +146,7 @@ static bool watch_is_same(const struct stat *a, const struct stat *b)
            && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* Whether anything is other than at the last look. */
+/* Checks the file. Returns whether anything has changed since the last check. */
 static bool watch_look(struct watch *w)
 {
     struct stat now;
@@ -185,8 +187,8 @@ static void watch_show_content(const struct watch *w, struct picture *p)
     char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];
     const bg_info *i = &w->info;
     if (!w->opened) {
-        picture_add(p, "  items       not known: its keys are hashed with a secret, "
-                       "--keyring FILE\n");
+        picture_add(p, "  items       unknown without the secret; use --keyring "
+                       "FILE\n");
         return;
     }
     const int width = (int)(i->fill * WATCH_BAR + 0.5);
@@ -196,13 +198,15 @@ static void watch_show_content(const struct watch *w, struct picture *p)
                     number_show((uint64_t)i->items.low, b),
                     number_show((uint64_t)i->items.high, c));
     } else {
-        picture_add(p, "  items       more than can be told");
+        picture_add(p, "  items       too many to estimate");
     }
     if (i->design_items) {
-        picture_add(p, ", made for %s", number_show(i->design_items, a));
+        picture_add(p, ", designed for %s", number_show(i->design_items, a));
     }
-    picture_add(p, "\n  fill        [%.*s%.*s] %.1f %%\n", width, full,
-                WATCH_BAR - width, empty, 100 * i->fill);
+    picture_add(p,
+                "\n"
+                "  fill        [%.*s%.*s] %.1f%%\n",
+                width, full, WATCH_BAR - width, empty, 100 * i->fill);
     picture_add(p, "  rate        %s now", number_show_rate(i->rate, a));
     if (i->design_rate > 0) {
         picture_add(p, ", %s by design", number_show_rate(i->design_rate, b));
@@ -222,7 +226,7 @@ static bool watch_may_draw_blocks(void)
     return false;
 }
 
-/* A column for each of the last changes, as high as its figure. */
+/* Draws a column for each recent change, with its figure as the height. */
 static void watch_show_history(const struct watch *w, struct picture *p)
 {
     static const char *const blocks[] = { "\u2581", "\u2582", "\u2583", "\u2584",
@@ -248,7 +252,7 @@ static void watch_show_history(const struct watch *w, struct picture *p)
                 w->changes == 2 ? "" : "s");
 }
 
-/* The first line of a file's metadata that is not ours. */
+/* Shows the first line of the metadata that bloomgate did not write. */
 static void watch_show_note(const struct watch *w, struct picture *p)
 {
     for (const char *line = w->about.metadata; *line;) {
@@ -272,15 +276,15 @@ static void watch_show(const struct watch *w, struct picture *p)
     picture_add_text(p, w->path);
     picture_add(p, "\n");
     if (*w->trouble) {
-        picture_add(p, "  TROUBLE     ");
+        picture_add(p, "  ERROR       ");
         picture_add_text(p, w->trouble);
         picture_add(p, "\n%s",
-                    w->known ? "              below: how it was before\n" : "");
+                    w->known ? "              showing the last good file\n" : "");
     }
     if (!w->known) {
         return;
     }
-    picture_add(p, "  kind        %s, keys hashed by %s\n",
+    picture_add(p, "  kind        %s, hash profile %s\n",
                 bg_kind_name((bg_kind)w->about.kind),
                 bg_hash_name((bg_hash_profile)w->about.profile));
     watch_show_content(w, p);
@@ -293,7 +297,7 @@ static void watch_show(const struct watch *w, struct picture *p)
     watch_show_note(w, p);
 }
 
-/* ---- Three ways ---------------------------------------------------------------------------------- */
+/* ---- Modes --------------------------------------------------------------------------------------- */
 
 static int watch_once(struct watch *w, struct picture *p)
 {
@@ -324,7 +328,7 @@ static void watch_line(const struct watch *w, struct picture *p)
     }
     picture_add(p, ": %s", bg_kind_name((bg_kind)w->about.kind));
     if (w->opened) {
-        picture_add(p, ", about %s items, fill %.1f %%, rate %s",
+        picture_add(p, ", about %s items, fill %.1f%%, rate %s",
                     number_show((uint64_t)w->info.items.value, a), 100 * w->info.fill,
                     number_show_rate(w->info.rate, b));
     }
@@ -332,7 +336,7 @@ static void watch_line(const struct watch *w, struct picture *p)
                 w->about.digest_text, number_show_bytes(w->about.file_bytes, a));
 }
 
-/* Stdout is no terminal: a line for every change. */
+/* Prints one line per change, if stdout is not a terminal. */
 static int watch_log(struct watch *w, struct picture *p)
 {
     while (!stop_wanted()) {
@@ -357,7 +361,8 @@ static int watch_live(struct watch *w, struct picture *p)
     while (good && key >= 0 && key != 'q' && !stop_wanted()) {
         (void)watch_look(w);
         watch_show(w, p);
-        picture_add(p, "\n  q ends\n");
+        picture_add(p, "\n"
+                       "  press q to quit\n");
         good = screen_draw(p);
         key = screen_wait(w->options->interval);
     }
@@ -375,12 +380,12 @@ static int watch_command(void *options, const struct arguments *arguments)
     struct watch_options *o = options;
     bg_errinfo why;
     if (arguments->count != 1) {
-        return say_usage(arguments->count ? "one FILE at a time"
-                                          : "which file? FILE is missing");
+        return say_usage(arguments->count ? "expected only one FILE"
+                                          : "missing argument FILE");
     }
     o->interval = o->interval > 0 ? o->interval : 1;
     if (o->interval < 0.01 || o->interval > 86400) {
-        return say_usage("--interval: from 10ms to 1d");
+        return say_usage("--interval must be from 10ms to 1d");
     }
     w.options = o;
     w.path = arguments->items[0];
@@ -396,20 +401,21 @@ static int watch_command(void *options, const struct arguments *arguments)
 
 const struct command command_watch = {
     .name = "watch",
-    .summary = "show what a filter's file is like, and how it changes",
+    .summary = "show the state of a filter file as it changes",
     .usage = "[options] FILE",
     .about =
-        "Shows kind, items, fill, rate, generation and age of a filter's file on the terminal, "
-        "and again whenever the file is replaced, with a short history. FILE may be a pointer "
-        "file. If the file is missing or damaged for a while that is said, and the figures of "
-        "the last good one stay. The key q, or Ctrl-C, ends it.\n\n"
-        "When stdout is no terminal, a line is printed at first and for every change, as for a "
-        "log. --once prints what there is, and ends. Of filters whose keys are hashed with a "
-        "secret only the header is shown, unless --keyring has it.",
+        "Shows the kind, items, fill, rate, generation and age of a filter file on the "
+        "terminal, with a short history, and updates them whenever the file is "
+        "replaced. FILE may be a pointer file. While the file is missing or damaged, "
+        "the error is shown together with the figures of the last good file. Press q "
+        "or Ctrl-C to quit.\n\n"
+        "If stdout is not a terminal, one line is printed at the start and one for "
+        "every change, as for a log. --once prints the current state and exits. For "
+        "filters with a secret, only the header is shown, unless --keyring is set.",
     .size = sizeof(struct watch_options),
     .uses = { { &watch_group, 0 } },
-    .examples = { { "bloomgate watch seen.bg", "until q is pressed" },
+    .examples = { { "bloomgate watch seen.bg", "watch a file until q is pressed" },
                   { "bloomgate watch -i 10s seen.bg >> seen.log",
-                    "a line for every change" } },
+                    "log one line for every change" } },
     .run = watch_command,
 };

@@ -1,4 +1,4 @@
-/* columns.c - see columns.h. All text in tables is ASCII: bytes are columns. */
+/* columns.c - see columns.h. All text in tables is ASCII, so one byte is one column. */
 #include "columns.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ void columns_real(struct columns *columns, int digits, double value)
     columns_set(columns, text);
 }
 
-/* Three digits tell enough; of whole things there are no fractions unless they are few. */
+/* Uses three significant digits, and no fraction for whole numbers below 1000. */
 void columns_short(struct columns *columns, double value)
 {
     static const char *const units[] = { "", "k", "M", "G", "T", "P", "E" };
@@ -66,7 +66,7 @@ static size_t columns_width(const struct columns *columns, size_t i)
     return width;
 }
 
-/* No blanks at the end of lines. */
+/* Omits spaces at the end of a line. */
 static void columns_cell(const struct columns *columns, size_t i, size_t width,
                          const char *text)
 {

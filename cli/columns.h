@@ -1,6 +1,6 @@
 /*
- * columns.h - a table for people: columns as wide as what is in them, numbers to the right,
- * headings of two lines. Cells are short texts; a cell that was not set is empty.
+ * columns.h - prints tables: columns as wide as their content, numbers right-aligned, headings
+ * of two lines. Cells are short texts; a cell that was not set is empty.
  */
 #ifndef CLI_COLUMNS_H
 #define CLI_COLUMNS_H
@@ -13,28 +13,30 @@ enum { COLUMNS_MOST = 16, COLUMNS_ROWS = 32, COLUMNS_CELL = 32, COLUMNS_WIDTH = 
 struct columns {
     size_t count, rows;
     struct {
-        const char *above, *name; /* the two lines of its heading */
+        const char *above, *name; /* the two lines of the heading */
         bool left;
     } heads[COLUMNS_MOST];
     char cells[COLUMNS_ROWS][COLUMNS_MOST][COLUMNS_CELL];
 };
 
-/* Adds a column, or a row, which is the one that columns_set writes to. */
+/* Add a column, or a row; columns_set writes to the last row. */
 void columns_add(struct columns *columns, const char *above, const char *name,
                  bool left);
 void columns_row(struct columns *columns);
 
-/* The next cell of the last row that is not set yet. */
+/* Sets the next unset cell of the last row. */
 void columns_set(struct columns *columns, const char *text);
 void columns_real(struct columns *columns, int digits,
-                  double value);                           /* behind the point */
+                  double value);                           /* digits after the decimal
+                                                              point */
 void columns_short(struct columns *columns, double value); /* 123, 12.3k, 1.23M */
 
-/* To stdout: two blanks between columns, or one where 100 columns do not suffice. */
+/* Prints the table to stdout, with two spaces between columns, or one if the table would
+ * exceed 100 columns. */
 void columns_print(const struct columns *columns);
 
-/* A paragraph in as many lines of at most 100 columns as it takes, from column `indent` on;
- * the first line begins with `first`, which may be longer than that. */
+/* Prints a paragraph in lines of at most 100 columns, starting at column `indent`. The first
+ * line starts with `first`, which may be longer than the indent. */
 void columns_paragraph(const char *first, size_t indent, const char *text);
 
 #endif

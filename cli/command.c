@@ -1,5 +1,5 @@
 /*
- * command.c - see command.h: the table itself, and the options that all have.
+ * command.c - see command.h: the table of subcommands and the common options.
  */
 #include "command.h"
 
@@ -37,18 +37,19 @@ static const char *const whens[] = { "auto", "always", "never", NULL };
 
 #define AT(field) offsetof(struct common, field)
 static const struct option common_table[] = {
-    { "quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "say nothing but errors", NULL },
+    { "quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "print only errors and warnings",
+      NULL },
     { "progress", 0, OPTION_CHOICE, AT(progress), "WHEN",
-      "a progress bar: auto, always or never", whens },
-    { "color", 0, OPTION_CHOICE, AT(color), "WHEN", "colours: auto, always or never",
-      whens },
-    { "help", 'h', OPTION_FLAG, AT(help), NULL, "print what options there are", NULL },
+      "progress bar: auto, always or never (default: auto)", whens },
+    { "color", 0, OPTION_CHOICE, AT(color), "WHEN",
+      "colors: auto, always or never (default: auto)", whens },
+    { "help", 'h', OPTION_FLAG, AT(help), NULL, "print this help", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
-const struct option_group common_options = { "Always", common_table };
+const struct option_group common_options = { "General", common_table };
 
-/* What other programs call it. */
+/* Returns the subcommand that other programs call `name`, or NULL. */
 static const char *command_elsewhere(const char *name)
 {
     static const char *const names[][2] = {
@@ -73,8 +74,8 @@ int command_unknown(const char *name)
     }
     const char *near = command_elsewhere(name);
     near = near ? near : nearest_name(name, names, COMMAND_COUNT);
-    return near ? say_usage("there is no subcommand '%s'; did you mean %s?", name, near)
-                : say_usage("there is no subcommand '%s'", name);
+    return near ? say_usage("unknown subcommand '%s'; did you mean %s?", name, near)
+                : say_usage("unknown subcommand '%s'", name);
 }
 
 void command_options(const struct command *command,

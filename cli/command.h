@@ -1,7 +1,6 @@
 /*
- * command.h - the subcommands, as a table: what each is called, takes and does. main.c runs
- * them; help.c, man.c and complete.h write --help, man pages and completions from the same
- * entries.
+ * command.h - the table of subcommands: name, options and function of each. main.c runs them;
+ * help.c, man.c and complete.h generate --help, man pages and completions from the same entries.
  */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
@@ -12,23 +11,23 @@ enum { COMMAND_USES = 7, COMMAND_EXAMPLES = 2 };
 
 struct command_example {
     const char *line; /* as typed: "bloomgate build seen.bg keys.txt" */
-    const char *does; /* a line, without a period */
+    const char *does; /* one line, no period */
 };
 
 struct command {
     const char *name;
-    const char *summary; /* a line: "make a filter file of keys" */
+    const char *summary; /* one line: "create a filter file from keys" */
     const char *usage;   /* "[options] OUT [KEYS...]" */
-    const char *about;   /* for the man page: paragraphs, divided by empty lines */
-    size_t size;         /* of the struct of its options, which is zero at first */
-    struct option_use uses[COMMAND_USES + 1]; /* beside the common ones */
+    const char *about;   /* for the man page: paragraphs separated by empty lines */
+    size_t size;         /* size of the struct of its options, which starts zeroed */
+    struct option_use uses[COMMAND_USES + 1]; /* in addition to the common options */
     struct command_example examples[COMMAND_EXAMPLES];
-    const char *const
-        *words; /* what its argument may be, NULL at the end; NULL: files */
-    int (*run)(void *options, const struct arguments *arguments); /* exit code */
+    const char *const *words; /* allowed arguments, NULL-terminated; NULL: file names */
+    int (*run)(void *options,
+               const struct arguments *arguments); /* returns an exit code */
 };
 
-/* X(name): the one list, in the order of --help. */
+/* X(name): all subcommands, in the order of --help. */
 #define COMMANDS(X)                                                                    \
     X(plan)                                                                            \
     X(build)                                                                           \
@@ -55,25 +54,26 @@ struct command {
 COMMANDS(COMMAND_DECLARE)
 #undef COMMAND_DECLARE
 
-/* All of them, in that order. */
+/* Returns all subcommands, in the order of the list. */
 const struct command *const *command_all(size_t *n);
 const struct command *command_find(const char *name);
 
-/* Says that there is none of that name, and which is near: exit code. */
+/* Reports an unknown subcommand and suggests the nearest name. Returns an exit code. */
 int command_unknown(const char *name);
 
-/* Its groups of options, with the common ones behind them. */
+/* Collects the option groups of a subcommand, followed by the common options. */
 void command_options(const struct command *command,
                      struct option_use uses[COMMAND_USES + 2]);
 
-/* Options of every subcommand: --help, --quiet, --color, --progress. */
+/* Options that every subcommand accepts: --help, --quiet, --color, --progress. */
 struct common {
     bool help, quiet;
     int color, progress; /* enum say_when */
 };
 extern const struct option_group common_options;
 
-/* --help of one, or of the whole with NULL, to stdout (help.c); and the man page (man.c). */
+/* Print --help (help.c) and the man page (man.c) to stdout. NULL selects the overview of all
+ * subcommands. */
 void help_write(const struct command *command);
 void man_write(const struct command *command);
 

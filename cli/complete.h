@@ -1,19 +1,19 @@
 /*
- * complete.h - scripts that complete command lines of bloomgate, one writer per shell. All are
- * made from the tables of subcommands and options, and need nothing but the shell.
+ * complete.h - generates completion scripts for bash, zsh and fish. The scripts are generated
+ * from the tables of subcommands and options, and need no program but the shell.
  */
 #ifndef CLI_COMPLETE_H
 #define CLI_COMPLETE_H
 
 #include "command.h"
 
-/* To stdout. */
+/* Print the script of each shell to stdout. */
 void complete_bash(void);
 void complete_zsh(void);
 void complete_fish(void);
 
-/* What may follow an option: nothing, one of `choices`, a number, or a text, which may be the
- * name of a file. */
+/* The value that may follow an option: none, one of `choices`, a number, or text, which may be
+ * a file name. */
 enum complete_value {
     COMPLETE_NOTHING,
     COMPLETE_CHOICES,
@@ -22,16 +22,16 @@ enum complete_value {
 };
 enum complete_value complete_value(const struct option *option);
 
-/* Text with a character put before each one that is in `special`. */
+/* Prints text with the character `before` in front of each character that is in `special`. */
 void complete_escaped(const char *text, const char *special, char before);
 
-/* Words with something between them; NULL at the end. */
+/* Prints a NULL-terminated list of words with a separator. */
 void complete_words(const char *const *words, const char *between);
 
-/* Names of all subcommands, and of the two that have no entry: help and version. */
+/* Prints the names of all subcommands, and help and version, which are not in the table. */
 void complete_names(const char *between);
 
-/* What these two do. */
+/* Summaries of help and version. */
 extern const char complete_help_summary[], complete_version_summary[];
 
 #endif

@@ -8,7 +8,7 @@
 enum {
     DROPS_WORD = 64,
     DROPS_STEPS = 16,
-    DROPS_SAMPLE = 4 << 20 /* bytes of a look */
+    DROPS_SAMPLE = 4 << 20 /* bytes read per measurement */
 };
 
 static const double drops_slack = 0.5; /* lines */
@@ -20,7 +20,7 @@ static double drops_odds(double rate)
 
 /* ---- Grants ------------------------------------------------------------------------------- */
 
-/* How many new keys the budget allows at twice the current rate. */
+/* Returns how many new keys the budget allows at twice the current rate. */
 static double drops_affordable(const struct drops *d)
 {
     const double allowed =
@@ -31,7 +31,7 @@ static double drops_affordable(const struct drops *d)
     return excess > 0 ? budget / excess : HUGE_VAL;
 }
 
-/* How many new keys may be added until the next look; below 1: none. */
+/* Returns how many new keys may be added until the next measurement; below 1: none. */
 static double drops_step(const struct drops *d)
 {
     const double capacity = (double)bg_filter_capacity(d->filter);
@@ -74,15 +74,16 @@ struct drops_sum drops_total(const struct drops *d)
                                .wrong = d->past.wrong + d->wrong };
 }
 
-/* Whether a full filter still tells seen keys from new ones. Before the first new line ends the run,
- * an expected r / (1 - r) new lines are dropped, which is any number for a filter that reports
- * nearly all keys as seen. A window has to renew seen keys, which it cannot do when it is full. */
+/* Returns whether a full filter still distinguishes seen keys from new keys. Before the first
+ * new line ends the run, an expected r / (1 - r) new lines are dropped, which is unbounded for
+ * a filter that reports nearly all keys as seen. A window has to renew seen keys, which it
+ * cannot do when it is full. */
 static bool drops_may_skip(const struct drops *d)
 {
     return d->info.kind != BG_KIND_WINDOW && drops_odds(d->info.rate) <= drops_slack;
 }
 
-/* Looks, unless another thread has, and grants keys. False: the filter is full. */
+/* Measures, unless another thread has, and grants keys. Returns false if the filter is full. */
 static bool drops_grant(struct drops *d)
 {
     (void)pthread_rwlock_wrlock(&d->looking);
@@ -98,7 +99,7 @@ static bool drops_grant(struct drops *d)
     return granted;
 }
 
-/* Takes up to `most` keys of what was granted. */
+/* Takes up to `most` keys from the grant. */
 static size_t drops_take(struct drops *d, size_t most)
 {
     uint_fast64_t granted = atomic_load(&d->granted);
@@ -118,8 +119,8 @@ static void drops_answer(struct chunk *chunk, size_t i, bool is_new)
     *word |= (uint64_t)is_new << (i % DROPS_WORD);
 }
 
-/* Adds keys from `from` on, as many as `taken` allows: whole words of answers at a time, or one
- * by one where only a part of a word is left or allowed. Returns how many. */
+/* Adds keys starting at `from`, up to `taken` new ones: in whole groups of 64 answers, or one
+ * by one where only part of a group is left or allowed. Returns the number of keys. */
 static size_t drops_add_taken(struct drops *d, struct chunk *chunk, size_t from,
                               size_t taken, size_t *news)
 {
@@ -157,7 +158,7 @@ static size_t drops_add_some(struct drops *d, struct chunk *chunk, size_t from,
     return done;
 }
 
-/* How many keys from `from` on are in the filter. */
+/* Returns how many consecutive keys starting at `from` are in the filter. */
 static size_t drops_skip_seen(const struct drops *d, struct chunk *chunk, size_t from)
 {
     size_t i = from;
@@ -185,7 +186,7 @@ size_t drops_add(struct drops *d, struct chunk *chunk)
     return news;
 }
 
-/* ---- Life ----------------------------------------------------------------------------------- */
+/* ---- Life cycle ----------------------------------------------------------------------------- */
 
 void drops_begin(struct drops *d, bg_filter *filter, uint64_t before, double rate,
                  struct drops_sum past)

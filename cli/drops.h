@@ -1,29 +1,31 @@
 /*
- * drops.h - how many new lines dedup drops wrongly, and how many more keys its filter may take.
+ * drops.h - limits how many new lines dedup drops wrongly, and how many more keys its filter
+ * accepts.
  *
  * A line with a new key is dropped if the filter reports the key as seen, which happens at the
- * current false-positive rate r of the filter. So for each line that is reported new, an expected
- * r / (1 - r) new lines are dropped. The sum over all lines that are reported new is the expected
- * number of dropped lines. The rate is measured from time to time (a look, which reads up to 4 MiB
- * of each part of the filter) and interpolated linearly in between. Since rates curve upward, the
- * sum errs on the high side.
+ * current false-positive rate r of the filter. So for each line that is reported new, an
+ * expected r / (1 - r) new lines are dropped. The sum over all lines that are reported new is
+ * the expected number of dropped lines. The rate is measured from time to time (each measurement
+ * reads up to 4 MiB of each part of the filter) and interpolated linearly in between. Since
+ * rates curve upward, the sum errs on the high side.
  *
- * The promise: the expected share of dropped lines stays at or below the stated rate. Each look
- * grants a number of new keys that keeps the promise, and nothing is added without a grant:
+ * Guarantee: the expected share of dropped lines stays at or below the stated rate. Each
+ * measurement grants a number of new keys that preserves the guarantee, and no key is added
+ * without a grant:
  *
- *   - A filter of fixed size takes the keys it was created for. Beyond that, its rate is above the
+ *   - A filter of fixed size accepts the keys it was created for. Beyond that, its rate is above the
  *     stated one, but the share so far is below it, because the filter was emptier before. The
  *     difference is a budget, which grants use up. Each grant assumes twice the measured rate,
  *     because the rate rises while keys are added.
- *   - A scalable filter takes any number of keys, until it cannot allocate another layer.
- *   - A window takes keys while its rate is at or below the stated one; above that it has the
+ *   - A scalable filter accepts any number of keys, until it cannot allocate another layer.
+ *   - A window accepts keys while its rate is at or below the stated one; above that, it has the
  *     same budget. The fill of a small window varies by chance, so its budget is at least half
  *     a line. Several runs with one state share a budget: `past` is the sum of earlier runs.
  *
- * When there is no grant, the filter is full. Lines whose keys are in it are still dropped
- * correctly; the first line with a new key ends the run. A filter that got far more keys than it was
- * created for (from `build`, `add` or version 0.1) reports new keys as seen, so with such a filter
- * the first line ends the run.
+ * Without a grant, the filter is full. Lines whose keys are in it are still dropped correctly;
+ * the first line with a new key ends the run. A filter that received far more keys than it was
+ * created for (from `build`, `add` or version 0.1) reports new keys as seen, so with such a
+ * filter the first line ends the run.
  */
 #ifndef CLI_DROPS_H
 #define CLI_DROPS_H
@@ -43,29 +45,30 @@ struct drops_sum {
 struct drops {
     bg_filter *filter;
     uint64_t before;             /* keys in the filter at the start */
-    double rate;                 /* the stated one */
-    struct drops_sum past;       /* of earlier runs */
+    double rate;                 /* the stated rate */
+    struct drops_sum past;       /* sum of earlier runs */
     atomic_uint_fast64_t unique; /* keys that were new in this run */
     atomic_bool full;            /* a new key was refused */
 
-    /* Inside. */
-    pthread_rwlock_t looking; /* adds hold it for reading, looks for writing */
+    /* Private. */
+    pthread_rwlock_t looking; /* held for reading by adds, for writing by
+                                 measurements */
     atomic_uint_fast64_t granted;
-    bool closed;     /* the filter takes no more keys */
-    uint64_t looked; /* `unique` at the last look */
-    bg_info info;    /* of the filter, at the last look */
+    bool closed;     /* the filter accepts no more keys */
+    uint64_t looked; /* `unique` at the last measurement */
+    bg_info info;    /* of the filter, at the last measurement */
     double wrong;    /* expected number of wrongly dropped lines up to then */
 };
 
-/* `before`: how many keys are in the filter. */
+/* `before` is the number of keys in the filter. */
 void drops_begin(struct drops *drops, bg_filter *filter, uint64_t before, double rate,
                  struct drops_sum past);
 void drops_end(struct drops *drops);
 
-/* Measures the rate, from all of the filter. Not while drops_add runs. */
+/* Measures the rate from the whole filter. Must not run concurrently with drops_add. */
 void drops_look(struct drops *drops);
 
-/* Returns the sum of earlier runs and of this run up to the last look. */
+/* Returns the sum of earlier runs and of this run up to the last measurement. */
 struct drops_sum drops_total(const struct drops *drops);
 
 /*

@@ -24,16 +24,16 @@ enum {
     FORMAT_AUTO,
     FORMAT_OURS,
     FORMAT_FOREIGN
-}; /* the last: number 1 of the formats */
+}; /* FORMAT_FOREIGN is foreign format 1 */
 
 #define AT(field) offsetof(struct open_options, field)
 #define OPEN_OURS                                                                      \
     { "keyring",   0,      OPTION_TEXT,                                                \
-      AT(keyring), "FILE", "secrets of filters that have one",                         \
+      AT(keyring), "FILE", "file with the secrets of keyed filters",                   \
       NULL },                                                                          \
     {                                                                                  \
         "tolerate", 0, OPTION_FLAG, AT(tolerate), NULL,                                \
-            "go on with damaged blocks, which answer \"maybe\"", NULL                  \
+            "accept damaged blocks, which answer \"maybe\"", NULL                      \
     }
 static const struct option open_ours_table[] = {
     OPEN_OURS,
@@ -41,14 +41,14 @@ static const struct option open_ours_table[] = {
 };
 static const struct option open_table[] = {
     { "format", 0, OPTION_CHOICE, AT(format), "FORMAT",
-      "auto, bloomgate, guava, ...: see bloomgate(1)", filter_formats },
+      "auto (default) or a format listed in bloomgate(1)", filter_formats },
     OPEN_OURS,
     { "part", 0, OPTION_COUNT, AT(part), "N",
-      "parquet: which filter of the file, from 0", NULL },
+      "parquet: index of the filter in the file, from 0", NULL },
     { "format-version", 0, OPTION_COUNT, AT(version), "N",
-      "cassandra: 1 for its version 3, 2 for 2", NULL },
+      "cassandra: 1 for Cassandra 3, 2 for Cassandra 2", NULL },
     { "block-key", 0, OPTION_TEXT, AT(block_key), "HEX",
-      "bip158: first 16 bytes of the block's hash", NULL },
+      "bip158: first 16 bytes of the block hash", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -66,7 +66,7 @@ void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
         const size_t n = strcspn(line, "\n");
         const size_t skip = sizeof filter_recipe_name - 1;
         if (n > skip && memcmp(line, filter_recipe_name, skip) == 0) {
-            /* What is too long is cut off: nobody knows it, but it is not nothing. */
+            /* A recipe that is too long is truncated: it is then unknown, but not empty. */
             const size_t kept = n - skip < KEY_RECIPE ? n - skip : KEY_RECIPE - 1;
             memcpy(recipe, line + skip, kept);
             recipe[kept] = 0;
@@ -91,11 +91,13 @@ int filter_follow(const struct filter_file *file, struct key_format *format)
     struct key_format its = { .form = KEY_TEXT };
     if (!keys_follow(file->recipe, &its)) {
         return say_failed(CLI_DATA,
-                          "%s: its keys are made in a way that is not known: '%s'",
+                          "%s: unknown key conversion '%s'; the file may be from a "
+                          "newer version",
                           file->path, file->recipe);
     }
     if (its.form && format->form && its.form != format->form) {
-        return say_usage("%s: its keys are made by '%s', not by another --as",
+        return say_usage("%s: its keys are converted with '%s'; use the same --as, or "
+                         "omit it",
                          file->path, file->recipe);
     }
     (void)keys_follow(file->recipe, format);
@@ -109,8 +111,8 @@ int filter_expect_whole(const struct filter_file *file)
                ? CLI_OK
                : say_failed(
                    CLI_USAGE,
-                   "%s: is one shard of a split filter and cannot be changed; join the "
-                   "shards (bloomgate join), and change the result",
+                   "%s: is one shard of a split filter and cannot be changed; run "
+                   "bloomgate join, and change the result",
                    file->path);
 }
 
@@ -118,25 +120,25 @@ int filter_may_write(const char *path, bool force)
 {
     struct stat about;
     if (strcmp(path, "-") == 0) {
-        return say_usage("expected a file, not stdout; for a file of that name "
-                         "say ./-");
+        return say_usage("expected a file, not stdout; for a file with that name, use "
+                         "./-");
     }
     if (lstat(path, &about) != 0) {
         return CLI_OK;
     }
     if (!S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode)) {
-        return say_failed(CLI_USAGE, "%s: is no plain file, which could be replaced",
+        return say_failed(CLI_USAGE, "%s: is not a regular file and cannot be replaced",
                           path);
     }
     if (force && secret_is_keyring(path)) {
         return say_failed(CLI_USAGE,
-                          "%s: is a keyring, which -f does not overwrite: filters with "
-                          "its secrets would be lost",
+                          "%s: is a keyring, which -f does not overwrite, because "
+                          "filters with its secrets would be lost",
                           path);
     }
-    return force
-               ? CLI_OK
-               : say_failed(CLI_USAGE, "%s: is there already; -f overwrites it", path);
+    return force ? CLI_OK
+                 : say_failed(CLI_USAGE, "%s: already exists; use -f to overwrite it",
+                              path);
 }
 
 int filter_claim(const char *path, bool force)
@@ -144,18 +146,18 @@ int filter_claim(const char *path, bool force)
     char to[CLAIM_PATH];
     const bool is_file = strcmp(path, "-") != 0;
     int code = is_file ? claim_file(path) : CLI_OK;
-    /* A link is replaced by a file, so commands that change its target must wait as well. */
+    /* The file replaces a link, so commands that change the link's target must wait as well. */
     code = code || !is_file ? code : claim_target(path, to);
     return code ? code : filter_may_write(path, force);
 }
 
-/* ---- What it is ----------------------------------------------------------------------------- */
+/* ---- Format detection ----------------------------------------------------------------------- */
 
 static const char filter_magic[] = "\x89"
                                    "BGF";
 
-/* Whether a file begins with these bytes. Of a pipe nothing is taken: they would be missing
- * when it is read. */
+/* Returns whether a file starts with these bytes. Does not read from pipes, because the bytes
+ * would then be missing. */
 static bool filter_begins(const char *path, const char *with, size_t n)
 {
     char first[32];
@@ -191,10 +193,10 @@ int filter_expect_ours(const char *path)
     }
     return filter_looks_ours(path)
                ? CLI_OK
-               : say_failed(CLI_DATA, "%s: is no filter file of bloomgate", path);
+               : say_failed(CLI_DATA, "%s: is not a bloomgate filter file", path);
 }
 
-/* ---- Ours ----------------------------------------------------------------------------------- */
+/* ---- Files of bloomgate --------------------------------------------------------------------- */
 
 bool filter_needs_secret(const char *path)
 {
@@ -220,22 +222,23 @@ int filter_secret(const char *path, const struct open_options *options,
         return CLI_OK;
     }
     if (!options->keyring) {
-        return say_failed(
-            CLI_USAGE, "%s: its keys are hashed with a secret: --keyring FILE", path);
+        return say_failed(CLI_USAGE,
+                          "%s: its keys are hashed with a secret; use --keyring FILE",
+                          path);
     }
     if (bg_keyring_open(options->keyring, &file->ring, &why)) {
         return say_error(options->keyring, &why);
     }
     file->hash = (bg_hash_spec){ .profile = file->about.profile };
     if (bg_keyring_find(file->ring, file->about.key_id, &file->hash, &why)) {
-        return say_failed(CLI_DATA, "%s: the secret of %s is not in it",
+        return say_failed(CLI_DATA, "%s: does not contain the secret of %s",
                           options->keyring, path);
     }
     opening->hash = &file->hash;
     return CLI_OK;
 }
 
-/* What --tolerate has let pass. */
+/* Warns about damage that --tolerate accepted. */
 static void filter_warn(const struct filter_file *file)
 {
     bg_info info = { .struct_size = sizeof info };
@@ -267,14 +270,14 @@ static int filter_open_ours(const char *path, const struct open_options *options
     return CLI_OK;
 }
 
-/* ---- Of others -------------------------------------------------------------------------------- */
+/* ---- Files of other software ------------------------------------------------------------------ */
 
 struct filter_bytes {
     char *bytes;
     size_t n;
 };
 
-/* All of a file, which may have no size (a pipe). */
+/* Reads a whole file, whose size may be unknown (a pipe). */
 static int filter_slurp(const char *path, struct filter_bytes *all)
 {
     const bool standard = strcmp(path, "-") == 0;
@@ -340,12 +343,12 @@ int filter_foreign_options(const struct open_options *options, bg_foreign_format
     *how = (bg_foreign_options)BG_FOREIGN_OPTIONS_INIT;
     how->keys = filter_foreign_keys(form);
     if (options->part > UINT32_MAX || options->version > UINT32_MAX) {
-        return say_usage("--part and --format-version are small numbers");
+        return say_usage("--part and --format-version must be below 2^32");
     }
     how->part = (uint32_t)options->part;
     how->version = (uint32_t)options->version;
     if (format == BG_FOREIGN_BIP158 && !options->block_key) {
-        return say_usage("filters of bip158 need --block-key");
+        return say_usage("bip158 filters require --block-key");
     }
     if (options->block_key) {
         if (!filter_read_secret(options->block_key, secret)) {
@@ -366,7 +369,7 @@ static bg_foreign *filter_read_foreign(int format, const struct filter_bytes *al
                : foreign;
 }
 
-/* Every reader in turn; `names` gets those that accept the bytes. */
+/* Tries every reader. `names` receives the names of those that accept the bytes. */
 static bg_foreign *filter_guess(const struct filter_bytes *all,
                                 const bg_foreign_options *how, char names[256],
                                 int *found)
@@ -389,19 +392,19 @@ static bg_foreign *filter_guess(const struct filter_bytes *all,
     return only;
 }
 
-/* What to do about a file that no reader accepts. */
+/* Returns advice for a file that no reader accepts. */
 static const char *filter_advice(const struct filter_bytes *all)
 {
     const bool ours = all->n >= 4 && memcmp(all->bytes, filter_magic, 4) == 0;
     const bool gzip = all->n >= 2 && memcmp(all->bytes, "\x1f\x8b", 2) == 0;
     const bool zstd = all->n >= 4 && memcmp(all->bytes, "\x28\xb5\x2f\xfd", 4) == 0;
-    return ours   ? ": it is one of bloomgate, which has to be in a file, not in a pipe"
-           : gzip ? ": it is packed by gzip; unpack it first"
-           : zstd ? ": it is packed by zstd; unpack it first"
+    return ours   ? ": bloomgate filters must be read from a file, not from a pipe"
+           : gzip ? ": the file is compressed with gzip; decompress it first"
+           : zstd ? ": the file is compressed with zstd; decompress it first"
                   : "";
 }
 
-/* The format that was said, if only by an option that no other one has; or 0. */
+/* Returns the format that was set, if only by an option that applies to a single format; or 0. */
 static int filter_said_format(const struct open_options *options)
 {
     return options->format >= FORMAT_FOREIGN ? options->format - FORMAT_OURS
@@ -430,13 +433,13 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
         code = file->foreign ? CLI_OK : say_error(path, &why);
     } else if (!code) {
         file->foreign = filter_guess(&all, &how, names, &found);
-        code = found == 1 ? CLI_OK
-               : found == 0
-                   ? say_failed(CLI_DATA, "%s: no filter of any format that is known%s",
-                                path, filter_advice(&all))
-                   : say_failed(CLI_USAGE,
-                                "%s: may be of several formats: %s; say --format", path,
-                                names);
+        code =
+            found == 1 ? CLI_OK
+            : found == 0
+                ? say_failed(CLI_DATA, "%s: is not a filter of any known format%s",
+                             path, filter_advice(&all))
+                : say_failed(CLI_USAGE, "%s: matches several formats: %s; set --format",
+                             path, names);
     }
     if (code) {
         bg_foreign_free(file->foreign);
@@ -446,7 +449,7 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
     return code;
 }
 
-/* ---- Either ----------------------------------------------------------------------------------- */
+/* ---- Both ------------------------------------------------------------------------------------- */
 
 bool filter_is_ours(const char *path, const struct open_options *options)
 {

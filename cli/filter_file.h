@@ -1,9 +1,9 @@
 /*
- * filter_file.h - a filter out of a file: one of ours, or of other software.
+ * filter_file.h - opens filter files of bloomgate and of other software.
  *
- * Which it is, the file says. Most foreign formats have no magic number, but all have sizes
- * that must fit, so each reader is tried: if exactly one accepts the file, it is that one; if
- * several do, --format has to say which.
+ * The format is detected from the file. Most foreign formats have no magic number, but all have
+ * sizes that must be consistent, so each reader is tried. If exactly one accepts the file, its
+ * format is used; if several do, --format must be set.
  */
 #ifndef CLI_FILTER_FILE_H
 #define CLI_FILTER_FILE_H
@@ -15,80 +15,85 @@
 
 struct open_options {
     const char *keyring;
-    int format; /* 0: ask the file; 1: ours; then foreign ones in their order */
+    int format; /* 0: detect; 1: bloomgate; then the foreign formats in their order */
     bool tolerate;
-    uint64_t part, version; /* of foreign ones: bg_foreign_options */
+    uint64_t part, version; /* for foreign formats: bg_foreign_options */
     const char *block_key;  /* likewise: 32 hexadecimal digits */
 };
 extern const struct option_group open_options_group;
-extern const struct option_group open_ours_group; /* what files of ours need */
+extern const struct option_group open_ours_group; /* options for files of bloomgate
+                                                     only */
 
-/* "auto", "bloomgate", and the names of foreign formats; NULL at the end. */
+/* "auto", "bloomgate", and the names of foreign formats; NULL-terminated. */
 extern const char *const filter_formats[];
 
 struct filter_file {
     const char *path;
-    bg_filter *filter; /* ours, or */
+    bg_filter *filter; /* a file of bloomgate, or */
     bg_foreign *foreign;
-    bg_file_info about;      /* of ours */
-    char recipe[KEY_RECIPE]; /* how its keys are made: keys_follow */
+    bg_file_info about;      /* for files of bloomgate */
+    char recipe[KEY_RECIPE]; /* how its keys are converted: keys_follow */
     struct bg_keyring *ring;
-    bg_hash_spec hash; /* of a keyed one, for opening it again */
+    bg_hash_spec hash; /* of a keyed filter, to open it again */
 };
 
-/* How it is opened. */
+/* Flags for opening. */
 enum { FILTER_MAPPED = 1, FILTER_OURS = 2, FILTER_EXCLUSIVE = 4 };
 
-/* Opens a file. `form` is what its keys are, which some foreign formats have to be told.
- * Exit code; FILTER_OURS: a foreign one is refused. */
+/* Opens a file. `form` is the form of its keys, which some foreign formats require. With
+ * FILTER_OURS, foreign files are refused. Returns an exit code. */
 int filter_open(const char *path, const struct open_options *options, unsigned flags,
                 enum key_form form, struct filter_file *file);
 void filter_close(struct filter_file *file);
 
-/* Whether it is a file of ours, by its first bytes or by --format; and whether it is one
- * whose keys are hashed with a secret. */
+/* Return whether a file is a bloomgate filter, by its first bytes or by --format, and whether
+ * it is a bloomgate filter whose keys are hashed with a secret. */
 bool filter_is_ours(const char *path, const struct open_options *options);
 bool filter_needs_secret(const char *path);
 
-/* Refuses what is no file of ours by its first bytes. Exit code. */
+/* Refuses files that do not start like a bloomgate filter. Returns an exit code. */
 int filter_expect_ours(const char *path);
 
-/* Whether it is a text file that points to one of ours (bg_publish). */
+/* Returns whether the file is a text file that points to a bloomgate filter (bg_publish). */
 bool filter_is_pointer(const char *path);
 
-/* By the first bytes: a file of ours, or one that points to one. */
+/* Returns whether the first bytes are those of a bloomgate filter or of a pointer to one. */
 bool filter_looks_ours(const char *path);
 
-/* What is to be said of a foreign filter when it is read or made: the options, and what its
- * keys are; `secret` has room for the key. `format` is 0 if it is not known yet. Exit code. */
+/* Sets options for reading or creating a foreign filter: those of the command line, and the
+ * form of its keys. `secret` provides space for the key. `format` is 0 if it is not yet known.
+ * Returns an exit code. */
 int filter_foreign_options(const struct open_options *options, bg_foreign_format format,
                            enum key_form form, uint8_t secret[BG_SECRET_BYTES],
                            bg_foreign_options *how);
 
-/* The secret for a file of ours that needs one, in options for bg_open and its like. */
+/* Finds the secret for a bloomgate file that needs one, and sets it in options for bg_open and
+ * similar functions. */
 int filter_secret(const char *path, const struct open_options *options,
                   struct filter_file *file, bg_open_options *opening);
 
-/* Asks for many keys: bits to `maybe`; returns how many may be contained. MT-Safe. */
+/* Looks up many keys: writes bits to `maybe`, and returns how many of the keys the filter may
+ * contain. MT-Safe. */
 size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n,
                   uint64_t *maybe);
 
-/* The line "keys: RECIPE" for the metadata of a file, or "" when there is nothing to say. */
+/* Writes the line "keys: RECIPE" for the metadata of a file, or "" if there is no conversion. */
 void filter_metadata(const struct key_format *format, const char *note,
                      char text[BG_METADATA_BYTES]);
 
-/* What that line says; "" when there is none. */
+/* Reads the recipe from that line; "" if there is none. */
 void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
 
-/* Makes keys as the file says, where the options said nothing else: exit code. An --as that is
- * not the file's is refused: no key of it would be found. */
+/* Converts keys as the file specifies, unless options specify a conversion. Refuses an --as
+ * that differs from the file's, because no key would be found. Returns an exit code. */
 int filter_follow(const struct filter_file *file, struct key_format *format);
 
-/* Refuses to change a shard that bloomgate split wrote: keys that belong to other shards would
- * not be found after join. Returns an exit code. */
+/* Refuses to change a shard that bloomgate split wrote, because keys that belong to other
+ * shards would not be found after join. Returns an exit code. */
 int filter_expect_whole(const struct filter_file *file);
 
-/* Refuses to overwrite a file, and what is no file: exit code. */
+/* Refuses to overwrite a file without `force`, and anything that is not a file. Returns an
+ * exit code. */
 int filter_may_write(const char *path, bool force);
 
 /* The same for a filter file; also claims it, so that no other command changes it (claim.h). */

@@ -46,7 +46,7 @@ bool flow_has_more(const struct flow *flow)
 
 uint64_t flow_offset(const struct flow *flow)
 {
-    /* Between two files it is the beginning of the next one. */
+    /* Between two files, the position is the start of the next one. */
     return flow->input->fd < 0 ? 0 : flow->input->offset - flow->rest_used;
 }
 
@@ -76,9 +76,9 @@ static void flow_count_busy(struct flow *flow, bool begins)
     (void)pthread_mutex_unlock(&flow->turns);
 }
 
-/* ---- Filling: with the lock held ------------------------------------------------------- */
+/* ---- Filling, with the lock held ------------------------------------------------------- */
 
-/* What was left over becomes the beginning of this chunk. */
+/* Moves the bytes left over from the previous chunk to the start of this chunk. */
 static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
 {
     const size_t most =
@@ -87,7 +87,7 @@ static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
     if (!chunk_reserve(chunk, most)) {
         return flow_fail(flow, CLI_FULL);
     }
-    if (flow->rest_used) { /* else there may be no memory for it at all */
+    if (flow->rest_used) { /* otherwise, memory may not be allocated yet */
         memcpy(chunk->bytes, flow->rest, flow->rest_used);
     }
     chunk->used = flow->rest_used;
@@ -95,7 +95,7 @@ static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* Bytes from `whole` on are left over. */
+/* Leaves the bytes from `whole` on for the next chunk. */
 static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole)
 {
     const size_t n = chunk->used - whole;
@@ -115,8 +115,8 @@ static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole
     return true;
 }
 
-/* A part of a file may begin in the middle of a line, which then belongs to the part before;
- * false: more has to be read to find its end. */
+/* A part of a file may start in the middle of a line, which belongs to the previous part.
+ * Returns false if more bytes have to be read to find the end of that line. */
 static bool flow_cut_front(struct flow *flow, struct chunk *chunk)
 {
     const char *end = memchr(chunk->bytes, flow->format->separator, chunk->used);
@@ -127,13 +127,14 @@ static bool flow_cut_front(struct flow *flow, struct chunk *chunk)
     return end != NULL;
 }
 
-/* It ends with the last line that begins before its end; how many bytes of a chunk that are
- * whole lines are ours. */
+/* A part ends with the last line that starts before its end. Returns how many of the chunk's
+ * bytes, all of them whole lines, belong to this part. */
 static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t whole,
                             bool *last)
 {
     const uint64_t end = flow->input->end;
-    const uint64_t first = flow->input->offset - chunk->used; /* of the chunk's bytes */
+    const uint64_t first = flow->input->offset - chunk->used; /* offset of the chunk's
+                                                                 first byte */
     if (end == UINT64_MAX || first + whole < end) {
         return whole;
     }
@@ -141,14 +142,15 @@ static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t
     if (first >= end) {
         return 0;
     }
-    /* A line that begins at `end` is not ours: the one before ends at or behind end - 1. */
+    /* A line that starts at `end` belongs to the next part. The line before it ends at or
+     * after end - 1. */
     const size_t at = (size_t)(end - 1 - first);
     const char *stop = memchr(chunk->bytes + at, flow->format->separator, whole - at);
     return stop ? (size_t)(stop - chunk->bytes) + 1 : whole;
 }
 
-/* When a pipe has nothing to read: waits until the others have delivered what they have.
- * False: that was enough, or an error. */
+/* If a pipe has nothing to read, waits until the other threads have delivered their chunks.
+ * Returns false if one of them ended the flow. */
 static bool flow_await_others(struct flow *flow)
 {
     if (input_is_ready(flow->input)) {
@@ -163,10 +165,10 @@ static bool flow_await_others(struct flow *flow)
     return good;
 }
 
-/* How many bytes are whole records. Bytes before `searched` have no end of one: a record of
- * many megabytes comes through a pipe in small pieces, and is not to be searched anew with
- * each. Of other records than lines it takes more than that to know; they wait until their
- * place is full. */
+/* Returns how many bytes are whole records. Bytes before `searched` do not contain the end of
+ * a line: a record of many megabytes arrives through a pipe in small pieces, and must not be
+ * searched again for each piece. Other records than lines cannot be resumed that way; they are
+ * searched when the buffer is full. */
 static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
                          size_t *searched)
 {
@@ -181,8 +183,8 @@ static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
     return whole ? from + whole : 0;
 }
 
-/* Reads until there are whole records, and enough of them. True: the chunk has some, or the
- * input has ended. */
+/* Reads until there are whole records, and enough of them. Returns true if the chunk has
+ * records, or the input has ended. */
 static bool flow_fill(struct flow *flow, struct chunk *chunk)
 {
     struct input *input = flow->input;
@@ -206,7 +208,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
         }
         chunk->used += n;
         flow->ended = state == INPUT_END;
-        if (state != INPUT_BYTES) { /* the rest is a record, whatever it ends with */
+        if (state != INPUT_BYTES) { /* the rest is a record, even without a separator */
             if (chunk->used || flow->ended) {
                 bool cut = false;
                 chunk->offset = input->offset - chunk->used;
@@ -220,7 +222,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
             continue;
         }
         if (chunk->used < chunk->room && !input->streams) {
-            continue; /* a file has more, or its end */
+            continue; /* a file has more bytes, or ends */
         }
         whole = flow_whole(flow, chunk, &searched);
         if (whole) {
@@ -240,7 +242,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* The next chunk; false: there is none. */
+/* Fills the next chunk. Returns false if there is none. */
 static bool flow_take(struct flow *flow, struct chunk *chunk)
 {
     (void)pthread_mutex_lock(&flow->lock);
@@ -265,9 +267,9 @@ static bool flow_take(struct flow *flow, struct chunk *chunk)
     return good;
 }
 
-/* ---- Working ---------------------------------------------------------------------------- */
+/* ---- Processing ------------------------------------------------------------------------- */
 
-/* Gives the turn to the next chunk. */
+/* Passes the turn to the next chunk. */
 static void flow_pass(struct flow *flow, uint64_t *turn)
 {
     (void)pthread_mutex_lock(&flow->turns);
@@ -285,13 +287,14 @@ static bool flow_deliver(struct flow *flow, struct chunk *chunk)
     const bool mine = flow->turn == chunk->number && !flow->stopped;
     (void)pthread_mutex_unlock(&flow->turns);
     if (!mine || (chunk->count > 0 && !flow->deliver(flow, chunk))) {
-        return flow_fail(flow, CLI_DATA); /* if nobody said a code before */
+        return flow_fail(flow, CLI_DATA); /* if no code was set before */
     }
     flow_pass(flow, &flow->turn);
     return true;
 }
 
-/* All chunks before it were delivered, so each of them comes here: nobody waits for ever. */
+/* All earlier chunks were delivered, so each of them reaches this function: no thread waits
+ * forever. */
 static bool flow_write(struct flow *flow, struct chunk *chunk)
 {
     (void)pthread_mutex_lock(&flow->turns);
@@ -331,7 +334,7 @@ int flow_run(struct flow *flow)
     flow->legs_end = flow->input->done + flow->leg;
     for (; started < flow->threads && started < FLOW_THREADS; started++) {
         if (pthread_create(&threads[started], NULL, flow_thread, flow) != 0) {
-            break; /* fewer do the work */
+            break; /* continue with fewer threads */
         }
     }
     (void)flow_thread(flow);

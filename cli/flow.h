@@ -1,22 +1,22 @@
 /*
- * flow.h - keys through several threads.
+ * flow.h - processes keys with several threads.
  *
  *     input --> chunk --> split, work --> deliver --> write
  *               in order  in any order    in order    in order
  *
- * Each thread has a chunk of its own and does all steps with it: it fills the chunk with
- * the next whole records, under a lock; splits it into keys and works on them, beside the
- * others; waits for its turn, and delivers; waits for its turn again, and writes, while the
- * next chunk is delivered. There are no queues, memory is a chunk per thread, and with one
- * thread it is a plain loop.
+ * Each thread has its own chunk and performs all steps on it. It fills the chunk with the next
+ * whole records, under a lock; splits it into keys and works on them, in parallel with the other
+ * threads; waits for its turn, and delivers; waits for its turn again, and writes, while the
+ * next chunk is delivered. There are no queues, memory is one chunk per thread, and with one
+ * thread the flow is a plain loop.
  *
- * What was delivered is written, whoever asks to stop meanwhile: so the two agree on which
- * chunks there were.
+ * Delivered chunks are always written, even if a stop is requested in the meantime. So deliver
+ * and write process the same chunks.
  *
- * Chunks of files are large enough to be worth a turn, and small enough for the cache. From a
- * pipe a chunk is what there is: whoever waits for the answer to a line gets it at once. So
- * what is delivered does not wait for who reads (two locks), and nobody waits for a pipe as
- * long as others work, who may find that it was enough.
+ * Chunks of files are large enough to be worth a turn, and small enough for the cache. A chunk
+ * from a pipe contains whatever is available, so that the answer to a line is written at once.
+ * For the same reason, delivering does not wait for reading (there are two locks), and no thread
+ * waits for a pipe while other threads are working, because one of them may end the flow.
  */
 #ifndef CLI_FLOW_H
 #define CLI_FLOW_H
@@ -32,62 +32,62 @@ struct flow {
     const struct key_format *format;
     unsigned threads;
     struct progress *progress; /* or NULL */
-    uint64_t
-        leg; /* stop when so many bytes have been read, to go on later; 0: at the end */
+    uint64_t leg; /* pause after reading this many bytes; 0: at the end of the input */
 
-    /* The keys of a chunk, one at least; beside other threads. False: stop; the exit code is
-     * flow_fail's. */
+    /* Processes the keys of a chunk, at least one; in parallel. Returns false to stop, with
+     * the exit code set by flow_fail. */
     bool (*work)(struct flow *flow, struct chunk *chunk);
-    /* In the order of the input, one at a time; or NULL. */
+    /* Called in the order of the input, one chunk at a time; or NULL. */
     bool (*deliver)(struct flow *flow, struct chunk *chunk);
     /* The same, after deliver; or NULL. */
     bool (*write)(struct flow *flow, struct chunk *chunk);
     void *context;
 
-    /* Inside. */
-    pthread_mutex_t lock; /* of the input, and what follows; taken before the other */
-    char *rest;           /* the beginning of a record, read already */
+    /* Private. */
+    pthread_mutex_t lock; /* of the input and the fields below; locked before `turns` */
+    char *rest;           /* the start of a record, already read */
     size_t rest_used, rest_room;
     uint64_t chunks, legs_end;
-    bool ended; /* the input has */
+    bool ended; /* the input has ended */
 
-    pthread_mutex_t turns;     /* of what follows; held shortly */
-    pthread_cond_t turned;     /* one of these has changed */
-    uint64_t turn, write_turn; /* the chunks that are delivered and written next */
-    unsigned busy;             /* threads that have a chunk */
-    bool stopped;              /* nobody goes on: code says why, 0: it was enough */
+    pthread_mutex_t turns;     /* of the fields below; held briefly */
+    pthread_cond_t turned;     /* one of the fields below has changed */
+    uint64_t turn, write_turn; /* the next chunks to deliver and to write */
+    unsigned busy;             /* threads that hold a chunk */
+    bool stopped;              /* all threads stop, with exit code `code`; 0: on
+                                  request of a step */
     int code;
 };
 
-/* How many threads there may be: of `wanted`, 0: as many as processors. */
+/* Returns the number of threads for a request of `wanted`; 0 selects all cores. */
 unsigned flow_threads(uint64_t wanted);
 
 /*
- * Runs until the input or the leg ends, or something fails. Call flow_begin before the first
- * leg and flow_end after the last. Exit code.
+ * Runs until the input or the leg ends, or a step fails. Call flow_begin before the first leg
+ * and flow_end after the last. Returns an exit code.
  */
 void flow_begin(struct flow *flow);
 int flow_run(struct flow *flow);
 void flow_end(struct flow *flow);
 
-/* All of the input in one go, with a progress bar; `when` is an enum say_when, as options have
- * it. The second opens the input, which are these files, or stdin if there are none, and closes
- * it again. Exit codes. */
+/* Process all of the input at once, with a progress bar; `when` is an enum say_when, as in the
+ * options. The second opens the given files as the input, or stdin if there are none, and
+ * closes it. They return exit codes. */
 int flow_once(struct flow *flow, const char *what, int when);
 int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
                const char *what, int when);
 
-/* Counts the records of plain files, which are read from the start; `input` is not changed. Uses the
- * format and the threads of `like`. Returns an exit code. */
+/* Counts the records of regular files, which are read from the start; `input` is not changed.
+ * Uses the format and the threads of `like`. Returns an exit code. */
 int flow_count(const struct flow *like, const struct input *input, int when,
                uint64_t *records);
 
-/* After a leg: whether there is more; and where, for input_go_to. */
+/* After a leg, return whether there is more input, and its position for input_go_to. */
 bool flow_has_more(const struct flow *flow);
 uint64_t flow_offset(const struct flow *flow);
 
-/* For `work` and `deliver`: ends it with an exit code, CLI_OK when it was enough; returns
- * false. */
+/* Ends the flow from `work` or `deliver` with an exit code; CLI_OK if no more input is needed.
+ * Returns false. */
 bool flow_fail(struct flow *flow, int code);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What it writes, to be freed; NULL: it could not be, which was said; *code. */
+/* Returns the serialized filter, to be freed; NULL after reporting an error, with *code set. */
 static char *foreign_bytes(const bg_foreign *foreign, const char *path, size_t *n,
                            int *code)
 {
@@ -19,7 +19,7 @@ static char *foreign_bytes(const bg_foreign *foreign, const char *path, size_t *
     }
     char *bytes = malloc(*n ? *n : 1);
     if (!bytes) {
-        *code = say_failed(CLI_FULL, "%s: no memory for %zu bytes", path, *n);
+        *code = say_failed(CLI_FULL, "%s: cannot allocate %zu bytes", path, *n);
     } else if (bg_foreign_write(foreign, bytes, *n, n, &why)) {
         *code = say_error(path, &why);
         free(bytes);
@@ -40,7 +40,7 @@ int foreign_save(const bg_foreign *foreign, const char *path)
     return code;
 }
 
-/* Whether a file has these bytes, and no more. */
+/* Returns whether a file contains exactly these bytes. */
 static bool foreign_file_has(FILE *file, const char *bytes, size_t n)
 {
     char piece[1 << 14];

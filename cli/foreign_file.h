@@ -1,5 +1,5 @@
 /*
- * foreign_file.h - filters of other software back into files.
+ * foreign_file.h - writes filters of other software to files.
  */
 #ifndef CLI_FOREIGN_FILE_H
 #define CLI_FOREIGN_FILE_H
@@ -8,16 +8,17 @@
 
 #include <stdbool.h>
 
-/* Writes it to a file, in one step. Exit code. */
+/* Writes the filter to a file atomically. Returns an exit code. */
 int foreign_save(const bg_foreign *foreign, const char *path);
 
 /*
- * Whether the file that it was read from has nothing but it: a table or a Parquet file has
- * more, which saving over it would destroy. Exit code.
+ * Sets *alone to whether the file that the filter was read from contains nothing else. A table
+ * or a Parquet file contains more, which saving the filter over it would destroy. Returns an
+ * exit code.
  */
 int foreign_is_alone(const bg_foreign *foreign, const char *path, bool *alone);
 
-/* Its format. */
+/* Returns the format of the filter. */
 bg_foreign_format foreign_format(const bg_foreign *foreign);
 
 #endif

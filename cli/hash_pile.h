@@ -1,9 +1,9 @@
 /*
- * hash_pile.h - hashes of keys in the order of their arrival, including copies.
+ * hash_pile.h - collects hashes of keys in the order of their arrival, including duplicates.
  *
- * A bg_builder creates a filter from a set: a key that occurs twice is added once. Kinds that can
- * remove keys (BG_CAN_REMOVE) count how often a key was added, and a key is lost when it is removed
- * as often. So their keys are collected here.
+ * A bg_builder creates a filter from a set: a key that occurs twice is added once. Kinds that
+ * can remove keys (BG_CAN_REMOVE) count how often a key was added, and a key is lost when it is
+ * removed as often. So their keys are collected here.
  */
 #ifndef CLI_HASH_PILE_H
 #define CLI_HASH_PILE_H
@@ -17,7 +17,7 @@ struct hash_pile {
     size_t count, room;
 };
 
-/* False: out of memory, and nothing has changed. */
+/* Returns false, and changes nothing, if out of memory. */
 bool hash_pile_add(struct hash_pile *pile, const uint64_t *hashes, size_t n);
 void hash_pile_end(struct hash_pile *pile);
 

@@ -1,5 +1,5 @@
 /*
- * help.c - what --help prints, from the tables of options (option.h).
+ * help.c - generates --help from the option tables (option.h).
  */
 #include "command.h"
 
@@ -8,7 +8,7 @@
 
 enum { HELP_COLUMN = 28, HELP_WIDTH = 80 };
 
-/* Text in the column on the right; what does not fit goes on in the next line. */
+/* Prints text in the right column and wraps it. */
 static void help_wrap(const char *text)
 {
     const size_t most = HELP_WIDTH - HELP_COLUMN;
@@ -68,18 +68,20 @@ static void help_all(void)
     size_t n;
     const struct command *const *all = command_all(&n);
     printf("usage: bloomgate SUBCOMMAND [options] ...\n"
-           "       filters that answer \"certainly not\" or \"maybe\"\n\n");
+           "       approximate-membership filters that answer \"definitely not\" or "
+           "\"maybe\"\n\n");
     for (size_t i = 0; i < n; i++) {
         printf("  %-12s%s\n", all[i]->name, all[i]->summary);
     }
-    printf(
-        "\n  bloomgate SUBCOMMAND --help says more; so does man bloomgate-SUBCOMMAND.\n"
-        "  bloomgate --version prints the version.\n"
-        "\nExamples\n"
-        "  bloomgate build --rate 0.1%% seen.bg urls.txt\n"
-        "      a filter of the lines of a file\n"
-        "  bloomgate check -v seen.bg new.txt\n"
-        "      lines that certainly are not among them\n");
+    printf("\n"
+           "  For details, see bloomgate SUBCOMMAND --help or man "
+           "bloomgate-SUBCOMMAND.\n"
+           "  bloomgate --version prints the version.\n\n"
+           "Examples\n"
+           "  bloomgate build --rate 0.1%% seen.bg urls.txt\n"
+           "      build a filter from the lines of a file\n"
+           "  bloomgate check -v seen.bg new.txt\n"
+           "      print the lines that are definitely not in the filter\n");
 }
 
 void help_write(const struct command *command)

@@ -1,10 +1,10 @@
 /*
  * identity.h - detects whether an input file has changed.
  *
- * Work that is continued later, or divided among several runs, is only correct while its input stays
- * the same. The name and the size of a file do not prove that: a file can be replaced by another one
- * of the same size. Reading all of it again would cost as much as the work itself. Therefore a file
- * is identified by a hash of
+ * Work that is resumed later, or divided among several runs, is correct only while its input
+ * stays the same. The name and the size of a file do not prove that: a file can be replaced by
+ * another one of the same size. Reading all of it again would cost as much as the work itself.
+ * Therefore a file is identified by a hash of
  *
  *   content   the size, and 64 blocks of 4 KiB spread evenly over the file: the same for copies;
  *   file      the same, the inode, and the times of the last modification and of the last status
@@ -19,7 +19,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Compute the identity; 0 for anything but a plain file. Return exit codes, and report errors. */
+/* Compute the identity; 0 for anything but a regular file. They return exit codes, and report
+ * errors. */
 int identity_content(const char *path, uint64_t *number);
 int identity_file(const char *path, uint64_t *number);
 
@@ -27,7 +28,8 @@ int identity_file(const char *path, uint64_t *number);
 uint64_t identity_text(const char *text);
 uint64_t identity_mix(uint64_t sum, uint64_t number);
 
-/* Returns the time of the last change to a file's bytes, name or mode, in seconds since 1970. */
+/* Sets *seconds to the time of the last change to a file's bytes, name or mode, in seconds
+ * since 1970. Returns an exit code. */
 int identity_changed(const char *path, time_t *seconds);
 
 #endif

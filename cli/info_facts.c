@@ -11,8 +11,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* A rate so much above that of the design is worth a word, unless it is for the canaries of
- * a small filter, or for chance: as few keys as it was made for may well look like more. */
+/* The factor above the design rate from which info reports a filter as over capacity. Excess
+ * due to the canaries of a small filter, or to chance, is not reported: an estimate may exceed
+ * the capacity even if the number of keys does not. */
 static const double info_worth_telling = 1.1;
 
 static void info_find_health(struct info_facts *facts)
@@ -29,7 +30,8 @@ static void info_find_health(struct info_facts *facts)
                                                                   : INFO_FINE;
 }
 
-/* Of the keys that it was made for; a scalable one takes any number, so of those it has. */
+/* Returns bits per key at capacity; for a scalable filter, which has no capacity, bits per
+ * stored key. */
 static double info_per_key(const bg_info *info)
 {
     const double keys = info->design_items && info->kind != BG_KIND_SCALABLE
@@ -53,14 +55,16 @@ static int info_find_ours(const struct filter_file *file, struct info_facts *fac
     }
     facts->info.struct_size = sizeof facts->info;
     if (bg_filter_info(file->filter, &facts->info)) {
-        return say_failed(CLI_DATA, "%s: tells nothing of itself", file->path);
+        return say_failed(CLI_DATA, "%s: cannot read the properties of the filter",
+                          file->path);
     }
     facts->bits_per_key = info_per_key(&facts->info);
     info_find_health(facts);
     return CLI_OK;
 }
 
-/* Formats whose bits are set one by one, each with the same chance: their fill tells. */
+/* Estimates the number of keys from the fill, for formats whose bits are set independently and
+ * with equal probability. */
 static double info_foreign_keys(const bg_foreign_info *f)
 {
     switch ((bg_foreign_format)f->format) {
@@ -99,7 +103,8 @@ int info_find(const struct filter_file *file, struct info_facts *facts)
                             : 0;
     facts->foreign.struct_size = sizeof facts->foreign;
     if (bg_foreign_about(file->foreign, &facts->foreign)) {
-        return say_failed(CLI_DATA, "%s: tells nothing of itself", file->path);
+        return say_failed(CLI_DATA, "%s: cannot read the properties of the filter",
+                          file->path);
     }
     facts->foreign_keys = info_foreign_keys(&facts->foreign);
     const uint64_t keys =

@@ -1,4 +1,4 @@
-/* info_json.c - what bloomgate info prints for programs: an object per file. */
+/* info_json.c - prints the output of bloomgate info as JSON: one object per file. */
 #include "info_facts.h"
 #include "json.h"
 

@@ -1,4 +1,4 @@
-/* info_text.c - what bloomgate info prints for people: a fact per line. */
+/* info_text.c - prints the output of bloomgate info as text: one fact per line. */
 #include "info_facts.h"
 #include "number.h"
 #include "say.h"
@@ -22,7 +22,7 @@ __attribute__((format(printf, 2, 3))) static void info_row(const char *name,
     printf("  %-12s %s\n", name, text);
 }
 
-/* A line of somebody's text, without what could steer a terminal. */
+/* Prints a line of untrusted text, without control sequences. */
 static void info_note(const char *line, size_t n)
 {
     char text[BG_METADATA_BYTES];
@@ -33,7 +33,7 @@ static void info_note(const char *line, size_t n)
 
 static void info_notes(const char *metadata)
 {
-    static const char recipe[] = "keys: "; /* told as "keys" */
+    static const char recipe[] = "keys: "; /* printed as "keys" */
     for (const char *line = metadata; *line;) {
         const size_t n = strcspn(line, "\n");
         if (n > 0 && strncmp(line, recipe, sizeof recipe - 1) != 0) {
@@ -46,14 +46,14 @@ static void info_notes(const char *metadata)
 static void info_size(uint64_t bits, uint64_t bytes, double per_key)
 {
     char text[NUMBER_TEXT], size[NUMBER_TEXT];
-    if (per_key > 0) { /* a filter that is nearly empty has thousands */
+    if (per_key > 0) { /* a nearly empty filter has thousands of bits per key */
         char each[NUMBER_TEXT];
         if (per_key < 1000) {
             (void)snprintf(each, sizeof each, "%.4g", per_key);
         } else {
             (void)number_show((uint64_t)(per_key + 0.5), each);
         }
-        info_row("size", "%s, %s bits, %s bits per key", number_show_bytes(bytes, size),
+        info_row("size", "%s, %s bits, %s bits/key", number_show_bytes(bytes, size),
                  number_show(bits, text), each);
     } else {
         info_row("size", "%s, %s bits", number_show_bytes(bytes, size),
@@ -65,10 +65,10 @@ static void info_design(uint64_t items, double rate)
 {
     char text[NUMBER_TEXT], share[NUMBER_TEXT];
     if (items && rate > 0) {
-        info_row("made for", "%s keys at a rate of %s", number_show(items, text),
+        info_row("designed for", "%s keys at a rate of %s", number_show(items, text),
                  number_show_rate(rate, share));
     } else if (items) {
-        info_row("made for", "%s keys", number_show(items, text));
+        info_row("designed for", "%s keys", number_show(items, text));
     }
 }
 
@@ -94,14 +94,14 @@ static void info_content(const bg_info *info)
     char value[NUMBER_TEXT], low[NUMBER_TEXT], high[NUMBER_TEXT];
     info_row("fill", "%s", number_show_rate(info->fill, value));
     if (info->items.high < 1e18) {
-        info_row("keys in it", "about %s (%s to %s)",
+        info_row("keys stored", "about %s (%s to %s)",
                  number_show((uint64_t)(info->items.value + 0.5), value),
                  number_show((uint64_t)(info->items.low + 0.5), low),
                  number_show((uint64_t)(info->items.high + 0.5), high));
     } else {
-        info_row("keys in it", "more than can be told");
+        info_row("keys stored", "too many to estimate");
     }
-    info_row("rate now", "%s", number_show_rate(info->rate, value));
+    info_row("current rate", "%s", number_show_rate(info->rate, value));
 }
 
 static void info_health(const struct info_facts *facts)
@@ -110,13 +110,13 @@ static void info_health(const struct info_facts *facts)
     switch (facts->health) {
     case INFO_FINE: info_row("health", "fine"); break;
     case INFO_FULLER:
-        info_row("health", "fuller than designed: %.3g times the rate", facts->times);
+        info_row("health", "over capacity: %.3g times the design rate", facts->times);
         break;
     case INFO_OVERFLOWED:
         info_row("health", "overflowed: every answer is \"maybe\"");
         break;
     case INFO_DEGRADED:
-        info_row("health", "degraded: damaged parts of it answer \"maybe\"");
+        info_row("health", "degraded: damaged parts always answer \"maybe\"");
         break;
     }
     if (facts->info.saturated) {
@@ -168,13 +168,13 @@ static void info_print_ours(const struct info_facts *facts)
     }
     info_design(about->items, about->rate);
     info_hash(about);
-    info_row("keys", "%s", *facts->recipe ? facts->recipe : "as they are");
+    info_row("keys", "%s", *facts->recipe ? facts->recipe : "used unchanged");
     info_file(facts);
     if (facts->complete) {
         info_content(&facts->info);
         info_health(facts);
     } else {
-        info_row("the rest", "needs the secret: --keyring FILE");
+        info_row("contents", "unknown without the secret; use --keyring FILE");
     }
 }
 
@@ -195,23 +195,23 @@ static void info_print_foreign(const struct info_facts *facts)
     }
     info_size(f->bits, (f->bits + 7) / 8, facts->bits_per_key);
     info_design(f->design, 0);
-    info_row("keys", "taken as %s", f->keys < 5 ? forms[f->keys] : "?");
+    info_row("keys", "interpreted as %s", f->keys < 5 ? forms[f->keys] : "?");
     info_row("file", "%s bytes", number_show(facts->file_bytes, text));
     if (f->k && f->bits) {
         info_row("fill", "%s",
                  number_show_rate((double)f->ones / (double)f->bits, text));
     }
     if (f->items) {
-        info_row("keys in it", "%s", number_show(f->items, text));
+        info_row("keys stored", "%s", number_show(f->items, text));
     } else if (facts->foreign_keys > 0) {
-        info_row("keys in it", "about %s",
+        info_row("keys stored", "about %s",
                  number_show((uint64_t)(facts->foreign_keys + 0.5), text));
     }
-    info_row("rate now", "%s", number_show_rate(f->rate, text));
+    info_row("current rate", "%s", number_show_rate(f->rate, text));
     info_row("checksum", "%s",
              f->format == BG_FOREIGN_ROCKSDB || f->format == BG_FOREIGN_LEVELDB
-                 ? "yes, and right"
-                 : "none: damage cannot be told");
+                 ? "yes, and correct"
+                 : "none: damage cannot be detected");
 }
 
 void info_print_text(const struct info_facts *facts)

@@ -28,7 +28,7 @@ const char *input_name(const struct input *input)
     return input_is_stdin(path) ? "stdin" : path;
 }
 
-/* The size of a file whose bytes are there to be read in any order; false: others. */
+/* Returns the size of a file that can be read at any position; false for other files. */
 static bool input_size_of(const char *path, uint64_t *size)
 {
     struct stat about;
@@ -40,7 +40,7 @@ static bool input_size_of(const char *path, uint64_t *size)
     return S_ISREG(about.st_mode);
 }
 
-/* Whether a plain file's content is unpacked before it is read. */
+/* Returns whether a regular file is decompressed while it is read. */
 static bool input_is_packed(const char *path)
 {
     char first[4];
@@ -136,20 +136,20 @@ void input_end(struct input *input)
     input->ahead = NULL;
 }
 
-/* Waits until a pipe has something, or somebody asks to stop; false: the latter. */
+/* Waits until a pipe has data. Returns false if a stop was requested. */
 static bool input_wait(const struct input *input)
 {
     struct pollfd both[] = { { input->fd, POLLIN, 0 }, { stop_fd(), POLLIN, 0 } };
     while (!stop_wanted()) {
         if (poll(both, 2, -1) >= 0 || errno != EINTR) {
-            return !stop_wanted(); /* what is wrong with the file, read will tell */
+            return !stop_wanted(); /* read reports errors of the file */
         }
     }
     errno = EINTR;
     return false;
 }
 
-/* read, again after a signal that does not ask to stop. */
+/* Calls read, and repeats it after a signal that does not request a stop. */
 static ssize_t input_get(struct input *input, char *to, size_t room)
 {
     ssize_t n;
@@ -170,9 +170,10 @@ static int input_failed(const struct input *input)
 static void input_prepare_stdin(const struct input *input)
 {
     if (isatty(input->fd)) {
-        say_note("reading from the terminal; Ctrl-D ends it");
+        say_note("reading from the terminal; press Ctrl-D to end the input");
     }
-    (void)fcntl(input->fd, F_SETPIPE_SZ, INPUT_PIPE); /* if it is a pipe, and may be */
+    (void)fcntl(input->fd, F_SETPIPE_SZ, INPUT_PIPE); /* if it is a pipe, and if
+                                                         permitted */
 }
 
 static int input_seek(struct input *input, uint64_t offset)
@@ -182,8 +183,8 @@ static int input_seek(struct input *input, uint64_t offset)
     return lseek(input->fd, (off_t)offset, SEEK_SET) < 0 ? input_failed(input) : CLI_OK;
 }
 
-/* Part i of n of a plain file: lines that begin in its bytes. It is read from one byte
- * before: whether that ends a line tells whether the first line is one of ours. */
+/* Selects part i of n of a regular file: the lines that start in its bytes. Reading starts one
+ * byte earlier: if that byte ends a line, the first line belongs to this part. */
 static int input_take_part(struct input *input, uint64_t size)
 {
     const uint64_t n = input->part.n, i = input->part.i;
@@ -194,7 +195,7 @@ static int input_take_part(struct input *input, uint64_t size)
     return first > 0 ? input_seek(input, first - 1) : CLI_OK;
 }
 
-/* The first bytes, enough to see what it is: a pipe may give them one by one. */
+/* Reads enough bytes to detect the format; a pipe may deliver them one at a time. */
 static bool input_look_ahead(struct input *input)
 {
     ssize_t n;
@@ -208,7 +209,8 @@ static bool input_look_ahead(struct input *input)
     return n >= 0;
 }
 
-/* Whether what is written to stdout comes back as input, without end: `... FILE >> FILE`. */
+/* Returns whether stdout is written to an input file, which would never end: `... FILE >>
+ * FILE`. */
 static bool input_is_output(const struct input *input)
 {
     struct stat in, out;
@@ -221,7 +223,7 @@ static bool input_is_output(const struct input *input)
            || lseek(input->fd, 0, SEEK_CUR) < lseek(STDOUT_FILENO, 0, SEEK_CUR);
 }
 
-/* The next file is opened, and its first bytes are looked at. */
+/* Opens the next file and examines its first bytes. */
 static int input_open(struct input *input)
 {
     const char *path = input->paths[input->at];
@@ -231,7 +233,7 @@ static int input_open(struct input *input)
         return input_failed(input);
     }
     if (input_is_output(input)) {
-        return say_failed(CLI_IO, "%s: is the output as well", input_name(input));
+        return say_failed(CLI_IO, "%s: is also the output", input_name(input));
     }
     input->streams = !input_size_of(path, &size);
     if (input->streams) {
@@ -253,15 +255,16 @@ static int input_open(struct input *input)
         return input->unpacker ? CLI_OK : say_failed(CLI_FULL, "out of memory");
     }
     if (input->part.n > 1) {
-        return input->streams
-                   ? say_failed(CLI_USAGE, "%s: a pipe has no parts; name plain files",
-                                input_name(input))
-                   : input_take_part(input, size);
+        return input->streams ? say_failed(CLI_USAGE,
+                                           "%s: a pipe cannot be divided into parts; "
+                                           "use regular files",
+                                           input_name(input))
+                              : input_take_part(input, size);
     }
     return CLI_OK;
 }
 
-/* More packed bytes, if all were used; false: an error. */
+/* Reads more compressed bytes if all were used. Returns false on error. */
 static bool input_get_packed(struct input *input)
 {
     if (input->ahead_at < input->ahead_used) {
@@ -273,7 +276,7 @@ static bool input_get_packed(struct input *input)
     return got >= 0;
 }
 
-/* Unpacks until there is something; at the end of the packed bytes nothing. */
+/* Decompresses until there is output, or the compressed bytes end. */
 static enum input_state input_unpack(struct input *input, char *to, size_t room,
                                      size_t *n, int *code)
 {
@@ -294,9 +297,8 @@ static enum input_state input_unpack(struct input *input, char *to, size_t room,
         input->ahead_at += step.used;
         *n = step.made;
         if (!good || (ends && *n == 0)) {
-            *code =
-                say_failed(CLI_DATA, "%s: cannot be unpacked: %s", input_name(input),
-                           good ? "it ends in the middle" : step.why);
+            *code = say_failed(CLI_DATA, "%s: cannot be decompressed: %s",
+                               input_name(input), good ? "it is truncated" : step.why);
             return INPUT_FAILED;
         }
     }
@@ -359,7 +361,7 @@ int input_go_to(struct input *input, size_t at, uint64_t offset)
     input_close(input);
     input->at = at;
     if (at >= input->count || offset == 0) {
-        return CLI_OK; /* a file from its beginning, or from that of its part */
+        return CLI_OK; /* a file from its start, or from the start of its part */
     }
     const int code = input_open(input);
     input->cut = false;

@@ -1,7 +1,7 @@
 /*
- * input.h - files, pipes and stdin as one stream of bytes; gzip and zstd are unpacked, which
- * is told by their first bytes. Where one file ends and the next begins stays visible: a last
- * line without a newline ends with its file.
+ * input.h - presents files, pipes and stdin as one stream of bytes. Data compressed with gzip or
+ * zstd, which is detected by its first bytes, is decompressed. The boundaries between files are
+ * preserved: a last line without a newline ends with its file.
  */
 #ifndef CLI_INPUT_H
 #define CLI_INPUT_H
@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Which part of the input is wanted: part i of n, by bytes (or by files, if they are packed
- * or cannot be read from the middle). All: 0 of 1. */
+/* The part of the input to read: part i of n, by bytes (or by files, if they are compressed or
+ * cannot be read from the middle). The whole input is 0 of 1. */
 struct input_part {
     uint64_t i, n;
 };
@@ -22,23 +22,23 @@ struct unpacker;
 struct input {
     char **paths; /* "-": stdin */
     size_t count;
-    bool raw; /* do not unpack */
+    bool raw; /* do not decompress */
     struct input_part part;
 
-    size_t at;       /* which path is open, or is next */
+    size_t at;       /* index of the path that is open or next */
     int fd;          /* -1: none */
-    bool streams;    /* what is open cannot be asked for more than it has: a pipe */
-    uint64_t offset; /* of the next byte in what is open, unpacked */
-    uint64_t end;    /* lines that begin there or later belong to the next part */
-    bool cut; /* it begins in the middle: what comes before the next line is not ours */
-    bool skipped;              /* packed, and of another part */
-    struct unpacker *unpacker; /* or NULL: plain */
-    char *ahead; /* the first bytes, read to see what it is; then packed bytes */
+    bool streams;    /* a pipe: reading may block for data */
+    uint64_t offset; /* of the next byte in the open file, decompressed */
+    uint64_t end;    /* lines that start there or later belong to the next part */
+    bool cut; /* starts in the middle of a line, which belongs to the previous part */
+    bool skipped;              /* compressed, and belongs to another part */
+    struct unpacker *unpacker; /* NULL: not compressed */
+    char *ahead; /* the first bytes, read to detect the format; then compressed bytes */
     size_t ahead_used, ahead_at;
-    uint64_t done, size; /* bytes read of the files; of all files, 0: unknown */
+    uint64_t done, size; /* bytes read; total size of all files, 0: unknown */
 };
 
-/* Begins with the first file. No paths: stdin. Nothing is opened yet. `size` is found out.
+/* Prepares to read the first file. No paths: stdin. Determines `size`, but opens nothing yet.
  * Returns an exit code. */
 int input_begin(struct input *input, char **paths, size_t count, bool raw,
                 struct input_part part);
@@ -47,35 +47,36 @@ void input_end(struct input *input);
 /* Returns whether two paths are equal or lead to the same regular file. */
 bool input_is_same_file(const char *a, const char *b);
 
-/* Returns whether `path` leads to one of the input files, so that writing to it would destroy input. */
+/* Returns whether `path` leads to one of the input files, so that writing to it would destroy
+ * input. */
 bool input_reads(const struct input *input, const char *path);
 
-/* Whether all files are plain ones of known size, so that they can be read twice and from the
- * middle. */
+/* Returns whether all files are regular, uncompressed, and of known size, so that they can be
+ * read twice and from the middle. */
 bool input_is_plain(const struct input *input);
 
-/* What input_read came to. */
+/* Result of input_read. */
 enum input_state {
-    INPUT_BYTES,    /* some */
-    INPUT_FILE_END, /* none: here a file ends; the next call goes on with the next one */
-    INPUT_END,      /* none: the last file has ended */
-    INPUT_FAILED    /* it was said; *code */
+    INPUT_BYTES,    /* data was read */
+    INPUT_FILE_END, /* a file ended; the next call continues with the next file */
+    INPUT_END,      /* the last file ended */
+    INPUT_FAILED    /* reported; the exit code is in *code */
 };
 
-/* Reads up to `room` bytes, as many as come in one go. */
+/* Reads up to `room` bytes, as many as are available at once. */
 enum input_state input_read(struct input *input, char *to, size_t room, size_t *n,
                             int *code);
 
-/* Whether there is something to read without waiting for it, as far as that can be told. */
+/* Returns whether there is data to read without waiting, if that can be determined. */
 bool input_is_ready(const struct input *input);
 
-/* Goes on at a byte of a file, as told by `at` and `offset` before: of plain files only. */
+/* Continues at a position that `at` and `offset` indicated before. Regular files only. */
 int input_go_to(struct input *input, size_t at, uint64_t offset);
 
-/* Leaves the rest of the file that is open. */
+/* Skips the rest of the open file. */
 void input_next(struct input *input);
 
-/* The name of what is being read, for people. */
+/* Returns the name of the open file, for messages. */
 const char *input_name(const struct input *input);
 
 #endif

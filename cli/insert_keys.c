@@ -1,7 +1,7 @@
 /* insert_keys.c - see insert_keys.h. */
 #include "insert_keys.h"
 
-/* A key that may be contained is never the one that makes bg_filter_add give up the filter. */
+/* A key that may already be contained never makes bg_filter_add overflow the filter. */
 static bool insert_copy(bg_filter *filter, uint64_t hash)
 {
     const bool can = bg_filter_kind(filter) == BG_KIND_CUCKOO

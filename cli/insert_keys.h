@@ -8,14 +8,14 @@
 
 /*
  * Inserts n keys, up to the first that does not fit, and sets *done and *news as
- * bg_filter_insert_many does.
- * A copy of a key that is already in a cuckoo filter always fits: if there is no room for it, the copy is
- * dropped, and the filter keeps the key permanently (bg_info.saturated).
+ * bg_filter_insert_many does. A copy of a key that is already in a cuckoo filter always fits: if
+ * there is no room for it, the copy is dropped, and the filter keeps the key permanently
+ * (bg_info.saturated).
  */
 BG_MUST_CHECK bg_err insert_keys(bg_filter *filter, const bg_bytes *keys, size_t n,
                                  size_t *done, size_t *news);
 
-/* The same by hashes, for every kind that takes keys one by one. */
+/* The same by hashes, for every kind that accepts keys one by one. */
 BG_MUST_CHECK bg_err insert_hashes(bg_filter *filter, const uint64_t *hashes, size_t n,
                                    size_t *done);
 

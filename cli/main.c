@@ -1,5 +1,6 @@
 /*
- * main.c - bloomgate SUBCOMMAND [options] ...: finds the subcommand, reads its options, runs it.
+ * main.c - bloomgate SUBCOMMAND [options] ...: finds the subcommand, parses its options, and
+ * runs it.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -40,8 +41,9 @@ static int main_run(const struct command *command, char **items, size_t count)
     return out_finish(code);
 }
 
-/* Whoever closed stdin, stdout or stderr must not find another file in their place, which
- * then gets what was meant for them. Reading from these, or writing to them, still fails. */
+/* If stdin, stdout or stderr was closed, another file could be opened under its descriptor and
+ * receive data meant for the standard stream. /dev/null takes its place, opened so that reads
+ * from stdin and writes to stdout and stderr still fail. */
 static void main_keep_standard(void)
 {
     for (int fd = 0; fd <= 2; fd++) {
@@ -56,19 +58,20 @@ static bool main_is(const char *name, const char *either, const char *other)
     return strcmp(name, either) == 0 || strcmp(name, other) == 0;
 }
 
-/* bloomgate --cluster NODES ACTION ...: the same as bloomgate cluster --cluster NODES ACTION ... */
+/* Returns whether the first argument selects the short form: bloomgate --cluster NODES ACTION
+ * ... is bloomgate cluster --cluster NODES ACTION ... */
 static bool main_is_cluster(const char *name)
 {
     return strcmp(name, "--cluster") == 0 || strncmp(name, "--cluster=", 10) == 0;
 }
 
-/* bloomgate help [--man] [SUBCOMMAND]. Man pages are made that way when it is built. */
+/* Runs bloomgate help [--man] [SUBCOMMAND]. The build generates the man pages with --man. */
 static int main_help(char **items, size_t count)
 {
     const bool man = count > 0 && strcmp(items[0], "--man") == 0;
     const size_t first = man ? 1 : 0;
     if (count > first + 1) {
-        return say_usage("help is about one subcommand");
+        return say_usage("help accepts only one subcommand");
     }
     const struct command *command = count > first ? command_find(items[first]) : NULL;
     if (count > first && !command && !main_is(items[first], "help", "version")) {
@@ -88,7 +91,7 @@ int main(int argc, char **argv)
     stop_prepare();
     say_begin(NULL, false, SAY_AUTO);
     if (argc < 2) {
-        return say_usage("what shall it do? A subcommand is missing");
+        return say_usage("no subcommand specified");
     }
     const char *name = argv[1];
     char **rest = argv + 2;
@@ -103,13 +106,13 @@ int main(int argc, char **argv)
         printf("bloomgate %s\n", bg_version());
         return out_finish(CLI_OK);
     }
-    if (main_is_cluster(name)) { /* which then is its own first option */
+    if (main_is_cluster(name)) { /* passed on as an option */
         name = "cluster";
         rest--;
         count++;
     }
     if (name[0] == '-') {
-        return say_usage("found '%s', expected a subcommand first", name);
+        return say_usage("unknown option '%s'; options follow the subcommand", name);
     }
     const struct command *command = command_find(name);
     if (!command) {

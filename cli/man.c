@@ -1,7 +1,6 @@
 /*
- * man.c - man pages: bloomgate(1), and one of each subcommand, from the tables that --help is
- * made from. They are written in the macros of man(7), by the program itself when it is
- * built (bloomgate help --man).
+ * man.c - generates the man pages bloomgate(1) and bloomgate-SUBCOMMAND(1) from the tables
+ * behind --help, in the macros of man(7). The build runs bloomgate help --man to create them.
  */
 #include "command.h"
 #include "roff.h"
@@ -25,20 +24,19 @@ static const struct {
     enum cli_exit code;
     const char *means;
 } man_exits[] = {
-    { CLI_OK, "Done; of check: some line was selected." },
+    { CLI_OK, "Success; for check: at least one line was selected." },
     { CLI_NO,
-      "Of check: no line was selected; of verify, diff and canary: damaged, different, "
-      "wrong; of remove --strict: a key was not there." },
-    { CLI_USAGE, "A mistake on the command line." },
-    { CLI_DATA, "A filter or an input is damaged, or is not what it should be." },
-    { CLI_IO,
-      "OS error: no such file, no permission, disk full, or another command is changing the "
-      "file." },
+      "For check: no line was selected; for verify, diff and canary: damaged, "
+      "different, or failed; for remove --strict: a key was not in the filter." },
+    { CLI_USAGE, "Invalid command line." },
+    { CLI_DATA, "A filter or an input is damaged or invalid." },
+    { CLI_IO, "OS error: no such file, no permission, disk full, or another command is "
+              "changing the file." },
     { CLI_FULL, "Out of memory, or the filter is full." },
     { CLI_INTERRUPTED,
-      "Interrupted by SIGINT, SIGTERM, SIGHUP or SIGXCPU; files are unchanged, except for those of "
-      "dedup --state and build --checkpoint." },
-    { CLI_PIPE, "Nobody reads stdout any more." },
+      "Interrupted by SIGINT, SIGTERM, SIGHUP or SIGXCPU; files are unchanged, except "
+      "the dedup --state and build --checkpoint files." },
+    { CLI_PIPE, "The reader of stdout closed the pipe." },
 };
 
 static void man_exit_codes(void)
@@ -51,7 +49,7 @@ static void man_exit_codes(void)
     }
 }
 
-/* ---- A subcommand -------------------------------------------------------------------------- */
+/* ---- Subcommand pages ---------------------------------------------------------------------- */
 
 static void man_choices(const char *const *choices)
 {
@@ -85,7 +83,7 @@ static void man_option(const struct option *option)
         man_choices(option->choices);
     }
     if (option->type == OPTION_LIST) {
-        printf("It may be given up to %d times.\n", OPTION_LIST_MOST);
+        printf("May be repeated up to %d times.\n", OPTION_LIST_MOST);
     }
 }
 
@@ -128,12 +126,11 @@ static void man_command(const struct command *command)
     man_options(command);
     man_examples(command);
     man_exit_codes();
-    printf(
-        ".SH SEE ALSO\n\\fBbloomgate\\fR(1): how numbers are written, how keys are made, "
-        "which files can be read\n");
+    printf(".SH SEE ALSO\n"
+           "\\fBbloomgate\\fR(1) for number syntax, keys, and file formats\n");
 }
 
-/* ---- The overview -------------------------------------------------------------------------- */
+/* ---- Overview page ------------------------------------------------------------------------- */
 
 struct man_entry {
     const char *tag, *text;
@@ -150,47 +147,52 @@ static void man_section(const char *title, const char *text,
 }
 
 static const char man_about[] =
-    "A filter is a small stand-in for a large set of keys. Asked for a key it answers "
-    "\"certainly not\", which is always right, or \"maybe\", which is wrong at a known rate. "
-    "bloomgate makes filters of keys, keeps them in files, asks and changes them.\n\n"
-    "Data goes to stdout, and nothing else does; messages go to stderr. A file is replaced in "
-    "one step or not at all, and none is overwritten unless --force says so. \"-\" is stdin, "
-    "and \"--\" ends options. Options and arguments may come in any order.";
+    "A filter is a compact representation of a large set of keys. A lookup returns "
+    "\"definitely not\", which is always correct, or \"maybe\", which is wrong at a "
+    "known false-positive rate. bloomgate builds filters from keys, stores them in "
+    "files, queries them, and updates them.\n\n"
+    "Data goes to stdout; messages go to stderr. Files are replaced atomically, and "
+    "existing files are overwritten only with --force. \"-\" is stdin, and \"--\" ends "
+    "the options. Options and arguments may appear in any order.";
 
 static const struct man_entry man_numbers[] = {
-    { "10k 5M 2G 1T 1P", "Powers of 1000; a B may follow." },
+    { "10k 5M 2G 1T 1P", "Powers of 1000; an optional B may follow." },
     { "64Ki 512Mi 2Gi", "Powers of 1024." },
-    { "1e6 2.5k", "With an exponent or a fraction; a count must be whole in the end." },
-    { "0.001 1e-3 0.1% 1/1000", "Rates: above 0, below 1." },
-    { "30s 5m 2h 1d 1.5ms", "Times; seconds if no unit is said." },
+    { "1e6 2.5k", "An exponent or a fraction. A count must be a whole number after "
+                  "conversion." },
+    { "0.001 1e-3 0.1% 1/1000", "Rates between 0 and 1, exclusive." },
+    { "30s 5m 2h 1d 1.5ms", "Times. The default unit is seconds." },
 };
 
 static const struct man_entry man_recipes[] = {
     { "--null, --length-prefixed, --csv",
-      "What a record is: it ends with NUL, has its length in front in 4 bytes, the low "
-      "one first, or is a line of CSV, whose quotes may hold newlines." },
+      "Record format: terminated by NUL, preceded by a 4-byte little-endian length, or "
+      "a line of CSV, where quoted fields may contain newlines." },
     { "--field N, --delimiter C",
-      "The key is the Nth field of the record; in a record with fewer fields it is empty. Each "
-      "delimiter ends a field: a tab, with --csv a comma, if not said." },
-    { "--trim, --lower", "Blanks around the key are left out; A to Z become a to z." },
+      "Use the Nth field of the record as the key. The key is empty if the record has "
+      "fewer fields. Every delimiter ends a field. The default delimiter is a tab, or "
+      "a comma with --csv." },
+    { "--trim, --lower", "Remove whitespace around the key; convert A-Z to a-z." },
     { "--as int64, --as int32",
-      "The text is a decimal number; the key is its 8 or 4 bytes, the low one first." },
-    { "--as hex", "The text is the key's bytes, two hexadecimal digits each." },
-    { "--as utf16", "The text is UTF-8; the key is its UTF-16, low bytes first." },
+      "Parse the text as a decimal integer. The key is its 8 or 4 bytes, little-endian." },
+    { "--as hex", "Parse the text as hexadecimal digits, two per byte of the key." },
+    { "--as utf16",
+      "Convert the text from UTF-8. The key is its UTF-16, little-endian." },
 };
 
 static const struct man_entry man_environment[] = {
-    { "NO_COLOR", "If it is set and not empty: no colours, unless --color says so." },
-    { "TERM", "A terminal called dumb gets no colours." },
+    { "NO_COLOR",
+      "If set and not empty, disables colors unless --color enables them." },
+    { "TERM", "If set to dumb, disables colors." },
     { "BLOOMGATE_CPU",
-      "The instruction set to use at most: scalar, avx2, avx512 or neon. Answers are "
-      "the same with each." },
+      "The most capable instruction set to use: scalar, avx2, avx512 or neon. Results "
+      "do not depend on it." },
     { "BLOOMGATE_CACHES",
-      "Sizes of the L1, L2 and L3 caches, such as 48K,2M,260M. The default is the sizes of "
-      "this machine. Set it to plan filters for another machine." },
+      "Sizes of the L1, L2 and L3 caches, such as 48K,2M,260M (default: the sizes of "
+      "this machine). Set it to plan filters for another machine." },
     { "BLOOMGATE_LOCK_WAIT",
-      "How long a command waits for another command that is changing the same file before it "
-      "fails with exit code 4, such as 5m; 0 fails at once. The default is 60s." },
+      "How long a command waits while another command is changing the same file, such "
+      "as 5m (default: 60s). It then fails with exit code 4. 0 fails at once." },
 };
 
 static void man_formats(void)
@@ -204,18 +206,17 @@ static void man_formats(void)
     printf(".SH FILE FORMATS\n");
     roff_paragraphs(
         stdout,
-        "Beside its own files bloomgate reads filters that other software has written. "
-        "Most of these files do not say what they are: each reader is tried, and if "
-        "several accept a file, --format has to say which it is. Its values are auto, "
-        "bloomgate, and");
+        "bloomgate also reads filters written by other software. Most of these files "
+        "do not identify their format, so bloomgate tries each reader. If several "
+        "accept a file, set --format. Its values are auto, bloomgate, and");
     for (size_t i = 0; i < n; i++) {
         printf("\\fB");
         roff_inside(stdout, names[i]);
         printf("\\fR%s\n", i + 1 < n ? "," : ".");
     }
-    roff_paragraphs(
-        stdout, "None of these files says how its keys were made into bytes; for guava "
-                "and spark --as has to.");
+    roff_paragraphs(stdout,
+                    "These formats do not record how keys were converted to bytes. For "
+                    "guava and spark, specify it with --as.");
 }
 
 static void man_commands(void)
@@ -226,7 +227,7 @@ static void man_commands(void)
     for (size_t i = 0; i < n; i++) {
         roff_item(stdout, all[i]->name, all[i]->summary);
     }
-    roff_item(stdout, "help [SUBCOMMAND]", "what --help of it says");
+    roff_item(stdout, "help [SUBCOMMAND]", "print the help of a subcommand");
     roff_item(stdout, "version", "print the version");
 }
 
@@ -245,22 +246,23 @@ static void man_see_also(void)
 
 static void man_overview(void)
 {
-    man_title("bloomgate", "filters that answer \"certainly not\" or \"maybe\"");
+    man_title("bloomgate", "approximate-membership filters that answer \"definitely "
+                           "not\" or \"maybe\"");
     printf(".SH SYNOPSIS\n\\fBbloomgate\\fR \\fISUBCOMMAND\\fR [options] ...\n");
     printf(".SH DESCRIPTION\n");
     roff_paragraphs(stdout, man_about);
     man_commands();
     man_section("NUMBERS",
-                "Wherever an option takes a number:", MAN_COUNT(man_numbers));
+                "Options accept numbers in these forms:", MAN_COUNT(man_numbers));
     man_section(
         "KEYS",
-        "A record of the input is a line, and the key is the line without its "
-        "newline, unless options say otherwise. What is done to the text of a key "
-        "(--trim, --lower, --as) is written into the file of a filter, and done "
-        "again to what the filter is asked for.",
+        "By default, a record is a line of the input, and the key is the line without "
+        "its newline. Conversions of the key's text (--trim, --lower, --as) are "
+        "recorded in the filter file, and lookups apply the same conversions.",
         MAN_COUNT(man_recipes));
     man_formats();
-    man_section("ENVIRONMENT", "Looked at when it begins:", MAN_COUNT(man_environment));
+    man_section("ENVIRONMENT", "bloomgate reads these variables at startup:",
+                MAN_COUNT(man_environment));
     man_exit_codes();
     man_see_also();
 }

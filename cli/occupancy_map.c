@@ -21,7 +21,8 @@ int map_find(const bg_filter *filter, struct occupancy_map *map)
     const size_t cells = map->columns * map->rows;
     map->cell_bytes = all / cells;
     if (bg_filter_occupancy(filter, map->shares, cells)) {
-        return say_failed(CLI_DATA, "the filter does not tell where its bits are");
+        return say_failed(CLI_DATA, "the filter does not provide the distribution of "
+                                    "its bits");
     }
     for (size_t i = 0; i < cells; i++) {
         const double share = map->shares[i];
@@ -34,12 +35,12 @@ int map_find(const bg_filter *filter, struct occupancy_map *map)
 
 /* ---- Shades -------------------------------------------------------------------------------- */
 
-enum { MAP_SHADES = 9 }; /* nothing, and eighths */
+enum { MAP_SHADES = 9 }; /* empty, and eighths */
 
-/* From dark violet to yellow, so that brightness tells as well as height. */
+/* From dark violet to yellow, so that brightness also increases with the value. */
 static const struct {
     const char *block;
-    unsigned color; /* of a terminal with 256 */
+    unsigned color; /* index into the 256-color palette */
 } map_shades[MAP_SHADES] = { { "·", 240 }, { "▁", 60 },  { "▂", 61 },
                              { "▃", 67 },  { "▄", 73 },  { "▅", 79 },
                              { "▆", 114 }, { "▇", 149 }, { "█", 184 } };
@@ -50,7 +51,7 @@ static unsigned map_shade(double share)
     return share <= 0 ? 0 : eighths >= 8 ? 8 : 1 + (unsigned)eighths;
 }
 
-/* ---- The terminal --------------------------------------------------------------------------- */
+/* ---- Terminal ------------------------------------------------------------------------------- */
 
 static void map_print_row(const struct occupancy_map *map, size_t row, bool colors)
 {
@@ -72,13 +73,15 @@ void map_print(const struct occupancy_map *map, bool colors)
     for (size_t row = 0; row < map->rows; row++) {
         map_print_row(map, row, colors);
     }
-    printf("  a cell is %s; bits set, in eighths: ",
+    printf("  one cell is %s; share of bits set, in eighths: ",
            number_show_bytes(map->cell_bytes, bytes));
     for (unsigned i = 0; i < MAP_SHADES; i++) {
         (void)fputs(map_shades[i].block, stdout);
     }
-    printf("\n  least %s, mean %s, most %s\n", number_show_rate(map->least, least),
-           number_show_rate(map->mean, mean), number_show_rate(map->most, most));
+    printf("\n"
+           "  minimum %s, mean %s, maximum %s\n",
+           number_show_rate(map->least, least), number_show_rate(map->mean, mean),
+           number_show_rate(map->most, most));
 }
 
 /* ---- SVG ------------------------------------------------------------------------------------ */
@@ -92,7 +95,7 @@ enum {
     MAP_SWATCH = 4
 };
 
-/* From almost white to dark blue, evenly: small differences stay small. */
+/* From almost white to dark blue, linearly: small differences stay small. */
 static unsigned map_svg_color(double share)
 {
     static const unsigned char stops[][3] = { { 247, 251, 255 },
@@ -116,7 +119,7 @@ static void map_svg_cells(FILE *out, const struct occupancy_map *map)
         const double share = map->shares[i];
         (void)fprintf(out,
                       "<rect x=\"%zu\" y=\"%zu\" width=\"%d\" height=\"%d\" "
-                      "fill=\"#%06x\"><title>%.2f %%</title></rect>\n",
+                      "fill=\"#%06x\"><title>%.2f%%</title></rect>\n",
                       MAP_MARGIN + i % map->columns * MAP_CELL,
                       MAP_TOP + i / map->columns * MAP_CELL, MAP_CELL, MAP_CELL,
                       map_svg_color(share), 100 * share);
@@ -126,8 +129,8 @@ static void map_svg_cells(FILE *out, const struct occupancy_map *map)
 static void map_svg_frame(FILE *out, size_t y, size_t width, size_t height)
 {
     (void)fprintf(out,
-                  "<rect x=\"%d\" y=\"%zu\" width=\"%zu\" height=\"%zu\" "
-                  "fill=\"none\" stroke=\"#888\" stroke-width=\"0.5\"/>\n",
+                  "<rect x=\"%d\" y=\"%zu\" width=\"%zu\" height=\"%zu\" fill=\"none\" "
+                  "stroke=\"#888\" stroke-width=\"0.5\"/>\n",
                   MAP_MARGIN, y, width, height);
 }
 
@@ -143,10 +146,10 @@ static void map_svg_legend(FILE *out, size_t y)
     map_svg_frame(out, y, (size_t)MAP_LEGEND * MAP_SWATCH, 14);
     for (int i = 0; i <= 4; i++) {
         (void)fprintf(out,
-                      "<text x=\"%d\" y=\"%zu\" text-anchor=\"middle\">%d %%</text>\n",
+                      "<text x=\"%d\" y=\"%zu\" text-anchor=\"middle\">%d%%</text>\n",
                       MAP_MARGIN + i * MAP_LEGEND * MAP_SWATCH / 4, y + 28, 25 * i);
     }
-    (void)fprintf(out, "<text x=\"%d\" y=\"%zu\">bits set in a cell</text>\n",
+    (void)fprintf(out, "<text x=\"%d\" y=\"%zu\">share of bits set in a cell</text>\n",
                   MAP_MARGIN + MAP_LEGEND * MAP_SWATCH + 12, y + 12);
 }
 
@@ -172,8 +175,9 @@ static void map_svg(FILE *out, const struct occupancy_map *map, const char *titl
     text_xml(out, title);
     (void)fprintf(
         out,
-        "</text>\n<text x=\"%d\" y=\"44\" fill=\"#555\">a cell is %s; least %s, mean %s, "
-        "most %s of its bits are set</text>\n",
+        "</text>\n"
+        "<text x=\"%d\" y=\"44\" fill=\"#555\">one cell is %s; minimum %s, mean %s, "
+        "maximum %s of its bits set</text>\n",
         MAP_MARGIN, number_show_bytes(map->cell_bytes, bytes),
         number_show_rate(map->least, least), number_show_rate(map->mean, mean),
         number_show_rate(map->most, most));

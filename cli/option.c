@@ -1,7 +1,8 @@
 /*
- * option.c - see option.h. As getopt_long has it: --name=value, --name value, -n value,
- * -nvalue, -abc for flags, options and arguments in any order, "--". Long names are not
- * shortened: a script that does so breaks with the next version.
+ * option.c - see option.h. Accepts the syntax of getopt_long: --name=value, --name value, -n
+ * value, -nvalue, -abc for flags, options and arguments in any order, and "--". Long names
+ * cannot be abbreviated, because an abbreviation in a script becomes ambiguous when a later
+ * version adds an option.
  */
 #include "option.h"
 
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Finding ---------------------------------------------------------------------------- */
+/* ---- Lookup ----------------------------------------------------------------------------- */
 
 enum { OPTION_NAME_MOST = 32 };
 
@@ -27,9 +28,9 @@ static void option_unknown(const struct option_use *uses, const char *name)
     }
     const char *near = nearest_name(name, names, n);
     if (near) {
-        (void)say_usage("there is no option --%s; did you mean --%s?", name, near);
+        (void)say_usage("unknown option --%s; did you mean --%s?", name, near);
     } else {
-        (void)say_usage("there is no option --%s", name);
+        (void)say_usage("unknown option --%s", name);
     }
 }
 
@@ -67,17 +68,17 @@ static const char *option_expected(const struct option *option)
 {
     switch (option->type) {
     case OPTION_COUNT: return "a whole number such as 1000, 10k, 5M or 1e6";
-    case OPTION_ORDINAL: return "a whole number from 1";
+    case OPTION_ORDINAL: return "a whole number of at least 1";
     case OPTION_BYTES: return "a number of bytes such as 64k, 512M or 2Gi";
     case OPTION_REAL: return "a number such as 2.5";
-    case OPTION_RATE: return "a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%";
+    case OPTION_RATE: return "a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%";
     case OPTION_SECONDS: return "a time such as 30s, 5m or 1.5ms";
     case OPTION_FLAG:
     case OPTION_TEXT:
     case OPTION_LIST:
     case OPTION_CHOICE: break;
     }
-    return "something else";
+    return "a valid value";
 }
 
 static bool option_choose(const struct option *option, const char *text, int *choice)
@@ -107,14 +108,15 @@ static bool option_list_add(const struct option *option, struct option_list *lis
                             const char *text)
 {
     if (list->count == OPTION_LIST_MOST) {
-        (void)say_usage("--%s: more than %d of them", option->name, OPTION_LIST_MOST);
+        (void)say_usage("--%s: cannot be repeated more than %d times", option->name,
+                        OPTION_LIST_MOST);
         return false;
     }
     list->items[list->count++] = text;
     return true;
 }
 
-/* Writes a value; `text` is NULL for flags. */
+/* Stores a value; `text` is NULL for flags. */
 static bool option_set(const struct option *option, void *field, const char *text)
 {
     bool good = false;
@@ -139,7 +141,7 @@ static bool option_set(const struct option *option, void *field, const char *tex
     return good;
 }
 
-/* ---- The line --------------------------------------------------------------------------- */
+/* ---- Command line ----------------------------------------------------------------------- */
 
 struct option_line {
     const struct option_use *uses;
@@ -148,13 +150,13 @@ struct option_line {
     size_t count, next;
 };
 
-/* The value that follows an option. */
+/* Returns the value that follows an option, or NULL after reporting that it is missing. */
 static const char *option_take(struct option_line *line, const struct option *option)
 {
     if (line->next < line->count) {
         return line->items[line->next++];
     }
-    (void)say_usage("--%s needs a value: %s", option->name, option->value);
+    (void)say_usage("--%s requires a value: %s", option->name, option->value);
     return NULL;
 }
 
@@ -192,7 +194,7 @@ static bool option_letters(struct option_line *line, const char *text)
         size_t at;
         const struct option *option = option_of_letter(line->uses, *text, &at);
         if (!option) {
-            (void)say_usage("there is no option -%c", *text);
+            (void)say_usage("unknown option -%c", *text);
             return false;
         }
         if (option->type != OPTION_FLAG) {

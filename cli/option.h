@@ -1,10 +1,10 @@
 /*
- * option.h - options as tables. One table per group of options feeds the parser, --help, the
- * man pages and the completions, so they cannot disagree.
+ * option.h - option tables. Each table describes a group of options and feeds the parser,
+ * --help, the man pages and the completions, so they cannot disagree.
  *
- * An option writes to a field of a struct: its type says how the text is read, `at` where
- * the field is. Groups that several subcommands share (records.h, spec.h) are tables with
- * structs of their own, which a subcommand's struct has as members.
+ * An option writes to a field of a struct: `type` selects how the value is parsed, and `at` is
+ * the offset of the field. Groups that several subcommands share (records.h, spec_options.h)
+ * have their own structs, which are members of the subcommand's struct.
  */
 #ifndef CLI_OPTION_H
 #define CLI_OPTION_H
@@ -13,18 +13,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* type: field, and what is written */
+/* Type of the field, and how its value is parsed. */
 enum option_type {
-    OPTION_FLAG,    /* bool: no value; true */
+    OPTION_FLAG,    /* bool: takes no value, sets true */
     OPTION_TEXT,    /* const char *: any text */
-    OPTION_LIST,    /* struct option_list: may be given several times */
+    OPTION_LIST,    /* struct option_list: may be repeated */
     OPTION_COUNT,   /* uint64_t: number_count */
-    OPTION_ORDINAL, /* uint64_t: the same, from 1 */
-    OPTION_BYTES,   /* uint64_t: the same, of bytes */
+    OPTION_ORDINAL, /* uint64_t: number_count, at least 1 */
+    OPTION_BYTES,   /* uint64_t: number_count, in bytes */
     OPTION_REAL,    /* double: number_real */
     OPTION_RATE,    /* double: number_rate */
     OPTION_SECONDS, /* double: number_seconds */
-    OPTION_CHOICE   /* int: index in `choices` */
+    OPTION_CHOICE   /* int: index into `choices` */
 };
 
 enum { OPTION_LIST_MOST = 64 };
@@ -35,40 +35,43 @@ struct option_list {
 };
 
 struct option {
-    const char *name; /* long name without dashes; NULL: the end of a table */
+    const char *name; /* long name without dashes; NULL ends a table */
     char letter;      /* short name, or 0 */
     enum option_type type;
     size_t at;
-    const char *value;          /* what help calls the value: "N"; NULL for flags */
-    const char *help;           /* a line, without a period */
-    const char *const *choices; /* of OPTION_CHOICE: NULL at the end */
+    const char *value;          /* name of the value in help, such as "N"; NULL for
+                                   flags */
+    const char *help;           /* one line, no period */
+    const char *const *choices; /* for OPTION_CHOICE, NULL-terminated */
 };
 
 struct option_group {
-    const char *title; /* in help: "Keys" */
+    const char *title; /* heading in help, such as "Keys" */
     const struct option *options;
 };
 
-/* A group, and where its struct is within that of the subcommand. */
+/* A group, and the offset of its struct in the subcommand's struct. */
 struct option_use {
-    const struct option_group *group; /* NULL: the end */
+    const struct option_group *group; /* NULL ends the list */
     size_t at;
 };
 
-/* What stands on a command line beside options. */
+/* The arguments of a command line that are not options. */
 struct arguments {
     char **items;
     size_t count;
 };
 
 /*
- * Reads the arguments of a subcommand into `options`; what is no option is left in `left`,
- * in order ("--" ends options, "-" is none). False: a mistake, which was said already.
+ * Parses the arguments of a subcommand into `options`. Arguments that are not options are stored
+ * in `left`, in order. "--" ends the options; "-" is not an option. Returns false after
+ * reporting an invalid argument.
  */
 bool option_read(const struct option_use *uses, void *options, char **arguments,
                  size_t count, struct arguments *left);
 
-/* The option of that long name, or NULL; and how many options there are in all groups. */
+/* Returns the option with this long name and sets *at to the offset of its field, or returns
+ * NULL. */
 const struct option *option_find(const struct option_use *uses, const char *name,
                                  size_t *at);
 

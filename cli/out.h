@@ -1,7 +1,7 @@
 /*
- * out.h - stdout: data, and nothing else. Streams are written in large pieces without a
- * buffer in between, so that what follows in a pipe gets each piece at once; small documents
- * go through stdio and are checked at the end.
+ * out.h - writes data to stdout, and nothing else. Streams are written in large pieces without
+ * buffering, so that the next program in a pipeline receives each piece at once. Small documents
+ * are written with stdio and checked at the end.
  */
 #ifndef CLI_OUT_H
 #define CLI_OUT_H
@@ -9,18 +9,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes n bytes. False: it could not be, which was said already; or nobody reads it any
- * more, which is not worth a word. out_code then has the exit code. */
+/* Writes n bytes. Returns false on an error, which was reported, or if the reader closed the
+ * pipe, which is not reported. out_code then returns the exit code. */
 bool out_write(const char *bytes, size_t n);
 
-/* The same, all of it, even if somebody asks to stop meanwhile: for what is noted elsewhere as
- * written. */
+/* The same, but writes all bytes even if a stop is requested in the meantime: for data that
+ * was already recorded as written. */
 bool out_write_through(const char *bytes, size_t n);
 
-/* Ends what was printed to stdout by stdio; returns `code`, or another one if that failed. */
+/* Flushes what was printed to stdout with stdio. Returns `code`, or another exit code if that
+ * failed. */
 int out_finish(int code);
 
-/* The exit code of what went wrong, 0: nothing. */
+/* Returns the exit code of the last error; 0: none. */
 int out_code(void);
 
 #endif

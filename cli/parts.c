@@ -16,7 +16,7 @@ void parts_line(uint32_t i, uint32_t n, uint64_t input, char line[PARTS_LINE])
                    parts_name, i + 1, n, input);
 }
 
-/* The line, or NULL. */
+/* Returns the line, or NULL. */
 static char *parts_find(char *metadata)
 {
     for (char *line = metadata; line && *line;) {
@@ -83,7 +83,7 @@ static bool parts_read(const char *line, struct part_set *set)
     return rest && *rest == '\n' && count >= 1 && count <= PARTS_MOST;
 }
 
-/* Adds the parts of one set to those of its input. False: there are too many inputs. */
+/* Adds the parts of one set to those of its input. Returns false if there are too many inputs. */
 static bool parts_unite(struct part_sets *all, const struct part_set *set)
 {
     size_t i = 0;
@@ -111,14 +111,14 @@ int parts_take(struct part_sets *all, struct filter_file *file)
         const size_t n = strcspn(line, "\n");
         set = (struct part_set){ .path = file->path };
         if (!parts_read(line, &set)) {
-            return say_failed(CLI_DATA, "%s: damaged line about its part: '%.*s'",
+            return say_failed(CLI_DATA,
+                              "%s: the metadata line about its part is damaged: '%.*s'",
                               file->path, (int)n, line);
         }
         if (!parts_unite(all, &set)) {
             return say_failed(
                 CLI_USAGE,
-                "%s: parts of more than %d inputs; merge the parts of each "
-                "input first",
+                "%s: parts of more than %d inputs; merge the parts of each input first",
                 file->path, PARTS_SETS);
         }
         memmove(line, line + n + 1, strlen(line + n + 1) + 1);
@@ -126,9 +126,10 @@ int parts_take(struct part_sets *all, struct filter_file *file)
     return CLI_OK;
 }
 
-/* ---- Judging --------------------------------------------------------------------------------- */
+/* ---- Checking -------------------------------------------------------------------------------- */
 
-/* Writes the list of present or missing parts, such as "1-3,7". Returns false if there is no room. */
+/* Writes the list of present or missing parts, such as "1-3,7". Returns false if it does not
+ * fit. */
 static bool parts_list(const struct part_set *set, bool there, char *text, size_t room)
 {
     size_t used = 0;
@@ -158,7 +159,7 @@ static bool parts_are_all(const struct part_set *set)
     return !memchr(set->has, false, set->count);
 }
 
-/* Puts the line of an incomplete set before the others. */
+/* Puts the line of an incomplete set before the other lines. */
 static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_BYTES])
 {
     static char list[BG_METADATA_BYTES], text[BG_METADATA_BYTES];
@@ -169,13 +170,14 @@ static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_BYTE
     if (!fits || n < 0 || (size_t)n >= sizeof text) {
         return say_failed(
             CLI_DATA,
-            "%s: no room to record the merged parts; merge all parts at once, or "
+            "%s: no space to record the merged parts; merge all parts at once, or "
             "adjacent parts first",
             set->path);
     }
     memcpy(metadata, text, sizeof text);
-    (void)parts_list(set, false, list, 64); /* cut off, if it is long */
-    say_warning("lines are missing: of %" PRIu32 " parts, these are not merged yet: %s",
+    (void)parts_list(set, false, list, 64); /* truncated if it is long */
+    say_warning("lines are missing: of %" PRIu32 " parts, these have not been merged "
+                "yet: %s",
                 set->count, list);
     return CLI_OK;
 }
@@ -191,9 +193,9 @@ int parts_finish(const struct part_sets *all, char metadata[BG_METADATA_BYTES])
         if (lacking) {
             return say_failed(
                 CLI_DATA,
-                "%s and %s: parts of different inputs: the input changed "
-                "between the builds, or other options or numbers of parts "
-                "were used; build all parts again",
+                "%s and %s: parts of different inputs: the input changed between the "
+                "builds, or other options or numbers of parts were used; build all "
+                "parts again",
                 lacking->path, set->path);
         }
         lacking = set;

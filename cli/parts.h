@@ -1,10 +1,11 @@
 /*
- * parts.h - keeps track of filters that build --shard creates from parts of an input, so that merge
- * can check whether they fit together and whether any are missing.
+ * parts.h - keeps track of filters that build --shard creates from parts of an input, so that
+ * merge can check whether they fit together and whether any are missing.
  *
- * Part i of n has the lines that begin in its share of the bytes. So the parts only fit together
- * if the input was the same for all of them: if it has grown in between, some lines are in no part.
- * The file of a part records in a line of its metadata which part it is, and of which input:
+ * Part i of n contains the lines that start in its share of the bytes. So the parts fit together
+ * only if the input was the same for all of them: if it has grown in between, some lines are in
+ * no part. The file of a part records in a line of its metadata which part it is, and of which
+ * input:
  *
  *     bloomgate-part: 3 of 8 of 90b6f1d1a2c3e4f5
  *
@@ -26,17 +27,17 @@ enum { PARTS_MOST = 65536, PARTS_LINE = 64, PARTS_SETS = 16 };
 struct part_set {
     uint64_t input;
     uint32_t count;
-    const char *path; /* of the first file that has one of them */
+    const char *path; /* path of the first file that has one of them */
     bool has[PARTS_MOST];
 };
 
-/* All parts that a merge has, of any number of inputs. */
+/* All parts in a merge, of any number of inputs. */
 struct part_sets {
     struct part_set sets[PARTS_SETS];
     size_t count;
 };
 
-/* The line of part i, from 0, of n. */
+/* Writes the line of part i, from 0, of n. */
 void parts_line(uint32_t i, uint32_t n, uint64_t input, char line[PARTS_LINE]);
 
 /* Returns whether a text contains such a line. */

@@ -1,6 +1,7 @@
 /*
- * plan_calibrate.c - plans, measured (plan_output.h). A filter is made as planned, or, where
- * that would take long, like it with fewer keys; how many is told with the result.
+ * plan_calibrate.c - measures plans (plan_output.h). A filter is created as planned or, if that
+ * would take too long, with the same parameters and fewer keys; the result includes the number
+ * of keys.
  */
 #include "plan_output.h"
 
@@ -49,7 +50,7 @@ static int calibrate_row(const struct plan_rows *plans, const struct plan_row *r
     task.spec.rate = row->plan.target;
     task.spec.bytes = 0;
     task.spec.bits_per_key = row->plan.target > 0 ? 0 : row->plan.bits_per_key;
-    if (row->kind == BG_KIND_WINDOW) { /* all keys are within one window */
+    if (row->kind == BG_KIND_WINDOW) { /* all keys fall within one window */
         window.count = keys;
         task.spec.window = &window;
     }
@@ -64,7 +65,8 @@ static int calibrate_row(const struct plan_rows *plans, const struct plan_row *r
         say_warning("%s could not be measured: %s", bg_kind_name(row->kind), words);
     }
     return *measured && speed->lost
-               ? say_failed(CLI_DATA, "%s: %llu keys were lost; this is a bug",
+               ? say_failed(CLI_DATA,
+                            "%s: %llu keys were lost; this is a bug, please report it",
                             bg_kind_name(row->kind), (unsigned long long)speed->lost)
                : CLI_OK;
 }
@@ -73,7 +75,7 @@ int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds,
                    enum say_when when)
 {
     int code = CLI_OK;
-    uint64_t all = 0, done = 0; /* bytes of filters */
+    uint64_t all = 0, done = 0; /* total size of the filters */
     struct progress progress;
     bg_plan hashing = { .kind = BG_KIND_AUTO };
     for (size_t i = 0; i < plans->count; i++) {

@@ -1,9 +1,9 @@
-/* plan_json.c - plans as JSON, schema bloomgate.plan.1 (plan_output.h). */
+/* plan_json.c - prints plans as JSON, schema bloomgate.plan.1 (plan_output.h). */
 #include "plan_output.h"
 
 #include "json.h"
 
-/* What was not asked for is left out. */
+/* Omits values that were not requested. */
 static void plan_json_given(struct json *json, const char *name, double value)
 {
     if (value > 0) {
@@ -50,7 +50,7 @@ static void plan_json_speed(struct json *json, const struct measured *speed)
     json_close(json, '}');
 }
 
-/* A rate that there is none of, as no more keys fit, is null. */
+/* The rate is null if the filter has no room for that many keys. */
 static void plan_json_then(struct json *json, const char *name,
                            const struct plan_row *row, double rate)
 {

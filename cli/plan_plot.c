@@ -1,6 +1,6 @@
 /*
- * plan_plot.c - plans as charts (plan_output.h): what happens when more keys come than a
- * filter was made for, and what a lower rate costs.
+ * plan_plot.c - draws plans as charts (plan_output.h): the effect of more keys than the
+ * capacity, and the cost of a lower rate.
  */
 #include "plan_output.h"
 
@@ -20,7 +20,7 @@ struct plot {
     double x[PLOT_FILLS], y[PLAN_KINDS][PLOT_FILLS];
 };
 
-/* ---- Rate over fill ------------------------------------------------------------------------ */
+/* ---- Rate against number of keys ----------------------------------------------------------- */
 
 static void plot_fill(struct plot *plot, struct chart_page *page)
 {
@@ -47,10 +47,9 @@ static void plot_fill(struct plot *plot, struct chart_page *page)
         lowest = fmin(lowest, row->plan.rate);
     }
     const struct chart_lines lines = {
-        .title = "Rate of false positives over the number of keys",
-        .x = { "keys, as a multiple of what the filter is made for", false, 0, 3,
-               CHART_PLAIN },
-        .y = { "rate of false positives", true,
+        .title = "False-positive rate by number of keys",
+        .x = { "keys, as a multiple of the capacity", false, 0, 3, CHART_PLAIN },
+        .y = { "false-positive rate", true,
                pow(10, floor(log10(fmax(lowest, 1e-12))) - 2), 1, CHART_PERCENT },
         .series = plot->series,
         .count = plot->count,
@@ -60,7 +59,7 @@ static void plot_fill(struct plot *plot, struct chart_page *page)
     chart_add_lines(page, &lines);
 }
 
-/* ---- Bits over rate --------------------------------------------------------------------------- */
+/* ---- Bits against rate ------------------------------------------------------------------------ */
 
 static void plot_sizes(struct plot *plot, struct chart_page *page)
 {
@@ -90,13 +89,13 @@ static void plot_sizes(struct plot *plot, struct chart_page *page)
         }
     }
     const struct chart_lines lines = {
-        .title = "Bits per key over the rate of false positives",
-        .x = { "rate of false positives", true, 0.1, 1e-6, CHART_PERCENT },
+        .title = "Bits per key by false-positive rate",
+        .x = { "false-positive rate", true, 0.1, 1e-6, CHART_PERCENT },
         .y = { "bits per key", true, fmin(least, most) * 0.9, most * 1.1, CHART_PLAIN },
         .series = plot->series,
         .count = plot->count,
         .mark = plot->plans->best.plan.target,
-        .mark_name = plot->plans->best.plan.target > 0 ? "as asked for" : NULL,
+        .mark_name = plot->plans->best.plan.target > 0 ? "requested" : NULL,
     };
     chart_add_lines(page, &lines);
 }
@@ -108,11 +107,11 @@ int plan_plot(const struct plan_rows *plans, const char *path)
     char below[128], items[NUMBER_TEXT];
     const double growth = plans->ask.growth > 1 ? plans->ask.growth : 1;
     (void)snprintf(
-        below, sizeof below, "%s keys; as predicted by bloomgate %s",
+        below, sizeof below, "%s keys; predicted by bloomgate %s",
         number_show((uint64_t)((double)plans->ask.spec.items * growth), items),
         bg_version());
     plot.plans = plans;
-    chart_begin(&page, "Filters to choose from", below);
+    chart_begin(&page, "Planned filters", below);
     plot_fill(&plot, &page);
     plot_sizes(&plot, &page);
     return chart_save(&page, path);

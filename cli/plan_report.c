@@ -1,4 +1,4 @@
-/* plan_report.c - plans as a table for people (plan_output.h), at most 100 columns wide. */
+/* plan_report.c - prints plans as a table (plan_output.h), at most 100 columns wide. */
 #include "plan_output.h"
 
 #include "columns.h"
@@ -98,14 +98,16 @@ static void report_table(const struct plan_rows *plans)
         if (row->err) {
             char name[COLUMNS_CELL];
             (void)snprintf(name, sizeof name, "  %s", bg_kind_name(row->kind));
-            printf("%s", refused ? "" : "\nNot possible\n");
+            printf("%s", refused ? ""
+                                 : "\n"
+                                   "Not possible:\n");
             columns_paragraph(name, 15, row->why);
             refused = true;
         }
     }
 }
 
-/* 12.5 us: a time that may be very short. */
+/* Formats a time that may be very short: 12.5 us. */
 static const char *report_time(double seconds, char text[NUMBER_TEXT])
 {
     static const char *const units[] = { "ns", "us", "ms", "s" };
@@ -118,7 +120,7 @@ static const char *report_time(double seconds, char text[NUMBER_TEXT])
     return text;
 }
 
-/* ---- Above and below ------------------------------------------------------------------------ */
+/* ---- Text around the table ------------------------------------------------------------------ */
 
 static void report_heading(const struct plan_rows *plans)
 {
@@ -127,26 +129,26 @@ static void report_heading(const struct plan_rows *plans)
     printf("%s keys", number_show(ask->spec.items, items));
     if (ask->growth > 1) {
         const double grown = (double)ask->spec.items * ask->growth;
-        printf(" that become %s", number_show((uint64_t)grown, items));
+        printf(", growing to %s", number_show((uint64_t)grown, items));
     }
     if (ask->spec.rate > 0) {
-        printf(", rate of false positives at most %s",
+        printf(", false-positive rate at most %s",
                number_show_rate(ask->spec.rate, text));
     } else if (ask->spec.bits_per_key > 0) {
         printf(", %g bits per key", ask->spec.bits_per_key);
     } else if (ask->spec.bytes) {
         printf(", %s", number_show_bytes(ask->spec.bytes, text));
     } else if (plan_has_costs(plans)) {
-        printf(", at the rate that costs least");
+        printf(", at the cheapest rate");
     }
     if (ask->latency_objective > 0) {
-        printf(", %s per absent key at most",
+        printf(", at most %s per absent key",
                report_time(ask->latency_objective, text));
     }
     printf("\n\n");
 }
 
-/* How to get it. */
+/* Prints the command that creates the filter. */
 static void report_command(const struct plan_rows *plans)
 {
     const bg_spec *spec = &plans->ask.spec;
@@ -174,18 +176,18 @@ static void report_latency(const struct plan_rows *plans)
 {
     char text[NUMBER_TEXT];
     if (plans->ask.call_seconds > 0) {
-        printf("  An absent key waits %s on average for calls made in vain.\n",
+        printf("  An absent key is delayed by %s on average, by unnecessary calls.\n",
                report_time(plans->ask.call_seconds * plans->best.plan.rate, text));
     }
 }
 
-/* What it would be, had no kind been asked for. */
+/* Prints the kind that would be selected without --kind. */
 static void report_automatic(const struct plan_rows *plans)
 {
     const bg_plan *plan = &plans->automatic.plan;
     char bytes[NUMBER_TEXT], rate[NUMBER_TEXT];
     if (!plans->automatic.err && plan->kind != plans->best.plan.kind) {
-        printf("Without --kind it would be %s: %s, %s false positives.\n",
+        printf("Without --kind, the choice would be %s: %s, %s false positives.\n",
                bg_kind_name(plan->kind), number_show_bytes(plan->bytes, bytes),
                number_show_rate(plan->rate, rate));
     }
@@ -204,7 +206,7 @@ static void report_best(const struct plan_rows *plans)
     (void)snprintf(text, sizeof text, "%s; %s, %s false positives.", plan->reason,
                    number_show_bytes(plan->bytes, bytes),
                    number_show_rate(plan->rate, rate));
-    columns_paragraph(asked ? "Planned" : "Take", 2, text);
+    columns_paragraph(asked ? "Planned" : "Use", 2, text);
     report_command(plans);
     report_latency(plans);
     report_automatic(plans);
@@ -214,12 +216,14 @@ static void report_hints(const struct plan_rows *plans)
 {
     char text[PLAN_TEXT];
     for (size_t i = 0; plan_hint(plans, i, text); i++) {
-        printf("%s", i ? "" : "\nOr, if\n");
+        printf("%s", i ? ""
+                       : "\n"
+                         "Alternatives if:\n");
         columns_paragraph("  -", 4, text);
     }
 }
 
-/* ---- What was measured ------------------------------------------------------------------------ */
+/* ---- Measurements ----------------------------------------------------------------------------- */
 
 static void report_speed(bg_kind kind, const struct measured *speed,
                          struct columns *table)
@@ -239,10 +243,11 @@ static void report_speeds(const struct plan_rows *plans,
                           const struct plan_speeds *speeds)
 {
     static struct columns table;
-    printf(
-        "\nMeasured on this machine: look-ups per second of processor time, one thread, "
-        "integers as keys,\nmedian of 5 passes; filters of these plans with at most 64 "
-        "MiB and 8M keys (static kinds: 4M)\n\n");
+    printf("\n"
+           "Measured on this machine: lookups per second of CPU time, one thread, "
+           "integer keys, median of 5\n"
+           "passes; filters from these plans with at most 64 MiB and 8M keys (static "
+           "kinds: 4M)\n\n");
     columns_add(&table, "", "kind", true);
     columns_add(&table, "", "keys", false);
     columns_add(&table, "", "size", false);
@@ -256,8 +261,8 @@ static void report_speeds(const struct plan_rows *plans,
         }
     }
     columns_print(&table);
-    printf("\nHashing with a secret (--hash keyed) takes %.1f ns more per key of 16 "
-           "bytes.\n",
+    printf("\n"
+           "Hashing with a secret (--hash keyed) takes %.1f ns more per 16-byte key.\n",
            speeds->keyed_hash_ns);
 }
 

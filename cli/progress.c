@@ -39,7 +39,7 @@ static int progress_columns(void)
                                                                            : 80;
 }
 
-/* "reading [####......] 40 %  12.1 GiB of 30.0 GiB, 1.2 GiB/s, 15 s left" */
+/* "reading [####......] 40%  12.1 GiB of 30.0 GiB, 1.2 GiB/s, 15 s left" */
 static void progress_draw(const struct progress *progress, double seconds,
                           uint64_t done, uint64_t all)
 {
@@ -50,7 +50,7 @@ static void progress_draw(const struct progress *progress, double seconds,
                *speed = number_show_bytes((uint64_t)rate, b);
     if (all && done <= all) {
         const double share = (double)done / (double)all;
-        (void)snprintf(tail, sizeof tail, "%3.0f %%  %s of %s, %s/s, %s left",
+        (void)snprintf(tail, sizeof tail, "%3.0f%%  %s of %s, %s/s, %s left",
                        100 * share, at, number_show_bytes(all, c), speed,
                        number_show_seconds((double)(all - done) / rate, d));
         int width =

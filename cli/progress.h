@@ -1,6 +1,6 @@
 /*
- * progress.h - a line on stderr that says how far it is: only on a terminal, and only for what
- * takes longer than a second (unless told otherwise).
+ * progress.h - shows progress in a line on stderr. By default, only on a terminal, and only for
+ * work that takes longer than a second.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
@@ -12,20 +12,20 @@
 struct progress {
     const char *what; /* "reading" */
     enum say_when when;
-    double began, shown; /* seconds of the clock */
+    double began, shown; /* clock readings in seconds */
     bool drawn;
 };
 
 void progress_begin(struct progress *progress, const char *what, enum say_when when);
 
-/* `done` of `all` bytes (0: unknown). Cheap: draws ten times a second at most. By one thread
- * at a time. */
+/* Reports `done` of `all` bytes (0: unknown). Cheap: redraws at most ten times per second.
+ * Call from one thread at a time. */
 void progress_tick(struct progress *progress, uint64_t done, uint64_t all);
 
 /* Removes the line. */
 void progress_end(struct progress *progress);
 
-/* Seconds since it began. */
+/* Returns the seconds since progress_begin. */
 double progress_seconds(const struct progress *progress);
 
 #endif

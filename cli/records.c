@@ -1,6 +1,6 @@
 /*
- * records.c - see records.h. The fast path is a line that is its own key: separators are found 64
- * bytes at a time, and keys point into the chunk. All else goes through keys_make.
+ * records.c - see records.h. The fast path is a line that is its own key: separators are found
+ * 64 bytes at a time, and keys point into the chunk. All other formats go through keys_make.
  */
 #define _GNU_SOURCE /* memrchr */
 
@@ -27,22 +27,23 @@ static const char *const key_forms[] = {
 
 #define AT(field) offsetof(struct key_options, field)
 static const struct option key_options_table[] = {
-    { "null", '0', OPTION_FLAG, AT(nul), NULL, "records end with NUL, not newline",
-      NULL },
+    { "null", '0', OPTION_FLAG, AT(nul), NULL,
+      "records end with NUL instead of newline", NULL },
     { "length-prefixed", 0, OPTION_FLAG, AT(prefixed), NULL,
-      "records have their length in front, in 4 bytes", NULL },
+      "records start with their length in 4 bytes", NULL },
     { "csv", 0, OPTION_FLAG, AT(csv), NULL, "records are lines of CSV, with quotes",
       NULL },
     { "field", 0, OPTION_ORDINAL, AT(field), "N",
-      "the key is the Nth field of a record", NULL },
+      "use the Nth field of each record as the key", NULL },
     { "delimiter", 0, OPTION_TEXT, AT(delimiter), "C",
-      "between fields: a tab; with --csv a comma", NULL },
+      "field delimiter (default: tab; with --csv: comma)", NULL },
     { "crlf", 0, OPTION_FLAG, AT(crlf), NULL, "lines may end with CR LF", NULL },
-    { "trim", 0, OPTION_FLAG, AT(trim), NULL, "leave out blanks around the key", NULL },
-    { "lower", 0, OPTION_FLAG, AT(lower), NULL, "A to Z become a to z", NULL },
+    { "trim", 0, OPTION_FLAG, AT(trim), NULL, "remove whitespace around the key",
+      NULL },
+    { "lower", 0, OPTION_FLAG, AT(lower), NULL, "convert A-Z to a-z", NULL },
     { "as", 0, OPTION_CHOICE, AT(as), "FORM",
-      "the key is text, int64, int32, hex or utf16", key_forms },
-    { "raw", 0, OPTION_FLAG, AT(raw), NULL, "do not unpack gzip and zstd", NULL },
+      "form of the key: text, int64, int32, hex or utf16", key_forms },
+    { "raw", 0, OPTION_FLAG, AT(raw), NULL, "do not decompress gzip and zstd", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -73,10 +74,10 @@ int keys_format(const struct key_options *o, struct key_format *format)
                                    .lower = o->lower,
                                    .form = (enum key_form)o->as };
     if (o->nul + o->prefixed + o->csv > 1) {
-        return say_usage("--null, --length-prefixed and --csv exclude each other");
+        return say_usage("--null, --length-prefixed and --csv are mutually exclusive");
     }
     if (o->prefixed && (o->crlf || o->field)) {
-        return say_usage("--length-prefixed records have no lines and no fields");
+        return say_usage("--length-prefixed records have neither lines nor fields");
     }
     format->records = o->prefixed ? KEY_RECORDS_PREFIXED
                       : o->csv    ? KEY_RECORDS_CSV
@@ -87,7 +88,7 @@ int keys_format(const struct key_options *o, struct key_format *format)
     const int code =
         o->delimiter ? keys_delimiter(o->delimiter, &format->delimiter) : CLI_OK;
     if (!code && o->csv && (format->delimiter == '"' || format->delimiter == '\n')) {
-        return say_usage("--delimiter: cannot be a quote or a newline with --csv");
+        return say_usage("--delimiter: must not be a quote or a newline with --csv");
     }
     return code;
 }
@@ -135,7 +136,7 @@ bool keys_follow(const char *recipe, struct key_format *format)
 
 /* ---- Memory ------------------------------------------------------------------------------ */
 
-/* Room for n things of `size`, and what is there stays; grows by half at least. */
+/* Ensures space for n elements of `size` bytes and keeps the content; grows by at least half. */
 static bool keys_grow(void *pointer, size_t *room, size_t n, size_t size)
 {
     void **memory = pointer;
@@ -148,7 +149,10 @@ static bool keys_grow(void *pointer, size_t *room, size_t n, size_t size)
                       ? realloc(*memory, want * size + CHUNK_PAD)
                       : NULL;
     if (!grown) {
-        (void)say_failed(CLI_FULL, "out of memory: a record or chunk of %zu bytes", n);
+        (void)say_failed(CLI_FULL,
+                         "out of memory: cannot allocate a record or chunk of %zu "
+                         "bytes",
+                         n);
         return false;
     }
     *memory = grown;
@@ -216,17 +220,17 @@ static size_t keys_whole_prefixed(const char *bytes, size_t n)
 }
 
 /*
- * Where in a line of CSV we are. Quotes count where a field begins, and from there on until
- * they are closed; two of them are closed and opened again. Elsewhere they are letters, as
- * in 5ft10".
+ * The parser state within a line of CSV. A quote at the start of a field opens quoting, until a
+ * quote closes it; two consecutive quotes close and reopen it. Elsewhere quotes are ordinary
+ * characters, as in 5ft10".
  */
 struct csv_place {
-    bool begun;  /* the field has something in it */
-    bool quoted; /* quotes are open */
-    bool closed; /* they were until the byte before */
+    bool begun;  /* the field is not empty */
+    bool quoted; /* inside quotes */
+    bool closed; /* the previous byte closed the quotes */
 };
 
-/* Behind one more byte. */
+/* Advances by one byte. */
 static void csv_step(struct csv_place *place, char c, char delimiter)
 {
     if (place->quoted) {
@@ -239,7 +243,7 @@ static void csv_step(struct csv_place *place, char c, char delimiter)
     place->closed = false;
 }
 
-/* Behind the last newline that no quotes are open at. */
+/* Returns the position after the last newline that is not inside quotes. */
 static size_t keys_whole_csv(const struct key_format *format, const char *bytes,
                              size_t n)
 {
@@ -264,7 +268,7 @@ size_t keys_whole(const struct key_format *format, const char *bytes, size_t n)
     return last ? (size_t)(last - bytes) + 1 : 0;
 }
 
-/* A bit for each of 64 bytes that is the separator. */
+/* Returns a mask of 64 bytes: bit i is set if byte i is the separator. */
 static uint64_t keys_mask(const char *bytes, char separator)
 {
 #ifdef __SSE2__
@@ -286,9 +290,9 @@ static uint64_t keys_mask(const char *bytes, char separator)
 #endif
 }
 
-/* Notes the ends that a mask tells. Lines are some twenty bytes or more mostly, so four per
- * mask are noted without a branch, which would be guessed wrongly for every other mask; those
- * that are none are written over by the next. */
+/* Records the ends that a mask indicates. Lines usually have twenty bytes or more, so four
+ * ends per mask are recorded without a branch, which would be mispredicted for every other
+ * mask. Invalid ends are overwritten by the next ones. */
 static size_t keys_note_ends(uint64_t mask, size_t at, size_t *ends, size_t count)
 {
     const uint64_t top = UINT64_C(1) << 63; /* keeps the count of zeros defined */
@@ -303,7 +307,7 @@ static size_t keys_note_ends(uint64_t mask, size_t at, size_t *ends, size_t coun
     return count;
 }
 
-/* The ends of all records; a last one without a separator ends with the chunk. */
+/* Finds the ends of all records. A last record without a separator ends with the chunk. */
 static bool keys_find_separated(struct chunk *chunk, char separator)
 {
     size_t count = 0;
@@ -327,7 +331,8 @@ static bool keys_find_separated(struct chunk *chunk, char separator)
     return true;
 }
 
-/* The same for the others, a record at a time. `next` says where one that begins at `at` ends. */
+/* The same for other record formats, one record at a time. `next` returns the end of the
+ * record that starts at `at`. */
 static bool keys_find_others(const struct key_format *format, struct chunk *chunk,
                              size_t (*next)(const struct key_format *format,
                                             const struct chunk *chunk, size_t at))
@@ -344,7 +349,7 @@ static bool keys_find_others(const struct key_format *format, struct chunk *chun
     return true;
 }
 
-/* At the end of the input a record may be cut off: it ends with the chunk; see keys_make. */
+/* At the end of the input, a record may be truncated: it ends with the chunk; see keys_make. */
 static size_t keys_next_prefixed(const struct key_format *format,
                                  const struct chunk *chunk, size_t at)
 {
@@ -380,7 +385,7 @@ static bool keys_find(const struct key_format *format, struct chunk *chunk)
     return false;
 }
 
-/* Moves records first .. last, which lie one after another; returns how many bytes. */
+/* Moves records first .. last, which are contiguous. Returns the number of bytes. */
 static size_t keys_move(const struct chunk *chunk, size_t first, size_t last, char *to)
 {
     const size_t begin = first ? chunk->ends[first - 1] : 0;
@@ -397,7 +402,7 @@ size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
         const size_t here = chunk->count - base < 64 ? chunk->count - base : 64;
         uint64_t bits = chunk->answers[base / 64] ^ (others ? ~UINT64_C(0) : 0);
         bits &= here < 64 ? (UINT64_C(1) << here) - 1 : ~UINT64_C(0);
-        while (bits) { /* a run of neighbours at a time */
+        while (bits) { /* one run of adjacent records at a time */
             const unsigned first = (unsigned)__builtin_ctzll(bits);
             const uint64_t behind = ~(bits >> first);
             const unsigned n = behind ? (unsigned)__builtin_ctzll(behind) : 64;
@@ -430,7 +435,7 @@ bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk
 
 /* ---- Keys --------------------------------------------------------------------------------- */
 
-/* The Nth field of a record; a record with fewer has an empty one. */
+/* Returns the Nth field of a record, or an empty field if the record has fewer. */
 static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
 {
     const char *at = record.data, *end = at + record.len;
@@ -453,7 +458,7 @@ static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
     }
 }
 
-/* A CSV field without its quotes; doubled ones become one. Written to `to`. */
+/* Writes a CSV field without its quotes to `to`; doubled quotes become single. */
 static bg_bytes keys_unquote(bg_bytes field, char *to)
 {
     const char *from = field.data;
@@ -481,7 +486,8 @@ static bg_bytes keys_trim(bg_bytes text)
     return (bg_bytes){ data, text.len };
 }
 
-/* Text as a key of another form, written to `to`; false: it is none. */
+/* Convert text to another form of key, written to `to`. They return false if the text is
+ * invalid. */
 static bool keys_integer(bg_bytes text, bool wide, char *to, bg_bytes *key)
 {
     const char *data = text.data;
@@ -576,7 +582,8 @@ static bool keys_is_cut_off(const struct key_format *format, const struct chunk 
            && (n < KEY_PREFIX || n - KEY_PREFIX != keys_prefix(chunk->bytes + begin));
 }
 
-/* Quotes that are open at the end of the input have swallowed all records behind them. */
+/* Returns whether quotes are open at the end of the input, which then include all following
+ * records. */
 static bool keys_is_open(const struct key_format *format, const struct chunk *chunk,
                          size_t i)
 {
@@ -595,7 +602,7 @@ static int keys_refuse(const struct key_format *format, const struct chunk *chun
 {
     const bg_bytes record = chunk_record(format, chunk, i);
     const uint64_t offset = chunk->offset + (i ? chunk->ends[i - 1] : 0);
-    char shown[41]; /* of strangers: not all of it is for a terminal */
+    char shown[41]; /* untrusted: may contain control sequences */
     size_t n = 0;
     for (; n < record.len && n + 1 < sizeof shown; n++) {
         const unsigned char c = ((const unsigned char *)record.data)[n];
@@ -604,28 +611,27 @@ static int keys_refuse(const struct key_format *format, const struct chunk *chun
     shown[n] = 0;
     if (keys_is_cut_off(format, chunk, i)) {
         return say_failed(CLI_DATA,
-                          "%s: at byte %" PRIu64 ": the last record is cut off",
+                          "%s: at byte %" PRIu64 ": the last record is truncated",
                           chunk->path, offset);
     }
     if (keys_is_open(format, chunk, i)) {
-        return say_failed(CLI_DATA,
-                          "%s: at byte %" PRIu64
-                          ": a record with quotes that are not closed: '%s'%s",
-                          chunk->path, offset, shown, record.len > n ? "..." : "");
+        return say_failed(
+            CLI_DATA, "%s: at byte %" PRIu64 ": a record with unclosed quotes: '%s'%s",
+            chunk->path, offset, shown, record.len > n ? "..." : "");
     }
-    return say_failed(CLI_DATA, "%s: at byte %" PRIu64 ": no %s: '%s'%s", chunk->path,
-                      offset,
+    return say_failed(CLI_DATA, "%s: at byte %" PRIu64 ": not a valid %s: '%s'%s",
+                      chunk->path, offset,
                       format->form == KEY_UTF16 ? "UTF-8" : key_forms[format->form],
                       shown, record.len > n ? "..." : "");
 }
 
-/* The key of record i. `to` has room for all that it can become. */
+/* Creates the key of record i. `to` has space for the largest possible result. */
 static bool keys_make(const struct key_format *format, struct chunk *chunk, size_t i,
                       char *to)
 {
     bg_bytes text = chunk_record(format, chunk, i);
-    /* A form is written after all the bytes that it can be created from: without its quotes and blanks,
-     * the text may be anywhere within the record. */
+    /* The converted key is written after all the bytes that it can be created from: after
+     * removing quotes and blanks, the text may be anywhere within the record. */
     char *formed = to + text.len;
     text = format->field ? keys_field(format, text) : text;
     text = format->records == KEY_RECORDS_CSV ? keys_unquote(text, to) : text;
@@ -644,7 +650,7 @@ static int keys_make_all(const struct key_format *format, struct chunk *chunk)
 {
     for (size_t i = 0, used = 0; i < chunk->count; i++) {
         const size_t begin = i ? chunk->ends[i - 1] : 0;
-        /* Text, twice as much as UTF-16, and a number. */
+        /* The text, twice as much for UTF-16, and a number. */
         const size_t most = 3 * (chunk->ends[i] - begin) + 8;
         if (keys_is_cut_off(format, chunk, i) || keys_is_open(format, chunk, i)
             || !keys_make(format, chunk, i, chunk->arena + used)) {

@@ -38,7 +38,7 @@ bool replace_sync(int fd)
     return true;
 }
 
-/* The new name stays after a crash only when the folder is written. */
+/* Syncs the directory, so that the new name survives a crash. */
 static bool replace_sync_folder(const char *path)
 {
     char folder[REPLACE_PATH];
@@ -70,7 +70,7 @@ int replace_file(const char *path, const void *bytes, size_t n)
     const int length =
         snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
     if (length < 0 || (size_t)length >= sizeof beside) {
-        return say_failed(CLI_USAGE, "%s: too long", path);
+        return say_failed(CLI_USAGE, "%s: path is too long", path);
     }
     const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) {

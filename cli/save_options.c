@@ -9,13 +9,13 @@
 
 #define AT(field) offsetof(struct save_options, field)
 static const struct option save_table[] = {
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite files", NULL },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite existing files", NULL },
     { "generation", 'g', OPTION_TEXT, AT(generation), "N",
-      "a number of yours, in the file; else as it was", NULL },
+      "generation number in the file (default: unchanged)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 static const struct option force_table[] = {
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite files", NULL },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite existing files", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -49,7 +49,7 @@ int saving_begin(const struct save_options *options, const bg_file_info *like,
     return CLI_OK;
 }
 
-/* The canaries of the new generation. */
+/* Adds the canaries of the new generation. */
 static int saving_canaries(const struct saving *saving, bg_filter *filter)
 {
     const uint32_t traits = bg_kind_traits(bg_filter_kind(filter));
@@ -58,7 +58,7 @@ static int saving_canaries(const struct saving *saving, bg_filter *filter)
     }
     if (traits & BG_IS_STATIC) {
         say_warning(
-            "a filter of kind %s takes no more keys: it is without canaries now",
+            "a filter of kind %s accepts no more keys; the new file has no canaries",
             bg_kind_name(bg_filter_kind(filter)));
         return CLI_OK;
     }
@@ -70,7 +70,7 @@ static int saving_canaries(const struct saving *saving, bg_filter *filter)
         } else if (bg_filter_insert(filter, key, sizeof key, NULL)) {
             return say_failed(CLI_FULL,
                               "the filter has no room for the canaries of generation "
-                              "%llu",
+                              "%llu; build a larger one",
                               (unsigned long long)saving->how.generation);
         }
     }
@@ -97,13 +97,14 @@ void saving_tell(const bg_filter *filter, const char *path)
     if (say_is_quiet() || bg_filter_info(filter, &info)) {
         return;
     }
-    say_note("%s: %s, about %s keys, %s, rate of false positives %s", path,
+    say_note("%s: %s, about %s keys, %s, false-positive rate %s", path,
              bg_kind_name(info.kind),
              number_show((uint64_t)(info.items.value + 0.5), keys),
              number_show_bytes(info.bytes, bytes), number_show_rate(info.rate, rate));
     if (info.design_items && info.kind != BG_KIND_SCALABLE
         && info.items.low > 1.1 * (double)info.design_items) {
-        say_warning("made for %s keys: the rate is above what was asked for",
+        say_warning("the filter holds more keys than its capacity of %s; its "
+                    "false-positive rate is above the requested rate",
                     number_show(info.design_items, keys));
     }
 }

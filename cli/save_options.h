@@ -1,9 +1,9 @@
 /*
- * save_options.h - a filter of ours back into a file: what its file said of it is kept
- * (generation, notes, key id), unless options say otherwise.
+ * save_options.h - saves a changed filter to a file. The generation, notes and key id of the
+ * original file are kept unless options change them.
  *
- * Canaries follow from the generation. When that changes, a file that had canaries gets
- * those of the new one, if its kind can take keys.
+ * The generation determines the canaries. When it changes, a file that had canaries gets the
+ * canaries of the new generation, if its kind accepts keys.
  */
 #ifndef CLI_SAVE_OPTIONS_H
 #define CLI_SAVE_OPTIONS_H
@@ -14,31 +14,32 @@
 
 struct save_options {
     bool force;
-    const char *generation; /* a number; NULL: as it was */
+    const char *generation; /* a number; NULL: keep the generation of the file */
 };
 extern const struct option_group save_options_group;
-extern const struct option_group force_options_group; /* --force alone */
+extern const struct option_group force_options_group; /* only --force */
 
 struct saving {
     bg_save_options how;
     struct progress progress;
     enum say_when when;
-    uint64_t was;      /* the generation */
-    bool has_canaries; /* of that one */
+    uint64_t was;      /* the previous generation */
+    bool has_canaries; /* the file has the canaries of that generation */
     char metadata[BG_METADATA_BYTES];
 };
 
-/* What the options say, and for the rest what `like` had. Exit code. */
+/* Applies the options, and takes all other values from `like`. Returns an exit code. */
 int saving_begin(const struct save_options *options, const bg_file_info *like,
                  enum say_when progress, struct saving *saving);
 
-/* Adds canaries if they are due, and saves. Exit code. */
+/* Adds canaries if the generation has changed, and saves the filter. Returns an exit code. */
 int saving_write(struct saving *saving, bg_filter *filter, const char *path);
 
-/* A bg_file_progress whose context is a struct progress; it ends when asked to stop. */
+/* A bg_file_progress whose context is a struct progress. It returns false when a stop was
+ * requested. */
 bool saving_progress(void *context, uint64_t done, uint64_t all);
 
-/* A line for people: what the file has now. */
+/* Prints a summary of the filter that is now in the file. */
 void saving_tell(const bg_filter *filter, const char *path);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * say.c - see say.h. A message is one line, "bloomgate SUBCOMMAND: text", written in one
- * piece, so that lines of several threads or processes do not mix.
+ * say.c - see say.h. A message is one line, "bloomgate SUBCOMMAND: text", written in a single
+ * call, so that lines of several threads or processes do not interleave.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -59,7 +59,7 @@ void say_tame(char *text, size_t n)
     }
 }
 
-/* One line, with a word in front in a colour of its own. */
+/* Prints one line, with a colored prefix. */
 __attribute__((format(printf, 3, 0))) static void
 say_line(const char *word, const char *color, const char *format, va_list arguments)
 {

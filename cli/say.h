@@ -1,6 +1,5 @@
 /*
- * say.h - what the command says to people: on stderr, and how it ends. Stdout is for data
- * alone (out.h).
+ * say.h - messages to the user, on stderr, and exit codes. Stdout is reserved for data (out.h).
  */
 #ifndef CLI_SAY_H
 #define CLI_SAY_H
@@ -10,44 +9,47 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How the command ends; written down in bloomgate(1). */
+/* Exit codes, as documented in bloomgate(1). */
 enum cli_exit {
-    CLI_OK = 0, /* done; check: some line was selected */
-    CLI_NO = 1, /* check: no line was; verify, diff, canary, remove --strict: not so */
-    CLI_USAGE = 2, /* a mistake on the command line */
-    CLI_DATA = 3,  /* a filter or input that is damaged, or not what it should be */
+    CLI_OK = 0,    /* success; check: at least one line was selected */
+    CLI_NO = 1,    /* check: no line selected; verify, diff, canary, remove --strict:
+                      negative result */
+    CLI_USAGE = 2, /* invalid command line */
+    CLI_DATA = 3,  /* a filter or input is damaged or invalid */
     CLI_IO = 4,    /* OS error: no such file, disk full, file in use */
     CLI_FULL = 5,  /* out of memory, or the filter is full */
-    CLI_INTERRUPTED = 130, /* by SIGINT, SIGTERM, SIGHUP */
-    CLI_PIPE = 141         /* nobody reads stdout any more */
+    CLI_INTERRUPTED = 130, /* SIGINT, SIGTERM, SIGHUP or SIGXCPU */
+    CLI_PIPE = 141         /* the reader of stdout closed the pipe */
 };
 
 enum say_when { SAY_AUTO, SAY_ALWAYS, SAY_NEVER };
 
-/* Which subcommand speaks ("build"; NULL: none yet), whether notes are left out, and when
- * to use colours: SAY_AUTO is for terminals that have them, unless NO_COLOR is set. */
+/* Sets the subcommand that messages start with ("build"; NULL: none yet), whether notes are
+ * suppressed, and when to use colors. SAY_AUTO uses colors on terminals that support them,
+ * unless NO_COLOR is set. */
 void say_begin(const char *command, bool quiet, enum say_when color);
 bool say_is_quiet(void);
 
-/* Whether a file descriptor is a terminal that may get colours. */
+/* Returns whether a file descriptor is a terminal that may receive colors. */
 bool say_colors(int fd);
 
-/* Takes out of somebody's text (names of files, what files say) what could steer a terminal. */
+/* Removes control sequences from untrusted text, such as file names and file contents. */
 void say_tame(char *text, size_t n);
 
-/* "bloomgate build: ..."; these return the exit code, so that one can return them. */
+/* Print an error, "bloomgate build: ...". They return the exit code, so that callers can
+ * return it. */
 int say_failed(enum cli_exit code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 int say_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The library's error, with the file or option that it is about (or NULL). */
+/* Prints an error of the library, with the file or option that it concerns, or NULL. */
 int say_error(const char *about, const bg_errinfo *why);
 enum cli_exit say_code(bg_err err);
 
-/* errno, about a file. */
+/* Prints the error in errno for a file. */
 int say_errno(const char *about);
 
-/* A line for people, that -q leaves out; and one that it does not. */
+/* Print a note, which -q suppresses, and a warning, which -q does not suppress. */
 void say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,4 +1,4 @@
-/* screen.c - see screen.h. Control codes are those that every terminal of today knows. */
+/* screen.c - see screen.h. Uses only control codes that all current terminals support. */
 #define _XOPEN_SOURCE   700
 #define _DEFAULT_SOURCE /* SIGWINCH, struct winsize */
 
@@ -41,9 +41,9 @@ void picture_add_text(struct picture *picture, const char *text)
     }
 }
 
-/* ---- The terminal ----------------------------------------------------------------------------- */
+/* ---- Terminal --------------------------------------------------------------------------------- */
 
-/* Only interrupts whoever waits. */
+/* The signal only has to interrupt waiting. */
 static void screen_changed(int number)
 {
     (void)number;
@@ -59,13 +59,14 @@ static void screen_take_keys(void)
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
-    raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* it would leave the screen as it is */
+    raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* suspending would leave the alternate screen
+                                          visible */
     screen.keys = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
 }
 
 void screen_begin(void)
 {
-    static const char take[] = "\033[?1049h\033[?25l"; /* another screen, no cursor */
+    static const char take[] = "\033[?1049h\033[?25l"; /* alternate screen, no cursor */
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = screen_changed;
@@ -100,7 +101,8 @@ int screen_columns(void)
     return screen_size().ws_col;
 }
 
-/* The bytes of a line's first characters, of which UTF-8 has several bytes each. */
+/* Returns the length in bytes of a line's first characters, which may have several bytes in
+ * UTF-8. */
 static size_t screen_cut(const char *line, size_t n, unsigned columns)
 {
     size_t bytes = 0;
@@ -147,6 +149,6 @@ int screen_wait(double seconds)
     if (read(STDIN_FILENO, &key, 1) == 1) {
         return (unsigned char)key;
     }
-    screen.keys = false; /* the terminal is gone */
+    screen.keys = false; /* the terminal was closed */
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * screen.h - a terminal as a screen: pictures of some lines, drawn one over the other, and keys
- * that are pressed. What was there before comes back at the end.
+ * screen.h - uses a terminal as a screen: draws pictures of several lines over each other, and
+ * reads key presses. The previous content is restored at the end.
  */
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
@@ -16,25 +16,26 @@ struct picture {
     size_t used;
 };
 
-/* Adds text; what does not fit is left out. */
+/* Adds text; text that does not fit is dropped. */
 void picture_add(struct picture *picture, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same for text of strangers: control characters become '?'. */
+/* The same for untrusted text: control characters become '?'. */
 void picture_add_text(struct picture *picture, const char *text);
 
-/* Takes stdout over as a screen, and keys from stdin if it is a terminal too. */
+/* Uses stdout as a screen, and reads keys from stdin if that is also a terminal. */
 void screen_begin(void);
 void screen_end(void);
 
-/* How many characters fit in a line: 80 when it is no terminal. */
+/* Returns the width of the terminal in characters; 80 if stdout is not a terminal. */
 int screen_columns(void);
 
-/* Draws a picture, as much of it as fits. False: out_code says why not. */
+/* Draws as much of a picture as fits. Returns false on error; see out_code. */
 bool screen_draw(const struct picture *picture);
 
-/* Waits for a key, at most so long: its character; 0: none came, somebody asked to stop
- * (stop.h), or the screen has another size now; -1: nobody reads stdout any more. */
+/* Waits for a key for at most this time. Returns its character; 0 if no key was pressed, a
+ * stop was requested (stop.h), or the size of the screen has changed; -1 if the reader of
+ * stdout is closed. */
 int screen_wait(double seconds);
 
 #endif

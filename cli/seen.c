@@ -19,34 +19,34 @@
 #define AT(field) offsetof(struct seen_options, field)
 static const struct option seen_table[] = {
     { "items", 'n', OPTION_COUNT, AT(items), "N",
-      "number of different keys; without it, the filter grows", NULL },
+      "number of distinct keys (default: the filter grows)", NULL },
     { "rate", 'p', OPTION_RATE, AT(rate), "P",
-      "share of new lines that may be dropped: 1e-6", NULL },
+      "tolerated share of dropped new lines (default: 1e-6)", NULL },
     { "memory", 'm', OPTION_BYTES, AT(memory), "SIZE",
-      "instead of --rate: 512M, 2Gi; it does not grow", NULL },
+      "fixed size, instead of --rate: 512M, 2Gi", NULL },
     { "window", 'w', OPTION_TEXT, AT(window), "N|TIME",
-      "remember the last N keys, or those of the last 10m", NULL },
+      "remember only the last N keys, or the last 10m", NULL },
     { "state", 's', OPTION_TEXT, AT(state), "FILE",
-      "begin with what FILE remembers, and save it there", NULL },
+      "load the filter from FILE, and save it there", NULL },
     { "unordered", 0, OPTION_FLAG, AT(unordered), NULL,
-      "lines may change places: for many processors", NULL },
+      "do not preserve order; faster with many cores", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
-const struct option_group seen_options_group = { "What is remembered", seen_table };
+const struct option_group seen_options_group = { "Filter", seen_table };
 
 static const double seen_rate = 1e-6, seen_rate_unordered = 1e-5;
 enum {
-    SEEN_FIRST = 1 << 20,     /* keys in the first layer, at least */
-    SEEN_LAYERS = 8,          /* ... or an eighth of the lines that may come */
-    SEEN_SAMPLE = 256 * 1024, /* bytes to guess their number from */
+    SEEN_FIRST = 1 << 20,     /* minimum capacity of the first layer, in keys */
+    SEEN_LAYERS = 8,          /* ... or an eighth of the expected lines */
+    SEEN_SAMPLE = 256 * 1024, /* bytes read to estimate their number */
     SEEN_PATH = 4096,
-    SEEN_BITS = 40 /* per key at seen_rate, in one line each */
+    SEEN_BITS = 40 /* per key at seen_rate, in one cache line each */
 };
 
-/* ---- How much may come ---------------------------------------------------------------------- */
+/* ---- Expected number of lines --------------------------------------------------------------- */
 
-/* Records in the first bytes of a file; 0: not known. */
+/* Returns the number of records in the first bytes of a file; 0: unknown. */
 static uint64_t seen_count(const struct key_format *format, const char *path,
                            uint64_t *bytes)
 {
@@ -64,7 +64,7 @@ static uint64_t seen_count(const struct key_format *format, const char *path,
     return records;
 }
 
-/* About how many records plain files have, by the first of them; 0: not known. */
+/* Estimates the number of records in regular files from the first file; 0: unknown. */
 static uint64_t seen_guess(const struct input *input, const struct key_format *format)
 {
     uint64_t bytes = 0;
@@ -77,7 +77,7 @@ static uint64_t seen_guess(const struct input *input, const struct key_format *f
                : 0;
 }
 
-/* ---- A new filter ---------------------------------------------------------------------------- */
+/* ---- New filters ----------------------------------------------------------------------------- */
 
 static uint64_t seen_clock(void *context)
 {
@@ -87,7 +87,7 @@ static uint64_t seen_clock(void *context)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* "10000" and "10k" are keys, "10m" and "90s" are time. */
+/* "10000" and "10k" are numbers of keys; "10m" and "90s" are times. */
 static bool seen_read_window(const char *text, bg_window_options *window)
 {
     double seconds;
@@ -109,8 +109,8 @@ static int seen_check_window(const char *text, bg_window_options *window)
 {
     return strlen(text) < SEEN_WINDOW && seen_read_window(text, window)
                ? CLI_OK
-               : say_usage("--window: found '%s', expected a number of keys from 8 on "
-                           "(10k, 5M), or a time (90s, 10m, 1d)",
+               : say_usage("--window: found '%s', expected a number of keys of at "
+                           "least 8 (10k, 5M), or a time (90s, 10m, 1d)",
                            text);
 }
 
@@ -122,21 +122,22 @@ static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spe
     }
     if (seen->options->memory) {
         return say_usage(
-            "--window and --memory exclude each other: the size of a window "
-            "follows from --items and --rate");
+            "--window and --memory are mutually exclusive: --items and --rate "
+            "determine the size of a window");
     }
     spec->kind = BG_KIND_WINDOW;
     spec->window = window;
     spec->items = window->count && !spec->items ? window->count : spec->items;
     (void)snprintf(seen->window, sizeof seen->window, "%s", seen->options->window);
     return spec->items ? CLI_OK
-                       : say_usage("--window %s needs --items: how many different keys "
-                                   "come in that time",
+                       : say_usage("--window %s requires --items, the number of "
+                                   "distinct keys in that time",
                                    seen->window);
 }
 
-/* Determines the number of keys for a filter of fixed size if no option sets it. --unordered filters do
- * not grow, so a guess is not good enough: lines are counted. Keys of later runs cannot be counted. */
+/* Determines the number of keys for a filter of fixed size if no option sets it. --unordered
+ * filters do not grow, so an estimate is not sufficient: lines are counted. Keys of later runs
+ * cannot be counted. */
 static int seen_count_items(const struct seen *seen, const struct input *input,
                             const struct key_format *format, uint64_t *items)
 {
@@ -144,21 +145,24 @@ static int seen_count_items(const struct seen *seen, const struct input *input,
     const struct flow like = { .format = format, .threads = seen->threads };
     if (o->memory) {
         *items = o->memory / (SEEN_BITS / 8);
-        return *items ? CLI_OK : say_usage("--memory: too small for a filter");
+        return *items ? CLI_OK
+                      : say_usage("--memory: too small for a filter; use a larger "
+                                  "value");
     }
     if (!input_is_plain(input) || o->state) {
-        return say_usage("--unordered needs --items or --memory %s",
+        return say_usage("--unordered requires --items or --memory %s",
                          o->state
-                             ? "with a new --state: the number of different keys in "
-                               "all runs"
-                             : "if the input is not a plain file");
+                             ? "with a new --state: the number of distinct keys in all "
+                               "runs"
+                             : "if the input is not an uncompressed regular file");
     }
     const int code = flow_count(&like, input, seen->progress, items);
     *items = *items ? *items : 1;
     return code;
 }
 
-/* Describes a filter in one piece for the expected number of keys and the canaries of a state. */
+/* Describes a filter of fixed size for the expected number of keys and the canaries of a
+ * state. */
 static int seen_plan_fixed(const struct seen *seen, const struct input *input,
                            const struct key_format *format, bg_spec *spec)
 {
@@ -238,9 +242,9 @@ static int seen_make(struct seen *seen, const struct input *input,
 /* ---- State ------------------------------------------------------------------------------------ */
 
 static const char seen_window_name[] = "window: ";
-static const char seen_past_name[] = "dedup: "; /* new lines, millionths dropped */
+static const char seen_past_name[] = "dedup: "; /* new lines, drops * 1e6 */
 
-/* The line of the metadata that begins with a name, or NULL. */
+/* Returns the line of the metadata that starts with a name, or NULL. */
 static const char *seen_find_line(const char *metadata, const char *name)
 {
     const char *line = metadata;
@@ -251,7 +255,7 @@ static const char *seen_find_line(const char *metadata, const char *name)
     return *line ? line : NULL;
 }
 
-/* What --window was when the state was made. */
+/* Reads the value of --window with which the state was created. */
 static void seen_find_window(const char *metadata, char window[SEEN_WINDOW])
 {
     const size_t skip = sizeof seen_window_name - 1;
@@ -263,7 +267,7 @@ static void seen_find_window(const char *metadata, char window[SEEN_WINDOW])
     }
 }
 
-/* Reads what earlier runs have done; zeros if there is no line. */
+/* Reads the totals of earlier runs; zeros if there is no line. */
 static struct drops_sum seen_find_past(const char *metadata)
 {
     struct drops_sum past = { .unique = 0 };
@@ -276,7 +280,7 @@ static struct drops_sum seen_find_past(const char *metadata)
     return past;
 }
 
-/* Replaces the line about earlier runs, or adds it if there is room. */
+/* Replaces the line with the totals of earlier runs, or adds it if there is space. */
 static void seen_put_past(char metadata[BG_METADATA_BYTES], struct drops_sum total)
 {
     char line[64];
@@ -296,26 +300,30 @@ static void seen_put_past(char metadata[BG_METADATA_BYTES], struct drops_sum tot
     }
 }
 
-/* Whether a filter out of a file can go on here. */
+/* Checks whether a filter from a file can be used as the state. */
 static int seen_check_kind(const struct seen *seen, const char *path,
                            const bg_file_info *about)
 {
     const struct seen_options *o = seen->options;
     const bg_kind kind = (bg_kind)about->kind;
     if (bg_kind_traits(kind) & (BG_IS_STATIC | BG_CAN_FILL_UP)) {
-        return say_failed(CLI_DATA, "%s: a filter of kind %s takes no more keys", path,
-                          bg_kind_name(kind));
+        return say_failed(CLI_DATA,
+                          "%s: a filter of kind %s accepts no more keys; start a new "
+                          "state",
+                          path, bg_kind_name(kind));
     }
     if ((kind == BG_KIND_WINDOW) != (*seen->window != 0)) {
-        return say_failed(CLI_DATA, "%s: its window was not made by dedup", path);
+        return say_failed(CLI_DATA, "%s: its window was not created by dedup", path);
     }
     if (o->window && strcmp(o->window, seen->window) != 0) {
-        return say_failed(CLI_DATA, "%s: its window is %s, not %s", path,
-                          *seen->window ? seen->window : "everything", o->window);
+        return say_failed(CLI_DATA,
+                          "%s: its window is %s, not %s; use the same --window, or "
+                          "start a new state",
+                          path, *seen->window ? seen->window : "everything", o->window);
     }
     if (o->unordered && kind != BG_KIND_REGISTER) {
         return say_failed(CLI_DATA,
-                          "%s: --unordered needs a filter of kind register, this is %s",
+                          "%s: --unordered requires a filter of kind register, not %s",
                           path, bg_kind_name(kind));
     }
     return CLI_OK;
@@ -326,13 +334,15 @@ static int seen_check_hash(const struct seen *seen, const bg_file_info *about)
     const struct hash_options *h = seen->hash;
     if ((h->profile && (uint32_t)h->profile != about->profile)
         || (h->seed && h->seed != about->seed) || (h->keyring && !seen->file.ring)) {
-        return say_failed(CLI_DATA, "%s: its keys are hashed in another way",
+        return say_failed(CLI_DATA,
+                          "%s: its keys are hashed differently; use the same --hash, "
+                          "--seed and --keyring",
                           seen->options->state);
     }
     return CLI_OK;
 }
 
-/* Keys have to be made as they were. */
+/* Keys must be converted as in earlier runs. */
 static int seen_check_keys(const char *path, const char *recipe,
                            struct key_format *format)
 {
@@ -342,7 +352,8 @@ static int seen_check_keys(const char *path, const char *recipe,
     return known && strcmp(now, recipe) == 0
                ? CLI_OK
                : say_failed(CLI_DATA,
-                            "%s: its keys are made in another way: '%s', not '%s'",
+                            "%s: its keys were converted differently: '%s', not '%s'; "
+                            "use the same --trim, --lower and --as",
                             path, recipe, now);
 }
 
@@ -364,8 +375,9 @@ static int seen_check_size(struct seen *seen, const char *path)
         || (o->memory && info.bytes > o->memory)) {
         return say_failed(
             CLI_DATA,
-            "%s: was created for %s keys at a rate of %s, with %s, and cannot satisfy "
-            "other values of --items, --rate or --memory: omit them, or start a new state",
+            "%s: was created for %s keys at a rate of %s, with %s, and does not "
+            "satisfy the given --items, --rate or --memory: omit them, or start a new "
+            "state",
             path, grows ? "any number of" : number_show(info.design_items, items),
             number_show_rate(info.design_rate, rate),
             number_show_bytes(info.bytes, bytes));
@@ -407,20 +419,20 @@ static int seen_resume(struct seen *seen, struct key_format *format)
     return code;
 }
 
-/* ---- The whole --------------------------------------------------------------------------------- */
+/* ---- Life cycle -------------------------------------------------------------------------------- */
 
 static int seen_check(const struct seen_options *o)
 {
     if (o->memory && o->rate > 0) {
-        return say_usage("--memory and --rate exclude each other");
+        return say_usage("--memory and --rate are mutually exclusive");
     }
     if (o->window && o->unordered) {
-        return say_usage("--window and --unordered exclude each other");
+        return say_usage("--window and --unordered are mutually exclusive");
     }
     return CLI_OK;
 }
 
-/* Whether the state can be saved at the end: better known before than after hours. */
+/* Checks in advance that the state can be saved at the end, possibly hours later. */
 static int seen_check_folder(const char *path)
 {
     char folder[SEEN_PATH];

@@ -1,12 +1,12 @@
 /*
- * seen.h - what dedup remembers: a filter of the keys that came by, made to measure or taken
- * from a file of state.
+ * seen.h - what dedup remembers: a filter of the keys seen so far, created to fit the options or
+ * loaded from a state file.
  *
- * Which filter. Nobody knows how many different lines will come, and hardly any may be dropped
- * wrongly. So without options it is scalable at 1 in 1,000,000: memory follows the number of
- * different keys. --items, with --rate, makes one layer of exactly that; --memory one of that
- * size; --window one that forgets; --unordered one that many threads may add to at once, sized for
- * the number of lines.
+ * Choice of the filter. The number of distinct lines is unknown, and hardly any may be wrongly
+ * dropped. So by default the filter is scalable, at a rate of 1 in 1,000,000: memory grows with
+ * the number of distinct keys. --items, with --rate, creates a filter of exactly that capacity;
+ * --memory, one of that size; --window, one that forgets old keys; --unordered, one that many
+ * threads can add to at once, sized for the number of lines.
  */
 #ifndef CLI_SEEN_H
 #define CLI_SEEN_H
@@ -26,7 +26,7 @@ struct seen_options {
 };
 extern const struct option_group seen_options_group;
 
-enum { SEEN_WINDOW = 64 }; /* bytes of --window, as it is kept in a file */
+enum { SEEN_WINDOW = 64 }; /* bytes of --window, as stored in a file */
 
 struct seen {
     const struct seen_options *options;
@@ -34,20 +34,19 @@ struct seen {
     unsigned threads; /* for counting lines */
     int progress;     /* enum say_when */
     bg_filter *filter;
-    uint64_t keys;         /* keys at the start; approximate for a state */
-    struct drops_sum past; /* of a window: earlier runs, from the state */
-    double rate;           /* share of new lines that may be dropped */
-    struct secret secret;  /* of a new filter, or */
-    struct filter_file
-        file; /* what it was taken from: its path is NULL if from nothing */
+    uint64_t keys;           /* keys at the start; approximate for a state */
+    struct drops_sum past;   /* totals of earlier runs, for the state of a window */
+    double rate;             /* share of new lines that may be dropped */
+    struct secret secret;    /* of a new filter; or */
+    struct filter_file file; /* the state file; its path is NULL if there is none */
     char window[SEEN_WINDOW];
-    char to[CLAIM_PATH]; /* where the state is saved: a link to it stays one */
+    char to[CLAIM_PATH]; /* target of the state: a link stays a link */
     uint64_t generation;
     uint8_t key_id[BG_KEY_ID_BYTES];
 };
 
-/* Makes the filter, or opens the file of state. `input` tells how much may come; `format`
- * follows what the state says. Exit code. */
+/* Creates the filter, or loads the state. `input` determines the expected size; `format` takes
+ * over the conversion of keys from the state. Returns an exit code. */
 int seen_begin(struct seen *seen, const struct input *input, struct key_format *format);
 
 /* Saves the state, if there is one; `total` is the sum of all runs. Returns an exit code. */

@@ -16,23 +16,23 @@ static const char *const spec_kinds[] = { "auto",
 #define AT(field) offsetof(struct spec_options, field)
 static const struct option spec_table[] = {
     { "kind", 'k', OPTION_CHOICE, AT(kind), "KIND",
-      "blocked (what auto picks), classic, fuse, cuckoo, others", spec_kinds },
-    { "items", 'n', OPTION_COUNT, AT(items), "N", "how many different keys it is for",
+      "blocked (chosen by auto), classic, fuse, cuckoo, ...", spec_kinds },
+    { "items", 'n', OPTION_COUNT, AT(items), "N", "expected number of distinct keys",
       NULL },
-    { "rate", 'p', OPTION_RATE, AT(rate), "P",
-      "rate of false positives: 0.01, 1e-3, 0.1%", NULL },
-    { "bits-per-key", 0, OPTION_REAL, AT(bits_per_key), "B", "instead of --rate",
+    { "rate", 'p', OPTION_RATE, AT(rate), "P", "false-positive rate: 0.01, 1e-3, 0.1%",
       NULL },
-    { "bytes", 0, OPTION_BYTES, AT(bytes), "SIZE", "instead of --rate: 64k, 512M, 2Gi",
+    { "bits-per-key", 0, OPTION_REAL, AT(bits_per_key), "B",
+      "size per key, instead of --rate", NULL },
+    { "bytes", 0, OPTION_BYTES, AT(bytes), "SIZE",
+      "total size, instead of --rate: 64k, 512M, 2Gi", NULL },
+    { "bits", 0, OPTION_COUNT, AT(k), "K", "bits set per key, or bits per fingerprint",
       NULL },
-    { "bits", 0, OPTION_COUNT, AT(k), "K", "bits set per key, or of a fingerprint",
-      NULL },
-    { "folds", 0, OPTION_COUNT, AT(folds), "N", "it can be halved so often later",
-      NULL },
+    { "folds", 0, OPTION_COUNT, AT(folds), "N",
+      "make it possible to halve the filter N times later", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
-const struct option_group spec_options_group = { "The filter", spec_table };
+const struct option_group spec_options_group = { "Filter", spec_table };
 
 static const char *const hash_names[] = { "fast",      "keyed", "keyed24",
                                           "keyed-int", "xxh64", NULL };
@@ -40,9 +40,9 @@ static const char *const hash_names[] = { "fast",      "keyed", "keyed24",
 #define AT(field) offsetof(struct hash_options, field)
 static const struct option hash_table[] = {
     { "hash", 0, OPTION_CHOICE, AT(profile), "PROFILE",
-      "fast; or keyed, for keys that strangers choose", hash_names },
-    { "seed", 0, OPTION_COUNT, AT(seed), "N", "of fast and xxh64", NULL },
-    { "keyring", 0, OPTION_TEXT, AT(keyring), "FILE", "where the secrets are", NULL },
+      "fast (default), or keyed for untrusted keys", hash_names },
+    { "seed", 0, OPTION_COUNT, AT(seed), "N", "seed for fast and xxh64", NULL },
+    { "keyring", 0, OPTION_TEXT, AT(keyring), "FILE", "file with the secrets", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -51,10 +51,10 @@ const struct option_group hash_options_group = { "Hashing", hash_table };
 int spec_fill(const struct spec_options *options, bg_spec *spec)
 {
     if ((options->rate > 0) + (options->bits_per_key > 0) + (options->bytes > 0) > 1) {
-        return say_usage("--rate, --bits-per-key and --bytes exclude each other");
+        return say_usage("--rate, --bits-per-key and --bytes are mutually exclusive");
     }
     if (options->k > UINT32_MAX || options->folds > UINT32_MAX) {
-        return say_usage("--bits and --folds are small numbers");
+        return say_usage("--bits and --folds must be below 2^32");
     }
     spec->kind = (uint32_t)options->kind;
     spec->items = options->items;
@@ -84,12 +84,13 @@ int secret_current(const struct hash_options *options, struct secret *secret)
     *secret = (struct secret){ .hash = { .profile = (uint32_t)options->profile,
                                          .seed = options->seed } };
     if (!options->keyring) {
-        return keyed ? say_usage("--hash %s needs a secret: --keyring FILE",
+        return keyed ? say_usage("--hash %s requires a secret: use --keyring FILE",
                                  hash_names[options->profile])
                      : CLI_OK;
     }
     if (!keyed && options->profile != 0) {
-        return say_usage("--hash %s takes no secret", hash_names[options->profile]);
+        return say_usage("--hash %s does not use a secret; omit --keyring",
+                         hash_names[options->profile]);
     }
     if (bg_keyring_open(options->keyring, &secret->ring, &why)) {
         return say_error(options->keyring, &why);
@@ -112,7 +113,7 @@ void secret_free(struct secret *secret)
 bool secret_is_keyring(const char *path)
 {
     bg_keyring *ring = NULL;
-    char *real = realpath(path, NULL); /* bg_keyring_open refuses links */
+    char *real = realpath(path, NULL); /* bg_keyring_open refuses symbolic links */
     const bool is_keyring =
         real && !bg_keyring_open(real, &ring, NULL) && bg_keyring_count(ring) > 0;
     bg_keyring_free(ring);

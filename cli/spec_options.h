@@ -1,5 +1,5 @@
 /*
- * spec_options.h - options that say which filter is wanted, and how keys are hashed.
+ * spec_options.h - options that describe a filter and its hash function.
  */
 #ifndef CLI_SPEC_OPTIONS_H
 #define CLI_SPEC_OPTIONS_H
@@ -9,30 +9,31 @@
 #include "bloomgate/bloomgate.h"
 
 struct spec_options {
-    int kind; /* index in spec_kinds: "auto" first, then by number */
+    int kind; /* index into spec_kinds: "auto", then the kinds by number */
     uint64_t items, bytes, folds, k;
     double rate, bits_per_key;
 };
 extern const struct option_group spec_options_group;
 
 struct hash_options {
-    int profile; /* a bg_hash_profile; custom ones are not for the command line */
+    int profile; /* a bg_hash_profile; the command line does not support custom
+                    profiles */
     uint64_t seed;
     const char *keyring;
 };
 extern const struct option_group hash_options_group;
 
-/* Whether a bg_hash_profile has a secret. */
+/* Returns whether a bg_hash_profile uses a secret. */
 bool hash_has_secret(uint32_t profile);
 
-/* The secret in use: a ring stays open as long as what came out of it. */
+/* The secret in use. The keyring stays open while the hash spec refers to its secret. */
 struct secret {
     bg_keyring *ring;
     bg_hash_spec hash;
     uint8_t key_id[BG_KEY_ID_BYTES];
 };
 
-/* Fill in what the options say. Exit codes. The first leaves the hash alone. */
+/* Convert options to specs. spec_fill does not set the hash. They return exit codes. */
 int spec_fill(const struct spec_options *options, bg_spec *spec);
 int secret_current(const struct hash_options *options, struct secret *secret);
 void secret_free(struct secret *secret);

@@ -39,18 +39,18 @@ void spec_record(const bg_spec *spec, char text[SPEC_RECORD])
     }
 }
 
-/* Reports an option whose value is `now`, and was `then`, or unset. */
+/* Reports an option whose value was `then`, or was unset, and is now `now`. */
 static int record_differs(const char *path, const char *name, const char *then,
                           const char *now)
 {
     return strcmp(then, record_unset) != 0
                ? say_failed(CLI_DATA,
-                            "%s: was created with --%s %s, not %s; use that value or "
-                            "omit it, or start over with -f instead of --resume",
+                            "%s: created with --%s %s, not %s; use that value or omit "
+                            "the option, or start over with -f instead of --resume",
                             path, name, then, now)
                : say_failed(CLI_DATA,
-                            "%s: was created without --%s, not with %s; omit it, or "
-                            "start over with -f instead of --resume",
+                            "%s: created without --%s, not with %s; omit the option, "
+                            "or start over with -f instead of --resume",
                             path, name, now);
 }
 

@@ -1,9 +1,9 @@
 /*
- * spec_record.h - the options that a filter was created with, as a text for its metadata.
+ * spec_record.h - records the options that a filter was created with, as text in its metadata.
  *
- * A build that is continued cannot change the filter, so options with other values are refused. The
- * filter itself does not tell its options: --bits-per-key 10 and --rate 1% may create the same one,
- * and there is room for canaries beyond --items.
+ * A resumed build cannot change the filter, so options with other values are refused. The
+ * options cannot be derived from the filter: --bits-per-key 10 and --rate 1% may create the same
+ * filter, and canaries add to --items.
  */
 #ifndef CLI_SPEC_RECORD_H
 #define CLI_SPEC_RECORD_H
@@ -14,11 +14,13 @@
 
 enum { SPEC_RECORD = 160 };
 
-/* Writes the values of a spec, except for the kind and the hash, which files record. */
+/* Writes the values of a spec, except for the kind and the hash, which the file header
+ * records. */
 void spec_record(const bg_spec *spec, char text[SPEC_RECORD]);
 
-/* Checks that the options that are set have the values of a file and its record. NULL: the file has no
- * record. Returns an exit code, and reports the first option that differs. */
+/* Checks that the options that are set have the values of the file and its record. A NULL
+ * record means that the file has none. Reports the first option that differs. Returns an exit
+ * code. */
 int spec_expect(const char *path, const bg_file_info *about, const char *record,
                 const struct spec_options *spec, const struct hash_options *hash);
 

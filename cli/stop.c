@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile atomic_bool stop_asked; /* lock-free, so a handler may write it */
+static volatile atomic_bool stop_asked; /* lock-free, so that a signal handler may
+                                           write it */
 static int stop_pipe[2] = { -1, -1 };
 
 static void stop_heard(int number)
@@ -18,7 +19,7 @@ static void stop_heard(int number)
     const int before = errno;
     (void)number;
     atomic_store(&stop_asked, true);
-    if (write(stop_pipe[1], "", 1) < 0) { /* full: then it can be read already */
+    if (write(stop_pipe[1], "", 1) < 0) { /* full: then it is already readable */
         errno = before;
     }
 }
@@ -28,7 +29,7 @@ static void stop_on(int number, int flags)
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = stop_heard;
-    action.sa_flags = flags; /* without SA_RESTART: calls that wait end with EINTR */
+    action.sa_flags = flags; /* without SA_RESTART: blocking calls fail with EINTR */
     (void)sigaction(number, &action, NULL);
 }
 
@@ -55,8 +56,8 @@ void stop_prepare(void)
     stop_on(SIGTERM, (int)SA_RESETHAND);
     stop_on(SIGXCPU, (int)SA_RESETHAND);
     if (!stop_is_ignored(SIGHUP)) { /* nohup */
-        /* When a terminal closes, the kernel and the shell both send it: the second one must
-         * not end what the first one started. */
+        /* When a terminal closes, the kernel and the shell both send SIGHUP: the second one
+         * must not end the shutdown that the first one started. */
         stop_on(SIGHUP, 0);
     }
     stop_ignore(SIGPIPE);

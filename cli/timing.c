@@ -1,7 +1,7 @@
 /*
- * timing.c - see timing.h. Keys go through in blocks, as a program would hand them over;
- * numbers are made block by block, so that millions of them take no memory. Passes over few
- * keys are repeated until the clock can tell their time.
+ * timing.c - see timing.h. Keys are processed in blocks, as a program would pass them. Integer
+ * keys are generated block by block, so that millions of them take no memory. Passes over few
+ * keys are repeated until the clock can measure their time.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -15,7 +15,7 @@
 
 enum { MEASURE_BLOCK = 1024, MEASURE_LOOKUPS = 1 << 17, MEASURE_MOST = 1 << 20 };
 
-/* Processor time: what others do on the machine meanwhile is not counted. */
+/* Returns CPU time, which excludes the time used by other processes. */
 static double measure_now(void)
 {
     struct timespec now;
@@ -80,7 +80,7 @@ static bg_err measure_collect(bg_builder *builder, const struct measure_keys *ke
     return bg_builder_add_many_u64(builder, numbers, n);
 }
 
-/* How many of the first `most` keys may be contained. */
+/* Returns how many of the first `most` keys the filter may contain. */
 static size_t measure_ask(const bg_filter *filter, const struct measure_keys *keys,
                           size_t most)
 {
@@ -108,7 +108,7 @@ static bool measure_ask_one(const bg_filter *filter, const struct measure_keys *
                : bg_filter_may_contain_u64(filter, keys->first + i);
 }
 
-/* ---- Making ---------------------------------------------------------------------------- */
+/* ---- Building -------------------------------------------------------------------------- */
 
 static bool measure_going_on(void *context, double share)
 {
@@ -151,7 +151,7 @@ static bg_err measure_fill(const struct measure_task *task, bg_filter **filter,
     return err;
 }
 
-/* Makes the filter several times; the last one stays. */
+/* Builds the filter several times, and keeps the last one. */
 static bg_err measure_build(const struct measure_task *task, bg_filter **filter,
                             double *ns, bg_errinfo *why)
 {
@@ -172,7 +172,7 @@ static bg_err measure_build(const struct measure_task *task, bg_filter **filter,
     return err;
 }
 
-/* ---- Asking ----------------------------------------------------------------------------- */
+/* ---- Lookups ---------------------------------------------------------------------------- */
 
 static size_t measure_some(const struct measure_keys *keys)
 {

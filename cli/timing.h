@@ -1,15 +1,15 @@
 /*
- * timing.h - how fast a kind of filter is on this machine, and whether it keeps its word.
+ * timing.h - measures how fast a kind of filter is on this machine, and checks its answers.
  *
- * A filter is made of keys and asked for these and for others: in batches, and one by one.
- * Each time is processor time of one thread, the median of several passes.
+ * A filter is built from keys, and is queried for these and for absent keys, in batches and one
+ * at a time. Each time is the CPU time of one thread, the median of several passes.
  */
 #ifndef CLI_TIMING_H
 #define CLI_TIMING_H
 
 #include "bloomgate/bloomgate.h"
 
-/* Different keys: of bytes, or, with `bytes` NULL, the numbers from `first` on. */
+/* Distinct keys: byte strings, or, if `bytes` is NULL, consecutive integers from `first` on. */
 struct measure_keys {
     const bg_bytes *bytes;
     uint64_t first;
@@ -18,7 +18,7 @@ struct measure_keys {
 
 struct measure_task {
     bg_spec spec;                         /* its kind is not auto */
-    struct measure_keys present, absent;  /* absent: at least one */
+    struct measure_keys present, absent;  /* absent: at least one key */
     unsigned build_passes, lookup_passes; /* at most MEASURE_PASSES */
 };
 
@@ -27,16 +27,16 @@ enum { MEASURE_PASSES = 15 };
 struct measured {
     size_t keys;
     uint64_t bytes;
-    double predicted;  /* rate */
-    bg_estimate rate;  /* measured, of the absent keys */
+    double predicted;  /* false-positive rate */
+    bg_estimate rate;  /* measured with the absent keys */
     double build_ns;   /* per key */
     double present_ns; /* per key, in batches */
     double absent_ns;
-    double single_ns; /* one call per key, every other one absent */
-    uint64_t lost;    /* keys that were not found again: must be 0 */
+    double single_ns; /* one call per key, half of the keys absent */
+    uint64_t lost;    /* keys that were not found: must be 0 */
 };
 
-/* Errors: those of making the filter; BG_ECANCELED when the command is to stop. */
+/* Errors: those of creating the filter; BG_ECANCELED if a stop was requested. */
 bg_err measure_kind(const struct measure_task *task, struct measured *result,
                     bg_errinfo *why);
 

@@ -1,6 +1,6 @@
 /*
- * unpack.c - see unpack.h. Both formats may have several parts one after another (what
- * `cat a.gz b.gz` makes), so the end of one is not the end.
+ * unpack.c - see unpack.h. In both formats, several members may follow one another (`cat a.gz
+ * b.gz`), so the end of a member is not necessarily the end of the data.
  */
 #include "unpack.h"
 
@@ -13,17 +13,18 @@
 
 struct unpacker {
     enum unpack_format format;
-    bool inside; /* of a part, so it must not end */
+    bool inside; /* within a member: the data must not end here */
     z_stream gzip;
     ZSTD_DStream *zstd;
 };
 
 static const char unpack_gzip_magic[3] = { '\x1f', '\x8b', '\x08' };
 static const char unpack_zstd_magic[4] = { '\x28', '\xb5', '\x2f', '\xfd' };
-/* Of a frame that is skipped, such as pzstd begins with; the first byte is 0x50 to 0x5f. */
+/* Magic number of a skippable frame, with which pzstd output starts; its first byte is 0x50 to
+ * 0x5f. */
 static const char unpack_skip_magic[4] = { '\x50', '\x2a', '\x4d', '\x18' };
 
-/* Whether n bytes, of four, are those of such a frame. */
+/* Returns whether n bytes, at most four, match that magic number. */
 static bool unpack_is_skipped(const char *bytes, size_t n)
 {
     return ((unsigned char)bytes[0] & 0xF0) == 0x50
@@ -53,7 +54,7 @@ bool unpack_may_become(const char *bytes, size_t n)
                        || unpack_is_skipped(bytes, n))));
 }
 
-enum { UNPACK_GZIP_ONLY = 15 + 16 }; /* largest window; a gzip header is expected */
+enum { UNPACK_GZIP_ONLY = 15 + 16 }; /* largest window; requires a gzip header */
 
 struct unpacker *unpacker_new(enum unpack_format format)
 {

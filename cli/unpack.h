@@ -1,5 +1,5 @@
 /*
- * unpack.h - gzip and zstd, as streams.
+ * unpack.h - decompresses gzip and zstd streams.
  */
 #ifndef CLI_UNPACK_H
 #define CLI_UNPACK_H
@@ -9,29 +9,30 @@
 
 enum unpack_format { UNPACK_PLAIN, UNPACK_GZIP, UNPACK_ZSTD };
 
-/* By the first bytes. */
+/* Detects the format from the first bytes. */
 enum unpack_format unpack_recognise(const char *bytes, size_t n);
 
-/* Whether fewer bytes than that takes may become one of them, if more follow. */
+/* Returns whether bytes too short for detection may be the start of either format. */
 bool unpack_may_become(const char *bytes, size_t n);
 
 struct unpacker;
-struct unpacker *unpacker_new(enum unpack_format format); /* NULL: no memory */
+struct unpacker *unpacker_new(enum unpack_format format); /* NULL: out of memory */
 void unpacker_free(struct unpacker *unpacker);            /* NULL is allowed */
 
-/* A piece of work: what there is, and how much of it was done. */
+/* One step: the input and the output buffer, and how much of each was used. */
 struct unpack_step {
     const char *from;
     size_t n, used;
     char *to;
     size_t room, made;
-    const char *why; /* it failed */
+    const char *why; /* the reason, if it failed */
 };
 
-/* Unpacks some: `used` of the n bytes at `from`, `made` to `to`. False: damaged. */
+/* Decompresses: consumes `used` of the n bytes at `from`, and writes `made` bytes to `to`.
+ * Returns false if the data is damaged. */
 bool unpacker_run(struct unpacker *unpacker, struct unpack_step *step);
 
-/* Whether the packed bytes may end here. */
+/* Returns whether the compressed data may end here. */
 bool unpacker_is_whole(const struct unpacker *unpacker);
 
 #endif

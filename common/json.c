@@ -1,4 +1,4 @@
-/* json.c - see json.h. Errors of writing show at the end: out_finish. */
+/* json.c - see json.h. Write errors are reported at the end, by out_finish. */
 #include "json.h"
 
 #include "text.h"

@@ -1,6 +1,7 @@
 /*
- * json.h - JSON, mostly to stdout: one object per document, with a field "schema" that says what it is,
- * "bloomgate.info.1"; fields may be added under the same number, never changed or removed.
+ * json.h - writes JSON, usually to stdout: one object per document. The field "schema"
+ * identifies its type, such as "bloomgate.info.1". Fields may be added under the same number,
+ * but are never changed or removed.
  */
 #ifndef COMMON_JSON_H
 #define COMMON_JSON_H
@@ -14,11 +15,11 @@ enum { JSON_DEEP = 16 };
 
 struct json {
     FILE *to;
-    bool filled[JSON_DEEP]; /* something stands there already, so a comma is needed */
+    bool filled[JSON_DEEP]; /* there is already an element, so a comma is needed */
     int depth;
 };
 
-/* `name` is NULL inside of lists. Text that is not UTF-8 has its other bytes as U+FFFD. */
+/* `name` is NULL inside lists. Bytes that are not valid UTF-8 are replaced with U+FFFD. */
 void json_begin(struct json *json, const char *schema);
 void json_begin_to(struct json *json, FILE *to, const char *schema);
 void json_begin_bare(struct json *json, FILE *to); /* an object without a schema */
@@ -29,9 +30,9 @@ void json_close(struct json *json, char bracket); /* '}' or ']' */
 void json_text(struct json *json, const char *name, const char *text);
 void json_count(struct json *json, const char *name, uint64_t value);
 void json_real(struct json *json, const char *name,
-               double value); /* not finite: null */
+               double value); /* null if not finite */
 void json_bool(struct json *json, const char *name, bool value);
-/* With as many digits as it takes to read the same number again. */
+/* Writes enough digits to read back exactly the same number. */
 void json_exact(struct json *json, const char *name, double value);
 void json_null(struct json *json, const char *name);
 void json_bytes(struct json *json, const char *name, const char *bytes, size_t n);

@@ -59,7 +59,8 @@ bool json_read_open(struct json_reader *r, char bracket)
     return true;
 }
 
-/* Whether something more is in what was opened; passes the comma, or the closing bracket. */
+/* Returns whether the open object or list has another element. Passes the comma or the closing
+ * bracket. */
 static bool json_read_more(struct json_reader *r, char closing)
 {
     const char c = json_read_peek(r);
@@ -78,7 +79,7 @@ static bool json_read_more(struct json_reader *r, char closing)
         }
         r->at++;
         if (json_read_peek(r) == closing) {
-            return json_read_fail(r, "a value behind ','");
+            return json_read_fail(r, "a value after ','");
         }
     }
     r->fresh = false;
@@ -147,7 +148,8 @@ static char *json_read_utf8(char *to, uint32_t c)
     return to;
 }
 
-/* \uXXXX, maybe two of them; r->at is behind the backslash. NULL: it is none. */
+/* Decodes \uXXXX, possibly a surrogate pair; r->at is after the backslash. Returns NULL if it
+ * is invalid. */
 static char *json_read_escape_u(struct json_reader *r, char *to)
 {
     const int first = json_read_hex(r, r->at + 1);
@@ -169,7 +171,7 @@ static char *json_read_escape_u(struct json_reader *r, char *to)
     return json_read_utf8(to, c);
 }
 
-/* One escape; never longer decoded than encoded. NULL: a mistake. */
+/* Decodes one escape, which never becomes longer. Returns NULL if it is invalid. */
 static char *json_read_escape(struct json_reader *r, char *to)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
@@ -200,7 +202,7 @@ bool json_read_string(struct json_reader *r, struct json_span *string)
         if (c == '\\') {
             to = json_read_escape(r, to);
             if (!to) {
-                return json_read_fail(r, "an escape that JSON has");
+                return json_read_fail(r, "a valid escape");
             }
         } else if (c < 0x20) {
             return json_read_fail(r, "no control characters in a string");
@@ -227,7 +229,7 @@ bool json_read_string(struct json_reader *r, struct json_span *string)
 
 /* ---- Other values ------------------------------------------------------------------------------- */
 
-/* The length of a number as JSON writes them; 0: it is none. */
+/* Returns the length of a number in JSON syntax; 0 if there is none. */
 static size_t json_read_number(const struct json_reader *r)
 {
     const char *at = r->at;
@@ -273,7 +275,7 @@ bool json_read_real(struct json_reader *r, double *value)
     text[n] = 0;
     const double number = strtod(text, NULL);
     if (!isfinite(number)) {
-        return json_read_fail(r, "a number that is not too large");
+        return json_read_fail(r, "a smaller number");
     }
     r->at += n;
     *value = number;
@@ -285,11 +287,11 @@ bool json_read_count(struct json_reader *r, uint64_t *value)
     double real = 0;
     char *before = r->at;
     if (!json_read_real(r, &real)) {
-        return json_read_fail(r, "an integer of 0 or more");
+        return json_read_fail(r, "an integer of at least 0");
     }
     if (real < 0 || real > 18446744073709549568.0 || real != floor(real)) {
         r->at = before;
-        return json_read_fail(r, "an integer of 0 or more");
+        return json_read_fail(r, "an integer of at least 0");
     }
     *value = (uint64_t)real;
     return true;
@@ -352,8 +354,8 @@ bool json_read_end(struct json_reader *r)
 {
     json_read_blanks(r);
     if (!r->error && (r->at < r->end || r->depth != 0)) {
-        return json_read_fail(r,
-                              r->at < r->end ? "nothing behind the value" : "its end");
+        return json_read_fail(r, r->at < r->end ? "nothing after the value"
+                                                : "the end of the value");
     }
     return !r->error;
 }

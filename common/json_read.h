@@ -1,6 +1,6 @@
 /*
- * json_read.h - JSON of strangers, read as it comes, without a tree: a million keys take no more
- * memory than their bytes.
+ * json_read.h - parses untrusted JSON as a stream, without building a tree: a million keys take
+ * no memory beyond their bytes.
  *
  *     struct json_reader r;
  *     json_read_begin(&r, text, n);
@@ -17,9 +17,9 @@
  *     }
  *     if (!json_read_end(&r)) { ... r.error, at r.at - r.text }
  *
- * Strings are decoded in place, so the text changes; they may have NULs. The first mistake is
- * kept in `error`, and after it every function says false, so that one question at the end is
- * enough. Strict: RFC 8259, UTF-8, no lone surrogates, 64 levels at most.
+ * Strings are decoded in place, so the text is modified; strings may contain NULs. The first
+ * error is kept in `error`, and after it every function returns false, so that one check at the
+ * end suffices. Parsing is strict: RFC 8259, UTF-8, no lone surrogates, at most 64 levels.
  */
 #ifndef COMMON_JSON_READ_H
 #define COMMON_JSON_READ_H
@@ -37,35 +37,35 @@ struct json_span {
 
 struct json_reader {
     char *text, *at, *end;
-    const char *error; /* what was expected; NULL: all is well */
+    const char *error; /* what was expected; NULL: no error */
     int depth;
-    bool fresh; /* nothing was read yet in what was opened last */
+    bool fresh; /* nothing was read yet since the last open */
 };
 
 void json_read_begin(struct json_reader *r, char *text, size_t n);
 
-/* Enters an object or a list; false: here is none, which is a mistake. */
+/* Enters an object or a list. Anything else is an error, and returns false. */
 bool json_read_open(struct json_reader *r, char bracket);
 
-/* Whether there is another member, and its name; or element. False: that was the last, and what
- * was opened is left; or a mistake. */
+/* Return whether there is another member, and its name, or another element. They return false
+ * after the last one, which leaves the object or list, or on an error. */
 bool json_read_member(struct json_reader *r, struct json_span *name);
 bool json_read_element(struct json_reader *r);
 
-/* A value; false: it is another one. */
+/* Read a value. They return false, with an error, if it has another type. */
 bool json_read_string(struct json_reader *r, struct json_span *string);
 bool json_read_real(struct json_reader *r, double *value);
 bool json_read_count(struct json_reader *r, uint64_t *value);
 bool json_read_bool(struct json_reader *r, bool *value);
-bool json_read_null(struct json_reader *r); /* no mistake if it is something else */
+bool json_read_null(struct json_reader *r); /* no error if the value is not null */
 
-/* What begins here: one of { [ " 0 (a number) t f n, or 0 at the end. */
+/* Returns the type of the next value: one of { [ " 0 (a number) t f n, or 0 at the end. */
 char json_read_peek(struct json_reader *r);
 
-/* Passes over a value. */
+/* Skips a value. */
 bool json_read_skip(struct json_reader *r);
 
-/* Whether the text ends here and there was no mistake. */
+/* Returns whether the text ends here and there was no error. */
 bool json_read_end(struct json_reader *r);
 
 bool json_read_is(const struct json_span *span, const char *text);

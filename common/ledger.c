@@ -12,9 +12,9 @@ static struct {
 
 static _Atomic uint64_t ledger_most;
 
-/* Per thread. */
+/* Per-thread state. */
 static _Thread_local bool ledger_is_exempt;
-static _Thread_local uint64_t ledger_wanted; /* refused bytes; 0: none */
+static _Thread_local uint64_t ledger_wanted; /* bytes refused; 0: none */
 static _Thread_local uint64_t ledger_found;  /* bytes in use at that time */
 
 void ledger_limit(uint64_t bytes)
@@ -36,15 +36,15 @@ uint64_t ledger_used(void)
     return sum;
 }
 
-/* What is reserved for buffers; also how far small buffers may exceed the limit. */
+/* Returns the share reserved for buffers, by which small buffers may also exceed the limit. */
 static uint64_t ledger_share(uint64_t most)
 {
     const uint64_t share = most / LEDGER_SHARE;
     return share < LEDGER_LEAVES ? share : LEDGER_LEAVES;
 }
 
-/* Whether a part is over its limit. For the other parts, buffers use at least what is reserved for them, and
- * no more than that as long as it suffices. */
+/* Returns whether a part is over its limit. In the limit of the other parts, buffers count
+ * with at least their reserved share, and with no more than it as long as it suffices. */
 static bool ledger_is_over(enum ledger_part part, uint64_t most)
 {
     const uint64_t share = part == LEDGER_BUFFERS ? 0 : ledger_share(most);

@@ -1,24 +1,25 @@
 /*
- * ledger.h - counts all memory that clients can cause the process to allocate.
+ * ledger.h - counts all memory that clients can make the process allocate.
  *
  *     if (!ledger_reserve(LEDGER_TRANSFERS, n)) {
- *         ... an error: ledger_refusal says which limit would be exceeded ...
+ *         ... an error: ledger_refusal describes the exceeded limit ...
  *     }
- *     bytes = malloc(n);                         reserved before, so the limit holds
+ *     bytes = malloc(n);                         already reserved, so the limit holds
  *     ...
  *     free(bytes);
  *     ledger_release(LEDGER_TRANSFERS, n);
  *
- * The ledger counts requested bytes, whether or not their pages have been touched. With a limit of 0,
- * the default, memory is counted and nothing is refused.
+ * The ledger counts requested bytes, whether or not their pages have been touched. With a limit
+ * of 0, the default, memory is counted and nothing is refused.
  *
- * Parts. A sixteenth of the limit, at most 64 MiB, is reserved for buffers, so that clients get replies
- * when filters have used all the rest. Buffers use at most half of the limit, so that unfinished
- * requests cannot prevent all adds. Small buffers may exceed both limits, by another sixteenth of the whole
- * in total, so that ordinary requests work when large ones have used everything.
+ * Parts. A sixteenth of the limit, at most 64 MiB, is reserved for buffers, so that clients get
+ * replies when filters have used all other memory. Buffers use at most half of the limit, so
+ * that unfinished requests cannot block all adds. Small buffers may exceed both limits, by
+ * another sixteenth of the whole in total, so that ordinary requests work when large ones have
+ * used everything.
  *
- * Cost: one atomic addition, and four loads if there is a limit.
- * Thread safety: MT-Safe. Refusals are recorded per thread.
+ * Cost: one atomic addition, and four loads if there is a limit. Thread safety: MT-Safe.
+ * Refusals are recorded per thread.
  */
 #ifndef COMMON_LEDGER_H
 #define COMMON_LEDGER_H
@@ -42,12 +43,13 @@ void ledger_limit(uint64_t bytes);
  * exceed the limit. */
 bool ledger_reserve(enum ledger_part part, uint64_t bytes);
 
-/* Counts bytes of small buffers and connections. Returns false, and counts nothing, only if buffers use more
- * than twice what is reserved for them, and all parts together exceed the limit by a sixteenth (at most
- * 64 MiB). So clients are served also if filters exceed a limit that was lowered. */
+/* Counts bytes of small buffers and connections. Returns false, and counts nothing, only if
+ * buffers use more than twice their reserved share, and all parts together exceed the limit by
+ * a sixteenth (at most 64 MiB). So clients are served even if filters exceed a limit that was
+ * lowered. */
 bool ledger_reserve_small(uint64_t bytes);
 
-/* Counts bytes unconditionally: for small allocations whose number is limited elsewhere by
+/* Counts bytes unconditionally, for small allocations whose number is limited elsewhere by
  * ledger_is_full. */
 void ledger_add(enum ledger_part part, uint64_t bytes);
 
@@ -67,7 +69,7 @@ enum { LEDGER_WHY = 160 };
 bool ledger_refusal(char why[LEDGER_WHY]);
 void ledger_forget(void);
 
-uint64_t ledger_used(void); /* by all parts */
+uint64_t ledger_used(void); /* in all parts */
 uint64_t ledger_used_by(enum ledger_part part);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * nearest.c - see nearest.h. A name is near if at most one letter in three is wrong, or if what
- * was typed is the beginning of it.
+ * nearest.c - see nearest.h. A name is near if at most one letter in three is wrong, or if it
+ * starts with the typed text.
  */
 #include "nearest.h"
 
@@ -10,7 +10,8 @@
 
 enum { NEAREST_LONGEST = 40 };
 
-/* How many letters have to be changed, left out, put in or swapped with the next one. */
+/* Returns the edit distance: the number of letters to change, delete, insert, or swap with the
+ * next one. */
 static size_t nearest_distance(const char *a, const char *b)
 {
     size_t rows[3][NEAREST_LONGEST + 1];

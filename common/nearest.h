@@ -1,12 +1,12 @@
 /*
- * nearest.h - "did you mean ...?": the name that somebody may have wanted to type.
+ * nearest.h - "did you mean ...?": finds the name that was probably intended.
  */
 #ifndef COMMON_NEAREST_H
 #define COMMON_NEAREST_H
 
 #include <stddef.h>
 
-/* The one of `names` (n of them) that is nearest to a mistyped one; NULL: none is near. */
+/* Returns the name nearest to a mistyped one among the n names; NULL if none is near. */
 const char *nearest_name(const char *typed, const char *const *names, size_t n);
 
 #endif

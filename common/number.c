@@ -1,6 +1,6 @@
 /*
- * number.c - see number.h. Whole numbers are read as such, digit by digit: a double has 53
- * bits, and a count that was written out must not be rounded.
+ * number.c - see number.h. Whole numbers are parsed digit by digit as integers: a double has 53
+ * bits, and an integer must not be rounded.
  */
 #include "number.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a letter multiplies by; *text moves behind it. 0: no such letter. */
+/* Returns the factor of a unit letter, and moves *text past it; 0 if there is no such letter. */
 static double number_unit(const char **text)
 {
     static const char letters[] = "kMGTP";
@@ -26,7 +26,8 @@ static double number_unit(const char **text)
     return **text ? 0 : factor;
 }
 
-/* The number at the front of a text: digits, fraction, exponent; no sign, no hex, no inf. */
+/* Parses the number at the start of a text: digits, fraction, exponent; no sign, no hex, no
+ * inf. */
 static bool number_front(const char *text, double *value, const char **rest)
 {
     char *end;
@@ -70,7 +71,7 @@ bool number_count(const char *text, uint64_t *value)
         return false;
     }
     *value = (uint64_t)front;
-    return (double)*value == front; /* 1.5 of something that there are whole ones of */
+    return (double)*value == front; /* false for a fraction, such as 1.5 */
 }
 
 bool number_real(const char *text, double *value)
@@ -152,7 +153,7 @@ const char *number_show_bytes(uint64_t bytes, char text[NUMBER_TEXT])
 
 const char *number_show_rate(double rate, char text[NUMBER_TEXT])
 {
-    (void)snprintf(text, NUMBER_TEXT, rate > 0 && rate < 1e-6 ? "%.2e %%" : "%.3g %%",
+    (void)snprintf(text, NUMBER_TEXT, rate > 0 && rate < 1e-6 ? "%.2e%%" : "%.3g%%",
                    100 * rate);
     return text;
 }

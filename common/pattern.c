@@ -1,15 +1,15 @@
 /*
  * pattern.c - see pattern.h.
  *
- * The pattern is walked along the name. A * is taken to stand for nothing at first; when what
- * follows does not fit, it stands for one byte more and what follows is tried again. When a
- * second * is reached the first one is settled for good: had it stood for more, the second could
- * stand for less. So there is one place to go back to, and no recursion.
+ * The pattern is matched along the name. A * matches nothing at first; if the rest does not
+ * match, the * matches one byte more, and the rest is tried again. When a second * is reached,
+ * the first one is final: if it matched more, the second could match less. So there is only one
+ * position to backtrack to, and no recursion.
  */
 #include "pattern.h"
 
 struct pattern {
-    const char *at, *end; /* of the pattern that is left */
+    const char *at, *end; /* the rest of the pattern */
     bool nocase;
 };
 
@@ -18,7 +18,7 @@ static unsigned char pattern_fold(const struct pattern *pattern, char c)
     return (unsigned char)(pattern->nocase && c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-/* A character of the pattern that may have a \ before it. */
+/* Returns the next character of the pattern, which may be escaped with \. */
 static unsigned char pattern_literal(struct pattern *pattern)
 {
     if (*pattern->at == '\\' && pattern->end - pattern->at > 1) {
@@ -27,7 +27,8 @@ static unsigned char pattern_literal(struct pattern *pattern)
     return pattern_fold(pattern, *pattern->at++);
 }
 
-/* Whether c is in the set that begins at the [; moves behind its ], or to the end without one. */
+/* Returns whether c is in the set that starts at the [; moves past its ], or to the end if
+ * there is none. */
 static bool pattern_set(struct pattern *pattern, unsigned char c)
 {
     pattern->at++;
@@ -48,7 +49,7 @@ static bool pattern_set(struct pattern *pattern, unsigned char c)
     return in != inverted;
 }
 
-/* Whether the next piece of the pattern, which is no *, stands for c; moves behind it. */
+/* Returns whether the next piece of the pattern, which is not a *, matches c; moves past it. */
 static bool pattern_one(struct pattern *pattern, char c)
 {
     if (*pattern->at == '?') {
@@ -64,7 +65,8 @@ static bool pattern_one(struct pattern *pattern, char c)
 static bool pattern_walk(struct pattern *pattern, const char *name, size_t name_len)
 {
     const char *const end = name_len ? name + name_len : name;
-    const char *star = NULL, *star_name = NULL; /* behind the last *, and its name */
+    const char *star = NULL, *star_name = NULL; /* position after the last *, and the
+                                                   position in the name */
     while (name < end) {
         if (pattern->at < pattern->end && *pattern->at == '*') {
             star = ++pattern->at;

@@ -1,9 +1,9 @@
 /*
- * pattern.h - patterns of names as Redis has them: * ? [abc] [a-z] [^abc] and \ before a character
- * that stands for itself. Names are bytes, not characters.
+ * pattern.h - matches names against patterns in the syntax of Redis: * ? [abc] [a-z] [^abc], and
+ * \ before a literal character. Names are bytes, not characters.
  *
- * A pattern of p bytes and a name of n bytes take at most about p * n steps, whatever they are:
- * only the last * is ever tried again.
+ * Matching a pattern of p bytes against a name of n bytes takes at most about p * n steps,
+ * because only the last * is ever retried.
  */
 #ifndef COMMON_PATTERN_H
 #define COMMON_PATTERN_H
@@ -14,7 +14,7 @@
 bool pattern_matches(const char *pattern, size_t pattern_len, const char *name,
                      size_t name_len);
 
-/* The same in any case of the letters A to Z. */
+/* The same, ignoring the case of the letters A to Z. */
 bool pattern_matches_nocase(const char *pattern, size_t pattern_len, const char *name,
                             size_t name_len);
 

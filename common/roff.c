@@ -1,9 +1,10 @@
-/* roff.c - see roff.h. Errors of writing show when the stream is closed. */
+/* roff.c - see roff.h. Write errors are reported when the stream is closed. */
 #include "roff.h"
 
 #include <string.h>
 
-/* A character as it is: these have a meaning of their own to troff, or become typographic. */
+/* Prints a character literally: some have a meaning in troff, or would be replaced
+ * typographically. */
 static void roff_character(FILE *to, char c)
 {
     switch (c) {
@@ -26,7 +27,7 @@ void roff_inside(FILE *to, const char *text)
 
 void roff_text(FILE *to, const char *text)
 {
-    if (*text == '.') { /* at the beginning of a line it would be a command */
+    if (*text == '.') { /* at the start of a line, it would be a request */
         (void)fputs("\\&", to);
     }
     roff_inside(to, text);

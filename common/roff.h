@@ -1,24 +1,25 @@
 /*
- * roff.h - man pages, in the macros of man(7): text that comes out as it is written, and the few
- * pieces that the pages of the programs are made of.
+ * roff.h - generates man pages in the macros of man(7): escapes text, and prints the parts of
+ * which the pages of the programs consist.
  */
 #ifndef COMMON_ROFF_H
 #define COMMON_ROFF_H
 
 #include <stdio.h>
 
-/* Text within a line, and text that begins one. */
+/* Print text within a line, and text at the start of a line. */
 void roff_inside(FILE *to, const char *text);
 void roff_text(FILE *to, const char *text);
 
-/* Paragraphs, divided by empty lines; a sentence begins a line of its own. */
+/* Prints paragraphs, which are separated by empty lines. Each sentence starts on a new line. */
 void roff_paragraphs(FILE *to, const char *text);
 
-/* The head of a page: "bloomgate-build", "1", "bloomgate 0.1.0", "User Commands", and what it is. */
+/* Prints the head of a page: "bloomgate-build", "1", "bloomgate 0.1.0", "User Commands", and
+ * the summary. */
 void roff_title(FILE *to, const char *name, const char *section, const char *source,
                 const char *manual, const char *summary);
 
-/* A tag in bold and a text, which is some sentences. */
+/* Prints a tag in bold and a text of some sentences. */
 void roff_item(FILE *to, const char *tag, const char *text);
 
 #endif

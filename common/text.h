@@ -1,5 +1,5 @@
 /*
- * text.h - text of strangers: characters of UTF-8, what XML takes for markup, and errno.
+ * text.h - handles untrusted text: UTF-8 characters, XML escaping, and errno messages.
  */
 #ifndef COMMON_TEXT_H
 #define COMMON_TEXT_H
@@ -8,14 +8,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* How many of n bytes the character of UTF-8 has that begins at s, which is *code; 0: it is
- * none. No sequence longer than needed, no surrogates, nothing above U+10FFFF. n is not 0. */
+/* Decodes the UTF-8 character at s into *code. Returns its length in bytes, at most n, or 0 if
+ * it is invalid: overlong, a surrogate, or above U+10FFFF. n is not 0. */
 size_t text_character(const char *s, size_t n, uint32_t *code);
 
-/* What an errno means; the same text for every thread. */
+/* Returns the description of an errno value. Thread safety: MT-Safe. */
 const char *text_errno(int code);
 
-/* Text between tags; what XML cannot have becomes "?". */
+/* Writes text between tags; characters that XML does not allow become "?". */
 void text_xml(FILE *to, const char *text);
 
 #endif

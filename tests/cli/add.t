@@ -3,8 +3,8 @@
 $ seq 1000 > a; seq 1001 1500 > b
 $ bloomgate build -q --items 2000 --generation 5 --note hello --trim f.bg a
 $ bloomgate add f.bg b
-! bloomgate add: f.bg: keys added: 500, certainly new: 499
-! bloomgate add: f.bg: blocked, about 1,520 keys, 2.4 KiB, rate of false positives 0.269 %
+! bloomgate add: f.bg: keys added: 500, definitely new: 499
+! bloomgate add: f.bg: blocked, about 1,520 keys, 2.4 KiB, false-positive rate 0.269%
 $ bloomgate check -c f.bg a b
 1500
 $ bloomgate info f.bg | grep -E 'generation|canaries|note|keys  '
@@ -16,8 +16,8 @@ $ bloomgate canary -q f.bg
 
 # From a pipe, with one thread; what is known is not new. The file says that keys are trimmed.
 $ sed 's/$/   /' b | bloomgate add -t 1 f.bg
-! bloomgate add: f.bg: keys added: 500, certainly new: 0
-! bloomgate add: f.bg: blocked, about 1,520 keys, 2.4 KiB, rate of false positives 0.269 %
+! bloomgate add: f.bg: keys added: 500, definitely new: 0
+! bloomgate add: f.bg: blocked, about 1,520 keys, 2.4 KiB, false-positive rate 0.269%
 
 # It is the filter that all keys at once would have made.
 $ bloomgate build -q --items 2000 --generation 5 --trim all.bg a b; bloomgate diff -q f.bg all.bg
@@ -28,7 +28,7 @@ $ echo new | bloomgate check -c f.bg; echo new | bloomgate check -c g.bg
 0
 1
 $ echo new | bloomgate add -q -o g.bg f.bg
-! bloomgate add: g.bg: is there already; -f overwrites it
+! bloomgate add: g.bg: already exists; use -f to overwrite it
 ? 2
 $ echo more | bloomgate add -q -f -o g.bg f.bg; echo new | bloomgate check -c g.bg
 0
@@ -56,9 +56,9 @@ symbolic link
 
 # More than it was made for.
 $ seq 5000 | bloomgate add -t 1 -o over.bg f.bg
-! bloomgate add: over.bg: keys added: 5,000, certainly new: 3,173
-! bloomgate add: over.bg: blocked, about 5,021 keys, 2.4 KiB, rate of false positives 27.2 %
-! bloomgate add: warning: made for 2,000 keys: the rate is above what was asked for
+! bloomgate add: over.bg: keys added: 5,000, definitely new: 3,173
+! bloomgate add: over.bg: blocked, about 5,021 keys, 2.4 KiB, false-positive rate 27.2%
+! bloomgate add: warning: the filter holds more keys than its capacity of 2,000; its false-positive rate is above the requested rate
 
 # Copies of a key do not fill a cuckoo filter: if there is no room for a copy, the filter keeps the key permanently.
 $ yes same | head -70000 > same; for options in "-n 1" "-n 1M" ""; do bloomgate build -qf -k cuckoo $options copies.bg same; bloomgate check -c copies.bg same; seq 20 > others; bloomgate check -c -v copies.bg others; cat same | bloomgate build -qf -k cuckoo $options copies.bg; bloomgate check -c copies.bg same; done
@@ -80,51 +80,51 @@ $ for kind in counting quotient; do bloomgate build -qf -k $kind -n 10 copies.bg
 
 # Copies count in the same way from a file and from a pipe: a key stays until it was removed as often as it was added.
 $ (seq 100; seq 51 100) > twice; for kind in counting cuckoo quotient; do bloomgate build -qf -k $kind file.bg twice; cat twice | bloomgate build -qf -k $kind pipe.bg; cat /dev/null | bloomgate build -qf -k $kind none.bg; bloomgate canary none.bg | grep verdict; for f in file pipe; do seq 100 | bloomgate remove --strict -q $f.bg; seq 51 100 | bloomgate check -c $f.bg; bloomgate canary $f.bg | grep verdict; done; done
-verdict      good
+verdict      passed
 50
-verdict      good
+verdict      passed
 50
-verdict      good
-verdict      good
+verdict      passed
+verdict      passed
 50
-verdict      good
+verdict      passed
 50
-verdict      good
-verdict      good
+verdict      passed
+verdict      passed
 50
-verdict      good
+verdict      passed
 50
-verdict      good
+verdict      passed
 
 # Kinds that can be full refuse, and the file is as it was.
 $ seq 100 | bloomgate build -q --items 100 --kind cuckoo c.bg; cp c.bg before.bg
 $ seq 1001 9000 | bloomgate add -t 1 c.bg
-! bloomgate add: c.bg: is full after 18 more keys; the file is as it was
+! bloomgate add: c.bg: the filter is full after 18 more keys; the file is unchanged
 ? 5
 $ cmp c.bg before.bg
 $ seq 101 120 | bloomgate add c.bg
-! bloomgate add: c.bg: is full after 18 more keys; the file is as it was
+! bloomgate add: c.bg: the filter is full after 18 more keys; the file is unchanged
 ? 5
 $ seq 100 | bloomgate build -q --items 100 --kind quotient q.bg; seq 1001 9000 | bloomgate add -q -t 1 q.bg
-! bloomgate add: q.bg: is full after 132 more keys; the file is as it was
+! bloomgate add: q.bg: the filter is full after 132 more keys; the file is unchanged
 ? 5
 
 # Kinds that take no more, and one that takes any number.
 $ seq 100 | bloomgate build -q --kind fuse fuse.bg; echo x | bloomgate add fuse.bg
-! bloomgate add: fuse.bg: a filter of kind fuse is made of all keys at once and takes no more
+! bloomgate add: fuse.bg: a filter of kind fuse is built from all keys at once and cannot be extended; build a new one
 ? 2
 $ seq 100 | bloomgate build -q --kind ribbon ribbon.bg; echo x | bloomgate add ribbon.bg
-! bloomgate add: ribbon.bg: a filter of kind ribbon is made of all keys at once and takes no more
+! bloomgate add: ribbon.bg: a filter of kind ribbon is built from all keys at once and cannot be extended; build a new one
 ? 2
 $ seq 2000000 | bloomgate build -qf --kind scalable -p 1% s.bg; seq 2000000 | bloomgate check -v -c s.bg; rm s.bg
 0
 $ seq 100 | bloomgate build -q --kind window w.bg
-! bloomgate build: a window needs --items, the number of different keys, when the input is a pipe
+! bloomgate build: a window filter requires --items (the number of distinct keys) if the input is a pipe
 ! Try 'bloomgate build --help'.
 ? 2
 $ seq 100 | bloomgate build -q --kind scalable --items 100 s.bg; seq 20000 | bloomgate add -t 1 s.bg
-! bloomgate add: s.bg: keys added: 20,000, certainly new: 19,810
-! bloomgate add: s.bg: scalable, about 19,969 keys, 62.0 KiB, rate of false positives 0.597 %
+! bloomgate add: s.bg: keys added: 20,000, definitely new: 19,810
+! bloomgate add: s.bg: scalable, about 19,969 keys, 62.0 KiB, false-positive rate 0.597%
 $ seq 20000 | bloomgate check -c s.bg
 20000
 
@@ -135,7 +135,7 @@ bloomgate add: big.bg: File too large
 $ cmp big.bg before.bg; ls *tmp* 2>/dev/null
 ? 2
 $ seq 10 | bloomgate build -q --items 10 --as int64 i.bg; cp i.bg before.bg; echo word | bloomgate add i.bg
-! bloomgate add: stdin: at byte 0: no int64: 'word'
+! bloomgate add: stdin: at byte 0: not a valid int64: 'word'
 ? 3
 $ bloomgate add i.bg missing
 ! bloomgate add: missing: No such file or directory
@@ -152,9 +152,9 @@ $ cp big.bg hurt.bg; printf 'xyz' | dd of=hurt.bg bs=1 seek=9000 conv=notrunc st
 ? 3
 $ echo x | bloomgate add --tolerate -o healed.bg hurt.bg
 ! bloomgate add: warning: hurt.bg: has damaged blocks, which answer "maybe"
-! bloomgate add: healed.bg: keys added: 1, certainly new: 1
-! bloomgate add: healed.bg: blocked, about 223,794 keys, 121 KiB, rate of false positives 17 %
-! bloomgate add: warning: made for 100,000 keys: the rate is above what was asked for
+! bloomgate add: healed.bg: keys added: 1, definitely new: 1
+! bloomgate add: healed.bg: blocked, about 223,794 keys, 121 KiB, false-positive rate 17%
+! bloomgate add: warning: the filter holds more keys than its capacity of 100,000; its false-positive rate is above the requested rate
 $ head -c 9000 big.bg > short.bg; echo x | bloomgate add short.bg
 ! bloomgate add: short.bg: file size: found 9000 bytes, not 132360, expected that in the header
 ? 3
@@ -162,7 +162,7 @@ $ cp big.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2; echo x | bl
 ! bloomgate add: newer.bg: format version: found 2.0, expected 1.x
 ? 3
 $ echo x | bloomgate add a
-! bloomgate add: a: no filter of any format that is known
+! bloomgate add: a: is not a filter of any known format
 ? 3
 $ mkdir folder; echo x | bloomgate add folder
 ! bloomgate add: folder: Is a directory
@@ -171,24 +171,24 @@ $ echo x | bloomgate add missing.bg
 ! bloomgate add: missing.bg: No such file or directory
 ? 4
 $ echo x | bloomgate add -o folder f.bg
-! bloomgate add: folder: is no plain file, which could be replaced
+! bloomgate add: folder: is not a regular file and cannot be replaced
 ? 2
 $ bloomgate add
-! bloomgate add: which filter? FILTER is missing
+! bloomgate add: missing argument FILTER
 ! Try 'bloomgate add --help'.
 ? 2
 $ printf 'bloomgate-pointer 1\nf.bg\n' > pointer; echo x | bloomgate add pointer
-! bloomgate add: pointer: points to a published file, which does not change; -o writes another
+! bloomgate add: pointer: points to a published file, which must not change; use -o to write another file
 ? 2
 $ echo pointed | bloomgate add -q -o pointed.bg pointer; echo pointed | bloomgate check -c pointed.bg
 1
 $ cp $CLI_TESTS/../golden/files/blocked.bg odd.bg; echo x | bloomgate add odd.bg
-! bloomgate add: odd.bg: its keys are made in a way that is not known: 'URL, lower case'
+! bloomgate add: odd.bg: unknown key conversion 'URL, lower case'; the file may be from a newer version
 ? 3
 $ for note in 'keys: lower' "$(printf 'mine\nkeys: of customers')"; do seq 3 | bloomgate build -q --items 10 --note "$note" note.bg; done; ls note.bg
-! bloomgate build: --note: found a line that begins with 'keys: ', which says how keys are made: --trim, --lower and --as do that
+! bloomgate build: --note: must not contain a line that starts with 'keys: ', which is reserved for --trim, --lower and --as
 ! Try 'bloomgate build --help'.
-! bloomgate build: --note: found a line that begins with 'keys: ', which says how keys are made: --trim, --lower and --as do that
+! bloomgate build: --note: must not contain a line that starts with 'keys: ', which is reserved for --trim, --lower and --as
 ! Try 'bloomgate build --help'.
 ! ls: cannot access 'note.bg': No such file or directory
 ? 2
@@ -198,10 +198,10 @@ $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ seq 10 | bloomgate build -q --items 100 --hash keyed --keyring ring k.bg
 $ echo x | bloomgate add k.bg
-! bloomgate add: k.bg: its keys are hashed with a secret: --keyring FILE
+! bloomgate add: k.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ echo x | bloomgate add --keyring other k.bg
-! bloomgate add: other: the secret of k.bg is not in it
+! bloomgate add: other: does not contain the secret of k.bg
 ? 3
 $ echo x | bloomgate add -q --keyring ring k.bg; echo x | bloomgate check -c --keyring ring k.bg; bloomgate info k.bg | grep 'key id'
 1
@@ -209,16 +209,16 @@ $ echo x | bloomgate add -q --keyring ring k.bg; echo x | bloomgate check -c --k
 
 # Other software.
 $ bloomgate convert -q --from-keys a --items 2000 --to guava g.bf; bloomgate add --format guava g.bf b
-! bloomgate add: g.bf: keys added: 500, certainly new: 500
+! bloomgate add: g.bf: keys added: 500, definitely new: 500
 $ bloomgate check -c --format guava g.bf a b
 1500
 $ bloomgate convert -q --from-keys a --from-keys b --items 2000 --to guava all.bf; cmp g.bf all.bf
 $ bloomgate add --format guava -g 1 g.bf b
-! bloomgate add: --generation is for files of bloomgate
+! bloomgate add: --generation requires a bloomgate file
 ! Try 'bloomgate add --help'.
 ? 2
 $ echo x | bloomgate add $CLI_TESTS/../golden/tables/leveldb_plain.ldb 2>&1 | sed 's/: .*leveldb_/: leveldb_/'
-bloomgate add: leveldb_plain.ldb: filters of leveldb can only be asked
+bloomgate add: leveldb_plain.ldb: filters of format leveldb are read-only
 $ cp g.bf before.bf; (trap '' XFSZ; ulimit -f 1; echo x | bloomgate add --format guava g.bf) 2>&1 | sed 's/: .*g.bf/: g.bf/'; cmp g.bf before.bf; ls *tmp 2>/dev/null
 bloomgate add: g.bf: File too large
 ? 2
@@ -226,68 +226,68 @@ $ seq 10 | bloomgate convert -q --from-keys - --items 10 --rate 0.1 --to bip158 
 ! bloomgate add: b158: filter: found one that was read, expected a created one: a coded set has lost the hashes
 ? 2
 $ seq 100 | bloomgate convert -q --from-keys - --as int64 --items 100 --to guava i.bf; echo 7 | bloomgate add --format guava --as int64 i.bf
-! bloomgate add: i.bf: keys added: 1, certainly new: 0
+! bloomgate add: i.bf: keys added: 1, definitely new: 0
 
 # Removing.
 $ seq 100 > c; for kind in counting cuckoo quotient; do bloomgate build -q --items 200 --kind $kind $kind.bg c; seq 51 100 | bloomgate remove $kind.bg; bloomgate check -c $kind.bg c; bloomgate canary -q $kind.bg || echo canaries; done
 50
 50
 50
-! bloomgate remove: counting.bg: keys removed: 50, certainly not in it: 0
-! bloomgate remove: counting.bg: counting, about 67 keys, 1.2 KiB, rate of false positives 0.0065 %
-! bloomgate remove: cuckoo.bg: keys removed: 50, certainly not in it: 0
-! bloomgate remove: cuckoo.bg: cuckoo, about 66 keys, 384 B, rate of false positives 0.0508 %
-! bloomgate remove: quotient.bg: keys removed: 50, certainly not in it: 0
-! bloomgate remove: quotient.bg: quotient, about 66 keys, 640 B, rate of false positives 0.201 %
+! bloomgate remove: counting.bg: keys removed: 50, definitely not in the filter: 0
+! bloomgate remove: counting.bg: counting, about 67 keys, 1.2 KiB, false-positive rate 0.0065%
+! bloomgate remove: cuckoo.bg: keys removed: 50, definitely not in the filter: 0
+! bloomgate remove: cuckoo.bg: cuckoo, about 66 keys, 384 B, false-positive rate 0.0508%
+! bloomgate remove: quotient.bg: keys removed: 50, definitely not in the filter: 0
+! bloomgate remove: quotient.bg: quotient, about 66 keys, 640 B, false-positive rate 0.201%
 $ seq 51 60 | bloomgate remove quotient.bg
-! bloomgate remove: quotient.bg: keys removed: 0, certainly not in it: 10
-! bloomgate remove: quotient.bg: quotient, about 66 keys, 640 B, rate of false positives 0.201 %
+! bloomgate remove: quotient.bg: keys removed: 0, definitely not in the filter: 10
+! bloomgate remove: quotient.bg: quotient, about 66 keys, 640 B, false-positive rate 0.201%
 $ cp quotient.bg before.bg; seq 41 60 | bloomgate remove --strict quotient.bg
-! bloomgate remove: quotient.bg: keys that certainly are not in it: 10; nothing was changed
+! bloomgate remove: quotient.bg: keys that are definitely not in the filter: 10; the file is unchanged
 ? 1
 $ cmp quotient.bg before.bg
 $ seq 41 50 | bloomgate remove --strict -o after.bg quotient.bg
-! bloomgate remove: after.bg: keys removed: 10, certainly not in it: 0
-! bloomgate remove: after.bg: quotient, about 56 keys, 640 B, rate of false positives 0.171 %
+! bloomgate remove: after.bg: keys removed: 10, definitely not in the filter: 0
+! bloomgate remove: after.bg: quotient, about 56 keys, 640 B, false-positive rate 0.171%
 $ bloomgate check -c after.bg c; bloomgate check -c quotient.bg c
 40
 50
 $ bloomgate remove f.bg b
-! bloomgate remove: f.bg: a filter of kind blocked cannot forget keys; kinds that can: counting, cuckoo, quotient
+! bloomgate remove: f.bg: a filter of kind blocked does not support removal; kinds that do: counting, cuckoo, quotient
 ? 2
 $ bloomgate remove fuse.bg b
-! bloomgate remove: fuse.bg: a filter of kind fuse cannot forget keys; kinds that can: counting, cuckoo, quotient
+! bloomgate remove: fuse.bg: a filter of kind fuse does not support removal; kinds that do: counting, cuckoo, quotient
 ? 2
 $ bloomgate remove --format guava g.bf b
-! bloomgate remove: g.bf: filters of other software cannot forget keys
+! bloomgate remove: g.bf: keys cannot be removed from filters of other software
 ? 2
 $ bloomgate remove
-! bloomgate remove: which filter? FILTER is missing
+! bloomgate remove: missing argument FILTER
 ! Try 'bloomgate remove --help'.
 ? 2
 $ bloomgate remove missing.bg b
 ! bloomgate remove: missing.bg: No such file or directory
 ? 4
 $ bloomgate remove -o after.bg quotient.bg b
-! bloomgate remove: after.bg: is there already; -f overwrites it
+! bloomgate remove: after.bg: already exists; use -f to overwrite it
 ? 2
 $ bloomgate remove quotient.bg missing
 ! bloomgate remove: missing: No such file or directory
 ? 4
 $ seq 100 | bloomgate build -q --items 200 --kind counting --hash keyed --keyring ring kc.bg; bloomgate remove kc.bg c
-! bloomgate remove: kc.bg: its keys are hashed with a secret: --keyring FILE
+! bloomgate remove: kc.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate remove -t 1 --keyring ring kc.bg c
-! bloomgate remove: kc.bg: keys removed: 100, certainly not in it: 0
-! bloomgate remove: kc.bg: counting, about 16 keys, 1.2 KiB, rate of false positives 2.60e-05 %
+! bloomgate remove: kc.bg: keys removed: 100, definitely not in the filter: 0
+! bloomgate remove: kc.bg: counting, about 16 keys, 1.2 KiB, false-positive rate 2.60e-05%
 
 # Keys that are made in another way than the file says would be missed by those who ask.
 $ echo Bob | bloomgate build -q --items 100 plain.bg; echo Eve | bloomgate add -q --lower plain.bg
-! bloomgate add: warning: plain.bg: does not say that its keys are made so ('lower'): whoever asks for these has to say it, too
+! bloomgate add: warning: plain.bg: does not record the conversion of its keys ('lower'); use the same options for lookups
 $ seq 9 | bloomgate build -q --items 100 --as int64 int64.bg; seq 9 | bloomgate add -q --as int32 int64.bg
-! bloomgate add: int64.bg: its keys are made by 'int64', not by another --as
+! bloomgate add: int64.bg: its keys are converted with 'int64'; a different --as would find none of them
 ! Try 'bloomgate add --help'.
 ? 2
 $ echo ' 34' | bloomgate add --trim int64.bg
-! bloomgate add: int64.bg: its keys are made in another way: 'int64', not 'trim,int64'
+! bloomgate add: int64.bg: its keys were converted differently: 'int64', not 'trim,int64'; use the same --trim, --lower and --as
 ? 3

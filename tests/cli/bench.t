@@ -4,23 +4,23 @@ $ seq 20000 | sed 's/^/user-/' > keys
 
 # The filters are the same on every machine, and so are the measured rates.
 $ bloomgate bench keys
-20,000 different keys of 20,000 records, 9.4 bytes each, hashed by fast; rate 1 %;
-nanoseconds of processor time per key, one thread, median of 5 passes
+20,000 distinct keys from 20,000 records, 9.4 bytes each, hash profile fast; rate 1%;
+nanoseconds of CPU time per key, one thread, median of 5 passes
 |
                        bits...batches,...rate,...rate,
 kind             size  /key...build...predicted  measured
-classic      23.4 KiB   9.6...1.01 %    0.95 %
-partitioned  23.5 KiB   9.6...1 %    1.01 %
-blocked      24.2 KiB   9.9...1.01 %    1.03 %
-split        25.7 KiB  10.5...0.995 %    0.99 %
-register     28.9 KiB  11.9...0.999 %    0.95 %
-counting      107 KiB  43.6...0.991 %    1.08 %
-cuckoo       30.9 KiB  12.6...0.185 %    0.17 %
-quotient     33.1 KiB  13.5...0.95 %   0.995 %
-fuse         24.5 KiB  10.0...0.391 %    0.35 %
-ribbon       17.4 KiB   7.1...0.781 %    0.86 %
-scalable     33.8 KiB  13.8...0.201 %   0.205 %
-window       47.2 KiB  19.4...0.884 %    0.78 %
+classic      23.4 KiB   9.6...1.01%     0.95%
+partitioned  23.5 KiB   9.6...1%     1.01%
+blocked      24.2 KiB   9.9...1.01%     1.03%
+split        25.7 KiB  10.5...0.995%     0.99%
+register     28.9 KiB  11.9...0.999%     0.95%
+counting      107 KiB  43.6...0.991%     1.08%
+cuckoo       30.9 KiB  12.6...0.185%     0.17%
+quotient     33.1 KiB  13.5...0.95%    0.995%
+fuse         24.5 KiB  10.0...0.391%     0.35%
+ribbon       17.4 KiB   7.1...0.781%     0.86%
+scalable     33.8 KiB  13.8...0.201%    0.205%
+window       47.2 KiB  19.4...0.884%     0.78%
 
 # Some kinds, in the order of --help; another rate; JSON.
 $ bloomgate bench -k ribbon --kind blocked -p 0.1% --json keys > bench.json; python3 -m json.tool < bench.json > /dev/null
@@ -41,7 +41,7 @@ $ cat keys keys | bloomgate bench -k blocked --most 20k --json - | python3 show.
 {'schema': 'bloomgate.bench.1', 'records': 40000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.0100501, 'rate': 0.01035, 'rate_low': 0.00903838, 'rate_high': 0.0118497, 'lost': 0}
 $ bloomgate bench -k blocked --most 5k keys | head -1
-5,000 different keys of the first 5,000 records, 8.8 bytes each, hashed by fast; rate 1 %;
+5,000 distinct keys from the first 5,000 records, 8.8 bytes each, hash profile fast; rate 1%;
 
 # Keys as bloomgate build makes them of records.
 $ sed 's/user-//' keys | bloomgate bench -k classic --as int64 --json | python3 show.py
@@ -70,14 +70,14 @@ $ bloomgate bench -k blocked --hash xxh64 --seed 7 keys --json | python3 show.py
 
 # A kind that cannot do it is told, and the others are measured.
 $ bloomgate bench -k split -k classic -p 1e-12 -m 100 keys
-100 different keys of the first 100 records, 6.9 bytes each, hashed by fast; rate 1.00e-10 %;
-nanoseconds of processor time per key, one thread, median of 5 passes
+100 distinct keys from the first 100 records, 6.9 bytes each, hash profile fast; rate 1.00e-10%;
+nanoseconds of CPU time per key, one thread, median of 5 passes
 |
                 bits...batches,...rate,...rate,
 kind      size  /key...build...predicted  measured
-classic  728 B  58.2...1.01e-10 %       0 %
+classic  728 B  58.2...1.01e-10%        0%
 |
-Not possible
+Not possible:
   split        --rate: 1e-12 for 100 items is lower than it reaches with 1024 bits per key
 $ bloomgate bench -k split -p 1e-12 -m 100 keys --json > none.json
 ! bloomgate bench: split: --rate: 1e-12 for 100 items is lower than it reaches with 1024 bits per key
@@ -87,15 +87,15 @@ $ python3 -c 'import json; print(json.load(open("none.json"))["kinds"])'
 
 # Charts: rows of bars.
 $ bloomgate bench -m 1000 keys --plot bench.svg > table; python3 $CLI_TESTS/svg.py bench.svg
-Filters, measured
-Time per look-up: 12 of class row
+Measured filters
+Lookup time: 12 of class row
 Memory: 12 of class row
 $ bloomgate bench -m 1000 keys --plot bench.svg
-! bloomgate bench: bench.svg: is there already; -f overwrites it
+! bloomgate bench: bench.svg: already exists; use -f to overwrite it
 ? 2
 $ bloomgate bench -m 1000 keys --plot bench.svg -f -k fuse -k window > table; python3 $CLI_TESTS/svg.py bench.svg
-Filters, measured
-Time per look-up: 2 of class row
+Measured filters
+Lookup time: 2 of class row
 Memory: 2 of class row
 $ bloomgate bench -m 1000 keys -k fuse --plot no/such/folder.svg > table
 ! bloomgate bench: no/such/folder.svg: No such file or directory
@@ -109,7 +109,7 @@ table
 
 # Mistakes.
 $ bloomgate bench < /dev/null
-! bloomgate bench: there are no keys to measure with
+! bloomgate bench: the input contains no keys
 ? 3
 $ bloomgate bench no-such-file
 ! bloomgate bench: no-such-file: No such file or directory
@@ -123,7 +123,7 @@ $ bloomgate bench -k ribon keys
 ! Try 'bloomgate bench --help'.
 ? 2
 $ bloomgate bench --rate 2 keys
-! bloomgate bench: --rate: found '2', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+! bloomgate bench: --rate: found '2', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
 ! Try 'bloomgate bench --help'.
 ? 2
 $ bloomgate bench --most 1T keys
@@ -131,13 +131,13 @@ $ bloomgate bench --most 1T keys
 ! Try 'bloomgate bench --help'.
 ? 2
 $ bloomgate bench --null --csv keys
-! bloomgate bench: --null, --length-prefixed and --csv exclude each other
+! bloomgate bench: --null, --length-prefixed and --csv are mutually exclusive
 ! Try 'bloomgate bench --help'.
 ? 2
 $ bloomgate bench --hash keyed keys
-! bloomgate bench: --hash keyed needs a secret: --keyring FILE
+! bloomgate bench: --hash keyed requires a secret: use --keyring FILE
 ! Try 'bloomgate bench --help'.
 ? 2
 $ echo x | bloomgate bench --as int64
-! bloomgate bench: stdin: at byte 0: no int64: 'x'
+! bloomgate bench: stdin: at byte 0: not a valid int64: 'x'
 ? 3

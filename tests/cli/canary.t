@@ -4,8 +4,8 @@ $ seq 10000 > keys; bloomgate build -q --items 10000 --generation 7 f.bg keys
 $ bloomgate canary f.bg
 generation   7
 present      16 of 16 found
-absent       43 of 4096 let through: 1.05 % (0.78 % to 1.41 %), predicted 0.991 %
-verdict      good
+absent       43 of 4096 answered "maybe": 1.05% (0.78% to 1.41%), predicted 0.991%
+verdict      passed
 $ bloomgate canary -q f.bg
 $ bloomgate canary --json f.bg
 {"schema": "bloomgate.canary.1", "file": "f.bg", "generation": 7, "present": 16, "present_of": 16, "absent": 43, "absent_of": 4096, "rate": {"value": 0.010498, "low": 0.00780336, "high": 0.01411}, "predicted_rate": 0.0099102, "good": true}
@@ -14,13 +14,13 @@ $ bloomgate canary --json f.bg
 $ bloomgate build -q --items 10000 --no-canaries bare.bg keys; bloomgate canary bare.bg
 generation   0
 present      0 of 16 found
-absent       44 of 4096 let through: 1.07 % (0.801 % to 1.44 %), predicted 0.984 %
-verdict      not good: it has no canaries of this generation
+absent       44 of 4096 answered "maybe": 1.07% (0.801% to 1.44%), predicted 0.984%
+verdict      failed: the filter has no canaries of this generation
 ? 1
 $ bloomgate canary -q bare.bg
 ? 1
 $ bloomgate canary -g 8 f.bg | tail -1
-verdict      not good: canaries are missing
+verdict      failed: canaries are missing
 $ bloomgate canary --json -g 8 f.bg
 {"schema": "bloomgate.canary.1", "file": "f.bg", "generation": 8, "present": 1, "present_of": 16, "absent": 47, "absent_of": 4096, "rate": {"value": 0.0114746, "low": 0.00864029, "high": 0.0152244}, "predicted_rate": 0.0099102, "good": false, "fault": "canaries are missing"}
 ? 1
@@ -37,12 +37,12 @@ $ bloomgate check --as hex -c f.bg k7
 
 # Other software that has them.
 $ bloomgate convert -q --from-keys keys --items 10000 --to go g.bin; bloomgate canary -g 7 g.bin | tail -1
-verdict      not good: it has no canaries of this generation
+verdict      failed: the filter has no canaries of this generation
 $ bloomgate add -q --format go --as hex g.bin k7; bloomgate canary -g 7 g.bin
 generation   7
 present      16 of 16 found
-absent       39 of 4096 let through: 0.952 % (0.697 % to 1.3 %), predicted 1.03 %
-verdict      good
+absent       39 of 4096 answered "maybe": 0.952% (0.697% to 1.3%), predicted 1.03%
+verdict      passed
 $ bloomgate canary g.bin | head -2
 generation   0
 present      0 of 16 found
@@ -51,8 +51,8 @@ present      0 of 16 found
 $ bloomgate build -q --items 1000 full.bg keys; bloomgate canary full.bg
 generation   0
 present      16 of 16 found
-absent       4050 of 4096 let through: 98.9 % (98.5 % to 99.2 %), predicted 99 %
-verdict      not good: it says "maybe" to almost everything
+absent       4050 of 4096 answered "maybe": 98.9% (98.5% to 99.2%), predicted 99%
+verdict      failed: the filter answers "maybe" for almost all keys
 ? 1
 
 # Damaged parts are "maybe".
@@ -63,8 +63,8 @@ $ bloomgate canary hurt.bg
 $ bloomgate canary --tolerate hurt.bg
 generation   7
 present      16 of 16 found
-absent       4096 of 4096 let through: 100 % (99.9 % to 100 %), predicted 100 %
-verdict      not good: it is damaged, or had no room for keys
+absent       4096 of 4096 answered "maybe": 100% (99.9% to 100%), predicted 100%
+verdict      failed: the filter is damaged, or had no room for some keys
 ! bloomgate canary: warning: hurt.bg: has damaged blocks, which answer "maybe"
 ? 1
 
@@ -77,27 +77,27 @@ $ cp bare.bg lies.bg; python3 $CLI_TESTS/set_header.py lies.bg 168 16; bloomgate
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ bloomgate build -q --items 10000 --hash keyed --keyring ring k.bg keys
 $ bloomgate canary k.bg
-! bloomgate canary: k.bg: its keys are hashed with a secret: --keyring FILE
+! bloomgate canary: k.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate canary --keyring ring k.bg
 generation   0
 present      16 of 16 found
-absent       38 of 4096 let through: 0.928 % (0.677 % to 1.27 %), predicted 0.997 %
-verdict      good
+absent       38 of 4096 answered "maybe": 0.928% (0.677% to 1.27%), predicted 0.997%
+verdict      passed
 $ bloomgate canary --keys k.bg | head -1
 626c6f6f6d676174653a703a000000000000000000000000
 
 # Mistakes.
 $ bloomgate canary
-! bloomgate canary: which filter? FILTER is missing
+! bloomgate canary: missing argument FILTER
 ! Try 'bloomgate canary --help'.
 ? 2
 $ bloomgate canary --keys
-! bloomgate canary: of which generation? --generation or FILTER is missing
+! bloomgate canary: missing argument FILTER, or option --generation
 ! Try 'bloomgate canary --help'.
 ? 2
 $ bloomgate canary --keys keys
-! bloomgate canary: keys: is no filter file of bloomgate
+! bloomgate canary: keys: is not a bloomgate filter file
 ? 3
 $ bloomgate canary -g x f.bg
 ! bloomgate canary: --generation: found 'x', expected a whole number
@@ -111,7 +111,7 @@ $ bloomgate canary missing.bg
 ! bloomgate canary: missing.bg: No such file or directory
 ? 4
 $ bloomgate canary keys
-! bloomgate canary: keys: no filter of any format that is known
+! bloomgate canary: keys: is not a filter of any known format
 ? 3
 $ bloomgate canary --keys missing.bg
 ! bloomgate canary: missing.bg: No such file or directory

@@ -1,27 +1,27 @@
 # bloomgate cluster: how it is called. What it does is tested against clusters, in tests/cluster.
 
 $ bloomgate cluster
-! bloomgate cluster: expected what to do, and the NAME of a filter
+! bloomgate cluster: expected an action and the NAME of a filter
 ! Try 'bloomgate cluster --help'.
 ? 2
 $ bloomgate cluster add
-! bloomgate cluster: expected what to do, and the NAME of a filter
+! bloomgate cluster: expected an action and the NAME of a filter
 ! Try 'bloomgate cluster --help'.
 ? 2
 $ bloomgate cluster adds seen
-! bloomgate cluster: found 'adds', expected create, add, check, info, merge, dump, drop or complete; did you mean add?
+! bloomgate cluster: action: found 'adds', expected create, add, check, info, merge, dump, drop or complete; did you mean add?
 ! Try 'bloomgate cluster --help'.
 ? 2
 $ bloomgate cluster list seen
-! bloomgate cluster: found 'list', expected create, add, check, info, merge, dump, drop or complete
+! bloomgate cluster: action: found 'list', expected create, add, check, info, merge, dump, drop or complete
 ! Try 'bloomgate cluster --help'.
 ? 2
 $ unset BLOOMGATE_CLUSTER; bloomgate cluster add seen
-! bloomgate cluster: which cluster? --cluster HOST:PORT is missing
+! bloomgate cluster: missing option --cluster HOST:PORT
 ! Try 'bloomgate cluster --help'.
 ? 2
 $ bloomgate --cluster
-! bloomgate cluster: --cluster needs a value: NODES
+! bloomgate cluster: --cluster requires a value: NODES
 ! Try 'bloomgate cluster --help'.
 ? 2
 $ bloomgate --cluster localhost add seen
@@ -40,10 +40,10 @@ $ bloomgate --cluster 127.0.0.1:1 --patience 50ms add seen
 ! bloomgate cluster: 127.0.0.1:1: Connection refused
 ? 4
 $ bloomgate --cluster 127.0.0.1:1 --batch 1M add seen
-! bloomgate cluster: --batch is at most 100000, --replicas at most 1000
+! bloomgate cluster: --batch must be at most 100000, --replicas at most 1000
 ! Try 'bloomgate cluster --help'.
 ? 2
 $ bloomgate cluster --cluster 127.0.0.1:1 --shard 4 add seen
-! bloomgate cluster: there is no option --shard; did you mean --shards?
+! bloomgate cluster: unknown option --shard; did you mean --shards?
 ! Try 'bloomgate cluster --help'.
 ? 2

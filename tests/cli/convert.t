@@ -5,7 +5,7 @@ $ seq 1000 > keys; bloomgate build -q --kind split --hash xxh64 --bytes 2048 --b
 $ bloomgate convert --to parquet s.bg p; bloomgate check -c --format parquet p keys
 1000
 $ bloomgate convert --to bloomgate --format parquet p back.bg
-! bloomgate convert: back.bg: split, about 998 keys, 2.0 KiB, rate of false positives 0.114 %
+! bloomgate convert: back.bg: split, about 998 keys, 2.0 KiB, false-positive rate 0.114%
 $ bloomgate diff -q s.bg back.bg
 $ bloomgate convert -q --to bloomgate p guessed.bg; bloomgate check -c guessed.bg keys
 1000
@@ -40,7 +40,7 @@ $ bloomgate convert -q --from-keys keys --items 1000 --rate 1/784931 --block-key
 # Rate, seed, version.
 $ bloomgate convert --from-keys keys --items 1000 --rate 0.1% --to bfv1 --seed 5 seeded; bloomgate info --format bfv1 seeded | grep -E 'size|rate'
   size         1.8 KiB, 14,378 bits
-  rate now     0.108 %
+  current rate 0.108%
 ! bloomgate convert: seeded: bfv1, 1,000 keys
 $ bloomgate convert -q --from-keys keys --items 1000 --format-version 2 --to spark v2; bloomgate info --format spark v2 | grep version
   version      2
@@ -56,25 +56,25 @@ present      16 of 16 found
 
 # A filter keeps no keys.
 $ bloomgate convert --to guava s.bg no
-! bloomgate convert: s.bg: a filter of kind split under xxh64 does not become one of guava: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+! bloomgate convert: s.bg: cannot convert a filter of kind split with hash xxh64 to guava: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
 ? 2
 $ bloomgate convert --to parquet b.bg no
-! bloomgate convert: b.bg: a filter of kind blocked under fast does not become one of parquet: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+! bloomgate convert: b.bg: cannot convert a filter of kind blocked with hash fast to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
 ? 2
 $ bloomgate build -q --kind split --hash xxh64 --seed 3 --items 1000 s3.bg keys; bloomgate convert --to parquet s3.bg no
-! bloomgate convert: s3.bg: a filter of kind split under xxh64 does not become one of parquet: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+! bloomgate convert: s3.bg: cannot convert a filter of kind split with hash xxh64 to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
 ? 2
 $ bloomgate convert --to bloomgate --format guava guava.out no
-! bloomgate convert: guava.out: a filter of guava does not become one of bloomgate: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+! bloomgate convert: guava.out: cannot convert a filter of guava to bloomgate: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
 ? 2
 $ bloomgate convert --to go --format guava guava.out no
-! bloomgate convert: guava.out: a filter of guava does not become one of go: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+! bloomgate convert: guava.out: cannot convert a filter of guava to go: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
 ? 2
 $ cp $CLI_TESTS/../golden/tables/rocksdb_xxh3.sst t.sst; bloomgate convert --to rocksdb t.sst no
-! bloomgate convert: t.sst: filters of rocksdb can only be read
+! bloomgate convert: t.sst: filters of format rocksdb are read-only
 ? 2
 $ bloomgate convert --from-keys keys --items 10 --to rocksdb no
-! bloomgate convert: filters of rocksdb can only be read
+! bloomgate convert: filters of format rocksdb are read-only
 ? 2
 $ ls no
 ! ls: cannot access 'no': No such file or directory
@@ -82,11 +82,11 @@ $ ls no
 
 # Mistakes.
 $ bloomgate convert s.bg no
-! bloomgate convert: into what? --to FORMAT is missing
+! bloomgate convert: missing option --to FORMAT
 ! Try 'bloomgate convert --help'.
 ? 2
 $ bloomgate convert --to auto s.bg no
-! bloomgate convert: into what? --to FORMAT is missing
+! bloomgate convert: missing option --to FORMAT
 ! Try 'bloomgate convert --help'.
 ? 2
 $ bloomgate convert --to nothing s.bg no
@@ -98,32 +98,32 @@ $ bloomgate convert --to parquet s.bg
 ! Try 'bloomgate convert --help'.
 ? 2
 $ bloomgate convert --to parquet s.bg p
-! bloomgate convert: p: is there already; -f overwrites it
+! bloomgate convert: p: already exists; use -f to overwrite it
 ? 2
 $ bloomgate convert -f --to parquet s.bg p
 $ bloomgate convert --to parquet missing.bg no
 ! bloomgate convert: missing.bg: No such file or directory
 ? 4
 $ bloomgate convert --to parquet keys no
-! bloomgate convert: keys: no filter of any format that is known
+! bloomgate convert: keys: is not a filter of any known format
 ? 3
 $ bloomgate convert --to parquet . no
 ! bloomgate convert: .: Is a directory
 ? 4
 $ bloomgate convert -g 4 --to parquet s.bg no
-! bloomgate convert: --generation is for files of bloomgate
+! bloomgate convert: --generation requires --to bloomgate
 ! Try 'bloomgate convert --help'.
 ? 2
 $ bloomgate convert --items 5 --to parquet s.bg no
-! bloomgate convert: --items, --rate and --seed go with --from-keys
+! bloomgate convert: --items, --rate and --seed require --from-keys
 ! Try 'bloomgate convert --help'.
 ? 2
 $ bloomgate convert --from-keys keys --to guava no
-! bloomgate convert: --from-keys needs --items: how many keys it is for
+! bloomgate convert: --from-keys requires --items, the number of keys
 ! Try 'bloomgate convert --help'.
 ? 2
 $ bloomgate convert --from-keys keys --items 5 --to bloomgate no
-! bloomgate convert: bloomgate build makes filters of bloomgate
+! bloomgate convert: to build a bloomgate filter from keys, use bloomgate build
 ! Try 'bloomgate convert --help'.
 ? 2
 $ bloomgate convert --from-keys keys --items 5 --to guava
@@ -134,10 +134,10 @@ $ bloomgate convert --from-keys missing --items 5 --to guava no
 ! bloomgate convert: missing: No such file or directory
 ? 4
 $ echo word | bloomgate convert --from-keys - --as int64 --items 5 --to guava no
-! bloomgate convert: stdin: at byte 0: no int64: 'word'
+! bloomgate convert: stdin: at byte 0: not a valid int64: 'word'
 ? 3
 $ bloomgate convert --from-keys keys --items 5 --to bip158 no
-! bloomgate convert: filters of bip158 need --block-key
+! bloomgate convert: bip158 filters require --block-key
 ! Try 'bloomgate convert --help'.
 ? 2
 $ bloomgate convert --from-keys keys --items 1000 --rate 1e-9 --to cassandra no
@@ -154,10 +154,10 @@ $ ls no
 ! ls: cannot access 'no': No such file or directory
 ? 2
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring; bloomgate build -q --items 100 --hash keyed --keyring ring k.bg keys; bloomgate convert --to parquet k.bg no
-! bloomgate convert: k.bg: its keys are hashed with a secret: --keyring FILE
+! bloomgate convert: k.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate convert --keyring ring --to parquet k.bg no
-! bloomgate convert: k.bg: a filter of kind blocked under keyed does not become one of parquet: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+! bloomgate convert: k.bg: cannot convert a filter of kind blocked with hash keyed to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
 ? 2
 
 # --part and --block-key say the format.
@@ -171,6 +171,6 @@ $ bloomgate check -c --block-key 000102030405060708090a0b0c0d0e0f bip158.out key
 $ seq 50 > fifty; bloomgate convert -q --from-keys fifty --items 50 --to guava fifty.bf; bloomgate check -c <(cat fifty.bf) fifty
 50
 $ mkfifo never; bloomgate build -q fifty.bg fifty; timeout -k 1 5 bloomgate merge fresh.bg never fifty.bg; timeout -k 1 5 bloomgate diff never fifty.bg
-! bloomgate merge: never: is no filter file of bloomgate
-! bloomgate diff: never: is no filter file of bloomgate
+! bloomgate merge: never: is not a bloomgate filter file
+! bloomgate diff: never: is not a bloomgate filter file
 ? 3

@@ -5,7 +5,7 @@ $ bloomgate dedup lines
 b
 a
 c
-! bloomgate dedup: 5 lines, 3 unique, 2 dropped; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+! bloomgate dedup: 5 lines, 3 unique, 2 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ bloomgate dedup -q lines
 b
 a
@@ -20,7 +20,7 @@ a
 $ bloomgate dedup -d lines
 b
 a
-! bloomgate dedup: 5 lines, 3 unique, 2 seen before; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+! bloomgate dedup: 5 lines, 3 unique, 2 seen before; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ bloomgate dedup -q -c lines
 3
 $ bloomgate dedup -q -c -d lines
@@ -28,10 +28,10 @@ $ bloomgate dedup -q -c -d lines
 
 # Nothing comes of nothing.
 $ bloomgate dedup < /dev/null
-! bloomgate dedup: 0 lines, 0 unique, 0 dropped; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ bloomgate dedup -c < /dev/null
 0
-! bloomgate dedup: 0 lines, 0 unique, 0 dropped; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 
 # Two files; the last line of each may have no newline.
 $ printf 'a\nx' > one; printf 'x\ny' > two
@@ -59,48 +59,48 @@ $ bloomgate dedup -q -d many | cmp - <(awk 'seen[$0]++' many)
 # Without order exactly one of equal lines is printed.
 $ bloomgate dedup -q --unordered -t 8 many | LC_ALL=C sort | cmp - <(LC_ALL=C sort -u many)
 $ cat many | bloomgate dedup --unordered
-! bloomgate dedup: --unordered needs --items or --memory if the input is not a plain file
+! bloomgate dedup: --unordered requires --items or --memory if the input is not an uncompressed regular file
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ cat many | bloomgate dedup -q --unordered -n 150k -c
 129536
 $ cat many | bloomgate dedup --unordered -m 16M > /dev/null
-! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; dropped wrongly: fewer than 0.01 expected; register filter of 15.3 MiB
+! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; wrongly dropped: fewer than 0.01 expected; register filter, 15.3 MiB
 $ bloomgate dedup --unordered --window 10 many
-! bloomgate dedup: --window and --unordered exclude each other
+! bloomgate dedup: --window and --unordered are mutually exclusive
 ! Try 'bloomgate dedup --help'.
 ? 2
 
 # The summary, as text and as JSON. A filter that is a little too small causes a warning, and drops about as many lines as
 # expected.
 $ bloomgate dedup many > /dev/null
-! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ bloomgate dedup -q --stats stats.json -n 100k -p 1% many > most
-! bloomgate dedup: warning: the filter is for 100,000 keys and has about 129,363: new lines are dropped at a rate of 2.78 % now
+! bloomgate dedup: warning: the filter has a capacity of 100,000 keys and holds about 129,363: new lines are now dropped at a rate of 2.78%
 $ cat stats.json
 {"schema": "bloomgate.dedup.1", "lines": 300000, "unique": 128803, "duplicates": 171197, "wrongly_dropped_expected": 720.816, "wrongly_dropped_share": 0.00556513, "kind": "blocked", "filter_bytes": 124160, "filter_items": 129363, "filter_design_items": 100000, "filter_rate": 0.0278024, "overfull": true}
 $ python3 -c "import json; s = json.load(open('stats.json')); w = 129536 - sum(1 for _ in open('most')); assert abs(w / s['wrongly_dropped_expected'] - 1) < 0.1, w; assert s['lines'] == s['unique'] + s['duplicates'] == 300000"
 $ bloomgate dedup -q --stats /dev/stderr lines > /dev/null
 ! {"schema": "bloomgate.dedup.1", "lines": 5, "unique": 3, "duplicates": 2, "wrongly_dropped_expected": 1.08247e-14, "wrongly_dropped_share": 3.60822e-15, "kind": "scalable", "filter_bytes": 6178560, "filter_items": 3, "filter_design_items": 1048576, "filter_rate": 7.21645e-15, "overfull": false}
 $ bloomgate dedup --stats - lines
-! bloomgate dedup: --stats -: stdout is for lines; /dev/stderr is there
+! bloomgate dedup: --stats -: stdout is reserved for lines; use a file or /dev/stderr
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ seq 5 > precious; ln -s precious link; bloomgate dedup --stats link precious; bloomgate dedup -q -s kept.bg precious > /dev/null; bloomgate dedup -s kept.bg --stats kept.bg lines; bloomgate dedup --stats precious --window foo lines; wc -l < precious; bloomgate verify kept.bg
 5
-kept.bg: whole
-! bloomgate dedup: --stats link: is also an input or the state
+kept.bg: intact
+! bloomgate dedup: --stats link: is also an input or the state; choose another file
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --stats kept.bg: is also an input or the state
+! bloomgate dedup: --stats kept.bg: is also an input or the state; choose another file
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --window: found 'foo', expected a number of keys from 8 on (10k, 5M), or a time (90s, 10m, 1d)
+! bloomgate dedup: --window: found 'foo', expected a number of keys of at least 8 (10k, 5M), or a time (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 $ ln -s later soon; bloomgate dedup -s later --stats ./later lines; bloomgate dedup -s soon --stats later lines; bloomgate dedup -s ./later --stats soon lines
-! bloomgate dedup: --stats ./later: is also an input or the state
+! bloomgate dedup: --stats ./later: is also an input or the state; choose another file
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --stats later: is also an input or the state
+! bloomgate dedup: --stats later: is also an input or the state; choose another file
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --stats soon: is also an input or the state
+! bloomgate dedup: --stats soon: is also an input or the state; choose another file
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup --stats /nowhere/x lines
@@ -119,9 +119,9 @@ $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s fu
 # No mode drops more than its rate: a filter of fixed size that is full ends the run. The lines printed until then are
 # correct, and lines that are in the filter need no room.
 $ bloomgate dedup -n 10k -p 1% many > few
-! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1 % of new lines would be dropped; use a larger --items, or omit it so that it grows
-! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; dropped wrongly: 148 expected (0.99 %); blocked filter of 12.1 KiB
-! bloomgate dedup: warning: the filter is for 10,000 keys and has about 15,015: new lines are dropped at a rate of 4.81 % now
+! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
+! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; wrongly dropped: 148 expected (0.99%); blocked filter, 12.1 KiB
+! bloomgate dedup: warning: the filter has a capacity of 10,000 keys and holds about 15,015: new lines are now dropped at a rate of 4.81%
 ? 5
 $ awk '!seen[$0]++' <(head -15774 many) > head.out; python3 -c "few = list(open('few')); every = list(open('head.out')); assert set(few) <= set(every) and len(few) > 0.985 * len(every), (len(few), len(every))"
 $ for options in "-n 1" "-n 10 -p 1%" "-n 1000" "-m 4k" "-n 100 -m 200" "--unordered -n 100" "--unordered -n 3k -t 8" "--unordered -m 8k"; do bloomgate dedup -q $options many > part 2> said; echo $?; grep -c 'filter is full' said; LC_ALL=C sort part | uniq -d | wc -l; done | sort | uniq -c
@@ -134,7 +134,7 @@ $ (seq 1000; for i in $(seq 50); do seq 1000; done) | bloomgate dedup -q --unord
 1000
 $ bloomgate dedup -q -c -n 100 <(seq 100000)
 136
-! bloomgate dedup: stopped after 136 lines: the filter is full (about 136 keys), and more than 0.0001 % of new lines would be dropped; use a larger --items, or omit it so that it grows
+! bloomgate dedup: stopped after 136 lines: the filter is full (about 136 keys), and more than 0.0001% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ? 5
 
 # Without --items, the lines of plain files are counted: long lines at the start do not make the filter too small.
@@ -161,7 +161,7 @@ $ printf '1\n01\n2\n' | bloomgate dedup -q --as int64
 1
 2
 $ printf '1\n01\nx\n' > numbers; bloomgate dedup -q --as int64 numbers
-! bloomgate dedup: numbers: at byte 5: no int64: 'x'
+! bloomgate dedup: numbers: at byte 5: not a valid int64: 'x'
 ? 3
 
 # A window: the last 40 keys, or a time.
@@ -175,19 +175,19 @@ a
 $ (echo a; echo a) | bloomgate dedup -q -w 10m -n 10
 a
 $ bloomgate dedup -w 10m lines
-! bloomgate dedup: --window 10m needs --items: how many different keys come in that time
+! bloomgate dedup: --window 10m requires --items, the number of distinct keys in that time
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -w 7 lines
-! bloomgate dedup: --window: found '7', expected a number of keys from 8 on (10k, 5M), or a time (90s, 10m, 1d)
+! bloomgate dedup: --window: found '7', expected a number of keys of at least 8 (10k, 5M), or a time (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -w soon lines
-! bloomgate dedup: --window: found 'soon', expected a number of keys from 8 on (10k, 5M), or a time (90s, 10m, 1d)
+! bloomgate dedup: --window: found 'soon', expected a number of keys of at least 8 (10k, 5M), or a time (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -w 1ms -n 10 lines
-! bloomgate dedup: --window: found '1ms', expected a number of keys from 8 on (10k, 5M), or a time (90s, 10m, 1d)
+! bloomgate dedup: --window: found '1ms', expected a number of keys of at least 8 (10k, 5M), or a time (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
 ? 2
 
@@ -198,7 +198,7 @@ a
 c
 $ printf 'c\nd\n' | bloomgate dedup -s state.bg
 d
-! bloomgate dedup: 2 lines, 1 unique, 1 dropped; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+! bloomgate dedup: 2 lines, 1 unique, 1 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ printf 'a\nd\ne\n' | bloomgate dedup -q -s state.bg
 e
 $ printf 'a\nz\n' | bloomgate check state.bg
@@ -234,28 +234,28 @@ $ for n in 1 2 5 10; do for i in $(seq 10); do rm -f small.bg; seq $((i*1000)) $
 $ seq 100 | bloomgate dedup -q -c -n 100 -p 1% -s hundred.bg
 100
 $ seq 1000 11000 | bloomgate dedup -q -n 1M -p 1e-6 -s hundred.bg
-! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241 %, with 192 B, and cannot satisfy other values of --items, --rate or --memory: omit them, or start a new state
+! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with 192 B, and does not satisfy the given --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 1000 11000 | bloomgate dedup -q -n 1M -s hundred.bg
-! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241 %, with 192 B, and cannot satisfy other values of --items, --rate or --memory: omit them, or start a new state
+! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with 192 B, and does not satisfy the given --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 1000 11000 | bloomgate dedup -q -m 100 -s hundred.bg
-! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241 %, with 192 B, and cannot satisfy other values of --items, --rate or --memory: omit them, or start a new state
+! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241%, with 192 B, and does not satisfy the given --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 100 | bloomgate dedup -q -c -n 100 -p 1% -s hundred.bg
 0
 $ seq 1000 11000 | bloomgate dedup -q -s hundred.bg > more; wc -l < more; bloomgate verify hundred.bg
 0
-hundred.bg: whole
-! bloomgate dedup: stopped after ... lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+hundred.bg: intact
+! bloomgate dedup: stopped after ... lines: the filter is full (about ... keys), and more than ...% of new lines would be dropped; start a new state with a larger --items
 $ bloomgate dedup -q -s grown.bg -p 1e-4 lines | wc -l; seq 200000 | bloomgate dedup -q -s grown.bg -n 10 -p 1e-3 | wc -l
 3
 200000
 $ seq 10 | bloomgate dedup -q -s grown.bg -p 1e-5
-! bloomgate dedup: grown.bg: was created for any number of keys at a rate of 0.01 %, with ... MiB, and cannot satisfy other values of --items, --rate or --memory: omit them, or start a new state
+! bloomgate dedup: grown.bg: was created for any number of keys at a rate of 0.01%, with ... MiB, and does not satisfy the given --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ bloomgate dedup -s new.bg --unordered lines
-! bloomgate dedup: --unordered needs --items or --memory with a new --state: the number of different keys in all runs
+! bloomgate dedup: --unordered requires --items or --memory with a new --state: the number of distinct keys in all runs
 ! Try 'bloomgate dedup --help'.
 ? 2
 
@@ -266,54 +266,54 @@ $ for options in "" "-d" "-t 1" "--unordered -t 4"; do seq 200001 300000 | bloom
 5
 5
 5
-! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
-! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
-! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
-! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ...% of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ...% of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ...% of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ...% of new lines would be dropped; start a new state with a larger --items
 $ seq 10 | bloomgate dedup -q -n 100 -s over2.bg > out; seq 100000 | bloomgate add -q over2.bg 2> /dev/null; seq 200001 300000 | bloomgate dedup -q -c -s over2.bg
 0
-! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ...% of new lines would be dropped; start a new state with a larger --items
 ? 5
 
 # It has to fit.
 $ bloomgate dedup -s state.bg --lower lines
-! bloomgate dedup: state.bg: its keys are made in another way: '', not 'lower'
+! bloomgate dedup: state.bg: its keys were converted differently: '', not 'lower'; use the same --trim, --lower and --as
 ? 3
 $ bloomgate dedup -s state.bg --hash xxh64 lines
-! bloomgate dedup: state.bg: its keys are hashed in another way
+! bloomgate dedup: state.bg: its keys are hashed differently; use the same --hash, --seed and --keyring
 ? 3
 $ bloomgate dedup -s state.bg --seed 3 lines
-! bloomgate dedup: state.bg: its keys are hashed in another way
+! bloomgate dedup: state.bg: its keys are hashed differently; use the same --hash, --seed and --keyring
 ? 3
 $ bloomgate dedup -s state.bg --keyring ring lines
-! bloomgate dedup: state.bg: its keys are hashed in another way
+! bloomgate dedup: state.bg: its keys are hashed differently; use the same --hash, --seed and --keyring
 ? 3
 $ bloomgate dedup -s keyed.bg lines
-! bloomgate dedup: keyed.bg: its keys are hashed with a secret: --keyring FILE
+! bloomgate dedup: keyed.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate dedup -s state.bg -w 10 lines
-! bloomgate dedup: state.bg: its window is everything, not 10
+! bloomgate dedup: state.bg: its window is everything, not 10; use the same --window, or start a new state
 ? 3
 $ bloomgate dedup -s window.bg -w 10 lines
-! bloomgate dedup: window.bg: its window is 1k, not 10
+! bloomgate dedup: window.bg: its window is 1k, not 10; use the same --window, or start a new state
 ? 3
 $ bloomgate dedup -s state.bg --unordered lines
-! bloomgate dedup: state.bg: --unordered needs a filter of kind register, this is scalable
+! bloomgate dedup: state.bg: --unordered requires a filter of kind register, not scalable
 ? 3
 $ bloomgate build -q -n 100 --lower --note mine noted.bg lines; bloomgate dedup -q -s noted.bg lines; bloomgate info noted.bg | grep -E ' note| keys  '
   keys         lower
   note         mine
 $ bloomgate build -q -k cuckoo cuckoo.bg lines; bloomgate dedup -s cuckoo.bg lines
-! bloomgate dedup: cuckoo.bg: a filter of kind cuckoo takes no more keys
+! bloomgate dedup: cuckoo.bg: a filter of kind cuckoo accepts no more keys; start a new state
 ? 3
 $ bloomgate build -q -k fuse fuse.bg lines; bloomgate dedup -s fuse.bg lines
-! bloomgate dedup: fuse.bg: a filter of kind fuse takes no more keys
+! bloomgate dedup: fuse.bg: a filter of kind fuse accepts no more keys; start a new state
 ? 3
 $ bloomgate build -q -k window -n 100 other.bg lines; bloomgate dedup -s other.bg lines
-! bloomgate dedup: other.bg: its window was not made by dedup
+! bloomgate dedup: other.bg: its window was not created by dedup
 ? 3
 $ bloomgate dedup -s lines lines
-! bloomgate dedup: lines: is no filter file of bloomgate
+! bloomgate dedup: lines: is not a bloomgate filter file
 ? 3
 $ bloomgate dedup -s /nowhere/x.bg lines > /dev/null
 ! bloomgate dedup: /nowhere/x.bg: No such file or directory
@@ -348,26 +348,26 @@ $ bloomgate dedup -q -s state.bg --stats /dev/full many > out; echo $?; cmp stat
 
 # Mistakes.
 $ bloomgate dedup -m 1M -p 1e-3 lines
-! bloomgate dedup: --memory and --rate exclude each other
+! bloomgate dedup: --memory and --rate are mutually exclusive
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup --hash keyed lines
-! bloomgate dedup: --hash keyed needs a secret: --keyring FILE
+! bloomgate dedup: --hash keyed requires a secret: use --keyring FILE
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup --uniq lines
-! bloomgate dedup: there is no option --uniq
+! bloomgate dedup: unknown option --uniq
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -m 64k -w 1000 lines
-! bloomgate dedup: --window and --memory exclude each other: the size of a window follows from --items and --rate
+! bloomgate dedup: --window and --memory are mutually exclusive: --items and --rate determine the size of a window
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup --field 0 lines
-! bloomgate dedup: --field: found '0', expected a whole number from 1
+! bloomgate dedup: --field: found '0', expected a whole number of at least 1
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -m 1 lines
-! bloomgate dedup: --memory: too small for a filter
+! bloomgate dedup: --memory: too small for a filter; use a larger value
 ! Try 'bloomgate dedup --help'.
 ? 2

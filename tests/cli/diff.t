@@ -2,8 +2,8 @@
 
 $ seq 200000 > keys; bloomgate build -q --items 200000 a.bg keys
 $ cp a.bg same.bg; bloomgate diff a.bg same.bg
-filters    the same
-layout     the same
+filters    equal
+layout     equal
 blocks     4, of which 0 differ
 patch      8,272 bytes
 $ bloomgate diff -q a.bg same.bg
@@ -14,7 +14,7 @@ $ bloomgate diff --json a.bg same.bg
 $ echo new | bloomgate add -q -o b.bg a.bg
 $ bloomgate diff a.bg b.bg | grep -v header
 filters    different
-layout     the same
+layout     equal
 blocks     4, of which 1 differ
 patch      73,816 bytes
 $ bloomgate diff -q a.bg b.bg
@@ -23,8 +23,8 @@ $ bloomgate diff -q a.bg b.bg
 # The same filter, with other words on it.
 $ bloomgate build -q --items 200000 --note hello noted.bg keys
 $ bloomgate diff a.bg noted.bg
-filters    the same
-layout     the same
+filters    equal
+layout     equal
 blocks     4, of which 0 differ
 patch      8,272 bytes
 header     differs in: ...notes
@@ -36,7 +36,7 @@ $ bloomgate diff --json g4.bg g5.bg
 $ bloomgate build -q --items 100000 small.bg keys
 $ bloomgate diff a.bg small.bg
 filters    different
-layout     different: a patch has all blocks
+layout     different: a patch contains all blocks
 header     differs in: ...design items, design rate
 ? 1
 $ bloomgate diff --json a.bg small.bg
@@ -52,25 +52,25 @@ $ test $(stat -c %s p) -lt $(stat -c %s b.bg) && echo smaller
 smaller
 $ bloomgate diff --apply p a.bg c.bg && cmp b.bg c.bg
 $ bloomgate diff --patch p a.bg b.bg
-! bloomgate diff: p: is there already; -f overwrites it
+! bloomgate diff: p: already exists; use -f to overwrite it
 ? 2
 $ bloomgate diff -q -f --patch p a.bg b.bg
 ? 1
 $ bloomgate diff --apply p a.bg c.bg
-! bloomgate diff: c.bg: is there already; -f overwrites it
+! bloomgate diff: c.bg: already exists; use -f to overwrite it
 ? 2
 $ bloomgate diff -f --apply p a.bg c.bg && cmp b.bg c.bg
 $ bloomgate diff --apply p b.bg d.bg
-! bloomgate diff: p to b.bg: file: found another, expected the one that the patch was made for
+! bloomgate diff: p applied to b.bg: file: found another, expected the one that the patch was made for
 ? 3
 $ bloomgate diff --apply missing a.bg d.bg
 ! bloomgate diff: missing: No such file or directory
 ? 4
 $ bloomgate diff --apply keys a.bg d.bg
-! bloomgate diff: keys to a.bg: magic: found another, expected that of a patch
+! bloomgate diff: keys applied to a.bg: magic: found another, expected that of a patch
 ? 3
 $ cp p hurt; printf 'xyz' | dd of=hurt bs=1 seek=9000 conv=notrunc status=none; bloomgate diff --apply hurt a.bg d.bg
-! bloomgate diff: hurt to a.bg: block: found block 1: 78d0fb5e instead of 1c0854aa, expected the checksum in the table
+! bloomgate diff: hurt applied to a.bg: block: found block 1: 78d0fb5e instead of 1c0854aa, expected the checksum in the table
 ? 3
 $ ls d.bg
 ! ls: cannot access 'd.bg': No such file or directory
@@ -90,7 +90,7 @@ $ bloomgate diff --apply p a.bg
 ! Try 'bloomgate diff --help'.
 ? 2
 $ bloomgate diff --apply p --json a.bg x.bg
-! bloomgate diff: --apply goes with neither --patch nor --json
+! bloomgate diff: --apply cannot be combined with --patch or --json
 ! Try 'bloomgate diff --help'.
 ? 2
 $ bloomgate diff a.bg missing.bg
@@ -100,7 +100,7 @@ $ bloomgate diff missing.bg a.bg
 ! bloomgate diff: missing.bg: No such file or directory
 ? 4
 $ bloomgate diff a.bg keys
-! bloomgate diff: keys: is no filter file of bloomgate
+! bloomgate diff: keys: is not a bloomgate filter file
 ? 3
 $ head -c 5000 a.bg > short.bg; bloomgate diff a.bg short.bg
 ! bloomgate diff: short.bg: file size: found 5000 bytes, not 256464, expected that in the header
@@ -114,11 +114,11 @@ $ seq 100 | bloomgate build -q --items 100 --hash keyed --keyring other k3.bg
 $ bloomgate diff -q k1.bg k2.bg
 $ bloomgate diff -q --keyring ring k1.bg k2.bg
 $ bloomgate diff --keyring other -q k1.bg k2.bg
-! bloomgate diff: other: the secret of k1.bg is not in it
+! bloomgate diff: other: does not contain the secret of k1.bg
 ? 3
 $ bloomgate diff k1.bg k3.bg
 filters    different
-layout     the same
+layout     equal
 blocks     1, of which 1 differ
 patch      8,460 bytes
 header     differs in: ...key id

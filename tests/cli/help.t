@@ -2,32 +2,32 @@
 
 $ bloomgate --help | head -3
 usage: bloomgate SUBCOMMAND [options] ...
-       filters that answer "certainly not" or "maybe"
+       approximate-membership filters that answer "definitely not" or "maybe"
 |
 $ bloomgate
-! bloomgate: what shall it do? A subcommand is missing
+! bloomgate: no subcommand specified
 ! Try 'bloomgate --help'.
 ? 2
 $ bloomgate help help | head -1
 usage: bloomgate SUBCOMMAND [options] ...
 $ bloomgate help build | head -2
 usage: bloomgate build [options] OUT [KEYS...]
-       make a filter file of keys
+       create a filter file from keys
 $ bloomgate build --help | head -2
 usage: bloomgate build [options] OUT [KEYS...]
-       make a filter file of keys
+       create a filter file from keys
 $ bloomgate build -qh | head -1
 usage: bloomgate build [options] OUT [KEYS...]
 $ bloomgate help bild
-! bloomgate: there is no subcommand 'bild'; did you mean build?
+! bloomgate: unknown subcommand 'bild'; did you mean build?
 ! Try 'bloomgate --help'.
 ? 2
 $ bloomgate help build check
-! bloomgate: help is about one subcommand
+! bloomgate: help accepts only one subcommand
 ! Try 'bloomgate --help'.
 ? 2
 $ bloomgate help --man bild
-! bloomgate: there is no subcommand 'bild'; did you mean build?
+! bloomgate: unknown subcommand 'bild'; did you mean build?
 ! Try 'bloomgate --help'.
 ? 2
 $ bloomgate version
@@ -38,47 +38,47 @@ $ bloomgate completion --help
 usage: bloomgate completion bash|zsh|fish
        print a completion script for a shell
 |
-Always
-  -q, --quiet               say nothing but errors
-      --progress WHEN       a progress bar: auto, always or never
-      --color WHEN          colours: auto, always or never
-  -h, --help                print what options there are
+General
+  -q, --quiet               print only errors and warnings
+      --progress WHEN       progress bar: auto, always or never (default: auto)
+      --color WHEN          colors: auto, always or never (default: auto)
+  -h, --help                print this help
 |
 Examples
   source <(bloomgate completion bash)
-      complete in this shell from now on
+      enable completion in this shell
   bloomgate completion fish > bloomgate.fish
-      a script to be put in place
+      save the script to a file
 
 # Mistyped subcommands.
 $ bloomgate biuld
-! bloomgate: there is no subcommand 'biuld'; did you mean build?
+! bloomgate: unknown subcommand 'biuld'; did you mean build?
 ! Try 'bloomgate --help'.
 ? 2
 $ bloomgate chekc
-! bloomgate: there is no subcommand 'chekc'; did you mean check?
+! bloomgate: unknown subcommand 'chekc'; did you mean check?
 ! Try 'bloomgate --help'.
 ? 2
 $ bloomgate comp
-! bloomgate: there is no subcommand 'comp'; did you mean completion?
+! bloomgate: unknown subcommand 'comp'; did you mean completion?
 ! Try 'bloomgate --help'.
 ? 2
 $ for other in create insert show query delete; do bloomgate $other x 2>&1 | head -1; done
-bloomgate: there is no subcommand 'create'; did you mean build?
-bloomgate: there is no subcommand 'insert'; did you mean add?
-bloomgate: there is no subcommand 'show'; did you mean info?
-bloomgate: there is no subcommand 'query'; did you mean check?
-bloomgate: there is no subcommand 'delete'; did you mean remove?
+bloomgate: unknown subcommand 'create'; did you mean build?
+bloomgate: unknown subcommand 'insert'; did you mean add?
+bloomgate: unknown subcommand 'show'; did you mean info?
+bloomgate: unknown subcommand 'query'; did you mean check?
+bloomgate: unknown subcommand 'delete'; did you mean remove?
 $ bloomgate zzz
-! bloomgate: there is no subcommand 'zzz'
+! bloomgate: unknown subcommand 'zzz'
 ! Try 'bloomgate --help'.
 ? 2
 $ bloomgate --bild
-! bloomgate: found '--bild', expected a subcommand first
+! bloomgate: unknown option '--bild'; options follow the subcommand
 ! Try 'bloomgate --help'.
 ? 2
 $ bloomgate ''
-! bloomgate: there is no subcommand ''
+! bloomgate: unknown subcommand ''
 ! Try 'bloomgate --help'.
 ? 2
 
@@ -86,7 +86,7 @@ $ bloomgate ''
 $ bloomgate help --man build | head -6
 .TH BLOOMGATE\-BUILD 1 "" "bloomgate 0.1.0" "User Commands"
 .SH NAME
-bloomgate\-build \- make a filter file of keys
+bloomgate\-build \- create a filter file from keys
 .SH SYNOPSIS
 \fBbloomgate build\fR [options] OUT [KEYS...]
 .SH DESCRIPTION
@@ -97,23 +97,23 @@ $ bloomgate help --man check | grep -A1 '^[.]TP' | grep -A0 invert
 
 # Completions.
 $ bloomgate completion
-! bloomgate completion: for which shell? One of bash, zsh, fish is expected
+! bloomgate completion: expected one shell: bash, zsh or fish
 ! Try 'bloomgate completion --help'.
 ? 2
 $ bloomgate completion csh
-! bloomgate completion: found shell 'csh', expected one of bash, zsh, fish
+! bloomgate completion: shell: found 'csh', expected bash, zsh or fish
 ! Try 'bloomgate completion --help'.
 ? 2
 $ bloomgate completion bash zsh
-! bloomgate completion: for which shell? One of bash, zsh, fish is expected
+! bloomgate completion: expected one shell: bash, zsh or fish
 ! Try 'bloomgate completion --help'.
 ? 2
 $ bloomgate completion bash | bash -n
 $ bloomgate completion zsh | head -2
 |#compdef bloomgate
-|# Completes bloomgate in zsh; made by: bloomgate completion zsh
+|# zsh completion for bloomgate; generated by: bloomgate completion zsh
 $ bloomgate completion fish | grep 'check.*invert'
-complete -c bloomgate -n '__bloomgate_is check' -s v -l invert -d 'print what certainly is no member'
+complete -c bloomgate -n '__bloomgate_is check' -s v -l invert -d 'print lines that are definitely not in the filter'
 
 # What cannot be written: the disk is full; nobody reads it any more, which is worth no word.
 $ bloomgate build --help > /dev/full

@@ -6,9 +6,9 @@ blocked.bg
   format       bloomgate 1.0
   kind         blocked
   geometry     k 7, 8 units
-  size         512 B, 4,096 bits, 10.24 bits per key
+  size         512 B, 4,096 bits, 10.24 bits/key
   can fold     3 times
-  made for     400 keys at a rate of 0.864 %
+  designed for 400 keys at a rate of 0.864%
   hash         fast, seed 0
   key id       golden key no. 1
   keys         URL, lower case
@@ -17,89 +17,89 @@ blocked.bg
   created      2023-11-14T22:13:20Z
   digest       21eea09d34a1aeeeab048daa822a0a63
   file         8,708 bytes, 1 block
-  fill         41.4 %
-  keys in it   about 312 (304 to 320)
-  rate now     0.264 %
+  fill         41.4%
+  keys stored  about 312 (304 to 320)
+  current rate 0.264%
   health       fine
 $ bloomgate info --json blocked.bg
 {"schema": "bloomgate.info.1", "file": "blocked.bg", "file_bytes": 8708, "format": "bloomgate", "complete": true, "bits_per_key": 10.24, "version": "1.0", "kind": "blocked", "k": 7, "units": 8, "width": 0, "shards": 1, "design": {"items": 400, "rate": 0.00863894}, "hash": {"profile": "fast", "seed": 0, "check": "89c62087505edfb6", "key_id": "golden key no. 1"}, "keys": "URL, lower case", "generation": 77, "canaries": true, "created": "2023-11-14T22:13:20Z", "digest": "21eea09d34a1aeeeab048daa822a0a63", "metadata": "keys: URL, lower case\u000a", "blocks": 1, "bits": 4096, "bytes": 512, "foldable": 3, "ones": 1694, "fill": 0.413574, "items": {"value": 312.029, "low": 304.398, "high": 319.66}, "rate": 0.00263979, "saturated": 0, "health": "fine", "times_design_rate": 0.305568}
 
 # Every kind.
-$ bloomgate info classic.bg counting_wide.bg cuckoo_shards.bg | grep -E 'bg|kind|geometry|width|shards|size|fill|keys in|rate|health'
+$ bloomgate info classic.bg counting_wide.bg cuckoo_shards.bg | grep -E 'bg|kind|geometry|width|shards|size|fill|keys stored|rate|health'
 classic.bg
   kind         classic
   geometry     k 7, 60 units
-  size         480 B, 3,840 bits, 9.6 bits per key
-  made for     400 keys at a rate of 0.999 %
-  fill         43.8 %
-  keys in it   about 316 (308 to 324)
-  rate now     0.309 %
+  size         480 B, 3,840 bits, 9.6 bits/key
+  designed for 400 keys at a rate of 0.999%
+  fill         43.8%
+  keys stored  about 316 (308 to 324)
+  current rate 0.309%
   health       fine
 counting_wide.bg
   kind         counting
   geometry     k 6, 34 units
   width        8
-  size         4.2 KiB, 34,816 bits, 87.04 bits per key
-  made for     400 keys at a rate of 0.999 %
-  fill         35.4 %
-  keys in it   about 317 (309 to 325)
-  rate now     0.413 %
+  size         4.2 KiB, 34,816 bits, 87.04 bits/key
+  designed for 400 keys at a rate of 0.999%
+  fill         35.4%
+  keys stored  about 317 (309 to 325)
+  current rate 0.413%
   health       fine
 cuckoo_shards.bg
   kind         cuckoo
   geometry     k 12, 24 units
   shards       2
-  size         1.1 KiB, 9,216 bits, 23.04 bits per key
-  made for     400 keys at a rate of 0.171 %
-  fill         44.7 %
-  keys in it   about 340 (340 to 340)
-  rate now     0.0869 %
+  size         1.1 KiB, 9,216 bits, 23.04 bits/key
+  designed for 400 keys at a rate of 0.171%
+  fill         44.7%
+  keys stored  about 340 (340 to 340)
+  current rate 0.0869%
   health       fine
-$ bloomgate info quotient.bg fuse.bg ribbon.bg scalable.bg generations.bg aged.bg | grep -E 'bg|kind|geometry|width|keys in|rate now|health'
+$ bloomgate info quotient.bg fuse.bg ribbon.bg scalable.bg generations.bg aged.bg | grep -E 'bg|kind|geometry|width|keys stored|current rate|health'
 quotient.bg
   kind         quotient
   geometry     k 7, 19 units
-  keys in it   about 317 (315 to 318)
-  rate now     0.482 %
+  keys stored  about 317 (315 to 318)
+  current rate 0.482%
   health       fine
 fuse.bg
   kind         fuse
   geometry     k 8, 64 units
   width        3
-  keys in it   about 316 (316 to 316)
-  rate now     0.391 %
+  keys stored  about 316 (316 to 316)
+  current rate 0.391%
   health       fine
 ribbon.bg
   kind         ribbon
   geometry     k 7, 7 units
-  keys in it   about 316 (316 to 316)
-  rate now     0.781 %
+  keys stored  about 316 (316 to 316)
+  current rate 0.781%
   health       fine
 scalable.bg
   kind         scalable
   geometry     k 8, 32 units
   width        2
-  keys in it   about 2,320 (2,303 to 2,338)
-  rate now     0.209 %
+  keys stored  about 2,320 (2,303 to 2,338)
+  current rate 0.209%
   health       fine
 generations.bg
   kind         window
   geometry     k 8, 5 units
-  keys in it   about 315 (308 to 321)
-  rate now     0.16 %
+  keys stored  about 315 (308 to 321)
+  current rate 0.16%
   health       fine
 aged.bg
   kind         window
   geometry     k 8, 47 units
-  keys in it   about 206 (179 to 233)
-  rate now     0.00413 %
+  keys stored  about 206 (179 to 233)
+  current rate 0.00413%
   health       fine
 $ bloomgate info --json *.bg | python3 -c 'import json,sys; all=[json.loads(l) for l in sys.stdin]; print(len(all), {x["schema"] for x in all}, sum(x["complete"] for x in all))'
 27 {'bloomgate.info.1'} 24
 
 # Far from full.
 $ seq 1000 | bloomgate build -q piped.bg; bloomgate info piped.bg | grep size; rm piped.bg
-  size         1.7 MiB, 14,509,568 bits, 14,2... bits per key
+  size         1.7 MiB, 14,509,568 bits, 14,2... bits/key
 # Names of files steer no terminal, in messages neither.
 $ cp blocked.bg "$(printf 'x\033[31m\302\233y.bg')"; bloomgate info x*y.bg | head -1; rm x*y.bg
 x?[31m??y.bg
@@ -124,9 +124,9 @@ $ for n in 100 200 500 1000 2000; do seq $n > keys; bloomgate build -q -f small.
       5   health       fine
 $ seq 5000 | bloomgate build -q --items 1000 over.bg
 $ bloomgate info over.bg | grep -E 'rate|health'
-  made for     1,016 keys at a rate of 0.939 %
-  rate now     80.2 %
-  health       fuller than designed: 85.3 times the rate
+  designed for 1,016 keys at a rate of 0.939%
+  current rate 80.2%
+  health       over capacity: 85.3 times the design rate
 $ bloomgate info --json over.bg | grep -o '"health": "[a-z]*", "times_design_rate": [0-9.]*'
 "health": "fuller", "times_design_rate": 85.3321
 $ cp blocked.bg hurt.bg; printf 'x' | dd of=hurt.bg bs=1 seek=8200 conv=notrunc status=none
@@ -134,7 +134,7 @@ $ bloomgate info hurt.bg
 ! bloomgate info: hurt.bg: block: found block 0: f435631f instead of 7861fa7a, expected the checksum in the table
 ? 3
 $ bloomgate info --tolerate hurt.bg | grep health
-  health       degraded: damaged parts of it answer "maybe"
+  health       degraded: damaged parts always answer "maybe"
 ! bloomgate info: warning: hurt.bg: has damaged blocks, which answer "maybe"
 
 # Secrets.
@@ -146,56 +146,56 @@ k.bg
   format       bloomgate 1.0
   kind         blocked
   geometry     k 7, 3 units
-  size         192 B, 1,536 bits, 13.24 bits per key
-  made for     116 keys at a rate of 0.241 %
+  size         192 B, 1,536 bits, 13.24 bits/key
+  designed for 116 keys at a rate of 0.241%
   hash         keyed
   key id       one
-  keys         as they are
+  keys         used unchanged
   generation   0
   canaries     yes
   file         8,388 bytes, 1 block
-  the rest     needs the secret: --keyring FILE
+  contents     unknown without the secret; use --keyring FILE
 $ bloomgate info --keyring ring k.bg | grep -v -E 'created|digest'
 k.bg
   format       bloomgate 1.0
   kind         blocked
   geometry     k 7, 3 units
-  size         192 B, 1,536 bits, 13.24 bits per key
-  made for     116 keys at a rate of 0.241 %
+  size         192 B, 1,536 bits, 13.24 bits/key
+  designed for 116 keys at a rate of 0.241%
   hash         keyed
   key id       one
-  keys         as they are
+  keys         used unchanged
   generation   0
   canaries     yes
   file         8,388 bytes, 1 block
-  fill         41.7 %
-  keys in it   about 118 (113 to 123)
-  rate now     0.262 %
+  fill         41.7%
+  keys stored  about 118 (113 to 123)
+  current rate 0.262%
   health       fine
 $ bloomgate info --json k.bg | grep -o '"complete": [a-z]*'
 "complete": false
 $ bloomgate info --keyring other k.bg
-! bloomgate info: other: the secret of k.bg is not in it
+! bloomgate info: other: does not contain the secret of k.bg
 ? 3
 $ bloomgate info --keyring missing k.bg
 ! bloomgate info: missing: No such file or directory
 ? 4
 $ bloomgate info --bits k.bg
-! bloomgate info: k.bg: its bits need the secret: --keyring FILE
+! bloomgate info: k.bg: showing its bits requires its secret: use --keyring FILE
 ? 2
 
 # Where the bits are.
 $ bloomgate info --bits blocked.bg | tail -3
   ▄▄▅▄▄▄▃▄▅▅▅▄▄▅▅▅▄▄▄▄▄▄▄▄▃▅▃▃▄▃▄▄▅▄▄▅▄▄▃▃▄▃▃▂▃▃▄▄▄▃▃▃▄▄▄▄▄▄▃▃▄▄▄▃
-  a cell is 8 B; bits set, in eighths: ·▁▂▃▄▅▆▇█
-  least 18.8 %, mean 41.4 %, most 59.4 %
+  one cell is 8 B; share of bits set, in eighths: ·▁▂▃▄▅▆▇█
+  minimum 18.8%, mean 41.4%, maximum 59.4%
 $ bloomgate info --bits --color always blocked.bg | tail -3 | head -1 | cut -c 1-40 | cat -v
   ^[[38;5;73mM-bM-^VM-^D^[[38;5;73mM-bM-^VM-^D^[[38;5;79mM-bM-^V
 $ bloomgate info --bits quotient.bg | tail -4
   ▄▄▃▃▄▃▂▅▄▃▄▄▄▄▄▄▄▄▅▄▃▃▄▂▂▂▂▄▅▃▂▄▄▃▄▄▄▃▃▂▄▃▃▁▃▃▂▄▄▁▃▃▃▃▄▄▃▂▄▂▃▁▁▂
   ································································
-  a cell is 9 B; bits set, in eighths: ·▁▂▃▄▅▆▇█
-  least 0 %, mean 16.3 %, most 50 %
+  one cell is 9 B; share of bits set, in eighths: ·▁▂▃▄▅▆▇█
+  minimum 0%, mean 16.3%, maximum 50%
 $ seq 100000 | bloomgate build -q --items 100000 large.bg; bloomgate info --bits large.bg | grep -c '▄▄▄▄▄▄'
 16
 $ bloomgate info --bits --json large.bg | python3 -c 'import json,sys; x=json.load(sys.stdin); print(len(x["occupancy"]), round(sum(x["occupancy"])/1024, 2), round(x["fill"], 2))'
@@ -208,12 +208,12 @@ $ cp large.bg '<&>.bg'; bloomgate info -q --svg odd.svg '<&>.bg' | head -1; pyth
 <&>.bg
 <&>.bg
 $ bloomgate info --svg map.svg large.bg
-! bloomgate info: map.svg: is there already; -f overwrites it
+! bloomgate info: map.svg: already exists; use -f to overwrite it
 ? 2
 $ bloomgate info -f --svg map.svg large.bg | head -1
 large.bg
 $ bloomgate info --svg x.svg large.bg blocked.bg
-! bloomgate info: --svg is for one filter
+! bloomgate info: --svg requires a single filter
 ! Try 'bloomgate info --help'.
 ? 2
 $ bloomgate info --svg no-folder/x.svg large.bg
@@ -230,12 +230,12 @@ g.bf
   version      64
   geometry     k 7
   size         1.2 KiB, 9,600 bits
-  keys         taken as bytes
+  keys         interpreted as bytes
   file         1,206 bytes
-  fill         51.9 %
-  keys in it   about 1,004
-  rate now     1.02 %
-  checksum     none: damage cannot be told
+  fill         51.9%
+  keys stored  about 1,004
+  current rate 1.02%
+  checksum     none: damage cannot be detected
 $ bloomgate info --json g.bf
 {"schema": "bloomgate.info.1", "file": "g.bf", "file_bytes": 1206, "format": "guava", "complete": true, "bits_per_key": null, "version": 64, "parts": 1, "k": 7, "bits": 9600, "bytes": 1200, "ones": 4983, "fill": 0.519062, "design": {"items": 0}, "items": {"value": 1003.91}, "rate": 0.0101517}
 $ seq 1000 | bloomgate convert -q --from-keys - --items 1000 --to dcso d.bloom; bloomgate info d.bloom
@@ -243,68 +243,68 @@ d.bloom
   format       dcso
   version      1
   geometry     k 7
-  size         1.2 KiB, 9,585 bits, 9.585 bits per key
-  made for     1,000 keys
-  keys         taken as bytes
+  size         1.2 KiB, 9,585 bits, 9.585 bits/key
+  designed for 1,000 keys
+  keys         interpreted as bytes
   file         1,248 bytes
-  fill         53 %
-  keys in it   999
-  rate now     1.17 %
-  checksum     none: damage cannot be told
+  fill         53%
+  keys stored  999
+  current rate 1.17%
+  checksum     none: damage cannot be detected
 $ bloomgate info $CLI_TESTS/../golden/tables/leveldb_plain.ldb | tail -n +2
   format       leveldb
   geometry     k 6
   parts        5
   size         125 B, 1,000 bits
-  keys         taken as bytes
+  keys         interpreted as bytes
   file         11,987 bytes
-  fill         44.6 %
-  rate now     0.792 %
-  checksum     yes, and right
+  fill         44.6%
+  current rate 0.792%
+  checksum     yes, and correct
 $ bloomgate info --bits g.bf
-! bloomgate info: g.bf: --bits and --svg are for filters of bloomgate and parquet
+! bloomgate info: g.bf: --bits and --svg require a bloomgate or parquet filter
 ? 2
 $ seq 1000 | bloomgate convert -q --from-keys - --items 1000 --to parquet p; bloomgate info --format parquet --bits p
 p
   format       parquet
   geometry     k 8
   size         2.0 KiB, 16,384 bits
-  keys         taken as bytes
+  keys         interpreted as bytes
   file         2,064 bytes
-  fill         38.6 %
-  rate now     0.049 %
-  checksum     none: damage cannot be told
+  fill         38.6%
+  current rate 0.049%
+  checksum     none: damage cannot be detected
   ▄▄▄▄▄▄▅▄▄▄▃▃▄▄▅▄▅▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▃▃▃▃▃▃▃▃▄▃▄▄▃▃▃▃▄▄▄▄▃▄▄▄▄▃▄▄▄▃▄▄
   ▄▄▄▄▃▃▃▃▄▃▃▃▄▃▄▄▄▄▃▃▄▄▄▃▃▃▃▃▂▂▃▂▄▄▄▄▄▄▄▄▃▃▃▃▄▄▄▃▃▃▄▄▃▃▃▃▄▄▄▄▄▅▅▅
   ▄▃▄▄▃▃▃▃▃▃▃▄▃▃▃▃▄▄▄▄▄▄▃▄▃▃▄▄▅▄▄▄▄▄▄▄▅▄▄▄▄▄▃▄▄▄▄▄▃▃▃▃▃▃▃▃▄▄▃▃▄▃▄▄
   ▃▃▃▃▃▃▃▃▄▃▄▄▄▄▄▄▆▅▅▅▄▄▄▄▄▄▄▄▄▄▄▄▃▃▃▃▃▃▃▄▄▄▄▄▄▄▃▄▂▃▂▃▅▅▄▄▄▃▄▄▃▃▃▃
-  a cell is 8 B; bits set, in eighths: ·▁▂▃▄▅▆▇█
-  least 18.8 %, mean 38.6 %, most 64.1 %
+  one cell is 8 B; share of bits set, in eighths: ·▁▂▃▄▅▆▇█
+  minimum 18.8%, mean 38.6%, maximum 64.1%
 $ seq 1000 | bloomgate convert -q --from-keys - --items 1000 --to cassandra c.db; bloomgate info c.db
 c.db
   format       cassandra
   geometry     k 5
   size         1.2 KiB, 10,048 bits
-  keys         taken as bytes
+  keys         interpreted as bytes
   file         1,264 bytes
-  fill         39.2 %
-  keys in it   about 999
-  rate now     0.923 %
-  checksum     none: damage cannot be told
+  fill         39.2%
+  keys stored  about 999
+  current rate 0.923%
+  checksum     none: damage cannot be detected
 $ bloomgate info --format cassandra --format-version 1 c.db | head -2
 c.db
   format       cassandra
 $ seq 10 | bloomgate convert -q --from-keys - --items 10 --to bip158 --rate 0.1 --block-key 000102030405060708090a0b0c0d0e0f b; bloomgate info --format bip158 --block-key 000102030405060708090a0b0c0d0e0f b
 b
   format       bip158
-  size         26 B, 208 bits, 20.8 bits per key
-  keys         taken as bytes
+  size         26 B, 208 bits, 20.8 bits/key
+  keys         interpreted as bytes
   file         27 bytes
-  keys in it   10
-  rate now     0.000127 %
-  checksum     none: damage cannot be told
+  keys stored  10
+  current rate 0.000127%
+  checksum     none: damage cannot be detected
 $ bloomgate info --format bip158 b
-! bloomgate info: filters of bip158 need --block-key
+! bloomgate info: bip158 filters require --block-key
 ! Try 'bloomgate info --help'.
 ? 2
 $ bloomgate info --format bip158 --block-key 0001 b
@@ -314,7 +314,7 @@ $ bloomgate info --format bip158 --block-key 0001 b
 
 # Mistakes.
 $ bloomgate info
-! bloomgate info: which filter? FILTER is missing
+! bloomgate info: missing argument FILTER
 ! Try 'bloomgate info --help'.
 ? 2
 $ bloomgate info missing.bg
@@ -327,10 +327,10 @@ $ bloomgate info .
 ! bloomgate info: .: Is a directory
 ? 4
 $ echo text > text; bloomgate info text
-! bloomgate info: text: no filter of any format that is known
+! bloomgate info: text: is not a filter of any known format
 ? 3
 $ bloomgate info --format bloomgate text
-! bloomgate info: text: is no filter file of bloomgate
+! bloomgate info: text: is not a bloomgate filter file
 ? 3
 $ head -c 8300 blocked.bg > short.bg; bloomgate info short.bg
 ! bloomgate info: short.bg: file size: found 8300 bytes, not 8708, expected that in the header

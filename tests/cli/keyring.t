@@ -1,7 +1,7 @@
 # bloomgate keyring: names of secrets, never the secrets.
 
 $ bloomgate keyring --new one ring
-! bloomgate keyring: ring: new filters are made with the secret 'one' from now on
+! bloomgate keyring: ring: new filters now use the secret 'one'
 $ bloomgate keyring -q --new two ring
 $ bloomgate keyring ring
 one
@@ -26,14 +26,14 @@ $ bloomgate info --keyring ring f.bg | grep -E 'hash|key id'
   hash         keyed
   key id       two
 $ seq 100 | bloomgate check -c f.bg
-! bloomgate check: f.bg: its keys are hashed with a secret: --keyring FILE
+! bloomgate check: f.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 
 # A retired secret still opens what it has made; a removed one does not.
 $ sed -i '/^two /s/$/ retired/' ring; bloomgate keyring -q --new three ring; seq 100 | bloomgate check -c --keyring ring f.bg
 100
 $ sed -i '/^two /d' ring; seq 100 | bloomgate check -c --keyring ring f.bg
-! bloomgate check: ring: the secret of f.bg is not in it
+! bloomgate check: ring: does not contain the secret of f.bg
 ? 3
 
 # Mistakes.
@@ -47,11 +47,11 @@ $ bloomgate keyring --new '' ring
 ! bloomgate keyring: ring: name: found 0 bytes, expected 1 to 31 letters, digits, '-', '_' and '.'
 ? 2
 $ bloomgate keyring
-! bloomgate keyring: expected one FILE, found 0
+! bloomgate keyring: expected one FILE, found 0 arguments
 ! Try 'bloomgate keyring --help'.
 ? 2
 $ bloomgate keyring a b
-! bloomgate keyring: expected one FILE, found 2
+! bloomgate keyring: expected one FILE, found 2 arguments
 ! Try 'bloomgate keyring --help'.
 ? 2
 $ bloomgate keyring nowhere
@@ -75,8 +75,8 @@ $ ln -s ring link; chmod 600 ring; bloomgate keyring link
 
 # Filters cannot be read without their keyring, so no command overwrites it.
 $ cp -p ring kept; echo key > key; bloomgate build -f --keyring ring ring key; bloomgate dedup --keyring ring --stats ./ring key; bloomgate dedup --stats link key; cmp ring kept
-! bloomgate build: ring: is a keyring, which -f does not overwrite: filters with its secrets would be lost
-! bloomgate dedup: --stats ./ring: is a keyring, and would be overwritten
+! bloomgate build: ring: is a keyring, which -f does not overwrite, because filters with its secrets would be lost
+! bloomgate dedup: --stats ./ring: is a keyring, which would be overwritten; choose another file
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --stats link: is a keyring, and would be overwritten
+! bloomgate dedup: --stats link: is a keyring, which would be overwritten; choose another file
 ! Try 'bloomgate dedup --help'.

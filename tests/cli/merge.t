@@ -4,7 +4,7 @@ $ seq 1000 > a; seq 501 1500 > b
 $ bloomgate build -q --items 2000 --folds 4 a.bg a
 $ bloomgate build -q --items 2000 --folds 4 b.bg b
 $ bloomgate merge ab.bg a.bg b.bg
-! bloomgate merge: ab.bg: blocked, about 1,518 keys, 3.0 KiB, rate of false positives 0.0948 %
+! bloomgate merge: ab.bg: blocked, about 1,518 keys, 3.0 KiB, false-positive rate 0.0948%
 $ seq 1500 | bloomgate check -c ab.bg
 1500
 
@@ -15,7 +15,7 @@ $ bloomgate diff -q ab.bg both.bg
 # Several; and over one of them.
 $ bloomgate merge -q abb.bg a.bg b.bg b.bg
 $ bloomgate merge a.bg a.bg b.bg
-! bloomgate merge: a.bg: is there already; -f overwrites it
+! bloomgate merge: a.bg: already exists; use -f to overwrite it
 ? 2
 $ bloomgate merge -q -f a.bg a.bg b.bg
 $ seq 1500 | bloomgate check -c a.bg
@@ -27,12 +27,12 @@ $ seq 10 | bloomgate build -q --items 100 --generation 8 --note world --lower l2
 $ bloomgate merge -q l.bg l1.bg l2.bg
 ! bloomgate merge: warning: l2.bg: its notes differ from those of l1.bg, which are kept
 $ bloomgate info l.bg | grep -E 'generation|canaries|note|keys'
-  made for     116 keys at a rate of 0.241 %
+  designed for 116 keys at a rate of 0.241%
   keys         lower
   generation   7
   canaries     yes
   note         hello
-  keys in it   about 41 (40 to 43)
+  keys stored  about 41 (40 to 43)
 $ bloomgate merge -q --generation 9 l9.bg l1.bg l2.bg
 ! bloomgate merge: warning: l2.bg: its notes differ from those of l1.bg, which are kept
 $ bloomgate info l9.bg | grep -E 'generation|canaries'
@@ -41,13 +41,13 @@ $ bloomgate info l9.bg | grep -E 'generation|canaries'
 $ bloomgate canary l9.bg
 generation   9
 present      16 of 16 found
-absent       0 of 4096 let through: 0 % (0 % to 0.0937 %), predicted 0.00607 %
-verdict      good
+absent       0 of 4096 answered "maybe": 0% (0% to 0.0937%), predicted 0.00607%
+verdict      passed
 
 # What does not fit is named.
 $ seq 10 | bloomgate build -q --items 100 plain.bg
 $ bloomgate merge no.bg l1.bg plain.bg
-! bloomgate merge: l1.bg and plain.bg: their keys are made in different ways: 'lower' and ''
+! bloomgate merge: l1.bg and plain.bg: their keys were converted differently: 'lower' and ''
 ? 3
 $ seq 10 | bloomgate build -q --items 5000 large.bg
 $ bloomgate merge no.bg plain.bg large.bg
@@ -79,7 +79,7 @@ $ ls no.bg
 
 # Other mistakes.
 $ bloomgate merge out.bg a.bg
-! bloomgate merge: expected OUT and two filters or more
+! bloomgate merge: expected OUT and at least two filters
 ! Try 'bloomgate merge --help'.
 ? 2
 $ bloomgate merge out.bg a.bg missing.bg
@@ -89,13 +89,13 @@ $ bloomgate merge out.bg missing.bg a.bg
 ! bloomgate merge: missing.bg: No such file or directory
 ? 4
 $ mkdir folder; bloomgate merge out.bg a.bg folder
-! bloomgate merge: folder: is no filter file of bloomgate
+! bloomgate merge: folder: is not a bloomgate filter file
 ? 3
 $ bloomgate merge -f folder a.bg b.bg
-! bloomgate merge: folder: is no plain file, which could be replaced
+! bloomgate merge: folder: is not a regular file and cannot be replaced
 ? 2
 $ bloomgate merge -f /dev/null a.bg b.bg
-! bloomgate merge: /dev/null: is no plain file, which could be replaced
+! bloomgate merge: /dev/null: is not a regular file and cannot be replaced
 ? 2
 $ bloomgate merge no-folder/out.bg a.bg b.bg
 ! bloomgate merge: no-folder/out.bg: No such file or directory
@@ -105,10 +105,10 @@ $ bloomgate merge --generation x out.bg a.bg b.bg
 ! Try 'bloomgate merge --help'.
 ? 2
 $ bloomgate merge out.bg a.bg a
-! bloomgate merge: a: is no filter file of bloomgate
+! bloomgate merge: a: is not a bloomgate filter file
 ? 3
 $ bloomgate merge --forse out.bg a.bg b.bg
-! bloomgate merge: there is no option --forse; did you mean --force?
+! bloomgate merge: unknown option --forse; did you mean --force?
 ! Try 'bloomgate merge --help'.
 ? 2
 
@@ -119,17 +119,17 @@ $ bloomgate build -q --items 100 --hash keyed --keyring ring k1.bg a
 $ bloomgate build -q --items 100 --hash keyed --keyring ring k2.bg b
 $ bloomgate build -q --items 100 --hash keyed --keyring other k3.bg b
 $ bloomgate merge k.bg k1.bg k2.bg
-! bloomgate merge: k1.bg: its keys are hashed with a secret: --keyring FILE
+! bloomgate merge: k1.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 $ bloomgate merge --keyring other k.bg k1.bg k2.bg
-! bloomgate merge: other: the secret of k1.bg is not in it
+! bloomgate merge: other: does not contain the secret of k1.bg
 ? 3
 $ bloomgate merge -q --keyring ring k.bg k1.bg k2.bg
 $ bloomgate check -c --keyring ring k.bg a b
 2000
 $ cat ring other > rings; chmod 600 rings
 $ bloomgate merge --keyring rings kk.bg k1.bg k3.bg
-! bloomgate merge: k1.bg and k3.bg: they have different secrets
+! bloomgate merge: k1.bg and k3.bg: hashed with different secrets
 ? 3
 
 # A disk that is full: what was there stays, and nothing else does.
@@ -152,7 +152,7 @@ $ seq 1500 | bloomgate check -c tolerated.bg
 
 # Halves.
 $ bloomgate fold half.bg both.bg
-! bloomgate fold: half.bg: blocked, about 1,520 keys, 1.5 KiB, rate of false positives 2.47 %
+! bloomgate fold: half.bg: blocked, about 1,520 keys, 1.5 KiB, false-positive rate 2.47%
 $ seq 1500 | bloomgate check -c half.bg
 1500
 $ bloomgate fold -q --times 2 quarter.bg both.bg; bloomgate fold -q quarter2.bg half.bg; bloomgate diff -q quarter.bg quarter2.bg
@@ -167,7 +167,7 @@ $ bloomgate fold no.bg fuse.bg
 ! bloomgate fold: fuse.bg: kind: found fuse, expected a kind that can be folded
 ? 2
 $ bloomgate fold half.bg both.bg
-! bloomgate fold: half.bg: is there already; -f overwrites it
+! bloomgate fold: half.bg: already exists; use -f to overwrite it
 ? 2
 $ bloomgate fold -f -q half.bg both.bg
 $ bloomgate fold half.bg
@@ -180,8 +180,8 @@ $ bloomgate fold no.bg missing.bg
 $ bloomgate fold -q -g 5 half5.bg both.bg; bloomgate canary half5.bg
 generation   5
 present      16 of 16 found
-absent       108 of 4096 let through: 2.64 % (2.19 % to 3.17 %), predicted 2.58 %
-verdict      good
+absent       108 of 4096 answered "maybe": 2.64% (2.19% to 3.17%), predicted 2.58%
+verdict      passed
 
 # Shards.
 $ bloomgate split $CLI_TESTS/../golden/files/shards.bg part
@@ -193,20 +193,20 @@ part.2
 $ bloomgate join part 3 joined.bg
 ! bloomgate join: joined.bg: 3 shards
 $ bloomgate diff joined.bg $CLI_TESTS/../golden/files/shards.bg
-filters    the same
-layout     different: a patch has all blocks
+filters    equal
+layout     different: a patch contains all blocks
 header     differs in: created, design items
 $ bloomgate verify joined.bg part.0
-joined.bg: whole
-part.0: whole
+joined.bg: intact
+part.0: intact
 $ bloomgate split $CLI_TESTS/../golden/files/shards.bg part
-! bloomgate split: part.0: is there already; -f overwrites it
+! bloomgate split: part.0: already exists; use -f to overwrite it
 ? 2
 $ bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part
 $ bloomgate merge no.bg $CLI_TESTS/../golden/files/shards.bg part.1 2>&1 | sed 's| [^ ]*/| |'
-bloomgate merge: shards.bg and part.1: in different numbers of shards: 3 and 1; bloomgate join creates the whole filter from its shards
+bloomgate merge: shards.bg and part.1: different numbers of shards: 3 and 1; run bloomgate join to create the whole filter from its shards
 $ bloomgate split both.bg part
-! bloomgate split: both.bg: is in one piece, not in shards
+! bloomgate split: both.bg: is not divided into shards
 ? 2
 $ bloomgate split both.bg
 ! bloomgate split: expected FILTER and PREFIX
@@ -219,19 +219,19 @@ $ bloomgate join part 2 joined2.bg
 ! bloomgate join: part: shard: found another number, expected bloomgate-shard: 0 of 2
 ? 3
 $ bloomgate join part 3 joined.bg
-! bloomgate join: joined.bg: is there already; -f overwrites it
+! bloomgate join: joined.bg: already exists; use -f to overwrite it
 ? 2
 $ bloomgate join -f -q part 3 joined.bg
 $ bloomgate join part 1 no.bg
-! bloomgate join: how many shards? Found '1', expected 2 to 65536
+! bloomgate join: number of shards: found '1', expected 2 to 65536
 ! Try 'bloomgate join --help'.
 ? 2
 $ bloomgate join part many no.bg
-! bloomgate join: how many shards? Found 'many', expected 2 to 65536
+! bloomgate join: number of shards: found 'many', expected 2 to 65536
 ! Try 'bloomgate join --help'.
 ? 2
 $ bloomgate join part 3
-! bloomgate join: expected PREFIX, how many shards there are, and OUT
+! bloomgate join: expected PREFIX, the number of shards, and OUT
 ! Try 'bloomgate join --help'.
 ? 2
 $ bloomgate join nothing 3 no.bg
@@ -254,10 +254,10 @@ $ bloomgate split -q $CLI_TESTS/../golden/files/shards.bg alone; cp alone.0 kept
 2
 2
 2
-! bloomgate add: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
-! bloomgate add: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
-! bloomgate remove: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
-! bloomgate dedup: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
+! bloomgate add: alone.0: is one shard of a split filter and cannot be changed; run bloomgate join, and change the result
+! bloomgate add: alone.0: is one shard of a split filter and cannot be changed; run bloomgate join, and change the result
+! bloomgate remove: alone.0: is one shard of a split filter and cannot be changed; run bloomgate join, and change the result
+! bloomgate dedup: alone.0: is one shard of a split filter and cannot be changed; run bloomgate join, and change the result
 $ (trap '' XFSZ; ulimit -f 1; bloomgate split $CLI_TESTS/../golden/files/shards.bg nospace)
 ! bloomgate split: nospace: File too large
 ? 4

@@ -5,44 +5,44 @@ $ bloomgate build -q ten.bg ten
 
 # The keys in the place of the filter: -f, which would overwrite them, is not spoken of.
 $ bloomgate build ten ten.bg
-! bloomgate build: ten: is there already, and is no filter of bloomgate; OUT comes first, then KEYS
+! bloomgate build: ten: already exists and is not a bloomgate filter; OUT precedes KEYS
 ! Try 'bloomgate build --help'.
 ? 2
 $ bloomgate build ten.bg ten
-! bloomgate build: ten.bg: is there already; -f overwrites it
+! bloomgate build: ten.bg: already exists; use -f to overwrite it
 ? 2
 
 # Options that there are not.
 $ bloomgate check --invrt ten.bg ten
-! bloomgate check: there is no option --invrt; did you mean --invert?
+! bloomgate check: unknown option --invrt; did you mean --invert?
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --inv ten.bg ten
-! bloomgate check: there is no option --inv; did you mean --invert?
+! bloomgate check: unknown option --inv; did you mean --invert?
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --zzz ten.bg ten
-! bloomgate check: there is no option --zzz
+! bloomgate check: unknown option --zzz
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --INVERT ten.bg ten
-! bloomgate check: there is no option --INVERT
+! bloomgate check: unknown option --INVERT
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check -x ten.bg ten
-! bloomgate check: there is no option -x
+! bloomgate check: unknown option -x
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check -cx ten.bg ten
-! bloomgate check: there is no option -x
+! bloomgate check: unknown option -x
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --an-option-whose-name-is-much-longer-than-that-of-any-there-is-or-will-ever-be ten.bg ten
-! bloomgate check: there is no option --an-option-whose-name-is-much-longer-than-that-of-any-there-is-o
+! bloomgate check: unknown option --an-option-whose-name-is-much-longer-than-that-of-any-there-is-o
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --=x ten.bg ten
-! bloomgate check: there is no option --
+! bloomgate check: unknown option --
 ! Try 'bloomgate check --help'.
 ? 2
 
@@ -51,22 +51,22 @@ $ bloomgate convert -q --from-keys ten --items 10 --to dcso ten.bloom; bloomgate
 10
 10
 $ bloomgate check -c <(cat ten.bg) ten
-! bloomgate check: /dev/fd/63: no filter of any format that is known: it is one of bloomgate, which has to be in a file, not in a pipe
+! bloomgate check: /dev/fd/63: is not a filter of any known format: bloomgate filters must be read from a file, not from a pipe
 ? 3
 
 # A filter that is packed; keys are unpacked, filters are not.
 $ gzip -k ten.bg; bloomgate check -c ten.bg.gz ten; zstd -q ten.bg; bloomgate info ten.bg.zst
-! bloomgate check: ten.bg.gz: no filter of any format that is known: it is packed by gzip; unpack it first
-! bloomgate info: ten.bg.zst: no filter of any format that is known: it is packed by zstd; unpack it first
+! bloomgate check: ten.bg.gz: is not a filter of any known format: the file is compressed with gzip; decompress it first
+! bloomgate info: ten.bg.zst: is not a filter of any known format: the file is compressed with zstd; decompress it first
 ? 3
 
 # Values that are missing, or that there are not.
 $ bloomgate check ten.bg ten --threads
-! bloomgate check: --threads needs a value: N
+! bloomgate check: --threads requires a value: N
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check ten.bg ten -t
-! bloomgate check: --threads needs a value: N
+! bloomgate check: --threads requires a value: N
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --invert=yes ten.bg ten
@@ -98,19 +98,19 @@ $ bloomgate check --delimiter '' ten.bg ten
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --csv --delimiter '"' ten.bg ten
-! bloomgate check: --delimiter: cannot be a quote or a newline with --csv
+! bloomgate check: --delimiter: must not be a quote or a newline with --csv
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --csv --null ten.bg ten
-! bloomgate check: --null, --length-prefixed and --csv exclude each other
+! bloomgate check: --null, --length-prefixed and --csv are mutually exclusive
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate check --length-prefixed --field 2 ten.bg ten
-! bloomgate check: --length-prefixed records have no lines and no fields
+! bloomgate check: --length-prefixed records have neither lines nor fields
 ! Try 'bloomgate check --help'.
 ? 2
 $ bloomgate build --rate 0.1 --bytes 10k x.bg ten
-! bloomgate build: --rate, --bits-per-key and --bytes exclude each other
+! bloomgate build: --rate, --bits-per-key and --bytes are mutually exclusive
 ! Try 'bloomgate build --help'.
 ? 2
 
@@ -154,7 +154,7 @@ $ bloomgate check -c ten.bg --
 0
 ? 1
 $ bloomgate check
-! bloomgate check: which filter? FILTER is missing
+! bloomgate check: missing argument FILTER
 ! Try 'bloomgate check --help'.
 ? 2
 
@@ -215,37 +215,37 @@ $ bloomgate build -q -f --bytes 64x x.bg ten
 # Rates.
 $ for p in 0.1% 1e-3 1/1000 0.001 .001 50% 1e-1% 3/4 99.9%; do bloomgate build -q -f -p $p x.bg ten || echo "$p?"; done
 $ bloomgate build -p 0 x.bg ten
-! bloomgate build: --rate: found '0', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+! bloomgate build: --rate: found '0', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
 ! Try 'bloomgate build --help'.
 ? 2
 $ for p in '' 0 0% 0/5 1 100% 1/1 2 -0.1 +0.1 nan inf 1e400 1e-400 0x1p-4 1/0 0/0 1/ /5 % 1%% 1/1000% 1%/2 0.1k 0,1 '0.1 ' 1/-5; do bloomgate build -q -f -p "$p" x.bg ten 2>&1 | head -1; done
-bloomgate build: --rate: found '', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '0', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '0%', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '0/5', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '1', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '100%', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '1/1', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '2', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '-0.1', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '+0.1', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found 'nan', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found 'inf', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '1e400', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '1e-400', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '0x1p-4', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '1/0', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '0/0', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '1/', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '/5', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '%', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '1%%', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '1/1000%', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '1%/2', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '0.1k', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '0,1', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '0.1 ', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
-bloomgate build: --rate: found '1/-5', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0%', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0/5', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '100%', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1/1', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '2', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '-0.1', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '+0.1', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found 'nan', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found 'inf', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1e400', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1e-400', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0x1p-4', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1/0', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0/0', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1/', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '/5', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '%', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1%%', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1/1000%', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1%/2', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0.1k', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0,1', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0.1 ', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1/-5', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
 
 # Numbers that may have a fraction, and times.
 $ for b in 8 8.5 1e1 0.01k; do bloomgate build -q -f --bits-per-key $b x.bg ten || echo "$b?"; done

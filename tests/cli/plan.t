@@ -2,42 +2,42 @@
 
 # All kinds side by side.
 $ bloomgate plan -n 100M -p 0.1%
-100,000,000 keys, rate of false positives at most 0.1 %
+100,000,000 keys, false-positive rate at most 0.1%
 |
-                      bits          false     at 2x        at  fits    lines
-kind            size  /key   k  positives  the keys       10x  into     read
-classic      171 MiB  14.4  10   0.0999 %    5.72 %      99 %  memory     10
-partitioned  171 MiB  14.4  10   0.0999 %    5.72 %      99 %  memory     10
-blocked      185 MiB  15.6   9   0.0999 %    3.84 %    97.3 %  memory      1
-split        201 MiB  16.9   8   0.0999 %    2.65 %    93.2 %  memory      1
-register     276 MiB  23.2   7      0.1 %    1.26 %    71.7 %  memory      1
-counting     925 MiB  77.6   8      0.1 %    1.96 %      88 %  memory      1
-cuckoo       201 MiB  16.8  16   0.0116 %      full      full  memory      2
-quotient     195 MiB  16.4  10   0.0727 %      full      full  memory      1
-fuse         215 MiB  18.1  16  0.00153 %         -         -  memory      3
-ribbon       120 MiB  10.1  10   0.0977 %         -         -  memory      3
-scalable     240 MiB  20.1  12     0.02 %  0.0201 %  0.0488 %  memory      1
-window       335 MiB  28.1  11   0.0874 %  0.0875 %   0.402 %  memory      8
+                      bits          false     at 2x       at  fits    lines
+kind            size  /key   k  positives  the keys      10x  into     read
+classic      171 MiB  14.4  10    0.0999%     5.72%      99%  memory     10
+partitioned  171 MiB  14.4  10    0.0999%     5.72%      99%  memory     10
+blocked      185 MiB  15.6   9    0.0999%     3.84%    97.3%  memory      1
+split        201 MiB  16.9   8    0.0999%     2.65%    93.2%  memory      1
+register     276 MiB  23.2   7       0.1%     1.26%    71.7%  memory      1
+counting     925 MiB  77.6   8       0.1%     1.96%      88%  memory      1
+cuckoo       201 MiB  16.8  16    0.0116%      full     full  memory      2
+quotient     195 MiB  16.4  10    0.0727%      full     full  memory      1
+fuse         215 MiB  18.1  16   0.00153%         -        -  memory      3
+ribbon       120 MiB  10.1  10    0.0977%         -        -  memory      3
+scalable     240 MiB  20.1  12      0.02%   0.0201%  0.0488%  memory      1
+window       335 MiB  28.1  11    0.0874%   0.0875%   0.402%  memory      8
 |
-Take blocked: a look-up reads one cache line, 9 bits in it; 185 MiB, 0.0999 % false positives.
+Use blocked: a look-up reads one cache line, 9 bits in it; 185 MiB, 0.0999% false positives.
   bloomgate build --kind blocked --items 100000000 --rate 0.001 OUT KEYS
 |
-Or, if
+Alternatives if:
   - all keys are known beforehand: ribbon takes 120 MiB, 35 % less; nothing can be added later
   - memory counts more than time: classic takes 171 MiB, 8 % less; a look-up reads up to k cache
     lines
   - keys are removed again: quotient takes 195 MiB, 5 % more
   - nobody knows how many keys there will be: scalable takes 240 MiB, 29 % more; it grows
   - keys are to be forgotten after a time: window takes 335 MiB, 80 % more
-  - there may be twice as many keys: size it for them (--growth 2), as blocked then has 3.84 % false
+  - there may be twice as many keys: size it for them (--growth 2), as blocked then has 3.84% false
     positives, 38 times as many
 
 # Caches of another machine.
-$ BLOOMGATE_CACHES=48K,2M,260M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" || $1 == "counting" { print $1, $11 }'
-blocked %
-counting %
-$ BLOOMGATE_CACHES=48K,2M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" { print $1, $11 }'
-blocked %
+$ BLOOMGATE_CACHES=48K,2M,260M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" || $1 == "counting" { print $1, $9 }'
+blocked L3
+counting memory
+$ BLOOMGATE_CACHES=48K,2M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" { print $1, $9 }'
+blocked memory
 
 # No line is longer than 100 columns, also with all columns and with rates of many digits.
 $ bloomgate plan -n 1G -p 1e-7 --queries-per-second 1234567890 --call-cost 1 --memory-cost 1 --call-time 5ms | awk 'length > 100'
@@ -46,42 +46,42 @@ $ bloomgate plan -n 1G -p 1e-7 --queries-per-second 1234567890 --call-cost 1 --m
 $ bloomgate plan --items 1M --bits-per-key 16
 1,000,000 keys, 16 bits per key
 |
-                      bits          false     at 2x      at  fits  lines
-kind            size  /key   k  positives  the keys     10x  into   read
-classic      1.9 MiB  16.0  11   0.0459 %    4.05 %  98.9 %  L3       11
-partitioned  1.9 MiB  16.0  11   0.0459 %    4.05 %  98.9 %  L3       11
-blocked      1.9 MiB  16.0   9   0.0846 %    3.38 %  96.8 %  L3        1
-split        1.9 MiB  16.0   8    0.132 %    3.32 %  94.8 %  L3        1
-register     1.9 MiB  16.0   6     0.37 %    3.76 %  86.9 %  L3        1
-counting     1.9 MiB  16.0   3     15.2 %    47.2 %  99.8 %  L3        1
-cuckoo       1.9 MiB  16.0  12    0.146 %      full    full  L3        2
-fuse         1.9 MiB  16.0   8    0.391 %         -       -  L3        3
-ribbon       1.9 MiB  16.0  15  0.00305 %         -       -  L3        4
+                      bits          false     at 2x     at  fits  lines
+kind            size  /key   k  positives  the keys    10x  into   read
+classic      1.9 MiB  16.0  11    0.0459%     4.05%  98.9%  L3       11
+partitioned  1.9 MiB  16.0  11    0.0459%     4.05%  98.9%  L3       11
+blocked      1.9 MiB  16.0   9    0.0846%     3.38%  96.8%  L3        1
+split        1.9 MiB  16.0   8     0.132%     3.32%  94.8%  L3        1
+register     1.9 MiB  16.0   6      0.37%     3.76%  86.9%  L3        1
+counting     1.9 MiB  16.0   3      15.2%     47.2%  99.8%  L3        1
+cuckoo       1.9 MiB  16.0  12     0.146%      full   full  L3        2
+fuse         1.9 MiB  16.0   8     0.391%         -      -  L3        3
+ribbon       1.9 MiB  16.0  15   0.00305%         -      -  L3        4
 |
-Not possible
+Not possible:
   quotient     --bits-per-key: found too little for 1000000 in a quotient filter, expected enough
                room for the items
   scalable     --bits-per-key, --bytes: found 16, 0, expected 0 for a scalable filter: it has a rate
   window       --bits-per-key, --bytes: found 16, 0, expected 0 for a window: it has a rate
 |
-Take blocked: a look-up reads one cache line, 9 bits in it; 1.9 MiB, 0.0846 % false positives.
+Use blocked: a look-up reads one cache line, 9 bits in it; 1.9 MiB, 0.0846% false positives.
   bloomgate build --kind blocked --items 1000000 --bits-per-key 16 OUT KEYS
 |
-Or, if
-  - all keys are known beforehand: ribbon has 0.00305 % false positives in 1.9 MiB; nothing can be
+Alternatives if:
+  - all keys are known beforehand: ribbon has 0.00305% false positives in 1.9 MiB; nothing can be
     added later
-  - memory counts more than time: classic has 0.0459 % false positives in 1.9 MiB; a look-up reads
-    up to k cache lines
-  - keys are removed again: cuckoo has 0.146 % false positives in 1.9 MiB
-  - there may be twice as many keys: size it for them (--growth 2), as blocked then has 3.38 % false
+  - memory counts more than time: classic has 0.0459% false positives in 1.9 MiB; a look-up reads up
+    to k cache lines
+  - keys are removed again: cuckoo has 0.146% false positives in 1.9 MiB
+  - there may be twice as many keys: size it for them (--growth 2), as blocked then has 3.38% false
     positives, 40 times as many
 $ bloomgate plan -n 1k --bytes 2k | head -6
 1,000 keys, 2.0 KiB
 |
-                      bits          false     at 2x      at  fits  lines
-kind            size  /key   k  positives  the keys     10x  into   read
-classic      2.0 KiB  16.0  11   0.0459 %    4.05 %  98.9 %  L1       11
-partitioned  2.0 KiB  16.0  10   0.0471 %    3.42 %  98.1 %  L1       10
+                      bits          false     at 2x     at  fits  lines
+kind            size  /key   k  positives  the keys    10x  into   read
+classic      2.0 KiB  16.0  11    0.0459%     4.05%  98.9%  L1       11
+partitioned  2.0 KiB  16.0  10    0.0471%     3.42%  98.1%  L1       10
 
 # One kind, and what it would be otherwise.
 $ bloomgate plan -n 1M --bits-per-key 14 --kind cuckoo
@@ -89,58 +89,58 @@ $ bloomgate plan -n 1M --bits-per-key 14 --kind cuckoo
 |
                  bits          false     at 2x    at  fits  lines
 kind       size  /key   k  positives  the keys   10x  into   read
-cuckoo  1.7 MiB  14.0  12    0.167 %      full  full  L3        2
+cuckoo  1.7 MiB  14.0  12     0.167%      full  full  L3        2
 |
-Planned cuckoo: as asked for; 1.7 MiB, 0.167 % false positives.
+Planned cuckoo: as asked for; 1.7 MiB, 0.167% false positives.
   bloomgate build --kind cuckoo --items 1000000 --bits-per-key 14 OUT KEYS
-Without --kind it would be blocked: 1.7 MiB, 0.185 % false positives.
+Without --kind, the choice would be blocked: 1.7 MiB, 0.185% false positives.
 $ bloomgate plan -n 1M -p 1% -k blocked | tail -5
   bloomgate build --kind blocked --items 1000000 --rate 0.01 OUT KEYS
 |
-Or, if
-  - there may be twice as many keys: size it for them (--growth 2), as blocked then has 12.3 % false
+Alternatives if:
+  - there may be twice as many keys: size it for them (--growth 2), as blocked then has 12.3% false
     positives, 12 times as many
 $ bloomgate plan -n 1M -p 1% -k scalable --growth 4 --folds 2 | tail -4
 Planned scalable: as asked for; 3 layers of blocked filters, each 2 times the one before; 11.5 MiB,
-  0.36 % false positives.
+  0.36% false positives.
   bloomgate build --kind scalable --items 1000000 --rate 0.01 --folds 2 OUT KEYS
-Without --kind it would be blocked: 4.7 MiB, 1 % false positives.
+Without --kind, the choice would be blocked: 4.7 MiB, 1% false positives.
 $ bloomgate plan -n 1M -p 1% -k split --bits 8 --folds 3 | tail -5
-Without --kind it would be blocked: 1.2 MiB, 0.997 % false positives.
+Without --kind, the choice would be blocked: 1.2 MiB, 0.997% false positives.
 |
-Or, if
-  - there may be twice as many keys: size it for them (--growth 2), as split then has 15.3 % false
+Alternatives if:
+  - there may be twice as many keys: size it for them (--growth 2), as split then has 15.3% false
     positives, 15 times as many
 
 # Where blocked is wasteful it is not recommended, and no kind is where none can do it.
 $ bloomgate plan -n 1M -p 1e-8 | tail -15
 |
-Not possible
+Not possible:
   counting     --rate: 1e-08 for 1000000 items is lower than it reaches with 1024 bits per key
 |
-Take classic: a blocked filter would take half as much memory again; a look-up reads up to 27 cache
-  lines; 4.6 MiB, 1.00e-06 % false positives.
+Use classic: a blocked filter would take half as much memory again; a look-up reads up to 27 cache
+  lines; 4.6 MiB, 1.00e-06% false positives.
   bloomgate build --kind classic --items 1000000 --rate 1e-08 OUT KEYS
 |
-Or, if
+Alternatives if:
   - all keys are known beforehand: ribbon takes 3.2 MiB, 29 % less; nothing can be added later
   - keys are removed again: cuckoo takes 4.0 MiB, 12 % less
   - nobody knows how many keys there will be: scalable takes 10.8 MiB, 136 % more; it grows
   - keys are to be forgotten after a time: window takes 18.0 MiB, 293 % more
-  - there may be twice as many keys: size it for them (--growth 2), as classic then has 0.0515 %
+  - there may be twice as many keys: size it for them (--growth 2), as classic then has 0.0515%
     false positives, over 1000 times as many
 $ bloomgate plan -n 1M -p 1e-12 --kind split
 ! bloomgate plan: --rate: 1e-12 for 1000000 items is lower than it reaches with 1024 bits per key
 ? 2
 $ bloomgate plan -n 1M -p 1e-30
-1,000,000 keys, rate of false positives at most 1.00e-28 %
+1,000,000 keys, false-positive rate at most 1.00e-28%
 |
-                       bits           false       at 2x      at  fits  lines
-kind             size  /key   k   positives    the keys     10x  into   read
-classic      18.4 MiB   154  64  9.98e-29 %  1.23e-14 %  36.3 %  L3       64
-partitioned  18.4 MiB   154  64  9.92e-29 %  1.22e-14 %  36.2 %  L3       64
+                       bits          false      at 2x     at  fits  lines
+kind             size  /key   k  positives   the keys    10x  into   read
+classic      18.4 MiB   154  64  9.98e-29%  1.23e-14%  36.3%  L3       64
+partitioned  18.4 MiB   154  64  9.92e-29%  1.22e-14%  36.2%  L3       64
 |
-Not possible
+Not possible:
   blocked      --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
   split        --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
   register     --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
@@ -152,62 +152,62 @@ Not possible
   scalable     --rate: 1.024e-31 for 1000000 items is lower than it reaches with 1024 bits per key
   window       --rate: 1.09375e-31 for 142858 items is lower than it reaches with 1024 bits per key
 |
-Take classic: a blocked filter would not do it within the limits; a look-up reads up to 64 cache
-  lines; 18.4 MiB, 9.98e-29 % false positives.
+Use classic: a blocked filter would not do it within the limits; a look-up reads up to 64 cache
+  lines; 18.4 MiB, 9.98e-29% false positives.
   bloomgate build --kind classic --items 1000000 --rate 1e-30 OUT KEYS
 |
-Or, if
-  - there may be twice as many keys: size it for them (--growth 2), as classic then has 1.23e-14 %
+Alternatives if:
+  - there may be twice as many keys: size it for them (--growth 2), as classic then has 1.23e-14%
     false positives, over 1000 times as many
 
 # Growth: sized for what the keys become.
 $ bloomgate plan -n 1M -p 1% --growth 2.5 | sed -n '1p;/^blocked/p;/build/p'
-1,000,000 keys that become 2,500,000, rate of false positives at most 1 %
-blocked       3.0 MiB   9.9   6        1 %    12.3 %   98.6 %  L3        1
+1,000,000 keys, growing to 2,500,000, false-positive rate at most 1%
+blocked       3.0 MiB   9.9   6         1%     12.3%   98.6%  L3        1
   bloomgate build --kind blocked --items 2500000 --rate 0.01 OUT KEYS
 
 # Look-ups: calls avoided and wasted.
 $ bloomgate plan -n 1G -p 1% --queries-per-second 50k --absent-share 90% | head -7
-1,000,000,000 keys, rate of false positives at most 1 %
+1,000,000,000 keys, false-positive rate at most 1%
 |
-                      bits          false     at 2x       at  fits    lines  calls/s  calls/s
-kind            size  /key   k  positives  the keys      10x  into     read  avoided   wasted
-classic      1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  memory      7    44.6k      450
-partitioned  1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  memory      7    44.6k      450
-blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  memory      1    44.6k      450
+                      bits          false     at 2x      at  fits    lines  calls/s  calls/s
+kind            size  /key   k  positives  the keys     10x  into     read  avoided   wasted
+classic      1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7    44.6k      450
+partitioned  1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7    44.6k      450
+blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1    44.6k      450
 $ bloomgate plan -n 1G -p 1% --queries-per-second 10 --absent-share 1 | sed -n '7p'
-blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  memory      1     9.90     0.10
+blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1     9.90     0.10
 $ bloomgate plan -n 1G -p 1% --queries-per-second 10 --absent-share 100% | sed -n '7p'
-blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  memory      1     9.90     0.10
+blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1     9.90     0.10
 
 # Costs; without a rate it finds the cheapest.
 $ bloomgate plan -n 1G --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 | head -8
-1,000,000,000 keys, at the rate that costs least
+1,000,000,000 keys, at the cheapest rate
 |
-                     bits        false     at 2x       at fits   lines calls/s calls/s     cost
-kind            size /key  k positives  the keys      10x into    read avoided  wasted       /s
-classic      2.4 GiB 20.7 14 0.00492 %    1.54 %   98.4 % memory    14   50.0k    2.46 2.65e-06
-partitioned  2.4 GiB 20.7 14 0.00492 %    1.54 %   98.4 % memory    14   50.0k    2.46 2.65e-06
-blocked      2.7 GiB 23.1 12  0.0073 %   0.805 %   93.6 % memory     1   50.0k    3.65 3.05e-06
-split        3.0 GiB 25.7  8  0.0114 %   0.392 %     70 % memory     1   50.0k    5.72 3.56e-06
+                     bits        false    at 2x      at fits   lines calls/s calls/s     cost
+kind            size /key  k positives the keys     10x into    read avoided  wasted       /s
+classic      2.4 GiB 20.7 14  0.00492%    1.54%   98.4% memory    14   50.0k    2.46 2.65e-06
+partitioned  2.4 GiB 20.7 14  0.00492%    1.54%   98.4% memory    14   50.0k    2.46 2.65e-06
+blocked      2.7 GiB 23.1 12   0.0073%   0.805%   93.6% memory     1   50.0k    3.65 3.05e-06
+split        3.0 GiB 25.7  8   0.0114%   0.392%     70% memory     1   50.0k    5.72 3.56e-06
 $ bloomgate plan -n 1G -p 1% --memory-cost 2 | sed -n '3,7p'
-                      bits          false     at 2x       at  fits    lines  cost
-kind            size  /key   k  positives  the keys      10x  into     read    /s
-classic      1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  memory      7  2.23
-partitioned  1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  memory      7  2.23
-blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  memory      1  2.31
+                      bits          false     at 2x      at  fits    lines  cost
+kind            size  /key   k  positives  the keys     10x  into     read    /s
+classic      1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7  2.23
+partitioned  1.1 GiB   9.6   7         1%     15.7%   99.5%  memory      7  2.23
+blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1  2.31
 
 # The recommended size is at the minimum: twice the rate and half of it cost more.
 $ cost() { bloomgate plan -n 1G -k blocked --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["kinds"][0]["cost_per_second"])'; }; python3 -c 'import sys; a, b, c = map(float, sys.argv[1:]); print(a < b, a < c)' $(cost) $(cost -p 1.5e-4) $(cost -p 3.5e-5)
 True True
 
 # An objective: 10 us for calls of 5 ms are a rate of 0.2 %.
-$ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/waits/p'
-1,000,000 keys, 10 us per absent key at most
-blocked      1.6 MiB  13.8   9      0.2 %    6.41 %    98.7 %  L3        1
-  An absent key waits 10 us on average for calls made in vain.
-$ bloomgate plan -n 1M -p 0.1% --call-time 1s | grep waits
-  An absent key waits 999 us on average for calls made in vain.
+$ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/delayed/p'
+1,000,000 keys, at most 10 us per absent key
+blocked      1.6 MiB  13.8   9       0.2%     6.41%    98.7%  L3        1
+  An absent key is delayed by 10 us on average, by unnecessary calls.
+$ bloomgate plan -n 1M -p 0.1% --call-time 1s | grep delayed
+  An absent key is delayed by 999 us on average, by unnecessary calls.
 
 # JSON.
 $ bloomgate plan -n 1M -p 1% --json | python3 -m json.tool > plan.json
@@ -227,42 +227,42 @@ classic: a blocked filter would take half as much memory again; a look-up reads 
 $ python3 -c 'import json; p = json.load(open("plan.json")); print(*p["kinds"][2]); print({k["kind"]: (k["rate"], k["rate_2x"]) for k in p["kinds"]}); print(p["hints"])'
 kind possible items bytes bits_per_key k units layers rate rate_2x rate_10x fill target cache_level lines_per_lookup
 {'classic': (0.00999745, 0.157027), 'partitioned': (0.00999967, 0.157049), 'blocked': (0.00999777, 0.123354), 'split': (0.00999973, 0.153024), 'register': (0.00999673, 0.0782742), 'counting': (0.00999958, 0.104149), 'cuckoo': (0.0018545, None), 'quotient': (0.00742289, None), 'fuse': (0.00390625, None), 'ribbon': (0.0078125, None), 'scalable': (0.00199993, 0.0020395), 'window': (0.00872809, 0.00873135)}
-['all keys are known beforehand: ribbon takes 863 KiB, 29 % less; nothing can be added later', 'keys are removed again: cuckoo takes 1.5 MiB, 27 % more', 'nobody knows how many keys there will be: scalable takes 1.6 MiB, 39 % more; it grows', 'keys are to be forgotten after a time: window takes 2.3 MiB, 98 % more', 'there may be twice as many keys: size it for them (--growth 2), as blocked then has 12.3 % false positives, 12 times as many']
+['all keys are known beforehand: ribbon takes 863 KiB, 29 % less; nothing can be added later', 'keys are removed again: cuckoo takes 1.5 MiB, 27 % more', 'nobody knows how many keys there will be: scalable takes 1.6 MiB, 39 % more; it grows', 'keys are to be forgotten after a time: window takes 2.3 MiB, 98 % more', 'there may be twice as many keys: size it for them (--growth 2), as blocked then has 12.3% false positives, 12 times as many']
 $ bloomgate plan -n 1k --bytes 2k --bits 8 -k classic --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["request"])'
 {'kind': 'classic', 'items': 1000, 'bytes': 2000, 'k': 8}
 
 # Charts: twelve lines in each.
 $ bloomgate plan -q -n 100M -p 0.1% --plot plan.svg > table; head -1 table
-100,000,000 keys, rate of false positives at most 0.1 %
+100,000,000 keys, false-positive rate at most 0.1%
 $ python3 $CLI_TESTS/svg.py plan.svg
-Filters to choose from
-Rate of false positives over the number of keys: 12 of class series
-Bits per key over the rate of false positives: 12 of class series
+Planned filters
+False-positive rate by number of keys: 12 of class series
+Bits per key by false-positive rate: 12 of class series
 blocked classic counting cuckoo fuse partitioned quotient register ribbon scalable split window
 $ bloomgate plan -n 1k -p 10% --plot plan.svg
-! bloomgate plan: plan.svg: is there already; -f overwrites it
+! bloomgate plan: plan.svg: already exists; use -f to overwrite it
 ? 2
 $ bloomgate plan -n 1k -p 10% -k classic --plot plan.svg -f | head -1; python3 $CLI_TESTS/svg.py plan.svg
-1,000 keys, rate of false positives at most 10 %
-Filters to choose from
-Rate of false positives over the number of keys: 1 of class series
-Bits per key over the rate of false positives: 1 of class series
+1,000 keys, false-positive rate at most 10%
+Planned filters
+False-positive rate by number of keys: 1 of class series
+Bits per key by false-positive rate: 1 of class series
 classic
 $ bloomgate plan -n 1k -p 10% --plot no/such/folder.svg > table
 ! bloomgate plan: no/such/folder.svg: No such file or directory
 ? 4
 $ bloomgate plan -n 1G --bytes 1Gi --plot bytes.svg > table; python3 $CLI_TESTS/svg.py bytes.svg; ls *.svg*
-Filters to choose from
-Rate of false positives over the number of keys: 8 of class series
-Bits per key over the rate of false positives: 12 of class series
+Planned filters
+False-positive rate by number of keys: 8 of class series
+Bits per key by false-positive rate: 12 of class series
 blocked classic counting cuckoo fuse partitioned quotient register ribbon scalable split window
 bytes.svg
 plan.svg
 
 # Measured: each kind that there is a plan for.
 $ bloomgate plan -n 10k -p 1% --calibrate -q | sed -n '/Measured/,$p'
-Measured on this machine: look-ups per second of processor time, one thread, integers as keys,
-median of 5 passes; filters of these plans with at most 64 MiB and 8M keys (static kinds: 4M)
+Measured on this machine: lookups per second of CPU time, one thread, integer keys, median of 5
+passes; filters from these plans with at most 64 MiB and 8M keys (static kinds: 4M)
 |
 ...build...batches,...one
 kind          keys      size...ns/key ...
@@ -279,7 +279,7 @@ ribbon       10.0k   9.5 KiB...
 scalable     10.0k  16.9 KiB...
 window       10.0k  23.6 KiB...
 |
-Hashing with a secret (--hash keyed) takes ... ns more per key of 16 bytes.
+Hashing with a secret (--hash keyed) takes ... ns more per 16-byte key.
 $ bloomgate plan -n 10k --bits-per-key 10 --calibrate --json | python3 -c 'import json, sys; p = json.load(sys.stdin); print(p["keyed_hash_ns"] >= 0); print(*(k["kind"] for k in p["kinds"] if k["possible"] and min(k["measured"].values()) > 0))'
 True
 classic partitioned blocked split register counting cuckoo ribbon
@@ -291,23 +291,23 @@ $ bloomgate plan -n 10k --bits-per-key 10 -k fuse
 
 # Mistakes are told with the names of options.
 $ bloomgate plan
-! bloomgate plan: for how many keys? --items is missing
+! bloomgate plan: missing option --items
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -p 1%
-! bloomgate plan: for how many keys? --items is missing
+! bloomgate plan: missing option --items
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1M
-! bloomgate plan: how good? One of --rate, --bits-per-key, --bytes is missing; or --queries-per-second, --call-cost and --memory-cost, to find the cheapest
+! bloomgate plan: specify --rate, --bits-per-key or --bytes; or --queries-per-second, --call-cost and --memory-cost to find the cheapest rate
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1M -p 1% --bytes 1M
-! bloomgate plan: --rate, --bits-per-key and --bytes exclude each other
+! bloomgate plan: --rate, --bits-per-key and --bytes are mutually exclusive
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1M -p 1
-! bloomgate plan: --rate: found '1', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+! bloomgate plan: --rate: found '1', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1M --bits-per-key 2000
@@ -330,23 +330,23 @@ $ bloomgate plan -n 1e17 -p 1%
 ! bloomgate plan: --items: found 100000000000000000, expected 1 .. 2^56
 ? 2
 $ bloomgate plan -n 1M -p 1% --absent-share 0.5
-! bloomgate plan: --absent-share needs --queries-per-second
+! bloomgate plan: --absent-share requires --queries-per-second
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1M -p 1% --call-cost 1
-! bloomgate plan: --call-cost needs --queries-per-second
+! bloomgate plan: --call-cost requires --queries-per-second
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1M -p 1% --queries-per-second 1 --absent-share 1.5
-! bloomgate plan: --absent-share: found '1.5', expected a share above 0, up to 1, such as 0.9 or 90%
+! bloomgate plan: --absent-share: found '1.5', expected a share above 0 and at most 1, such as 0.9 or 90%
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1M -p 1% --queries-per-second 1 --absent-share 0
-! bloomgate plan: --absent-share: found '0', expected a share above 0, up to 1, such as 0.9 or 90%
+! bloomgate plan: --absent-share: found '0', expected a share above 0 and at most 1, such as 0.9 or 90%
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1M --latency 1ms
-! bloomgate plan: --latency needs --call-time
+! bloomgate plan: --latency requires --call-time
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1M --latency 2ms --call-time 1ms
@@ -356,7 +356,7 @@ $ bloomgate plan -n 1M --bits-per-key 2 --latency 1us --call-time 1ms
 ! bloomgate plan: --latency: found 1e-06 where it takes 0.000469679 seconds, expected one that the size given can keep
 ? 2
 $ bloomgate plan -n 1M -p 1% keys.txt
-! bloomgate plan: found 'keys.txt', expected options only
+! bloomgate plan: unexpected argument 'keys.txt'; plan accepts only options
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1M -p 1% --kind bloked

@@ -125,7 +125,7 @@ def progress_is_drawn_on_terminals_only(terminal):
 
 def colors_are_used_unless_unwanted(terminal):
     write(terminal.folder, "keys", range(1000))
-    colored, plain = r"\x1b\[33m.*warning", r"(?m)build: warning: made for 216 keys"
+    colored, plain = r"\x1b\[33m.*warning", r"(?m)build: warning: the filter holds more keys than its capacity of 216"
     command = "bloomgate build -f {} -n 200 small.bg keys"
     for before, options, pattern in (("", "", colored), ("NO_COLOR= ", "", colored), ("NO_COLOR=1 ", "", plain),
                                      ("TERM=dumb ", "", plain), ("", "--color=never", plain),
@@ -137,7 +137,7 @@ def colors_are_used_unless_unwanted(terminal):
 
 def keys_from_a_terminal_are_asked_for(terminal):
     terminal.begin("bloomgate build -f typed.bg")
-    terminal.shows(r"bloomgate build: reading from the terminal; Ctrl-D ends it")
+    terminal.shows(r"bloomgate build: reading from the terminal; press Ctrl-D to end the input")
     terminal.type("apple", "Enter", "C-d")
     terminal.shows(r"typed\.bg: scalable, 1 keys, ")
     terminal.ends(0)
@@ -149,7 +149,7 @@ def keys_from_a_terminal_are_asked_for(terminal):
 
 def begin_watch(terminal):
     terminal.begin("echo what was there; stty -g > before; bloomgate watch -i 50ms seen.bg; code=$?; stty -g > after; (exit $code)")
-    terminal.shows(r"q ends")
+    terminal.shows(r"press q to quit")
     assert terminal.state("alternate_on") == "1" and terminal.state("cursor_flag") == "0"
     assert "what was there" not in terminal.screen(), terminal.screen()
 
@@ -165,15 +165,15 @@ def watch_redraws_what_is_replaced(terminal):
     path = os.path.join(terminal.folder, "seen.bg")
     build(terminal, "seen.bg", 1000, "-n", "1000", "-g", "1")
     begin_watch(terminal)
-    terminal.shows(r"(?m)^seen\.bg\n  kind        blocked, keys hashed by fast\n  items       about 1,0\d\d .*, made for 1,016$")
+    terminal.shows(r"(?m)^seen\.bg\n  kind        blocked, hash profile fast\n  items       about 1,0\d\d .*, designed for 1,016$")
     assert "history" not in terminal.screen(), terminal.screen()
     build(terminal, "seen.bg", 5000, "-n", "4000", "-g", "2")
-    terminal.shows(r"about 5,\d\d\d .*, made for 4,000\n.*\n  rate .* now, .* by design\n"
+    terminal.shows(r"about 5,\d\d\d .*, designed for 4,000\n.*\n  rate .* now, .* by design\n"
                    r"  history     [\u2581\u2582]\u2588 items, 1 change\n  generation  2\n")
     os.rename(path, path + ".away")
-    terminal.shows(r"TROUBLE     No such file or directory\n +below: how it was before\n  kind (.*\n)*  generation  2\n")
+    terminal.shows(r"ERROR       No such file or directory\n +showing the last good file\n  kind (.*\n)*  generation  2\n")
     write(terminal.folder, "seen.bg", ["no filter"] * 1000)
-    terminal.shows(r"TROUBLE     magic: .*\n +below: how it was before\n  kind (.*\n)*  generation  2\n")
+    terminal.shows(r"ERROR       magic: .*\n +showing the last good file\n  kind (.*\n)*  generation  2\n")
     os.rename(path + ".away", path)
     terminal.shows(r"(?m)^seen\.bg\n  kind ")
     assert "TROUBLE" not in terminal.screen(), terminal.screen()
@@ -189,7 +189,7 @@ def watch_fits_every_size(terminal):
     # One capture has to show all of it: a picture for the old size, wrapped and scrolled, may come first.
     terminal.shows(r"\Aseen\.bg\n  .{0,28}\n  .{0,28}\n  fill        \[####.{0,12}\n  rate.{0,24}\Z")
     terminal.tmux("resize-window", "-x", str(COLUMNS), "-y", str(ROWS))
-    terminal.shows(r"(?m)fill        \[#+\.+\] \d+\.\d %$(.|\n)*q ends")
+    terminal.shows(r"(?m)fill        \[#+\.+\] \d+\.\d%$(.|\n)*press q to quit")
     terminal.type("q")
     expect_restored(terminal, 0)
 
@@ -202,7 +202,7 @@ def watch_ends_by_signals(terminal):
     expect_restored(terminal, 130)
     terminal.begin("rm -f seen.bg; echo what was there; stty -g > before; bloomgate watch -i 50ms seen.bg; "
                    "code=$?; stty -g > after; (exit $code)")
-    terminal.shows(r"(?m)^seen\.bg\n  TROUBLE     No such file or directory\n")
+    terminal.shows(r"(?m)^seen\.bg\n  ERROR       No such file or directory\n")
     terminal.type("q")
     expect_restored(terminal, 0)
 

@@ -2,7 +2,7 @@
 
 $ seq 100000 > keys; bloomgate build -q --items 100000 --generation 3 whole.bg keys
 $ bloomgate verify whole.bg
-whole.bg: whole
+whole.bg: intact
 $ bloomgate verify -q whole.bg
 $ bloomgate verify --json whole.bg
 {"schema": "bloomgate.verify.1", "file": "whole.bg", "format": "bloomgate", "whole": true, "canaries_asked": true, "blocks": 2, "bad_blocks": 0, "bad": 0}
@@ -46,12 +46,12 @@ long.bg: damaged: file size at byte 132360: found 132365 bytes, not 132360, expe
 
 # Several: all are looked at, and the highest code counts.
 $ bloomgate verify whole.bg one.bg whole.bg
-whole.bg: whole
+whole.bg: intact
 one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
-whole.bg: whole
+whole.bg: intact
 ? 1
 $ bloomgate verify whole.bg missing.bg one.bg
-whole.bg: whole
+whole.bg: intact
 one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
 ! bloomgate verify: missing.bg: No such file or directory
 ? 4
@@ -62,7 +62,7 @@ $ bloomgate verify newer.bg
 ! bloomgate verify: newer.bg: format version: found 2.0, expected 1.x
 ? 3
 $ bloomgate verify keys
-! bloomgate verify: keys: no filter of any format that is known
+! bloomgate verify: keys: is not a filter of any known format
 ? 3
 $ bloomgate verify --format bloomgate keys
 keys: damaged: magic at byte 0: found 31 0a 32 0a, expected 89 42 47 46 0d 0a 1a 0a: a filter file
@@ -71,24 +71,24 @@ $ mkdir folder; bloomgate verify folder
 ! bloomgate verify: folder: Is a directory
 ? 4
 $ bloomgate verify
-! bloomgate verify: which filter? FILTER is missing
+! bloomgate verify: missing argument FILTER
 ! Try 'bloomgate verify --help'.
 ? 2
 $ bloomgate verify --keyring nothing whole.bg
-whole.bg: whole
+whole.bg: intact
 
 # Secrets: without them the canaries cannot be asked for.
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ bloomgate build -q --items 1000 --hash keyed --keyring ring keyed.bg keys
 $ bloomgate verify keyed.bg
-keyed.bg: whole, but its keys cannot be asked for without --keyring
+keyed.bg: intact, but its keys cannot be checked without --keyring
 $ bloomgate verify --keyring ring keyed.bg
-keyed.bg: whole
+keyed.bg: intact
 $ bloomgate verify --keyring ring --json keyed.bg
 {"schema": "bloomgate.verify.1", "file": "keyed.bg", "format": "bloomgate", "whole": true, "canaries_asked": true, "blocks": 1, "bad_blocks": 0, "bad": 0}
 $ bloomgate verify --keyring other keyed.bg
-! bloomgate verify: other: the secret of keyed.bg is not in it
+! bloomgate verify: other: does not contain the secret of keyed.bg
 ? 3
 $ cp keyed.bg hurt.bg; printf 'x' | dd of=hurt.bg bs=1 seek=8200 conv=notrunc status=none
 $ bloomgate verify hurt.bg
@@ -105,15 +105,15 @@ $ sed s/two/one/ other > wrong; chmod 600 wrong; bloomgate verify --keyring wron
 
 # Other software.
 $ bloomgate convert -q --from-keys keys --items 100000 --to guava f.bf; bloomgate verify --format guava f.bf
-f.bf: guava, its structure fits; that format has no checksum
+f.bf: guava, its structure is valid; the format has no checksum
 $ bloomgate verify --format guava --json f.bf
 {"schema": "bloomgate.verify.1", "file": "f.bf", "format": "guava", "has_checksum": false, "structure_fits": true}
 $ cp $CLI_TESTS/../golden/tables/rocksdb_xxh3.sst t.sst; bloomgate verify t.sst
-t.sst: rocksdb, whole: its checksums are right
+t.sst: rocksdb, intact: its checksums match
 $ bloomgate verify --json t.sst
 {"schema": "bloomgate.verify.1", "file": "t.sst", "format": "rocksdb", "has_checksum": true, "whole": true}
 $ printf 'x' | dd of=t.sst bs=1 seek=$(($(stat -c %s t.sst) - 2)) conv=notrunc status=none; bloomgate verify t.sst
-! bloomgate verify: t.sst: no filter of any format that is known
+! bloomgate verify: t.sst: is not a filter of any known format
 ? 3
 
 # What is no plain file is not whole.

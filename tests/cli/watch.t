@@ -3,10 +3,10 @@
 $ seq 1000 > keys; bloomgate build -q -g 7 --note 'of today' seen.bg keys
 $ bloomgate watch --once seen.bg
 seen.bg
-  kind        blocked, keys hashed by fast
-  items       about 1,026 (1,010 to 1,043), made for 1,016
-  fill        [####################....................] 50.4 %
-  rate        0.986 % now, 0.939 % by design
+  kind        blocked, hash profile fast
+  items       about 1,026 (1,010 to 1,043), designed for 1,016
+  fill        [####################....................] 50.4%
+  rate        0.986% now, 0.939% by design
   generation  7
   digest      ...
   created     ...
@@ -16,41 +16,41 @@ seen.bg
 # A pointer file.
 $ cp seen.bg seen-1.bg; printf 'bloomgate-pointer 1\nseen-1.bg\n' > pointer; bloomgate watch --once pointer | head -4
 pointer
-  kind        blocked, keys hashed by fast
-  items       about 1,026 (1,010 to 1,043), made for 1,016
-  fill        [####################....................] 50.4 %
+  kind        blocked, hash profile fast
+  items       about 1,026 (1,010 to 1,043), designed for 1,016
+  fill        [####################....................] 50.4%
 
 # A scalable filter; one that is overfull.
 $ bloomgate build -q grown.bg < <(cat keys); bloomgate watch --once grown.bg | head -5
 grown.bg
-  kind        scalable, keys hashed by fast
-  items       about 1,016 (1,015 to 1,016), made for 1,048,576
-  fill        [........................................] 0.1 %
-  rate        8.35e-10 % now, 1 % by design
+  kind        scalable, hash profile fast
+  items       about 1,016 (1,015 to 1,016), designed for 1,048,576
+  fill        [........................................] 0.1%
+  rate        8.35e-10% now, 1% by design
 $ bloomgate build -q -n 200 full.bg keys; bloomgate watch --once full.bg | head -5
 full.bg
-  kind        blocked, keys hashed by fast
-  items       about 996 (948 to 1,045), made for 216
-  fill        [#####################################...] 93.5 %
-  rate        62.5 % now, 0.428 % by design
+  kind        blocked, hash profile fast
+  items       about 996 (948 to 1,045), designed for 216
+  fill        [#####################################...] 93.5%
+  rate        62.5% now, 0.428% by design
 
 # A secret: the header alone, unless the keyring has it.
 $ echo 'now 000102030405060708090a0b0c0d0e0f' > ring; echo 'other 0f0e0d0c0b0a09080706050403020100' > rings; chmod 600 ring rings
 $ bloomgate build -q --keyring ring keyed.bg keys; bloomgate watch --once keyed.bg | head -4
 keyed.bg
-  kind        blocked, keys hashed by keyed
-  items       not known: its keys are hashed with a secret, --keyring FILE
+  kind        blocked, hash profile keyed
+  items       unknown without the secret; use --keyring FILE
   generation  0
 $ bloomgate watch --once --keyring ring keyed.bg | head -5
 keyed.bg
-  kind        blocked, keys hashed by keyed
-  items       about 1,029 (1,012 to 1,045), made for 1,016
-  fill        [####################....................] 50.5 %
-  rate        0.996 % now, 0.939 % by design
+  kind        blocked, hash profile keyed
+  items       about 1,029 (1,012 to 1,045), designed for 1,016
+  fill        [####################....................] 50.5%
+  rate        0.996% now, 0.939% by design
 $ bloomgate watch --once --keyring rings keyed.bg | head -3
 keyed.bg
-  kind        blocked, keys hashed by keyed
-  items       not known: its keys are hashed with a secret, --keyring FILE
+  kind        blocked, hash profile keyed
+  items       unknown without the secret; use --keyring FILE
 $ bloomgate watch --once --keyring nowhere keyed.bg
 ! bloomgate watch: nowhere: No such file or directory
 ? 4
@@ -76,13 +76,13 @@ $ bloomgate watch --once .
 # A line for every change, until a signal ends it.
 $ touch log; cp seen.bg log.bg; bloomgate watch -i 20ms log.bg > log & wait_for() { until [ $(wc -l < log) = $1 ] || ! kill -0 $!; do sleep 0.02; done; }; wait_for 1; seq 5000 | bloomgate build -q -f -n 5k -g 8 log.bg; wait_for 2; rm log.bg; wait_for 3; cp bad.bg new; mv new log.bg; wait_for 4; cp seen.bg new; mv new log.bg; wait_for 5; kill -TERM $!; wait $!; echo $?; cat log
 130
-...Z log.bg: blocked, about 1,026 items, fill 50.4 %, rate 0.986 %, generation 7, digest ..., 9.3 KiB
-...Z log.bg: blocked, about 5,026 items, fill 45.5 %, rate 1.02 %, generation 8, digest ..., 14.1 KiB
+...Z log.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
+...Z log.bg: blocked, about 5,026 items, fill 45.5%, rate 1.02%, generation 8, digest ..., 14.1 KiB
 ...Z log.bg: No such file or directory
 ...Z log.bg: numbers: found 3094009f instead of 98f94189, expected the checksum in the header
-...Z log.bg: blocked, about 1,026 items, fill 50.4 %, rate 0.986 %, generation 7, digest ..., 9.3 KiB
+...Z log.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
 $ bloomgate watch -i 20ms seen.bg | head -1; echo ${PIPESTATUS[0]}
-...Z seen.bg: blocked, about 1,026 items, fill 50.4 %, rate 0.986 %, generation 7, digest ..., 9.3 KiB
+...Z seen.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
 141
 $ bloomgate watch --once seen.bg > /dev/full
 ! bloomgate watch: stdout: No space left on device
@@ -90,15 +90,15 @@ $ bloomgate watch --once seen.bg > /dev/full
 
 # Mistakes.
 $ bloomgate watch
-! bloomgate watch: which file? FILE is missing
+! bloomgate watch: missing argument FILE
 ! Try 'bloomgate watch --help'.
 ? 2
 $ bloomgate watch seen.bg keys
-! bloomgate watch: one FILE at a time
+! bloomgate watch: expected only one FILE
 ! Try 'bloomgate watch --help'.
 ? 2
 $ bloomgate watch -i 1ms seen.bg
-! bloomgate watch: --interval: from 10ms to 1d
+! bloomgate watch: --interval must be from 10ms to 1d
 ! Try 'bloomgate watch --help'.
 ? 2
 $ bloomgate watch -i soon seen.bg
@@ -108,4 +108,4 @@ $ bloomgate watch -i soon seen.bg
 
 # A filter that is full tells no number.
 $ seq 100000 | bloomgate build -q -n 16 brim.bg 2> /dev/null; bloomgate watch --once brim.bg | grep items
-  items       more than can be told, made for 32
+  items       too many to estimate, designed for 32

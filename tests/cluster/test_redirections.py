@@ -32,7 +32,7 @@ def run(cluster, *arguments, keys="", password=None, quick=False):
 def made(nodes=3):
     cluster = fake_nodes.FakeCluster(nodes)
     done = run(cluster, "create", "-n", "1000", "f")
-    assert done.returncode == 0 and "16 shards made" in done.stderr, done
+    assert done.returncode == 0 and "16 shards created" in done.stderr, done
     return cluster
 
 
@@ -69,7 +69,7 @@ def test_plain():
     cluster = made()
     add_and_check(cluster)
     done = run(cluster, "create", "-n", "1000", "f")
-    assert done.returncode == 3 and "16 of 16 shards were there already" in done.stderr, done
+    assert done.returncode == 3 and "16 of 16 shards already exist" in done.stderr, done
     assert run(cluster, "create", "--missing", "-n", "1000", "f").returncode == 0
     assert all(node.keys for node in cluster.nodes), "shards are on all nodes"
 
@@ -176,7 +176,7 @@ def test_nobody_answers():
     done = run(cluster, "check", "f", keys=INPUT, quick=True)
     assert done.returncode == 4 and not done.stdout and "CLUSTERDOWN" in done.stderr, done
     done = run(cluster, "check", "--open", "f", keys="absent\n", quick=True)
-    assert done.stdout == "absent\n" and "some shards did not answer, or may have lost keys" in done.stderr, done
+    assert done.stdout == "absent\n" and "some shards did not reply, or may have lost keys" in done.stderr, done
     cluster.close()
     nowhere = fake_nodes.FakeCluster(1)
     nowhere.close()
@@ -247,7 +247,7 @@ def test_restart_from_an_old_save():
         done = check(cluster)
         assert done.returncode == 4 and "its server restarted and may have lost keys" in done.stderr, done
         done = check(cluster, "-v", "--open")
-        assert done.stdout == "0\n" and "some shards did not answer, or may have lost keys" in done.stderr, done
+        assert done.stdout == "0\n" and "some shards did not reply, or may have lost keys" in done.stderr, done
     for words in (("dump", "f", "/nowhere/f"), ("merge", "f", "f")):
         done = run(cluster, *words)
         assert done.returncode == 3 and "of 16 shards may have lost keys" in done.stderr, done

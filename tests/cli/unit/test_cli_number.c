@@ -184,9 +184,9 @@ TEST(number__shown)
     CHECK_STR(number_show_bytes(12 << 20, text), "12.0 MiB");
     CHECK_STR(number_show_bytes(UINT64_C(500) << 30, text), "500 GiB");
     CHECK_STR(number_show_bytes(UINT64_MAX, text), "16.0 EiB");
-    CHECK_STR(number_show_rate(0.001, text), "0.1 %");
-    CHECK_STR(number_show_rate(0, text), "0 %");
-    CHECK_STR(number_show_rate(1e-9, text), "1.00e-07 %");
+    CHECK_STR(number_show_rate(0.001, text), "0.1%");
+    CHECK_STR(number_show_rate(0, text), "0%");
+    CHECK_STR(number_show_rate(1e-9, text), "1.00e-07%");
     CHECK_STR(number_show_seconds(0.5, text), "0.5 s");
     CHECK_STR(number_show_seconds(12.7, text), "12 s");
     CHECK_STR(number_show_seconds(200, text), "3m 20s");

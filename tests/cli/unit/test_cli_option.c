@@ -174,17 +174,17 @@ TEST(option__what_is_none)
 
 TEST(option__mistakes)
 {
-    check_bad("--flga", "there is no option --flga; did you mean --flag?");
-    check_bad("--se", "there is no option --se");
-    check_bad("--sec", "there is no option --sec; did you mean --seconds?");
-    check_bad("--zzzz=5", "there is no option --zzzz");
-    check_bad("-x", "there is no option -x");
-    check_bad("-fx", "there is no option -x");
-    check_bad("-f-", "there is no option --");
+    check_bad("--flga", "unknown option --flga; did you mean --flag?");
+    check_bad("--se", "unknown option --se");
+    check_bad("--sec", "unknown option --sec; did you mean --seconds?");
+    check_bad("--zzzz=5", "unknown option --zzzz");
+    check_bad("-x", "unknown option -x");
+    check_bad("-fx", "unknown option -x");
+    check_bad("-f-", "unknown option --");
     check_bad("--flag=yes", "--flag takes no value");
     check_bad("--flag=", "--flag takes no value");
-    check_bad("--text", "--text needs a value: TEXT");
-    check_bad("-ft", "--text needs a value: TEXT");
+    check_bad("--text", "--text requires a value: TEXT");
+    check_bad("-ft", "--text requires a value: TEXT");
     check_bad(
         "--choice rd",
         "--choice: found 'rd', expected one of red, green, blue; did you mean red?");
@@ -198,7 +198,7 @@ TEST(option__mistakes)
     check_bad("--seconds 1y",
               "--seconds: found '1y', expected a time such as 30s, 5m or 1.5ms");
     check_bad("-p 1",
-              "--rate: found '1', expected a share above 0 and below 1, such as "
+              "--rate: found '1', expected a number above 0 and below 1, such as "
               "0.01, 1e-3 or 0.1%");
 }
 
@@ -213,7 +213,7 @@ TEST(option__a_list_has_an_end)
     check_good(&l, text, 0);
     CHECK_EQ(l.options.list.count, OPTION_LIST_MOST);
     memcpy(text + n, "-lb", 4);
-    check_bad(text, "--list: more than 64 of them");
+    check_bad(text, "--list: cannot be repeated more than 64 times");
 }
 
 TEST(nearest__names)
