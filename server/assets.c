@@ -1,6 +1,6 @@
 /*
- * assets.c - finds a file of the dashboard by its path. There are some twenty of them, so it
- * looks at one after the other.
+ * assets.c - finds a file of the dashboard by its path. There are about twenty, so a linear
+ * search suffices.
  */
 #include "assets.h"
 

@@ -1,6 +1,6 @@
 /*
- * cmd_command.c - COMMAND: the table of commands, told in the way of Redis 7, from which clients
- * learn arity, flags, keys and arguments.
+ * cmd_command.c - COMMAND: describes the commands as Redis 7 does; clients read the arity,
+ * flags, keys and arguments.
  */
 #include "cmd.h"
 #include "pattern.h"
@@ -21,7 +21,7 @@ static bool command_is_module(const struct command *command)
            != 0;
 }
 
-/* The last argument that is a key, of so many; 0: none. */
+/* Returns the index of the last argument of `argc` that is a key; 0: none. */
 static size_t command_last_key(const struct command *command, size_t argc)
 {
     if (command->first_key <= 0) {
@@ -136,7 +136,7 @@ static void command_tell_key_spec(const struct reply *reply,
     reply_text(reply, "spec");
     reply_map(reply, 3);
     reply_text(reply,
-               "lastkey"); /* counted from the first, unless it is from the end */
+               "lastkey"); /* relative to the first key, unless counted from the end */
     reply_integer(reply, command->last_key < 0
                              ? command->last_key
                              : command->last_key - command->first_key);
@@ -212,11 +212,11 @@ static void command_count_run(struct request *request)
 
 /* ---- COMMAND DOCS ---------------------------------------------------------------------------- */
 
-/* Arguments are told with where they stand, since those at the places of keys are keys. */
+/* Documents arguments with their positions, because those at key positions are keys. */
 struct docs {
     const struct reply *reply;
     const struct command *command;
-    size_t place; /* of the next argument at the top */
+    size_t place; /* position of the next top-level argument */
 };
 
 static bool docs_is_key(const struct docs *docs)
@@ -297,7 +297,7 @@ static void docs_tell_text(const struct reply *reply, const char *name,
     reply_text(reply, text);
 }
 
-/* A name and what is to be said of it: two replies, an entry of a map. */
+/* Writes a name and its documentation: two replies, an entry of a map. */
 static void docs_tell(const struct reply *reply, const struct command_table *table,
                       const struct command *command)
 {
@@ -363,7 +363,7 @@ static void command_docs(struct request *request)
 struct filterby {
     const bg_bytes *module, *category, *pattern;
     size_t category_number;
-    bool nothing; /* no such module or category */
+    bool nothing; /* unknown module or category */
 };
 
 static bool filterby_read(struct request *request, struct filterby *by)
@@ -431,7 +431,8 @@ static void command_list(struct request *request)
 
 /* ---- COMMAND GETKEYS ------------------------------------------------------------------------- */
 
-/* The command that argv[2] and what follows would run; NULL: none, or an error, which was sent. */
+/* Returns the command that argv[2] and the following arguments would run. Returns NULL if
+ * there is none, or after sending an error. */
 static const struct command *getkeys_command(struct request *request)
 {
     const struct command_table *table = command_table_of(request);

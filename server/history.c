@@ -11,13 +11,13 @@ struct ring {
     uint64_t step;
     uint64_t last;
     uint64_t count;
-    float *values; /* size x metrics, a point after the other */
+    float *values; /* size x metrics, point after point */
 };
 
 struct history {
     size_t metrics;
     struct ring fine, coarse;
-    double *sums; /* of this minute, */
+    double *sums; /* of this minute */
     uint32_t *numbers;
     uint64_t minute;
     float memory[];
@@ -57,11 +57,11 @@ void history_free(struct history *history)
 
 static float *ring_point(const struct ring *ring, uint64_t at, size_t metrics)
 {
-    const size_t size = ring->size ? ring->size : 1; /* it is never 0 */
+    const size_t size = ring->size ? ring->size : 1; /* never 0 */
     return ring->values + at % size * metrics;
 }
 
-/* The clock went back: what was noted of times that have not come yet is forgotten. */
+/* Discards points later than `at`, after the clock was set back. */
 static void ring_rewind(struct ring *ring, uint64_t at)
 {
     if (ring->count == 0 || at > ring->last) {
@@ -72,7 +72,7 @@ static void ring_rewind(struct ring *ring, uint64_t at)
     ring->last = at - 1;
 }
 
-/* Puts a point to its time; those between the last one and it are unknown. */
+/* Stores a point at its time; points between the last one and it are unknown. */
 static void ring_add(struct ring *ring, uint64_t at, const double *values,
                      size_t metrics)
 {

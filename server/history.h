@@ -1,10 +1,10 @@
 /*
- * history.h - figures over time, for charts: two rings of fixed size, a fine and a coarse one.
+ * history.h - time series for charts: two rings of fixed size, a fine and a coarse one.
  *
- *     fine    a point every HISTORY_STEP seconds, for the last quarter of an hour
- *     coarse  a point per minute, the mean of its fine ones, for the last day
+ *     fine    a point every HISTORY_STEP seconds, for the last 15 minutes
+ *     coarse  a point per minute, the mean of its fine points, for the last day
  *
- * A point that is not known is NaN. Thread safety: the caller's lock.
+ * An unknown point is NaN. Thread safety: the caller's lock.
  */
 #ifndef SERVER_HISTORY_H
 #define SERVER_HISTORY_H
@@ -21,16 +21,16 @@ enum {
 
 struct history;
 
-struct history *history_create(size_t metrics); /* NULL: no memory */
+struct history *history_create(size_t metrics); /* NULL: out of memory */
 void history_free(struct history *history);
 
-/* The values of all metrics at a time, in seconds since 1970; every HISTORY_STEP seconds. What was
- * left out in between becomes NaN. If the clock goes back, what was noted of later times is
- * forgotten. */
+/* Adds the values of all metrics at a time, in seconds since 1970; call it every
+ * HISTORY_STEP seconds. Skipped steps become NaN. If the clock is set back, points of later
+ * times are discarded. */
 void history_add(struct history *history, uint64_t now, const double *values);
 
-/* What there is of the last `seconds`, oldest first: how many points, the time of the first and
- * the seconds between them. */
+/* Returns the available range of the last `seconds`, oldest first: the number of points, the
+ * time of the first one, and the seconds between them. */
 struct history_range {
     uint64_t from;
     uint64_t step;
@@ -38,7 +38,7 @@ struct history_range {
 };
 struct history_range history_range(const struct history *history, uint64_t seconds);
 
-/* The points of one metric in that range. */
+/* Reads the points of one metric in that range. */
 void history_read(const struct history *history, const struct history_range *range,
                   size_t metric, double *values);
 

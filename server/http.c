@@ -1,9 +1,10 @@
 /*
- * http.c - the head of a request, line by line.
+ * http.c - parses the head of a request, line by line.
  *
- * A line is first searched for its end, and every byte of it for being text (http_line); `scanned`
- * keeps what is done of a line that is not complete. Then it is taken apart, once. What fields
- * mean for the body and the connection is decided when all are there (http_settle).
+ * Each line is first scanned for its end, and every byte is checked for being text (http_line);
+ * `scanned` is the progress in an incomplete line. Then the line is parsed, once. The meaning
+ * of the fields for the body and the connection is determined when all fields are complete
+ * (http_settle).
  */
 #include "http.h"
 #include "http_fields.h"
@@ -27,7 +28,7 @@ static enum http_result http_fail(struct http_request *r, int status,
     return HTTP_ERROR;
 }
 
-/* What names and methods are made of. */
+/* Returns whether a byte may be part of a method or field name. */
 static bool http_is_token(unsigned char c)
 {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')
@@ -54,7 +55,7 @@ static enum http_result http_too_long(struct http_request *r)
                : http_fail(r, 431, "the request head exceeds 16384 bytes");
 }
 
-/* Looks for the end of the line at r->at; *length is without its CRLF. */
+/* Finds the end of the line at r->at; *length excludes the CRLF. */
 static enum http_result http_line(struct http_request *r, const char *bytes, size_t n,
                                   size_t *length)
 {
@@ -95,8 +96,8 @@ static enum http_result http_line(struct http_request *r, const char *bytes, siz
 
 /* ---- The first line ---------------------------------------------------------------------- */
 
-/* Where the path begins in "http://host:port/path", and a path of "/" for those without: the
- * second slash of "//" serves. Returns 0 for what is no such address. */
+/* Returns where the path begins in "http://host:port/path". Without a path, the second slash
+ * of "//" serves as the path "/". Returns 0 if the target is no such URL. */
 static size_t http_skip_authority(const char *target, size_t n, bool *bare)
 {
     const bg_bytes plain = { target, n < 7 ? n : 7 },
@@ -240,7 +241,7 @@ struct http_seen {
     unsigned hosts, lengths, encodings;
 };
 
-/* What one field means for the request. */
+/* Applies the meaning of one field to the request. */
 static enum http_result http_mind(struct http_request *r,
                                   const struct http_field *field,
                                   struct http_seen *seen)
@@ -270,7 +271,7 @@ static enum http_result http_mind(struct http_request *r,
     return HTTP_OK;
 }
 
-/* All lines are there: what they mean. */
+/* Determines the meaning of the complete head. */
 static enum http_result http_settle(struct http_request *r)
 {
     struct http_seen seen = { 0 };
@@ -325,7 +326,7 @@ enum http_result http_parse(struct http_request *r, const char *bytes, size_t n)
             result = http_field_line(r, bytes, length);
         } else if (length) {
             result = http_first_line(r, bytes, length);
-        } else if (r->at >= 8) { /* a few are sent by old clients behind a body */
+        } else if (r->at >= 8) { /* old clients send a few after a body */
             result = http_fail(r, 400,
                                "the request is preceded by too many empty "
                                "lines");

@@ -1,30 +1,31 @@
 /*
  * http.h - requests in HTTP/1.1 and 1.0: the head, and a body that arrives in pieces.
  *
- * How to use it. One http_request per connection. The caller keeps the bytes of the head in one
- * piece of memory until it is done with the request:
+ * Usage: one http_request per connection. The caller keeps the bytes of the head contiguous in
+ * memory until it is done with the request:
  *
  *     switch (http_parse(&request, bytes, n)) {
- *     case HTTP_PARTIAL: read more behind them, and try again
- *     case HTTP_ERROR:   answer request.status with request.reason, close
+ *     case HTTP_PARTIAL: read more bytes after these, and try again
+ *     case HTTP_ERROR:   respond with request.status and request.reason, close
  *     case HTTP_OK:      the head is bytes[0..request.consumed), the body follows
  *     }
  *     http_body_begin(&body, &request, most);
  *     loop: switch (http_body_read(&body, bytes, n, &data, &consumed)) ...
  *     http_request_reset(&request), for the next one
  *
- * Each line is read once, however small the pieces are. Everything is kept as offsets from the
- * begin of the head, so the memory may move: http_request_moved says where to. A request takes no
- * memory of its own.
+ * Each line is scanned once, however small the pieces are. All positions are offsets from the
+ * start of the head, so the memory may move; http_request_moved sets the new address. A request
+ * allocates no memory.
  *
- * What is taken and refused does not depend on how the bytes were cut. Strict where proxies and
- * servers are known to disagree on where a request ends (status 400 if nothing else is said):
- * lines end with CRLF, and no other CR, LF, NUL or control byte stands in a head; no blank before
- * a colon or before a field; one Host in HTTP/1.1; at most one Content-Length, of digits only, and
- * never together with Transfer-Encoding; that is "chunked" and nothing else (501), and not in
- * HTTP/1.0. A head has at most 16 KiB and 64 fields (431), its first line 8 KiB (414).
+ * The result does not depend on how the bytes were split. The parser is strict where proxies
+ * and servers are known to disagree on where a request ends (status 400 unless noted
+ * otherwise): lines end with CRLF, and a head contains no other CR, LF, NUL or control
+ * character; no space precedes a colon or a field; HTTP/1.1 requires exactly one Host; there is
+ * at most one Content-Length, with digits only, and never together with Transfer-Encoding,
+ * which must be "chunked" (501) and is not allowed in HTTP/1.0. A head has at most 16 KiB and
+ * 64 fields (431), its first line 8 KiB (414).
  *
- * Fields that mean something to more than the parser are read by http_fields.h.
+ * http_fields.h reads the fields that matter beyond the parser.
  */
 #ifndef SERVER_HTTP_H
 #define SERVER_HTTP_H
@@ -44,42 +45,42 @@ struct http_span {
 };
 
 struct http_field {
-    struct http_span name, value; /* the value without blanks around it */
+    struct http_span name, value; /* the value without surrounding spaces */
 };
 
 enum http_body_kind { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED };
 
 struct http_request {
-    const char *head;   /* where its bytes are */
-    size_t consumed;    /* HTTP_OK: how many */
-    int status;         /* HTTP_ERROR: a code and ... */
-    const char *reason; /* ... what is wrong, as a sentence without its period */
+    const char *head;   /* address of its bytes */
+    size_t consumed;    /* HTTP_OK: length of the head */
+    int status;         /* HTTP_ERROR: status code, and */
+    const char *reason; /* a reason: a sentence without its period */
 
     struct http_span method, target;
     struct http_span path,
-        query; /* parts of the target; path begins with '/', or is "*" */
+        query; /* parts of the target; the path begins with '/', or is "*" */
     bool has_query;
-    int minor; /* of HTTP/1.x: 0, or 1 for all above */
+    int minor; /* minor version: 0, or 1 for 1.1 and above */
     struct http_field fields[HTTP_FIELDS];
     size_t field_count;
     enum http_body_kind body;
     uint64_t length; /* HTTP_BODY_LENGTH */
-    bool keep_alive; /* the client wants to send more requests */
+    bool keep_alive; /* the client may send more requests */
     bool expects_continue;
 
     /* Private. */
     enum { HTTP_FIRST_LINE, HTTP_OTHER_LINES, HTTP_DONE, HTTP_FAILED } state;
-    size_t at;      /* begin of the line that is not read yet */
-    size_t scanned; /* so many of its bytes are good and do not end it */
+    size_t at;      /* start of the line that has not been read */
+    size_t scanned; /* number of its bytes that were checked and do not end it */
 };
 
-/* Before the first request, and before each other. */
+/* Call it before each request. */
 void http_request_reset(struct http_request *r);
 
-/* Reads a head. bytes[0..n) is all from its begin on. */
+/* Parses a head. bytes[0..n) are all bytes received since its start. */
 enum http_result http_parse(struct http_request *r, const char *bytes, size_t n);
 
-/* The bytes of the head are now there. */
+/* Sets the new address of the bytes of the head. */
 static inline void http_request_moved(struct http_request *r, const char *bytes)
 {
     r->head = bytes;
@@ -90,7 +91,7 @@ static inline bg_bytes http_part(const struct http_request *r, struct http_span 
     return (bg_bytes){ r->head + span.at, span.len };
 }
 
-/* What may stand in a head or a trailer, but for line ends. */
+/* Returns whether a character may be part of a head or a trailer, apart from line ends. */
 static inline bool http_is_text(char c)
 {
     return ((unsigned char)c >= ' ' && c != 0x7f) || c == '\t';
@@ -102,8 +103,8 @@ bool http_method_is(const struct http_request *r, const char *method);
 
 enum http_body_result {
     HTTP_BODY_DATA, /* a piece of the body: `data` */
-    HTTP_BODY_MORE, /* needs more bytes; all there were are consumed */
-    HTTP_BODY_END,  /* complete; what is behind `consumed` is the next request */
+    HTTP_BODY_MORE, /* needs more bytes; all bytes were consumed */
+    HTTP_BODY_END,  /* complete; the next request follows after `consumed` */
     HTTP_BODY_ERROR /* `status` and `reason` */
 };
 
@@ -129,15 +130,17 @@ struct http_body {
         BODY_LAST_LF,
         BODY_FAILED
     } state;
-    uint64_t left;  /* of the data, or of this chunk */
-    uint64_t limit; /* of total */
+    uint64_t left;  /* remaining bytes of the data, or of this chunk */
+    uint64_t limit; /* maximum of total */
     size_t line;    /* bytes of this line, or of all trailers, so far */
 };
 
-/* Reads the body of a request, of at most `limit` bytes. False: more are announced: 413. */
+/* Starts reading the body of a request, with at most `limit` bytes. Returns false if a
+ * longer body is announced: 413. */
 bool http_body_begin(struct http_body *b, const struct http_request *r, uint64_t limit);
 
-/* One step. `data` points into bytes; chunks are unpacked, trailers are read and forgotten. */
+/* Reads the next piece. `data` points into `bytes`; chunks are decoded, trailers are
+ * discarded. */
 enum http_body_result http_body_read(struct http_body *b, const char *bytes, size_t n,
                                      bg_bytes *data, size_t *consumed);
 

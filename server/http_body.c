@@ -1,10 +1,10 @@
 /*
- * http_body.c - the body of a request: a length, or chunks.
+ * http_body.c - reads the body of a request, with a length or in chunks.
  *
  *     4;name=value\r\n  Wiki\r\n  0\r\n  Trailer: value\r\n  \r\n
  *
- * A machine that takes one byte at a time of what surrounds the data, and the data in pieces as
- * they come, so that nothing is ever kept. Lines must end with CRLF. The line of a chunk may have
+ * A state machine that reads the framing byte by byte, and the data in the pieces in which they
+ * arrive, so that nothing is buffered. Lines must end with CRLF. The line of a chunk may have
  * 256 bytes, all trailers together 8192.
  */
 #include "hex.h"
@@ -37,7 +37,7 @@ bool http_body_begin(struct http_body *b, const struct http_request *r, uint64_t
     return true;
 }
 
-/* The line of a chunk's size. */
+/* Reads the line with the size of a chunk. */
 static enum http_body_result http_body_size(struct http_body *b, char c)
 {
     const int digit = hex_digit(c);
@@ -61,7 +61,7 @@ static enum http_body_result http_body_size(struct http_body *b, char c)
     return HTTP_BODY_MORE;
 }
 
-/* What follows the last chunk. */
+/* Reads the trailers after the last chunk. */
 static enum http_body_result http_body_trailer(struct http_body *b, char c)
 {
     if (++b->line > BODY_TRAILERS) {
@@ -77,7 +77,7 @@ static enum http_body_result http_body_trailer(struct http_body *b, char c)
     return HTTP_BODY_MORE;
 }
 
-/* A byte that must be this one; then comes the next state. */
+/* Expects a particular byte, then enters the next state. */
 static enum http_body_result http_body_expect(struct http_body *b, char c)
 {
     const bool cr = b->state == BODY_CHUNK_CR;
@@ -97,7 +97,7 @@ static enum http_body_result http_body_expect(struct http_body *b, char c)
     return HTTP_BODY_MORE;
 }
 
-/* A byte that is no data. */
+/* Reads a byte of the framing. */
 static enum http_body_result http_body_frame(struct http_body *b, char c)
 {
     switch (b->state) {

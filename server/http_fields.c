@@ -1,4 +1,4 @@
-/* http_fields.c - lists, Accept, Authorization, entity tags. */
+/* http_fields.c - parses lists, Accept, Authorization and entity tags. */
 #include "http_fields.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static char http_fields_lower(char c)
     return c;
 }
 
-/* Whether bytes are these, in any case of letters. */
+/* Compares bytes, ignoring case. */
 static bool http_fields_equal(const char *a, size_t an, const char *b, size_t bn)
 {
     if (an != bn) {
@@ -60,7 +60,7 @@ static bg_bytes http_fields_trim(const char *text, size_t n)
     return (bg_bytes){ text, n };
 }
 
-/* Where the next `separator` is that is not quoted, or n. */
+/* Returns the position of the next unquoted `separator`, or n. */
 static size_t http_fields_find(const char *text, size_t n, char separator)
 {
     bool quoted = false;
@@ -100,7 +100,7 @@ bool http_list_next(const struct http_request *r, const char *name,
 
 /* ---- Accept ------------------------------------------------------------------------------ */
 
-/* A quality: 0, 1, or either with up to three decimals. */
+/* Parses a quality: 0, 1, or either with up to three decimals. */
 static bool http_fields_quality(bg_bytes text, unsigned *quality)
 {
     const char *c = text.data;
@@ -119,7 +119,8 @@ static bool http_fields_quality(bg_bytes text, unsigned *quality)
     return q <= 1000;
 }
 
-/* The q among the parameters of a range; 1000 without one. False: malformed. */
+/* Finds q among the parameters of a range; the default is 1000. Returns false if it is
+ * malformed. */
 static bool http_fields_q(const char *text, size_t n, unsigned *quality)
 {
     *quality = 1000;
@@ -136,7 +137,8 @@ static bool http_fields_q(const char *text, size_t n, unsigned *quality)
     return true;
 }
 
-/* How well a range fits: 3 for the type itself, 2 for its family, 1 for all, 0 for not. */
+/* Returns how specifically a range matches: 3 for the type itself, 2 for its family, 1 for
+ * all types, 0 for no match. */
 static int http_fields_fit(bg_bytes range, const char *type)
 {
     const char *slash = strchr(type, '/');
@@ -202,7 +204,7 @@ static int http_fields_sextet(char c)
                                   : -1;
 }
 
-/* Base64 with its padding, and no bits left over. */
+/* Decodes base64 with its padding and without leftover bits. */
 static bool http_fields_base64(bg_bytes text, char *to, size_t *made)
 {
     const char *c = text.data;
@@ -244,8 +246,8 @@ static bool http_fields_basic(bg_bytes text, char *room, struct http_credentials
     return true;
 }
 
-/* One word. Strictly it has letters, digits and -._~+/ with = at the end; but "NAME:PASSWORD" is a
- * token here, and passwords have what they have. */
+/* Returns whether text is one word. Strictly, a token has letters, digits and -._~+/ with =
+ * at the end, but here "NAME:PASSWORD" is a token, and passwords may contain any character. */
 static bool http_fields_is_word(bg_bytes text)
 {
     const char *c = text.data;
@@ -291,7 +293,8 @@ enum http_auth http_authorization(const struct http_request *r,
 
 /* ---- Entity tags ------------------------------------------------------------------------- */
 
-/* The next tag of a list, with its quotes; tags may have commas and have no escapes. */
+/* Parses the next tag of a list, including its quotes. Tags may contain commas and have no
+ * escapes. */
 static bool http_fields_tag(const char *text, size_t n, size_t *at, bg_bytes *tag,
                             bool *weak)
 {
@@ -318,7 +321,7 @@ static size_t http_fields_skip(const char *text, size_t n, size_t at)
     return at;
 }
 
-/* Whether one field's list of tags names `tag`. */
+/* Returns whether the tags of one field contain `tag`. */
 static enum http_match http_fields_tags(bg_bytes list, const char *tag, bool weak_too)
 {
     const char *text = list.data;

@@ -1,21 +1,21 @@
 /*
- * http_fields.h - what the fields of a request say: what the client takes, has, and who it is.
+ * http_fields.h - reads fields of a request: accepted types, credentials, entity tags.
  *
- * Results point into the head of the request, or into `room`, memory of the caller's.
+ * Results point into the head of the request, or into `room`, memory of the caller.
  */
 #ifndef SERVER_HTTP_FIELDS_H
 #define SERVER_HTTP_FIELDS_H
 
 #include "http.h"
 
-/* Whether bytes are this text, in any case of letters. */
+/* Compares bytes with a text, ignoring case. */
 bool http_same(bg_bytes bytes, const char *text);
 
-/* The first field of that name, in any case of letters. */
+/* Finds the first field of this name, ignoring case. */
 bool http_field(const struct http_request *r, const char *name, bg_bytes *value);
 
-/* The next item of a list: of all fields of that name, what stands between commas that are not
- * quoted, without blanks around it. Begin with zeros; empty items are skipped. */
+/* Iterates over a list: the items of all fields of this name, separated by unquoted commas,
+ * without surrounding spaces. Start with zeros; empty items are skipped. */
 struct http_list {
     size_t field, at;
 };
@@ -25,13 +25,14 @@ bool http_list_next(const struct http_request *r, const char *name,
 /* ---- Accept ------------------------------------------------------------------------------ */
 
 /*
- * How much the client likes "type/subtype", in thousandths; 0: not at all. The most specific
- * range that fits counts, and of several the best; parameters other than q are not looked at.
- * Without Accept it likes everything: 1000. A range that is malformed is left out.
+ * Returns the quality of "type/subtype" for the client, in thousandths; 0: not acceptable. The
+ * most specific matching range counts, and the best one of several; parameters other than q are
+ * ignored. Without Accept, every type has 1000. Malformed ranges are ignored.
  */
 unsigned http_accepts(const struct http_request *r, const char *type);
 
-/* The index of the type that it likes best, the first of equals; -1: none. */
+/* Returns the index of the type with the highest quality, the first of equals; -1: none is
+ * acceptable. */
 int http_choose(const struct http_request *r, const char *const *types, size_t n);
 
 /* ---- Authorization ----------------------------------------------------------------------- */
@@ -47,7 +48,7 @@ struct http_credentials {
     bg_bytes user, password, token;
 };
 
-/* Who it says it is. */
+/* Reads the credentials of a request. */
 enum http_auth http_authorization(const struct http_request *r,
                                   char room[HTTP_HEAD_BYTES],
                                   struct http_credentials *credentials);
@@ -61,9 +62,9 @@ enum http_match {
     HTTP_MATCH_BAD /* malformed */
 };
 
-/* Whether If-Match or If-None-Match name a tag, which is given with its quotes, "\"1f\""; NULL:
- * there is nothing that could have one, so that "*" does not match either. If-Match takes no
- * weak tags (W/"1f") for equal, If-None-Match does. */
+/* Return whether If-Match or If-None-Match contain a tag, which is passed with its quotes,
+ * "\"1f\"". NULL: the object does not exist, so "*" does not match either. If-Match treats
+ * weak tags (W/"1f") as different, If-None-Match as equal. */
 enum http_match http_if_match(const struct http_request *r, const char *tag);
 enum http_match http_if_none_match(const struct http_request *r, const char *tag);
 

@@ -1,10 +1,10 @@
-/* http_target.c - decoding of paths and queries. */
+/* http_target.c - decodes paths and queries. */
 #include "http_target.h"
 #include "hex.h"
 
 #include <string.h>
 
-/* Decodes %HH, and + if it stands for a blank, to memory; returns the end, NULL: malformed. */
+/* Decodes %HH, and + as a space if `plus`, to memory. Returns the end, or NULL if malformed. */
 static char *http_target_decode(const char *text, size_t n, bool plus, char *to)
 {
     for (size_t i = 0; i < n; i++) {
@@ -28,7 +28,7 @@ bool http_path(const struct http_request *r, char room[HTTP_LINE_BYTES],
 {
     const char *text = r->head + r->path.at;
     const size_t n = r->path.len;
-    size_t at = 1; /* behind the first slash; of "*", too */
+    size_t at = 1; /* after the first slash; also for "*" */
     path->count = 0;
     if (n == 1 && *text == '/') {
         return true;

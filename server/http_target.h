@@ -1,10 +1,10 @@
 /*
- * http_target.h - what a request is about: the parts of its path, and its parameters.
+ * http_target.h - the target of a request: the segments of its path, and its parameters.
  *
  *     /v1/filters/a%2Fb%00c/items?limit=10&format=json+lines
  *
- * Names of filters are any bytes, so parts of a path are decoded one by one, after the path was
- * cut at its slashes.
+ * Names of filters are any bytes, so the path is split at its slashes first, and then each
+ * segment is decoded.
  */
 #ifndef SERVER_HTTP_TARGET_H
 #define SERVER_HTTP_TARGET_H
@@ -21,20 +21,22 @@ struct http_path {
 };
 
 /*
- * The parts of the path between its slashes, each with %HH decoded, so that a part may have any
- * bytes, slashes and NUL among them. "/" has no parts, "/a/" has two: "a" and "". There is
- * nothing special about "." and "..". False: more than 16 parts, or a % without two digits.
+ * Splits the path at its slashes and decodes %HH in each segment, so that a segment may contain
+ * any bytes, including slashes and NUL. "/" has no segments, "/a/" has two: "a" and "". "." and
+ * ".." have no special meaning. Returns false if there are more than 16 segments, or a %
+ * without two digits.
  */
 bool http_path(const struct http_request *r, char room[HTTP_LINE_BYTES],
                struct http_path *path);
 
-/* The next parameter of the query, decoded: %HH, and + is a blank. *at is 0 at first. One
- * without '=' has an empty value; empty ones (&&) are skipped. HTTP_ABSENT: no more. */
+/* Decodes the next parameter of the query: %HH, and + as a space. *at is 0 at first. A
+ * parameter without '=' has an empty value; empty parameters (&&) are skipped. HTTP_ABSENT:
+ * no more. */
 enum http_found http_query_next(const struct http_request *r, size_t *at,
                                 char room[HTTP_LINE_BYTES], bg_bytes *name,
                                 bg_bytes *value);
 
-/* The first parameter of that name. */
+/* Finds the first parameter of this name. */
 enum http_found http_parameter(const struct http_request *r, const char *name,
                                char room[HTTP_LINE_BYTES], bg_bytes *value);
 

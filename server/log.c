@@ -1,15 +1,15 @@
 /*
  * log.c - see log.h.
  *
- * A line is put together on the stack of whoever logs, without a lock, and written under one:
- * the sink. The lock is not waited for longer than LOG_PATIENCE, as its holder may be stuck in
- * a write to a disk that does not answer; then the line is dropped. Pipes, terminals and sockets
- * are asked for room first (poll), so that the holder does not get stuck in them: a line fits
- * into what a pipe takes in one piece. A socket may take the front of a line only; the rest is
- * kept and goes before the next line.
+ * A line is assembled on the stack of the calling thread, without a lock, and written under a
+ * lock: the sink. A thread waits for the lock at most LOG_PATIENCE, because its holder may be
+ * blocked in a write to a disk that does not respond; then the line is dropped. Pipes,
+ * terminals and sockets are first checked for space (poll), so that the holder does not block
+ * in them: a line fits in what a pipe accepts in one piece. A socket may accept only the front
+ * of a line; the rest is kept and sent before the next line.
  *
- * Repetitions are counted in a table by the address of the message, which is a literal, so there
- * are not many; one that finds no place is not limited.
+ * Repetitions are counted in a table by the address of the message, which is a literal, so
+ * there are few. A message that finds no free slot is not limited.
  */
 #include "log.h"
 
@@ -50,7 +50,7 @@ struct log_line {
     char text[LOG_LINE];
 };
 
-/* The end of a line is kept free for its newline and brackets. */
+/* Reserves the end of a line for its newline and brackets. */
 static void log_put(struct log_line *line, const char *text, size_t n)
 {
     if (n <= sizeof line->text - 8 - line->used) {
@@ -75,8 +75,8 @@ __attribute__((format(printf, 2, 3))) static void log_printf(struct log_line *li
     log_put(line, text, n > 0 && (size_t)n < sizeof text ? (size_t)n : 0);
 }
 
-/* Whether a character has to be escaped: controls of ASCII and Latin 1, and what turns the
- * direction of text or ends lines. */
+/* Returns whether a character must be escaped: ASCII and Latin-1 control characters, and
+ * characters that change the direction of text or end lines. */
 static bool log_is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028
@@ -115,7 +115,7 @@ static void log_quoted(struct log_line *line, bg_bytes bytes, bool json)
     log_puts(line, "\"");
 }
 
-/* Whether logfmt needs no quotes. */
+/* Returns whether logfmt needs no quotes. */
 static bool log_is_plain(bg_bytes bytes)
 {
     const unsigned char *s = bytes.data;
@@ -182,12 +182,12 @@ static const char *log_time(uint64_t ms, char text[40])
 static struct {
     pthread_mutex_t lock;
     int fd;
-    bool owned;           /* a file that we have opened */
-    bool socket;          /* can take half a line */
-    _Atomic bool journal; /* the journal of systemd, which reads a level in front */
+    bool owned;           /* a file opened by this module */
+    bool socket;          /* may accept part of a line */
+    _Atomic bool journal; /* the systemd journal, which reads a level prefix */
     char *path;
     size_t kept_used;
-    char kept[LOG_LINE]; /* the end of a line that a socket did not take */
+    char kept[LOG_LINE]; /* the rest of a line that a socket did not accept */
     _Atomic uint64_t dropped, dropped_told, repeated;
     _Atomic int level, format;
 } log_sink = { .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -215,7 +215,7 @@ static void log_begin(struct log_line *line, enum log_level level, const char *m
     }
 }
 
-/* Writes what can be written now of a text. -1: nothing at all. */
+/* Writes as much of a text as possible without blocking. Returns -1 if nothing was written. */
 static ssize_t log_send(const char *text, size_t n)
 {
     struct pollfd room = { log_sink.fd, POLLOUT, 0 };
@@ -232,7 +232,7 @@ static ssize_t log_send(const char *text, size_t n)
     return sent;
 }
 
-/* A whole line, under the lock. False: it is lost. */
+/* Writes a whole line, under the lock. Returns false if the line is lost. */
 static bool log_out(const char *text, size_t n)
 {
     if (log_sink.kept_used > 0) {
@@ -253,7 +253,7 @@ static bool log_out(const char *text, size_t n)
     return sent > 0;
 }
 
-/* Says that lines were lost, if some were. False: that is lost as well. */
+/* Reports lost lines, if any. Returns false if the report is lost as well. */
 static bool log_out_dropped(bool json)
 {
     const uint64_t dropped = atomic_load(&log_sink.dropped);
@@ -288,7 +288,7 @@ static bool log_lock(void)
 
 static void log_end(struct log_line *line, bool json)
 {
-    memcpy(line->text + line->used, "}\n", 2); /* log_put has left room */
+    memcpy(line->text + line->used, "}\n", 2); /* log_put has reserved space */
     if (!json) {
         line->text[line->used] = '\n';
     }
@@ -307,12 +307,12 @@ static void log_end(struct log_line *line, bool json)
 
 static struct log_message {
     _Atomic(const char *) message;
-    _Atomic uint64_t period; /* its number, from the clock */
+    _Atomic uint64_t period; /* number of the period, from the clock */
     _Atomic uint32_t written;
     _Atomic uint32_t left_out;
 } log_messages[LOG_MESSAGES];
 
-/* The place of a message; NULL: there is none left. */
+/* Returns the slot of a message, or NULL if no slot is free. */
 static struct log_message *log_place(const char *message)
 {
     const uintptr_t at = (uintptr_t)message;
@@ -329,7 +329,8 @@ static struct log_message *log_place(const char *message)
     return NULL;
 }
 
-/* Whether a message may be written; *left_out: how often it was not, since it was last. */
+/* Returns whether a message may be written. *left_out: how often it was suppressed since the
+ * last time. */
 static bool log_budget(const char *message, uint32_t *left_out)
 {
     const uint64_t period = log_clock(CLOCK_MONOTONIC) / (LOG_PERIOD * 1000ull) + 1;
@@ -403,7 +404,7 @@ void log_write(enum log_level level, const char *message,
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Whether stderr is the journal, which says so by device and inode. */
+/* Returns whether stderr is the journal, which is identified by device and inode. */
 static bool log_is_journal(const struct stat *info)
 {
     const char *said = getenv("JOURNAL_STREAM"); /* NOLINT(concurrency-mt-unsafe) */
@@ -413,7 +414,7 @@ static bool log_is_journal(const struct stat *info)
     return said && strcmp(said, ours) == 0;
 }
 
-/* Lines go there from now on; under the lock. */
+/* Sets the destination of lines, under the lock. */
 static void log_use(int fd, bool owned)
 {
     struct stat info;
@@ -500,7 +501,7 @@ uint64_t log_repeated(void)
 
 static struct {
     pthread_mutex_t lock;
-    uint64_t count; /* ever; event number i is at (i - 1) % LOG_EVENTS */
+    uint64_t count; /* total so far; event number i is at (i - 1) % LOG_EVENTS */
     struct log_event events[LOG_EVENTS];
 } log_ring = { .lock = PTHREAD_MUTEX_INITIALIZER };
 

@@ -1,20 +1,21 @@
 /*
- * log.h - what happens, a line each, for people (logfmt) and programs (JSON); and the last events
- * in memory, for the dashboard.
+ * log.h - the log: one line per message, for people (logfmt) and programs (JSON); and the last
+ * events in memory, for the dashboard.
  *
  *     log_info("listening", LOG_FIELDS(log_text("address", "::1"), log_count("port", 6420)));
  *     ts=2026-11-16T07:21:30.123Z level=info msg=listening address=::1 port=6420
  *
- * A line is written by one call, and whoever logs never waits for long: when the pipe or socket
- * is full, or another thread is stuck in a write, the line is dropped and counted, and the next
- * line that can be written is preceded by one that says how many were lost. A message that is
- * repeated more than LOG_BURST times in LOG_PERIOD seconds is left out for the rest of them; the
- * next one says how often that was.
+ * A line is written by one call, and callers never block for long: if the pipe or socket is
+ * full, or another thread is blocked in a write, the line is dropped and counted, and the next
+ * line that can be written is preceded by one with the number of lost lines. A message that is
+ * repeated more than LOG_BURST times in LOG_PERIOD seconds is suppressed for the rest of the
+ * period; the next one reports how often.
  *
- * Names of filters and users are escaped, so a line stays a line. Keys, passwords and secrets are
- * never given to these functions.
+ * Names of filters and users are escaped, so that a line stays one line. Keys, passwords and
+ * secrets are never passed to these functions.
  *
- * Thread safety: all functions are MT-Safe but log_open and log_close. Not for signal handlers.
+ * Thread safety: all functions are MT-Safe, except log_open and log_close. Not for signal
+ * handlers.
  */
 #ifndef SERVER_LOG_H
 #define SERVER_LOG_H
@@ -30,10 +31,10 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_E
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 
 enum {
-    LOG_LINE = 4096,   /* bytes of a line at most: what a pipe takes in one piece */
-    LOG_BURST = 20,    /* equal messages ... */
-    LOG_PERIOD = 10,   /* ... in so many seconds */
-    LOG_EVENTS = 1024, /* that are kept */
+    LOG_LINE = 4096,   /* bytes of a line: what a pipe accepts in one piece */
+    LOG_BURST = 20,    /* maximum number of equal messages */
+    LOG_PERIOD = 10,   /* in this many seconds */
+    LOG_EVENTS = 1024, /* number of events kept */
     LOG_EVENT_NAME = 128,
     LOG_EVENT_TEXT = 256
 };
@@ -88,7 +89,7 @@ static inline struct log_field log_bool(const char *name, bool value)
         sizeof((struct log_field[]){ __VA_ARGS__ }) / sizeof(struct log_field)
 #define LOG_NONE NULL, 0
 
-/* `message` is the same text each time: what differs is in the fields. */
+/* `message` is a constant text; variable parts belong in the fields. */
 void log_write(enum log_level level, const char *message,
                const struct log_field *fields, size_t n);
 
@@ -116,44 +117,47 @@ static inline void log_error(const char *message, const struct log_field *fields
     log_write(LOG_LEVEL_ERROR, message, fields, n);
 }
 
-/* ---- Where they go ------------------------------------------------------------------------- */
+/* ---- Destination ------------------------------------------------------------------------- */
 
-/* `path` NULL or "": stderr. False: it cannot be opened, errno says why; lines then go where they
- * went before. Without it, lines go to stderr as logfmt from level info on. */
+/* Opens the log. `path` NULL or "" selects stderr. Returns false with errno if it cannot be
+ * opened; lines then go to the previous destination. Without a call, lines go to stderr as
+ * logfmt, from level info on. */
 bool log_open(const char *path, enum log_format format, enum log_level level);
 void log_close(void);
 
-/* Opens the file by its name again, after somebody has moved it away (SIGHUP). */
+/* Reopens the file by its name, after log rotation has moved it (SIGHUP). */
 bool log_reopen(void);
 
-/* While the service runs. */
+/* These may be called while the service runs. */
 void log_set_level(enum log_level level);
 void log_set_format(enum log_format format);
-bool log_has_level(enum log_level level); /* whether such lines are written at all */
+bool log_has_level(enum log_level level); /* whether lines of this level are written */
 
-/* Says what was left out and has not been told yet; call it every few seconds. */
+/* Reports suppressed and lost lines that have not been reported yet; call it every few
+ * seconds. */
 void log_tick(void);
 
-/* Lines that were dropped because they could not be written, and left out as repetitions. */
+/* Return the number of lines that were dropped because they could not be written, and of
+ * repetitions that were suppressed. */
 uint64_t log_dropped(void);
 uint64_t log_repeated(void);
 
 /* ---- Events ------------------------------------------------------------------------------- */
 
-/* X(NAME, "name", level): what the dashboard shows under events. */
+/* X(NAME, "name", level): the events that the dashboard shows. */
 #define LOG_EVENT_KINDS(X)                                                             \
     X(START, "start", INFO)                                                            \
     X(STOP, "stop", INFO)                                                              \
     X(CONFIG, "config", INFO)      /* settings, users or certificates changed */       \
-    X(LOAD, "load", INFO)          /* filters were read at the start */                \
+    X(LOAD, "load", INFO)          /* filters were loaded at startup */                \
     X(SNAPSHOT, "snapshot", INFO)  /* written */                                       \
-    X(REBUILD, "rebuild", INFO)    /* begun, done, aborted */                          \
+    X(REBUILD, "rebuild", INFO)    /* started, completed, aborted */                   \
     X(RELOAD, "reload", INFO)      /* a filter was replaced by a file */               \
-    X(REFUSED, "refused", WARNING) /* a file was not taken */                          \
-    X(SOURCE, "source", WARNING)   /* a database behind a gate went or came back */    \
-    X(LIMIT, "limit", WARNING)     /* memory, rate or clients at their limit */        \
-    X(FAILURE, "failure", ERROR)   /* the disk, the journal */                         \
-    X(ALARM, "alarm", ERROR)       /* a false negative, damage */
+    X(REFUSED, "refused", WARNING) /* a file was refused */                            \
+    X(SOURCE, "source", WARNING)   /* a database behind a gate went down or came up */ \
+    X(LIMIT, "limit", WARNING)     /* memory, rate or clients reached their limit */   \
+    X(FAILURE, "failure", ERROR)   /* of the disk or the journal */                    \
+    X(ALARM, "alarm", ERROR)       /* a false negative, or damage */
 
 enum log_event_kind {
 #define LOG_EVENT_ENUM(NAME, name, level) LOG_EVENT_##NAME,
@@ -162,22 +166,23 @@ enum log_event_kind {
 };
 
 struct log_event {
-    uint64_t number; /* from 1 on, without gaps */
+    uint64_t number; /* starts at 1, without gaps */
     uint64_t time;   /* milliseconds since 1970 */
     enum log_event_kind kind;
     size_t filter_len;
-    char filter[LOG_EVENT_NAME]; /* raw bytes; cut at its size */
+    char filter[LOG_EVENT_NAME]; /* raw bytes, truncated to this size */
     char text[LOG_EVENT_TEXT];
 };
 
 const char *log_event_name(enum log_event_kind kind);
 enum log_level log_event_level(enum log_event_kind kind);
 
-/* Keeps an event, and writes it as a line with the level of its kind. `filter` may be empty. */
+/* Keeps an event, and logs it with the level of its kind. `filter` may be empty. */
 void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The events after number `after`, oldest first, at most `room`. Returns how many. */
+/* Returns the number of events after number `after`, at most `room`, and copies them, oldest
+ * first. */
 size_t log_events(uint64_t after, struct log_event *events, size_t room);
 
 #endif

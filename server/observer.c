@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    OBSERVER_SHARE = 9, /* rests so many times as long as it works, */
-    OBSERVER_REST = 5   /* but so many seconds at most */
+    OBSERVER_SHARE = 9, /* rests this many times as long as it works, */
+    OBSERVER_REST = 5   /* but at most this many seconds */
 };
 
 #define OBSERVER_NAME(NAME, name) #name,
@@ -34,20 +34,20 @@ enum { OBSERVER_SERVICE(OBSERVER_ENUM) SERVICE_METRICS };
 
 enum { WATCHED_FIRST = 64 };
 
-/* What is known of one filter. Kept by number, and forgotten when the filter is gone. */
+/* The figures of one filter, stored by its number, and freed after the filter was dropped. */
 struct watched {
     uint64_t number;
-    bool seen; /* in the round that is going on */
+    bool seen; /* in the current round */
     struct figures figures;
-    uint64_t examined_adds; /* how many adds there had been */
-    bg_slot_stats last;     /* counters at the last step, */
-    uint64_t last_wasted;   /* among them false positives that callers told of */
+    uint64_t examined_adds; /* number of adds at that time */
+    bg_slot_stats last;     /* counters at the last step */
+    uint64_t last_wasted;   /* false positives among them that clients reported */
     bool has_last;
     struct observer_rates rates;
     struct history *history; /* or NULL */
 };
 
-/* The same of the filter of a gate. Gates are few, and stay. */
+/* The figures of the filter of a gate. Gates are few and permanent. */
 struct watched_gate {
     char *name;
     struct figures figures;
@@ -68,11 +68,11 @@ struct observer {
     bool started, ending;
     struct watched *watched; /* by number */
     size_t count, room;
-    size_t kept; /* of them with a history */
+    size_t kept; /* number of filters with a history */
     struct watched_gate *gates;
     size_t gates_count;
     struct history *service;
-    struct observer_sums now, before; /* `now` during a step */
+    struct observer_sums now, before; /* `now` is valid during a step */
     bool has_before;
 };
 
@@ -137,7 +137,7 @@ static struct watched *watched_get(struct observer *o, uint64_t number)
     return &o->watched[at];
 }
 
-/* Forgets those that the last step did not see, and their memory. */
+/* Frees filters that the last step did not see. */
 static void watched_forget(struct observer *o)
 {
     size_t left = 0;
@@ -152,7 +152,7 @@ static void watched_forget(struct observer *o)
     }
     o->count = left;
     size_t room = o->room;
-    while (room > WATCHED_FIRST && left <= room / 4) { /* many were dropped */
+    while (room > WATCHED_FIRST && left <= room / 4) { /* many filters were dropped */
         room /= 2;
     }
     if (room < o->room) {
@@ -167,7 +167,7 @@ static double observer_rate(uint64_t now, uint64_t before)
     return now >= before ? (double)(now - before) / HISTORY_STEP : (double)NAN;
 }
 
-/* The rate that callers have told of (BG.OBSERVE): values of the chart. */
+/* The false-positive rate that clients reported with BG.OBSERVE, as values of the chart. */
 static void observer_observed(const struct object *object, const bg_slot_stats *now,
                               double values[])
 {
@@ -209,7 +209,7 @@ static void observer_filter_point(const struct watched *w, const struct object *
     values[FILTER_BYTES] = (double)object_bytes(object);
 }
 
-/* What was counted since the last step; a filter that was not known then began at 0. */
+/* Adds the counts since the last step; a filter that is new started at 0. */
 static void observer_count(struct observer_totals *totals, const struct watched *w,
                            const bg_slot_stats *now)
 {
@@ -256,7 +256,7 @@ uint64_t observer_rss(void)
     FILE *file = fopen("/proc/self/statm", "re");
     if (file) {
         if (fgets(text, sizeof text, file)) {
-            second = strchr(text, ' '); /* all pages, and those in memory */
+            second = strchr(text, ' '); /* all pages, and resident pages */
         }
         (void)fclose(file);
     }
@@ -292,7 +292,7 @@ static void observer_service_point(struct observer *o, uint64_t seconds)
     o->has_before = true;
 }
 
-/* One step: all counters. The lock is taken for some entries at a time. */
+/* Collects all counters. The lock is released between groups of entries. */
 static void observer_step(struct observer *o)
 {
     struct entry *some[64];
@@ -324,7 +324,8 @@ static double observer_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Reads a slot; `changes` is what its counters said before. False: it cannot be. */
+/* Reads a slot; `changes` receives its counters from before the read. Returns false if the
+ * slot cannot be read. */
 static bool observer_read(const bg_slot *slot, struct figures *figures,
                           uint64_t *changes)
 {
@@ -355,7 +356,7 @@ struct figures observer_examine(struct observer *o, struct entry *entry)
         return figures;
     }
     if (object_grows(entry->object)) {
-        figures.health.capacity = 0; /* it is no bound */
+        figures.health.capacity = 0; /* not a limit */
     }
     pthread_mutex_lock(&o->lock);
     struct watched *w = watched_get(o, entry->number);
@@ -368,7 +369,7 @@ struct figures observer_examine(struct observer *o, struct entry *entry)
     return figures;
 }
 
-/* Whether something was added, or the base is another one, since it was examined. */
+/* Returns whether keys were added, or the base was replaced, since the last examination. */
 static bool observer_is_stale(struct observer *o, const struct entry *entry)
 {
     bg_slot_stats stats = { .struct_size = sizeof stats };
@@ -438,7 +439,7 @@ static void observer_examine_gate(void *context, const struct gate_about *about)
         return;
     }
     if (figures.has_base && figures.base.kind == BG_KIND_SCALABLE) {
-        figures.health.capacity = 0; /* it is no bound */
+        figures.health.capacity = 0; /* not a limit */
     }
     pthread_mutex_lock(&o->lock);
     struct watched_gate *gate = watched_gate_get(o, about->name);
@@ -451,7 +452,7 @@ static void observer_examine_gate(void *context, const struct gate_about *about)
 
 /* ---- The thread -------------------------------------------------------------------------------- */
 
-/* Waits, but not beyond the end; false: it ends. */
+/* Waits, unless the observer is stopping. Returns false if it is. */
 static bool observer_rest(struct observer *o, double seconds)
 {
     struct timespec until;
@@ -461,20 +462,21 @@ static bool observer_rest(struct observer *o, double seconds)
     until.tv_nsec = (long)(nanoseconds % 1000000000);
     pthread_mutex_lock(&o->lock);
     while (!o->ending && pthread_cond_timedwait(&o->wake, &o->lock, &until) == 0) {
-        /* woken for the end, or for nothing */
+        /* woken by the end, or spuriously */
     }
     const bool goes_on = !o->ending;
     pthread_mutex_unlock(&o->lock);
     return goes_on;
 }
 
-/* Examines the next filter behind number *after, if it has changed; how long to rest then, in
- * seconds. A filter that is dropped meanwhile stays until it has been read. */
+/* Examines the next filter after number *after, if it has changed. Returns the time to rest,
+ * in seconds. A filter that is dropped meanwhile stays alive until it has been read. */
 static double observer_look(struct observer *o, uint64_t *after)
 {
     struct entry *entry = NULL;
     double rest = 0;
-    if (catalog_scan(o->server->catalog, *after, &entry, 1) == 0) { /* once around */
+    if (catalog_scan(o->server->catalog, *after, &entry, 1)
+        == 0) { /* one round is complete */
         *after = 0;
         if (o->server->gates) {
             gates_each(o->server->gates, observer_examine_gate, o);
@@ -507,14 +509,14 @@ static void *observer_work(void *context)
         } else {
             rest = (double)(next_look - now) / 1000;
         }
-        /* Steps come in time, whatever was examined. */
+        /* Steps are on time, however long an examination takes. */
         const double step = next_step > now ? (double)(next_step - now) / 1000 : 0;
         goes_on = observer_rest(o, rest < step ? rest : step);
     }
     return NULL;
 }
 
-/* ---- For others ---------------------------------------------------------------------------------- */
+/* ---- Interface --------------------------------------------------------------------------- */
 
 struct figures observer_figures(struct observer *o, const struct entry *entry)
 {
@@ -543,7 +545,7 @@ struct figures observer_gate_figures(struct observer *o, const char *gate)
 struct observer_totals observer_totals(struct observer *o)
 {
     pthread_mutex_lock(&o->lock);
-    const struct observer_totals totals = o->before.slots; /* of a whole step */
+    const struct observer_totals totals = o->before.slots; /* of a complete step */
     pthread_mutex_unlock(&o->lock);
     return totals;
 }
@@ -571,7 +573,7 @@ static struct history *observer_history_of(struct observer *o,
         w->seen = true;
         w->history = history_create(FILTER_METRICS);
         o->kept += w->history != NULL;
-        return NULL; /* from now on */
+        return NULL; /* starts now */
     }
     return w ? w->history : NULL;
 }
@@ -595,7 +597,7 @@ bool observer_history(struct observer *o, const struct entry *entry, uint64_t se
     return history != NULL;
 }
 
-/* ---- Life ------------------------------------------------------------------------------------------ */
+/* ---- Life cycle -------------------------------------------------------------------------- */
 
 struct observer *observer_create(struct server *server)
 {
@@ -603,7 +605,7 @@ struct observer *observer_create(struct server *server)
     if (o) {
         o->server = server;
         pthread_mutex_init(&o->lock, NULL);
-        pthread_condattr_t steady; /* the clock may be set meanwhile */
+        pthread_condattr_t steady; /* immune to changes of the system clock */
         (void)pthread_condattr_init(&steady);
         (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
         (void)pthread_cond_init(&o->wake, &steady);

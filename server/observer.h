@@ -1,14 +1,13 @@
 /*
- * observer.h - a thread that looks at the filters, so that those who ask need not.
+ * observer.h - a thread that examines the filters, so that requests need not.
  *
- * How full a filter is, how many items are in it and what its rate has become takes reading every
- * byte of it. The observer does that for all of them and for those of gates, one after the other,
- * not more often than every OBSERVER_INTERVAL seconds and only for those that changed, and never
- * for more than a tenth of a processor's time; metrics, API and dashboard tell what it found, and
- * when.
+ * The fill of a filter, its number of items and its actual false-positive rate require reading
+ * every byte of it. The observer does that for all filters, including those of gates, one after
+ * the other: at most every OBSERVER_INTERVAL seconds, only for filters that changed, and with
+ * at most a tenth of one core. Metrics, API and dashboard show its results and their time.
  *
- * Every HISTORY_STEP seconds it also notes counters, as rates per second, for the charts: of the
- * service, and of the first OBSERVER_KEPT filters that anybody asked about.
+ * Every HISTORY_STEP seconds it also records counters, as rates per second, for the charts: of
+ * the service, and of the first OBSERVER_KEPT filters whose history was requested.
  *
  * Thread safety: MT-Safe.
  */
@@ -23,7 +22,7 @@ struct observer;
 
 enum { OBSERVER_INTERVAL = 15, OBSERVER_KEPT = 64 };
 
-/* X(NAME, name): what is kept of a filter, in this order. */
+/* X(NAME, name): the metrics kept for a filter, in this order. */
 #define OBSERVER_FILTER(X)                                                             \
     X(QUERIES, queries_per_second)                                                     \
     X(MAYBES, maybes_per_second)                                                       \
@@ -40,7 +39,7 @@ enum { OBSERVER_INTERVAL = 15, OBSERVER_KEPT = 64 };
     X(WASTED, wasted_per_second)                                                       \
     X(BYTES, bytes)
 
-/* ... and of the service. */
+/* The metrics kept for the service. */
 #define OBSERVER_SERVICE(X)                                                            \
     X(QUERIES, queries_per_second)                                                     \
     X(MAYBES, maybes_per_second)                                                       \
@@ -53,57 +52,58 @@ enum { OBSERVER_INTERVAL = 15, OBSERVER_KEPT = 64 };
     X(RECEIVED, received_bytes_per_second)                                             \
     X(SENT, sent_bytes_per_second)
 
-/* The names of both lists; NULL beyond the last. */
+/* Return the names of both lists; NULL after the last. */
 const char *observer_filter_metric(size_t i);
 const char *observer_service_metric(size_t i);
 
-/* What was found when a filter was last examined. */
+/* The results of the last examination of a filter. */
 struct figures {
     uint64_t examined;     /* milliseconds since 1970; 0: never */
-    double seconds;        /* that it took */
-    bg_slot_health health; /* its capacity is 0 if the filter grows by itself */
+    double seconds;        /* its duration */
+    bg_slot_health health; /* its capacity is 0 if the filter grows automatically */
     bool has_base;
-    bg_info base; /* of the base alone */
+    bg_info base; /* only the base */
 };
 
-struct observer *observer_create(struct server *server); /* NULL: no memory */
+struct observer *observer_create(struct server *server); /* NULL: out of memory */
 bool observer_start(struct observer *observer);
 void observer_free(struct observer *observer);
 
-/* The figures of an entry that the caller holds or has found in this batch. */
+/* Returns the figures of an entry that the caller holds or has found in this batch. */
 struct figures observer_figures(struct observer *observer, const struct entry *entry);
 
-/* Examines it now: slow. */
+/* Examines the filter now: slow. */
 struct figures observer_examine(struct observer *observer, struct entry *entry);
 
-/* The same if it has changed since and is small, so that this takes some milliseconds at most. */
+/* Examines the filter if it has changed and is small, so that this takes at most a few
+ * milliseconds. */
 enum { OBSERVER_SMALL = 16 << 20 };
 void observer_refresh(struct observer *observer, struct entry *entry);
 
-/* The figures of the filter of a gate. */
+/* Returns the figures of the filter of a gate. */
 struct figures observer_gate_figures(struct observer *observer, const char *gate);
 
-/* How often an entry was asked and added to, per second, in the last step. */
+/* Lookups and adds of an entry per second, in the last step. */
 struct observer_rates {
     double queries, adds;
 };
 struct observer_rates observer_rates(struct observer *observer,
                                      const struct entry *entry);
 
-/* Counters of all filters there have been, as of the last step: they only grow. */
+/* Counters of all filters that ever existed, as of the last step: they only grow. */
 struct observer_totals {
     uint64_t queries, maybes, adds, news, refused;
 };
 struct observer_totals observer_totals(struct observer *observer);
 
-/* Memory of the process, in bytes. */
+/* Returns the resident memory of the process, in bytes. */
 uint64_t observer_rss(void);
 
 /*
- * The history of an entry, or of the service if it is NULL: the last `seconds` of the metrics
- * whose numbers are given, n of them, each as `range->points` values behind each other in
- * *values, which the caller frees. False: it was not kept so far, and is from now on, if there is
- * room. *range then is empty, and *values NULL.
+ * Returns the history of an entry, or of the service if it is NULL: the last `seconds` of n
+ * metrics, given by their numbers, each as `range->points` consecutive values in *values, which
+ * the caller frees. Returns false if no history was kept so far; recording then starts now, if
+ * there is space, *range is empty and *values is NULL.
  */
 bool observer_history(struct observer *observer, const struct entry *entry,
                       uint64_t seconds, const size_t *metrics, size_t n,

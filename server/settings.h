@@ -47,8 +47,7 @@ enum {
     SETTINGS_RUN = -1,
     SETTINGS_DONE = 0,
     SETTINGS_USAGE = 2, /* a mistake on the command line */
-    SETTINGS_BAD =
-        3 /* a mistake in the file, in the environment, or in a combination of options */
+    SETTINGS_BAD = 3    /* a mistake in the file, the environment, or a combination */
 };
 
 struct settings_list {
@@ -212,8 +211,7 @@ bool settings_set(struct settings_store *store, const bg_bytes *names_and_values
  */
 bool settings_reload(struct settings_store *store, settings_tell *tell, void *context);
 
-/* ---- Internal parts, also used by tests and fuzzers
- * ----------------------------------------- */
+/* ---- Internal parts, also used by tests and fuzzers -------------------------------------- */
 
 enum setting_type {
     SETTING_TEXT,   /* const char * */

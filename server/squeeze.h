@@ -1,14 +1,16 @@
 /*
- * squeeze.h - bytes without their runs of zeros.
+ * squeeze.h - removes runs of zeros from bytes.
  *
- * A file of a small filter is mostly zeros: headers and filters are aligned to pages, and a new filter
- * is empty. Squeezed, it takes about a tenth. The format, with little-endian numbers:
+ * The file of a small filter is mostly zeros: headers and filters are aligned to pages, and a
+ * new filter is empty. Squeezed, it takes about a tenth. The format, with little-endian
+ * numbers:
  *
  *     bytes        4     the original size
- *     zeros, n     4 + 4 a run of zeros, and how many bytes follow it
+ *     zeros, n     4 + 4 length of a run of zeros, and number of bytes that follow it
  *     ...          n     these bytes
  *
- * The last two repeat until the original size is reached. There is no checksum: the content has one.
+ * The last two repeat until the original size is reached. There is no checksum: the content has
+ * one.
  */
 #ifndef SERVER_SQUEEZE_H
 #define SERVER_SQUEEZE_H
@@ -20,14 +22,15 @@
 /* Squeezing adds at most this many bytes. */
 enum { SQUEEZE_MORE = 12 };
 
-/* Squeezes n bytes, below 2^32, to `to`, which has room for n + SQUEEZE_MORE. Returns the new size. */
+/* Squeezes n bytes, below 2^32, to `to`, which has space for n + SQUEEZE_MORE. Returns the
+ * new size. */
 size_t squeeze(const void *bytes, size_t n, void *to);
 
-/* Returns the original size of untrusted squeezed bytes; SIZE_MAX if there is none. */
+/* Returns the original size of untrusted squeezed bytes, or SIZE_MAX if they are malformed. */
 size_t squeeze_size(const void *squeezed, size_t n);
 
-/* Restores the original bytes; `to` has room for squeeze_size bytes. Returns false if the squeezed bytes
- * are malformed. */
+/* Restores the original bytes; `to` has space for squeeze_size bytes. Returns false if the
+ * squeezed bytes are malformed. */
 bool squeeze_undo(const void *squeezed, size_t n, void *to);
 
 #endif

@@ -1,20 +1,21 @@
 /*
- * web.c - HTTP over a connection: reading requests, routing, sending answers. See web.h.
+ * web.c - HTTP over a connection: reads requests, routes them, sends responses. See web.h.
  *
- *     head -> (password) -> body -> job -> answer -> head ...
+ *     head -> (password) -> body -> job -> response -> head ...
  *
- * The head is copied once it is whole, since the request outlives the bytes that it came in. A
- * body in memory is limited by proto-max-bulk-len, and one in a file by max-filter-memory. All files together
- * are limited by maxmemory, because they become filters. No body is read before it is known that its sender
- * may send it. An answer that is a file is sent piece by piece, as the socket takes it.
+ * The head is copied once it is complete, because the request outlives the bytes it arrived in.
+ * A body in memory is limited by proto-max-bulk-len, a body in a file by max-filter-memory. All
+ * files together are limited by maxmemory, because they become filters. No body is read before
+ * its sender is authorized. A response that is a file is sent piece by piece, as the socket
+ * accepts it.
  *
- * What is refused before its body was read: the body is read and forgotten if it is short, so that
- * the connection can go on; else the connection ends, after a while in which the other side can
- * read the answer (conn.h, `lingers`).
+ * If a request is refused before its body was read and the body is short, the body is read and
+ * discarded, so that the connection can be reused. Otherwise the connection is closed, after a
+ * delay in which the client can read the response (conn.h, `lingers`).
  *
- * Threads. A connection and its http_state belong to the worker. While a job runs for it, the
- * worker leaves them alone, and the job reads the head and the body; what the job finds out it
- * keeps in its own web_job.
+ * Threads. A connection and its http_state belong to the worker. While a job runs for the
+ * connection, the worker does not touch them, and the job reads the head and the body. The job
+ * keeps its results in its own web_job.
  */
 #include "web.h"
 
@@ -37,19 +38,19 @@
 
 enum { WEB_PIECE = 256 * 1024, WEB_SKIP = 1 << 20, WEB_MORE = 32768 };
 
-/* What an HTTP connection is doing. */
+/* The state of an HTTP connection. */
 struct http_state {
     enum { WEB_HEAD, WEB_READS_BODY, WEB_SKIPS_BODY, WEB_RUNS, WEB_SENDS } phase;
     struct http_request request;
-    char *head; /* its bytes, once they are whole */
+    char *head; /* a copy of its bytes, once complete */
     size_t head_bytes;
     struct http_body reading;
     const struct web_route *route;
     struct buffer body;
-    int upload;           /* a descriptor, -1: none */
+    int upload;           /* file descriptor, or -1 */
     uint64_t uploaded;    /* its bytes, which count toward server->uploads */
-    char upload_path[40]; /* of it, while it is open; "": none */
-    int file;             /* being sent; -1: none */
+    char upload_path[40]; /* path of the upload while it is open; "": none */
+    int file;             /* file being sent, or -1 */
     uint64_t file_left;
     bool keep_alive;
 };
@@ -72,7 +73,7 @@ void web_header(struct web_request *request, const char *name, const char *value
     }
 }
 
-/* The memory of an answer that was sent, or will not be. */
+/* Frees the memory of a response that was sent or is abandoned. */
 static void web_answer_free(struct web_answer *answer)
 {
     buffer_free(&answer->body);
@@ -80,7 +81,7 @@ static void web_answer_free(struct web_answer *answer)
     answer->extras = 0;
 }
 
-/* Writes JSON to the body of an answer, whose memory is counted. */
+/* Writes JSON to the body of a response, whose memory is counted. */
 static ssize_t web_json_write(void *request, const char *bytes, size_t n)
 {
     struct buffer *body = &((struct web_request *)request)->answer.body;
@@ -138,7 +139,7 @@ void web_error(struct web_request *request, int status, const char *code,
     }
 }
 
-/* Of the limits, that of memory has a status of its own. */
+/* The memory limit has a status of its own. */
 bool web_is_of_memory(const char *message, size_t n)
 {
     return n >= 9 && memcmp(message, "maxmemory", 9) == 0;
@@ -183,7 +184,7 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
     web_error(request, 500, "internal", "%s", message);
 }
 
-/* An answer that did not fit is told so instead of being cut. */
+/* Replaces a response that did not fit with an error, instead of truncating it. */
 static void web_check_size(struct web_request *request)
 {
     if (request->answer.body.overflow) {
@@ -193,7 +194,7 @@ static void web_check_size(struct web_request *request)
     }
 }
 
-/* Writes an answer's head and body to a connection. */
+/* Writes the head and body of a response to a connection. */
 static void web_send(struct conn *conn, struct web_request *request)
 {
     struct http_state *http = conn->http;
@@ -233,7 +234,7 @@ static void web_send(struct conn *conn, struct web_request *request)
     web_answer_free(answer);
 }
 
-/* A request that the worker answers itself. */
+/* Prepares a request that the worker answers itself. */
 static void web_prepare(struct conn *conn, struct web_request *request)
 {
     *request = (struct web_request){ .head = &conn->http->request,
@@ -252,7 +253,7 @@ static void web_forget_body(struct conn *conn)
     struct http_state *http = conn->http;
     buffer_free(&http->body);
     if (http->upload >= 0) {
-        close(http->upload); /* it has no name, so this removes it */
+        close(http->upload); /* the file has no name any more: closing removes it */
         http->upload = -1;
         atomic_fetch_sub(&conn->worker->server->uploads, http->uploaded);
         http->uploaded = 0;
@@ -268,7 +269,7 @@ static void web_forget_head(struct http_state *http)
     http->head_bytes = 0;
 }
 
-/* A request is done with: what comes next. */
+/* Finishes a request and starts the next one. */
 static void web_next(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -282,7 +283,7 @@ static void web_next(struct conn *conn)
     }
 }
 
-/* An answer was written before the body was read. */
+/* Continues after a response that was written before the body was read. */
 static void web_skip(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -297,7 +298,7 @@ static void web_skip(struct conn *conn)
     web_next(conn);
 }
 
-/* Whether the connection can go on after a request whose body is not wanted. */
+/* Returns whether the connection can be reused after a request whose body is skipped. */
 static bool web_can_skip(const struct http_request *head)
 {
     return head->body == HTTP_BODY_NONE
@@ -305,7 +306,8 @@ static bool web_can_skip(const struct http_request *head)
                && !head->expects_continue);
 }
 
-/* Sends what a web_request of the worker's own has as its answer, instead of reading the body. */
+/* Sends the response of a request that the worker answers itself, instead of reading the
+ * body. */
 static void web_refuse(struct conn *conn, struct web_request *request)
 {
     conn->http->keep_alive =
@@ -314,7 +316,8 @@ static void web_refuse(struct conn *conn, struct web_request *request)
     web_skip(conn);
 }
 
-/* What is malformed: nobody knows where it ends. */
+/* Rejects a malformed request and closes the connection, because the end of the request is
+ * unknown. */
 static void web_reject(struct conn *conn, int status, const char *reason)
 {
     static const struct {
@@ -335,7 +338,7 @@ static void web_reject(struct conn *conn, int status, const char *reason)
     web_skip(conn);
 }
 
-/* Memory for a request is refused. */
+/* Rejects a request because memory for it was refused. */
 static void web_no_memory(struct conn *conn)
 {
     char why[LEDGER_WHY];
@@ -344,7 +347,7 @@ static void web_no_memory(struct conn *conn)
 
 /* ---- Routes ------------------------------------------------------------------------------------ */
 
-/* Compared with the path as it was sent, so that there is one way to write it. */
+/* Compares the path as it was sent, so that there is only one way to write it. */
 static bool web_path_fits(const char *pattern, bg_bytes path)
 {
     const char *at = path.data, *end = at + path.len;
@@ -364,7 +367,8 @@ static bool web_path_fits(const char *pattern, bg_bytes path)
     return *pattern == 0 && at == end;
 }
 
-/* The route of a request; NULL: `allowed` has the methods that its path takes, or "". */
+/* Returns the route of a request. If NULL, `allowed` has the methods that the path supports,
+ * or "". */
 static const struct web_route *web_find_route(const struct http_request *head,
                                               char allowed[100])
 {
@@ -413,10 +417,10 @@ static void web_refuse_path(struct conn *conn, const char *allowed)
 /* ---- Jobs ----------------------------------------------------------------------------------------- */
 
 struct web_job {
-    struct job job; /* first */
+    struct job job; /* must be first */
     struct conn *conn;
-    bool asks;            /* only who it is; the body has not been read */
-    struct client client; /* a copy, since others look at the connection's meanwhile */
+    bool asks;            /* only authenticate; the body has not been read */
+    struct client client; /* a copy, because other threads read the connection's */
     struct web_request request;
 };
 
@@ -473,7 +477,7 @@ static void web_job_done(struct job *job)
     free(mine);
 }
 
-/* Returns a job; NULL: no memory. */
+/* Creates a job. Returns NULL if out of memory. */
 static struct web_job *web_job_create(void)
 {
     struct web_job *job = NULL;
@@ -486,7 +490,7 @@ static struct web_job *web_job_create(void)
 
 enum { WEB_NAME_AT = 3 }; /* /api/v1/filters/NAME */
 
-/* Lets a job run the request, or find out who asks. */
+/* Submits a job that runs the request, or only authenticates its user. */
 static void web_submit(struct conn *conn, bool asks)
 {
     struct http_state *http = conn->http;
@@ -521,7 +525,7 @@ static void web_submit(struct conn *conn, bool asks)
     jobs_submit(conn->worker->server->jobs, &job->job);
 }
 
-/* ---- What is answered at once ---------------------------------------------------------------------- */
+/* ---- Immediate responses ----------------------------------------------------------------- */
 
 static void web_answer_text(struct conn *conn, int status, const char *text)
 {
@@ -557,7 +561,8 @@ static void web_answer_asset(struct conn *conn, const struct asset *asset)
     web_next(conn);
 }
 
-/* Health and assets: no job, no user. False: it is something else. */
+/* Answers health checks and assets without a job or a user. Returns false for other
+ * requests. */
 static bool web_answer_at_once(struct conn *conn)
 {
     const struct http_request *head = &conn->http->request;
@@ -696,7 +701,7 @@ static void web_head_done(struct conn *conn)
     web_answer_free(&request.answer); /* if it was not sent */
 }
 
-/* Copies the head of a request; false: no memory. */
+/* Copies the head of a request. Returns false if out of memory. */
 static bool web_keep_head(struct http_state *http, const char *bytes, size_t n)
 {
     if (!ledger_reserve_small(n)) {
@@ -835,8 +840,8 @@ static size_t web_input(struct conn *conn, char *bytes, size_t n)
     return conn->client.close ? n : at;
 }
 
-/* Refuses a request that was received in part. If its answer was already sent and the rest of its body was being
- * skipped, closes the connection without another answer. */
+/* Refuses a partially received request. If its response was already sent and the rest of its
+ * body was being skipped, closes the connection without another response. */
 static bool web_refuse_rest(struct conn *conn, const char *why)
 {
     struct http_state *http = conn->http;
@@ -848,7 +853,7 @@ static bool web_refuse_rest(struct conn *conn, const char *why)
         conn->lingers = true;
         web_next(conn);
     } else {
-        if (!http->head) { /* its bytes were not kept */
+        if (!http->head) { /* its bytes were not copied */
             const int minor = http->request.minor;
             http_request_reset(&http->request);
             http->request.minor = minor;
@@ -858,7 +863,7 @@ static bool web_refuse_rest(struct conn *conn, const char *why)
     return true;
 }
 
-/* Everything that was written has been sent: the next piece of a file. */
+/* Sends the next piece of a file, after everything written so far has been sent. */
 static void web_more(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -874,14 +879,15 @@ static void web_more(struct conn *conn)
         http->file_left -= (uint64_t)n;
     }
     if (n <= 0 || http->file_left == 0) {
-        if (http->file_left > 0) { /* shorter than announced: only closing tells */
+        if (http->file_left
+            > 0) { /* shorter than announced: only closing the connection shows it */
             http->keep_alive = false;
         }
         close(http->file);
         http->file = -1;
         http->phase = WEB_HEAD;
         conn->client.close = conn->client.close || !http->keep_alive;
-        conn_again(conn); /* the next request may be there already */
+        conn_again(conn); /* the next request may already have been received */
     }
 }
 

@@ -1,16 +1,16 @@
 /*
- * web.h - HTTP: from bytes of a connection to handlers, and their answers back.
+ * web.h - HTTP: from the bytes of a connection to handlers, and back.
  *
- * A connection reads the head of a request, finds out whether it may be (web_access.c), then reads
- * its body: into memory, or for uploads into a file in the data folder. Then a job runs the handler
- * that the table of routes has for method and path; its answer is sent, and the next request read.
- * Health and the files of the dashboard are answered at once. Contract of all of it:
- * web/openapi.yaml.
+ * A connection reads the head of a request, checks whether the request is allowed
+ * (web_access.c), and then reads its body: into memory, or for uploads into a file in the data
+ * directory. A job then runs the handler that the table of routes has for the method and path.
+ * Its response is sent, and the next request is read. Health checks and the files of the
+ * dashboard are answered without a job. web/openapi.yaml is the contract.
  *
- * Handlers run on job threads with a session, so they may take long, use the host's functions
- * (session->host) and everything of catalog.h for entries that session_find has found. They fill
- * in `answer`, and return; who it is was checked before, what he may do is checked by the handler:
- * web_may, web_find, or the command that it runs.
+ * Handlers run on job threads with a session, so they may take long, and may use the functions
+ * of the host (session->host) and of catalog.h, for entries found by session_find. They fill in
+ * `answer` and return. The user is authenticated before the handler runs; the handler checks
+ * permissions with web_may or web_find, or leaves that to the command it runs.
  */
 #ifndef SERVER_WEB_H
 #define SERVER_WEB_H
@@ -27,143 +27,145 @@
 
 enum { WEB_EXTRAS = 8 };
 
-/* What is sent back. */
+/* The response of a handler. */
 struct web_answer {
-    int status;       /* 200 if nothing else is said */
-    const char *type; /* of `body` */
+    int status;       /* default: 200 */
+    const char *type; /* content type of `body` */
     struct buffer body;
-    int file; /* instead of `body`: a descriptor, closed when it was sent; -1: none */
+    int file; /* instead of `body`: file descriptor, closed after sending; -1: none */
     uint64_t file_bytes;
-    bool wrote;         /* wait until what was recorded is safe */
-    size_t extras;      /* further header fields */
-    struct buffer more; /* their names and values, in turn, each with a NUL behind it */
+    bool wrote;         /* wait until the journal records are durable */
+    size_t extras;      /* number of additional header fields */
+    struct buffer more; /* their names and values in turn, each followed by a NUL */
 };
 
 struct web_request {
     const struct http_request *head;
     struct http_path path;
     char path_room[HTTP_LINE_BYTES], name_room[HTTP_LINE_BYTES];
-    struct client *client; /* who asks: the request's own copy; user is not NULL */
+    struct client *client; /* the request's own copy; its user is not NULL */
     struct session *session;
-    bool secure;           /* it came by TLS */
-    bg_bytes body;         /* all of it; */
-    const char *body_file; /* or, of uploads, the path of a file that has it */
+    bool secure;           /* received over TLS */
+    bg_bytes body;         /* the whole body, */
+    const char *body_file; /* or, for uploads, the path of a file that contains it */
     struct web_answer answer;
 };
 
 enum {
-    WEB_UPLOAD = 1u << 0,  /* the body goes to a file */
-    WEB_CHANGES = 1u << 1, /* does something: must not come from another web page */
-    WEB_LOADING = 1u << 2, /* also while the service is loading */
-    WEB_PLAIN = 1u << 3,   /* POST that may have the type text/plain: changes nothing */
-    WEB_OPEN = 1u << 4,    /* nobody is asked who he is */
-    WEB_METRICS = 1u << 5, /* ... if metrics-auth says so */
-    WEB_WRITES = 1u << 6   /* changes filters: the answer waits until that is safe */
+    WEB_UPLOAD = 1u << 0,  /* the body is stored in a file */
+    WEB_CHANGES = 1u << 1, /* changes state: must not come from another web page */
+    WEB_LOADING = 1u << 2, /* also served while loading */
+    WEB_PLAIN = 1u << 3,   /* a POST that changes nothing; may be text/plain */
+    WEB_OPEN = 1u << 4,    /* no authentication */
+    WEB_METRICS = 1u << 5, /* no authentication if metrics-auth is no */
+    WEB_WRITES = 1u << 6   /* changes filters: responds when durable */
 };
 
-/* One route. In `path` a segment "*" stands for any one. */
+/* A route. A segment "*" of `path` matches any segment. */
 struct web_route {
-    const char *method; /* "GET" also answers HEAD */
-    const char *path;   /* "/api/v1/filters/" and then, for any name, a star */
+    const char *method; /* "GET" also serves HEAD */
+    const char *path;   /* "/api/v1/filters/" followed, for any name, by a star */
     uint32_t flags;
     void (*run)(struct web_request *request);
 };
 
-/* The table, ended by one without a path: of all web_*.c. */
+/* The tables of all web_*.c files; each ends with a route without a path. */
 extern const struct web_route web_filter_routes[], web_key_routes[], web_file_routes[],
     web_service_routes[], web_gate_routes[], web_front_routes[];
 
-/* ---- Whether it may be: web_access.c ------------------------------------------------------- */
+/* ---- Access control: web_access.c ---------------------------------------------------------- */
 
 enum web_access {
     WEB_MAY,
     WEB_MAY_NOT, /* an error was sent */
-    WEB_LATER    /* a password has to be checked, which takes long */
+    WEB_LATER    /* requires a password check, which is slow */
 };
 
-/* Whether a request may be made at all: by this host name, from this page, by this user, now.
- * `waits`: never WEB_LATER; for jobs. */
+/* Checks whether a request is allowed at all: for its host name, its origin, its user, and
+ * the state of the service. With `waits`, as in jobs, never returns WEB_LATER. */
 enum web_access web_access(struct web_request *request, const struct web_route *route,
                            bool waits);
 
-/* How large an upload may be. UINT64_MAX: no limit. */
+/* Returns the maximum size of an upload; UINT64_MAX: no limit. */
 uint64_t web_upload_limit(const struct settings *settings);
 
-/* Makes a file NAME-XXXXXX, whose name begins so, in the data folder; or where temporary files are
- * if that is not there. Gives its path, and a descriptor; -1: errno. What a crash leaves of them is
- * removed by web_sweep at the next start. */
+/* Creates a file NAME-XXXXXX in the data directory, or in the directory for temporary files
+ * if there is none. Returns its descriptor and its path, or -1 with errno. web_sweep removes
+ * files that a crash left behind at the next start. */
 int web_scratch(const char *folder, const char *name, char *path, size_t room);
 void web_sweep(const char *folder);
 
 /* ---- For handlers ------------------------------------------------------------------------- */
 
-/* {"error": {"code": ..., "message": ...}} */
+/* Sends an error: {"error": {"code": ..., "message": ...}} */
 void web_error(struct web_request *request, int status, const char *code,
                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Whether a limit that was hit is maxmemory, by its message. */
+/* Returns whether the message of a limit is about maxmemory. */
 bool web_is_of_memory(const char *message, size_t n);
 
-/* The library's error, with the status that belongs to it. */
+/* Sends an error of the library, with the matching status. */
 void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info);
 
-/* One more header field, WEB_EXTRAS at most. */
+/* Adds a header field; at most WEB_EXTRAS. */
 void web_header(struct web_request *request, const char *name, const char *value);
 
-/* JSON: begin, write with json.h, end. */
+/* A JSON response: begin it, write with json.h, end it. */
 struct web_json {
     struct json json;
 };
 bool web_json_begin(struct web_request *request,
-                    struct web_json *json); /* or 507 was sent */
+                    struct web_json *json); /* false: 507 was sent */
 void web_json_end(struct web_request *request, struct web_json *json);
 
-/* A name as the API writes it: "name", and "name_base64" if it is not UTF-8. */
+/* Writes a name as in the API: "name", and "name_base64" if it is not UTF-8. */
 void web_json_name(struct json *json, const char *field, bg_bytes name);
 
-/* The name in path segment i, decoded: percent-encoded, or '=' and base64url. False: an error
- * was sent. */
+/* Decodes the name in path segment i: percent-encoded, or '=' and base64url. Returns false
+ * if an error was sent. */
 bool web_name(struct web_request *request, size_t i, bg_bytes *name);
 
 /* Returns whether an unknown name may have been the name of a lost filter (doubt.h). */
 bool web_doubts(const struct web_request *request, bg_bytes name);
 
-/* The filter of that name, if there is one and the user may use it so: USER_READ, USER_WRITE.
- * NULL: 404 or 403 was sent. */
+/* Returns the filter of this name, if it exists and the user has the access USER_READ or
+ * USER_WRITE. Returns NULL if 404 or 403 was sent. */
 struct entry *web_find(struct web_request *request, bg_bytes name, unsigned need);
 
-/* Whether the user may use that name so; else 404 or 403 was sent. */
+/* Returns whether the user has this access to a name; if not, 404 or 403 was sent. */
 bool web_may_touch(struct web_request *request, bg_bytes name, unsigned need);
 
-/* Whether the user may run a command; else 403 was sent. */
+/* Returns whether the user may run a command; if not, 403 was sent. */
 bool web_may(struct web_request *request, const char *command);
 
-/* Whether he is an administrator: who may change the configuration. */
+/* Returns whether the user is an administrator: may change the configuration. */
 bool web_is_admin(const struct web_request *request);
 bool web_user_is_admin(const struct server *server, const struct user *user);
 
-/* Runs a command as if it had come over RESP; false: its error was sent. One without a code is the
- * fault of the arguments (400); or, `of_filter`, of a filter that cannot do it (422). */
+/* Runs a command as if it had been received over RESP. Returns false if its error was sent.
+ * An error without a code is attributed to the arguments (400) or, with `of_filter`, to a
+ * filter that does not support the command (422). */
 bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
                  bool of_filter);
 
-/* The same; sets *count to the integer reply. */
+/* Like web_command; also sets *count to the integer reply. */
 bool web_command_count(struct web_request *request, const bg_bytes *argv, size_t argc,
                        bool of_filter, int64_t *count);
 
 /* ---- If-Match and If-None-Match: web_files.c ---------------------------------------------- */
 
-enum { WEB_TAG = BG_DIGEST_TEXT + 2 }; /* bytes of an entity tag with its quotes */
+enum { WEB_TAG = BG_DIGEST_TEXT + 2 }; /* bytes of a tag with its quotes */
 
 bool web_is_conditional(const struct web_request *request);
 
-/* Returns whether the preconditions hold for the named filter, or for its absence; otherwise 412 was sent. The
- * terms refer to the state that was compared: see session_see. */
+/* Returns whether the preconditions hold for the named filter, or for its absence; if not,
+ * 412 was sent. The terms refer to the state that was compared: see session_see. */
 bool web_precondition(struct web_request *request, bg_bytes name,
                       struct catalog_terms *terms);
 
-/* Makes a change with these terms. If they are no longer met (BG_ECANCELED), checks the preconditions again.
- * Returns false if they do not hold, and 412 was sent. Otherwise *err is the result. */
+/* Applies a change under these terms. If they no longer hold (BG_ECANCELED), checks the
+ * preconditions again. Returns false if they do not hold and 412 was sent. Otherwise *err is
+ * the result. */
 typedef bg_err web_change(struct web_request *request, bg_bytes name,
                           const struct catalog_terms *terms, void *context,
                           bg_errinfo *info);
@@ -171,44 +173,48 @@ bool web_on_condition(struct web_request *request, bg_bytes name,
                       struct catalog_terms *terms, web_change *change, void *context,
                       bg_err *err, bg_errinfo *info);
 
-/* Whether the content type is this one, whatever its parameters; *there: whether there is one. */
+/* Returns whether the content type is this one, ignoring parameters. *there: whether there
+ * is a content type. */
 bool web_type_is(const struct web_request *request, const char *type, bool *there);
 
-/* The body as JSON: false, 415 was sent. At the end: false, 400 was. */
+/* Start and end the reading of a JSON body. They return false if an error was sent: 415 at
+ * the start, 400 at the end. */
 bool web_body(struct web_request *request, struct json_reader *reader);
 bool web_body_end(struct web_request *request, struct json_reader *reader);
 
-/* "utf-8" or "base64"; false: a mistake, which the reader has. */
+/* Reads "utf-8" or "base64". Returns false on an error, which the reader has. */
 bool web_read_encoding(struct json_reader *reader, bool *base64);
 
-/* Base64 of either alphabet, with padding or without, to memory of at least 3/4 of its size. */
+/* Decodes base64 of either alphabet, with or without padding, to memory of at least 3/4 of
+ * its size. */
 bool web_base64_read(bg_bytes text, char *to, size_t *n);
 
-/* A name as a segment of a path: '=' and base64url; the caller frees it. NULL: no memory. */
+/* Encodes a name as a path segment: '=' and base64url; the caller frees it. Returns NULL if
+ * out of memory. */
 char *web_segment(bg_bytes name);
 
-/* A name that is a parameter or in JSON: as it is, or '=' and base64url. */
+/* Decodes a name from a parameter or from JSON: unchanged, or '=' and base64url. */
 bool web_name_read(bg_bytes text, char *room, bg_bytes *name);
 
-/* An estimate, or null; a number, or null. */
+/* Write an estimate or a number; null if it is not known. */
 void web_json_estimate(struct json *json, const char *name, bool known,
                        const bg_estimate *estimate);
 void web_json_known(struct json *json, const char *name, bool known, double value);
 
-/* "can": what a kind can do beside answering. */
+/* Writes "can": the operations that a kind supports in addition to lookups. */
 void web_json_can(struct json *json, bg_kind kind);
 
-/* "counters": queries, maybes, adds, news, refused. */
+/* Writes "counters": queries, maybes, adds, news, refused. */
 void web_json_answers(struct json *json, const bg_slot_stats *stats);
 
-/* All that is known of a filter, as `Filter` of the contract; or what lists have. The caller is
- * inside of a batch, or its holder. */
+/* Write a filter as `Filter` of the contract, or, if not `whole`, the members that lists
+ * have. The caller is inside a batch, or holds the entry. */
 void web_json_filter(struct json *json, struct web_request *request,
                      struct entry *entry, bool whole);
 void web_answer_filter(struct web_request *request, struct entry *entry, int status);
 
-/* Parameters of the query: a number within bounds (or `usual` if it is not there), a flag. False:
- * 400 was sent. */
+/* Read query parameters: a number within bounds (default: `usual`), or a flag. They return
+ * false if 400 was sent. */
 bool web_count(struct web_request *request, const char *name, uint64_t least,
                uint64_t most, uint64_t usual, uint64_t *value);
 bool web_real(struct web_request *request, const char *name, double usual,
@@ -217,7 +223,7 @@ bool web_flag(struct web_request *request, const char *name, bool *value);
 bool web_text(struct web_request *request, const char *name, char *text, size_t room,
               bool *there);
 
-/* One of n words; a name of a filter, as web_name_read reads it. */
+/* Read one of n words; or the name of a filter, as web_name_read does. */
 bool web_choice(struct web_request *request, const char *name,
                 const char *const *choices, size_t n, char *text, size_t room,
                 bool *there);

@@ -1,11 +1,11 @@
 /*
- * web_access.c - whether a request over HTTP may be made: see web.h, and openapi.yaml for the
- * rules. In this order:
+ * web_access.c - checks whether an HTTP request is allowed: see web.h, and openapi.yaml for the
+ * rules. The checks, in this order:
  *
- *     Host       without users, no name that a stranger's page may have pointed here (421)
- *     page       what changes something must not come from a page of another site (403)
- *     user       by Authorization; the user default where that is allowed (401, 429)
- *     state      while loading only some (503)
+ *     Host       without users, only known names, against DNS rebinding (421)
+ *     page       changes must not come from a page of another site (403)
+ *     user       by Authorization, or the user default where that is allowed (401, 429)
+ *     state      only some requests are served while loading (503)
  */
 #include "server.h"
 #include "web.h"
@@ -23,7 +23,8 @@ uint64_t web_upload_limit(const struct settings *settings)
 
 /* ---- Host --------------------------------------------------------------------------------------- */
 
-/* The name of a Host field, without its port: false, it is none. */
+/* Extracts the name of a Host field, without its port. Returns false if the field is
+ * malformed. */
 static bool access_host(bg_bytes field, char *name, size_t room)
 {
     const char *text = field.data;
@@ -50,8 +51,8 @@ static bool access_is_local_name(const char *name)
            || (n > m && strcasecmp(name + n - m, ending) == 0);
 }
 
-/* A page under a name that its owner has pointed to this machine may ask everything that its
- * visitor may: so names must be known, unless passwords stand in between. */
+/* A page under a name that its owner has pointed to this machine could send any request that
+ * its visitor may send. So the name must be known, unless a password is required. */
 static bool access_knows_host(const struct web_request *request)
 {
     const struct settings *settings = request->session->from;
@@ -59,7 +60,7 @@ static bool access_knows_host(const struct web_request *request)
     char name[256];
     bg_bytes field;
     if (!http_field(request->head, "Host", &field)) {
-        return true; /* HTTP/1.0: no browser */
+        return true; /* HTTP/1.0: not a browser */
     }
     if (!access_host(field, name, sizeof name)) {
         return false;
@@ -94,7 +95,7 @@ static bool access_is_other_origin(const struct http_request *head)
            || strncasecmp(at + 3, host.data, host.len) != 0;
 }
 
-/* Whether a page of another site may have sent it without a browser asking here first. */
+/* Returns whether a page of another site may have sent the request without a preflight. */
 static bool access_is_cross_site(const struct web_request *request, bool plain_is_fine)
 {
     static const char *const simple[] = { "text/plain", "multipart/form-data",
@@ -106,7 +107,7 @@ static bool access_is_cross_site(const struct web_request *request, bool plain_i
     }
     if (plain_is_fine || http_field(request->head, "X-Bloomgate", &value)
         || !http_method_is(request->head, "POST")) {
-        return false; /* other methods are asked about first */
+        return false; /* other methods require a preflight */
     }
     for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) {
         if (web_type_is(request, simple[i], &there)) {
@@ -141,7 +142,7 @@ static void access_wait(struct web_request *request, uint64_t milliseconds)
     web_header(request, "Retry-After", text);
 }
 
-/* The user of a name and a password. */
+/* Authenticates a user by name and password. */
 static enum web_access access_log_in(struct web_request *request,
                                      const struct http_credentials *is, bool waits)
 {
@@ -169,7 +170,7 @@ static enum web_access access_log_in(struct web_request *request,
     return client->user ? WEB_MAY : WEB_MAY_NOT;
 }
 
-/* A token is "user:password", or the password of default. */
+/* A token is "user:password", or the password of the user default. */
 static void access_read_token(struct http_credentials *is)
 {
     const char *colon = memchr(is->token.data, ':', is->token.len);
@@ -204,7 +205,7 @@ static enum web_access access_user(struct web_request *request, bool waits)
 
 /* ---- All ---------------------------------------------------------------------------------------- */
 
-/* Whether nobody is asked for a password; then the user is default. */
+/* Returns whether no password is required; the user is then default. */
 static bool access_is_free(const struct web_request *request,
                            const struct web_route *route)
 {

@@ -1,5 +1,6 @@
 /*
- * web_create.c - filters made and changed over HTTP: JSON becomes the words of a command.
+ * web_create.c - creates and changes filters over HTTP: converts JSON to the arguments of a
+ * command.
  */
 #include "web_filters.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Words of a command, with the memory of those that are numbers. */
+/* Arguments of a command, with memory for the numbers among them. */
 struct words {
     bg_bytes argv[64];
     size_t n;
@@ -97,7 +98,7 @@ static void words_window(struct words *words, struct json_reader *r)
     }
 }
 
-/* A member of FilterSpec. */
+/* Converts a member of FilterSpec. */
 static void words_member(struct words *words, struct json_reader *r,
                          const struct json_span *name)
 {
@@ -164,14 +165,14 @@ static bool create_is_plain(char c)
            || strchr("-_.~:", c) != NULL;
 }
 
-/* Where the new filter is; what no path can have has no such field. */
+/* Sets Location to the path of the new filter; omits it if no path can express the name. */
 static void create_location(struct web_request *request, bg_bytes name)
 {
     char path[HTTP_LINE_BYTES - 100] = "/api/v1/filters/";
     const char *bytes = name.data;
     size_t used = strlen(path);
     const bool dots = name.len <= 2 && strncmp("..", bytes, name.len) == 0;
-    if (dots) { /* no path, or one that clients take for another */
+    if (dots) { /* a path with dots is not possible: clients would normalize it */
         char *segment = web_segment(name);
         (void)snprintf(path + used, sizeof path - used, "%s", segment ? segment : "");
         free(segment);

@@ -1,8 +1,8 @@
 /*
- * web_files.c - filters as files over HTTP: download, upload, verification.
+ * web_files.c - filters as files over HTTP: download, upload and verification.
  *
- * The entity tag is the root digest of the content: made with generation 0 and time 0, so that
- * equal filters have equal tags wherever they are.
+ * The entity tag is the root digest of the content, computed with generation 0 and time 0, so
+ * that equal filters have equal tags on every machine.
  */
 #include "args.h"
 #include "log.h"
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Saves a filter's base to a file in the data folder that has no name afterwards; gives its
+/* Saves a filter's base to a file in the data directory and unlinks the file. Returns its
  * descriptor, size and tag. */
 static bg_err files_save(struct web_request *request, const struct object *object,
                          int *fd, uint64_t *bytes, char tag[WEB_TAG], bg_errinfo *info)
@@ -38,11 +38,11 @@ static bg_err files_save(struct web_request *request, const struct object *objec
     close(*fd);
     *fd = -1;
     struct object_shape plain = object->shape;
-    plain.imported = 0; /* the same bytes for the same content, wherever it came from */
+    plain.imported = 0; /* equal content, equal bytes, whatever its origin */
     (void)object_shape_write(&plain, shape);
     (void)snprintf(metadata, sizeof metadata, "object: %s", shape);
     how.metadata = metadata;
-    how.created = 1; /* the same bytes for the same content */
+    how.created = 1; /* equal content, equal bytes */
     how.flags = BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
     bg_err err = object_read_begin(object, &reading, info);
@@ -64,7 +64,7 @@ static bg_err files_save(struct web_request *request, const struct object *objec
     return err;
 }
 
-/* A file name that is safe for every system. */
+/* Writes a file name that is valid on every OS. */
 static void files_disposition(struct web_request *request, bg_bytes name)
 {
     char value[160] = "attachment; filename=\"", plain[65];
@@ -117,7 +117,7 @@ static void files_get(struct web_request *request)
 
 /* ---- Preconditions ---------------------------------------------------------------------------- */
 
-/* Computes the tag that a download of a filter would have; "" for none. */
+/* Computes the tag that a download of a filter would have; "" if there is none. */
 static void files_tag(struct web_request *request, const struct object *object,
                       char tag[WEB_TAG])
 {
@@ -178,8 +178,9 @@ bool web_on_condition(struct web_request *request, bg_bytes name,
 
 /* ---- Uploads ---------------------------------------------------------------------------------- */
 
-/* The shape that a file was made with here, as far as that fits it, or what can be told of any
- * other. As for BG.RELOAD, nothing of it is believed that the file itself tells. */
+/* Determines the shape of an uploaded filter: the shape recorded in the file, if it fits the
+ * filter, or what can be derived from the filter. As for BG.RELOAD, nothing else that the
+ * file claims is trusted. */
 static void files_shape(const bg_file_info *about, const bg_filter *filter,
                         struct object_shape *shape)
 {
@@ -218,7 +219,7 @@ static bg_err files_open(struct web_request *request, bg_filter **filter,
         secret.seed = about->seed;
         memcpy(secret.key_id, about->key_id, sizeof secret.key_id);
         err = object_hash_spec(&secret, settings, &hash, info);
-        err = err ? BG_EFORMAT : BG_OK; /* an unknown secret is the file's fault */
+        err = err ? BG_EFORMAT : BG_OK; /* an unknown secret is an error of the file */
     }
     how.hash = &hash;
     how.max_bytes = settings->max_filter_bytes;
@@ -276,7 +277,7 @@ static bg_err files_install(struct web_request *request, bg_bytes name,
     return session_put(request->session, name, object, terms, info);
 }
 
-/* Gives the object its name; false: an error was sent. */
+/* Gives the object its name. Returns false if an error was sent. */
 static bool files_replace(struct web_request *request, bg_bytes name,
                           struct catalog_terms *terms, struct object *object)
 {
@@ -324,7 +325,7 @@ static void files_put(struct web_request *request)
     if (!object) {
         return;
     }
-    files_tag(request, object, tag); /* before others can change it */
+    files_tag(request, object, tag); /* before other threads can change it */
     if (!files_replace(request, name, &terms, object)) {
         return;
     }
@@ -371,7 +372,7 @@ static void files_verify(struct web_request *request)
     }
     const bool examined =
         entry->object->slot && bg_slot_examine(entry->object->slot, &health) == BG_OK;
-    const bool strange = /* the slices of a window age, and are not equally full */
+    const bool strange = /* the generations of a window have different ages and fills */
         examined && health.rate > 0 && health.measured.low > 1.5 * health.rate
         && entry->object->shape.kind != BG_KIND_WINDOW;
     if (!web_json_begin(request, &json)) {

@@ -1,5 +1,6 @@
 /*
- * web_filter_json.c - a filter as JSON: what lists have of it, and all that is known. See web.h.
+ * web_filter_json.c - a filter as JSON: the members that lists have, and all members. See
+ * web.h.
  */
 #include "observer.h"
 #include "server.h"
@@ -10,7 +11,7 @@
 
 static const char *const family_names[] = { "bg", "bf", "cf", "bg" };
 
-/* The rate that callers have told of: BG.OBSERVE. */
+/* Computes the false-positive rate that clients reported with BG.OBSERVE. */
 bool filter_observed(const struct object *object, const bg_slot_stats *stats,
                      bg_estimate *observed)
 {
@@ -111,7 +112,7 @@ void web_json_can(struct json *json, bg_kind kind)
     json_close(json, ']');
 }
 
-/* Of the base, when it was last examined. */
+/* Writes the geometry of the base as of its last examination. */
 static void filter_geometry(struct json *json, const struct figures *figures)
 {
     const bg_info *base = &figures->base;
@@ -183,7 +184,7 @@ static void filter_window(struct json *json, const struct object *object)
     if (known) {
         json_text(json, "mode",
                   shape->window_mode == BG_WINDOW_AGED ? "aged" : "generations");
-    } else { /* it came in a file that does not say it */
+    } else { /* it was loaded from a file that does not record it */
         json_null(json, "mode");
     }
     json_count(json, "generations",
@@ -249,7 +250,7 @@ void web_json_filter(struct json *json, struct web_request *request,
     }
 }
 
-/* A name may change only between batches: it is read inside of one. */
+/* A name may change only between batches, so it is read inside a batch. */
 void web_answer_filter(struct web_request *request, struct entry *entry, int status)
 {
     struct web_json json;

@@ -1,7 +1,7 @@
 /*
- * web_filters.c - one filter over HTTP: described, and what can be done with it. What changes one
- * is done by the command of the same name (BG.CLEAR, BG.FOLD, ...), so rights, limits and
- * durability are the same everywhere.
+ * web_filters.c - one filter over HTTP: its description and operations. Changes are made by the
+ * command of the same name (BG.CLEAR, BG.FOLD, ...), so permissions, limits and durability are
+ * the same everywhere.
  */
 #include "web_filters.h"
 
@@ -27,7 +27,7 @@ static void filters_get(struct web_request *request)
     web_answer_filter(request, entry, 200);
 }
 
-/* Runs COMMAND NAME and answers with the filter as it is then. */
+/* Runs COMMAND NAME and responds with the changed filter. */
 static void filters_do(struct web_request *request, const char *command,
                        const bg_bytes *more, size_t n)
 {
@@ -137,7 +137,7 @@ static void filters_fold(struct web_request *request)
 
 enum { FILTERS_MERGE = 1000 };
 
-/* The names of a list, behind the n that are there. */
+/* Reads the names of a list and appends them to the n names so far. */
 static void filters_read_names(struct json_reader *r, bool base64, bg_bytes *names,
                                size_t *n)
 {

@@ -1,5 +1,5 @@
 /*
- * web_filters.h - between the files that handle filters over HTTP.
+ * web_filters.h - internal to the files that handle filters over HTTP.
  */
 #ifndef SERVER_WEB_FILTERS_H
 #define SERVER_WEB_FILTERS_H
@@ -7,10 +7,12 @@
 #include "observer.h"
 #include "web.h"
 
-/* Keys that it was made for; 0: it grows, or was made for a size. */
+/* Returns the number of keys that a filter is sized for; 0 if it grows or was created for a
+ * size. */
 uint64_t filter_capacity(const struct object *object, const struct figures *figures);
 
-/* The rate that callers have told of (BG.OBSERVE); false: nobody has. */
+/* Computes the false-positive rate that clients reported with BG.OBSERVE. Returns false
+ * without reports. */
 bool filter_observed(const struct object *object, const bg_slot_stats *stats,
                      bg_estimate *observed);
 

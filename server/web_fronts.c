@@ -1,6 +1,6 @@
 /*
- * web_fronts.c - filters over clusters (fronts.h) over HTTP: what is known of them. They are asked and
- * added to as other filters are (web_keys.c).
+ * web_fronts.c - describes cluster filters (fronts.h) over HTTP. Lookups and adds are the same
+ * as for other filters (web_keys.c).
  */
 #include "args.h"
 #include "fronts.h"
@@ -48,7 +48,7 @@ static void fronts_json_keys(struct json *json, const struct front_facts *f)
     json_close(json, '}');
 }
 
-/* How many requests there were, and how long they took. */
+/* Writes the number and the durations of requests. */
 static void fronts_json_times(struct json *json, const char *name,
                               const struct front_times *times)
 {

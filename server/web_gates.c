@@ -1,5 +1,5 @@
 /*
- * web_gates.c - gates over HTTP: listed, asked, rebuilt.
+ * web_gates.c - gates over HTTP: listing, lookups and rebuilds.
  */
 #include "args.h"
 #include "gates.h"
@@ -13,8 +13,8 @@
 
 /* ---- A gate as JSON ------------------------------------------------------------------------------ */
 
-/* The figures of the trusted gate and of the blind one, added up; what takes reading the filter is
- * as of the last time that it was examined. */
+/* Adds up the figures of the trusted gate and of the untrusted one. Figures that require
+ * reading the filter are from its last examination. */
 static void gates_sum(const struct gate_about *about, const struct figures *figures,
                       bg_gate_stats *sum)
 {
@@ -54,7 +54,7 @@ static void gates_json_source(struct json *json, const struct gate_about *about)
     json_close(json, '}');
 }
 
-/* The filter of a gate belongs to it alone: it has no name, and nobody else adds to it. */
+/* The filter of a gate has no name, and only the gate adds keys to it. */
 static void gates_json_filter(struct json *json, const struct gate_about *about,
                               const struct figures *figures)
 {
@@ -70,7 +70,7 @@ static void gates_json_filter(struct json *json, const struct gate_about *about,
         json_count(json, "bytes", bg_filter_size_bytes(base));
         json_count(json, "layers", stats.filters);
         if (bg_filter_kind(base) == BG_KIND_SCALABLE) {
-            json_null(json, "capacity"); /* it grows */
+            json_null(json, "capacity"); /* the filter grows */
         } else {
             json_count(json, "capacity", bg_filter_capacity(base));
         }
@@ -291,7 +291,7 @@ static void gates_none(struct web_request *request, bg_bytes name)
     web_error(request, 404, "not_found", "there is no gate %s", args_show(name, shown));
 }
 
-/* The gate's name, if the user may see it; else 404 was sent. */
+/* Reads the name of a gate that the user may see. Returns false if 404 was sent. */
 static bool gates_name(struct web_request *request, bg_bytes *name)
 {
     if (!web_name(request, 3, name) || !web_may(request, "BG.LOOKUP")) {
@@ -347,7 +347,7 @@ static void gates_post_rebuild(struct web_request *request)
     }
 }
 
-/* The elements of a list; how many. */
+/* Reads the elements of a list. Returns their number. */
 static int gates_read_list(struct json_reader *r, bg_bytes keys[1000])
 {
     struct json_span text;
@@ -362,7 +362,7 @@ static int gates_read_list(struct json_reader *r, bg_bytes keys[1000])
     return n;
 }
 
-/* Reads the keys of a look-up; how many, or -1: an error was sent. */
+/* Reads the keys of a lookup. Returns their number, or -1 if an error was sent. */
 static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
 {
     struct json_reader r;

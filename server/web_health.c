@@ -10,14 +10,14 @@ const char *health_name(enum health health)
     return health_names[health];
 }
 
-/* One reason: worse ones win. */
+/* A reason for a status; the worst status wins. */
 struct reason {
     enum health status;
     const char *code;
     char text[200];
 };
 
-/* What is to be said of a filter that was examined; returns how many reasons there are. */
+/* Collects the reasons for the status of an examined filter. Returns their number. */
 static size_t health_reasons(const struct figures *figures, uint64_t missing,
                              struct reason reasons[8])
 {

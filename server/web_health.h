@@ -1,5 +1,6 @@
 /*
- * web_health.h - how a filter is, in a word, and why: what lists, pages and totals of the API say.
+ * web_health.h - the health of a filter: a status and its reasons, for lists, pages and totals
+ * of the API.
  */
 #ifndef SERVER_WEB_HEALTH_H
 #define SERVER_WEB_HEALTH_H
@@ -10,17 +11,17 @@
 
 enum health {
     HEALTH_FINE,
-    HEALTH_WATCH,  /* have a look */
-    HEALTH_ACT,    /* it costs you already */
+    HEALTH_WATCH,  /* needs attention soon */
+    HEALTH_ACT,    /* needs action now */
     HEALTH_UNKNOWN /* not examined yet */
 };
 
 const char *health_name(enum health health);
 
-/* By what was found when it was last examined. */
+/* Returns the health as of the last examination. */
 enum health health_of(const struct object *object, const struct figures *figures);
 
-/* The member "health": status and reasons. */
+/* Writes the member "health": status and reasons. */
 void health_write(struct json *json, const struct object *object,
                   const struct figures *figures);
 

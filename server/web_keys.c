@@ -1,6 +1,7 @@
 /*
- * web_keys.c - POST /api/v1/filters/NAME/check and /add: keys as JSON, as lines of text or as
- * lines of JSON, and an answer for each in the same form. The filter may be one over a cluster (fronts.h).
+ * web_keys.c - POST /api/v1/filters/NAME/check and /add: keys as JSON, lines of text or lines
+ * of JSON, with a result for each in the same format. The filter may be a cluster filter
+ * (fronts.h).
  */
 #include "web_keys.h"
 
@@ -18,16 +19,16 @@ struct keys {
     enum keys_form form;
     bool adds;
     struct object *object;
-    struct front *front; /* in its place: the filter is over a cluster */
+    struct front *front; /* instead of the filter, for a cluster filter */
     bg_bytes *items;
     size_t n, room;
-    uint64_t *bits; /* the answers */
+    uint64_t *bits; /* the results */
     size_t done;
     uint64_t ones;
-    uint64_t unanswered; /* of a front: keys that its cluster did not answer */
+    uint64_t unanswered; /* for a cluster filter: keys without an answer */
 };
 
-/* Makes room for more keys; false: an error was sent. */
+/* Allocates space for more keys. Returns false if an error was sent. */
 static bool keys_grow(struct web_request *request, struct keys *keys)
 {
     const size_t room = keys->room ? 2 * keys->room : 256;
@@ -68,7 +69,7 @@ static bool keys_push(struct web_request *request, struct keys *keys, bg_bytes k
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Base64 is decoded in place: the bytes are fewer. */
+/* Base64 is decoded in place, because the result is shorter. */
 static bool keys_decode(struct web_request *request, bg_bytes *key)
 {
     size_t n = 0;
@@ -94,7 +95,7 @@ bool web_read_encoding(struct json_reader *r, bool *base64)
     return true;
 }
 
-/* The elements of a list; false: too many, which was sent. */
+/* Reads the elements of a list. Returns false if there were too many and an error was sent. */
 static bool keys_read_list(struct web_request *request, struct json_reader *r,
                            struct keys *keys)
 {
@@ -107,7 +108,7 @@ static bool keys_read_list(struct web_request *request, struct json_reader *r,
     return true;
 }
 
-/* {"keys": [...], "encoding": ...}; false: an error was sent. */
+/* Reads {"keys": [...], "encoding": ...}. Returns false if an error was sent. */
 static bool keys_read_object(struct web_request *request, struct json_reader *r,
                              struct keys *keys, bool *base64, bool *found)
 {
@@ -154,7 +155,7 @@ static bool keys_read_json(struct web_request *request, struct keys *keys)
     return true;
 }
 
-/* A line of JSON: a string, or an object with key and encoding. */
+/* Reads a line of JSON: a string, or an object with key and encoding. */
 static bool keys_read_ndjson_line(struct web_request *request, char *line, size_t len,
                                   bg_bytes *key)
 {
@@ -230,7 +231,7 @@ static bool keys_form_of(struct web_request *request, enum keys_form *form)
 
 /* ---- Doing -------------------------------------------------------------------------------------- */
 
-/* All at once: it is sorted by shards. */
+/* Forwards all keys at once: they are grouped by shard. */
 static bg_err keys_forward(struct web_request *request, struct keys *keys,
                            bg_errinfo *info)
 {
@@ -331,7 +332,7 @@ static void keys_answer_lines(struct web_request *request, const struct keys *ke
     }
 }
 
-/* What went wrong, and how many keys had been dealt with. */
+/* Writes the error and the number of keys that were processed before it. */
 static void keys_failed(struct web_request *request, const struct keys *keys,
                         bg_err err, const bg_errinfo *info)
 {
@@ -345,7 +346,7 @@ static void keys_failed(struct web_request *request, const struct keys *keys,
     if (request->answer.status == 429 || request->answer.status == 503) {
         web_header(request, "Retry-After", "1");
     }
-    if (buffer_waiting(out) > 2) { /* {"error": {...}} and a line end */
+    if (buffer_waiting(out) > 2) { /* {"error": {...}} and a newline */
         out->used -= 2;
         buffer_text(out, ", \"done\": ");
         buffer_number(out, keys->done);
@@ -353,7 +354,7 @@ static void keys_failed(struct web_request *request, const struct keys *keys,
     }
 }
 
-/* The filter of that name; false: an error was sent. */
+/* Finds the filter of this name. Returns false if an error was sent. */
 static bool keys_find(struct web_request *request, bg_bytes name, struct keys *keys)
 {
     const unsigned need = keys->adds ? USER_READ | USER_WRITE : USER_READ;
@@ -361,7 +362,8 @@ static bool keys_find(struct web_request *request, bg_bytes name, struct keys *k
     if (keys->front) {
         return web_may_touch(request, name, need);
     }
-    if (!keys->adds && web_doubts(request, name)) { /* no object: "maybe" */
+    if (!keys->adds
+        && web_doubts(request, name)) { /* there is no object: the result is "maybe" */
         return web_may_touch(request, name, need);
     }
     struct entry *entry = web_find(request, name, need);

@@ -1,9 +1,9 @@
 /*
- * web_keys.h - keys in requests over HTTP.
+ * web_keys.h - limits for keys in HTTP requests.
  */
 #ifndef SERVER_WEB_KEYS_H
 #define SERVER_WEB_KEYS_H
 
-enum { KEYS_MOST = 1 << 20 }; /* of one request */
+enum { KEYS_MOST = 1 << 20 }; /* maximum per request */
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * web_list.c - GET /api/v1/filters: searched, sorted, page by page.
+ * web_list.c - GET /api/v1/filters: search, sort and paginate.
  *
- * The cursor of a list by name is '=' and the last name in base64url: the next page begins behind
- * it, whatever came or went meanwhile. That of other orders, and behind very long names, is how
- * many were told.
+ * The cursor of a list sorted by name is '=' and the last name in base64url: the next page
+ * starts after that name, even if filters were added or dropped meanwhile. In other orders, and
+ * after very long names, the cursor is the number of filters returned so far.
  */
 #include "args.h"
 #include "observer.h"
@@ -17,11 +17,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* A filter in a list, with what it is sorted by. */
+/* A filter in a list, with its sort key. */
 struct row {
     struct entry *entry;
     bg_bytes name;
-    double key; /* NaN: unknown, which comes last */
+    double key; /* NaN: unknown, sorted last */
     const char *word;
 };
 
@@ -32,7 +32,7 @@ struct listing {
     bool has_pattern, has_search, has_health, has_kind, has_after;
     bool by_name, down;
     char cursor[LIST_CURSOR], after_room[LIST_CURSOR];
-    bg_bytes after; /* the name that the page before ended with */
+    bg_bytes after; /* the last name of the previous page */
     uint64_t count, offset;
     struct row *rows;
     size_t n, room, total;
@@ -50,7 +50,7 @@ static double row_key(struct web_request *request, const char *sort,
     bg_slot_stats stats;
     bg_estimate observed;
     if (strcmp(sort, "name") == 0 || strcmp(sort, "kind") == 0) {
-        return 0; /* by other means */
+        return 0; /* sorted by something else */
     }
     const struct figures f =
         observer_figures(request->session->server->observer, entry);
@@ -103,7 +103,7 @@ static int row_compare(const struct row *a, const struct row *b, int sign)
     const bool a_unknown = isnan(a->key), b_unknown = isnan(b->key);
     int order = 0;
     if (a_unknown || b_unknown) {
-        order = a_unknown - b_unknown; /* last, either way */
+        order = a_unknown - b_unknown; /* unknown values are last in either order */
     } else if (a->word) {
         const int words = strcmp(a->word, b->word);
         order = sign * ((words > 0) - (words < 0));
@@ -178,7 +178,8 @@ static bool list_push(struct listing *list, const struct row *row)
     return true;
 }
 
-/* Counts a filter, and takes it if it is wanted: *kept. False: no memory. */
+/* Counts a filter, and adds it to the list if it matches (*kept). Returns false if out of
+ * memory. */
 static bool list_consider(struct web_request *request, struct listing *list,
                           struct entry *entry, bool *kept)
 {
@@ -199,7 +200,7 @@ static bool list_consider(struct web_request *request, struct listing *list,
     return *kept;
 }
 
-/* All filters that are wanted, each held. */
+/* Collects all matching filters and holds them. */
 static bool list_gather(struct web_request *request, struct listing *list)
 {
     struct server *server = request->session->server;
@@ -220,7 +221,7 @@ static bool list_gather(struct web_request *request, struct listing *list)
     return good;
 }
 
-/* Where the page before ended; false: 400 was sent. */
+/* Reads the end of the previous page. Returns false if 400 was sent. */
 static bool list_read_cursor(struct web_request *request, struct listing *list)
 {
     const bg_bytes text = { list->cursor, strlen(list->cursor) };
@@ -288,7 +289,7 @@ static bool list_read(struct web_request *request, struct listing *list)
     return !has_cursor || list_read_cursor(request, list);
 }
 
-/* The first row of the page. */
+/* Returns the index of the first row of the page. */
 static size_t list_first(const struct listing *list)
 {
     const struct row after = { .name = list->after };
@@ -345,13 +346,13 @@ static void list_answer(struct web_request *request, const struct listing *list)
 
 void filters_list(struct web_request *request)
 {
-    static _Thread_local struct listing list; /* large, for a stack */
+    static _Thread_local struct listing list; /* too large for the stack */
     struct session *session = request->session;
     list = (struct listing){ .n = 0 };
     if (!web_may(request, "SCAN") || !list_read(request, &list)) {
         return;
     }
-    quiet_enter(&session->server->quiet, session->seat); /* for the names */
+    quiet_enter(&session->server->quiet, session->seat); /* protects the names */
     if (list_gather(request, &list)) {
         if (list.n) {
             qsort(list.rows, list.n, sizeof *list.rows,

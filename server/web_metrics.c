@@ -1,11 +1,12 @@
 /*
- * web_metrics.c - /metrics: the library's document of all filters and gates (metrics.h), and the
- * service's own figures behind it (web_metrics_own.c).
+ * web_metrics.c - /metrics: the library's document of all filters and gates (metrics.h),
+ * followed by the service's own figures (web_metrics_own.c).
  *
- * Figures that take reading a filter are the observer's last ones. Labels are names of filters, and
- * "gate:NAME" for the filter of a gate. Names that are longer than 200 bytes, have NULs, or look
- * like that of a gate are left out, and at most metrics-max-filters are told, so that a stranger
- * who makes names cannot make the document grow, or have two lines of the same name.
+ * Figures that require reading a filter are the observer's latest ones. Labels are names of
+ * filters, and "gate:NAME" for the filter of a gate. Names longer than 200 bytes, with NULs, or
+ * equal to the label of a gate are left out, and at most metrics-max-filters filters are
+ * reported. So a client that chooses names can neither inflate the document nor cause two lines
+ * with the same label.
  */
 #include "web_metrics.h"
 #include "gates.h"
@@ -56,7 +57,7 @@ static void gathered_free(struct gathered *g)
     free(g->names);
 }
 
-/* A filter that has the name of a gate's. */
+/* Returns whether a filter has the label of a gate's filter. */
 static bool gathered_is_gate(const struct server *server, bg_bytes name)
 {
     static const char prefix[] = "gate:";
@@ -64,7 +65,7 @@ static bool gathered_is_gate(const struct server *server, bg_bytes name)
            && memcmp(name.data, prefix, sizeof prefix - 1) == 0;
 }
 
-/* Takes an entry, if it can be told; else lets go of it. */
+/* Adds an entry, if it can be reported; otherwise releases it. */
 static void gathered_take(struct gathered *g, struct server *server,
                           const struct user *user, struct entry *entry, bool cheap)
 {
@@ -94,7 +95,7 @@ struct gathering {
     bool cheap;
 };
 
-/* Gates stay until the service ends, so what is told of them here is good for longer. */
+/* Gates exist until the service ends, so pointers to them stay valid. */
 static void gathered_gate(void *context, const struct gate_about *about)
 {
     const struct gathering *gathering = context;
@@ -136,19 +137,20 @@ static bool metrics_write(struct session *session, const struct user *user,
         gathered_free(&g);
         return false;
     }
-    if (server->gates) { /* these first: they are few, and known by name */
+    if (server->gates) { /* gates first: they are few, and defined by the operator */
         struct gathering gathering = { &g, server, user, cheap };
         gates_each(server->gates, gathered_gate, &gathering);
     }
     while ((n = catalog_scan(server->catalog, after, some, 64)) > 0) {
         after = some[n - 1]->number;
-        quiet_enter(&server->quiet, session->seat); /* for the names */
+        quiet_enter(&server->quiet, session->seat); /* protects the names */
         for (size_t i = 0; i < n; i++) {
             gathered_take(&g, server, user, some[i], cheap);
         }
         quiet_leave(&server->quiet, session->seat);
     }
-    /* What the observer has not seen yet has no figures of that sort: nobody waits for them. */
+    /* Filters that the observer has not examined yet have no such figures; they are not
+     * waited for. */
     bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format, metrics_sink,
                                         out, NULL);
     const size_t told = g.n;

@@ -1,5 +1,5 @@
 /*
- * web_metrics.h - the metrics of the service as a document.
+ * web_metrics.h - the metrics document of the service.
  */
 #ifndef SERVER_WEB_METRICS_H
 #define SERVER_WEB_METRICS_H
@@ -8,11 +8,12 @@
 #include "session.h"
 #include "web.h"
 
-/* The service's own figures, as far as a user may see them; `told` filters have theirs in front. */
+/* Writes the service's own figures that a user may see; `told` filters precede them. */
 void metrics_write_own(struct server *server, const struct user *user, uint64_t told,
                        bool open, struct buffer *out);
 
-/* GET /metrics: for who may run INFO, of the filters that he may read. From a job. */
+/* GET /metrics: requires permission for INFO, and covers the filters that the user may read.
+ * Runs in a job. */
 void metrics_get(struct web_request *request);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * web_metrics_fronts.c - the figures of filters over clusters (fronts.h), among the service's own.
+ * web_metrics_fronts.c - figures of cluster filters (fronts.h), part of the service's own
+ * figures.
  */
 #include "fronts.h"
 #include "users.h"
@@ -15,7 +16,8 @@ struct own_fronts {
     size_t n;
 };
 
-/* A sample of a front; `more`: labels behind its name, each with a comma in front. */
+/* Writes a sample of a cluster filter. `more`: labels after its name, each preceded by a
+ * comma. */
 static void own_front(const struct own *own, const char *form,
                       const struct front_facts *front, const char *more, double value)
 {
@@ -25,7 +27,7 @@ static void own_front(const struct own *own, const char *form,
     own_sample(own, labels, value);
 }
 
-/* Samples that differ in one label. */
+/* Writes samples that differ in one label. */
 static void own_front_by(const struct own *own, const struct front_facts *front,
                          const char *label, const char *value, uint64_t count)
 {
@@ -135,7 +137,7 @@ static void own_front_histogram(const struct own *own, const struct front_facts 
     char more[80];
     uint64_t sum = 0;
     for (size_t i = 0; i < FRONT_LIMITS; i++) {
-        char limit[20]; /* as OpenMetrics writes them: 1.0 */
+        char limit[20]; /* formatted as in OpenMetrics: 1.0 */
         (void)snprintf(limit, sizeof limit, "%g", front_limits[i]);
         sum += times->counts[i];
         (void)snprintf(more, sizeof more, ",operation=\"%s\",le=\"%s%s\"", operation,

@@ -1,6 +1,6 @@
 /*
- * web_metrics_own.c - the figures of the service itself, behind those of filters and gates.
- * docs/metrics.md lists them; a test compares.
+ * web_metrics_own.c - the figures of the service itself, after those of filters and gates.
+ * docs/metrics.md lists them; a test compares the list.
  */
 #include "gates.h"
 #include "jobs.h"

@@ -1,4 +1,5 @@
-/* web_parts.c - what handlers share: names, parameters, filters of a request. See web.h. */
+/* web_parts.c - functions that handlers share: names, parameters, filters of a request. See
+ * web.h. */
 #include "web.h"
 
 #include "args.h"
@@ -142,7 +143,7 @@ bool web_name_read(bg_bytes text, char *room, bg_bytes *name)
 
 bool web_name(struct web_request *request, size_t i, bg_bytes *name)
 {
-    /* '=' as it was sent; one that was percent-encoded stands for itself. */
+    /* Only a bare '=' is special; a percent-encoded one is part of the name. */
     const bg_bytes raw = http_part(request->head, request->head->path);
     const char *at = raw.data, *end = at + raw.len;
     for (size_t slash = 0; at < end && slash <= i; at++) {
@@ -244,7 +245,7 @@ bool web_is_admin(const struct web_request *request)
 void web_sweep(const char *folder)
 {
     DIR *all = opendir(folder);
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this stream */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread reads this stream */
     for (const struct dirent *one = all ? readdir(all) : NULL; one;
          one = readdir(all)) { /* NOLINT(concurrency-mt-unsafe): likewise */
         if (strncmp(one->d_name, "upload-", 7) == 0
@@ -417,7 +418,7 @@ bool web_body_end(struct web_request *request, struct json_reader *reader)
 
 /* ---- Commands -------------------------------------------------------------------------------------- */
 
-/* The status and code of an error of a command. */
+/* Converts the error of a command to a status and a code. */
 static void web_command_failed(struct web_request *request, const char *text,
                                size_t len, bool of_filter)
 {

@@ -1,5 +1,5 @@
 /*
- * web_past.c - what was: GET /api/v1/events (log.h) and /api/v1/history (history.h).
+ * web_past.c - the past: GET /api/v1/events (log.h) and /api/v1/history (history.h).
  */
 #include "gates.h"
 #include "log.h"
@@ -13,7 +13,7 @@
 
 /* ---- Events ------------------------------------------------------------------------------------ */
 
-/* What is asked for. */
+/* Parameters of a request for events. */
 struct events_wanted {
     uint64_t since, count;
     enum log_level least;
@@ -22,8 +22,9 @@ struct events_wanted {
     char room[HTTP_LINE_BYTES], text[HTTP_LINE_BYTES];
 };
 
-/* Events of no filter speak of clients, settings and files: they are for administrators, and so
- * are those of names that may have been cut, for which rights cannot be told. */
+/* Events without a filter are about clients, settings and files: only administrators may see
+ * them. The same holds for events whose name may have been truncated, because permissions
+ * cannot be checked. */
 static bool events_may_see(const struct web_request *request,
                            const struct log_event *event)
 {
@@ -48,7 +49,7 @@ static bool events_wants(const struct web_request *request,
            && events_may_see(request, event);
 }
 
-/* Whether an event is of a gate; those have names of their own. */
+/* Returns whether an event belongs to a gate; gates have their own names. */
 static bool events_is_gate(const struct server *server, const struct log_event *event)
 {
     return event->kind == LOG_EVENT_SOURCE
@@ -108,8 +109,7 @@ void events_get(struct web_request *request)
     }
     const size_t n = log_events(0, events, LOG_EVENTS);
     const uint64_t last = n ? events[n - 1].number : 0;
-    const bool other_run =
-        wanted.since > last; /* numbers begin anew with the service */
+    const bool other_run = wanted.since > last; /* numbers restart with the service */
     wanted.since = other_run ? 0 : wanted.since;
     size_t first = n;
     for (uint64_t found = 0; first > 0 && found < wanted.count; first--) {
@@ -133,7 +133,7 @@ void events_get(struct web_request *request)
 
 enum { HISTORY_METRICS = 32 };
 
-/* The metrics that a list with commas names, or all; false: 400 was sent. */
+/* Reads the metrics of a comma-separated list, or all. Returns false if 400 was sent. */
 static bool history_metrics(struct web_request *request,
                             const char *(*name_of)(size_t i), char *list, bool there,
                             size_t metrics[HISTORY_METRICS], size_t *n)

@@ -21,7 +21,7 @@ static const struct plan_word plan_parameters[] = {
     { NULL, NULL },
 };
 
-/* ---- What is asked ------------------------------------------------------------------------------ */
+/* ---- Request ----------------------------------------------------------------------------- */
 
 static bool plan_read_kind(struct web_request *request, bg_plan_request *ask)
 {
@@ -48,7 +48,7 @@ static bool plan_read_kind(struct web_request *request, bg_plan_request *ask)
     return true;
 }
 
-/* A number that is at least 0, or not there. */
+/* Reads an optional number of at least 0. */
 static bool plan_read_real(struct web_request *request, const char *name, double most,
                            double *value)
 {
@@ -90,7 +90,8 @@ static bool plan_read(struct web_request *request, bg_plan_request *ask,
                   "absent_share: found %g, expected a number from 0 to 1", share);
         return false;
     }
-    /* 0 means "not known" to the library; a share of 0 is one that is too small to matter. */
+    /* 0 means "unknown" to the library; a share of 0 becomes one that is too small to
+     * matter. */
     ask->absent_share = share > 0 ? share : 1e-300;
     ask->spec.folds = (uint32_t)folds;
     return true;
@@ -114,7 +115,7 @@ static bool plan_check(struct web_request *request, const bg_plan_request *ask)
     return true;
 }
 
-/* ---- What is told ------------------------------------------------------------------------------- */
+/* ---- Response ---------------------------------------------------------------------------- */
 
 static void plan_given(struct json *json, const char *name, double value)
 {
@@ -184,7 +185,7 @@ static void plan_row(struct json *json, const struct plan_rows *plans,
     json_close(json, '}');
 }
 
-/* Sizes and rates from 0.5 down to 1e-7, where the kind can. */
+/* Writes sizes and rates from 0.5 down to 1e-7, where the kind supports them. */
 static void plan_sizes(struct json *json, const struct plan_rows *plans, bg_kind kind,
                        size_t points)
 {
@@ -211,7 +212,7 @@ static void plan_sizes(struct json *json, const struct plan_rows *plans, bg_kind
     json_close(json, ']');
 }
 
-/* From a tenth to ten times as many keys; the middle one is as planned, exactly. */
+/* Returns a multiple from 0.1 to 10; the middle one is exactly 1. */
 static double plan_multiple(size_t i, size_t points)
 {
     const size_t half = points / 2;

@@ -1,6 +1,6 @@
 /*
- * web_service.c - the service about itself over HTTP: readiness, info; and the table of routes
- * that are about no single filter or gate.
+ * web_service.c - information about the service over HTTP: readiness and info; also the table
+ * of routes that do not belong to a single filter or gate.
  */
 #include "web_service.h"
 
@@ -64,7 +64,7 @@ static void ready_gate(void *context, const struct gate_about *about)
     gates->complete += about->trusted;
 }
 
-/* Everybody may ask, so their names are not told. */
+/* This requires no authentication, so the names of gates are not shown. */
 static void ready_say_gates(struct json *json, struct gates *gates)
 {
     struct ready_gates is = { .count = 0 };
@@ -83,8 +83,9 @@ static void ready_say_fronts(struct json *json, struct fronts *fronts)
     ready_check(json, "fronts", reached == all, text);
 }
 
-/* The parts tell how they are; whether the service is ready is its state alone. With ?fronts=1 also
- * whether it can ask the clusters that it stands before: else its answers are "maybe". */
+/* The components report their state, but readiness depends only on the state of the service.
+ * With ?fronts=1 it also depends on whether the clusters can be reached; otherwise lookups
+ * return "maybe". */
 static void service_ready(struct web_request *request)
 {
     const struct server *server = request->session->server;
@@ -219,7 +220,7 @@ static void info_sum(const struct web_request *request, struct info_sums *sums)
     size_t n = 0;
     while ((n = catalog_scan(session->server->catalog, after, some, 64)) > 0) {
         after = some[n - 1]->number;
-        quiet_enter(&session->server->quiet, session->seat); /* for the names */
+        quiet_enter(&session->server->quiet, session->seat); /* protects the names */
         for (size_t i = 0; i < n; i++) {
             if (user_may_touch(request->client->user, catalog_name(some[i]),
                                USER_READ)) {

@@ -1,12 +1,12 @@
 /*
- * web_service.h - between the files that tell of the service over HTTP.
+ * web_service.h - internal to the files that describe the service over HTTP.
  */
 #ifndef SERVER_WEB_SERVICE_H
 #define SERVER_WEB_SERVICE_H
 
 #include "web.h"
 
-/* "loading", "ready" or "stopping". */
+/* Returns "loading", "ready" or "stopping". */
 const char *service_state(const struct server *server);
 
 /* GET /api/v1/plan, tenants, events, history. */

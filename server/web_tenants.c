@@ -1,8 +1,8 @@
 /*
- * web_tenants.c - GET /api/v1/tenants: users, what they may, and what becomes of it.
+ * web_tenants.c - GET /api/v1/tenants: users, their permissions and their activity.
  *
- * A user's filters are those whose names match his patterns, whoever made or asks them. Their
- * sums are found in one walk over all filters, for all users together.
+ * The filters of a user are those whose names match its patterns, regardless of which user
+ * created or uses them. One pass over all filters computes the sums for all users.
  */
 #include "observer.h"
 #include "rollcall.h"
@@ -14,7 +14,8 @@
 
 struct tenant {
     const struct user *user;
-    const char *const *words; /* of its line; good as long as the user */
+    const char *const
+        *words; /* words of its configuration line; valid as long as the user */
     size_t word_count;
     uint64_t filters, bytes, connections;
     double items;
@@ -24,13 +25,13 @@ struct tenant {
 };
 
 struct tenants {
-    const struct user *only; /* NULL: all */
+    const struct user *only; /* NULL: all users */
     struct tenant *items;
     size_t n, room;
     bool failed;
 };
 
-/* ---- Gathering --------------------------------------------------------------------------------- */
+/* ---- Collecting -------------------------------------------------------------------------- */
 
 static void tenants_take(void *context, const struct user *user,
                          const char *const *words, size_t n)
@@ -93,7 +94,7 @@ static void tenants_walk(struct tenants *all, struct session *session)
     size_t n = 0;
     while ((n = catalog_scan(session->server->catalog, after, some, 64)) > 0) {
         after = some[n - 1]->number;
-        quiet_enter(&session->server->quiet, session->seat); /* for the names */
+        quiet_enter(&session->server->quiet, session->seat); /* protects the names */
         for (size_t i = 0; i < n; i++) {
             tenants_add(all, session->server, some[i]);
             catalog_release(some[i]);
@@ -102,7 +103,7 @@ static void tenants_walk(struct tenants *all, struct session *session)
     }
 }
 
-/* On the thread of the connection's worker. */
+/* Runs on the worker thread of the connection. */
 static void tenants_count(void *context, struct conn *conn)
 {
     struct tenants *all = context;
@@ -111,14 +112,14 @@ static void tenants_count(void *context, struct conn *conn)
     }
 }
 
-/* ---- Telling ----------------------------------------------------------------------------------- */
+/* ---- Response ---------------------------------------------------------------------------- */
 
 static bool tenant_is_pattern(const char *word)
 {
     return *word == '~' || *word == '%' || strcmp(word, "allkeys") == 0;
 }
 
-/* Passwords are nobody's business; on, off and rates are told elsewhere. */
+/* Passwords are never shown; on, off and rates have their own members. */
 static bool tenant_is_rule(const char *word)
 {
     return *word == '+' || *word == '-' || strcmp(word, "allcommands") == 0
