@@ -1,5 +1,5 @@
 /*
- * check.h - the test harness: small enough to be linked statically and run under qemu.
+ * check.h - the test harness, small enough to be linked statically and run under qemu.
  *
  *     #include "support/check.h"
  *
@@ -11,15 +11,15 @@
  *     }
  *
  * Tests register themselves and run in the order of the file; main() is in check.c.
- * A failing CHECK prints where and what, and leaves the test: the next one runs. In a
- * thread that the test started it only counts as a failure, and the thread goes on.
+ * A failed CHECK prints its place and values and ends the test; the next test runs. In a
+ * thread started by the test, it only counts as a failure, and the thread continues.
  *
- *     program             runs all        program --list      names them
- *     program part        runs those whose name has that part
+ *     program             runs all tests  program --list      lists the tests
+ *     program part        runs the tests whose names contain `part`
  *
- *     BG_TEST_SEED=n      start of the random numbers; the default is fixed, `random`
- *                         takes the clock; it is printed, so that a run can be repeated
- *     BG_TEST_SCALE=n     how many times the usual work tests should do (`make soak`)
+ *     BG_TEST_SEED=n      seed of the random numbers. The default is fixed; `random` uses
+ *                         the clock. The seed is printed, so that a run can be repeated.
+ *     BG_TEST_SCALE=n     work factor (default: 1), used by `make soak`
  *
  * The last line is "N passed, N failed"; the exit status is 1 if any test failed or none
  * ran.
@@ -48,44 +48,44 @@ struct check_case {
     }                                                                                  \
     static void test_##name(void)
 
-/* The condition holds. */
+/* Checks that a condition holds. */
 #define CHECK(condition)                                                               \
     ((condition) ? (void)0 : check_fail(__FILE__, __LINE__, "%s", #condition))
 
-/* Two integers of any type are equal. (Use CHECK_NEAR for floating point.) */
+/* Checks that two integers of any type are equal. Use CHECK_NEAR for floating point. */
 #define CHECK_EQ(a, b)                                                                 \
     do {                                                                               \
         _Static_assert(CHECK_IS_INTEGER(a) && CHECK_IS_INTEGER(b), "integers only");   \
         check_eq(__FILE__, __LINE__, #a " == " #b, (uint64_t)(a), (uint64_t)(b));      \
     } while (0)
 
-/* Two strings are equal; NULL equals only NULL. */
+/* Checks that two strings are equal; NULL equals only NULL. */
 #define CHECK_STR(a, b) check_str(__FILE__, __LINE__, #a " == " #b, (a), (b))
 
-/* a lies within `rel` of b, relative to b: 0.05 is 5 %. */
+/* Checks that a differs from b by at most `rel` times b; 0.05 is 5%. */
 #define CHECK_NEAR(a, b, rel)                                                          \
     check_near(__FILE__, __LINE__, #a " ~ " #b, (double)(a), (double)(b), (double)(rel))
 
-/* A call returned BG_OK. */
+/* Checks that a call returned BG_OK. */
 #define CHECK_OK(err) check_ok(__FILE__, __LINE__, #err, (err))
 
 #define CHECK_IS_INTEGER(x) _Generic((x), float : 0, double : 0, default : 1)
 
 /*
  * Random numbers (splitmix64). Every test starts its own sequence from the seed and its
- * name, so a test that is run alone sees the same numbers. A thread that the test
- * started has a sequence of its own, which depends on the order in which threads first
- * asked; where that matters, keep a state per thread and use check_random_next.
+ * name, so a test sees the same numbers when it runs alone. A thread started by the test
+ * has its own sequence, which depends on the order of the threads' first calls. Where that
+ * matters, keep a state per thread and use check_random_next.
  */
 uint64_t check_random(void);
 uint64_t check_random_below(uint64_t n); /* 0 <= x < n, for n > 0 */
 uint64_t check_random_next(uint64_t *state);
 uint64_t check_seed(void);
 
-/* The work factor, at least 1: `for (i = 0; i < 1000 * check_scale(); i++)`. */
+/* Returns the work factor, at least 1: `for (i = 0; i < 1000 * check_scale(); i++)`. */
 size_t check_scale(void);
 
-/* What the macros call. */
+/* Called by the macros. */
 void check_register(struct check_case *test);
 void check_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

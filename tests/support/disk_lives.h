@@ -1,9 +1,10 @@
 /*
- * disk_lives.h - lives of something that writes, on a faulty disk: it is killed at each of its
- * calls, with and without a loss of power, and each of its calls fails in every way.
+ * disk_lives.h - runs ("lives") of a writer on a faulty disk. The writer is killed at each of its
+ * disk calls, with and without a loss of power, and each call fails in every way.
  *
- * Three folders: the live one, what is on its platter, and what is there when the power is back. A
- * test says how a life goes and how a folder is looked at afterwards; both folders are, each time.
+ * There are three directories: the live one, the content of its platter, and the content after the
+ * power is back. A test defines how a life proceeds and how a directory is checked afterwards; the
+ * live and the recovered directory are both checked each time.
  */
 #ifndef TESTS_DISK_LIVES_H
 #define TESTS_DISK_LIVES_H
@@ -14,17 +15,17 @@
 #include <sys/wait.h>
 
 struct disk_lives {
-    /* Lives, and says on a pipe what is acknowledged; it does not return. */
+    /* Runs a life and writes acknowledgments to a pipe; does not return. */
     void (*live)(const char *folder, int acknowledged);
-    /* Lives with one call that fails; whether that call came. */
+    /* Runs a life with one failing call; returns whether that call was made. */
     bool (*live_with_fault)(const char *folder, unsigned long at,
                             enum disk_fault fault);
-    /* Everything up to `acknowledged` is in that folder. */
+    /* Checks that everything up to `acknowledged` is in that directory. */
     void (*check)(const char *folder, uint64_t acknowledged);
-    uint64_t whole; /* what is acknowledged by the end of a life */
+    uint64_t whole; /* acknowledged at the end of a complete life */
 };
 
-/* Folders for lives: where syncing costs nothing, if there is such a place. */
+/* Directories for lives, on a file system where syncs are free if there is one. */
 static inline const char *lives_folder(const char *name)
 {
     static char paths[4][256];
@@ -42,7 +43,7 @@ static inline void lives_remove_folder(const char *path)
     CHECK(rmdir(path) == 0);
 }
 
-/* Reads what a child acknowledges until it is gone; how it ended. */
+/* Reads the acknowledgments of a child until it exits; returns its exit status. */
 static inline int lives_wait(pid_t child, int from, uint64_t *acknowledged)
 {
     int status;
@@ -55,7 +56,7 @@ static inline int lives_wait(pid_t child, int from, uint64_t *acknowledged)
     return status;
 }
 
-/* Lives in a child that dies at call number `at`; false when it was not reached. */
+/* Runs a life in a child that dies at call number `at`; false if it made fewer calls. */
 static inline bool lives_in_child(const struct disk_lives *lives, const char *folder,
                                   unsigned long at, enum disk_fault fault,
                                   uint64_t *acknowledged)
@@ -80,7 +81,8 @@ static inline bool lives_in_child(const struct disk_lives *lives, const char *fo
     return true;
 }
 
-/* One life with that fault at call number `at`, and its folders afterwards; whether that call came. */
+/* Runs a life with that fault at call number `at` and checks its directories; returns whether the call
+ * was made. */
 static inline bool lives_one(const struct disk_lives *lives,
                              const char *const folders[3], unsigned long at,
                              enum disk_fault fault)
@@ -101,7 +103,7 @@ static inline bool lives_one(const struct disk_lives *lives,
     return came;
 }
 
-/* A life for each of those faults at every call, or every `step`th; how many came. */
+/* Runs a life for each fault at every call, or every `step`th; returns how many faults occurred. */
 static inline unsigned long lives_with_every_fault(const struct disk_lives *lives,
                                                    enum disk_fault first,
                                                    enum disk_fault last,

@@ -2,15 +2,15 @@
  * faulty_disk.h - a disk that fails, stops or forgets at a chosen call.
  *
  * The program is linked with --wrap for the calls below (tests/CMakeLists.txt), so the
- * library's calls arrive here. Calls are counted; at number `disk.at` happens what
- * `disk.fault` says.
+ * library's calls arrive here. Calls are counted; call number `disk.at` has the fault
+ * `disk.fault`.
  *
- * A loss of power is acted out as well. With `disk.folder` set, the folder `disk.platter`
- * holds what is on the platter: of each file the bytes at its last sync, of the folder the
- * names at its last sync, nothing else. disk_power_off() makes a folder of it. That is the
- * hardest a file system may be: it has written nothing that it was not asked to.
+ * A loss of power can be simulated. If `disk.folder` is set, the directory `disk.platter`
+ * holds the content of the platter: the bytes of each file at its last sync, and the names
+ * of the directory at its last sync, nothing else. disk_power_off() creates a directory
+ * from it. That is the worst case of a file system: nothing is written without a sync.
  *
- * For one thread at a time, unless no fault is set and nothing is acted out.
+ * For one thread at a time, unless no fault is set and no loss of power is simulated.
  */
 #ifndef TESTS_FAULTY_DISK_H
 #define TESTS_FAULTY_DISK_H
@@ -33,25 +33,24 @@ enum disk_fault {
     DISK_STOP_AFTER,
     DISK_EIO,
     DISK_ENOSPC,
-    DISK_SHORT,     /* a write that does half of it, without an error */
-    DISK_HALF_FULL, /* a write that does half of it; the next call says ENOSPC */
+    DISK_SHORT,     /* a write of half the bytes, without an error */
+    DISK_HALF_FULL, /* a write of half the bytes; the next call fails with ENOSPC */
     DISK_FAULTS
 };
 
 static struct {
-    const char *folder, *platter; /* NULL: no loss of power */
+    const char *folder, *platter; /* NULL: no simulated loss of power */
     unsigned long calls, at;      /* 0: never */
     enum disk_fault fault;
-    void (*on_create)(void); /* told before the next file is made, once */
-    void (*on_open)(
-        const char *path); /* called before every file that is opened for reading */
-    void (*on_rename)(const char *to);              /* called after every rename */
-    void (*on_sync)(void);                          /* called before every fdatasync */
-    void (*on_write)(int file, off_t at, size_t n); /* told before every write */
-    unsigned long data_syncs; /* how many there were, atomically */
-    bool interrupts;          /* every write and sync first says EINTR */
-    bool interrupted;         /* ... and has */
-    bool patient;             /* syncs succeed at once, without the real disk's */
+    void (*on_create)(void); /* called once, before the next file is created */
+    void (*on_open)(const char *path); /* called before a file is opened for reading */
+    void (*on_rename)(const char *to); /* called after every rename */
+    void (*on_sync)(void);             /* called before every fdatasync */
+    void (*on_write)(int file, off_t at, size_t n); /* called before every write */
+    unsigned long data_syncs; /* number of fdatasync calls, atomic */
+    bool interrupts;          /* every write and sync first fails with EINTR */
+    bool interrupted;         /* ... and this one has */
+    bool patient;             /* syncs succeed at once, without syncing the real disk */
 } disk;
 
 #if __SIZEOF_POINTER__ == 4 /* what 64-bit file offsets make of these calls */
@@ -98,13 +97,13 @@ static void disk_inode_path(char path[320], const char *folder, unsigned long in
     (void)snprintf(path, 320, "%s/%lu", folder, inode);
 }
 
-/* While a platter is acted out nothing need wait for the real one. */
+/* While a platter is simulated, the real disk need not be synced. */
 static int disk_sync(int file, int (*sync)(int file))
 {
     return disk.folder || disk.patient ? 0 : sync(file);
 }
 
-/* A sync has succeeded: what it was asked for is on the platter. */
+/* Copies what a successful sync has written to the platter. */
 static void disk_note_sync(int file)
 {
     char from[320], to[320];
@@ -122,7 +121,7 @@ static void disk_note_sync(int file)
     (void)snprintf(to, sizeof to, "%s/names", disk.platter);
     FILE *names = fopen(from, "w");
     DIR *folder = opendir(disk.folder);
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a private directory */
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         (void)fprintf(names, "%lu %s\n", (unsigned long)entry->d_ino, entry->d_name);
     }
@@ -131,7 +130,7 @@ static void disk_note_sync(int file)
     (void)__real_rename(from, to);
 }
 
-/* A new file: what the platter had under this number was another one's. */
+/* Called for a new file: the platter's file of this inode number was a different file. */
 static void disk_note_new(int file)
 {
     char path[320];
@@ -142,7 +141,7 @@ static void disk_note_new(int file)
     }
 }
 
-/* Fills the folder `to` with what is there when the power comes back. */
+/* Fills the directory `to` with the content after the power is back. */
 static inline void disk_power_off(const char *platter, const char *to)
 {
     char line[512], from[320], path[800];
@@ -164,14 +163,14 @@ static inline void disk_power_off(const char *platter, const char *to)
     }
 }
 
-/* Makes a folder empty; it is made if there is none. */
+/* Empties a directory, or creates it. */
 static inline void disk_empty_folder(const char *path)
 {
     char name[600];
     (void)mkdir(path, 0700);
     DIR *folder = opendir(path);
     CHECK(folder);
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a private directory */
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         (void)snprintf(name, sizeof name, "%.255s/%s", path, entry->d_name);
         (void)__real_unlink(name);
@@ -181,7 +180,7 @@ static inline void disk_empty_folder(const char *path)
 
 /* ---- Faults ------------------------------------------------------------------------ */
 
-/* Counts a call. Returns the errno that it has to fail with, or 0. */
+/* Counts a call. Returns the errno with which it must fail, or 0. */
 static int disk_before(bool *now)
 {
     *now = disk.at && ++disk.calls == disk.at;

@@ -1,5 +1,5 @@
 /*
- * files.h - filters of every kind, small, filled, and as files; for the tests of files.
+ * files.h - small, filled filters of every kind, and files of them, for the tests of files.
  */
 #ifndef TESTS_FILES_H
 #define TESTS_FILES_H
@@ -76,13 +76,13 @@ static inline bg_spec files_spec(unsigned i)
     return spec;
 }
 
-/* Key number j, as bytes. */
+/* Writes key number j. */
 static inline size_t files_key(unsigned j, char key[32])
 {
     return (size_t)snprintf(key, 32, "https://example.org/%u", j);
 }
 
-/* A filter of case i with FILES_KEYS keys and the canaries of a generation. */
+/* Creates the filter of case i, with FILES_KEYS keys and the canaries of a generation. */
 static inline bg_filter *files_make_spec(const bg_spec *spec, uint64_t generation)
 {
     char key[32];
@@ -127,7 +127,7 @@ static inline void files_check_keys(const bg_filter *filter)
     }
 }
 
-/* A filter as bytes, to be freed. */
+/* Returns an encoded filter; free it. */
 static inline unsigned char *files_encode(const bg_filter *filter, uint64_t generation,
                                           size_t *n)
 {
@@ -137,18 +137,19 @@ static inline unsigned char *files_encode(const bg_filter *filter, uint64_t gene
     options.metadata = "keys: URL, lower case\n";
     size_t written = 0;
     CHECK_OK(bg_encode(filter, &options, NULL, 0, n, NULL));
-    unsigned char *bytes = line_memory(*n); /* so that it can be looked at in place */
+    unsigned char *bytes =
+        line_memory(*n); /* aligned, so that it can be queried in place */
     CHECK_OK(bg_encode(filter, &options, bytes, *n, &written, NULL));
     CHECK_EQ(written, *n);
     return bytes;
 }
 
-/* A folder for files of this program; files_clean removes it with what is in it. */
+/* Returns a directory for files of this program; files_clean removes it with its content. */
 static inline const char *files_folder(void)
 {
-    static char folder[256]; /* also of children */
+    static char folder[256]; /* shared with child processes */
     if (!*folder) {
-        /* The time, as a process that failed may have left one with the same number. */
+        /* With the time, since a failed process may have left one with the same number. */
         (void)snprintf(folder, sizeof folder, "%s/bloomgate-test-%ld-%lld",
                        temporary_root(), (long)getpid(), (long long)time(NULL));
     }

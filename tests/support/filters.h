@@ -1,7 +1,7 @@
 /*
- * filters.h - what the tests of filters share: the kinds and what the headers promise
- * of them, exact specs, hashes, an allocator that counts and fails on demand. Public
- * headers only, so that api tests may use it.
+ * filters.h - shared by the tests of filters: the kinds and their documented limits, exact
+ * specs, hashes, and an allocator that counts and fails on demand. It uses public headers
+ * only, so that api tests can include it.
  */
 #ifndef FILTERS_H
 #define FILTERS_H
@@ -24,7 +24,7 @@ static inline bg_kind kind_at(int i)
     return all[i];
 }
 
-/* The k of each Bloom kind as spec.h has them. */
+/* The range of k of each Bloom kind, as in spec.h. */
 static inline uint32_t kind_k_min(bg_kind kind)
 {
     switch (kind) {
@@ -64,7 +64,7 @@ static inline uint32_t kind_unit_bytes(bg_kind kind, uint32_t k)
     return 1; /* not 0: callers divide by it */
 }
 
-/* A k in the middle of what the kind allows, good for about 10 bits per key. */
+/* Returns a k in the middle of the range of the kind, suitable for about 10 bits per key. */
 static inline uint32_t kind_k_usual(bg_kind kind)
 {
     return kind == BG_KIND_SPLIT ? 8 : kind == BG_KIND_REGISTER ? 5 : 6;
@@ -93,7 +93,7 @@ static inline bg_filter *must_create(const bg_spec *spec)
     return filter;
 }
 
-/* A filter of about `bytes` bytes of that kind that can be halved `folds` times. */
+/* Creates a filter of that kind with about `bytes` bytes that can be folded `folds` times. */
 static inline bg_filter *make_filter(bg_kind kind, uint64_t bytes, unsigned folds)
 {
     uint32_t k = kind_k_usual(kind);
@@ -112,7 +112,7 @@ static inline bg_info info_of(const bg_filter *filter)
 
 enum { RANGE_BATCH = 500 };
 
-/* The next batch of n keys from `first` on; how many there are in it. */
+/* Fills in the next batch of the n keys from `first` on; returns its size. */
 static inline size_t range_batch(uint64_t keys[RANGE_BATCH], uint64_t first, size_t n)
 {
     const size_t step = n < RANGE_BATCH ? n : RANGE_BATCH;
@@ -122,7 +122,7 @@ static inline size_t range_batch(uint64_t keys[RANGE_BATCH], uint64_t first, siz
     return step;
 }
 
-/* Keys first .. first + n - 1, in batches; how many of them were new. */
+/* Adds keys first .. first + n - 1 in batches; returns how many were new. */
 static inline size_t add_range(bg_filter *filter, uint64_t first, size_t n)
 {
     uint64_t keys[RANGE_BATCH];
@@ -134,7 +134,7 @@ static inline size_t add_range(bg_filter *filter, uint64_t first, size_t n)
     return added;
 }
 
-/* How many of them it may contain. */
+/* Returns how many of these keys the filter may contain. */
 static inline size_t ask_range(const bg_filter *filter, uint64_t first, size_t n)
 {
     uint64_t keys[RANGE_BATCH];
@@ -153,7 +153,7 @@ static inline void random_hashes(uint64_t *hashes, size_t n)
     }
 }
 
-/* Memory on a line boundary, as bg_filter_init_at wants it; to be freed. */
+/* Returns memory aligned to a cache line, as bg_filter_init_at requires; free it. */
 static inline void *line_memory(size_t bytes)
 {
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -167,11 +167,11 @@ enum { COUNTING_MOST = 32 };
 
 struct counting {
     bg_allocator hooks;
-    size_t calls;      /* of allocate */
-    size_t fail_at;    /* the call that gets nothing, from 1; 0: none */
-    bool fail_onwards; /* and all after it */
-    size_t live;       /* pieces that are out */
-    size_t mistakes;   /* releases of unknown memory, or with another size */
+    size_t calls;      /* calls of allocate */
+    size_t fail_at;    /* number of the call that fails, from 1; 0: none */
+    bool fail_onwards; /* all later calls fail as well */
+    size_t live;       /* blocks in use */
+    size_t mistakes;   /* releases of unknown memory or with a different size */
     struct {
         void *memory;
         size_t bytes;
@@ -218,16 +218,16 @@ static inline void counting_release(void *context, void *memory, size_t bytes)
     c->mistakes++;
 }
 
-/* Starts to count; `c` must stay in its place. */
+/* Starts counting; `c` must not be moved. */
 static inline void counting_start(struct counting *c)
 {
     memset(c, 0, sizeof *c);
     c->hooks = (bg_allocator){ counting_allocate, counting_release, c };
 }
 
-/* ---- For more than one kind's tests ----------------------------------------------- */
+/* ---- Shared by the tests of several kinds ----------------------------------------- */
 
-/* The i-th kind that can remove; BG_KIND_AUTO after the last one. */
+/* Returns the i-th kind that supports removal; BG_KIND_AUTO after the last one. */
 static inline bg_kind removing_kind(unsigned i)
 {
     static const bg_kind all[] = { BG_KINDS(FILTERS_LIST) };
@@ -239,8 +239,8 @@ static inline bg_kind removing_kind(unsigned i)
     return BG_KIND_AUTO;
 }
 
-/* Adds n random keys below `adds` to both filters, to one of them in a batch, and asks for
- * n below `asks`: the answers agree, and so do the filters. n is at most 10000. */
+/* Adds n random keys below `adds` to both filters, to one of them in a batch, and queries n
+ * keys below `asks`. The answers and the filters must be equal. n is at most 10000. */
 static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
                                       uint64_t adds, uint64_t asks)
 {
@@ -262,7 +262,7 @@ static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
     }
 }
 
-/* A filter of n hashes that follow from n, made by a builder; and that it knows them. */
+/* Builds a filter of n hashes derived from n with a builder, and checks that it finds them. */
 static inline bg_filter *build_of_hashes(const bg_spec *spec, uint64_t n)
 {
     bg_builder *builder = NULL;

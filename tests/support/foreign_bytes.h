@@ -1,5 +1,5 @@
-/* foreign_bytes.h - what tests of foreign formats share: bytes from files, and what to do to
- * them. */
+/* foreign_bytes.h - shared by the tests of foreign formats: the bytes of files, and ways to
+ * damage them. */
 #ifndef FOREIGN_BYTES_H
 #define FOREIGN_BYTES_H
 
@@ -40,7 +40,7 @@ static inline void bytes_append(struct bytes *b, const void *from, size_t n)
     *b = grown;
 }
 
-/* Numbers as most formats have them, the least byte first. */
+/* Little-endian numbers, as in most formats. */
 static inline void bytes_put64(struct bytes *b, size_t at, uint64_t value)
 {
     for (size_t i = 0; i < 8; i++) {
@@ -61,7 +61,7 @@ static inline void bytes_drop(struct bytes *b)
     *b = (struct bytes){ 0 };
 }
 
-/* A file of tests/golden. */
+/* Reads a file of tests/golden. */
 static inline struct bytes bytes_golden(const char *name)
 {
     static unsigned char buffer[1 << 20];
@@ -77,7 +77,7 @@ static inline struct bytes bytes_golden(const char *name)
     return bytes_copy(buffer, n);
 }
 
-/* What a filter is written as. */
+/* Returns the bytes that a filter is written as. */
 static inline struct bytes bytes_written(const bg_foreign *foreign)
 {
     struct bytes b = { 0 };
@@ -93,8 +93,8 @@ static inline bool bytes_same(const struct bytes *a, const struct bytes *b)
     return a->n == b->n && memcmp(a->at, b->at, a->n) == 0;
 }
 
-/* Reads from memory of just that size, so that a sanitizer sees a byte too many; whoever
- * gets a filter has to free it. */
+/* Reads a filter from memory of exactly that size, so that a sanitizer detects reads beyond
+ * it. The caller frees the filter. */
 static inline bg_err foreign_try(bg_foreign_format format, const void *from, size_t n,
                                  const bg_foreign_options *how, bg_foreign **foreign,
                                  bg_errinfo *why)
@@ -117,7 +117,7 @@ static inline bg_foreign *foreign_must(bg_foreign_format format, const struct by
     return foreign;
 }
 
-/* It is refused, and the error names that field. */
+/* Checks that the bytes are refused with an error that names this field. */
 static inline void foreign_refused(bg_foreign_format format, const struct bytes *b,
                                    const bg_foreign_options *how, bg_err err,
                                    const char *what)
@@ -131,7 +131,7 @@ static inline void foreign_refused(bg_foreign_format format, const struct bytes 
     CHECK(why.found[0] && why.expected[0]);
 }
 
-/* Every beginning of it is refused. */
+/* Checks that every truncation is refused. */
 static inline void foreign_truncations(bg_foreign_format format, const struct bytes *b,
                                        const bg_foreign_options *how)
 {
@@ -145,7 +145,7 @@ static inline void foreign_truncations(bg_foreign_format format, const struct by
     }
 }
 
-/* Adds "item:<from>" and so on, up to the first that fails. */
+/* Adds "item:<from>" and so on, up to the first failure. */
 static inline bg_err foreign_add_items(bg_foreign *foreign, int from, int to)
 {
     bg_err err = BG_OK;
@@ -157,7 +157,7 @@ static inline bg_err foreign_add_items(bg_foreign *foreign, int from, int to)
     return err;
 }
 
-/* How many of them it may contain. */
+/* Returns how many of these items the filter may contain. */
 static inline size_t foreign_count_items(const bg_foreign *foreign, int from, int to)
 {
     size_t maybe = 0;
@@ -169,8 +169,8 @@ static inline size_t foreign_count_items(const bg_foreign *foreign, int from, in
     return maybe;
 }
 
-/* With one byte changed it is refused, or asked and written without harm; returns how
- * often it was refused. */
+/* Changes one byte at a time. The result must be refused, or queried and written without
+ * harm. Returns how often it was refused. */
 static inline size_t foreign_damage(bg_foreign_format format, const struct bytes *b,
                                     const bg_foreign_options *how, size_t times)
 {
@@ -195,7 +195,7 @@ static inline size_t foreign_damage(bg_foreign_format format, const struct bytes
     return refused;
 }
 
-/* Reading fails cleanly at every allocation, one by one; it takes at least one. */
+/* Checks that reading fails cleanly at each allocation, of which there is at least one. */
 static inline void foreign_faults(bg_foreign_format format, const struct bytes *b,
                                   const bg_foreign_options *how)
 {

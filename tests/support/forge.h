@@ -1,6 +1,6 @@
 /*
- * forge.h - files whose checksums are right and whose content is not: as somebody would make
- * them who knows the format.
+ * forge.h - files with correct checksums and invalid content, as an attacker who knows the
+ * format would write them.
  */
 #ifndef TESTS_FORGE_H
 #define TESTS_FORGE_H
@@ -17,7 +17,7 @@ static inline void forge_put(unsigned char *to, size_t size, uint64_t value)
     }
 }
 
-/* Makes all checksums right, by the layout that the file had. */
+/* Corrects all checksums, for the layout that the file had. */
 static inline void forge_seal(unsigned char *bytes,
                               const struct container_layout *layout)
 {
@@ -35,7 +35,7 @@ static inline void forge_seal(unsigned char *bytes,
     forge_put(bytes + CONTAINER_CRC_AT, 4, bgi_crc32c(0, bytes, CONTAINER_CRC_AT));
 }
 
-/* Writes a number anywhere into a file that is whole. */
+/* Writes a number at any place of a valid file. */
 static inline void forge(unsigned char *bytes, size_t offset, size_t size,
                          uint64_t value)
 {
