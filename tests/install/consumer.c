@@ -1,5 +1,4 @@
-/* consumer.c - what a user's first program looks like, compiled against the installed library.
- * It is compiled as C and as C++. */
+/* consumer.c - a first program of a user, compiled as C and C++ against the installed library. */
 #include <bloomgate/bloomgate.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* consumer_leveldb.cc - LevelDB with our filters, from C++ and from C, by an installed copy. Both
- * open the same database.
- * usage: consumer_leveldb FOLDER */
+/* consumer_leveldb.cc - uses the installed adapter for LevelDB from C++ and from C, with the same
+ * database.
+ * usage: consumer_leveldb DIRECTORY */
 #include <bloomgate_leveldb.hpp>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// A program that uses the installed adapter to RocksDB.
+// Uses the installed adapter for RocksDB.
 #include <bloomgate_rocksdb.h>
 
 #include <rocksdb/convenience.h>

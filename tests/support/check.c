@@ -1,4 +1,4 @@
-/* check.c - the harness behind check.h: main(), the list of tests, the reports. */
+/* check.c - the implementation of check.h: main(), the list of tests, the reports. */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
 #include "support/check.h"
@@ -19,7 +19,7 @@ static struct check_case *first_case, **last_link = &first_case;
 static uint64_t seed = DEFAULT_SEED;
 static size_t scale = 1;
 
-/* Of the test that runs now; threads of the test add to `failures` too. */
+/* State of the running test; its threads also add to `failures`. */
 static atomic_uint failures;
 static atomic_uint threads_seen;
 static jmp_buf leave_test;
@@ -71,7 +71,7 @@ void check_str(const char *file, int line, const char *text, const char *a,
 void check_near(const char *file, int line, const char *text, double a, double b,
                 double rel)
 {
-    if (!(fabs(a - b) <= rel * fabs(b))) { /* this way NaN fails */
+    if (!(fabs(a - b) <= rel * fabs(b))) { /* so that NaN fails */
         check_fail(file, line, "%s: %.9g and %.9g differ by %.3g, allowed %.3g", text,
                    a, b, fabs(a - b) / fabs(b), rel);
     }
@@ -160,7 +160,7 @@ static bool run_case(const struct check_case *test)
     return false;
 }
 
-/* A whole number from the environment, `fallback` when it is not set. */
+/* Returns an integer from the environment, or `fallback` if it is not set. */
 static uint64_t number_from_environment(const char *name, uint64_t fallback)
 {
     const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe) */
@@ -200,7 +200,7 @@ int main(int argc, char **argv)
         }
         return 0;
     }
-    (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a crash loses no line */
+    (void)setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* so that a crash loses no line */
     read_environment();
     printf("BG_TEST_SEED=%llu BG_TEST_SCALE=%zu\n", (unsigned long long)seed, scale);
 

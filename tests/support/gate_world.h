@@ -1,24 +1,23 @@
 /*
- * gate_world.h - a world around a gate, for tests: a truth that may fail, a clock that the test
- * moves, alarms and traces that are counted.
+ * gate_world.h - an environment of a gate for tests: a backing store that may fail, a clock that
+ * the test sets, and counters of alarms and traces.
  */
 #ifndef GATE_WORLD_H
 #define GATE_WORLD_H
 
 #include "support/files.h"
 
-enum { KEYS = 4096, PRESENT = 1000 }; /* keys are numbers; the first 1000 are there */
+enum { KEYS = 4096, PRESENT = 1000 }; /* keys are numbers; the first 1000 are present */
 
 struct world {
-    bool has[KEYS]; /* the truth */
-    bg_truth fails; /* what it answers instead, if not 0 */
+    bool has[KEYS]; /* the backing store */
+    bg_truth fails; /* its answer instead, if not 0 */
     uint64_t asks, writes;
     uint64_t last_asked;
-    uint64_t now, step; /* the clock, and how far a question moves it */
-    void (*inside)(struct world *w,
-                   uint64_t key); /* called in the middle of a question */
+    uint64_t now, step; /* the clock, and how far a query advances it */
+    void (*inside)(struct world *w, uint64_t key); /* called in the middle of a query */
     void (*writing)(struct world *w,
-                    uint64_t key); /* ... of a write, after it was done */
+                    uint64_t key); /* ... of a write, after the store was changed */
     bg_err write_fails;
     uint64_t alarms[3];
     bg_alarm alarm; /* the last one */
@@ -43,7 +42,7 @@ static inline bg_truth world_ask(void *context, const void *key, size_t len,
 {
     struct world *w = context;
     const uint64_t number = world_key(key, len);
-    const bool has = w->has[number]; /* before anything happens inside */
+    const bool has = w->has[number]; /* read before the callback */
     w->asks++;
     w->last_asked = number;
     w->now += w->step;
@@ -108,7 +107,7 @@ static inline bg_filter *world_filter(double rate)
     return filter;
 }
 
-/* A world with a slot, and options to be changed before world_open. */
+/* Starts a world with a slot, and options to be changed before world_open. */
 static inline struct world *world_make(double rate)
 {
     static struct world world;
@@ -158,7 +157,7 @@ static inline bool maybe(const struct world *w, uint64_t key)
     return bg_slot_may_contain(w->slot, &key, sizeof key);
 }
 
-/* The next absent key, from `key` on, that the filter takes for a member, or does not. */
+/* Returns the next absent key, from `key` on, that is (or is not) a false positive. */
 static inline uint64_t absent_key(const struct world *w, uint64_t key, bool member)
 {
     while (key < KEYS && (w->has[key] || maybe(w, key) != member)) {
@@ -189,14 +188,14 @@ static inline bg_filter *full_filter(void)
     return filter;
 }
 
-/* Replaces the filter of the world by a full one. */
+/* Replaces the filter of the world with a full one. */
 static inline void world_fill(struct world *w)
 {
     bg_slot_free(w->slot);
     CHECK_OK(bg_slot_create(full_filter(), NULL, &w->slot, NULL));
 }
 
-/* A key that cannot be added and is not there by chance. */
+/* Returns a key that cannot be added and is not a false positive. */
 static inline uint64_t refused_key(struct world *w)
 {
     uint64_t key = KEYS - 1;

@@ -1,9 +1,8 @@
 /*
- * golden.h - the filters of tests/golden/files: every case of files.h, and variants that
- * have words of another layout or another hash function.
+ * golden.h - the filters of tests/golden/files: every case of files.h, and variants with
+ * other word layouts or hash functions.
  *
- * The files are frozen: what a case makes of the format must never change, so neither may
- * a case here. New ones are added at the end.
+ * The files are frozen, so the cases here must not change. New cases are added at the end.
  */
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
@@ -80,7 +79,7 @@ static inline bg_spec golden_spec(unsigned i)
     return spec;
 }
 
-/* How to open one: with the secret, which files of other profiles have no use for. */
+/* Options to open a file: with the secret, which files of other profiles ignore. */
 static inline bg_open_options golden_open_options(void)
 {
     static const bg_hash_spec hash = { .secret = golden_secret };
@@ -89,7 +88,7 @@ static inline bg_open_options golden_open_options(void)
     return options;
 }
 
-/* What a golden file is written with, created being a moment of 2023. */
+/* Options to write a golden file; `created` is a fixed time in 2023. */
 static inline bg_save_options golden_save_options(void)
 {
     bg_save_options options = BG_SAVE_OPTIONS_INIT;
@@ -100,8 +99,8 @@ static inline bg_save_options golden_save_options(void)
     return options;
 }
 
-/* Adds key j, where it can be counted now and then five times; in the middle a window
- * goes on by a period. */
+/* Adds key j, some keys five times if the kind counts. In the middle, a window moves to its
+ * next period. */
 static inline void golden_add(bg_filter *filter, unsigned j)
 {
     char key[32];
@@ -135,7 +134,7 @@ static inline bg_filter *golden_fill(const bg_spec *spec)
     return filter;
 }
 
-/* Key j of those that nobody added. */
+/* Returns key j of the keys that were not added. */
 static inline size_t golden_absent(unsigned j, char key[32])
 {
     return (size_t)snprintf(key, 32, "absent/%u", j);

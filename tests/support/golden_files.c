@@ -1,24 +1,24 @@
 /*
- * golden_files.c - makes files for the tests of the format, and tells what the library
- * says of them. Its tests are steps, each run by name:
+ * golden_files.c - writes files for the tests of the format, and the answers of the library
+ * to queries of them. Its tests are steps, each run by name:
  *
  *     GOLDEN_FOLDER=tests/golden/files golden_files make
  *
- *         writes the files of golden.h that are not there yet. By hand, for new cases:
- *         those that are there are frozen.
+ *         writes the missing files of golden.h. Run it by hand for new cases; existing
+ *         files are frozen.
  *
  *     GOLDEN_FOLDER=... golden_files variants
  *
- *         writes files of many more geometries, which are not kept.
+ *         writes temporary files of many more geometries.
  *
  *     GOLDEN_FOLDER=... GOLDEN_ANSWERS=... golden_files ask
  *
- *         writes a line for every file of the folder: its name, its answers to the keys
- *         that were added, and to those that were not, 1 for "maybe".
+ *         writes a line for every file of the directory: its name, its answers to keys
+ *         that were added, and its answers to keys that were not; 1 is "maybe".
  *
  *     GOLDEN_HASHES=... golden_files hash
  *
- *         writes a line for every profile and length of a key: both, and the hash.
+ *         writes a line for every profile and key length: both, and the hash.
  */
 #include "support/golden.h"
 
@@ -38,7 +38,7 @@ static void write_file(const bg_filter *filter, const char *name)
     bg_errinfo why;
     (void)snprintf(path, sizeof path, "%s/%s.bg", setting("GOLDEN_FOLDER"), name);
     if (access(path, F_OK) == 0) {
-        return; /* it is frozen */
+        return; /* existing files are frozen */
     }
     if (bg_save(filter, path, &options, &why)) {
         check_fail(__FILE__, __LINE__, "%s: %s", path, why.message);
@@ -62,7 +62,7 @@ TEST(make)
 
 /* ---- Variants ------------------------------------------------------------------------ */
 
-/* Every k from .. to, as far as there is such a filter. */
+/* Writes a file for every k in from .. to for which there is a filter. */
 static void write_k(bg_spec spec, uint32_t from, uint32_t to)
 {
     for (uint32_t k = from; k <= to; k++) {
@@ -72,7 +72,7 @@ static void write_k(bg_spec spec, uint32_t from, uint32_t to)
         spec.k = k;
         ask.spec = spec;
         if (bg_plan_make(&ask, &plan, NULL)) {
-            continue; /* no such k, or no such rate with it */
+            continue; /* unsupported k, or a rate that it cannot reach */
         }
         (void)snprintf(name, sizeof name, "%s_%u_%u_%u", bg_kind_name(spec.kind), k,
                        spec.width, spec.flags);
@@ -112,7 +112,7 @@ static void write_plain(void)
     write_k(variant(BG_KIND_SCALABLE, 2, BG_SCATTERED, 0.1), 5, 5);
 }
 
-/* Windows that have gone on for some periods, with rows of every width. */
+/* Windows that have moved by some periods, with rows of every width. */
 static void write_windows(void)
 {
     static const uint32_t generations[] = { 2, 5, 12, 40 };
@@ -136,8 +136,8 @@ static void write_windows(void)
     }
 }
 
-/* Static filters with two layers, with pieces, and with an add that was lost; a full
- * cuckoo filter; quotients with long runs and large counts. */
+/* Static filters with two layers, with pieces, and with an add that they cannot store; a full cuckoo filter;
+ * quotient filters with long runs and large counts. */
 static void write_special(void)
 {
     bg_spec spec = variant(BG_KIND_RIBBON, 0, 0, 0.01);

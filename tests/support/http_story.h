@@ -1,7 +1,7 @@
 /*
- * http_story.h - what becomes of a stream of HTTP: its requests with their bodies, and how it
- * ended. Told by the parser, which gets the stream in pieces of any sizes in memory that moves,
- * and has no byte behind it that it might read.
+ * http_story.h - the "story" of an HTTP stream as the parser reads it: the requests with their
+ * bodies, and how the stream ended. The parser gets the stream in pieces of any size, in memory
+ * that moves and ends at the last byte, so that a sanitizer detects reads beyond it.
  */
 #ifndef TESTS_HTTP_STORY_H
 #define TESTS_HTTP_STORY_H
@@ -13,13 +13,13 @@
 
 struct http_story {
     struct buffer text;   /* all requests */
-    size_t heads, bodies; /* complete ones */
-    int status;           /* of the error it ended with, or 0 */
+    size_t heads, bodies; /* complete heads and bodies */
+    int status;           /* of the error that ended the stream, or 0 */
     const char *reason;
     size_t consumed;
 };
 
-/* The sizes of pieces: the first one, then all the rest, or random ones. 0: all at once. */
+/* Sizes of the pieces: the first one, then the rest, or random sizes. 0: all at once. */
 struct http_cuts {
     size_t first;
     uint64_t random;
@@ -29,7 +29,7 @@ struct http_teller {
     struct http_request request;
     struct http_body body;
     bool in_body;
-    uint64_t limit; /* of bodies */
+    uint64_t limit; /* maximum size of bodies */
 };
 
 static inline void http_story_init(struct http_story *story)
@@ -97,7 +97,7 @@ static inline bool http_story_end(struct http_story *story, int status,
     return false;
 }
 
-/* One step of a head. False: it ends here, or needs more bytes. */
+/* Performs one step of a head. False: it ends here, or more bytes are needed. */
 static inline bool http_story_step_head(struct http_story *story, struct http_teller *t,
                                         const char *bytes, size_t n, size_t *done)
 {
@@ -142,7 +142,7 @@ static inline size_t http_cuts_next(struct http_cuts *cuts, size_t left)
     if (cuts->first) {
         piece = cuts->first;
         cuts->first = 0;
-    } else if (cuts->random) { /* single bytes, or up to a part of what is left */
+    } else if (cuts->random) { /* single bytes, or part of the rest */
         cuts->random = cuts->random * 6364136223846793005u + 1442695040888963407u;
         piece = 1
                 + (size_t)(cuts->random >> 40) % (32 + left / 8)
@@ -151,8 +151,8 @@ static inline size_t http_cuts_next(struct http_cuts *cuts, size_t left)
     return piece < left ? piece : left;
 }
 
-/* Memory of at least n bytes, kept from call to call; what stands at its end has no byte
- * behind it. */
+/* Returns memory of at least n bytes that is reused by later calls. Nothing follows its last
+ * byte. */
 static inline char *http_story_block(size_t n, size_t *room)
 {
     static char *block;
@@ -166,12 +166,11 @@ static inline char *http_story_block(size_t n, size_t *room)
     return block;
 }
 
-/* Tells the story of a stream; bodies have at most `limit` bytes. */
+/* Writes the story of a stream; bodies have at most `limit` bytes. */
 static inline void http_story_tell(struct http_story *story, const char *bytes,
                                    size_t n, uint64_t limit, struct http_cuts cuts)
 {
-    static struct http_teller
-        t; /* fields of a request need not be cleared, so are not */
+    static struct http_teller t; /* not cleared: a request does not need it */
     size_t held = 0, read = 0, room;
     char *block = http_story_block(n + 1, &room);
     http_request_reset(&t.request);

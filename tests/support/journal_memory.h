@@ -1,6 +1,6 @@
 /*
- * journal_memory.h - a journal whose segments are in memory, made frame by frame: for what no
- * disk would do.
+ * journal_memory.h - a journal with segments in memory, built frame by frame, for cases that do
+ * not occur on a disk.
  */
 #ifndef TESTS_JOURNAL_MEMORY_H
 #define TESTS_JOURNAL_MEMORY_H
@@ -24,7 +24,7 @@ struct memory_journal {
     struct memory_segment segments[MEMORY_SEGMENTS];
     size_t count;
     uint64_t next; /* frame */
-    size_t taken;  /* segments that were not given back */
+    size_t taken;  /* segments that were not released */
 };
 
 static inline void memory_clear(struct memory_journal *m)
@@ -34,7 +34,7 @@ static inline void memory_clear(struct memory_journal *m)
     m->taken = 0;
 }
 
-/* Begins a segment with the next number, or 1. */
+/* Starts a segment with the next number, or 1. */
 static inline struct memory_segment *memory_begin(struct memory_journal *m,
                                                   uint32_t flags, uint64_t run)
 {
@@ -51,7 +51,7 @@ static inline struct memory_segment *memory_begin(struct memory_journal *m,
     return s;
 }
 
-/* Puts a frame of these bytes into a segment; false: it does not fit. */
+/* Appends a frame of these bytes to a segment; false if it does not fit. */
 static inline bool memory_put(struct memory_segment *s, uint64_t sequence,
                               uint64_t synced, const void *payload, size_t n)
 {
@@ -88,7 +88,7 @@ static inline bg_err memory_read(void *context, uint64_t offset, void *to, size_
     const struct memory_segment *s = context;
     (void)info;
     if (offset > s->n || n > s->n - offset) {
-        return BG_EIO; /* nobody may ask for that */
+        return BG_EIO; /* the reader must not request that */
     }
     memcpy(to, s->bytes + offset, n);
     return BG_OK;

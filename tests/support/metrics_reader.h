@@ -1,7 +1,7 @@
 /*
- * metrics_reader.h - a second reader of what the metrics writers write, stricter than
- * Prometheus: it knows the three formats from their specifications and not from the code,
- * and fails the test at the first thing that is not as it has to be.
+ * metrics_reader.h - a second reader of metrics, stricter than Prometheus. It is written from
+ * the specifications of the three formats, not from the code, and fails the test at the first
+ * deviation.
  */
 #ifndef TESTS_METRICS_READER_H
 #define TESTS_METRICS_READER_H
@@ -25,7 +25,7 @@ enum {
 };
 
 struct reader_family {
-    char name[READER_NAME]; /* as its samples have it */
+    char name[READER_NAME]; /* as in its samples */
     char type[16], unit[16];
     char help[200];
 };
@@ -35,14 +35,14 @@ struct reader_sample {
     size_t labels;
     char names[READER_LABELS][READER_NAME];
     char values[READER_LABELS][READER_VALUE];
-    char number[48]; /* as it was written */
+    char number[48]; /* as written */
 };
 
-/* A document and what is in it. */
+/* A document and its content. */
 struct reader {
     char text[READER_TEXT];
     size_t len;
-    size_t calls; /* of the sink */
+    size_t calls; /* calls of the sink */
     const char *at;
     size_t families_n, samples_n;
     struct reader_family families[READER_FAMILIES];
@@ -105,7 +105,7 @@ static inline void reader_until(struct reader *reader, const char *ends, char *t
     reader->at += n;
 }
 
-/* Whether *s begins with a code point in UTF-8; moves behind it. */
+/* Returns whether *s begins with a UTF-8 code point, and skips it. */
 static inline bool reader_utf8(const char **s)
 {
     unsigned char first = (unsigned char)*(*s)++;
@@ -154,7 +154,7 @@ static inline char reader_escaped(struct reader *reader, bool json)
     return c;
 }
 
-/* A string in quotes, without its escapes. */
+/* Reads a quoted string and decodes its escapes. */
 static inline void reader_string(struct reader *reader, bool json, char *to,
                                  size_t room)
 {
@@ -202,7 +202,7 @@ static inline bool reader_same_labels(const struct reader_sample *a,
     return same;
 }
 
-/* Families of different names, samples of different labels. */
+/* Checks that families have different names, and samples different labels. */
 static inline void reader_check_unique(const struct reader *reader)
 {
     for (size_t i = 0; i < reader->families_n; i++) {
@@ -364,7 +364,7 @@ static inline void reader_json(struct reader *reader)
     CHECK(!*reader->at);
 }
 
-/* ---- All of it --------------------------------------------------------------------- */
+/* ---- Documents --------------------------------------------------------------------- */
 
 static inline void reader_read(struct reader *reader, bg_metrics_format format)
 {
@@ -379,8 +379,8 @@ static inline void reader_read(struct reader *reader, bg_metrics_format format)
     reader_check_unique(reader);
 }
 
-/* The sample of that name with these labels, given as "filter=users,result=no"; a value is
- * compared up to the comma. NULL: none. */
+/* Returns the sample of that name with these labels, written as "filter=users,result=no", or
+ * NULL. A value ends at the comma. */
 static inline const struct reader_sample *
 reader_find(const struct reader *reader, const char *name, const char *labels)
 {
@@ -398,7 +398,7 @@ reader_find(const struct reader *reader, const char *name, const char *labels)
     return NULL;
 }
 
-/* Its number; fails when there is none. */
+/* Returns the number of a sample; fails if there is none. */
 static inline double reader_number(const struct reader *reader, const char *name,
                                    const char *labels)
 {

@@ -1,15 +1,15 @@
 /*
- * metrics_sample.c - prints documents of metrics, for the scripts that read them with other
- * software: tools/check_ops.py and tests/metrics/.
+ * metrics_sample.c - prints metrics documents for scripts that read them with other software:
+ * tools/check_ops.py and tests/metrics/.
  *
  *     metrics_sample made prometheus|openmetrics|json
  *
- *         every metric of the table, with numbers that are made up. As JSON that is the
- *         table itself: names, types, units, labels, help.
+ *         every metric of the table, with made-up numbers. The JSON document is the table
+ *         itself: names, types, units, labels, help.
  *
  *     metrics_sample real ...
  *
- *         a slot without a filter, and one with a gate that has been used.
+ *         a slot without a filter, and a slot with a gate that was used.
  */
 #include "gate/metrics.h"
 
@@ -61,14 +61,14 @@ static bg_truth ask(void *context, const void *key, size_t len, void *request)
     return len > 0 && *(const char *)key == 'a' ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
 }
 
-/* Documents of several runs are compared: in all of them it is the same time. */
+/* A fixed time, because documents of several runs are compared. */
 static uint64_t tell_time(void *context)
 {
     (void)context;
     return 1000000007;
 }
 
-/* Has a gate on `slots[1]` write its metrics, and those of `slots[0]`. */
+/* Writes the metrics of `slots[0]`, and of `slots[1]` with a gate. */
 static bg_err real_gate(bg_slot *const slots[2], bg_metrics_format format,
                         bg_errinfo *why)
 {

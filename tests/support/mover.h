@@ -1,16 +1,16 @@
 /*
- * mover.h - an allocator whose pieces can be moved, for tests of what is moved: every piece goes to
- * another address, at another distance from a page, and its old place is spoilt and freed, so that
- * whoever still reads it is told by a sanitizer, or reads nonsense.
+ * mover.h - an allocator with movable blocks, for tests of relocation. Every block moves to another
+ * address with another offset from a page. The old block is overwritten and freed, so that late
+ * reads are detected by a sanitizer or return garbage.
  *
  *     struct movable m;
  *     movable_start(&m);
  *     spec.allocator = &m.hooks;
  *     ...
  *     bg_filter_relocate(&filter, &m.mover);
- *     CHECK_EQ(m.live, 0);                    after everything is freed
+ *     CHECK_EQ(m.live, 0);                    // after everything is freed
  *
- * A secret, if one is set, must not be in a piece that is moved.
+ * If a secret is set, a block that is moved must not contain it.
  */
 #ifndef MOVER_H
 #define MOVER_H
@@ -24,17 +24,17 @@
 struct movable {
     bg_allocator hooks;
     bg_mover mover;
-    size_t live;           /* pieces that are out */
-    size_t offered;        /* to the mover */
-    size_t moved;          /* of these */
-    size_t keep;           /* every so many stays where it is; 0: none does */
-    size_t mistakes;       /* sizes and alignments that differ from those at first */
-    size_t leaks;          /* moved pieces with the secret in them */
-    const uint8_t *secret; /* BG_SECRET_BYTES of them, or NULL */
+    size_t live;           /* blocks in use */
+    size_t offered;        /* blocks offered to the mover */
+    size_t moved;          /* blocks that were moved */
+    size_t keep;           /* every keep-th block stays in place; 0: all move */
+    size_t mistakes;       /* sizes and alignments that differ from the allocation */
+    size_t leaks;          /* moved blocks that contained the secret */
+    const uint8_t *secret; /* BG_SECRET_BYTES bytes, or NULL */
     size_t turn;
 };
 
-/* In front of every piece. */
+/* Precedes every block. */
 struct movable_head {
     void *given;
     size_t bytes, alignment;
@@ -105,7 +105,7 @@ static inline void *movable_move(void *context, void *memory, size_t bytes,
     return to;
 }
 
-/* `m` must stay in its place. */
+/* `m` must not be moved. */
 static inline void movable_start(struct movable *m)
 {
     memset(m, 0, sizeof *m);

@@ -1,9 +1,9 @@
 /*
- * pages.h - what the kernel says about the pages of this process: their flags, and which of
- * them a core file would hold.
+ * pages.h - information from the kernel about the pages of this process: their flags, and
+ * which of them a core file would contain.
  *
- * Needs /proc/self/smaps with its VmFlags, which an emulator shows of itself and a sandbox
- * may not show: pages_are_told says whether there is anything to be asked.
+ * This needs VmFlags in /proc/self/smaps. An emulator shows its own, and a sandbox may hide
+ * them: pages_are_told returns whether they are available.
  */
 #ifndef TESTS_PAGES_H
 #define TESTS_PAGES_H
@@ -37,7 +37,7 @@ static inline bool pages_begin(const char *line, struct pages_area *area)
     return *end == ' ';
 }
 
-/* The next area of an open smaps; false at its end. */
+/* Reads the next area of an open smaps; false at the end. */
 static inline bool pages_next(FILE *smaps, struct pages_area *area)
 {
     char line[512];
@@ -65,8 +65,8 @@ static inline bool pages_are_told(void)
     return told;
 }
 
-/* Whether the page of an address has a flag of smaps: "dd" is left out of core files, "wf"
- * wiped on fork, "lo" locked. */
+/* Returns whether the page of an address has a flag of smaps: "dd" (excluded from core
+ * files), "wf" (wiped on fork) or "lo" (locked). */
 static inline bool pages_have(const void *address, const char *flag)
 {
     struct pages_area area;
@@ -84,7 +84,7 @@ static inline bool pages_have(const void *address, const char *flag)
     return has;
 }
 
-/* How often the bytes begin in one piece of memory. */
+/* Returns how often the bytes occur in one memory area. */
 static inline unsigned pages_count(const unsigned char *in, size_t n,
                                    const uint8_t *bytes, size_t length)
 {
@@ -97,8 +97,8 @@ static inline unsigned pages_count(const unsigned char *in, size_t n,
     return count;
 }
 
-/* How often they lie in memory that a core file of this process would hold: heap, stack and
- * what was left behind there, everything. Keep them in hidden memory yourself. */
+/* Returns how often the bytes occur in memory that a core file of this process would contain,
+ * including unused heap and stack. The caller must keep its own copy in hidden memory. */
 static inline unsigned pages_dumped(const uint8_t *bytes, size_t length)
 {
     enum { PIECE = 1 << 16, EDGE = 64 };

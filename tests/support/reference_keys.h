@@ -1,6 +1,6 @@
 /*
- * reference_keys.h - records and keys as cli/records.h describes them, found in the simplest
- * way: a byte at a time, a record at a time, with copies. For comparison.
+ * reference_keys.h - a reference implementation of records and keys as cli/records.h describes
+ * them, written as simply as possible: one byte and one record at a time, with copies.
  */
 #ifndef TESTS_REFERENCE_KEYS_H
 #define TESTS_REFERENCE_KEYS_H
@@ -20,14 +20,14 @@ static inline void reference_put(struct reference_text *text, char c)
     text->bytes[text->n++] = c;
 }
 
-/* Where the field of CSV that begins at `at` ends: at a delimiter or newline, or at n; *open:
- * because its quotes are not closed. */
+/* Returns where the CSV field at `at` ends: at a delimiter or newline, or at n. *open is set if
+ * its quotes are not closed. */
 static inline size_t reference_csv_field(const struct key_format *f, const char *bytes,
                                          size_t n, size_t at, bool *open)
 {
     *open = false;
     if (at < n && bytes[at] == '"') {
-        do { /* behind quotes that open, until they are closed and not opened again */
+        do { /* inside quotes, until they are closed and not reopened */
             const char *close = memchr(bytes + at + 1, '"', n - at - 1);
             if (!close) {
                 *open = true;
@@ -54,7 +54,7 @@ static inline size_t reference_csv_end(const struct key_format *f, const char *b
     }
 }
 
-/* Where the record that begins at `at` ends; *whole: nothing that may follow changes that. */
+/* Returns where the record at `at` ends; *whole is set if no later byte can change that. */
 static inline size_t reference_end(const struct key_format *f, const char *bytes,
                                    size_t n, size_t at, bool *whole)
 {
@@ -95,7 +95,7 @@ static inline size_t reference_whole(const struct key_format *f, const char *byt
     return at;
 }
 
-/* Takes away what stands around the text of a record. */
+/* Removes the characters around the text of a record. */
 static inline void reference_strip(const struct key_format *f, const char **from,
                                    size_t *n)
 {
@@ -110,13 +110,13 @@ static inline void reference_strip(const struct key_format *f, const char **from
     }
 }
 
-/* The field that was asked for, still with its quotes. */
+/* Returns the selected field, with its quotes. */
 static inline struct reference_text reference_field(const struct key_format *f,
                                                     const char *from, size_t n)
 {
     struct reference_text field = { malloc(n + 1), 0 };
     uint64_t number = 1;
-    size_t end = 0; /* CSV: of the field */
+    size_t end = 0; /* CSV: end of the field */
     bool open;
     for (size_t i = 0; i < n; i++) {
         if (f->records == KEY_RECORDS_CSV && (i == 0 || i == end + 1)) {
@@ -205,12 +205,12 @@ static inline bool reference_hex(const struct reference_text *text,
     return text->n % 2 == 0;
 }
 
-/* By the table of well-formed sequences of the Unicode standard (3-7): the bytes that may
- * follow a first one. */
+/* Checks the second byte by the table of well-formed UTF-8 sequences of the Unicode standard
+ * (3-7). */
 static inline size_t reference_utf8(const unsigned char *s, size_t n)
 {
     static const unsigned char table[][5] = {
-        /* first from, to; second from, to; how many in all */
+        /* range of the first byte, range of the second byte, length */
         { 0x00, 0x7F, 0x00, 0xFF, 1 }, { 0xC2, 0xDF, 0x80, 0xBF, 2 },
         { 0xE0, 0xE0, 0xA0, 0xBF, 3 }, { 0xE1, 0xEC, 0x80, 0xBF, 3 },
         { 0xED, 0xED, 0x80, 0x9F, 3 }, { 0xEE, 0xEF, 0x80, 0xBF, 3 },
@@ -277,7 +277,7 @@ static inline bool reference_form(enum key_form form, const struct reference_tex
     return false;
 }
 
-/* The key of a record of n bytes; false: it has none. key->bytes is to be freed. */
+/* Extracts the key of a record of n bytes; false if it has none. Free key->bytes. */
 static inline bool reference_key(const struct key_format *f, const char *from, size_t n,
                                  struct reference_text *key)
 {
@@ -303,8 +303,8 @@ static inline bool reference_key(const struct key_format *f, const char *from, s
 }
 
 /*
- * Whether a chunk that was split (with that exit code) has the records and keys that the
- * reference finds in its bytes.
+ * Checks that a split chunk (with that exit code) has the records and keys that the reference
+ * finds in its bytes.
  */
 static inline bool reference_agrees(const struct key_format *f,
                                     const struct chunk *chunk, int code)

@@ -1,7 +1,7 @@
 /*
- * reference_resp.h - requests as resp.h describes them, found in the simplest way: all bytes are
- * there, numbers are read by the C library and must be written as it would write them, words are
- * built a byte at a time somewhere else. For comparison.
+ * reference_resp.h - a reference parser of requests as resp.h describes them, written as simply as
+ * possible: all bytes are available, numbers are read by the C library and must have the form in
+ * which it prints them, and words are built one byte at a time in separate memory.
  */
 #ifndef TESTS_REFERENCE_RESP_H
 #define TESTS_REFERENCE_RESP_H
@@ -27,7 +27,7 @@ static inline bool reference_resp_stop(struct reference_resp *r, enum resp_resul
     return false;
 }
 
-/* Whether a line of at most limits->line bytes up to `mark` is there; if not, it stops. */
+/* Returns whether there is a line of at most limits->line bytes up to `mark`; otherwise stops. */
 static inline bool reference_resp_line(struct reference_resp *r, char mark,
                                        size_t *length, const char *too_long)
 {
@@ -42,7 +42,7 @@ static inline bool reference_resp_line(struct reference_resp *r, char mark,
     return r->at + i < r->n || reference_resp_stop(r, RESP_PARTIAL, "");
 }
 
-/* A line with a type and a number; it is taken. */
+/* Consumes a line with a type and a number. */
 static inline bool reference_resp_number(struct reference_resp *r, long long *value,
                                          const char *bad, const char *too_long)
 {
@@ -107,7 +107,7 @@ static inline bool reference_resp_string(struct reference_resp *r, size_t begin,
            || reference_resp_stop(r, RESP_ERROR, "expected CRLF after a bulk");
 }
 
-/* Memory that is kept from call to call. */
+/* Memory that is reused by later calls. */
 struct reference_resp_memory {
     void *bytes;
     size_t room;
@@ -145,7 +145,7 @@ static inline bool reference_resp_array(struct reference_resp *r)
     if (count <= 0) {
         return true;
     }
-    /* one takes six bytes at least */
+    /* each takes at least six bytes */
     bg_bytes *argv =
         reference_resp_room(&memory, ((r->n - r->at) / 6 + 1) * sizeof *argv);
     for (long long i = 0; good && i < count; i++) {
@@ -163,7 +163,7 @@ static inline bool reference_resp_array(struct reference_resp *r)
 
 /* ---- Lines ------------------------------------------------------------------------------- */
 
-/* A machine of five modes over the line; words are put one behind the other into `words`. */
+/* A state machine with five modes that reads a line and appends its words to `words`. */
 struct reference_resp_words {
     enum { BETWEEN, INSIDE, DOUBLE, SINGLE, CLOSED } mode;
     char *words;
@@ -177,7 +177,7 @@ static inline bool reference_resp_space(char c)
     return c && strchr(" \t\n\v\f\r", c);
 }
 
-/* How many bytes of text[0..n) the next character in double quotes takes, and which it is. */
+/* Decodes the next character in double quotes of text[0..n); returns how many bytes it takes. */
 static inline size_t reference_resp_escaped(const char *text, size_t n, char *c)
 {
     static const char names[] = "nrtba", values[] = "\n\r\t\b\a";
@@ -206,7 +206,7 @@ static inline void reference_resp_put(struct reference_resp_words *w, char c)
     w->argv[w->argc - 1].len++;
 }
 
-/* One step; returns how many bytes it took, 0: a mistake. */
+/* Performs one step; returns how many bytes it consumed, 0 on error. */
 static inline size_t reference_resp_step(struct reference_resp_words *w,
                                          const char *text, size_t n)
 {
@@ -262,7 +262,7 @@ static inline bool reference_resp_inline(struct reference_resp *r)
     while (at < n && took && !many) {
         took = reference_resp_step(&w, line + at, n - at);
         at += took;
-        /* too many: said behind the word, if that is a good one */
+        /* too many words: reported after the word, if that is valid */
         many = w.argc > r->limits->arguments
                && (w.mode == BETWEEN || w.mode == CLOSED || at == n)
                && !(w.mode == CLOSED && at < n && !reference_resp_space(line[at]));
@@ -282,7 +282,7 @@ static inline bool reference_resp_inline(struct reference_resp *r)
     return good;
 }
 
-/* Tells the story of a stream, as resp_story_tell. */
+/* Writes the story of a stream, as resp_story_tell does. */
 static inline void reference_resp_tell(struct resp_story *story, const char *bytes,
                                        size_t n, const struct resp_limits *limits)
 {

@@ -1,6 +1,6 @@
 /*
- * registry_world.h - a registry for tests: a clock that the test moves, a folder that is empty
- * at first, tenants with keys that are numbers.
+ * registry_world.h - a registry for tests, with a clock that the test sets, a directory that is
+ * empty at first, and tenants with numbers as keys.
  */
 #ifndef REGISTRY_WORLD_H
 #define REGISTRY_WORLD_H
@@ -32,7 +32,7 @@ static inline bg_registry_options usual(void)
     return options;
 }
 
-/* An empty folder, and tenants that go there. */
+/* Options with an empty directory to which tenants are evicted. */
 static inline bg_registry_options on_disk(void)
 {
     bg_registry_options options = usual();
@@ -77,7 +77,7 @@ static inline uint64_t count_found(bg_tenant *tenant, uint64_t from, uint64_t to
     return found;
 }
 
-/* That it has all these keys, and few others. */
+/* Checks that the tenant finds all these keys, and few others. */
 static inline void check_keys(bg_tenant *tenant, uint64_t from, uint64_t to)
 {
     CHECK_EQ(count_found(tenant, from, to), to - from);
@@ -93,7 +93,7 @@ static inline void fill_names(bg_registry *registry, unsigned n)
     }
 }
 
-/* Time passes, and a tick. Returns how many went. */
+/* Advances the clock and ticks. Returns how many tenants were evicted. */
 static inline size_t pass(bg_registry *registry, uint64_t nanoseconds)
 {
     size_t evicted = 99;

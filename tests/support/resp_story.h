@@ -1,7 +1,7 @@
 /*
- * resp_story.h - what becomes of a stream of RESP: its requests, and how it ended. Told by the
- * parser, which gets the stream in pieces of any sizes in memory that moves, and has no byte
- * behind it that it might read.
+ * resp_story.h - the "story" of a RESP stream as the parser reads it: the requests, and how the
+ * stream ended. The parser gets the stream in pieces of any size, in memory that moves and ends at
+ * the last byte, so that a sanitizer detects reads beyond it.
  */
 #ifndef TESTS_RESP_STORY_H
 #define TESTS_RESP_STORY_H
@@ -12,14 +12,14 @@
 #include <stdlib.h>
 
 struct resp_story {
-    struct buffer requests; /* all of them, each as an array of strings */
+    struct buffer requests; /* each as an array of strings */
     size_t count;
     enum resp_result end; /* RESP_PARTIAL, RESP_ERROR */
     char error[RESP_ERROR_TEXT];
     size_t consumed;
 };
 
-/* The sizes of pieces: the first one, then all the rest, or random ones. 0: all at once. */
+/* Sizes of the pieces: the first one, then the rest, or random sizes. 0: all at once. */
 struct resp_cuts {
     size_t first;
     uint64_t random;
@@ -62,7 +62,7 @@ static inline size_t resp_cuts_next(struct resp_cuts *cuts, size_t left)
     if (cuts->first) {
         piece = cuts->first;
         cuts->first = 0;
-    } else if (cuts->random) { /* single bytes, or up to a part of what is left */
+    } else if (cuts->random) { /* single bytes, or part of the rest */
         cuts->random = cuts->random * 6364136223846793005u + 1442695040888963407u;
         piece = 1
                 + (size_t)(cuts->random >> 40) % (32 + left / 8)
@@ -71,8 +71,8 @@ static inline size_t resp_cuts_next(struct resp_cuts *cuts, size_t left)
     return piece < left ? piece : left;
 }
 
-/* Memory of at least n bytes, kept from call to call; what stands at its end has no byte
- * behind it. */
+/* Returns memory of at least n bytes that is reused by later calls. Nothing follows its last
+ * byte. */
 static inline char *resp_story_block(size_t n, size_t *room)
 {
     static char *block;
@@ -86,8 +86,8 @@ static inline char *resp_story_block(size_t n, size_t *room)
     return block;
 }
 
-/* All requests that there are in bytes[0..n), which begin where the parser's last ones ended;
- * returns how many bytes are done with. */
+/* Parses all requests in bytes[0..n), starting after the last parsed request; returns how many
+ * bytes were consumed. */
 static inline size_t resp_story_drain(struct resp_story *story, struct resp_parser *p,
                                       char *bytes, size_t n)
 {
@@ -103,7 +103,7 @@ static inline size_t resp_story_drain(struct resp_story *story, struct resp_pars
     return done;
 }
 
-/* Tells the story of a stream. */
+/* Writes the story of a stream. */
 static inline void resp_story_tell(struct resp_story *story, const char *bytes,
                                    size_t n, const struct resp_limits *limits,
                                    struct resp_cuts cuts)

@@ -1,6 +1,6 @@
 /*
- * samples.h - every kind of filter, and every variant of one, as something to be filled
- * with keys: for tests that hold for all kinds.
+ * samples.h - samples of every kind of filter and its variants, to be filled with keys, for
+ * tests that hold for all kinds.
  *
  *     for (unsigned i = 0; i < SAMPLES; i++) {
  *         bg_spec spec = sample_spec(i, n, 0.01);
@@ -9,10 +9,10 @@
  *         filling_add(&fill, keys, n);
  *         bg_filter *filter = filling_end(&fill);
  *
- * The first samples are the list of kinds, so that the next kind is tested without being
- * asked; then come variants. A static kind is filled by way of a builder. A window is
- * filled as it is after having run for a long time: with strangers before, and with the
- * keys in equal parts in all of its periods, so that its rate is the planned one.
+ * The first samples are the list of kinds, so that a new kind is tested automatically; the
+ * variants follow. A static kind is filled with a builder. A window is filled as if it had
+ * run for a long time: first with other keys, and then with equal parts of the keys in all
+ * of its periods, so that its rate is the planned one.
  */
 #ifndef SAMPLES_H
 #define SAMPLES_H
@@ -55,7 +55,7 @@ static const struct sample samples[] = {
 };
 enum { SAMPLES = sizeof samples / sizeof *samples };
 
-/* The sample of a kind as it usually is. */
+/* Returns the sample of a kind with default parameters. */
 static inline unsigned sample_of(bg_kind kind)
 {
     unsigned i = 0;
@@ -65,7 +65,7 @@ static inline unsigned sample_of(bg_kind kind)
     return i;
 }
 
-/* Whether the sample has one of these traits: shards have fewer than their kind. */
+/* Returns whether the sample has one of these traits; shards have fewer than their kind. */
 static inline bool sample_can(unsigned i, uint32_t traits)
 {
     const uint32_t of_shards =
@@ -79,7 +79,7 @@ static inline bool sample_is_static(unsigned i)
     return sample_can(i, BG_IS_STATIC);
 }
 
-/* A spec with the sample's own fields, but for items and size. */
+/* Returns a spec with the sample's fields, without items and size. */
 static inline bg_spec sample_variant(unsigned i)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -93,7 +93,7 @@ static inline bg_spec sample_variant(unsigned i)
     return spec;
 }
 
-/* A spec for n keys: of a window, in all of its periods together. */
+/* Returns a spec for n keys; for a window, in all of its periods together. */
 static inline bg_spec sample_spec(unsigned i, uint64_t n, double rate)
 {
     bg_spec spec = sample_variant(i);
@@ -106,7 +106,7 @@ static inline bg_spec sample_spec(unsigned i, uint64_t n, double rate)
     return spec;
 }
 
-/* The rate that is predicted when it is full. */
+/* Returns the predicted rate of the full filter. */
 static inline double sample_predicted(const bg_spec *spec)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
@@ -116,8 +116,8 @@ static inline double sample_predicted(const bg_spec *spec)
     return plan.rate;
 }
 
-/* What is predicted of a full filter. A plan for shards is one for the fullest of them;
- * what holds for all of them together the filter says itself. */
+/* Returns the predicted rate of a full filter. The plan of shards is that of the fullest one,
+ * so the rate of all shards together is taken from the filter. */
 static inline double sample_rate(unsigned i, const bg_spec *spec, const bg_filter *full)
 {
     double planned = sample_predicted(spec);
@@ -133,7 +133,7 @@ static inline double sample_rate(unsigned i, const bg_spec *spec, const bg_filte
 
 struct filling {
     bg_filter *filter;
-    bg_builder *builder; /* of a static kind */
+    bg_builder *builder; /* for a static kind */
     uint64_t period;     /* keys in a period of a window */
     uint64_t in_period;
 };
@@ -144,7 +144,7 @@ static inline void filling_turn(struct filling *fill)
     fill->in_period = 0;
 }
 
-/* What a window has forgotten by the time that it is full still shows in an aged one. */
+/* Keys that a full window has forgotten still raise the rate of an aged window. */
 static inline void filling_begin(struct filling *fill, unsigned sample,
                                  const bg_spec *spec, uint64_t n)
 {
@@ -167,7 +167,7 @@ static inline void filling_begin(struct filling *fill, unsigned sample,
     }
 }
 
-/* How many of n keys go in before the next period must begin. */
+/* Returns how many of n keys are added before the next period starts. */
 static inline size_t filling_step(struct filling *fill, size_t n)
 {
     if (!fill->period) {

@@ -1,6 +1,6 @@
 /*
- * scratch.h - a folder of the test program's own, which is gone with all that is in it when the
- * program ends.
+ * scratch.h - a private directory of the test program, which is deleted with its content when the
+ * program exits.
  */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
@@ -36,7 +36,7 @@ static inline char *scratch_name(void)
 
 static inline void scratch_clean(void)
 {
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): when the program ends */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): at exit */
     (void)nftw(scratch_name(), scratch_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -53,7 +53,7 @@ static inline const char *scratch_folder(void)
     return scratch_name();
 }
 
-/* A path in it; good for the next 15 calls. */
+/* Returns a path in the directory, valid for the next 15 calls. */
 static inline char *scratch_path(const char *name)
 {
     static char paths[16][512];
@@ -63,7 +63,7 @@ static inline char *scratch_path(const char *name)
     return path;
 }
 
-/* A new folder in it; its path, good for the next 15 calls. */
+/* Creates a subdirectory; returns its path, valid for the next 15 calls. */
 static inline char *scratch_fresh(void)
 {
     static unsigned made;
@@ -74,7 +74,7 @@ static inline char *scratch_fresh(void)
     return path;
 }
 
-/* A file in it with that text; its path. */
+/* Creates a file with that text; returns its path. */
 static inline const char *scratch_write(const char *name, const char *text)
 {
     const char *path = scratch_path(name);

@@ -1,15 +1,15 @@
 /*
- * service_world.h - a service without sockets and without threads, in a folder: settings, keyring,
- * catalogue, journal and files, and a client who asks it in words.
+ * service_world.h - a service without sockets and threads, in a directory: settings, keyring,
+ * catalog, journal and files, and a client that sends commands as text.
  *
  *     struct world w;
  *     CHECK(world_open(&w, folder, "appendfsync always\n"));
  *     CHECK_STR(world_ask(&w, "BF.ADD k a"), ":1");
- *     CHECK(world_ack(&w));                  // what was answered is as safe as the policy says
+ *     CHECK(world_ack(&w));                  // replies are as durable as the policy requires
  *     world_crash(&w);                       // or world_close
  *
- * The journal's own thread is stopped: what it does is done by world_ack, so that calls to the disk
- * come in the same order every time.
+ * The journal's own thread is stopped; world_ack does its work, so that disk calls are made in the
+ * same order every time.
  */
 #ifndef TESTS_SERVICE_WORLD_H
 #define TESTS_SERVICE_WORLD_H
@@ -31,7 +31,7 @@
 
 struct world {
     struct server server;
-    struct session session; /* a job's: nothing is deferred */
+    struct session session; /* as for a job: nothing is deferred */
     struct client client;
     struct buffer out;
     char config[600];
@@ -70,7 +70,7 @@ static inline void world_free(struct world *w)
     settings_store_free(server->store);
 }
 
-/* The part of the service's listener that this world has. */
+/* The parts of the service's listener that this world needs. */
 static inline bool world_apply(void *context, const struct settings *settings,
                                char why[])
 {
@@ -112,7 +112,7 @@ static inline bool world_make(struct world *w)
            && !persist_load(server->persist, NULL, NULL, &w->why);
 }
 
-/* False: it cannot be opened, w->why says why; it is gone then. */
+/* False: it cannot be opened, w->why has the reason; the world is closed. */
 static inline bool world_open(struct world *w, const char *folder, const char *lines)
 {
     memset(w, 0, sizeof *w);
@@ -127,20 +127,20 @@ static inline bool world_open(struct world *w, const char *folder, const char *l
     return true;
 }
 
-/* All that was recorded is written, in order. */
+/* Closes the world in an orderly way: all records are written. */
 static inline void world_close(struct world *w)
 {
     world_free(w);
 }
 
-/* As kill -9: what was not written is gone. */
+/* Crashes the world as kill -9 does: everything that was not written is lost. */
 static inline void world_crash(struct world *w)
 {
     w->server.persist->journal->begun = false;
     world_free(w);
 }
 
-/* What the journal's thread and a worker do before replies are sent; false: it did not work. */
+/* Does the work of the journal's thread and of a worker before replies are sent; false on failure. */
 static inline bool world_ack(struct world *w)
 {
     struct persist *persist = w->server.persist;
@@ -156,7 +156,7 @@ static inline bool world_ack(struct world *w)
 
 /* ---- Words ---------------------------------------------------------------------------------- */
 
-/* A reply of RESP2 as text: ":1", "+OK", "-ERR x", "$bytes", "[:1 :0]", "nil". */
+/* Formats a RESP2 reply as text: ":1", "+OK", "-ERR x", "$bytes", "[:1 :0]", "nil". */
 static inline const char *world_read(const char *at, char **to)
 {
     const char *end = strstr(at, "\r\n");
@@ -196,7 +196,7 @@ static inline const char *world_run(struct world *w, const bg_bytes *argv, size_
     return w->said;
 }
 
-/* Words are separated by blanks. */
+/* Runs a command; its words are separated by spaces. */
 static inline const char *world_ask(struct world *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static inline const char *world_ask(struct world *w, const char *format, ...)

@@ -1,6 +1,6 @@
 /*
- * slots.h - what the tests of slots share: filters with the keys of a range of numbers, slots
- * of them, and how many of a range may be in. Public headers only.
+ * slots.h - shared by the tests of slots: filters whose keys are a range of numbers, slots of such
+ * filters, and counts of the keys that may be contained. Public headers only.
  */
 #ifndef SLOTS_H
 #define SLOTS_H
@@ -24,7 +24,7 @@ static inline bg_filter *make(bg_kind kind, uint64_t items)
     return make_seeded(kind, items, 0);
 }
 
-/* Keys first .. first + n - 1. */
+/* Returns a filter with keys first .. first + n - 1. */
 static inline bg_filter *make_with(uint64_t first, uint64_t n)
 {
     bg_filter *filter = make(BG_KIND_BLOCKED, 2000);
@@ -34,7 +34,7 @@ static inline bg_filter *make_with(uint64_t first, uint64_t n)
     return filter;
 }
 
-/* The same of a static kind. */
+/* Returns a filter of a static kind with these keys. */
 static inline bg_filter *make_static(uint64_t first, uint64_t n)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -68,7 +68,7 @@ static inline void add_keys(bg_slot *slot, uint64_t first, uint64_t n)
     }
 }
 
-/* How many of keys first .. first + n - 1 may be in, one by one and at once. */
+/* Returns how many of keys first .. first + n - 1 the slot may contain, queried singly and in a batch. */
 static inline uint64_t count_keys(const bg_slot *slot, uint64_t first, uint64_t n)
 {
     uint64_t found = 0, keys[4000] = { 0 }, bitmap[BG_BITMAP_WORDS(4000)];

@@ -1,6 +1,6 @@
 /*
- * streams.h - what is printed to stdout or stderr between two calls, as text. Tests and fuzzers
- * use it to look at messages, and to keep them to themselves.
+ * streams.h - captures what is printed to stdout or stderr between two calls. Tests and fuzzers use
+ * it to check messages, and to suppress them.
  */
 #ifndef TESTS_STREAMS_H
 #define TESTS_STREAMS_H
@@ -9,9 +9,10 @@
 #include <stdlib.h>
 
 struct stream_capture {
-    FILE **stream; /* &stdout or &stderr: variables, in the C library of Linux */
+    FILE *
+        *stream; /* &stdout or &stderr, which are variables in the C library of Linux */
     FILE *before;
-    char *text; /* after the end; to be freed */
+    char *text; /* set at the end; free it */
     size_t n;
 };
 

@@ -1,4 +1,4 @@
-/* temporary.h - where files of tests go: where TMPDIR says, or in /tmp. */
+/* temporary.h - the directory for files of tests: TMPDIR, or /tmp. */
 #ifndef TESTS_TEMPORARY_H
 #define TESTS_TEMPORARY_H
 
@@ -6,7 +6,7 @@
 
 static inline const char *temporary_root(void)
 {
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes it */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): never changed */
     const char *root = getenv("TMPDIR");
     return root && *root ? root : "/tmp";
 }

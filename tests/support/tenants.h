@@ -1,4 +1,4 @@
-/* tenants.h - registries for tests: opened, asked for a tenant and for figures, or failed. */
+/* tenants.h - opens registries, tenants and their statistics for tests; failures fail the test. */
 #ifndef TENANTS_H
 #define TENANTS_H
 
@@ -15,7 +15,7 @@ static inline bg_registry *open_registry(const bg_registry_options *options)
     return registry;
 }
 
-/* The tenant of that name, created if there is none. */
+/* Returns the tenant of that name, and creates it if needed. */
 static inline bg_tenant *get_tenant(bg_registry *registry, const char *name)
 {
     bg_tenant *tenant = NULL;
