@@ -1,15 +1,15 @@
-// The dashboard in a real browser: every page, by mouse and by keyboard alone, light and dark,
-// with hostile names, a server that goes away, one that asks for a password, and ten thousand
-// filters. What is shown must be what the API and /metrics say. Any breach of the content
-// policy, any error on the console and any request to another origin is a failure.
+// Tests the dashboard in a real browser: every page, by mouse and by keyboard alone, light and
+// dark, with hostile names, a server that becomes unavailable, one that requires a password, and
+// ten thousand filters. The pages must show what the API and /metrics report. Any violation of the
+// content security policy, any console error and any request to another origin is a failure.
 //
 // usage: node browse.mjs PLAYWRIGHT CHROMIUM SHOTS PLAIN [NAME:PASSWORD | USERS LOADING LARGE]
-//   PLAYWRIGHT  folder in which npm has put playwright-core
-//   SHOTS       folder for screenshots
+//   PLAYWRIGHT  directory in which npm has installed playwright-core
+//   SHOTS       directory for screenshots
 //   PLAIN       address of a service without users; or with NAME:PASSWORD one with users
 //   USERS LOADING LARGE   addresses of mocks: with user admin:secret, always loading, with
 //               10,000 filters
-// It creates filters whose names begin with browse:, and drops them again.
+// Creates filters whose names begin with browse:, and drops them again.
 
 import fs from "node:fs";
 import { createRequire } from "node:module";
@@ -22,7 +22,7 @@ const { chromium } = createRequire(path.join(path.resolve(playwright), "/"))("pl
 const credentials = more.length === 1 ? more[0] : null;
 const [users, loading, large] = more.length === 3 ? more : [];
 
-// The dashboard's own formatting, to compare with what is on the page.
+// The dashboard's own formatting code, to compare with the page.
 const place = fs.mkdtempSync(path.join(os.tmpdir(), "bloomgate-browse-"));
 process.on("exit", () => fs.rmSync(place, { recursive: true }));
 fs.copyFileSync(fileURLToPath(new URL("../../../server/web/format.js", import.meta.url)), path.join(place, "format.mjs"));
@@ -43,7 +43,7 @@ function check(what, good, found = "") {
 
 const same = (what, found, expected) => check(what, JSON.stringify(found) === JSON.stringify(expected), `found ${JSON.stringify(found)}, expected ${JSON.stringify(expected)}`);
 
-// Waits until `look` has what is wanted; a check of its own. Returns it.
+// Waits until `look` returns a value, which counts as a check, and returns that value.
 async function until(what, look, limit = 15000) {
   const end = Date.now() + limit;
   let last;
@@ -66,10 +66,10 @@ async function until(what, look, limit = 15000) {
 
 // ---- A window ------------------------------------------------------------------------------
 
-// A page that notes what went wrong, and the last answer of every path.
+// A page that records problems, and the last response of every path.
 async function open(browser, base, options = {}) {
   const { allow = [], ...rest } = options;
-  const known = credentials ? [...allow, "status of 401"] : allow; // before it is signed in
+  const known = credentials ? [...allow, "status of 401"] : allow; // before login
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: "light", acceptDownloads: true, ...rest });
   const page = await context.newPage();
   const wrong = [];
@@ -113,11 +113,11 @@ async function go(window, hash) {
   await until(`${hash} is there`, () => window.page.locator("main .page[aria-busy=false]").count());
 }
 
-// Stops the clock of the page, and waits until what was asked has been answered and drawn.
+// Stops the page's clock, and waits until all responses have arrived and are drawn.
 async function settle(window) {
   const { page } = window;
   const button = page.locator("#pause[aria-pressed=false]");
-  if (await button.count()) { // unless the page before had it, and was still there
+  if (await button.count()) { // unless the previous page had it and is still shown
     await button.click({ timeout: 1000 }).catch(() => null);
   }
   await until("everything is answered", () => window.state.waiting === 0);
@@ -128,7 +128,7 @@ async function shoot(window, name, full = false) {
   await window.page.screenshot({ path: path.join(shots, `${name}.png`), fullPage: full });
 }
 
-// What belongs to an element with that data-figure: [value, text].
+// Returns [value, text] of the element with that data-figure.
 async function figure(scope, name) {
   const found = scope.locator(`data[data-figure="${name}"]`).first();
   return (await found.count()) ? [await found.getAttribute("value"), (await found.textContent()).trim()] : null;
@@ -543,7 +543,7 @@ async function tryKeyboard(browser) {
   await window.close("keyboard");
 }
 
-// While it is paused nothing is asked; r asks once.
+// While paused, the page sends no requests; r sends one.
 async function tryPause(window) {
   const { page, state } = window;
   await until("everything is answered", () => state.waiting === 0);
@@ -571,11 +571,12 @@ async function tryTheme(window, press) {
   await until("t: as the system again", async () => (await theme()) === "light");
 }
 
-// ---- Looks ---------------------------------------------------------------------------------
+// ---- Appearance ----------------------------------------------------------------------------
 
 const PAGES = [["overview", "#/"], ["filter", ""], ["gates", "#/gates"], ["planner", "#/planner"], ["tenants", "#/tenants"], ["events", "#/events"], ["server", "#/server"]];
 
-// Text against what is behind it: 4.5 to 1 at least, as WCAG asks for; names of the worst.
+// Text contrast against its background must be at least 4.5:1, as WCAG requires; returns the names
+// of the worst.
 function contrasts() {
   const parse = (text) => (text.match(/[\d.]+/g) || []).map(Number);
   const light = ([r, g, b]) => {
@@ -606,7 +607,7 @@ function contrasts() {
   return [...bad];
 }
 
-// What helps those who do not see the page: names for all that can be used, one h1, no double ids.
+// Accessibility: names for all interactive elements, one h1, no duplicate ids.
 function audit() {
   const bad = [];
   const nameOf = (e) => (e.getAttribute("aria-label") || (e.labels && [...e.labels].map((l) => l.textContent).join(" ")) || e.textContent || e.title || "").trim();
@@ -705,7 +706,7 @@ async function tryHostile(browser) {
   }
 }
 
-// ---- When something is wrong ---------------------------------------------------------------
+// ---- Failures ------------------------------------------------------------------------------
 
 async function tryGone(browser) {
   const window = await open(browser, plain, { allow: ["ERR_INTERNET_DISCONNECTED", "Failed to load resource"] });
@@ -790,7 +791,7 @@ async function tryLarge(browser) {
   await window.close("ten thousand filters");
 }
 
-// ---- All of it -----------------------------------------------------------------------------
+// ---- Main ----------------------------------------------------------------------------------
 
 async function prepare() {
   const { json } = await ask("GET", "api/v1/filters?pattern=browse%3A*&count=1000");

@@ -1,5 +1,6 @@
-// The dashboard's functions that need no browser: numbers, names, what people type, scales of
-// charts. usage: node check_format.mjs
+// Tests the dashboard's functions that need no browser: numbers, names, user input, scales of
+// charts.
+// usage: node check_format.mjs
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -7,7 +8,7 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
-// The files end in .js, which Node takes for modules only where a package says so.
+// The files end in .js, which Node treats as modules only if a package.json declares that.
 const place = fs.mkdtempSync(path.join(os.tmpdir(), "bloomgate-format-"));
 process.on("exit", () => fs.rmSync(place, { recursive: true }));
 const web = fileURLToPath(new URL("../../../server/web/", import.meta.url));
@@ -34,7 +35,7 @@ function check(name, work) {
   }
 }
 
-// Each value with the text that it must be shown as.
+// Checks each value against the text that must be shown for it.
 function table(name, show, rows) {
   for (const [value, text] of rows) {
     check(`${name}(${JSON.stringify(value)})`, () => assert.equal(show(value), text));
@@ -86,7 +87,7 @@ check("segment of bytes", () => assert.equal(f.segment("\ufffd", "//79+/A="), "=
 table("parameter", (name) => f.parameter(name), [["users", "users"], ["..", ".."], ["=x", "=PXg"], ["", "="], ["a b", "a b"]]);
 check("parameter of bytes", () => assert.equal(f.parameter("\ufffd", "/w=="), "=_w"));
 
-// ---- What people type ---------------------------------------------------------------------------
+// ---- User input ---------------------------------------------------------------------------------
 
 for (const [text, value] of [["1000000", 1e6], ["1,000,000", 1e6], ["1e6", 1e6], ["2.5M", 2.5e6], ["1.00 M", 1e6], ["512Mi", 2 ** 29], ["10k", 1e4], ["4 GiB", 2 ** 32], ["4GiB", 2 ** 32],
   ["", NaN], ["-1", NaN], ["abc", NaN], ["1..2", NaN], ["0x10", NaN], ["Infinity", NaN], [".5", 0.5]]) {

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A stand-in for bloomgated's HTTP side: serves the dashboard with the same headers and answers
-the API of server/web/openapi.yaml from made-up filters, so that pages can be built and tested
-without the service. Needs nothing but Python.
+"""A stand-in for bloomgated's HTTP interface. Serves the dashboard with the same headers and
+answers the API of server/web/openapi.yaml from made-up filters, so that pages can be developed
+and tested without the service. Needs only Python.
 
-usage: mock.py [--port N] [--filters N] [--bare] [--hostile] [--frozen] [--user NAME:PASSWORD] [--loading]
+usage: mock.py [--port N] [--filters N] [--bare] [--hostile] [--frozen] [--user NAME:PASSWORD]
+[--loading]
 Prints its address as the first line."""
 
 import argparse
@@ -59,8 +60,8 @@ def wilson(hits, trials):
 
 
 class Filter:
-    """A made-up filter. What it says is a function of its seed and the time, so that every
-    answer of one moment agrees with every other one."""
+    """A made-up filter. Its figures are a function of its seed and the time, so that all
+    responses at one point in time are consistent."""
 
     def __init__(self, name, seed, born, kind=None, capacity=None, rate=None):
         made = random.Random(seed)
@@ -87,7 +88,7 @@ class Filter:
         self.bits = max(512, int(self.capacity * 1.44 * self.power * 1.04) // 512 * 512)
 
     def fill_with(self, items):
-        return 1 - 2.0 ** (-items / self.capacity)  # half of the bits at its capacity
+        return 1 - 2.0 ** (-items / self.capacity)  # half of the bits are set at its capacity
 
     def rate_with(self, items):
         return self.fill_with(items) ** self.power
@@ -110,14 +111,14 @@ class Filter:
     def reasons(self, now, f):
         found = []
         if self.degraded:
-            found.append(("degraded", "2 of 64 blocks of its file were damaged: they answer maybe to everything. Reload a good file, or rebuild."))
+            found.append(("degraded", "parts of the filter's file were damaged and answer \"maybe\": rebuild the filter"))
         if self.capacity and f["items"] > self.capacity:
-            found.append(("predicted", f"{f['items']:,.0f} keys are in, {self.capacity:,} were planned for: the rate is "
-                          f"{f['predicted'] / self.rate:.2g} times its target. Build a larger one."))
+            found.append(("predicted", f"the false-positive rate is {f['predicted']:.3g}, the target is {self.rate:.3g}: "
+                          "rebuild with a larger capacity"))
         elif self.capacity and f["items"] > 0.9 * self.capacity:
-            found.append(("fill", f"{f['items']:,.0f} of {self.capacity:,} keys are in: build a larger one before it is full"))
+            found.append(("fill", f"{f['items']:.0f} keys of a capacity of {self.capacity}: rebuild with a larger capacity before the filter is full"))
         if self.polluted:
-            found.append(("polluted", "Keys set more bits than chance explains: somebody chooses them. Use a keyed hash."))
+            found.append(("polluted", "adds set 7.61 bits each instead of the expected 4.20: the keys may be chosen by an attacker"))
         return found
 
     def summary(self, now):
@@ -199,7 +200,7 @@ def gate_of(f, now, name):
             "drifting": False, "doubtful": False, "breaker": {"state": "open" if down else "closed", "opened": 2 if down else 0, "spared": 4100 if down else 0},
             "audits": counts[0] // 1000, "false_negatives": 0, "shared": 12, "reported": 0, "negative_cache": {"entries": 250, "hits": cache},
             "writes": 301, "write_errors": 0, "rebuild": s.get("rebuild"), "rebuilds": 3, "rebuilds_failed": 0, "last_failure": None,
-            "health": {"status": "act", "reasons": [{"code": "incomplete", "text": "The source does not answer, so changes are not followed. Answers stay right for keys that were there."}]}
+            "health": {"status": "act", "reasons": [{"code": "incomplete", "text": "the source cannot be followed: see source.error"}]}
             if down else s["health"]}
 
 
@@ -247,10 +248,10 @@ class World:
         script = [("info", "started", "version 0.1.0, 2 workers"), ("info", "loaded", "all filters in 0.8 s"), ("info", "snapshot", "38 filters, 412 MiB in 1.9 s"),
                   ("info", "rebuilt", "1,240,112 keys in 2.1 s", 0), ("warning", "file_refused", "checksum of block 3: found 5a0c93d1, expected 77e1b022", 1),
                   ("info", "reloaded", "generation 12, digest 3a9be4a31cbf96dd", 1), ("warning", "reload_failed", "the file is of format 2.0, this is 1.0", 2),
-                  ("info", "created", "blocked, 1,000,000 keys at 1 %, 1.2 MiB", 3), ("error", "snapshot_failed", "no space left on device"),
+                  ("info", "created", "blocked, 1,000,000 keys at 1%, 1.2 MiB", 3), ("error", "snapshot_failed", "no space left on device"),
                   ("info", "snapshot", "38 filters, 412 MiB in 2.0 s"), ("warning", "login_failed", "user admin from 127.0.0.1"),
                   ("error", "source_down", "connection refused", 0), ("error", "breaker_opened", "5 failures in a row", 0), ("info", "breaker_closed", "the source answers again", 0),
-                  ("info", "rebuild_started", "about 2,000,000 keys", 4), ("info", "expired", "after 1d 0h", 5), ("warning", "limited", "user shop: over 1,000 inserts a second")]
+                  ("info", "rebuild_started", "about 2,000,000 keys", 4), ("info", "expired", "after 1d 0h", 5), ("warning", "limited", "user shop: over 1,000 adds per second")]
         for i in range(60):
             level, kind, message, *which = script[i % len(script)]
             t += random.Random(i).uniform(200, 2600)
@@ -262,7 +263,8 @@ class World:
     # -- the service as a whole --
 
     def totals(self, now):
-        """Of all filters; one walk over them in a second, as the service would keep it."""
+        """Returns the totals over all filters; computed once per second, as the service would
+        cache them."""
         with self.lock:
             if self.sampled.get("at", -9) < now - 0.9 or self.options.frozen or self.sampled.get("n") != len(self.filters):
                 all_of = [f.summary(now) for f in self.filters.values()]
@@ -353,7 +355,7 @@ class World:
         return {**(named(f.name, "filter") if f else {}), "kept": True, "from": float(begin), "step": float(step), "points": n, "series": series}
 
 
-# ---- The planner, by formulas that are near enough to look at ------------------------------------
+# ---- The planner, with approximate formulas ------------------------------------------------------
 
 def bits_for(kind, p):
     l = -math.log2(p)
@@ -364,7 +366,7 @@ def bits_for(kind, p):
 
 
 def rate_with(kind, bits_per_key, p, multiple):
-    """With so many times the keys; None: they do not fit."""
+    """Returns the rate with this multiple of the keys; None if they do not fit."""
     if kind in ("fuse", "ribbon"):
         return p if abs(multiple - 1) < 1e-9 else None
     if kind in ("cuckoo", "quotient"):
@@ -430,7 +432,7 @@ def segment_bytes(segment):
         try:
             return base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), validate=True)
         except ValueError:
-            raise ApiError(400, "bad_request", "name: expected base64url behind =") from None
+            raise ApiError(400, "bad_request", "name: text after '=' is not valid base64url") from None
     return urllib.parse.unquote_to_bytes(segment)
 
 
@@ -506,10 +508,10 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") in ("Basic " + base64.b64encode(wanted.encode()).decode(), "Bearer " + wanted.split(":")[1]):
             return user
         challenge = 'Bearer realm="bloomgate"' if self.headers.get("X-Bloomgate") else 'Basic realm="bloomgate", charset="UTF-8"'
-        raise ApiError(401, "unauthorized", "found no user, expected Basic or Bearer authorization", [("WWW-Authenticate", challenge)])
+        raise ApiError(401, "unauthorized", "authentication failed: send a valid user and password with Basic or Bearer authorization", [("WWW-Authenticate", challenge)])
 
     def guard(self, path):
-        """What changes something must not come from a page of another origin."""
+        """Requests that change something must not come from a page of another origin."""
         if self.command in ("GET", "HEAD"):
             return
         kind = (self.headers.get("Content-Type") or "").split(";")[0].strip().lower()
@@ -518,7 +520,7 @@ class Handler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if site in ("cross-site", "same-site") or (origin and origin.split("://")[-1] != self.headers.get("Host")) or (
                 self.command == "POST" and simple and not self.headers.get("X-Bloomgate") and not path.endswith("/check")):
-            raise ApiError(403, "cross_site", "found no header X-Bloomgate, expected it, or the content type application/json")
+            raise ApiError(403, "cross_site", "the request may come from another web page: send an X-Bloomgate header, or the content type of the body")
 
     def route(self):
         url = urllib.parse.urlsplit(self.path)
@@ -541,7 +543,7 @@ class Handler(BaseHTTPRequestHandler):
         user = self.who()
         self.guard(path)
         if path in ("/metrics", "/api/v1/info", "/api/v1/events") and self.command not in ("GET", "HEAD"):
-            raise ApiError(405, "method_not_allowed", f"found {self.command}, expected GET", [("Allow", "GET, HEAD")])
+            raise ApiError(405, "method_not_allowed", f"method {self.command} is not allowed; use GET, HEAD", [("Allow", "GET, HEAD")])
         if path == "/metrics":
             return self.answer(200, metrics(self.world), "text/plain; version=0.0.4; charset=utf-8", [("Cache-Control", "no-store")])
         if path == "/api/v1/info":
@@ -549,7 +551,7 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/api/v1/events":
             return self.list_events(query)
         if loading:
-            raise ApiError(503, "loading", "12 of 40 filters are loaded", [("Retry-After", "1")])
+            raise ApiError(503, "loading", "the service is still loading its filters; try again later", [("Retry-After", "1")])
         return self.route_api(path, query)
 
     def route_api(self, path, query):
@@ -572,7 +574,7 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/api/v1/history":
             f = self.find(parameter_bytes(query["filter"])) if "filter" in query else None
             return self.json(world.history(f, whole(query, "seconds", 600, 1, 86400), [m for m in query.get("metric", "").split(",") if m]))
-        raise ApiError(404, "not_found", f"there is nothing at {path[:200]}")
+        raise ApiError(404, "not_found", f"unknown path {path[:200]}")
 
     def find(self, name):
         found = self.world.filters.get(name)
@@ -582,7 +584,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def parsed(self):
         if (self.headers.get("Content-Type") or "").split(";")[0] not in ("application/json", ""):
-            raise ApiError(415, "unsupported_media_type", f"found {self.headers.get('Content-Type')}, expected application/json")
+            raise ApiError(415, "unsupported_media_type", f"unsupported content type {self.headers.get('Content-Type')}; send application/json")
         try:
             return json.loads(self.body or b"{}")
         except ValueError as error:
@@ -616,11 +618,11 @@ class Handler(BaseHTTPRequestHandler):
         spec = self.parsed()
         name = base64.b64decode(spec["name_base64"]) if "name_base64" in spec else str(spec.get("name", "")).encode()
         if "name" not in spec and "name_base64" not in spec:
-            raise ApiError(400, "bad_request", "name: found nothing, expected a string")
+            raise ApiError(400, "bad_request", "name is missing")
         if not isinstance(spec.get("capacity", 100), int) or spec.get("capacity", 100) < 1:
             raise ApiError(400, "bad_request", f"capacity: found {json.dumps(spec['capacity'])}, expected an integer of 1 or more")
         if name in self.world.filters:
-            raise ApiError(409, "exists", f"there is a filter {name.decode(errors='replace')[:80]} already")
+            raise ApiError(409, "exists", f"filter {name.decode(errors='replace')[:80]} already exists")
         kind = spec.get("kind", "auto")
         made = self.world.put_bytes(name, 7, kind="blocked" if kind == "auto" else kind, capacity=spec.get("capacity", 100), rate=spec.get("error", 0.01))
         made.born, made.age, made.part, made.speed, made.adds, made.cleared = self.world.now(), 0.0, 0, 0.0, 0.0, self.world.now()
@@ -653,7 +655,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, b"\x89BG\r\n" + random.Random(f.seed).randbytes(min(f.bits // 8, 65536)), "application/vnd.bloomgate",
                                [("ETag", tag), ("Content-Disposition", 'attachment; filename="filter.bg"'), ("Cache-Control", "no-cache")])
         if self.command != "POST":
-            raise ApiError(405, "method_not_allowed", f"found {self.command}, expected POST", [("Allow", "POST")])
+            raise ApiError(405, "method_not_allowed", f"method {self.command} is not allowed; use POST", [("Allow", "POST")])
         return self.act(f, action)
 
     def act(self, f, action):
@@ -690,7 +692,7 @@ class Handler(BaseHTTPRequestHandler):
                 raise ApiError(400, "bad_request", "keys: expected a list of strings")
             keys = [base64.b64decode(k) if told.get("encoding") == "base64" else k.encode() for k in told["keys"]]
         if action == "add" and not CAN[f.kind]:
-            raise ApiError(422, "not_supported", f"a {f.kind} filter takes no keys after it was built")
+            raise ApiError(422, "not_supported", f"a {f.kind} filter accepts no keys after it was built")
         results = []
         for key in keys:
             maybe = f.may_contain(key)
@@ -711,11 +713,11 @@ class Handler(BaseHTTPRequestHandler):
         if "name" in change or "name_base64" in change:
             new = base64.b64decode(change["name_base64"]) if "name_base64" in change else change["name"].encode()
             if new in self.world.filters:
-                raise ApiError(409, "exists", "there is a filter of that name already")
+                raise ApiError(409, "exists", "a filter of this name already exists")
             self.world.filters[new] = self.world.filters.pop(f.name)
             f.name = new
         if not change:
-            raise ApiError(400, "bad_request", "found no member, expected name or expires_in_seconds")
+            raise ApiError(400, "bad_request", "nothing to change: set name, name_base64 or expires_in_seconds")
         return self.json(f.detail(self.world.now()))
 
     def upload(self, name):
@@ -724,7 +726,7 @@ class Handler(BaseHTTPRequestHandler):
         there = name in self.world.filters
         tag = f'"{self.world.filters[name].digest()}"' if there else None
         if (self.headers.get("If-Match") and self.headers["If-Match"] != tag) or (self.headers.get("If-None-Match") == "*" and there):
-            raise ApiError(412, "precondition_failed", f"found digest {tag}, expected {self.headers.get('If-Match')}", [("ETag", tag or '""')])
+            raise ApiError(412, "precondition_failed", f"If-Match: the filter has changed; its tag is now {tag}", [("ETag", tag or '""')])
         f = self.world.filters[name] if there else self.world.put_bytes(name, 21, kind="blocked", capacity=1000, rate=0.01)
         f.generation += 1
         return self.json(f.detail(self.world.now()), 200 if there else 201, [("ETag", f'"{f.digest()}"')])
@@ -779,7 +781,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def metrics(world):
-    """As bg_metrics_write does, the figures that the dashboard shows."""
+    """The figures that the dashboard shows, in the format of bg_metrics_write."""
     label = lambda s: s["name"].replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     rows = world.totals(world.now())["all"]
     values = [("bloomgate_filter_size_bytes", "gauge", lambda s: s["bytes"]), ("bloomgate_filter_layers", "gauge", lambda s: s["layers"]),
