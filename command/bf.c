@@ -1,16 +1,19 @@
 /*
- * bf.c - BF.*: what clients of Bloom filters in Redis know, in arguments, replies and words.
+ * bf.c - BF.*: the Bloom filter commands of RedisBloom, with the same arguments, replies and
+ * error texts.
  *
- * Different on purpose:
- *   - options are read strictly: an unknown word is an error, not ignored;
- *   - every error has a code, mostly ERR;
- *   - asking a name of another type is WRONGTYPE, since "0" would be a false "no";
- *   - the rate that was asked for holds for the whole filter, however often it grew;
- *   - capacities up to 2^56, within the memory limits;
- *   - BF.* also serve filters that were made by BG.CREATE or came from files.
+ * Intentional differences:
+ *   - options are parsed strictly: an unknown option is an error;
+ *   - every error has a code, usually ERR;
+ *   - querying a key of another type returns WRONGTYPE, since "0" would be a false "no";
+ *   - the requested false-positive rate holds for the whole filter, no matter how often it has
+ *     grown;
+ *   - capacities go up to 2^56, within the memory limits;
+ *   - BF.* also work with filters created by BG.CREATE or loaded from files.
  *
- * BF.INSERT knows what valkey-bloom adds to RedisBloom's: ITEMS may be left out, VALIDATESCALETO asks
- * before, and TIGHTENING and SEED, which primaries of valkey-bloom send, make a filter as theirs is.
+ * BF.INSERT supports the extensions of valkey-bloom: ITEMS is optional, VALIDATESCALETO checks
+ * whether the filter can grow to a size, and TIGHTENING and SEED, which valkey-bloom primaries
+ * send to their replicas, create a filter identical to theirs.
  */
 #include "args.h"
 #include "dump.h"
@@ -25,19 +28,20 @@
 
 enum { BF_EXPANSION_MOST = 32768 };
 static const uint64_t bf_capacity_most = UINT64_C(1) << 56;
-static const double bf_error_most = 0.25; /* beyond that a filter is hardly one */
+static const double bf_error_most =
+    0.25; /* filters with higher rates are of little use */
 static const char bf_expansion_wrong[] =
     "ERR expansion must be in the range [0, 32768]";
 
-/* ---- Making -------------------------------------------------------------------------------- */
+/* ---- Creation ------------------------------------------------------------------------------ */
 
-/* What RESERVE and INSERT can say. */
+/* The options of RESERVE and INSERT. */
 struct bf_wish {
     double error, tightening;
     uint64_t capacity;
     uint64_t expansion;
-    uint64_t scale_to; /* 0: not said */
-    const void *seed;  /* NULL: not said */
+    uint64_t scale_to; /* 0: not set */
+    const void *seed;  /* NULL: not set */
     bool has_expansion, nonscaling, nocreate;
 };
 
@@ -105,9 +109,9 @@ static const char *bf_read_expansion(bg_bytes argument, struct bf_wish *wish)
     return NULL;
 }
 
-static const char bf_arity[] = "a value is missing"; /* to be said as args_arity does */
+static const char bf_arity[] = "a value is missing"; /* reported by args_arity */
 
-/* One option at argv[*i], and its value; *i is left at the last word that was read. */
+/* Parses the option at argv[*i] and its value. Leaves *i at the last argument that it parsed. */
 static const char *bf_read_option(const struct request *request, size_t *i, size_t end,
                                   bool inserting, struct bf_wish *wish)
 {
@@ -141,7 +145,7 @@ static const char *bf_read_option(const struct request *request, size_t *i, size
     return "ERR Unknown argument received";
 }
 
-/* What options do not go together; NULL: they do. */
+/* Returns the error for options that exclude each other, or NULL. */
 static const char *bf_check(const struct bf_wish *wish)
 {
     const bool grows = !wish->nonscaling && wish->expansion != 0;
@@ -160,7 +164,7 @@ static const char *bf_check(const struct bf_wish *wish)
     return NULL;
 }
 
-/* How much larger each layer is; the library has three steps, and fewer layers are faster. */
+/* Returns the growth factor of the layers. The library has three, and fewer layers are faster. */
 static uint32_t bf_width(uint64_t expansion)
 {
     return expansion <= 2 ? 2 : expansion <= 4 ? 4 : 8;
@@ -203,7 +207,8 @@ static bg_err bf_make(struct request *request, const struct bf_wish *wish,
     return err ? err : object_create(&shape, settings, object, info);
 }
 
-/* Whether a filter may grow to so many items. The planner's growth ends at a million times. */
+/* Checks whether a filter can grow to wish->scale_to items. The planner accepts growth factors up
+ * to a million. */
 static const char *bf_check_scale(const struct request *request,
                                   const struct bf_wish *wish)
 {
@@ -213,7 +218,7 @@ static const char *bf_check_scale(const struct request *request,
     bg_window_options window;
     bg_plan plan = { .rate = 1 };
     if (wish->scale_to <= wish->capacity) {
-        return NULL; /* making it will tell */
+        return NULL; /* bf_make checks this size */
     }
     object_shape_spec(&shape, &window, &ask.spec);
     if (most > growth_most * (double)ask.spec.items) {
@@ -272,7 +277,8 @@ static void bf_reserve(struct request *request)
     }
 }
 
-/* The object to add to, made if it is not there; NULL: a reply was sent. */
+/* Returns the object to add to, and creates it if it does not exist. Returns NULL after sending a
+ * reply. */
 static struct object *bf_find_or_make(struct request *request,
                                       const struct bf_wish *wish)
 {
@@ -295,7 +301,7 @@ static struct object *bf_find_or_make(struct request *request,
                 object_free(object);
             }
         }
-        if (err && err != BG_EBUSY) { /* busy: somebody else has just made it */
+        if (err && err != BG_EBUSY) { /* busy: another client has just created it */
             bf_made_not(request, err, &info);
             return NULL;
         }
@@ -311,14 +317,14 @@ static void bf_tell(struct request *request, const uint64_t *bits, size_t n)
     }
 }
 
-/* Requests of a pipeline, each with a reply of its own. */
+/* Runs the requests of a pipeline. Each gets its own reply. */
 static void bf_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     const struct bf_wish wish = bf_usual(request->host->settings);
-    size_t step = OBJECT_BATCH; /* single ones where they fail */
+    size_t step = OBJECT_BATCH; /* reduced to 1 after an error */
     for (size_t at = 0; at < n;) {
         struct object *object = bf_find_or_make(request, &wish);
-        if (!object) { /* which has been answered */
+        if (!object) { /* the error was sent */
             at++;
             continue;
         }
@@ -343,7 +349,8 @@ static void bf_add(struct request *request)
     bf_add_many(request, request->argv + 2, 1);
 }
 
-/* Items of one request: a list of answers, cut short by an error as its last element. */
+/* Adds the items of one request. Replies with an array, which ends with the error if there is
+ * one. */
 static void bf_add_list(struct request *request, const struct bf_wish *wish,
                         const bg_bytes *items, size_t n)
 {
@@ -366,7 +373,7 @@ static void bf_add_list(struct request *request, const struct bf_wish *wish,
                               is_new + done / 64, &in, &info);
         done += in;
     }
-    if (err && done == 0 && err != BG_EFULL) { /* nothing was done: no list */
+    if (err && done == 0 && err != BG_EFULL) { /* nothing was added: no array */
         args_failed(request, err, &info, BF_FULL);
     } else {
         reply_array(&request->reply, done + (err ? 1 : 0));
@@ -393,7 +400,7 @@ static void bf_insert(struct request *request)
         wrong = bf_read_option(request, &i, request->argc, true, &wish);
         i++;
     }
-    const bool items = i < request->argc; /* ITEMS was said */
+    const bool items = i < request->argc; /* whether ITEMS is present */
     wrong = !wrong && items && i + 1 == request->argc ? bf_arity : wrong;
     wrong = wrong ? wrong : bf_check(&wish);
     wrong = wrong || !wish.scale_to ? wrong : bf_check_scale(request, &wish);
@@ -407,16 +414,16 @@ static void bf_insert(struct request *request)
     }
 }
 
-/* ---- Asking -------------------------------------------------------------------------------- */
+/* ---- Lookups ------------------------------------------------------------------------------- */
 
-/* n answers, without a list around them. */
+/* Sends n replies without an array header. */
 static void bf_answer(struct request *request, const struct object *object,
                       const bg_bytes *items, size_t n)
 {
     for (size_t at = 0; at < n; at += OBJECT_BATCH) {
         const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
         uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
-        if (object) { /* a name that there is not has no keys */
+        if (object) { /* a missing filter contains no keys */
             (void)object_may_contain_many(object, items + at, now, maybe);
         }
         bf_tell(request, maybe, now);
@@ -431,7 +438,7 @@ static void bf_exists_many(struct request *request, const bg_bytes *items, size_
         bf_answer(request, object, items, n);
         return;
     }
-    for (size_t i = 1; i < n; i++) { /* the first was sent */
+    for (size_t i = 1; i < n; i++) { /* the first error was sent */
         reply_error(&request->reply, ARGS_WRONGTYPE);
     }
 }
@@ -451,7 +458,7 @@ static void bf_mexists(struct request *request)
     }
 }
 
-/* ---- Facts --------------------------------------------------------------------------------- */
+/* ---- Information --------------------------------------------------------------------------- */
 
 static void bf_card(struct request *request)
 {
@@ -471,7 +478,7 @@ static const struct {
     { "EXPANSION", "Expansion rate" },  { "ERROR", "Error rate" }
 };
 
-/* Clients of RedisBloom know the first five; valkey-bloom's may ask for the other. */
+/* RedisBloom clients know the first five; valkey-bloom clients may also request ERROR. */
 enum {
     BF_FACTS = sizeof bf_facts / sizeof *bf_facts,
     BF_FACT_ERROR = BF_FACTS - 1,
@@ -479,7 +486,8 @@ enum {
     BF_FACTS_SHOWN = BF_FACT_ERROR
 };
 
-/* What was asked for, as long as it has not grown; the first layer has room for some more. */
+/* Returns the requested capacity until the filter grows; the first layer can hold a few more
+ * items. After that, returns the capacity of all layers. */
 static uint64_t bf_capacity(const struct object *object)
 {
     const uint64_t asked = object->shape.items;
@@ -537,7 +545,7 @@ static void bf_info(struct request *request)
     reply_error(&request->reply, "ERR Invalid information value");
 }
 
-/* Lines as others print them for debugging; of a chain only as much as is one here. */
+/* Replies with RedisBloom-style debug lines. The layers are described by a single line. */
 static void bf_debug(struct request *request)
 {
     bool sent = false;
@@ -567,43 +575,50 @@ static void bf_debug(struct request *request)
 const struct command bf_commands[] = {
     { "BF.RESERVE", -4, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_reserve, NULL,
       "key error_rate capacity [EXPANSION expansion] [NONSCALING]",
-      "Creates an empty Bloom filter for that many items at that rate of false positives",
+      "Creates an empty Bloom filter with the given capacity and false-positive rate",
       "O(1)", "0.1.0" },
     { "BF.ADD", 3, BF_ADDS, CATEGORY_BLOOM, 1, 1, 1, bf_add, bf_add_many, "key item",
-      "Adds an item; makes the filter if there is none", "O(1)", "0.1.0" },
+      "Adds an item to a Bloom filter, creating the filter if it does not exist",
+      "O(1)", "0.1.0" },
     { "BF.MADD", -3, BF_ADDS, CATEGORY_BLOOM, 1, 1, 1, bf_madd, NULL,
-      "key item [item ...]", "Adds several items; makes the filter if there is none",
+      "key item [item ...]",
+      "Adds items to a Bloom filter, creating the filter if "
+      "it does not exist",
       "O(N) with N items", "0.1.0" },
     { "BF.INSERT", -2, BF_ADDS, CATEGORY_BLOOM, 1, 1, 1, bf_insert, NULL,
       "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
       "[VALIDATESCALETO capacity] [TIGHTENING ratio] [SEED seed_bytes] [ITEMS item [item ...]]",
-      "Adds several items, or none; says what filter to make if there is none",
+      "Adds items to a Bloom filter, creating it with the given options if it does "
+      "not exist",
       "O(N) with N items", "0.1.0" },
     { "BF.EXISTS", 3, BF_READ | COMMAND_ASKS, CATEGORY_BLOOM, 1, 1, 1, bf_exists,
       bf_exists_many, "key item",
-      "Whether the filter may contain an item; 0 is certain", "O(1)", "0.1.0" },
+      "Checks whether a Bloom filter may contain an item; 0 is definite", "O(1)",
+      "0.1.0" },
     { "BF.MEXISTS", -3, BF_READ | COMMAND_ASKS, CATEGORY_BLOOM, 1, 1, 1, bf_mexists,
       NULL, "key item [item ...]",
-      "Whether the filter may contain each of several items", "O(N) with N items",
-      "0.1.0" },
+      "Checks for each item whether a Bloom filter may contain it; 0 is definite",
+      "O(N) with N items", "0.1.0" },
     { "BF.CARD", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_card, NULL, "key",
-      "How many different items were added", "O(1)", "0.1.0" },
+      "Returns the number of distinct items added to a Bloom filter", "O(1)", "0.1.0" },
     { "BF.INFO", -2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_info, NULL,
       "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | ERROR]",
-      "Facts about a filter", "O(1)", "0.1.0" },
+      "Returns information about a Bloom filter", "O(1)", "0.1.0" },
     { "BF.DEBUG", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_debug, NULL, "key",
-      "Facts about the layers of a filter", "O(1)", "0.1.0" },
+      "Returns debugging information about a Bloom filter", "O(1)", "0.1.0" },
     { "BF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW, CATEGORY_BLOOM, 1, 1, 1,
       dump_bf_scan, NULL, "key iterator",
-      "Dumps a filter in pieces: begin with 0, go on with what comes back",
+      "Returns the next chunk of a Bloom filter; start with iterator 0, then pass "
+      "the returned one",
       "O(N) with N bytes", "0.1.0" },
     { "BF.LOADCHUNK", 4, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_BLOOM,
       1, 1, 1, dump_bf_load, NULL, "key iterator data",
-      "Loads a piece of a dump, of ours or of RedisBloom; the last one makes the filter",
+      "Loads a chunk of a dump, including RedisBloom dumps; the last chunk creates "
+      "the filter",
       "O(N) with N bytes", "0.1.0" },
     { "BF.LOAD", 3, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_BLOOM, 1,
       1, 1, import_bf_load, NULL, "key data",
-      "Loads a filter as valkey-bloom writes it to append-only files",
+      "Loads a filter from the append-only file format of valkey-bloom",
       "O(N) with N bytes", "0.1.0" },
     { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },
 };

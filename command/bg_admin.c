@@ -1,8 +1,8 @@
 /*
- * bg_admin.c - whole filters: emptied, dropped, merged, folded, moved on, compared.
+ * bg_admin.c - operations on whole filters: clear, drop, merge, fold, rotate, compare.
  *
- * What is merged or folded is kept as a whole afterwards (object_keep). Emptying gives the name to
- * another, empty object; adds that run at the same time come before or after.
+ * After a merge or fold, the whole object is saved (object_keep). BG.CLEAR replaces the object
+ * with an empty one under the same name. A concurrent add takes effect either before or after it.
  */
 #include "bg_handlers.h"
 
@@ -31,7 +31,7 @@ void bgc_clear(struct request *request)
     struct host *host = request->host;
     bg_errinfo info = { 0 };
     bg_err err = BG_OK;
-    do { /* again if another object has taken the name in the meantime */
+    do { /* retried if the name got another object in the meantime */
         const struct object *object = args_find_any(request, request->argv[1]);
         struct object *empty = NULL;
         if (!object) {
@@ -57,9 +57,9 @@ void bgc_drop(struct request *request)
                   request->host->ops->drop(request->host, request->argv[1]));
 }
 
-/* ---- Merging ------------------------------------------------------------------------------------ */
+/* ---- Merge ----------------------------------------------------------------------------------- */
 
-/* What cannot be merged, and why. */
+/* Reports which filter cannot be merged, and why. */
 static void bgc_merge_failed(struct request *request, size_t source, bg_err err,
                              const bg_errinfo *info)
 {
@@ -69,14 +69,14 @@ static void bgc_merge_failed(struct request *request, size_t source, bg_err err,
         args_no_memory(request, why);
         return;
     }
-    reply_errorf(&request->reply, "%s '%s' cannot be merged into '%s': %s",
+    reply_errorf(&request->reply, "%s cannot merge filter '%s' into '%s': %s",
                  err == BG_EINCOMPAT ? "INCOMPATIBLE" : "ERR",
                  args_show(request->argv[source], from),
                  args_show(request->argv[1], to), why);
 }
 
-/* Merges argv[from], ... into an object; false: an error was sent. *changed says whether anything
- * has happened. */
+/* Merges argv[from], ... into an object. Returns false after sending an error. *changed reports
+ * whether the object was modified. */
 static bool bgc_merge_from(struct request *request, struct object *object, size_t from,
                            bool *changed)
 {
@@ -97,7 +97,8 @@ static bool bgc_merge_from(struct request *request, struct object *object, size_
     return true;
 }
 
-/* Into one that there is. What was merged before an error is kept as well: it is there. */
+/* Merges into an existing filter. Sources that were merged before an error stay merged, and are
+ * saved. */
 static void bgc_merge_into(struct request *request, struct object *object)
 {
     bool changed = false;
@@ -115,7 +116,7 @@ static void bgc_merge_into(struct request *request, struct object *object)
     }
 }
 
-/* A copy of the first, with the others in it, gets the name. */
+/* Creates the destination as a copy of the first source, with the other sources merged in. */
 static void bgc_merge_new(struct request *request)
 {
     const struct object *first = args_find_any(request, request->argv[2]);
@@ -143,7 +144,7 @@ static void bgc_merge_new(struct request *request)
     }
 }
 
-/* All sources are there, or an error was sent. */
+/* Checks that all sources exist. Returns false after sending an error. */
 static bool bgc_merge_sources(struct request *request)
 {
     for (size_t i = 2; i < request->argc; i++) {
@@ -167,7 +168,7 @@ void bgc_merge(struct request *request)
     }
 }
 
-/* ---- Folding and moving on ------------------------------------------------------------------------ */
+/* ---- Fold and rotate ------------------------------------------------------------------------- */
 
 void bgc_fold(struct request *request)
 {
@@ -175,7 +176,7 @@ void bgc_fold(struct request *request)
     if (request->argc > 3
         || (request->argc == 3
             && (!args_count(request->argv[2], &times) || times < 1 || times > 20))) {
-        reply_error(&request->reply, "ERR expected how often to halve it, 1 .. 20");
+        reply_error(&request->reply, "ERR times must be in the range [1, 20]");
         return;
     }
     struct object *object = args_find_any(request, request->argv[1]);
@@ -212,9 +213,9 @@ void bgc_rotate(struct request *request)
     bg_slot_unpin(object->slot, &pin);
 }
 
-/* ---- Comparing ------------------------------------------------------------------------------------ */
+/* ---- Comparison ------------------------------------------------------------------------------ */
 
-/* How two filters overlap; false: an error was sent. */
+/* Computes the overlap of two filters. Returns false after sending an error. */
 static bool bgc_overlap_of(struct request *request, bg_overlap *overlap)
 {
     const struct object *a = args_find_any(request, request->argv[1]);
@@ -224,8 +225,8 @@ static bool bgc_overlap_of(struct request *request, bg_overlap *overlap)
     }
     if (a->foreign || b->foreign || !object_is_whole(a) || !object_is_whole(b)) {
         reply_error(&request->reply,
-                    "ERR filters of RedisBloom, and filters that are being "
-                    "loaded, cannot be compared");
+                    "ERR cannot compare filters imported from RedisBloom, or filters "
+                    "whose load is incomplete");
         return false;
     }
     bg_pin pin_a, pin_b;

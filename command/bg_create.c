@@ -1,16 +1,16 @@
 /*
- * bg_create.c - BG.CREATE: a filter of any kind, with everything said or the usual.
+ * bg_create.c - BG.CREATE: creates a filter of any kind. Options that are left out have defaults.
  *
- * Without CAPACITY, BITS and BYTES it grows (scalable) from bf-initial-size on; without a rate or
- * size it has bf-error-rate. One of bits that was given a CAPACITY refuses more items than that,
- * so that its rate is kept, unless OVERFILL allows them.
+ * Without CAPACITY, BITS and BYTES, the filter is scalable and starts at bf-initial-size. Without
+ * a rate or size, its rate is bf-error-rate. A Bloom-type filter created with CAPACITY rejects
+ * further items at that capacity, so that it keeps its rate, unless OVERFILL is set.
  */
 #include "bg_handlers.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Words ------------------------------------------------------------------------------------ */
+/* ---- Option names ---------------------------------------------------------------------------- */
 
 const char *bgc_word(const char *field)
 {
@@ -53,7 +53,7 @@ void bgc_words(const char *text, char *to, size_t room)
         const size_t n = strcspn(text, " ,:;");
         const size_t step = n ? n : 1;
         if (n && n < sizeof word
-            && memchr(text, '_', n)) { /* no word of English has that */
+            && memchr(text, '_', n)) { /* a field name, not an English word */
             memcpy(word, text, n);
         }
         const int more =
@@ -67,7 +67,7 @@ void bgc_words(const char *text, char *to, size_t room)
 void bgc_reply_spec_error(struct request *request, bg_err err, const bg_errinfo *info)
 {
     if (err == BG_ENOMEM || err == BG_ELIMIT || err == BG_EIO || !info->what[0]) {
-        args_failed(request, err, info, "ERR could not create filter");
+        args_failed(request, err, info, "ERR cannot create the filter");
     } else {
         char expected[2 * sizeof info->expected];
         bgc_words(info->expected, expected, sizeof expected);
@@ -76,7 +76,7 @@ void bgc_reply_spec_error(struct request *request, bg_err err, const bg_errinfo 
     }
 }
 
-/* ---- Options ---------------------------------------------------------------------------------- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 struct bgc_wish {
     struct object_shape shape;
@@ -142,11 +142,11 @@ static const struct bgc_option {
     }
     OPTION("KIND", OPTION_KIND, kind, "auto or the name of a kind, such as blocked"),
     OPTION("CAPACITY", OPTION_U64, items, "a number of items"),
-    OPTION("ERROR", OPTION_REAL, rate, "a rate above 0 and below 1"),
+    OPTION("ERROR", OPTION_REAL, rate, "a rate between 0 and 1, exclusive"),
     OPTION("BITS", OPTION_REAL, bits_per_key, "a number of bits per item"),
     OPTION("BYTES", OPTION_U64, bytes, "a number of bytes"),
     OPTION("K", OPTION_U32, k, "a number of bits per item"),
-    OPTION("FOLDS", OPTION_U32, folds, "how often it can be halved"),
+    OPTION("FOLDS", OPTION_U32, folds, "a number of times the filter can be halved"),
     OPTION("WIDTH", OPTION_U32, width, "a number"),
     OPTION("SHARDS", OPTION_U32, shards, "a number of shards"),
     OPTION("HASH", OPTION_HASH, hash, "fast, keyed, keyed24, keyed-int or xxh64"),
@@ -173,7 +173,7 @@ static bool bgc_read_value(const struct bgc_option *option, bg_bytes argument,
     return false;
 }
 
-/* A word that stands alone. */
+/* Parses an option without a value. */
 static bool bgc_read_flag(bg_bytes word, struct bgc_wish *wish)
 {
     if (args_is(word, "OVERFILL")) {
@@ -192,7 +192,7 @@ static bool bgc_read_flag(bg_bytes word, struct bgc_wish *wish)
     return true;
 }
 
-/* One option at argv[*i]; false: an error was sent. */
+/* Parses the option at argv[*i]. Returns false after sending an error. */
 static bool bgc_read_option(struct request *request, size_t *i, struct bgc_wish *wish)
 {
     const bg_bytes word = request->argv[*i];
@@ -221,7 +221,7 @@ static bool bgc_read_option(struct request *request, size_t *i, struct bgc_wish 
     return false;
 }
 
-/* ---- What was left out ------------------------------------------------------------------------- */
+/* ---- Defaults -------------------------------------------------------------------------------- */
 
 static const char *bgc_check_window(struct bgc_wish *wish)
 {
@@ -232,14 +232,14 @@ static const char *bgc_check_window(struct bgc_wish *wish)
         shape->kind = BG_KIND_WINDOW;
     }
     if (said && shape->kind != BG_KIND_WINDOW) {
-        return "ERR WINDOW, COUNT, MANUAL, GENERATIONS and AGED are for KIND window";
+        return "ERR WINDOW, COUNT, MANUAL, GENERATIONS and AGED require KIND window";
     }
     if ((shape->window_length != 0) + (shape->window_count != 0) + wish->manual > 1) {
-        return "ERR a window moves by time (WINDOW), by items (COUNT) or by hand (MANUAL): "
-               "say one of them";
+        return "ERR a window advances by time (WINDOW), by items (COUNT) or manually "
+               "(MANUAL): specify only one of them";
     }
     if (shape->window_generations == 1 || shape->window_generations > 64) {
-        return "ERR GENERATIONS: expected 2 .. 64";
+        return "ERR GENERATIONS must be in the range [2, 64]";
     }
     return NULL;
 }
@@ -254,8 +254,8 @@ static const char *bgc_complete(struct bgc_wish *wish,
     }
     const uint32_t traits = bg_kind_traits((bg_kind)shape->kind);
     if (traits & BG_IS_STATIC) {
-        return "ERR a static kind is built from all keys at once: build a file, and BG.RELOAD "
-               "it";
+        return "ERR a static filter must be built from all keys at once: build a "
+               "file, then load it with BG.RELOAD";
     }
     const bool sized = shape->bits_per_key > 0 || shape->bytes;
     if (!shape->items && !sized && shape->kind == BG_KIND_AUTO && !shape->flags) {
@@ -263,7 +263,7 @@ static const char *bgc_complete(struct bgc_wish *wish,
     }
     if (!shape->items && !shape->bytes) {
         if (shape->kind != BG_KIND_SCALABLE) {
-            return "ERR CAPACITY is missing: for how many items?";
+            return "ERR CAPACITY is missing: specify the number of items";
         }
         shape->items = settings->bf_initial_size;
     }
@@ -309,7 +309,8 @@ void bgc_create(struct request *request)
         wish.hashed ? wish.shape.hash : request->host->settings->hash;
     if (!wrong && wish.seeded && profile != BG_HASH_FAST && profile != BG_HASH_XXH64) {
         wrong =
-            "ERR SEED: a keyed hash has a secret instead, say HASH fast or HASH xxh64";
+            "ERR SEED cannot be used with a keyed hash, which has a secret: use HASH "
+            "fast or HASH xxh64";
     }
     if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
         wrong = "ERR item exists";

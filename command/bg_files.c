@@ -1,18 +1,18 @@
 /*
- * bg_files.c - filters and files: written for others, read from others, verified, named by their
- * content.
+ * bg_files.c - filters and files: publish, reload, verify, digest.
  *
- * Files lie in a folder of the host's (host->ops->path). What BG.PUBLISH writes carries the
- * object's shape in its metadata, "object: family=...", so that BG.RELOAD elsewhere knows how a
- * window moves; everything else is in the file itself.
+ * Files are stored in a directory of the host (host->ops->path). BG.PUBLISH writes the object's
+ * shape to the metadata of the file, as "object: family=...", so that BG.RELOAD on another server
+ * restores how a window advances. The filter file stores everything else.
  *
- * BG.RELOAD makes a filter that takes no items (sealed): what was added would be lost with the next
- * file. WRITABLE makes one that does; then a reload needs DISCARD, which gives up what was added
- * since. ANYKIND allows a file of another kind, hash or secret; then another object takes the name.
+ * BG.RELOAD creates a sealed filter, which accepts no adds: added items would be lost with the
+ * next file. WRITABLE creates a filter that accepts adds. Reloading it then requires DISCARD,
+ * which drops the items added since. ANYKIND allows a file with another kind, hash or secret; the
+ * name then gets a new object.
  *
- * A file of a lower generation than the last one is refused without DISCARD. The slot stores that number,
- * and the object's shape stores it wherever objects are saved (object_describe), so it survives restarts,
- * dumps and copies. BG.CLEAR resets it.
+ * A file of a lower generation than the last one is refused without DISCARD. The slot stores that
+ * number, and the object's shape stores it wherever objects are saved (object_describe), so it
+ * survives restarts, dumps and copies. BG.CLEAR resets it.
  */
 #include "bg_handlers.h"
 
@@ -26,15 +26,17 @@ enum { FILES_PATH = 4096 };
 
 #define FILES_OBJECT "object: "
 
-/* ---- Content ------------------------------------------------------------------------------------ */
+/* ---- Content --------------------------------------------------------------------------------- */
 
-/* The object of argv[1] with a known content; NULL: an error was sent. */
+/* Returns the object named by argv[1] if its content is available. Returns NULL after sending an
+ * error. */
 static struct object *files_find(struct request *request)
 {
     struct object *object = args_find_any(request, request->argv[1]);
     if (object && !object_is_whole(object)) {
         reply_error(&request->reply,
-                    "ERR the filter is being loaded, or its content was lost");
+                    "ERR the filter is not available: its load is incomplete, or its "
+                    "content was lost");
         return NULL;
     }
     return object;
@@ -47,7 +49,7 @@ static bg_err files_encode(const struct object *object, bool still, void **bytes
                            : dump_encode_filter(object, still, bytes, n, info);
 }
 
-/* Checks a filter of another module by reading what is written of it. */
+/* Verifies an imported filter by encoding and parsing it. */
 static bg_err files_verify_foreign(const struct object *object, const void *bytes,
                                    size_t n, bg_report *report, bg_errinfo *info)
 {
@@ -103,7 +105,7 @@ void bgc_verify(struct request *request)
     }
 }
 
-/* Where a filter file has its digest: docs/format.md, section 2. */
+/* The offset of the digest in a filter file: docs/format.md, section 2. */
 enum { FILES_DIGEST = 264 };
 
 static bg_err files_digest_foreign(const struct object *object,
@@ -123,7 +125,7 @@ static bg_err files_digest_foreign(const struct object *object,
     return err;
 }
 
-/* The first piece of a file has it; there is no need for others. */
+/* Extracts the digest from the first piece of a file and then stops the encoding. */
 static bg_err files_take_digest(void *context, const void *bytes, size_t n)
 {
     char *text = context;
@@ -166,13 +168,14 @@ void bgc_digest(struct request *request)
 
 /* ---- Paths -------------------------------------------------------------------------------------- */
 
-/* The path of argv[2]; false: an error was sent. */
+/* Resolves the path in argv[2]. Returns false after sending an error. */
 static bool files_path(struct request *request, char path[FILES_PATH])
 {
     struct host *host = request->host;
     bg_errinfo info = { 0 };
     if (!host->ops->path) {
-        reply_error(&request->reply, "ERR there are no files here");
+        reply_error(&request->reply,
+                    "ERR filter files are not available on this server");
         return false;
     }
     const bg_err err = host->ops->path(host, request->argv[2], path, FILES_PATH, &info);
@@ -182,7 +185,7 @@ static bool files_path(struct request *request, char path[FILES_PATH])
     return !err;
 }
 
-/* Words at the end, each of which sets a bit; false: an error was sent. */
+/* Parses trailing flags, each of which sets a bit. Returns false after sending an error. */
 static bool files_flags(struct request *request, const char *const *words, size_t n,
                         uint32_t *flags)
 {
@@ -212,7 +215,8 @@ static bg_err files_write(const bg_filter *filter, char *path, bool versioned,
     if (versioned) {
         char *name = strrchr(path, '/');
         if (!name) {
-            return object_error(info, BG_EINVAL, "the host's path has no folder");
+            return object_error(info, BG_EINVAL,
+                                "the path of the filter file contains no directory");
         }
         *name++ = 0;
         return bg_publish(filter, path, name, how, digest, info);
@@ -238,11 +242,12 @@ void bgc_publish(struct request *request)
     if (object->foreign) {
         reply_error(
             &request->reply,
-            "ERR a filter of RedisBloom has no file: dump it by BF.SCANDUMP or BG.DUMP");
+            "ERR a filter imported from RedisBloom cannot be written to a file: dump "
+            "it with BF.SCANDUMP or BG.DUMP");
         return;
     }
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
-    how.generation = request->host->ops->now(request->host); /* which only grows */
+    how.generation = request->host->ops->now(request->host); /* never decreases */
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
     (void)object_shape_write(&object->shape, metadata + strlen(FILES_OBJECT));
     how.metadata = metadata;
@@ -264,7 +269,7 @@ void bgc_publish(struct request *request)
 
 enum { RELOAD_DISCARD = 1u << 0, RELOAD_ANYKIND = 1u << 1, RELOAD_WRITABLE = 1u << 2 };
 
-/* A file that is to be read. */
+/* The file to load, and how to open it. */
 struct reload {
     struct request *request;
     char path[FILES_PATH];
@@ -274,7 +279,7 @@ struct reload {
     bg_open_options opening;
 };
 
-/* Looks at the file, and finds its secret. */
+/* Inspects the file and finds its secret. */
 static bg_err reload_look(struct reload *reload, bg_errinfo *info)
 {
     const struct command_settings *settings = reload->request->host->settings;
@@ -282,7 +287,8 @@ static bg_err reload_look(struct reload *reload, bg_errinfo *info)
     reload->about.struct_size = sizeof reload->about;
     bg_err err = bg_file_about(reload->path, &reload->about, info);
     if (err) {
-        return err == BG_EIO ? BG_EINVAL : err; /* of this file, not of the journal */
+        return err == BG_EIO ? BG_EINVAL
+                             : err; /* an error of this file, not of the journal */
     }
     shape.hash = reload->about.profile;
     shape.seed = reload->about.seed;
@@ -294,7 +300,7 @@ static bg_err reload_look(struct reload *reload, bg_errinfo *info)
     return err;
 }
 
-/* What a new object is, by the file and what its metadata say. */
+/* Sets the shape of a new object from the file and its metadata. */
 static void reload_shape(const struct reload *reload, const bg_filter *filter,
                          struct object_shape *shape)
 {
@@ -326,13 +332,13 @@ static bg_err reload_check_generation(const struct reload *reload,
         return BG_OK;
     }
     return object_error(info, BG_EINCOMPAT,
-                        "generation of the file: found %llu, expected %llu or "
-                        "higher; use DISCARD to load an older file",
+                        "the file has generation %llu, and the filter has %llu: use "
+                        "DISCARD to load an older file",
                         (unsigned long long)reload->about.generation,
                         (unsigned long long)lowest);
 }
 
-/* Gives the name to a new object, which replaces `there` if that is not NULL. */
+/* Creates a new object under the name. It replaces `there` unless that is NULL. */
 static bg_err reload_anew(struct reload *reload, bool sealed,
                           const struct object *there, bg_errinfo *info)
 {
@@ -367,7 +373,7 @@ static bg_err reload_anew(struct reload *reload, bool sealed,
     return err;
 }
 
-/* The object stays, and gets the filter of the file. */
+/* Keeps the object and replaces its filter with the one in the file. */
 static bg_err reload_into(struct reload *reload, struct object *object,
                           bg_errinfo *info)
 {
@@ -387,7 +393,8 @@ static bg_err reload_into(struct reload *reload, struct object *object,
     object_vacate(object);
     if (err) {
         object_unchanged(object);
-        return err == BG_EIO ? BG_EINVAL : err; /* of this file, not of the journal */
+        return err == BG_EIO ? BG_EINVAL
+                             : err; /* an error of this file, not of the journal */
     }
     bg_slot_stats stats; /* the file may have been replaced since it was inspected */
     object_about(object, &stats);
@@ -410,8 +417,8 @@ static bg_err reload_run(struct reload *reload, struct object *there, bg_errinfo
         if (loses && !(reload->flags & RELOAD_DISCARD)) {
             return object_error(
                 info, BG_EINCOMPAT,
-                "the filter takes items, which would be lost: say DISCARD if "
-                "the file has them, or they may be");
+                "the filter accepts adds, and its items would be lost: use DISCARD "
+                "if the file contains them or they are no longer needed");
         }
         return reload_anew(reload,
                            there->shape.sealed && !(reload->flags & RELOAD_WRITABLE),

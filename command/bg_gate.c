@@ -1,10 +1,10 @@
 /*
- * bg_gate.c - BG.LOOKUP: a definite no, or what the truth says; and BG.WROTE, for programs that write to
- * the source.
+ * bg_gate.c - BG.LOOKUP returns a definite "no" or the answer of the backing store; BG.WROTE is
+ * for programs that write to the source.
  *
- * The reply is a list of two: whether the key is there (1, 0, or null if the truth did not
- * answer), and how that is known: absent_by_filter, absent_by_cache, absent_by_truth, present,
- * unknown. A gate that is set to fail answers with an error instead of unknown.
+ * The reply is an array of two elements: whether the key exists (1, 0, or null if the backing
+ * store did not answer), and the outcome: absent_by_filter, absent_by_cache, absent_by_truth,
+ * present or unknown. A gate that fails closed replies with an error instead of "unknown".
  */
 #include "bg_handlers.h"
 
@@ -23,7 +23,8 @@ static void gate_tell(struct request *request, bg_outcome outcome)
 {
     char name[64];
     if (outcome == BG_FAILED) {
-        reply_errorf(&request->reply, "FAILED the truth behind '%s' did not answer",
+        reply_errorf(&request->reply,
+                     "FAILED the backing store of gate '%s' did not answer",
                      args_show(request->argv[1], name));
         return;
     }
@@ -36,17 +37,17 @@ static void gate_tell(struct request *request, bg_outcome outcome)
     reply_text(&request->reply, bg_outcome_name(outcome));
 }
 
-/* Asks for one key; false: an error was sent. */
+/* Looks up one key. Returns false after sending an error. */
 static bool gate_ask(struct request *request, bg_bytes key, bg_outcome *outcome)
 {
     struct host *host = request->host;
     bg_errinfo info = { 0 };
     if (!host->ops->lookup) {
-        reply_error(&request->reply, "ERR there are no gates here");
+        reply_error(&request->reply, "ERR gates are not available on this server");
         return false;
     }
     const bg_err err = host->ops->lookup(host, request->argv[1], key, outcome, &info);
-    if (err && err != BG_EBUSY) { /* busy: it will be run again, see host.h */
+    if (err && err != BG_EBUSY) { /* busy: the request will run again, see host.h */
         gate_failed(request, err, &info);
     }
     return !err;
@@ -60,7 +61,7 @@ void bgc_lookup(struct request *request)
     }
 }
 
-/* The first key tells whether there is such a gate at all. */
+/* The lookup of the first key also checks that the gate exists. */
 void bgc_mlookup(struct request *request)
 {
     bg_outcome outcome = BG_UNKNOWN;
@@ -83,7 +84,7 @@ void bgc_wrote(struct request *request)
     bg_errinfo info = { 0 };
     bg_err err = BG_OK;
     if (!host->ops->wrote) {
-        reply_error(&request->reply, "ERR there are no gates here");
+        reply_error(&request->reply, "ERR gates are not available on this server");
         return;
     }
     for (size_t i = 2; i < request->argc; i++) {

@@ -1,27 +1,28 @@
 /*
- * bg_handlers.h - the handlers of BG.*, for their table (bg.c), and what they share. Their names begin
- * with bgc_, since bg_ is the library's.
+ * bg_handlers.h - the handlers of BG.* for their table (bg.c), and shared functions. Their names
+ * start with bgc_, since bg_ is the prefix of the library.
  */
 #ifndef COMMAND_BG_HANDLERS_H
 #define COMMAND_BG_HANDLERS_H
 
 #include "args.h"
 
-#define BGC_FULL "FULL the filter has as many items as it was made for"
+#define BGC_FULL "FULL the filter has reached its capacity"
 
-/* An estimate: a list of value, low and high. */
+/* Sends an estimate as an array: value, low, high. */
 void bgc_reply_estimate(struct request *request, bg_estimate estimate);
 
-/* An error of the library in the words of BG.CREATE: "ERR CAPACITY: found 0, expected ...". */
+/* Sends an error of the library with the option names of BG.CREATE: "ERR CAPACITY: found 0,
+ * expected ...". */
 void bgc_reply_spec_error(struct request *request, bg_err err, const bg_errinfo *info);
 
-/* The word of BG.CREATE for a field of bg_spec, or the field itself. */
+/* Returns the BG.CREATE option for a field of bg_spec, or the field itself if there is none. */
 const char *bgc_word(const char *field);
 
-/* A text in which fields of bg_spec become such words. */
+/* Copies a text, replacing fields of bg_spec with the options of BG.CREATE. */
 void bgc_words(const char *text, char *to, size_t room);
 
-/* Keeps a whole object, and sends the error if there is one. */
+/* Saves a whole object. Returns false after sending an error. */
 bool bgc_kept(struct request *request, struct object *object);
 
 /* bg_create.c */
@@ -50,9 +51,9 @@ void bgc_jaccard(struct request *request);
 
 /* bg_files.c */
 
-/* The digest of an object's content, as text: two of the same kind, size, hash and content have the
- * same, whenever and wherever it is taken. `still`: nobody changes it meanwhile, so that no copy is
- * needed. */
+/* Computes the digest of an object's content as text. Objects with the same kind, size, hash and
+ * content have the same digest, at any time and on any machine. `still` states that no other
+ * thread modifies the object, so that no copy is needed. */
 bg_err bgc_digest_of(const struct object *object, bool still, char text[BG_DIGEST_TEXT],
                      bg_errinfo *info);
 void bgc_verify(struct request *request);

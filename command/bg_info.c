@@ -1,15 +1,17 @@
 /*
- * bg_info.c - BG.INFO: all that is known of a filter. Some of it is counted bit by bit; of parts over
- * 4 MiB in stretches of 4 MiB in all, since it is asked for again and again and must not take long.
+ * bg_info.c - BG.INFO: all information about a filter. Some figures need counting bits. Of parts
+ * over 4 MiB, only samples of 4 MiB in total are counted, since BG.INFO is called often and has
+ * to be fast.
  *
- * Rates, four of them:
- *   target      that was asked for, when it is as full as it was made for
- *   predicted   at the present fill, by the formula of the kind
- *   measured    tried out, with keys that nobody has
- *   observed    by what callers told of their "maybe" (BG.OBSERVE). If they tell of a share s of
- *               them, and F of these were wrong, then F stands to the "no" answers times s as false
- *               positives to true negatives.
- * The last two have 95 % intervals.
+ * There are four rates:
+ *   target      the requested rate, at full capacity
+ *   predicted   the rate at the current fill, by the formula of the kind
+ *   measured    by querying keys that were never added
+ *   observed    from what callers reported about positive answers (BG.OBSERVE). If callers report
+ *               on a share s of the positive answers, and F of these were false, then the ratio
+ *               of F to s times the number of "no" answers estimates the ratio of false positives
+ *               to true negatives.
+ * The last two have 95% confidence intervals.
  */
 #include "bg_handlers.h"
 
@@ -20,7 +22,8 @@
 
 enum { INFO_READ = 4 << 20 };
 
-/* A map whose size is not known before: everything is done twice, first without replies. */
+/* A map whose size is not known in advance: all entries are visited twice, first only to count
+ * them. */
 struct info_map {
     struct request *request;
     size_t count;
@@ -76,12 +79,12 @@ static void info_estimate(struct info_map *map, const char *title,
     }
 }
 
-/* ---- Parts -------------------------------------------------------------------------------------- */
+/* ---- Sections -------------------------------------------------------------------------------- */
 
-/* What there is to be told of a filter in a slot. */
+/* The data about a filter in a slot. */
 struct info_facts {
     const struct object *object;
-    bg_info about; /* of the base */
+    bg_info about; /* about the base filter */
     bg_slot_health health;
     bg_slot_stats stats;
     uint64_t capacity, bytes, done, total;
@@ -140,7 +143,7 @@ static void info_window(struct info_map *map, const struct info_facts *facts)
     info_count(map, "window_moved", atomic_load(&facts->object->rotated));
 }
 
-/* What is known of every object. */
+/* Adds the entries that every object has. */
 static void info_common(struct info_map *map, const struct info_facts *facts)
 {
     static const char *const families[] = { "", "bf", "cf", "bg" };
@@ -218,8 +221,8 @@ static bg_err info_collect(struct object *object, struct info_facts *facts)
     facts->about.struct_size = sizeof facts->about;
     facts->health.struct_size = sizeof facts->health;
     facts->stats.struct_size = sizeof facts->stats;
-    bg_err err =
-        bg_filter_info_part(object_pin(object, &pin), 1, &facts->about); /* no counts */
+    bg_err err = bg_filter_info_part(object_pin(object, &pin), 1,
+                                     &facts->about); /* does not count bits */
     bg_slot_unpin(object->slot, &pin);
     err = err ? err : bg_slot_about(object->slot, &facts->stats);
     err = err ? err : bg_slot_examine_part(object->slot, INFO_READ, &facts->health);

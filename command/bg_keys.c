@@ -1,17 +1,18 @@
 /*
- * bg_keys.c - BG.ADD, EXISTS, DEL, COUNT and their like, on filters of any kind and family.
+ * bg_keys.c - BG.ADD, EXISTS, DEL, COUNT and similar commands, on filters of any kind and family.
  *
- * A name that there is not is an error, NOFILTER, to adds and to look-ups alike: so "no" always
- * means that a filter was asked.
+ * A missing filter is an error, NOFILTER, for adds and for lookups. "No" therefore always means
+ * that a filter was queried.
  *
- * Deletes. A filter cannot tell an item that was added from one that it takes for a member by
- * chance, so a delete that is sent twice (a retry after a lost reply) may take somebody else's
- * item away. `IF count` makes a retry harmless, unless others add and delete meanwhile: the delete
- * happens only if the filter counts the item just so often.
+ * Deletes. A filter cannot distinguish an item that was added from a false positive, so a delete
+ * that is sent twice (a retry after a lost reply) may delete another item. `IF count` deletes
+ * only if the filter counts the item exactly that often. This makes a retry harmless, unless
+ * other clients add or delete the item in between.
  *
- * Observations. Callers who asked the truth about a "maybe" tell what it said. From that, and from
- * how many answers were "no", BG.INFO computes the observed rate. No list of known false positives
- * is kept to answer "no" by: a report may arrive after the item was added, and would deny it.
+ * Observations. Callers that queried the backing store after a positive answer report the result.
+ * From these reports and the number of "no" answers, BG.INFO computes the observed rate. There is
+ * no list of known false positives that would be answered with "no": a report can arrive after
+ * the item was added, and the answer would then be wrong.
  */
 #include "bg_handlers.h"
 
@@ -24,7 +25,8 @@ static void bgc_tell(struct request *request, const uint64_t *bits, size_t n)
     }
 }
 
-/* The object of argv[1] for n requests; NULL: each got its error. */
+/* Returns the object named by argv[1] for n requests. Returns NULL after sending an error for
+ * each. */
 static struct object *bgc_find_for(struct request *request, size_t n)
 {
     struct object *object = NULL;
@@ -34,12 +36,12 @@ static struct object *bgc_find_for(struct request *request, size_t n)
     return object;
 }
 
-/* ---- Adding ------------------------------------------------------------------------------------ */
+/* ---- Adds ------------------------------------------------------------------------------------ */
 
 void bgc_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     struct object *object = bgc_find_for(request, n);
-    size_t step = OBJECT_BATCH; /* single ones where they fail */
+    size_t step = OBJECT_BATCH; /* reduced to 1 after an error */
     for (size_t at = 0; object && at < n;) {
         const size_t now = n - at < step ? n - at : step;
         uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
@@ -62,7 +64,7 @@ void bgc_add(struct request *request)
     bgc_add_many(request, request->argv + 2, 1);
 }
 
-/* A list of answers, cut short by an error as its last element. */
+/* Replies with an array, which ends with the error if there is one. */
 void bgc_madd(struct request *request)
 {
     struct object *object = args_find_any(request, request->argv[1]);
@@ -92,9 +94,9 @@ void bgc_madd(struct request *request)
     free(is_new);
 }
 
-/* ---- Asking ------------------------------------------------------------------------------------ */
+/* ---- Lookups --------------------------------------------------------------------------------- */
 
-/* n answers, without a list around them. */
+/* Sends n replies without an array header. */
 static void bgc_answer(struct request *request, const struct object *object,
                        const bg_bytes *items, size_t n)
 {
@@ -138,7 +140,7 @@ void bgc_count(struct request *request)
     }
 }
 
-/* ---- Deleting and observing --------------------------------------------------------------------- */
+/* ---- Deletes and observations ---------------------------------------------------------------- */
 
 void bgc_del(struct request *request)
 {
@@ -147,7 +149,7 @@ void bgc_del(struct request *request)
         && (request->argc != 5 || !args_is(request->argv[3], "IF")
             || !args_count(request->argv[4], &count) || count == 0)) {
         reply_error(&request->reply,
-                    "ERR expected an item, or an item, IF and a count above 0");
+                    "ERR expected: item [IF count], with a count above 0");
         return;
     }
     struct object *object = args_find_any(request, request->argv[1]);

@@ -1,14 +1,15 @@
 /*
- * bg_plan.c - BG.PLAN: what filter for so many items at that rate, of each kind, and what to expect.
+ * bg_plan.c - BG.PLAN: compares the filters of all kinds for a number of items and a rate.
  *
- * The reply is a list of maps, one for each kind, in which `chosen` says which one KIND auto takes,
- * and `reason` why; a kind that cannot do it has `error` instead of figures.
+ * The reply is an array of maps, one for each kind. `chosen` marks the kind that KIND auto
+ * selects, and `reason` explains why. A kind that does not support the request has `error`
+ * instead of figures.
  */
 #include "bg_handlers.h"
 
 #include <stdio.h>
 
-/* ---- What is asked ------------------------------------------------------------------------------ */
+/* ---- Request --------------------------------------------------------------------------------- */
 
 static const struct plan_option {
     const char *word;
@@ -26,7 +27,7 @@ static const struct plan_option {
 
 enum { PLAN_OPTIONS = sizeof plan_options / sizeof *plan_options };
 
-/* One option at argv[*i]; false: an error was sent. */
+/* Parses the option at argv[*i]. Returns false after sending an error. */
 static bool plan_read_option(struct request *request, size_t *i, bg_plan_request *ask)
 {
     const bg_bytes word = request->argv[*i];
@@ -43,7 +44,7 @@ static bool plan_read_option(struct request *request, size_t *i, bg_plan_request
                 && *to <= plan_options[o].most) {
                 return true;
             }
-            reply_errorf(&request->reply, "ERR %s: expected a number above 0, up to %g",
+            reply_errorf(&request->reply, "ERR %s must be above 0 and at most %g",
                          plan_options[o].word, plan_options[o].most);
             return false;
         }
@@ -72,7 +73,7 @@ static bool plan_read(struct request *request, bg_plan_request *ask)
     return true;
 }
 
-/* ---- What is told ------------------------------------------------------------------------------- */
+/* ---- Reply ----------------------------------------------------------------------------------- */
 
 static void plan_real(struct request *request, const char *title, double value)
 {

@@ -1,19 +1,19 @@
 /*
- * bg_rebuild.c - BG.REBUILD: a new filter from the keys that clients hand in, while the old one
- * serves.
+ * bg_rebuild.c - BG.REBUILD: builds a new filter from the keys that clients send, while the old
+ * one stays in use.
  *
  *     BG.REBUILD name BEGIN capacity [ERROR rate]
- *     BG.REBUILD name ADD item [item ...]        as often as needed, by any number of clients
- *     BG.REBUILD name COMMIT                     the new one serves, and is kept
+ *     BG.REBUILD name ADD item [item ...]        repeated, by any number of clients
+ *     BG.REBUILD name COMMIT                     puts the new filter into service and saves it
  *
- * From BEGIN on every add to the filter goes to the new one as well, so who reads the truth after
- * BEGIN has returned loses nothing. Until COMMIT a crash, or ABORT, leaves everything as it was.
- * The new filter has the kind and the hash of the old one, so what is recorded meanwhile is right
- * for both. `writing` is held by each step.
+ * After BEGIN, every add to the filter also goes to the new filter. A client that starts reading
+ * the backing store after BEGIN has returned therefore loses no keys. Until COMMIT, a crash or
+ * ABORT leaves the filter unchanged. The new filter has the kind and the hash of the old one, so
+ * adds that are recorded in the meantime apply to both. Each step holds `writing`.
  */
 #include "bg_handlers.h"
 
-/* What the new filter is to be. */
+/* Fills in the specification of the new filter. */
 static void rebuild_spec(const struct object *object, uint64_t capacity, double rate,
                          const struct command_settings *settings,
                          bg_window_options *window, bg_spec *spec)
@@ -33,8 +33,7 @@ static void rebuild_spec(const struct object *object, uint64_t capacity, double 
             shape.rate = settings->bf_error_rate;
         }
     }
-    object_shape_spec(&shape, window,
-                      spec); /* the hash is left to the library: as it was */
+    object_shape_spec(&shape, window, spec); /* the library keeps the hash */
     spec->max_bytes = shape.limit ? shape.limit : settings->max_filter_bytes;
     spec->allocator = settings->allocator;
 }
@@ -50,8 +49,8 @@ static void rebuild_begin(struct request *request, struct object *object)
             && (!args_real(request->argv[5], &rate) || !(rate > 0) || rate >= 1))) {
         reply_error(
             &request->reply,
-            "ERR expected BEGIN, a number of items, and maybe ERROR and a rate above 0 "
-            "and below 1");
+            "ERR expected: BEGIN capacity [ERROR rate], with a capacity above 0 and "
+            "a rate between 0 and 1");
         return;
     }
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -61,8 +60,8 @@ static void rebuild_begin(struct request *request, struct object *object)
     rebuild_spec(object, capacity, rate, request->host->settings, &window, &how.spec);
     object_occupy(object);
     if (object->rebuild) {
-        err =
-            object_error(&info, BG_EBUSY, "a rebuild is under way: COMMIT or ABORT it");
+        err = object_error(&info, BG_EBUSY,
+                           "a rebuild is already in progress: use COMMIT or ABORT");
     } else {
         err = bg_slot_rebuild_begin(object->slot, &how, &object->rebuild, &info);
         object->rebuilt = 0;
@@ -77,7 +76,8 @@ static void rebuild_begin(struct request *request, struct object *object)
 
 static bg_err rebuild_none(bg_errinfo *info)
 {
-    return object_error(info, BG_EINVAL, "no rebuild is under way: BEGIN one");
+    return object_error(info, BG_EINVAL,
+                        "no rebuild is in progress: start one with BEGIN");
 }
 
 static void rebuild_add(struct request *request, struct object *object)
@@ -99,7 +99,8 @@ static void rebuild_add(struct request *request, struct object *object)
     if (err) {
         args_failed(
             request, err, &info,
-            "FULL the new filter has no room: ABORT, and BEGIN with a larger one");
+            "FULL the new filter has reached its capacity: use ABORT, then BEGIN "
+            "with a larger capacity");
     } else {
         reply_integer(&request->reply, (int64_t)keys);
     }
@@ -123,13 +124,14 @@ static void rebuild_commit(struct request *request, struct object *object)
         atomic_store(&object->reshaped, true);
         atomic_store(&object->expansions, 0);
         object->outgrown = false;
-        object_position(object); /* else copies of it would have another one */
+        object_position(object); /* otherwise copies would have another position */
     }
     object_vacate(object);
     if (err) {
         object_unchanged(object);
         args_failed(request, err, &info,
-                    "FULL the new filter had no room: it is dropped");
+                    "FULL the new filter reached its capacity and was discarded: use "
+                    "BEGIN with a larger capacity");
         return;
     }
     object_recount(object);
@@ -195,8 +197,8 @@ void bgc_rebuild(struct request *request)
         if (object && (object->foreign || !object_is_whole(object))) {
             reply_error(
                 &request->reply,
-                "ERR filters of RedisBloom, and filters that are being loaded or "
-                "whose content was lost, cannot be rebuilt");
+                "ERR cannot rebuild filters imported from RedisBloom, or filters "
+                "whose load is incomplete or whose content was lost");
         } else if (object) {
             steps[i].run(request, object);
         }

@@ -1,7 +1,8 @@
 /*
- * bg_sharded.c - BG.SHARDED: what the shards of a filter over a cluster are called, which of them an
- * item belongs to, and how large each has to be. It computes and touches no filter, so any node of a
- * cluster can answer it; clients that route by themselves (shard_names.h) compare with it.
+ * bg_sharded.c - BG.SHARDED: the names of the shards of a filter that is sharded over a cluster,
+ * the shard of an item, and the required size of each shard. It accesses no filter, so any node
+ * of a cluster can run it. Clients that route items themselves (shard_names.h) can check their
+ * results against it.
  */
 #include "bg_handlers.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* argv[at]; false: an error was sent. */
+/* Parses the number of shards in argv[at]. Returns false after sending an error. */
 static bool sharded_read(struct request *request, size_t at, struct shard_tags *tags)
 {
     uint64_t shards = 0;

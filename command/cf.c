@@ -1,18 +1,19 @@
 /*
- * cf.c - CF.*: what clients of cuckoo filters in Redis know, on quotient filters.
+ * cf.c - CF.*: the cuckoo filter commands of RedisBloom, implemented with quotient filters.
  *
- * A quotient filter deletes and counts as a cuckoo filter does, and better in three ways that
- * matter here: many copies of one item take a counter, not slots without end; it is doubled in
- * place, so there is no chain to be asked; and what it keeps of an item is as long as the rate
- * needs, not 8 bits. BUCKETSIZE, MAXITERATIONS and EXPANSION (but for 0: do not grow) are accepted
- * and told by CF.INFO; they have nothing to decide. ERROR, which others lack, asks for a rate.
+ * A quotient filter deletes and counts like a cuckoo filter, and has three advantages here:
+ * duplicates of an item use a counter instead of more and more slots; the filter doubles in
+ * place, so there is no chain of filters to query; and its fingerprints are as long as the rate
+ * requires, instead of 8 bits. BUCKETSIZE, MAXITERATIONS and EXPANSION are accepted and reported
+ * by CF.INFO, but have no effect, except that EXPANSION 0 prevents growth. ERROR, an extension,
+ * sets the false-positive rate.
  *
- * Different on purpose:
- *   - options are read strictly, and every error has a code;
- *   - asking a name of another type is WRONGTYPE, since "0" would be a false "no";
- *   - without ERROR the rate of false positives stays below 3 % however far it grows, typically
- *     below 0.01 %; when it could not be kept the filter is full;
- *   - CF.COMPACT writes, so it is no command for replicas.
+ * Intentional differences:
+ *   - options are parsed strictly, and every error has a code;
+ *   - querying a key of another type returns WRONGTYPE, since "0" would be a false "no";
+ *   - without ERROR, the false-positive rate stays below 3% no matter how far the filter grows,
+ *     and is typically below 0.01%. A filter that could not keep this rate is full;
+ *   - CF.COMPACT is a write command, so it does not run on replicas.
  */
 #include "args.h"
 #include "dump.h"
@@ -27,12 +28,12 @@
 enum { CF_BUCKET_MOST = 255, CF_ITERATIONS_MOST = 65535, CF_EXPANSION_MOST = 32768 };
 static const uint64_t cf_capacity_most = UINT64_C(1) << 39;
 
-/* ---- Making -------------------------------------------------------------------------------- */
+/* ---- Creation ------------------------------------------------------------------------------ */
 
-/* What RESERVE and INSERT can say. */
+/* The options of RESERVE and INSERT. */
 struct cf_wish {
     uint64_t capacity, bucket_size, iterations, expansion, expansions;
-    double error; /* 0: not said */
+    double error; /* 0: not set */
     bool nocreate;
 };
 
@@ -90,7 +91,7 @@ static const char *cf_read_capacity(bg_bytes argument, struct cf_wish *wish)
     return args_count(argument, &wish->capacity) ? NULL : "ERR Bad capacity";
 }
 
-/* One option at argv[*i], and its value; *i is left at the last word that was read. */
+/* Parses the option at argv[*i] and its value. Leaves *i at the last argument that it parsed. */
 static const char *cf_read_option(const struct request *request, size_t *i,
                                   bool inserting, struct cf_wish *wish)
 {
@@ -147,7 +148,7 @@ static bg_err cf_make(struct request *request, const struct cf_wish *wish,
     return err ? err : object_create(&shape, settings, object, info);
 }
 
-/* Makes it and gives it its name. */
+/* Creates an object under the name in argv[1]. */
 static bg_err cf_create(struct request *request, const struct cf_wish *wish,
                         bg_errinfo *info)
 {
@@ -190,9 +191,9 @@ static void cf_reserve(struct request *request)
     }
 }
 
-/* ---- Finding ------------------------------------------------------------------------------- */
+/* ---- Objects ------------------------------------------------------------------------------- */
 
-/* The object of argv[1], if it can delete; else as args_find. */
+/* Returns the object named by argv[1] if its kind can delete. Otherwise behaves like args_find. */
 static struct object *cf_find(struct request *request, const char *missing, bool *sent)
 {
     struct object *object = args_find(request, ARGS_CF, missing, sent);
@@ -205,7 +206,8 @@ static struct object *cf_find(struct request *request, const char *missing, bool
     return object;
 }
 
-/* The object to add to, made if it is not there; NULL: a reply was sent. */
+/* Returns the object to add to, and creates it if it does not exist. Returns NULL after sending a
+ * reply. */
 static struct object *cf_find_or_make(struct request *request,
                                       const struct cf_wish *wish)
 {
@@ -221,14 +223,14 @@ static struct object *cf_find_or_make(struct request *request,
         }
         bg_errinfo info = { 0 };
         const bg_err err = cf_create(request, wish, &info);
-        if (err && err != BG_EBUSY) { /* busy: somebody else has just made it */
+        if (err && err != BG_EBUSY) { /* busy: another client has just created it */
             args_failed(request, err, &info, "ERR Couldn't create Cuckoo Filter");
             return NULL;
         }
     }
 }
 
-/* ---- Adding -------------------------------------------------------------------------------- */
+/* ---- Adds ---------------------------------------------------------------------------------- */
 
 static const char *cf_full(const struct object *object)
 {
@@ -236,14 +238,14 @@ static const char *cf_full(const struct object *object)
                                                                         : CF_FULL;
 }
 
-/* Requests of a pipeline, each with a reply of its own. */
+/* Runs the requests of a pipeline. Each gets its own reply. */
 static void cf_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     const struct cf_wish wish = cf_usual(request->host->settings);
-    size_t step = OBJECT_BATCH; /* single ones where they fail */
+    size_t step = OBJECT_BATCH; /* reduced to 1 after an error */
     for (size_t at = 0; at < n;) {
         struct object *object = cf_find_or_make(request, &wish);
-        if (!object) { /* which has been answered */
+        if (!object) { /* the error was sent */
             at++;
             continue;
         }
@@ -288,8 +290,9 @@ static void cf_addnx(struct request *request)
     }
 }
 
-/* How one item of INSERT went: in; not, as it was there; or no room. Of RedisBloom's clients those
- * that speak RESP3 are told by booleans, but for INSERTNX, where there are three answers. */
+/* Replies with the result for one item of INSERT: added, already present, or filter full.
+ * RedisBloom clients that use RESP3 expect booleans, except for INSERTNX, which has three
+ * results. */
 static void cf_tell(struct request *request, bool absent_only, int how)
 {
     if (!absent_only && request->reply.protocol == 3) {
@@ -299,22 +302,22 @@ static void cf_tell(struct request *request, bool absent_only, int how)
     }
 }
 
-/* Items of one request on their way. */
+/* The items of one request, and their results. */
 struct cf_list {
     struct request *request;
     struct object *object;
     const bg_bytes *items;
     size_t n, done;
-    signed char *answers; /* 1: in, 0: it was there, -1: no room */
+    signed char *answers; /* 1: added, 0: already present, -1: full */
     bool absent_only;
 };
 
-/* Adds the next items, `now` at most, up to the first that fails. */
+/* Adds the next items, at most `now`, up to the first failure. */
 static bg_err cf_put(struct cf_list *list, size_t now, bg_errinfo *info)
 {
     const bg_bytes *items = list->items + list->done;
     struct host *host = list->request->host;
-    if (list->absent_only) { /* one by one: an item may occur twice */
+    if (list->absent_only) { /* one at a time: items may repeat */
         bool added = false;
         const bg_err err = object_add_absent(list->object, host, *items, &added, info);
         list->answers[list->done] = added ? 1 : 0;
@@ -330,10 +333,10 @@ static bg_err cf_put(struct cf_list *list, size_t now, bg_errinfo *info)
     return err;
 }
 
-/* All of them, up to an error other than that the filter is full. */
+/* Adds all items. Stops at errors other than BG_EFULL. */
 static bg_err cf_put_all(struct cf_list *list, bg_errinfo *info)
 {
-    size_t step = OBJECT_BATCH; /* single ones where they fail */
+    size_t step = OBJECT_BATCH; /* reduced to 1 after an error */
     bg_err err = BG_OK;
     while (!err && list->done < list->n) {
         const size_t left = list->n - list->done;
@@ -347,7 +350,7 @@ static bg_err cf_put_all(struct cf_list *list, bg_errinfo *info)
     return err;
 }
 
-/* A list of answers, cut short by an error. */
+/* Replies with an array, which ends with the error if there is one. */
 static void cf_insert_list(struct cf_list *list)
 {
     struct request *request = list->request;
@@ -404,16 +407,16 @@ static void cf_insertnx(struct request *request)
     cf_insert_items(request, true);
 }
 
-/* ---- Asking and deleting -------------------------------------------------------------------- */
+/* ---- Lookups and deletes -------------------------------------------------------------------- */
 
-/* n answers, without a list around them. */
+/* Sends n replies without an array header. */
 static void cf_answer(struct request *request, const struct object *object,
                       const bg_bytes *items, size_t n)
 {
     for (size_t at = 0; at < n; at += OBJECT_BATCH) {
         const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
         uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
-        if (object) { /* a name that there is not has no keys */
+        if (object) { /* a missing filter contains no keys */
             (void)object_may_contain_many(object, items + at, now, maybe);
         }
         for (size_t i = 0; i < now; i++) {
@@ -430,7 +433,7 @@ static void cf_exists_many(struct request *request, const bg_bytes *items, size_
         cf_answer(request, object, items, n);
         return;
     }
-    for (size_t i = 1; i < n; i++) { /* the first was sent */
+    for (size_t i = 1; i < n; i++) { /* the first error was sent */
         reply_error(&request->reply, ARGS_WRONGTYPE);
     }
 }
@@ -497,7 +500,7 @@ static void cf_compact(struct request *request)
     }
 }
 
-/* ---- Facts --------------------------------------------------------------------------------- */
+/* ---- Information --------------------------------------------------------------------------- */
 
 struct cf_figures {
     uint64_t size, buckets, filters, items, deletes, bucket_size, expansion, iterations;
@@ -508,7 +511,7 @@ static struct cf_figures cf_measure(const struct object *object)
     const uint64_t added = atomic_load(&object->items),
                    gone = atomic_load(&object->deleted);
     const uint32_t bucket = object->shape.bucket_size ? object->shape.bucket_size : 1;
-    const uint64_t slots = /* RedisBloom tells those of the first filter */
+    const uint64_t slots = /* RedisBloom reports those of the first filter */
         object->foreign ? object->shape.items : object_capacity(object);
     return (struct cf_figures){ .size = object_bytes(object),
                                 .buckets = slots / bucket,
@@ -574,49 +577,56 @@ const struct command cf_commands[] = {
     { "CF.RESERVE", -3, CF_WRITE, CF_AT_KEY, cf_reserve, NULL,
       "key capacity [BUCKETSIZE bucketsize] [MAXITERATIONS maxiterations] "
       "[EXPANSION expansion] [ERROR error]",
-      "Creates an empty filter that counts and deletes, for that many items", "O(1)",
-      "0.1.0" },
+      "Creates an empty cuckoo filter with the given capacity", "O(1)", "0.1.0" },
     { "CF.ADD", 3, CF_ADDS, CF_AT_KEY, cf_add, cf_add_many, "key item",
-      "Adds an item, once more if it is there; makes the filter if there is none",
-      "O(1), but when the filter is doubled", "0.1.0" },
+      "Adds an item to a cuckoo filter (duplicates allowed), creating the filter if "
+      "it does not exist",
+      "O(1), except when the filter doubles", "0.1.0" },
     { "CF.ADDNX", 3, CF_ADDS, CF_AT_KEY, cf_addnx, NULL, "key item",
-      "Adds an item unless it may be there; makes the filter if there is none",
-      "O(1), but when the filter is doubled", "0.1.0" },
+      "Adds an item to a cuckoo filter unless the filter may contain it, creating "
+      "the filter if it does not exist",
+      "O(1), except when the filter doubles", "0.1.0" },
     { "CF.INSERT", -4, CF_ADDS, CF_AT_KEY, cf_insert, NULL,
       "key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]",
-      "Adds several items; says what filter to make if there is none",
+      "Adds items to a cuckoo filter, creating it with the given options if it does "
+      "not exist",
       "O(N) with N items", "0.1.0" },
     { "CF.INSERTNX", -4, CF_ADDS, CF_AT_KEY, cf_insertnx, NULL,
       "key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]",
-      "Adds those of several items that may not be there; says what filter to make if there is "
-      "none",
+      "Adds the items that a cuckoo filter does not contain, creating it with the "
+      "given options if it does not exist",
       "O(N) with N items", "0.1.0" },
     { "CF.EXISTS", 3, CF_READ | COMMAND_ASKS, CF_AT_KEY, cf_exists, cf_exists_many,
-      "key item", "Whether the filter may contain an item; 0 is certain", "O(1)",
-      "0.1.0" },
+      "key item", "Checks whether a cuckoo filter may contain an item; 0 is definite",
+      "O(1)", "0.1.0" },
     { "CF.MEXISTS", -3, CF_READ | COMMAND_ASKS, CF_AT_KEY, cf_mexists, NULL,
-      "key item [item ...]", "Whether the filter may contain each of several items",
+      "key item [item ...]",
+      "Checks for each item whether a cuckoo filter may "
+      "contain it; 0 is definite",
       "O(N) with N items", "0.1.0" },
     { "CF.COUNT", 3, CF_READ | COMMAND_ASKS | COMMAND_COUNTS, CF_AT_KEY, cf_count, NULL,
-      "key item", "How often an item may have been added, less what was deleted",
+      "key item", "Returns how often an item may have been added and not deleted",
       "O(1)", "0.1.0" },
     { "CF.DEL", 3, COMMAND_WRITE | COMMAND_FAST | COMMAND_CLAIMS, CF_AT_KEY, cf_del,
-      NULL, "key item", "Takes back one add of an item; only of an item that was added",
+      NULL, "key item",
+      "Deletes one occurrence of an item; delete only items that "
+      "were added",
       "O(1)", "0.1.0" },
     { "CF.COMPACT", 2, COMMAND_WRITE | COMMAND_SLOW, CF_AT_KEY, cf_compact, NULL, "key",
-      "Gives back room that a filter took by growing and does not need any more",
+      "Releases memory that a cuckoo filter no longer needs after deletes",
       "O(N) with N bytes", "0.1.0" },
-    { "CF.INFO", 2, CF_READ, CF_AT_KEY, cf_info, NULL, "key", "Facts about a filter",
-      "O(1)", "0.1.0" },
+    { "CF.INFO", 2, CF_READ, CF_AT_KEY, cf_info, NULL, "key",
+      "Returns information about a cuckoo filter", "O(1)", "0.1.0" },
     { "CF.DEBUG", 2, CF_READ, CF_AT_KEY, cf_debug, NULL, "key",
-      "The same facts in one line", "O(1)", "0.1.0" },
+      "Returns the same information in one line", "O(1)", "0.1.0" },
     { "CF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW, CF_AT_KEY, dump_cf_scan, NULL,
       "key iterator",
-      "Dumps a filter in pieces: begin with 0, go on with what comes back",
+      "Returns the next chunk of a cuckoo filter; start with iterator 0, then pass "
+      "the returned one",
       "O(N) with N bytes", "0.1.0" },
     { "CF.LOADCHUNK", 4, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CF_AT_KEY,
       dump_cf_load, NULL, "key iterator data",
-      "Loads a piece of a dump; the last one makes the filter", "O(N) with N bytes",
+      "Loads a chunk of a dump; the last chunk creates the filter", "O(N) with N bytes",
       "0.1.0" },
     { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },
 };

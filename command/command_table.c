@@ -1,6 +1,7 @@
 /*
- * command_table.c - the list of commands, found by name: open addressing over a power of two of
- * places, filled to a quarter at most, so that a look-up mostly compares once.
+ * command_table.c - the list of commands, indexed by name with open addressing. The number of
+ * buckets is a power of two, and at most a quarter of them are used, so most lookups need one
+ * comparison.
  */
 #include "command_table.h"
 
@@ -128,13 +129,13 @@ const struct command *command_at(const struct command_table *table, size_t i)
     return i < table->count ? table->commands[i] : NULL;
 }
 
-/* A command is in a category if it has one of these flags or categories. */
+/* The categories. A command belongs to a category if it has one of these flags or categories. */
 static const struct {
     const char *name;
     uint32_t flags, categories;
 } command_categories[] = {
-    { "all", 0, 0 },  /* the first, and */
-    { "slow", 0, 0 }, /* the second are special */
+    { "all", 0, 0 },  /* these two are */
+    { "slow", 0, 0 }, /* handled separately */
     { "fast", COMMAND_FAST, 0 },
     { "read", COMMAND_READONLY, 0 },
     { "write", COMMAND_WRITE, 0 },

@@ -1,5 +1,5 @@
 /*
- * dump.c - writing dumps: the copy of one moment, and its pieces. See dump.h.
+ * dump.c - writes dumps: takes a copy and returns it in chunks. See dump.h.
  */
 #include "dump_stream.h"
 
@@ -13,8 +13,8 @@
 struct dump {
     uint64_t read; /* when it was last read, by the host's clock */
     bool
-        foreign; /* as RedisBloom dumps it: records, see docs/foreign.md; else a stream */
-    uint64_t stream; /* checksum of it */
+        foreign; /* in RedisBloom's format: records, see docs/foreign.md; otherwise a stream */
+    uint64_t stream; /* its checksum */
     size_t n;
     uint8_t bytes[];
 };
@@ -28,7 +28,7 @@ enum {
 
 /* ---- The copy ------------------------------------------------------------------------------ */
 
-/* Allocates room for a copy, and for `before` bytes in front of it, with the object's allocator. */
+/* Allocates memory for a copy with `before` bytes in front of it, from the object's allocator. */
 static void *dump_room(const struct object *object, size_t before, size_t n,
                        bg_errinfo *info)
 {
@@ -62,7 +62,7 @@ void dump_give(const struct object *object, void *bytes, size_t n)
     }
 }
 
-/* The same for the same content. */
+/* Returns options that produce the same bytes for the same content. */
 static bg_save_options dump_options(const struct object_shape *shape, uint32_t flags)
 {
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
@@ -72,8 +72,8 @@ static bg_save_options dump_options(const struct object_shape *shape, uint32_t f
     return how;
 }
 
-/* Encodes a filter after `before` bytes, in room of exactly that size. If the filter grows a layer between
- * computing its size and writing it, encodes it once more. */
+/* Encodes a filter after `before` bytes, in a buffer of exactly the right size. If the filter
+ * grows a layer between computing its size and writing it, encodes it again. */
 static bg_err dump_encode(const struct object *object, const bg_filter *filter,
                           const bg_save_options *how, size_t before, void **bytes,
                           size_t *n, bg_errinfo *info)
@@ -95,13 +95,15 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
             dump_give(object, *bytes, before + room);
             *bytes = NULL;
         } else {
-            ledger_release(LEDGER_TRANSFERS, room - *n); /* what is freed is counted */
+            ledger_release(LEDGER_TRANSFERS,
+                           room - *n); /* only bytes that will be freed stay counted */
         }
     }
     return err;
 }
 
-/* Selects what to read of an object. `still`: it does not change in the meantime, so no copy is needed. */
+/* Selects what to read of an object. `still`: the object does not change in the meantime, so no
+ * copy is needed. */
 static bg_err dump_read_begin(const struct object *object, bool still,
                               struct object_reading *reading, bg_errinfo *info)
 {
@@ -113,7 +115,8 @@ static bg_err dump_read_begin(const struct object *object, bool still,
     if (!reading->filter) {
         bg_slot_unpin(object->slot, &reading->pin);
         return object_error(info, BG_EBUSY,
-                            "the filter is being loaded, or its content was lost");
+                            "the filter is not available: its load is incomplete, or "
+                            "its content was lost");
     }
     return BG_OK;
 }
@@ -165,7 +168,7 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
     return dump_foreign_behind(object, 0, bytes, n, info);
 }
 
-/* Those of other modules have a copy made of them, as their formats are written in one piece. */
+/* Writes an imported filter. It is copied, since its format is encoded in one piece. */
 static bg_err dump_write_foreign(const struct object *object, bg_file_write write,
                                  void *context, size_t *all, bg_errinfo *info)
 {
@@ -198,7 +201,7 @@ bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write wri
     return err;
 }
 
-/* Forgets the copy; `dumping` is held. */
+/* Frees the copy. The caller holds `dumping`. */
 static void dump_forget(struct object *object)
 {
     if (object->dump) {
@@ -208,7 +211,7 @@ static void dump_forget(struct object *object)
     }
 }
 
-/* Makes a new copy; `as_foreign`: as RedisBloom does it. `dumping` is held. */
+/* Takes a new copy, in RedisBloom's format if `as_foreign` is set. The caller holds `dumping`. */
 static bg_err dump_begin(struct object *object, bool still, bool as_foreign,
                          bg_errinfo *info)
 {
@@ -246,7 +249,7 @@ void dump_release(struct object *object)
 void dump_expire(struct object *object, uint64_t now)
 {
     if (pthread_mutex_trylock(&object->dumping)) {
-        return; /* it is being used */
+        return; /* in use */
     }
     if (object->dump && now > object->dump->read + DUMP_KEPT) {
         dump_forget(object);
@@ -254,7 +257,8 @@ void dump_expire(struct object *object, uint64_t now)
     pthread_mutex_unlock(&object->dumping);
 }
 
-/* The copy to read on from, a new one at the beginning; NULL: an error was sent. */
+/* Returns the copy to read from, and takes a new one at the start of a dump. Returns NULL after
+ * sending an error. */
 static struct dump *dump_take(struct request *request, struct object *object,
                               bool begins, bool as_foreign)
 {
@@ -264,7 +268,7 @@ static struct dump *dump_take(struct request *request, struct object *object,
         const bg_err err =
             dump_begin(object, request->host->ordered, as_foreign, &info);
         if (err) {
-            args_failed(request, err, &info, "ERR the filter is full");
+            args_failed(request, err, &info, "ERR the filter has reached its capacity");
             return NULL;
         }
     } else if (object->dump && now > object->dump->read + DUMP_KEPT) {
@@ -273,14 +277,14 @@ static struct dump *dump_take(struct request *request, struct object *object,
     if (!object->dump || object->dump->foreign != as_foreign) {
         reply_error(
             &request->reply,
-            "ERR there is no dump under way, or it has expired: begin again with 0");
+            "ERR no dump is in progress, or it has expired: start again with 0");
         return NULL;
     }
     object->dump->read = now;
     return object->dump;
 }
 
-/* ---- Pieces -------------------------------------------------------------------------------- */
+/* ---- Chunks -------------------------------------------------------------------------------- */
 
 static void dump_reply_end(struct request *request)
 {
@@ -289,8 +293,8 @@ static void dump_reply_end(struct request *request)
     reply_bulk(&request->reply, "", 0);
 }
 
-/* Replies with a chunk of at most `most` bytes from an offset on, and with the number that
- * `base` + the offset behind it makes; 0 instead at the end, if `ends`. */
+/* Replies with a chunk of at most `most` bytes from an offset on, and with `base` plus the offset
+ * after the chunk; at the end of the dump with 0 instead, if `ends` is set. */
 static void dump_reply_chunk(struct request *request, const struct object *object,
                              uint64_t offset, size_t most, uint64_t base, bool ends)
 {
@@ -317,7 +321,8 @@ static void dump_reply_chunk(struct request *request, const struct object *objec
 
 enum dump_step { DUMP_WRONG, DUMP_MORE, DUMP_END };
 
-/* RedisBloom's way: the record that follows the one with this iterator, or the first. */
+/* Replies with the next record in RedisBloom's format: the one that follows this iterator, or the
+ * first. */
 static enum dump_step dump_reply_record(struct request *request,
                                         const struct dump *dump, uint64_t iterator)
 {
@@ -341,7 +346,7 @@ static enum dump_step dump_reply_record(struct request *request,
     return DUMP_END;
 }
 
-/* Our way: iterators are 1 more than the offset that follows. */
+/* Replies with the next chunk in Bloomgate's format. An iterator is the next offset plus 1. */
 static enum dump_step dump_reply_stream(struct request *request,
                                         const struct object *object, uint64_t iterator)
 {
@@ -403,7 +408,7 @@ void dump_cf_scan(struct request *request)
     }
     if (args_is(request->argv[2], "0") && object_is_whole(object)
         && atomic_load(&object->items) <= atomic_load(&object->deleted)) {
-        reply_array(&request->reply, 2); /* an empty one has nothing to tell */
+        reply_array(&request->reply, 2); /* an empty filter has no data */
         reply_integer(&request->reply, 0);
         reply_null(&request->reply);
         return;
@@ -415,8 +420,7 @@ void dump_bg_dump(struct request *request)
 {
     uint64_t cursor = 0, size = DUMP_SIZE_USUAL;
     if (!args_count(request->argv[2], &cursor)) {
-        reply_error(&request->reply,
-                    "ERR cursor: expected 0, or the number that came back");
+        reply_error(&request->reply, "ERR cursor must be 0 or a returned cursor");
         return;
     }
     if (request->argc != 3
@@ -424,7 +428,7 @@ void dump_bg_dump(struct request *request)
             || !args_count(request->argv[4], &size) || size < 1
             || size > DUMP_SIZE_MOST)) {
         reply_error(&request->reply,
-                    "ERR expected SIZE and a number of bytes, 1 .. 268435456");
+                    "ERR SIZE must be in the range [1, 268435456] bytes");
         return;
     }
     struct object *object = args_find_any(request, request->argv[1]);
@@ -434,7 +438,7 @@ void dump_bg_dump(struct request *request)
     pthread_mutex_lock(&object->dumping);
     const struct dump *dump = dump_take(request, object, cursor == 0, false);
     if (dump && cursor >= dump->n) {
-        reply_error(&request->reply, "ERR cursor: it is beyond the end of the dump");
+        reply_error(&request->reply, "ERR cursor is beyond the end of the dump");
     } else if (dump) {
         const bool last = dump->n - cursor <= size;
         dump_reply_chunk(request, object, cursor, (size_t)size, 0, true);

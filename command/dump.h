@@ -1,27 +1,29 @@
 /*
- * dump.h - objects in pieces: what SCANDUMP, LOADCHUNK, BG.DUMP and BG.LOAD have in common.
+ * dump.h - dumps objects in chunks and loads them: shared by SCANDUMP, LOADCHUNK, BG.DUMP and
+ * BG.LOAD.
  *
- * What is dumped is a copy of one moment. It is kept with its object while it is being read: until
- * its end was read, the next dump begins, or five minutes have passed. There is one per object.
+ * A dump is a copy of the object at one point in time. The object keeps this copy until it was
+ * read to its end, the next dump starts, or five minutes have passed without a read. There is one
+ * copy per object.
  *
- *     stream    "bloomgate dump 1 SHAPE;ITEMS DELETED EXPANSIONS\n"   what it is (object.h)
- *               a filter file (bg_encode), or a filter of another module (docs/foreign.md)
+ *     stream    "bloomgate dump 1 SHAPE;ITEMS DELETED EXPANSIONS\n"   the description (object.h)
+ *               a filter file (bg_encode), or an imported filter (docs/foreign.md)
  *     chunk     magic 8 | checksum 8 | stream 8 | offset 8 | total 8 | bytes of the stream
  *
- * All numbers have their low byte first. `checksum` is the XXH64, seed 0, of all that follows it;
- * `stream` is that of the whole stream, so that chunks of two dumps are never mixed. A chunk says
- * where it belongs, so loading can go on after a break from what has come so far.
+ * All numbers are little-endian. `checksum` is the XXH64 with seed 0 of everything after it.
+ * `stream` is the same hash of the whole stream, so that chunks of two dumps are never mixed. A
+ * chunk contains its own offset, so an interrupted load can continue where it stopped.
  *
- * Filters of RedisBloom are dumped by BF.SCANDUMP as RedisBloom does it, without any of this, and
- * loaded from that.
+ * BF.SCANDUMP dumps filters imported from RedisBloom in RedisBloom's format, without any of this,
+ * and BF.LOADCHUNK loads them.
  *
- * While a dump is being loaded its name stands for an object of unknown content (object.h). Chunks
- * come in order; their memory grows with what has come, never by what a header promises, up to
- * settings->max_filter_bytes and a little (gather.h). When the last one has come everything is
- * verified, and another object takes the name.
+ * While a dump is being loaded, its name refers to an object of unknown content (object.h).
+ * Chunks arrive in order. Memory grows with the bytes received, never by a size that a header
+ * promises, up to settings->max_filter_bytes plus a margin (gather.h). After the last chunk,
+ * everything is verified and a new object gets the name.
  *
- * Where nobody changes an object meanwhile it is written without a copy: dump_write. A dump that is
- * read by several commands needs one, since the object goes on changing between them.
+ * dump_write writes without a copy if no other thread changes the object in the meantime. A dump
+ * that is read by several commands needs a copy, since the object changes between them.
  */
 #ifndef COMMAND_DUMP_H
 #define COMMAND_DUMP_H
@@ -34,42 +36,42 @@ enum {
     DUMP_KEPT = 5 * 60 * 1000   /* milliseconds */
 };
 
-/* Frees what an object holds for dumping and loading; nobody else has it any more. */
+/* Frees what an object holds for dumps and loads. No other thread may use the object. */
 void dump_release(struct object *object);
 
-/* Frees a copy that nobody has read for too long. A host calls it from time to time. */
+/* Frees a copy that has not been read for too long. The host calls this regularly. */
 void dump_expire(struct object *object, uint64_t now);
 
 /* Frees the result of the next two functions. */
 void dump_give(const struct object *object, void *bytes, size_t n);
 
-/* Returns a filter of another module as bytes; free them with dump_give. */
+/* Encodes an imported filter. Free the result with dump_give. */
 bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
                            bg_errinfo *info);
 
-/* Returns the filter of an object as a file in memory that depends only on its content; free it
- * with dump_give. `still`: the object does not change in the meantime. */
+/* Encodes the filter of an object as a file in memory that depends only on its content. Free the
+ * result with dump_give. `still`: the object does not change in the meantime. */
 bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
                           size_t *n, bg_errinfo *info);
 
-/* The same bytes of either, piece by piece (bg_file_write); of a filter without a copy of it.
- * `flags`: BG_FILE_STILL, and BG_FILE_NO_CANARIES, which changes the bytes.
- * Before the first piece, *all is set to the total number of bytes. Errors before the first piece: BG_ENOMEM and
- * the like;
- * later ones: that of
- * `write`, and BG_EBUSY: somebody did. */
+/* Writes the same bytes piece by piece (bg_file_write), without copying the filter unless it is
+ * an imported one. `flags`: BG_FILE_STILL, and BG_FILE_NO_CANARIES, which changes the bytes. Sets
+ * *all to the total number of bytes before the first piece.
+ * Errors: before the first piece, BG_ENOMEM and similar errors; later, the errors of `write`, and
+ * BG_EBUSY if the object changed despite BG_FILE_STILL. */
 bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write write,
                   void *context, size_t *all, bg_errinfo *info);
 
-/* What these have written, read again, from anybody: the object that this shape says, imported.
- * It is what was gathered, all of it, from an offset on, and is given back as it is read: if
- * `gather->given` is not 0 then it is not there any more, whatever comes of it.
- * Errors: those of bg_decode and bg_foreign_read; BG_EFORMAT: not what the shape says. */
+/* Creates an imported object of this shape from gathered bytes, which are untrusted. The
+ * encoded filter starts at an offset and ends with the gathered bytes. Its memory is released
+ * while it is read: if `gather->given` is not 0, the bytes are lost even on failure.
+ * Errors: those of bg_decode and bg_foreign_read; BG_EFORMAT if the bytes do not match the
+ * shape. */
 bg_err dump_decode(const struct object_shape *shape,
                    const struct command_settings *settings, struct gather *gather,
                    size_t at, struct object **object, bg_errinfo *info);
 
-/* Handlers: BF.SCANDUMP and BF.LOADCHUNK, those of CF.*, BG.DUMP and BG.LOAD. */
+/* Handlers of BF.SCANDUMP and BF.LOADCHUNK, the same commands of CF.*, BG.DUMP and BG.LOAD. */
 void dump_bf_scan(struct request *request);
 void dump_bf_load(struct request *request);
 void dump_cf_scan(struct request *request);

@@ -1,17 +1,18 @@
 /*
- * dump_load.c - reading dumps, piece by piece, from anybody. See dump.h.
+ * dump_load.c - loads dumps chunk by chunk from untrusted clients. See dump.h.
  *
- * Whatever comes is judged before it is kept: a chunk by its checksum and its place, a header of
- * RedisBloom by whether its sizes add up; and all together by the library's own decoders, when the
- * last byte is there. What is kept grows with what has come, and goes as it is decoded (gather.h).
+ * All input is validated before it is kept: a chunk by its checksum and offset, a RedisBloom
+ * header by checking that its sizes add up, and the complete dump by the library's decoders.
+ * Memory grows with the bytes received, and is released while they are decoded (gather.h).
  *
- *     ours         the stream, offset by offset
- *     RedisBloom   the records that bg_foreign_read takes: each 16 bytes of iterator and length,
- *                  then the header; each part's bytes likewise: the links of a Bloom filter, the
- *                  filters of a cuckoo filter. Chunks are put to where they belong between these.
+ *     Bloomgate    the stream, offset by offset
+ *     RedisBloom   the records that bg_foreign_read accepts: 16 bytes of iterator and length,
+ *     then the
+ *                  header; then the same for each part: the links of a Bloom filter, or the
+ *                  filters of a cuckoo filter. The bytes of chunks are copied to their places.
  *
  * Invariants, under `dumping`
- *   (L1) done <= total; the first `done` bytes have come, in order, without gaps
+ *   (L1) done <= total; the first `done` bytes have arrived, in order, without gaps
  *   (L2) used >= place of done; nothing beyond it has been written
  *   (L3) an object that has a load is of unknown content
  */
@@ -30,37 +31,37 @@ enum {
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
     CUCKOO_HEADER = 38,
-    CUCKOO_HEADER_OLD = 46, /* of RedisBloom 2.2.7 to 2.2.10: docs/foreign.md */
+    CUCKOO_HEADER_OLD = 46, /* written by RedisBloom 2.2.7 to 2.2.10: docs/foreign.md */
     CUCKOO_FILTERS = 65536
 };
 
 struct load {
-    bg_foreign_format foreign; /* 0: ours */
-    uint64_t stream;           /* ours: which */
+    bg_foreign_format foreign; /* 0: Bloomgate's format */
+    uint64_t stream;           /* Bloomgate: checksum of the stream */
     uint64_t done, total;      /* bytes of the stream, or of bits */
-    uint64_t size;             /* of all that is kept in the end, records included */
+    uint64_t size;             /* of the complete dump, records included */
     struct gather gather;      /* of `size` bytes */
     uint64_t used;             /* of these, from the first on */
-    uint64_t counted;          /* of these, as memory: in object->held and the ledger */
-    size_t header;             /* RedisBloom: bytes of its header */
-    uint64_t first;            /* cuckoo filters: bytes of the first part, */
-    uint32_t expansion;        /* and how much larger the next ones are */
+    uint64_t counted; /* of these, counted as memory: in object->held and the ledger */
+    size_t header;    /* RedisBloom: bytes of its header */
+    uint64_t first;   /* cuckoo filters: bytes of the first part, */
+    uint32_t expansion; /* and the growth factor of the next ones */
 };
 
-/* How a family of commands says what is wrong. */
+/* The error texts of a family of commands. */
 struct load_words {
     uint32_t families;
-    const char *not_found;  /* there is nothing to go on with */
-    const char *place;      /* a chunk that does not follow */
-    const char *too_big;    /* a chunk over the end of a link */
-    const char *bad_header; /* the first chunk is wrong; NULL: as ... */
-    const char *bad;        /* ... if all of them are */
+    const char *not_found;  /* no load is in progress */
+    const char *place;      /* a chunk that does not follow the last one */
+    const char *too_big;    /* a chunk that exceeds the end of a link */
+    const char *bad_header; /* an invalid first chunk; NULL: `bad` */
+    const char *bad;        /* an invalid dump */
 };
 
-/* ---- What has come --------------------------------------------------------------------------- */
+/* ---- Received bytes -------------------------------------------------------------------------- */
 
-/* Stops counting the received bytes: they are freed, or replaced by the filter as it is decoded
- * (gather.h). */
+/* Stops counting the received bytes: they are freed, or replaced by the filter while it is
+ * decoded (gather.h). */
 static void load_uncount(struct object *object)
 {
     struct load *load = object->load;
@@ -118,7 +119,7 @@ static bg_err load_write(struct object *object, uint64_t place, const void *byte
     return BG_OK;
 }
 
-/* The most bytes that a dump may have. */
+/* Returns the maximum number of bytes of a dump. */
 static uint64_t load_most(const struct command_settings *settings)
 {
     const uint64_t most = settings->max_filter_bytes;
@@ -128,11 +129,12 @@ static uint64_t load_most(const struct command_settings *settings)
 
 static bg_err load_too_large(uint64_t total, uint64_t most, bg_errinfo *info)
 {
-    return object_error(info, BG_ENOMEM, "a dump of %llu bytes, the limit is %llu",
+    return object_error(info, BG_ENOMEM,
+                        "the dump has %llu bytes, and the limit is %llu",
                         (unsigned long long)total, (unsigned long long)most);
 }
 
-/* Begins anew; what had come before is forgotten. */
+/* Starts a load, discarding bytes received before. */
 static bg_err load_begin(struct object *object, const struct load *load,
                          const bg_allocator *allocator, bg_errinfo *info)
 {
@@ -147,7 +149,7 @@ static bg_err load_begin(struct object *object, const struct load *load,
     if (load->size > SIZE_MAX
         || !gather_begin(&object->load->gather, (size_t)load->size, allocator)) {
         load_forget(object);
-        (void)object_error(info, BG_ENOMEM, "no memory for %llu bytes of a dump",
+        (void)object_error(info, BG_ENOMEM, "cannot allocate %llu bytes for a dump",
                            (unsigned long long)load->size);
         return BG_ENOMEM;
     }
@@ -156,7 +158,7 @@ static bg_err load_begin(struct object *object, const struct load *load,
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* RedisBloom: a part, one after the other. */
+/* RedisBloom: one of the consecutive parts. */
 struct load_part {
     uint64_t number, bytes;
     uint64_t offset; /* in the bytes of all parts */
@@ -177,7 +179,7 @@ static struct load_part load_first_part(const struct load *load)
                                .place = LOAD_RECORD + load->header + LOAD_RECORD };
 }
 
-/* There is one, as the header has been checked. */
+/* Advances to the next part, which exists because the header has been checked. */
 static void load_next_part(const struct load *load, struct load_part *part)
 {
     part->offset += part->bytes;
@@ -188,8 +190,9 @@ static void load_next_part(const struct load *load, struct load_part *part)
                       : load_link_bytes(load, part->number);
 }
 
-/* RedisBloom: where in the records the bytes from an offset on belong, and how many follow up to
- * the end of their part. The header has been checked, and the offset is below load->total. */
+/* RedisBloom: returns the place in the records of the bytes at an offset. *left is the number of
+ * bytes up to the end of their part. The header has been checked, and the offset is below
+ * load->total. */
 static uint64_t load_part_place(const struct load *load, uint64_t offset,
                                 uint64_t *left)
 {
@@ -210,9 +213,9 @@ static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *l
     return offset;
 }
 
-/* Stores a chunk at its offset. A repeated chunk is accepted if it is identical. Errors: BG_EBUSY if it does not
- * follow the last one; BG_EINVAL if it exceeds the end of a part; BG_ENOMEM: nothing has changed, and it can be sent
- * again. */
+/* Stores a chunk at its offset. A repeated chunk is accepted if it is identical. Errors: BG_EBUSY
+ * if it does not follow the last one; BG_EINVAL if it exceeds the end of a part; BG_ENOMEM, after
+ * which nothing has changed and the chunk can be sent again. */
 static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
                        size_t n, bg_errinfo *info)
 {
@@ -236,9 +239,9 @@ static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *by
     return err;
 }
 
-/* ---- The end --------------------------------------------------------------------------------- */
+/* ---- Completion ------------------------------------------------------------------------------ */
 
-/* RedisBloom's records get their iterators and lengths. */
+/* Writes the iterators and lengths of RedisBloom's records. */
 static void load_write_records(struct load *load)
 {
     uint8_t *bytes = load->gather.bytes;
@@ -266,7 +269,7 @@ static bg_err load_read_foreign(bg_foreign_format format, const void *bytes, siz
     return bg_foreign_read(format, bytes, n, &how, foreign, info);
 }
 
-/* A filter of RedisBloom from its records. */
+/* Creates a filter from RedisBloom's records. */
 static bg_err load_finish_foreign(struct request *request, struct load *load,
                                   struct object **made, bg_errinfo *info)
 {
@@ -275,10 +278,10 @@ static bg_err load_finish_foreign(struct request *request, struct load *load,
                          request->host->settings, made, info);
 }
 
-/* What a decoder reads from. */
+/* The input of a decoder. */
 struct load_source {
     struct gather *gather;
-    size_t at; /* where it begins there */
+    size_t at; /* offset of the encoded filter */
 };
 
 static bool load_was_read(void *context, uint64_t done, uint64_t all)
@@ -310,11 +313,13 @@ static bg_err load_decode(const struct object_shape *shape,
                     &filter, info);
     if (!err && !object_shape_fits(shape, filter)) {
         err = object_error(info, BG_EFORMAT,
-                           "a filter of kind %s in a dump of another family",
+                           "the dump contains a filter of kind %s, which belongs to "
+                           "another family",
                            bg_kind_name(bg_filter_kind(filter)));
     } else if (!err && bg_hasher_profile(bg_filter_hasher(filter)) != shape->hash) {
         err = object_error(info, BG_EFORMAT,
-                           "a filter with another hash than the dump says");
+                           "the dump contains a filter with another hash than its "
+                           "description states");
     }
     err = err ? err : object_adopt(shape, filter, NULL, made, info);
     if (err) {
@@ -330,7 +335,7 @@ static bg_err load_decode_foreign(const struct object_shape *shape,
 {
     bg_foreign *foreign = NULL;
     if (!object_shape_is_foreign(shape)) {
-        return object_error(info, BG_EFORMAT, "a dump of an unknown format, %u",
+        return object_error(info, BG_EFORMAT, "the dump has an unknown format, %u",
                             shape->foreign);
     }
     bg_err err = load_read_foreign(
@@ -357,7 +362,7 @@ bg_err dump_decode(const struct object_shape *shape,
                           : load_decode(&imported, settings, from, object, info);
 }
 
-/* One of ours: the line tells what the rest is. */
+/* Creates an object from a Bloomgate stream. The first line describes the rest. */
 static bg_err load_finish_stream(struct request *request, struct load *load,
                                  uint32_t families, struct object **made,
                                  bg_errinfo *info)
@@ -366,11 +371,15 @@ static bg_err load_finish_stream(struct request *request, struct load *load,
     size_t used = 0;
     const size_t n = (size_t)load->total;
     if (dump_checksum(load->gather.bytes, n) != load->stream) {
-        return object_error(info, BG_ECHECKSUM, "the chunks do not make up the dump");
+        return object_error(info, BG_ECHECKSUM,
+                            "the chunks do not match the checksum of the dump: "
+                            "dump the filter again");
     }
     bg_err err = dump_line_read(load->gather.bytes, n, &line, &used, info);
     if (!err && !(families >> line.shape.family & 1)) {
-        err = object_error(info, BG_EFORMAT, "a dump of another family of filters");
+        err = object_error(info, BG_EFORMAT,
+                           "the dump contains a filter of another family: load it "
+                           "with the commands of that family");
     }
     if (err) {
         return err;
@@ -387,8 +396,8 @@ static bg_err load_finish_stream(struct request *request, struct load *load,
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
-/* The object that a chunk is for, which exists and is not whole; one is made for the first chunk.
- * NULL: an error was sent. */
+/* Returns the object that a chunk belongs to, which exists and is incomplete. Creates it for the
+ * first chunk. Returns NULL after sending an error. */
 static struct object *load_target(struct request *request,
                                   const struct load_words *words, bool first)
 {
@@ -417,14 +426,14 @@ static struct object *load_target(struct request *request,
                 object_free(object);
             }
         }
-        if (err && err != BG_EBUSY) { /* busy: somebody else has just begun */
+        if (err && err != BG_EBUSY) { /* busy: another client has just started */
             args_failed(request, err, &info, "");
             return NULL;
         }
     }
 }
 
-/* Sends what was wrong with a chunk, or with all of them. */
+/* Sends the error for a chunk, or for the complete dump. */
 static void load_refuse(struct request *request, const struct load_words *words,
                         bg_err err, const bg_errinfo *info)
 {
@@ -442,7 +451,8 @@ static void load_refuse(struct request *request, const struct load_words *words,
     }
 }
 
-/* The last chunk has come: what it was takes the name. `dumping` is held, and let go. */
+/* Completes a load after the last chunk: the new object replaces this one. Unlocks `dumping`,
+ * which the caller holds. */
 static bg_err load_finish(struct request *request, const struct load_words *words,
                           struct object *object, bg_errinfo *info)
 {
@@ -463,13 +473,13 @@ static bg_err load_finish(struct request *request, const struct load_words *word
         pthread_mutex_unlock(&object->dumping);
         object_free(made);
         return err == BG_EINVAL ? BG_EFORMAT
-                                : err; /* which would have another meaning */
+                                : err; /* has another meaning to the caller */
     }
     return BG_OK;
 }
 
-/* Puts a chunk to an object that is being loaded; `dumping` is held, and let go. *progress, unless
- * NULL, says how far it is. */
+/* Adds a chunk to an object that is being loaded. Unlocks `dumping`, which the caller holds.
+ * *progress receives the number of bytes loaded, unless it is NULL. */
 static void load_chunk(struct request *request, const struct load_words *words,
                        struct object *object, const struct dump_chunk *chunk,
                        bool tell_progress)
@@ -497,7 +507,8 @@ static void load_chunk(struct request *request, const struct load_words *words,
     }
 }
 
-/* A chunk of ours; `iterator`, unless 0, must be what came with it. */
+/* Loads a chunk in Bloomgate's format. `iterator`, unless 0, must be the one that was returned
+ * with it. */
 static void load_stream(struct request *request, const struct load_words *words,
                         bg_bytes data, uint64_t iterator)
 {
@@ -540,7 +551,7 @@ static void load_stream(struct request *request, const struct load_words *words,
 
 /* ---- RedisBloom ------------------------------------------------------------------------------ */
 
-/* What a header promises; BG_EFORMAT unless its sizes add up. The library judges the rest. */
+/* Parses a header. Returns BG_EFORMAT unless its sizes add up. The library checks the rest. */
 static bg_err load_read_header(bg_bytes data, const struct command_settings *settings,
                                struct load *load, bg_errinfo *info)
 {
@@ -549,14 +560,15 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
     if (data.len < REDIS_HEADER + REDIS_LINK
         || (data.len - REDIS_HEADER) % REDIS_LINK != 0
         || (data.len - REDIS_HEADER) / REDIS_LINK != dump_get32(p + 8)) {
-        return object_error(info, BG_EFORMAT, "a header of %zu bytes", data.len);
+        return object_error(info, BG_EFORMAT, "the header has an invalid size, %zu bytes",
+                            data.len);
     }
     *load = (struct load){ .foreign = BG_FOREIGN_REDISBLOOM, .header = data.len };
     load->size = LOAD_RECORD + data.len;
     for (size_t at = REDIS_HEADER; at < data.len; at += REDIS_LINK) {
         const uint64_t bytes = dump_get64(p + at);
         if (bytes == 0 || bytes > most || load->total + bytes > most) {
-            return bytes == 0 ? object_error(info, BG_EFORMAT, "a link of no bytes")
+            return bytes == 0 ? object_error(info, BG_EFORMAT, "a link has no bytes")
                               : load_too_large(bytes, most, info);
         }
         load->total += bytes;
@@ -565,14 +577,14 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
     return BG_OK;
 }
 
-/* The same of a cuckoo filter; the decoder checks the rest of it. */
+/* Parses the header of a cuckoo filter. The decoder checks the rest. */
 static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *settings,
                                struct load *load, bg_errinfo *info)
 {
     const uint8_t *p = data.data;
     const uint64_t most = load_most(settings);
     if (data.len != CUCKOO_HEADER && data.len != CUCKOO_HEADER_OLD) {
-        return object_error(info, BG_EFORMAT, "a header of %zu bytes, expected 38",
+        return object_error(info, BG_EFORMAT, "the header has %zu bytes, expected 38",
                             data.len);
     }
     const uint64_t buckets = dump_get64(p + 8), filters = dump_get64(p + 24);
@@ -583,7 +595,9 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
     load->size = LOAD_RECORD + data.len;
     if (buckets == 0 || slots == 0 || filters == 0 || filters > CUCKOO_FILTERS
         || (load->expansion == 0 && filters > 1)) {
-        return object_error(info, BG_EFORMAT, "%llu filters of %llu buckets of %u",
+        return object_error(info, BG_EFORMAT,
+                            "the header describes %llu filters of %llu buckets of "
+                            "%u slots",
                             (unsigned long long)filters, (unsigned long long)buckets,
                             slots);
     }
@@ -716,7 +730,7 @@ static void load_tell(struct request *request)
         return;
     }
     if (!load_progress(object, &done, &total)) {
-        reply_error(&request->reply, "ERR nothing is being loaded there");
+        reply_error(&request->reply, "ERR no load of this filter is in progress");
         return;
     }
     reply_array(&request->reply, 2);
@@ -728,9 +742,12 @@ void dump_bg_load(struct request *request)
 {
     static const struct load_words words = {
         .families = ARGS_ANY,
-        .not_found = "ERR nothing is being loaded there: begin with the first chunk",
-        .place = "ERR this chunk does not follow what has come so far",
-        .too_big = "ERR this chunk does not follow what has come so far",
+        .not_found = "ERR no load of this filter is in progress: start with the "
+                     "first chunk",
+        .place = "ERR this chunk does not follow the last one: load the chunks in "
+                 "order",
+        .too_big = "ERR this chunk does not follow the last one: load the chunks in "
+                   "order",
         .bad = "ERR received bad data",
     };
     if (request->argc == 2) {

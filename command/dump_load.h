@@ -1,19 +1,21 @@
 /*
- * dump_load.h - chunks on their way into an object: what dump.c and dump_load.c share.
+ * dump_load.h - the state of a load, shared by dump.c and dump_load.c.
  */
 #ifndef COMMAND_DUMP_LOAD_H
 #define COMMAND_DUMP_LOAD_H
 
 #include "dump.h"
 
-/* Forgets what has come of a dump; `dumping` is held, or nobody else has the object. */
+/* Discards the bytes received of a dump. The caller holds `dumping`, or no other thread uses the
+ * object. */
 void load_forget(struct object *object);
 
-/* Returns whether a dump is being loaded into an object: chunks are still missing, or the filter is being created
- * from them. Locks `dumping`. */
+/* Returns whether a dump is being loaded into an object: chunks are still missing, or the filter
+ * is being created from them. Locks `dumping`. */
 bool load_is_under_way(struct object *object);
 
-/* How much of how many bytes has come; false: nothing is being loaded. Takes `dumping`. */
+/* Returns the number of bytes loaded and their total. Returns false if no load is in progress.
+ * Locks `dumping`. */
 bool load_progress(struct object *object, uint64_t *done, uint64_t *total);
 
 #endif

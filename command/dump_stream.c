@@ -7,7 +7,7 @@
 
 #define DUMP_BEGIN "bloomgate dump 1 "
 
-/* Not what a dump of RedisBloom begins with: there it would be a number of items beyond 2^56. */
+/* Cannot start a RedisBloom dump, where it would be a number of items beyond 2^56. */
 static const uint8_t dump_magic[8] = { 'B', 'G', 'd', 'u', 'm', 'p', '1', '\n' };
 
 uint64_t dump_checksum(const void *bytes, size_t n)
@@ -15,7 +15,7 @@ uint64_t dump_checksum(const void *bytes, size_t n)
     const bg_hash_spec how = { .profile = BG_HASH_XXH64 };
     bg_hasher hasher;
     if (bg_hasher_init(&hasher, &how,
-                       NULL)) { /* which it cannot: no memory, no secret */
+                       NULL)) { /* cannot fail: needs no memory and no secret */
         return 0;
     }
     return bg_hash_bytes(&hasher, bytes, n);
@@ -43,7 +43,7 @@ void dump_put64(uint8_t *p, uint64_t value)
     }
 }
 
-/* ---- The line ------------------------------------------------------------------------------ */
+/* ---- Description line ---------------------------------------------------------------------- */
 
 size_t dump_line_write(const struct dump_line *line, char text[DUMP_LINE_MOST])
 {
@@ -81,7 +81,8 @@ bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
     char text[DUMP_LINE_MOST];
     if (!end || (size_t)(end - bytes) < begin
         || memcmp(bytes, DUMP_BEGIN, begin) != 0) {
-        return object_error(info, BG_EFORMAT, "the dump does not begin with its line");
+        return object_error(info, BG_EFORMAT,
+                            "the dump does not start with a description line");
     }
     const size_t length = (size_t)(end - bytes) - begin;
     memcpy(text, bytes + begin, length);
@@ -89,14 +90,16 @@ bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
     char *counts = memchr(text, ';', length);
     *line = (struct dump_line){ .items = 0 };
     if (!counts || strlen(text) != length) {
-        return object_error(info, BG_EFORMAT, "the line of the dump has no counts");
+        return object_error(info, BG_EFORMAT,
+                            "the description line of the dump has no counts");
     }
     *used = begin + length + 1;
     const bg_err err =
         object_shape_read(text, (size_t)(counts - text), &line->shape, info);
     line->shape.limit = 0; /* this server decides how far it may grow */
     if (!err && !dump_read_counts(counts + 1, line)) {
-        return object_error(info, BG_EFORMAT, "the line of the dump has no counts");
+        return object_error(info, BG_EFORMAT,
+                            "the description line of the dump has no counts");
     }
     return err;
 }
@@ -113,10 +116,11 @@ bg_err dump_chunk_read(bg_bytes data, struct dump_chunk *chunk, bg_errinfo *info
 {
     const uint8_t *p = data.data;
     if (!dump_chunk_is(data) || data.len <= DUMP_HEADER) {
-        return object_error(info, BG_EFORMAT, "the data is no chunk of a dump");
+        return object_error(info, BG_EFORMAT, "the data is not a chunk of a dump");
     }
     if (dump_get64(p + 8) != dump_checksum(p + 16, data.len - 16)) {
-        return object_error(info, BG_ECHECKSUM, "the chunk is damaged: wrong checksum");
+        return object_error(info, BG_ECHECKSUM,
+                            "the chunk is damaged: its checksum does not match");
     }
     *chunk = (struct dump_chunk){ .stream = dump_get64(p + 16),
                                   .offset = dump_get64(p + 24),
@@ -125,7 +129,7 @@ bg_err dump_chunk_read(bg_bytes data, struct dump_chunk *chunk, bg_errinfo *info
                                   .n = data.len - DUMP_HEADER };
     if (chunk->offset > chunk->total || chunk->n > chunk->total - chunk->offset) {
         return object_error(info, BG_EFORMAT,
-                            "the chunk lies beyond the end of its dump");
+                            "the chunk extends beyond the end of its dump");
     }
     return BG_OK;
 }

@@ -1,6 +1,6 @@
 /*
- * dump_stream.h - the bytes of a dump: the line at its beginning, and the headers of its chunks.
- * What they mean is in dump.h.
+ * dump_stream.h - the encoding of dumps: the description line and the headers of chunks. See
+ * dump.h for the format.
  */
 #ifndef COMMAND_DUMP_STREAM_H
 #define COMMAND_DUMP_STREAM_H
@@ -8,44 +8,44 @@
 #include "dump.h"
 
 enum {
-    DUMP_LINE_MOST = 1536, /* with its line feed */
+    DUMP_LINE_MOST = 1536, /* including its newline */
     DUMP_HEADER = 40       /* of a chunk */
 };
 
-/* The XXH64 of some bytes. */
+/* Returns the XXH64 of some bytes. */
 uint64_t dump_checksum(const void *bytes, size_t n);
 
 uint64_t dump_get64(const uint8_t *p);
 uint32_t dump_get32(const uint8_t *p);
 void dump_put64(uint8_t *p, uint64_t value);
 
-/* What a dump says of its object. */
+/* The description of the dumped object. */
 struct dump_line {
     struct object_shape shape;
     uint64_t items, deleted, expansions;
 };
 
-/* Writes the line; returns its length. */
+/* Writes the line and returns its length. */
 size_t dump_line_write(const struct dump_line *line, char text[DUMP_LINE_MOST]);
 
-/* Reads it from the beginning of n bytes; *used is its length. BG_EFORMAT. */
+/* Parses the line at the start of n bytes. Sets *used to its length. Errors: BG_EFORMAT. */
 bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
                       size_t *used, bg_errinfo *info);
 
 struct dump_chunk {
-    uint64_t stream; /* checksum of all of it: which one */
+    uint64_t stream; /* checksum of the whole stream, which identifies it */
     uint64_t offset, total;
     const uint8_t *bytes;
     size_t n;
 };
 
-/* Whether some bytes begin as a chunk does. */
+/* Returns whether the data starts like a chunk. */
 bool dump_chunk_is(bg_bytes data);
 
-/* Takes a chunk apart. BG_EFORMAT, BG_ECHECKSUM. */
+/* Parses a chunk. Errors: BG_EFORMAT, BG_ECHECKSUM. */
 bg_err dump_chunk_read(bg_bytes data, struct dump_chunk *chunk, bg_errinfo *info);
 
-/* Writes header and bytes, DUMP_HEADER + chunk->n of them. */
+/* Writes the header and the bytes, DUMP_HEADER + chunk->n in total. */
 void dump_chunk_write(const struct dump_chunk *chunk, uint8_t *to);
 
 #endif

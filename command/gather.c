@@ -1,20 +1,20 @@
-/* gather.c - see gather.h. Small ones are ordinary memory: a map is more work than they are. */
+/* gather.c - see gather.h. Small buffers use malloc: mapping costs more than they save. */
 #include "gather.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
 enum {
-    GATHER_MAPPED = 1 << 20,          /* from this size on */
-    GATHER_STEP = 4 << 20,            /* returned at once; whole pages */
-    GATHER_COUNT = GATHER_STEP - 4096 /* held at once; below a size class */
+    GATHER_MAPPED = 1 << 20,          /* sizes from here on are mapped */
+    GATHER_STEP = 4 << 20,            /* released together; whole pages */
+    GATHER_COUNT = GATHER_STEP - 4096 /* held together; below a size class */
 };
 
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE 0
 #endif
 
-/* Returns the memory to hold for a number of bytes of the map. */
+/* Memory held from the allocator for received bytes. */
 struct gather_count {
     struct gather_count *next;
     size_t bytes;
@@ -37,7 +37,8 @@ bool gather_begin(struct gather *gather, size_t size, const bg_allocator *alloca
     return bytes != NULL;
 }
 
-/* Holds memory in steps, or at once if it is small; never less than a struct gather_count needs. */
+/* Returns how much memory to hold next: in steps, or all at once if it is small, and never less
+ * than a struct gather_count needs. */
 static size_t gather_next_count(const struct gather *gather)
 {
     const size_t left = gather->size - gather->counted;

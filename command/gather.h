@@ -1,21 +1,22 @@
 /*
- * gather.h - bytes that come in pieces, and are given back as they are read.
+ * gather.h - a buffer for bytes that arrive in pieces, whose memory is released while they are
+ * read.
  *
- * Whoever sends a filter says first how large it is. That is believed for addresses, of which there
- * are enough, and for nothing else: memory is taken as far as bytes have come, since the system gives
- * pages when they are first written to. Nothing is ever moved to grow. What has been read goes back
- * to the system at once, so that while a filter is made of its file there is one of the two in memory,
- * not both.
+ * A sender announces the size of a filter in advance. The announced size only reserves address
+ * space, which is plentiful. Memory is used only for bytes that have arrived, since the kernel
+ * provides pages on first write. The buffer never moves to grow. Bytes that have been read are
+ * returned to the kernel at once, so that while a filter is created from its file, memory holds
+ * one of the two, not both.
  *
- *     |  given back, reads as zeros  |  has come  |  zeros, no memory yet  |
- *     0                             given                                 size
+ *     |  released, reads as zeros  |  received  |  zeros, no memory yet  |
+ *     0                          given                                 size
  *
- * Counting. No allocator counts pages that are mapped directly. A gather with an allocator therefore also
- * allocates as many bytes from it as have arrived. This memory is never touched, so it takes no pages, but
- * the allocator counts it and can refuse it. It is freed when decoding starts (gather_uncount), since the
- * filter is counted from then on.
+ * Counting. No allocator counts pages that are mapped directly. A gather with an allocator
+ * therefore also allocates as many bytes from it as have arrived. This memory is never touched,
+ * so it takes no pages, but the allocator counts it and can refuse it. It is freed when decoding
+ * starts (gather_uncount), since the filter is counted from then on.
  *
- * Threads: one at a time.
+ * Thread safety: one thread at a time.
  */
 #ifndef COMMAND_GATHER_H
 #define COMMAND_GATHER_H
@@ -27,7 +28,7 @@
 #include <stdint.h>
 
 struct gather {
-    uint8_t *bytes; /* `size` of them, zeros at first; NULL: nothing was begun */
+    uint8_t *bytes; /* `size` bytes, initially zero; NULL: not started */
     size_t size;
     size_t given;
     bg_allocator allocator;     /* allocate NULL: nothing is counted */
@@ -35,8 +36,8 @@ struct gather {
     size_t counted;
 };
 
-/* Reserves addresses for `size` bytes, 1 or more. Returns false on failure. If `allocator` is NULL, nothing
- * is counted. */
+/* Reserves addresses for `size` bytes, at least 1. Returns false on failure. If `allocator` is
+ * NULL, nothing is counted. */
 bool gather_begin(struct gather *gather, size_t size, const bg_allocator *allocator);
 
 /* Call before the first n bytes arrive. Returns false if the allocator refuses the memory. */
@@ -45,10 +46,10 @@ bool gather_count(struct gather *gather, size_t n);
 /* Call when all bytes have arrived and are about to be decoded. */
 void gather_uncount(struct gather *gather);
 
-/* The first n bytes were read, and will not be again. */
+/* Releases the first n bytes, which will not be read again. */
 void gather_give(struct gather *gather, size_t n);
 
-/* Ends it, also one that was not begun. */
+/* Frees the buffer. Does nothing if it was not started. */
 void gather_end(struct gather *gather);
 
 #endif

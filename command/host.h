@@ -1,18 +1,19 @@
 /*
- * host.h - where commands run: the service (server/), or inside of Redis (adapters/redis).
+ * host.h - the environment of commands: the service (server/) or the Redis module
+ * (adapters/redis).
  *
- * A handler gets a request, finds or makes objects (object.h) through its host, and sends one
- * reply. It knows no socket, no file, no thread; whatever it calls may be called by several
- * threads at once.
+ * A handler receives a request, finds or creates objects (object.h) through its host, and sends
+ * one reply. It does not access sockets, files or threads. Everything that it calls must be safe
+ * to call from several threads at once.
  *
- * Durability. Before a handler changes an object it tells the host what is going to happen
- * (`record`); the host writes it to its journal, or replicates it, and sends the reply only when
- * that is as safe as its settings ask for. Objects whose changes do not commute hold their lock
- * over both; those that can refuse an add do it first and record what was done, so that a full
- * filter fills no journal (object_keys.c). What is changed wholesale (merged, loaded, replaced) is
- * told by `checkpoint` after the fact: the host then keeps the whole object. Until it has, a crash
- * brings back what was there before, or an object of unknown content (object.h), never an empty
- * one.
+ * Durability. A handler passes every change of an object to the host (`record`). The host writes
+ * it to its journal, or replicates it, and sends the reply only when the change is as safe as the
+ * settings require. Sets of bits record a change before they apply it. Objects whose changes do
+ * not commute hold their lock over both steps; their adds are applied first and then recorded, so
+ * that adds rejected by a full filter do not fill the journal (object_keys.c). Changes of a whole
+ * object (merges, loads, replacements) are followed by `checkpoint`, and the host then saves the
+ * whole object. After a crash before that, the object has its previous content or unknown content
+ * (object.h), but is never empty.
  */
 #ifndef COMMAND_HOST_H
 #define COMMAND_HOST_H
@@ -27,11 +28,11 @@
 struct object;
 struct command;
 
-/* Operations on an object, as they are recorded. The numbers are frozen: journals have them. */
+/* Recorded operations on an object. The numbers are part of the journal format and never change. */
 enum change_op {
-    CHANGE_ADD = 1,    /* hashes, or keys */
+    CHANGE_ADD = 1,    /* hashes or keys */
     CHANGE_REMOVE = 2, /* likewise */
-    CHANGE_ROTATE = 4  /* a window moves to `value`, in milliseconds of its own time */
+    CHANGE_ROTATE = 4  /* moves a window to `value`, in milliseconds of its own time */
 };
 
 struct change {
@@ -39,23 +40,24 @@ struct change {
     size_t n;
     const uint64_t *hashes; /* by the hasher of the object's base; or NULL: */
     const bg_bytes
-        *keys; /* where hashes would not do: foreign filters, changing hashes */
+        *keys; /* where hashes do not work: imported filters, changing hashes */
     uint64_t value;
 };
 
-/* Where a host without a keyring has its secrets. */
+/* The secrets of a host without a keyring. */
 struct secret_source {
-    /* The secret of new filters, and its id: as bg_keyring_current. */
+    /* Returns the secret of new filters and its ID, like bg_keyring_current. */
     bg_err (*current)(void *context, bg_hash_spec *hash,
                       uint8_t key_id[BG_KEY_ID_BYTES], bg_errinfo *info);
-    /* The one of that id: as bg_keyring_find. It stays valid until the handler returns. */
+    /* Returns the secret of this ID, like bg_keyring_find. It stays valid until the handler
+     * returns. */
     bg_err (*find)(void *context, const uint8_t key_id[BG_KEY_ID_BYTES],
                    bg_hash_spec *hash, bg_errinfo *info);
     void *context;
 };
 
-/* What new objects get, and what they may not exceed; CONFIG changes it, so read it once per
- * request. */
+/* Defaults and limits of new objects. CONFIG can change them at any time, so read each value once
+ * per request. */
 struct command_settings {
     double bf_error_rate;
     uint64_t bf_initial_size;
@@ -65,70 +67,73 @@ struct command_settings {
     uint32_t cf_max_iterations;
     uint32_t cf_expansion_factor;
     uint32_t cf_max_expansions;
-    uint64_t max_filter_bytes;           /* of one filter; 0: none */
-    uint32_t hash;                       /* a bg_hash_profile, of new filters */
-    const bg_keyring *keyring;           /* secrets of keyed ones; NULL: none, or: */
-    const struct secret_source *secrets; /* instead of a keyring, unless NULL */
-    /* Of filters and their objects, which it outlives; NULL: the system's. Who has one uses an
-     * object by one thread at a time, or nearly so: what is counted is not spread over
-     * processors. */
+    uint64_t max_filter_bytes; /* of one filter; 0: no limit */
+    uint32_t hash;             /* a bg_hash_profile, for new filters */
+    const bg_keyring *keyring; /* secrets of keyed hashes; NULL: none, or see */
+    const struct secret_source *secrets; /* replaces the keyring, unless NULL */
+    /* Allocates filters and their objects, and outlives them; NULL: malloc. A host that sets it
+     * should use an object from one thread at a time, or nearly so: statistics are then not
+     * spread over cores. */
     const bg_allocator *allocator;
 };
 
 struct host;
 
 struct host_ops {
-    /* The object of that name, or NULL. Valid until the handler returns. */
+    /* Returns the object of that name, or NULL. It stays valid until the handler returns. */
     struct object *(*find)(struct host *host, bg_bytes name);
 
-    /* Gives a name to an object, which then is the host's, and may be gone as soon as this
-     * returns. One that has content already (object->born_full) is kept as a whole before.
-     * BG_EBUSY: the name is taken, maybe since a moment ago; BG_ELIMIT: over a quota. On error
-     * the object is the caller's. */
+    /* Binds a name to an object and takes ownership; the object may be freed as soon as this
+     * returns. If it has content already (object->born_full), the whole object is saved first.
+     * Errors: BG_EBUSY if the name is in use, possibly since a moment ago; BG_ELIMIT if a quota
+     * is exceeded. On error, the caller still owns the object. */
     bg_err (*create)(struct host *host, bg_bytes name, struct object *object,
                      bg_errinfo *info);
 
-    /* The same, but replaces `instead_of`, the object that was found by that name. The expiry of the name
-     * is kept. BG_ECANCELED: the name refers to another object by now, or to none. */
+    /* Does the same, but replaces `instead_of`, the object found under that name. The name keeps
+     * its expiry. Errors: BG_ECANCELED if the name refers to another object by now, or to none. */
     bg_err (*replace)(struct host *host, bg_bytes name, const struct object *instead_of,
                       struct object *object, bg_errinfo *info);
 
-    /* Forgets a name; false: there is none. */
+    /* Deletes a name. Returns false if it does not exist. */
     bool (*drop)(struct host *host, bg_bytes name);
 
-    /* An object is about to change, or has just changed and its lock is held. On error it must
-     * not, or is changed back. BG_ELIMIT: more adds than the caller may do in this time;
-     * BG_EIO: the journal cannot be written. */
+    /* Records a change that is about to be applied, or that has just been applied under the
+     * object's lock. On error, the change must not be applied, or is undone. Errors: BG_ELIMIT if
+     * the caller exceeds its rate limit for adds; BG_EIO if the journal cannot be written. */
     bg_err (*record)(struct host *host, struct object *object,
                      const struct change *change, bg_errinfo *info);
 
-    /* An object that was found has changed wholesale: keeps all of it. May take long. */
+    /* Saves an object that was changed as a whole. May take long. */
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
 
-    /* Returns whether an add may allocate about that many bytes. If so, its allocations are not refused, even if it
-     * needs more. May be NULL. A host that replicates adds needs it: if a filter cannot grow but its replicas can,
-     * it may contain keys by chance that they lack. */
+    /* Returns whether an add may allocate about that many bytes. If so, its allocations are not
+     * refused, even if it needs more. May be NULL. A host that replicates adds needs this
+     * function: if a filter cannot grow but its replicas can, the filter may have false positives
+     * that they lack. */
     bool (*room)(struct host *host, uint64_t bytes);
 
     /* Milliseconds since 1970. */
     uint64_t (*now)(struct host *host);
 
-    /* Milliseconds of a clock that only runs while the host runs, and that cannot be set. Windows age by
-     * this clock. 0: the clock is stopped, and another host moves the windows. */
+    /* Returns milliseconds of a clock that runs only while the host runs and that cannot be set.
+     * Windows age by this clock. 0: the clock is stopped, and another host moves the windows. */
     uint64_t (*ticks)(struct host *host);
 
-    /* Gates: what the truth behind `name` says of a key; NULL: the host has none. BG_ENOTFOUND:
-     * there is no such gate. BG_EBUSY: the truth has to be asked, and the host does so elsewhere:
-     * nothing must be sent, the request will be run again. */
+    /* Looks up a key in gate `name`: in its filter, then in the backing store. NULL: the host has
+     * no gates. Errors: BG_ENOTFOUND if the gate does not exist; BG_EBUSY if the backing store
+     * has to be queried, which the host does on another thread. In that case send no reply: the
+     * request will run again. */
     bg_err (*lookup)(struct host *host, bg_bytes name, bg_bytes key,
                      bg_outcome *outcome, bg_errinfo *info);
 
-    /* Gates: adds a key that was committed to the source of `name` to its filter. NULL: the host has no
-     * gates. Errors: BG_ENOTFOUND if there is no such gate; others if the key cannot be added. */
+    /* Adds a key that was committed to the source of gate `name` to the gate's filter. NULL: the
+     * host has no gates. Errors: BG_ENOTFOUND if the gate does not exist; others if the key
+     * cannot be added. */
     bg_err (*wrote)(struct host *host, bg_bytes name, bg_bytes key, bg_errinfo *info);
 
-    /* Where BG.PUBLISH and BG.RELOAD may read and write: makes a path of a file's name, in a
-     * folder of the host's; BG_EINVAL for names that would leave it. NULL: no files. */
+    /* Converts a file name of BG.PUBLISH or BG.RELOAD to a path in a directory of the host. NULL:
+     * the host has no files. Errors: BG_EINVAL for names outside the directory. */
     bg_err (*path)(struct host *host, bg_bytes file, char *path, size_t room,
                    bg_errinfo *info);
 };
@@ -137,14 +142,13 @@ struct host {
     const struct host_ops *ops;
     const struct command_settings *settings;
     bool
-        ordered; /* one request after the other, and what was done is never half lost: a key
-                    that is found was added, whatever the kind of filter */
+        ordered; /* one request at a time, none half lost: a key that is found was added */
 };
 
 struct request {
     struct host *host;
     const struct command *command;
-    const bg_bytes *argv; /* argv[0] is the command's name */
+    const bg_bytes *argv; /* argv[0] is the command name */
     size_t argc;
     struct reply reply;
 };

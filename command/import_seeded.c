@@ -1,9 +1,10 @@
 /*
  * import_seeded.c - see import_seeded.h.
  *
- * The library knows which size valkey-bloom gives to a filter; a filter that is made and dropped again
- * tells it. Then the file of such a filter is written here, as docs/foreign.md describes it, all of its
- * bits zero, and is read like one that has come. Memory of calloc that is only read takes none.
+ * The library computes the size that valkey-bloom gives to a filter: a temporary filter is
+ * created to read it. Then the file of such a filter is written here as described in
+ * docs/foreign.md, with all bits zero, and decoded like an imported file. Pages from calloc that
+ * are only read use no memory.
  */
 #include "import_seeded.h"
 
@@ -15,18 +16,18 @@
 
 enum {
     SEEDED_HEADER = 30,
-    SEEDED_BLOOM = 45, /* in front of the bits */
+    SEEDED_BLOOM = 45, /* before the bits */
     SEEDED_FRAME = 8 + SEEDED_BLOOM + 16
 };
 
-/* The seed of valkey-bloom where bloom-use-random-seed is no. */
+/* The seed that valkey-bloom uses if bloom-use-random-seed is no. */
 static const uint8_t seeded_fixed[IMPORT_SEED_BYTES] = {
     0x59, 0x0f, 0xf5, 0x22, 0xea, 0x78, 0x11, 0xda, 0xa7, 0x14, 0xd8,
     0x09, 0x3b, 0x3e, 0x7b, 0xd9, 0x1d, 0x89, 0x8a, 0x73, 0x3e, 0x98,
     0x88, 0x87, 0x30, 0x7f, 0x97, 0xcd, 0x28, 0x07, 0x33, 0x83
 };
 
-/* How many bytes of bits, and how many bits per key. */
+/* Returns the number of bytes of the bits, and the number of bits per key. */
 static bg_err seeded_size(const struct import_seeded *wish,
                           const struct command_settings *settings, uint64_t *bytes,
                           uint32_t *k, bg_errinfo *info)
@@ -63,12 +64,12 @@ static void seeded_write(const struct import_seeded *wish, uint64_t bytes, uint3
                          uint8_t *file)
 {
     uint8_t *bloom = file + SEEDED_HEADER + 8;
-    file[0] = 1; /* the version */
+    file[0] = 1; /* version */
     seeded_put32(file + 1, wish->expansion);
     seeded_put_real(file + 5, wish->rate);
     seeded_put_real(file + 13, wish->tightening);
     file[21] = memcmp(wish->seed, seeded_fixed, sizeof seeded_fixed) != 0;
-    dump_put64(file + 22, 1); /* filters */
+    dump_put64(file + 22, 1); /* number of filters */
     dump_put64(file + SEEDED_HEADER, SEEDED_BLOOM + bytes);
     bloom[0] = 1;
     dump_put64(bloom + 1, bytes);
@@ -89,10 +90,11 @@ bg_err import_seeded_make(const struct import_seeded *wish,
         return err;
     }
     const size_t n =
-        SEEDED_HEADER + SEEDED_FRAME + (size_t)bytes; /* which there were */
+        SEEDED_HEADER + SEEDED_FRAME + (size_t)bytes; /* fits: such a filter existed */
     uint8_t *file = calloc(1, n);
     if (!file) {
-        return object_error(info, BG_ENOMEM, "no memory for a filter of %zu bytes", n);
+        return object_error(info, BG_ENOMEM, "cannot allocate %zu bytes for the filter",
+                            n);
     }
     seeded_write(wish, bytes, k, file);
     err = import_object(BG_FOREIGN_VALKEYBLOOM, file, n, settings, object, info);

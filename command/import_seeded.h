@@ -1,6 +1,7 @@
 /*
- * import_seeded.h - an empty filter as valkey-bloom makes it, of the seed that its primaries send: BF.INSERT
- * ... TIGHTENING t SEED s. So a server can follow one that has valkey-bloom, and read its append-only files.
+ * import_seeded.h - creates an empty filter like valkey-bloom does, with the seed that its
+ * primaries send: BF.INSERT ... TIGHTENING t SEED s. A server can therefore replicate from a
+ * primary with valkey-bloom, and read its append-only files.
  */
 #ifndef COMMAND_IMPORT_SEEDED_H
 #define COMMAND_IMPORT_SEEDED_H
@@ -12,11 +13,11 @@ enum { IMPORT_SEED_BYTES = 32 };
 struct import_seeded {
     uint64_t capacity;
     double rate, tightening;
-    uint32_t expansion; /* 0: it does not grow */
+    uint32_t expansion; /* 0: the filter does not grow */
     const void *seed;   /* IMPORT_SEED_BYTES */
 };
 
-/* Makes one. Errors: those of bg_foreign_create and import_object. */
+/* Creates the filter. Errors: those of bg_foreign_create and import_object. */
 bg_err import_seeded_make(const struct import_seeded *wish,
                           const struct command_settings *settings,
                           struct object **object, bg_errinfo *info);

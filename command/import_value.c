@@ -10,11 +10,11 @@
 
 enum {
     IMPORT_RECORD =
-        16, /* in front of a header and of the bits of a link: docs/foreign.md */
+        16, /* before a header and before the bits of a link: docs/foreign.md */
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
     REDIS_NONSCALING = 8,
-    REDIS_VERSION = 4, /* of Bloom and of cuckoo filters */
+    REDIS_VERSION = 4, /* of Bloom and cuckoo filters */
     CUCKOO_HEADER = 38,
     VALKEY_HEADER = 30,
     VALKEY_VERSION = 1,
@@ -31,7 +31,7 @@ static double import_get_real(const uint8_t *p)
     return value;
 }
 
-/* What the decoder has found right. */
+/* Returns the shape of a file that the decoder has accepted. */
 static struct object_shape import_shape_redis(const uint8_t *file)
 {
     const uint8_t *header = file + IMPORT_RECORD, *link = header + REDIS_HEADER;
@@ -89,7 +89,8 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
     *object = NULL;
     if (format != BG_FOREIGN_REDISBLOOM && format != BG_FOREIGN_VALKEYBLOOM
         && format != BG_FOREIGN_REDISCUCKOO) {
-        return object_error(info, BG_ENOTSUP, "filters of this format make no objects");
+        return object_error(info, BG_ENOTSUP,
+                            "filters of this format cannot be imported");
     }
     how.max_bytes = settings->max_filter_bytes;
     how.allocator = settings->allocator;
@@ -107,7 +108,7 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
     }
     object_recount(*object);
     if (format
-        == BG_FOREIGN_REDISCUCKOO) { /* where items are those that are still in */
+        == BG_FOREIGN_REDISCUCKOO) { /* in which items counts those still in the filter */
         const uint64_t deleted =
             dump_get64((const uint8_t *)bytes + IMPORT_RECORD + 16);
         atomic_fetch_add(&(*object)->items, deleted);
@@ -116,17 +117,17 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
     return BG_OK;
 }
 
-/* ---- Fields, put together --------------------------------------------------------------------------- */
+/* ---- Import ---------------------------------------------------------------------------------- */
 
-/* A file on its way. */
+/* A file that is being assembled. */
 struct import_file {
     struct import_source *source;
-    uint64_t most; /* bytes that it may have */
+    uint64_t most; /* maximum number of bytes */
     uint8_t *bytes;
     size_t n, room;
 };
 
-/* The most bytes that a file may have, for filters of the size that is allowed. */
+/* Returns the maximum size of a file for filters of the allowed size. */
 static uint64_t import_most(const struct command_settings *settings)
 {
     const uint64_t most = settings->max_filter_bytes;
@@ -134,11 +135,13 @@ static uint64_t import_most(const struct command_settings *settings)
                                          : UINT64_C(1) << 56;
 }
 
-/* Room for n bytes more, zeroed; NULL: too many, or no memory. */
+/* Returns memory for n more bytes, zeroed, or NULL if the limit is exceeded or memory is short. */
 static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *info)
 {
     if (n > file->most || file->n > file->most - n) {
-        (void)object_error(info, BG_ENOMEM, "a filter of more than %llu bytes",
+        (void)object_error(info, BG_ENOMEM,
+                           "the filter has more than %llu bytes: raise the limit "
+                           "for filters",
                            (unsigned long long)file->most);
         return NULL;
     }
@@ -148,8 +151,8 @@ static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *in
             needed < SIZE_MAX / 2 ? needed + needed / 4 + IMPORT_RECORD : needed;
         uint8_t *bytes = realloc(file->bytes, room);
         if (!bytes) {
-            (void)object_error(info, BG_ENOMEM, "no memory for a filter of %zu bytes",
-                               needed);
+            (void)object_error(info, BG_ENOMEM,
+                               "cannot allocate %zu bytes for the filter", needed);
             return NULL;
         }
         file->bytes = bytes;
@@ -164,7 +167,7 @@ static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *in
 static bg_err import_short(bg_errinfo *info)
 {
     return object_error(info, BG_EFORMAT,
-                        "the value is cut short, or its fields are of other types");
+                        "the value is truncated, or its fields have other types");
 }
 
 static bool import_failed(const struct import_file *file)
@@ -192,7 +195,8 @@ static void import_put32(uint8_t *p, uint64_t value)
     }
 }
 
-/* The next string, behind `before` bytes; *at is where these are, *n its length. */
+/* Reads the next string and stores it after `before` bytes. *at is the offset of these, *n the
+ * length of the string. */
 static bg_err import_string(struct import_file *file, size_t before, size_t *at,
                             size_t *n, bg_errinfo *info)
 {
@@ -215,13 +219,13 @@ static bg_err import_string(struct import_file *file, size_t before, size_t *at,
 
 static bg_err import_beyond(const char *what, uint64_t value, bg_errinfo *info)
 {
-    return object_error(info, BG_EFORMAT, "%s: found %llu, which is out of range", what,
+    return object_error(info, BG_EFORMAT, "%s: %llu is out of range", what,
                         (unsigned long long)value);
 }
 
 /* ---- RedisBloom --------------------------------------------------------------------------------------- */
 
-/* The numbers of a link into their place in the header, the bits behind everything. */
+/* Stores the numbers of a link in the header, and appends its bits. */
 static bg_err import_redis_link(struct import_file *file, uint64_t number,
                                 uint64_t *done, bg_errinfo *info)
 {
@@ -289,7 +293,7 @@ static bg_err import_redis(struct import_file *file, bg_errinfo *info)
     return err;
 }
 
-/* ---- RedisBloom's cuckoo filters ------------------------------------------------------------------------- */
+/* ---- Cuckoo filters of RedisBloom ------------------------------------------------------------ */
 
 static void import_put16(uint8_t *p, uint64_t value)
 {
@@ -297,7 +301,8 @@ static void import_put16(uint8_t *p, uint64_t value)
     p[1] = (uint8_t)(value >> 8);
 }
 
-/* A filter of the chain: its number of buckets is told again, and its bytes are that many. */
+/* Reads one filter of the chain. Its number of buckets is repeated, and determines its number of
+ * bytes. */
 static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
                                    uint64_t bucket_size, uint64_t *done,
                                    bg_errinfo *info)
@@ -306,7 +311,7 @@ static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
     size_t at = 0, n = 0;
     if (!import_failed(file) && found != buckets) {
         return object_error(info, BG_EFORMAT,
-                            "buckets of a filter: found %llu, expected %llu",
+                            "a filter has %llu buckets, expected %llu",
                             (unsigned long long)found, (unsigned long long)buckets);
     }
     const bg_err err = import_string(file, IMPORT_RECORD, &at, &n, info);
@@ -315,9 +320,8 @@ static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
     }
     const uint64_t slots = buckets * bucket_size;
     if (n != slots) {
-        return object_error(info, BG_EFORMAT,
-                            "bytes of a filter: found %zu, expected %llu", n,
-                            (unsigned long long)slots);
+        return object_error(info, BG_EFORMAT, "a filter has %zu bytes, expected %llu",
+                            n, (unsigned long long)slots);
     }
     *done += n;
     dump_put64(file->bytes + at, 1 + *done);
@@ -325,7 +329,7 @@ static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
     return BG_OK;
 }
 
-/* The header of the file, unless a number does not fit into its place there. */
+/* Writes the header of the file. Fails if a number does not fit into its field. */
 static bg_err import_cuckoo_header(struct import_file *file, uint64_t number[7],
                                    bg_errinfo *info)
 {
@@ -422,8 +426,8 @@ static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
     return err;
 }
 
-/* A format whose values are read. RedisBloom wrote version 3 with one hash up to 2.0.1 and with another
- * one from 2.0.2 on, so that nobody knows by which to ask such a value. */
+/* The formats whose values can be read. RedisBloom wrote version 3 with one hash up to 2.0.1 and
+ * with another one from 2.0.2 on, and such a value does not reveal which one to query it with. */
 static const struct import_kind {
     bg_foreign_format format;
     int version;
@@ -457,11 +461,11 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
                                                  : import_most(settings) };
     *object = NULL;
     if (!kind) {
-        return object_error(info, BG_ENOTSUP, "values of this format are not read");
+        return object_error(info, BG_ENOTSUP, "values of this format cannot be read");
     }
     if (version != kind->version) {
-        return object_error(info, BG_EVERSION, "version %d, expected %s", version,
-                            kind->expected);
+        return object_error(info, BG_EVERSION, "the value has version %d, expected %s",
+                            version, kind->expected);
     }
     bg_err err = kind->take(&file, info);
     err = err ? err : import_object(format, file.bytes, file.n, settings, object, info);
@@ -474,9 +478,10 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
     return err;
 }
 
-/* ---- Objects, taken apart ---------------------------------------------------------------------------------- */
+/* ---- Export ---------------------------------------------------------------------------------- */
 
-/* Parts above 16 MiB are several records: their bytes are moved together, behind the first one. */
+/* Parts above 16 MiB consist of several records: their bytes are moved together, after the first
+ * one. */
 static void export_join(uint8_t *file, size_t n, uint64_t parts,
                         uint64_t (*bytes_of)(const uint8_t *header, uint64_t part))
 {
@@ -590,7 +595,9 @@ bg_err export_value(const struct object *object, struct import_sink *sink,
     void *bytes = NULL;
     size_t n = 0;
     if (!object->foreign || !import_kind_of((bg_foreign_format)object->shape.foreign)) {
-        return object_error(info, BG_ENOTSUP, "a filter of another kind");
+        return object_error(info, BG_ENOTSUP,
+                            "the filter was not imported from RedisBloom or "
+                            "valkey-bloom");
     }
     const bg_err err = dump_encode_foreign(object, &bytes, &n, info);
     if (err) {

@@ -1,28 +1,32 @@
 /*
- * import_value.h - filters of other modules become objects: from a file that bg_foreign_read takes, or
- * field by field, as a server hands out what such a module has saved.
+ * import_value.h - converts filters of other modules to objects: from a file that bg_foreign_read
+ * accepts, or field by field, as a server returns the values that such a module saved.
  *
  *     MBbloom--   RedisBloom's Bloom filters, version 4:
  *                 size, links, options, growth, and for each link
  *                 entries, error, hashes, bits per entry, bits, n2, bytes, size
  *     MBbloomCF   RedisBloom's cuckoo filters, version 4:
- *                 filters, buckets, items, deleted, bucket size, iterations, expansion, and for each
+ *                 filters, buckets, items, deleted, bucket size, iterations, expansion, and for
+ *                 each
  *                 filter buckets, bytes
  *     bloomfltr   valkey-bloom's, version 1:
- *                 filters, expansion, rate, tightening, random seed, and for each filter capacity,
+ *                 filters, expansion, rate, tightening, random seed, and for each filter
+ *                 capacity,
  *                 items (the last one only), bytes
  *
- * error, bits per entry, rate and tightening are doubles, `bytes` strings, the others unsigned numbers.
+ * error, bits per entry, rate and tightening are doubles, `bytes` are strings, and the other
+ * fields are unsigned integers.
  *
- * Fields are put together to the file of their format, which is then read by the library's decoder, so
- * that every number is judged in one place. What is kept grows with what has come.
+ * Fields are assembled into the file of their format, which the library's decoder then reads, so
+ * that every number is validated in one place. Memory grows with the bytes received.
  */
 #ifndef COMMAND_IMPORT_VALUE_H
 #define COMMAND_IMPORT_VALUE_H
 
 #include "object.h"
 
-/* Where fields come from. After any of these `failed` may hold; what was returned then means nothing. */
+/* The source of fields. After each call, `failed` may be true; the returned value is then
+ * meaningless. */
 struct import_source {
     uint64_t (*number)(struct import_source *source);
     double (*real)(struct import_source *source);
@@ -31,31 +35,34 @@ struct import_source {
     bool (*failed)(struct import_source *source);
 };
 
-/* Where they go. */
+/* The destination of fields. */
 struct import_sink {
     void (*number)(struct import_sink *sink, uint64_t value);
     void (*real)(struct import_sink *sink, double value);
     void (*bytes)(struct import_sink *sink, const void *bytes, size_t n);
 };
 
-/* An object of a foreign file: of REDISBLOOM, VALKEYBLOOM or REDISCUCKOO. Errors: those of
- * bg_foreign_read; BG_ENOTSUP: another format. */
+/* Creates an object from a file of another module: REDISBLOOM, VALKEYBLOOM or REDISCUCKOO.
+ * Errors: those of bg_foreign_read; BG_ENOTSUP for other formats. */
 bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
                      const struct command_settings *settings, struct object **object,
                      bg_errinfo *info);
 
-/* An object of fields, of REDISBLOOM, REDISCUCKOO or VALKEYBLOOM; `version` is what the module has saved them as.
- * `any_size`: it may be larger than the settings allow, though not grow any more then.
- * Errors: those of import_object; BG_EFORMAT: cut short, or fields of another type; BG_EVERSION. */
+/* Creates an object from fields: REDISBLOOM, REDISCUCKOO or VALKEYBLOOM. `version` is the version
+ * that the module saved. `any_size`: the object may exceed the limits of the settings, but cannot
+ * grow then.
+ * Errors: those of import_object; BG_EFORMAT if the value is truncated or a field has another
+ * type; BG_EVERSION. */
 bg_err import_value(bg_foreign_format format, int version, struct import_source *source,
                     const struct command_settings *settings, bool any_size,
                     struct object **object, bg_errinfo *info);
 
-/* The same fields of an object, in the newest version. BG_ENOTSUP: it is no such object. */
+/* Writes the same fields of an object, in the newest version. Errors: BG_ENOTSUP if the object
+ * was not imported from such a format. */
 bg_err export_value(const struct object *object, struct import_sink *sink,
                     bg_errinfo *info);
 
-/* Handler of BF.LOAD, which takes what valkey-bloom writes to append-only files. */
+/* Handles BF.LOAD, which accepts values from valkey-bloom's append-only files. */
 void import_bf_load(struct request *request);
 
 #endif

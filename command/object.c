@@ -1,6 +1,6 @@
 /*
- * object.c - objects as wholes: making them, asking them, merging, folding, shrinking them.
- * What is done to their keys, and said to journals, is in object_keys.c. See object.h.
+ * object.c - operations on whole objects: creation, queries, merge, fold, compaction. Changes of
+ * keys, and what is recorded of them, are in object_keys.c. See object.h.
  */
 #include "object.h"
 
@@ -25,7 +25,7 @@ bg_err object_error(bg_errinfo *info, bg_err code, const char *format, ...)
     return code;
 }
 
-/* ---- Life -------------------------------------------------------------------------------- */
+/* ---- Creation ---------------------------------------------------------------------------- */
 
 static bool object_commutes(bg_kind kind)
 {
@@ -33,7 +33,7 @@ static bool object_commutes(bg_kind kind)
            && kind != BG_KIND_WINDOW;
 }
 
-/* Memory of an object: from where that of its filter came. */
+/* Allocates an object with the allocator of its filter. */
 static struct object *object_allocate(const bg_allocator *from)
 {
     struct object *made =
@@ -84,8 +84,8 @@ void object_describe(const struct object *object, struct object_shape *shape)
     shape->generation = bg_slot_generation(object->slot);
 }
 
-/* Creates a slot with this filter, or without one; on error the caller still owns the filter. Setting a
- * generation needs memory, so it is done before the filter is handed over. */
+/* Creates a slot with or without this filter; on error the caller still owns the filter. Setting
+ * a generation needs memory, so it is done before the slot takes the filter. */
 static bg_err object_make_slot(struct object *made, bg_filter *filter, bg_errinfo *info)
 {
     const uint64_t generation = made->shape.generation;
@@ -114,7 +114,7 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
     *object = NULL;
     if (bg_filter_moved(filter) > OBJECT_TIME_MAX) {
         return object_error(info, BG_EFORMAT,
-                            "time of the window: found %llu, expected at most %llu",
+                            "the time of the window is %llu, expected at most %llu",
                             (unsigned long long)bg_filter_moved(filter),
                             (unsigned long long)OBJECT_TIME_MAX);
     }
@@ -130,7 +130,7 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
         return err;
     }
     if (filter) {
-        made->shape.kind = bg_filter_kind(filter); /* it may have been left open */
+        made->shape.kind = bg_filter_kind(filter); /* it may have been auto */
         made->commutes = object_commutes(bg_filter_kind(filter));
         if (object_shape_is_keyed(shape)) {
             made->shape.check = bg_hasher_check(bg_filter_hasher(filter));
@@ -168,7 +168,8 @@ bg_err object_create(const struct object_shape *shape,
         && shape->check != bg_hasher_check(bg_filter_hasher(filter))) {
         bg_filter_free(filter);
         err = object_error(info, BG_EINVAL,
-                           "the keyring has another secret of that name");
+                           "the keyring has another secret with this key ID: add the "
+                           "secret that the filter was created with");
     }
     if (!err) {
         err = object_adopt(shape, filter, NULL, object, info);
@@ -194,12 +195,12 @@ void object_free(struct object *object)
     object_give(object);
 }
 
-/* Locks are not moved: they are made anew where they come to lie. */
+/* Locks are not moved: they are initialized again at the new address. */
 void object_relocate(struct object **object, const bg_mover *mover)
 {
     struct object *o = *object;
     if (o->slot && bg_slot_relocate(&o->slot, mover, NULL)) {
-        return; /* it is being rebuilt */
+        return; /* a rebuild is in progress */
     }
     bg_foreign_relocate(&o->foreign, mover);
     if (object_allocator(o)) {
@@ -235,7 +236,7 @@ const bg_filter *object_base(const bg_pin *pin)
     return NULL;
 }
 
-/* A migration, which only object_fold begins, holds `writing` from its beginning to its end. */
+/* A migration, which only object_fold starts, holds `writing` from start to end. */
 bool object_pin_try(const struct object *object, bg_pin *pin, const bg_filter **filter)
 {
     bg_role role = BG_ROLE_BASE;
@@ -329,7 +330,7 @@ bg_err object_read_begin(const struct object *object, struct object_reading *rea
             bg_slot_unpin(object->slot, &reading->pin);
         }
     } else {
-        object_occupy(object); /* nothing is being migrated */
+        object_occupy(object); /* no migration is in progress */
         bg_slot_pin(object->slot, &reading->pin);
         const bg_filter *base = object_base(&reading->pin);
         err = base ? bg_filter_copy(base, &reading->copy, info) : BG_OK;
@@ -340,7 +341,8 @@ bg_err object_read_begin(const struct object *object, struct object_reading *rea
     return err || reading->filter
                ? err
                : object_error(info, BG_EBUSY,
-                              "the filter is being loaded, or its content was lost");
+                              "the filter is not available: its load is incomplete, "
+                              "or its content was lost");
 }
 
 void object_read_end(const struct object *object, struct object_reading *reading)
@@ -354,7 +356,7 @@ void object_read_end(const struct object *object, struct object_reading *reading
 
 /* ---- Queries ------------------------------------------------------------------------------ */
 
-/* Locks are no part of what an object is. */
+/* Locks are not part of an object's state. */
 static pthread_rwlock_t *object_foreign_lock(const struct object *object)
 {
     return (pthread_rwlock_t *)(uintptr_t)&object->foreign_lock;
@@ -363,7 +365,7 @@ static pthread_rwlock_t *object_foreign_lock(const struct object *object)
 size_t object_may_contain_many(const struct object *object, const bg_bytes *keys,
                                size_t n, uint64_t *maybe)
 {
-    if (object->slot && n == 1) { /* without what prepares a batch */
+    if (object->slot && n == 1) { /* avoids preparing a batch */
         maybe[0] = bg_slot_may_contain(object->slot, keys->data, keys->len);
         return (size_t)maybe[0];
     }
@@ -416,7 +418,7 @@ uint64_t object_probe(const struct object *object, bg_bytes key)
 
 /* ---- Figures -------------------------------------------------------------------------------- */
 
-/* A figure of each filter that is asked, or of all, summed up. */
+/* Sums up a figure of the filters that are queried, or of all filters in the slot. */
 static uint64_t object_sum(const struct object *object, bool all,
                            uint64_t (*figure)(const bg_filter *filter))
 {
@@ -437,7 +439,7 @@ static bg_foreign_info object_foreign_about(const struct object *object)
     bg_foreign_info about = { .struct_size = sizeof about };
     pthread_rwlock_rdlock(object_foreign_lock(object));
     if (bg_foreign_about(object->foreign, &about)) {
-        about.bits = 0; /* cannot be */
+        about.bits = 0; /* cannot happen */
     }
     pthread_rwlock_unlock(object_foreign_lock(object));
     return about;
@@ -473,7 +475,7 @@ void object_about(const struct object *object, bg_slot_stats *stats)
 
 bool object_will_stall(const struct object *object, size_t n, struct host *host)
 {
-    const uint64_t large = UINT64_C(1) << 20; /* a millisecond or two */
+    const uint64_t large = UINT64_C(1) << 20; /* takes a millisecond or two */
     if (object->shape.kind == BG_KIND_WINDOW) {
         return object_will_move(object, host) && object_bytes(object) >= large;
     }
@@ -537,10 +539,10 @@ void object_recount(struct object *object)
     atomic_store(&object->deleted, 0);
 }
 
-/* ---- What is kept ----------------------------------------------------------------------------- */
+/* ---- Saved changes --------------------------------------------------------------------------- */
 
-/* The fence pairs with that of adding_probe: who finds a bit that is about to be set finds this,
- * too. */
+/* The fence pairs with that of adding_probe: a thread that finds a bit that this change is about
+ * to set also sees `unkept`. */
 void object_changing(struct object *object)
 {
     atomic_fetch_add(&object->unkept, 1);
@@ -580,7 +582,7 @@ static bg_err object_needs_filter(const struct object *object, const char *what,
                                   bg_errinfo *info)
 {
     if (object->foreign) {
-        return object_error(info, BG_ENOTSUP, "a filter of %s cannot be %s",
+        return object_error(info, BG_ENOTSUP, "a filter imported from %s cannot be %s",
                             object->shape.foreign == BG_FOREIGN_VALKEYBLOOM
                                 ? "valkey-bloom"
                                 : "RedisBloom",
@@ -589,13 +591,13 @@ static bg_err object_needs_filter(const struct object *object, const char *what,
     if (!object_is_whole(object)) {
         return object_error(
             info, BG_EBUSY,
-            "the filter is being loaded, or its content was lost: it cannot be %s",
+            "the filter cannot be %s: its load is incomplete, or its content was lost",
             what);
     }
     return BG_OK;
 }
 
-/* Merges what was pinned; `writing` is held. */
+/* Merges a pinned filter. The caller holds `writing`. */
 static bg_err object_merge_within(struct object *object, struct host *host,
                                   const bg_filter *filter, bg_errinfo *info)
 {
@@ -617,8 +619,9 @@ bg_err object_merge(struct object *object, struct host *host, const struct objec
     if (object == from || object->shape.sealed) {
         return object_error(
             info, BG_EINCOMPAT, "%s",
-            object == from ? "a filter that counts is not merged into itself"
-                           : "the filter takes no items, its content comes in files");
+            object == from ? "a filter that counts cannot be merged into itself"
+                           : "the filter accepts no adds: its content is loaded from "
+                             "files");
     }
     bg_pin pin;
     const bg_filter *filter = NULL;
@@ -693,7 +696,7 @@ bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo
     return BG_OK;
 }
 
-/* What a foreign filter becomes when it is emptied: one of ours. */
+/* Returns the shape that a foreign filter gets when it is cleared: a native one. */
 static void object_shape_native(const struct object *object,
                                 const struct command_settings *settings,
                                 struct object_shape *shape)
@@ -751,7 +754,7 @@ bg_err object_emptied(const struct object *object,
     return BG_OK;
 }
 
-/* What one of the filters in a slot is when folded. */
+/* Folds one of the filters in a slot. */
 static bg_err object_folded(const struct object *object, bg_role wanted, uint32_t times,
                             bg_filter **folded, bg_errinfo *info)
 {
@@ -770,9 +773,9 @@ static bg_err object_folded(const struct object *object, bg_role wanted, uint32_
 }
 
 /*
- * Both the old filter and the folded one are asked and take adds, from a moment on (a migration);
- * what had been added up to that moment is in the old one, which is then folded once more. The
- * folded one stays valid: only who holds `writing` replaces it.
+ * During a migration, queries and adds go to both the old filter and the folded one. Keys added
+ * before it started are only in the old filter, which is therefore folded once more and merged.
+ * The folded filter stays valid: only a thread that holds `writing` can replace it.
  */
 static bg_err object_fold_within(struct object *object, uint32_t times,
                                  bg_errinfo *info)
@@ -810,7 +813,7 @@ bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info)
     return err;
 }
 
-/* A filter of half the size with a tenth of it free, or NULL. */
+/* Returns a filter of half the size with a tenth of it free, or NULL. */
 static bg_filter *object_halved(const struct object *object)
 {
     bg_filter *smaller = NULL;
@@ -826,7 +829,7 @@ static bg_filter *object_halved(const struct object *object)
     return smaller;
 }
 
-/* It may have moved items even if it is as large as before. */
+/* Compaction may have moved items even if the size is unchanged. */
 static bg_err object_compact_foreign(struct object *object, uint32_t *steps,
                                      bg_errinfo *info)
 {

@@ -1,13 +1,15 @@
 /*
- * object_keys.c - adds and removes: recorded, then done; and done again from what was recorded.
+ * object_keys.c - adds and removes: applied, recorded, and replayed from their records.
  *
- * Sets of bits need no lock: what is recorded before it is added may be added in any order, again
- * and again. All others hold `writing` over both, in the other order: they can be full, and what
- * was refused must not come back with the journal, nor fill it. Nobody can tell the difference:
- * who finds such a key "seen" had to wait for the lock. If it cannot be recorded it is taken back,
- * where the kind can do that; where not, the filter may contain a key too many.
+ * Sets of bits need no lock. Their adds are recorded first and then applied, since they can be
+ * replayed in any order and repeatedly. All other objects hold `writing` over both steps, and
+ * their adds are applied first and then recorded: such filters can be full, and rejected adds
+ * must neither be replayed nor fill the journal. No add can observe the difference: an add of the
+ * same key waits for the lock. If recording fails, the add is undone where the kind of filter
+ * supports it; otherwise the filter may contain a key that was not recorded.
  *
- * Removes are recorded first: whatever could refuse them (a rebuild under way) is asked before.
+ * Removes and window moves are recorded first. Conditions that could reject a remove (a rebuild
+ * in progress) are checked before.
  */
 #include "object.h"
 
@@ -20,24 +22,25 @@ static bg_err object_unknown(bg_errinfo *info)
 {
     return object_error(
         info, BG_EBUSY,
-        "the filter is being loaded, or its content was lost: it accepts no items until "
-        "you load it completely, or drop it");
+        "the filter is not available: its load is incomplete, or its content was "
+        "lost. Load it completely, or drop it");
 }
 
-/* Whether it takes items at all, if its content is known. */
+/* Returns whether it accepts adds at all, if its content is known. */
 static bg_err object_takes(const struct object *object, bg_errinfo *info)
 {
     if (object->shape.sealed
         || bg_kind_traits((bg_kind)object->shape.kind) & BG_IS_STATIC) {
         return object_error(info, BG_ENOTSUP,
-                            "the filter takes no items: its content comes in files");
+                            "the filter accepts no adds: its content is loaded from "
+                            "files");
     }
     return BG_OK;
 }
 
 /* ---- Adds --------------------------------------------------------------------------------- */
 
-/* A batch of keys on its way into an object. */
+/* A batch of keys to be added to an object. */
 struct adding {
     struct object *object;
     struct host *host;
@@ -46,15 +49,14 @@ struct adding {
     uint64_t *is_new;
     size_t *done;
     uint64_t check;
-    uint64_t
-        hashes[OBJECT_BATCH];     /* of all keys; later of those that are not in yet, */
-    uint16_t which[OBJECT_BATCH]; /* whose numbers these are */
-    uint64_t seen[BG_BITMAP_WORDS(OBJECT_BATCH)]; /* of all: found there already */
-    size_t fresh;                                 /* so many */
+    uint64_t hashes[OBJECT_BATCH]; /* of all keys; later only of those to be added, */
+    uint16_t which[OBJECT_BATCH];  /* with these positions in the batch */
+    uint64_t seen[BG_BITMAP_WORDS(OBJECT_BATCH)]; /* of all keys: already present */
+    size_t fresh;                                 /* number of keys to be added */
 };
 
-/* Without the arrays: they are filled as far as they are used, and clearing them costs more than
- * adding a key. */
+/* Does not clear the arrays: they are written before they are read, and clearing them costs more
+ * than adding a key. */
 static void adding_init(struct adding *a, struct object *object, struct host *host,
                         uint64_t *is_new, size_t *done)
 {
@@ -75,10 +77,10 @@ static bool adding_bit(const uint64_t *bits, size_t i)
 }
 
 /*
- * Which keys does the filter not have yet? Only those need to be recorded and added, but for what
- * object.h says; and if there are several filters in the slot, a key that one of them has may be
- * missing in another one that takes adds. The question is not one of the user's, so it is asked
- * past the slot's counters.
+ * Finds the keys that the filter does not contain yet. Only these need to be recorded and added,
+ * except in the cases described in object.h. If there are several filters in the slot, a key in
+ * one of them may be missing in another one that accepts adds. The probe bypasses the slot's
+ * counters, since it is not a query of a user.
  */
 static void adding_probe(struct adding *a)
 {
@@ -108,8 +110,9 @@ static void adding_probe(struct adding *a)
     }
 }
 
-/* A filter that must not grow takes as many as it was made for; the rest of the batch is cut. But
- * for replaying: two threads at once may have added one too many, and been told so. */
+/* Rejects items over the capacity of a filter that must not grow, and truncates the batch. Does
+ * not apply to replays: two threads may have added one item too many at the same time, and
+ * replied with success. */
 static bg_err adding_limit(struct adding *a)
 {
     if (!a->object->shape.nonscaling || !a->host->settings) {
@@ -142,10 +145,10 @@ static bool adding_any_is_new(const struct adding *a)
     return i < a->fresh;
 }
 
-enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* a large layer fills whole ones */
+enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* a large layer fills whole pages */
 
-/* Returns whether there is memory for a layer. Without a host that makes room, it matters only if it is
- * `needed`: the library tries again otherwise. */
+/* Returns whether there is memory for a layer. If the host has no `room`, this matters only if
+ * the layer is `needed`: the library tries again otherwise. */
 static bool adding_fits(const struct adding *a, uint64_t bytes, bool needed)
 {
     bool (*room)(struct host * host, uint64_t bytes) = a->host->ops->room;
@@ -159,7 +162,8 @@ static bool adding_fits(const struct adding *a, uint64_t bytes, bool needed)
     return true;
 }
 
-/* Estimates the size of the next layer in bytes. Each layer is `width` times as large as the previous one. */
+/* Estimates the size of the next layer in bytes. Each layer is `width` times as large as the
+ * previous one. */
 static uint64_t adding_next_layer(const struct object *object, uint64_t width)
 {
     const double bytes = (double)object_bytes(object), layers = object_layers(object);
@@ -172,13 +176,14 @@ static uint64_t adding_next_layer(const struct object *object, uint64_t width)
 }
 
 /*
- * A scalable filter that cannot grow accepts more keys than it was created for, and its rate rises without
- * bound, because the library's adds do not fail. Here they fail when the filter is a sixteenth over its
- * capacity (the library has then tried twice to grow) and the next layer would not fit. If the layer would
- * fit, adds continue, and the library soon tries again. A host that has to make room (`room`) is asked
- * before the library tries at all. The library does not know the limit of this server if the filter came from
- * another one, so a layer that certainly exceeds it is refused before as well. Small layers are not refused one
- * by one, and a filter in shards has many: so adds also fail as soon as memory is used up.
+ * A scalable filter that cannot grow accepts more keys than it was created for, and its rate
+ * rises without bound, because the library's adds do not fail. Here they fail when the filter is
+ * a sixteenth over its capacity (the library has then tried twice to grow) and the next layer
+ * would not fit. If the layer would fit, adds continue, and the library soon tries again. If the
+ * host provides `room`, it is called before the library tries at all. If the filter came from
+ * another server, the library does not know the limit of this server, so a layer that certainly
+ * exceeds it is refused in advance as well. Small layers are not refused individually, and a
+ * filter in shards has many: so adds also fail as soon as memory is used up.
  */
 static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
 {
@@ -186,12 +191,13 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     const struct command_settings *settings = a->host->settings;
     if (shape->kind != BG_KIND_SCALABLE || !settings
         || (a->host->ops->room
-            && !settings->max_filter_bytes)) { /* a primary or a file says so */
+            && !settings
+                    ->max_filter_bytes)) { /* the change comes from a primary or a file */
         return BG_OK;
     }
     const uint64_t capacity = object_capacity(a->object),
                    items = atomic_load(&a->object->items);
-    const bool full = ledger_is_full(); /* it was not when the command began */
+    const bool full = ledger_is_full(); /* it was not when the command started */
     const bool grows = items + a->fresh > capacity;
     if ((!full && !grows) || !adding_any_is_new(a)) {
         return BG_OK;
@@ -205,13 +211,15 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     if (grows && most && (over ? more : least) > (most > bytes ? most - bytes : 0)) {
         return object_error(
             info, BG_ENOMEM,
-            "the filter is full and cannot grow: a larger one would exceed %llu bytes",
+            "the filter is full and cannot grow: a larger one would exceed the limit "
+            "of %llu bytes",
             (unsigned long long)most);
     }
     const uint64_t next =
         a->host->ops->room ? adding_next_layer(a->object, width) : more;
     if (!adding_fits(a, next + page, over || full)) {
-        return object_error(info, BG_ENOMEM, "the filter is full and cannot grow");
+        return object_error(info, BG_ENOMEM,
+                            "the filter is full and cannot grow: not enough memory");
     }
     return BG_OK;
 }
@@ -225,7 +233,7 @@ static bg_err adding_record(struct adding *a, const uint64_t *hashes,
     return n ? a->host->ops->record(a->host, a->object, &change, info) : BG_OK;
 }
 
-/* Tells which were new, in the numbering of the batch, and counts them. */
+/* Marks the new keys in the numbering of the batch, and counts them. */
 static void adding_tell(struct adding *a, const uint64_t *is_new, size_t n)
 {
     uint64_t news = 0;
@@ -240,8 +248,8 @@ static void adding_tell(struct adding *a, const uint64_t *is_new, size_t n)
     }
 }
 
-/* Sets of bits: no lock, and nothing that is there already is recorded. BG_EINCOMPAT: the hash
- * has changed meanwhile, try again. */
+/* Adds to sets of bits, without a lock. Keys that are already present are not recorded. Errors:
+ * BG_EINCOMPAT if the hash has changed in the meantime: try again. */
 static bg_err adding_bits(struct adding *a, bg_errinfo *info)
 {
     uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
@@ -263,12 +271,12 @@ static bg_err adding_bits(struct adding *a, bg_errinfo *info)
     return full;
 }
 
-/* The rate that a CF may come to by growing: what was asked for, or this. */
+/* The maximum rate to which growth may raise a CF, unless a higher one was requested. */
 static const double object_rate_most = 0.03;
 
-/* Whether a CF would still keep to its rate if it were doubled and filled again. A prefix of
- * q + r bits of each hash is kept, whatever the size, so the rate follows the number of keys:
- * when full it is the load, 0.95, times 2^-r, and doubling takes a bit from r. */
+/* Returns whether a CF would keep its rate if it doubled and filled up again. It stores a prefix
+ * of q + r bits of each hash, at any size, so the rate depends on the number of keys: when full
+ * it is the load, 0.95, times 2^-r, and doubling takes a bit from r. */
 static bool object_may_double(const struct object *object, const bg_filter *filter)
 {
     const double most =
@@ -297,20 +305,22 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
     const struct object_shape *shape = &object->shape;
     bg_filter *larger = NULL;
     if (shape->family != OBJECT_CF || shape->expansion == 0) {
-        return object_error(info, BG_EFULL, "the filter is full");
+        return object_error(info, BG_EFULL,
+                            "the filter has reached its capacity and cannot grow");
     }
     uint64_t most = host->settings ? host->settings->max_filter_bytes : 0;
     most = host->settings && shape->limit ? shape->limit : most;
     if (most && object_bytes(object) > most / 2) {
-        return object_error(info, BG_ENOMEM, "twice the size is more than %llu bytes",
+        return object_error(info, BG_ENOMEM,
+                            "the filter is full and cannot grow: doubling it would "
+                            "exceed the limit of %llu bytes",
                             (unsigned long long)most);
     }
     bg_err err = BG_EFULL;
     if (!object->outgrown && atomic_load(&object->expansions) < shape->max_expansions) {
         object_occupy(object);
         err = object_double(object, &larger, info);
-        object->outgrown =
-            err == BG_EFULL; /* which is not tried again for every item */
+        object->outgrown = err == BG_EFULL; /* avoids another attempt for every item */
         err = err ? err : bg_slot_swap(object->slot, larger, 0, BG_SLOT_DISCARD, info);
         if (err) {
             bg_filter_free(larger);
@@ -320,11 +330,14 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
     if (!err) {
         atomic_fetch_add(&object->expansions, 1);
     }
-    return err == BG_EFULL ? object_error(info, err, "the filter may not grow any more")
-                           : err;
+    return err == BG_EFULL
+               ? object_error(info, err,
+                              "the filter has reached its capacity and cannot grow "
+                              "any further")
+               : err;
 }
 
-/* How many of those that are in count as items: where adds can be taken back, all of them. */
+/* Returns how many of the added keys count as items: all of them, if the kind can remove. */
 static uint64_t adding_counts(const struct adding *a)
 {
     uint64_t news = 0;
@@ -337,7 +350,7 @@ static uint64_t adding_counts(const struct adding *a)
     return news;
 }
 
-/* Adds in order, up to the first that does not fit, and grows if it may. */
+/* Adds keys in order, up to the first that does not fit, and grows the filter if allowed. */
 static bg_err adding_do(struct adding *a, bg_errinfo *info)
 {
     bg_err err = BG_OK;
@@ -359,7 +372,7 @@ static bg_err adding_do(struct adding *a, bg_errinfo *info)
     return err;
 }
 
-/* Takes back what was added and cannot be recorded. */
+/* Removes keys that were added but could not be recorded. */
 static void adding_undo(struct adding *a)
 {
     for (size_t i = 0; i < *a->done; i++) {
@@ -368,7 +381,7 @@ static void adding_undo(struct adding *a)
     *a->done = 0;
 }
 
-/* Everything else: `writing` is held over doing and recording. */
+/* Adds to all other objects. The caller holds `writing`, which covers applying and recording. */
 static bg_err adding_in_order(struct adding *a, bg_errinfo *info)
 {
     const bg_err err = adding_do(a, info);
@@ -384,8 +397,8 @@ static bg_err adding_in_order(struct adding *a, bg_errinfo *info)
     return err;
 }
 
-/* While filters with different hashes share the slot, keys are recorded instead. Only sets of bits
- * come to that, so it is safe to record first. */
+/* Records keys instead of hashes while filters with different hashes share the slot. Only sets of
+ * bits get there, so it is safe to record first. */
 static bg_err adding_keys(struct adding *a, bg_errinfo *info)
 {
     bg_err err = adding_record(a, NULL, a->keys, a->n, info);
@@ -402,7 +415,7 @@ static bg_err adding_keys(struct adding *a, bg_errinfo *info)
     return err;
 }
 
-/* Takes back what was added and cannot be recorded, where that can be done. */
+/* Removes keys that were added but could not be recorded, where the format supports it. */
 static void adding_undo_foreign(struct adding *a)
 {
     bg_err err = BG_OK;
@@ -420,7 +433,7 @@ static bool object_counts(const struct object *object)
     return bg_kind_traits((bg_kind)object->shape.kind) & BG_CAN_REMOVE;
 }
 
-/* Keys of a foreign filter: its own hash, and a lock of its own. */
+/* Adds keys to a foreign filter, which has its own hash and lock. */
 static bg_err adding_foreign(struct adding *a, bg_errinfo *info)
 {
     struct object *object = a->object;
@@ -472,7 +485,7 @@ static bg_err adding_once(struct adding *a, bg_errinfo *info)
     return a->object->commutes ? adding_bits(a, info) : adding_in_order(a, info);
 }
 
-/* `writing` is held, if need be. */
+/* The caller holds `writing`, if the object requires it. */
 static bg_err adding_all(struct adding *a, bg_errinfo *info)
 {
     bg_err err = BG_EINCOMPAT;
@@ -521,7 +534,7 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
         const bool there = object_probe(object, key) > 0;
         if (!there
             || atomic_load(
-                &object->unkept)) { /* rather a copy too many than one too few */
+                &object->unkept)) { /* an extra copy is safer than a missing one */
             err = adding_all(&a, info);
         }
         *added = !err && !there;
@@ -532,7 +545,8 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
 
 /* ---- Other changes ------------------------------------------------------------------------- */
 
-/* Whether a remove would be refused for what the slot is doing: `writing` is held. */
+/* Checks whether a remove would be rejected because of the state of the slot. The caller holds
+ * `writing`. */
 static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
 {
     bg_pin pin;
@@ -554,17 +568,18 @@ static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
     if (!err && !alone) {
         return object_error(
             info, BG_EBUSY,
-            "items cannot be deleted while the filter is being rebuilt");
+            "cannot delete items while the filter is being rebuilt: commit or abort "
+            "the rebuild first");
     }
     if (!err && !object_is_kept(object)) {
         return object_error(
             info, BG_EBUSY,
-            "items cannot be deleted while the filter is being saved: try again");
+            "cannot delete items while the filter is being saved: try again");
     }
     return err;
 }
 
-/* Its own hash: keys are recorded. */
+/* Records the key, since a foreign filter has its own hash. */
 static bg_err object_remove_foreign(struct object *object, struct host *host,
                                     bg_bytes key, bg_errinfo *info)
 {
@@ -613,7 +628,8 @@ bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
     return err;
 }
 
-/* The length of a window's periods, as the library divides it; 0: it moves by hand or by adds. */
+/* Returns the length of a window's periods, as the library divides it; 0 if the window moves
+ * manually or by adds. */
 static uint64_t object_period(const struct object_shape *shape)
 {
     const uint64_t parts =
@@ -624,15 +640,14 @@ static uint64_t object_period(const struct object_shape *shape)
 }
 
 /*
- * The time of a window. It starts at the current time of day, and then follows the host's ticks:
- * a wall
- * clock that is set forward must not empty windows, and one that is set back must not stop them. It
- * is recorded with every move. After a restart, or when another host had moved the window, it
- * continues from the last record with the first tick of this host: time that no host has measured
- * does not count.
- * Records come at least OBJECT_STEPS times in a period, so hardly any measured time is lost. 0:
- * the time stands still, because another host moves the window. Keys then get that host's time,
- * so the time that this host measured before is discarded.
+ * The time of a window starts at the current time of day and then follows the host's ticks: a
+ * wall clock that is set forward must not empty windows, and one that is set back must not stop
+ * them. It is recorded with every move. After a restart, or when another host had moved the
+ * window, it continues from the last record with the first tick of this host: time that no host
+ * has measured does not count. A move is recorded at least OBJECT_STEPS times per period, so
+ * hardly any measured time is lost. 0: the time stands still, because another host moves the
+ * window. Keys then get that host's time, so the time that this host measured before is
+ * discarded.
  */
 enum { OBJECT_STEPS = 8 };
 
@@ -655,8 +670,9 @@ static uint64_t object_time(struct object *object, struct host *host)
     return ticks + atomic_load(&object->ahead);
 }
 
-/* Returns whether a move is due: another period has begun, or a good part of one has passed. Periods begin
- * at multiples of their length, and the first move records the position of the window. */
+/* Returns whether a move is due: another period has begun, or a good part of one has passed.
+ * Periods begin at multiples of their length, and the first move records the position of the
+ * window. */
 static bool object_would_move(const struct object *object, uint64_t now)
 {
     const uint64_t period = object_period(&object->shape),
@@ -723,7 +739,8 @@ void object_position(struct object *object)
 {
     const uint64_t moved = atomic_load(&object->rotated);
     if (moved && object->slot && object_period(&object->shape)) {
-        (void)!bg_slot_rotate(object->slot, moved, NULL); /* a sealed one stays */
+        (void)!bg_slot_rotate(object->slot, moved,
+                              NULL); /* sealed filters do not move */
     }
 }
 
@@ -734,9 +751,9 @@ void object_resume(struct object *object, uint64_t moved)
     object_position(object);
 }
 
-/* ---- Replaying ------------------------------------------------------------------------------ */
+/* ---- Replay --------------------------------------------------------------------------------- */
 
-/* A host for replaying: everything is recorded already. */
+/* The host of replays, which has nothing to record. */
 static bg_err replay_record(struct host *host, struct object *object,
                             const struct change *change, bg_errinfo *info)
 {
@@ -798,19 +815,20 @@ bg_err object_apply(struct object *object, const struct change *change,
 {
     uint64_t check = 0;
     bg_err err = BG_OK;
-    if (!object_is_whole(object)) { /* it may contain everything, this too */
+    if (!object_is_whole(object)) { /* unknown content may contain every key */
         return BG_OK;
     }
     if (!object->slot && (!change->keys || change->op == CHANGE_ROTATE)) {
         return object_error(info, BG_EFORMAT,
-                            "a filter of another module can only have had keys added "
-                            "or removed");
+                            "a record of an imported filter can only add or remove "
+                            "keys");
     }
     if (!object->slot && change->op == CHANGE_REMOVE) {
         return replay_remove_foreign(object, change);
     }
     if (change->op == CHANGE_REMOVE && !change->hashes) {
-        return object_error(info, BG_EFORMAT, "a removal without hashes");
+        return object_error(info, BG_EFORMAT,
+                            "a record removes a key without its hash");
     }
     atomic_store(&object->timed, false); /* see object_time */
     switch (change->op) {

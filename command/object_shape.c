@@ -1,10 +1,11 @@
 /*
- * object_shape.c - shapes as text, and what they ask of the library.
+ * object_shape.c - converts shapes to text and to specifications of the library.
  *
  *     family=bf kind=scalable items=100 rate=0.01 width=2 hash=keyed key_id=323032... expansion=2
  *
- * Words in any order; what is 0 is left out. Numbers are written so that they read back the
- * same. The text is kept in journals and in filter files, so fields are added, never renamed.
+ * Fields can be in any order, and fields that are 0 are omitted. Numbers are written so that they
+ * read back exactly. Journals and filter files contain this text, so fields may be added but
+ * never renamed.
  */
 #include "object.h"
 
@@ -27,7 +28,7 @@ struct shape_field {
     const char *name;
     enum shape_type type;
     size_t at;
-    uint32_t most; /* SHAPE_U32: the largest value that a command accepts */
+    uint32_t most; /* SHAPE_U32: maximum value that a command accepts */
 };
 
 #define SHAPE(field, type)                                                             \
@@ -82,7 +83,7 @@ static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what,
         *info = (bg_errinfo){ .code = code };
         (void)snprintf(info->what, sizeof info->what, "%s", what);
         (void)snprintf(info->found, sizeof info->found, "%s", found);
-        for (char *c = info->found; *c; c++) { /* it may be anybody's bytes */
+        for (char *c = info->found; *c; c++) { /* may contain arbitrary bytes */
             *c = (char)(*c >= ' ' && *c <= '~' ? *c : '?');
         }
         found = info->found;
@@ -93,10 +94,10 @@ static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what,
     return code;
 }
 
-/* ---- Writing ----------------------------------------------------------------------------- */
+/* ---- Text output ------------------------------------------------------------------------- */
 
-/* These functions write at `to`, without a NUL, and return the end. They are faster than snprintf, which matters
- * because a manifest contains the shapes of all objects. */
+/* These functions write at `to` without a NUL and return the end. They are faster than snprintf,
+ * which matters because a manifest contains the shapes of all objects. */
 
 static char *shape_put(char *to, const char *text)
 {
@@ -183,7 +184,7 @@ size_t object_shape_write(const struct object_shape *shape,
     return (size_t)(to - text);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------- */
+/* ---- Parsing ----------------------------------------------------------------------------- */
 
 static bool shape_read_u64(const char *text, uint64_t most, uint64_t *value)
 {
@@ -302,7 +303,7 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
 {
     char copy[OBJECT_SHAPE_TEXT], *rest = copy, *word = NULL;
     if (len >= sizeof copy || memchr(text, 0, len)) {
-        return shape_fail(info, BG_EFORMAT, "shape", "too long a text",
+        return shape_fail(info, BG_EFORMAT, "shape", "a longer text",
                           "at most 1023 bytes");
     }
     memcpy(copy, text, len);
@@ -317,7 +318,7 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
         const struct shape_field *field = shape_find(word);
         if (!field || !shape_read_value(&made, field, value)) {
             return shape_fail(info, BG_EFORMAT, "shape", word,
-                              "a known name and its value");
+                              "a known field with a valid value");
         }
     }
     if (made.family == 0) {
@@ -328,7 +329,7 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
     return BG_OK;
 }
 
-/* ---- What it asks of the library ---------------------------------------------------------- */
+/* ---- Specifications ----------------------------------------------------------------------- */
 
 static bool shape_needs_secret(uint32_t profile)
 {
@@ -391,7 +392,7 @@ bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
     if (!settings->keyring) {
         return shape_fail(info, BG_EINVAL, "hash",
                           bg_hash_name((bg_hash_profile)profile),
-                          "one that needs no secret: there is no keyring");
+                          "a hash without a secret: there is no keyring");
     }
     return bg_keyring_current(settings->keyring, &hash, shape->key_id, info);
 }

@@ -1,6 +1,6 @@
 /*
- * plan_hints.c - when another kind is better than the one that is recommended: a list of
- * situations, each with the kinds that are made for it (plan_rows.h).
+ * plan_hints.c - when to choose another kind than the recommended one: a list of situations, each
+ * with the kinds that suit it (plan_rows.h).
  */
 #include "plan_rows.h"
 
@@ -11,29 +11,30 @@
 
 struct hint {
     const char *when;
-    bg_kind kinds[3]; /* the smallest of them is told; AUTO: none */
-    double below; /* only if it takes less than this share of the best one's memory */
+    bg_kind kinds[3]; /* the smallest of them is suggested; AUTO: none */
+    double
+        below; /* only if it needs less than this share of the recommended kind's memory */
     const char *but;
 };
 
 static const struct hint hints[] = {
-    { "all keys are known beforehand",
+    { "all keys are known in advance",
       { BG_KIND_FUSE, BG_KIND_RIBBON, BG_KIND_AUTO },
       0.95,
-      "nothing can be added later" },
-    { "memory counts more than time",
+      "no keys can be added later" },
+    { "memory matters more than speed",
       { BG_KIND_CLASSIC, BG_KIND_AUTO, BG_KIND_AUTO },
       0.95,
-      "a look-up reads up to k cache lines" },
-    { "keys are removed again",
+      "a lookup reads up to k cache lines" },
+    { "keys have to be deleted",
       { BG_KIND_CUCKOO, BG_KIND_QUOTIENT, BG_KIND_COUNTING },
       HUGE_VAL,
       NULL },
-    { "nobody knows how many keys there will be",
+    { "the number of keys is unknown",
       { BG_KIND_SCALABLE, BG_KIND_AUTO, BG_KIND_AUTO },
       HUGE_VAL,
       "it grows" },
-    { "keys are to be forgotten after a time",
+    { "keys have to expire",
       { BG_KIND_WINDOW, BG_KIND_AUTO, BG_KIND_AUTO },
       HUGE_VAL,
       NULL },
@@ -53,17 +54,18 @@ static const struct plan_row *hint_smallest(const struct plan_rows *plans,
     return smallest;
 }
 
-/* With a size given, all kinds take about as much: then it is the rate that differs. */
+/* Compares a kind with the recommended one. If the size was specified, all kinds need about the
+ * same memory, so rates are compared instead. */
 static void hint_compare(const bg_plan *plan, const bg_plan *best, char *text,
                          size_t room)
 {
     const double share = (double)plan->bytes / (double)best->bytes;
     char bytes[NUMBER_TEXT], rate[NUMBER_TEXT];
     if (best->target > 0 && fabs(share - 1) < 0.005) {
-        (void)snprintf(text, room, "%s takes as much, %s", bg_kind_name(plan->kind),
+        (void)snprintf(text, room, "%s needs as much, %s", bg_kind_name(plan->kind),
                        number_show_bytes(plan->bytes, bytes));
     } else if (best->target > 0) {
-        (void)snprintf(text, room, "%s takes %s, %.0f %% %s", bg_kind_name(plan->kind),
+        (void)snprintf(text, room, "%s needs %s, %.0f%% %s", bg_kind_name(plan->kind),
                        number_show_bytes(plan->bytes, bytes), 100 * fabs(share - 1),
                        share < 1 ? "less" : "more");
     } else {
@@ -81,7 +83,7 @@ static bool hint_is_worth_it(const struct hint *hint, const bg_plan *plan,
     return plan->kind != best->kind && share < hint->below;
 }
 
-/* What the keys that come unforeseen do. */
+/* Suggests planning for growth, if twice the keys would raise the rate considerably. */
 static bool hint_of_growth(const struct plan_rows *plans, char text[PLAN_TEXT])
 {
     const bg_plan *best = &plans->best.plan;
@@ -91,8 +93,8 @@ static bool hint_of_growth(const struct plan_rows *plans, char text[PLAN_TEXT])
         return false;
     }
     (void)snprintf(text, PLAN_TEXT,
-                   "there may be twice as many keys: size it for them (%s 2), as %s "
-                   "then has %s false positives, %s%.0f times as many",
+                   "there may be twice as many keys: plan for them (%s 2); otherwise "
+                   "%s has %s false positives, %s%.0f times as many",
                    plan_word(plans->words, "growth"), bg_kind_name(best->kind),
                    number_show_rate(best->rate_2x, rate), more > 1000 ? "over " : "",
                    fmin(more, 1000));

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Words ---------------------------------------------------------------------------- */
+/* ---- Option names --------------------------------------------------------------------- */
 
 const char *plan_word(const struct plan_word *words, const char *field)
 {
@@ -17,7 +17,8 @@ const char *plan_word(const struct plan_word *words, const char *field)
     return field;
 }
 
-/* Words that are names of fields for certain, as no word of English has a `_` in it. */
+/* Replaces field names with option names. A `_` identifies a field name, since no English word
+ * contains one. */
 static void plan_translate(const struct plan_word *words, const char *from, char *to,
                            size_t room)
 {
@@ -51,8 +52,7 @@ void plan_explain(const struct plan_word *words, const bg_errinfo *why,
     plan_translate(words, why->expected, expected, sizeof expected);
     plan_translate(words, why->found, found, sizeof found);
     if (why->code == BG_ENOTSUP && strcmp(why->what, "rate") == 0) {
-        (void)snprintf(text, PLAN_TEXT,
-                       "%s: %s is lower than it reaches with 1024 bits per key",
+        (void)snprintf(text, PLAN_TEXT, "%s: %s needs more than 1024 bits per key",
                        plan_word(words, "rate"), found);
         return;
     }
@@ -106,9 +106,9 @@ static bool plan_make(const struct plan_rows *plans, bg_kind kind, struct plan_r
     if (row->err) {
         plan_explain(plans->words, &why, row->why);
     } else if ((bg_kind_traits(row->plan.kind) & BG_IS_STATIC) && row->plan.rate >= 1) {
-        row->err = BG_EINVAL; /* the model has no room; a builder would refuse */
+        row->err = BG_EINVAL; /* the model has no solution; a builder would fail */
         (void)snprintf(
-            row->why, sizeof row->why, "%s: too little for %llu keys in a %s filter",
+            row->why, sizeof row->why, "%s: too small for %llu keys in a %s filter",
             plan_word(plans->words, one.spec.bytes ? "bytes" : "bits_per_key"),
             (unsigned long long)row->plan.items, bg_kind_name(kind));
     }
@@ -136,7 +136,8 @@ bool plan_make_all(struct plan_rows *plans)
 
 /* ---- Curves ----------------------------------------------------------------------------- */
 
-/* Of a scalable filter: below its design it is one blocked filter, beyond that it grows. */
+/* Returns the rate of a scalable filter: up to its design size it is one blocked filter, beyond
+ * that it grows. */
 static double plan_rate_scalable(const bg_plan_request *ask, const bg_plan *plan,
                                  double times)
 {

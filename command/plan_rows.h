@@ -1,8 +1,9 @@
 /*
- * plan_rows.h - planning: one plan per kind, which to take, and when another one is better. For all
- * who tell of it, in their words: bloomgate plan as a table, JSON and charts, HTTP as JSON.
+ * plan_rows.h - planning: one plan per kind, the recommended kind, and when another one is
+ * better. Shared by all that present plans with their own option names: bloomgate plan (tables,
+ * JSON, charts) and HTTP (JSON).
  *
- * Thread safety: as any data.
+ * Thread safety: not synchronized.
  */
 #ifndef COMMAND_PLAN_ROWS_H
 #define COMMAND_PLAN_ROWS_H
@@ -16,15 +17,15 @@
 enum { PLAN_KINDS = 0 BG_KINDS(PLAN_ONE), PLAN_TEXT = 400 };
 #undef PLAN_ONE
 
-/* What the caller's users call a field of bg_spec or bg_plan_request: --items, not items. A list
- * of them ends with one without a field. */
+/* The option name for a field of bg_spec or bg_plan_request: --items, not items. A list ends with
+ * an entry without a field. */
 struct plan_word {
     const char *field, *word;
 };
 
 struct plan_row {
     bg_kind kind;
-    bg_err err; /* why there is no plan; `why` in the caller's words */
+    bg_err err; /* why there is no plan; `why` uses the option names */
     char why[PLAN_TEXT];
     bg_plan plan;
 };
@@ -34,44 +35,44 @@ struct plan_rows {
     const struct plan_word *words;
     struct plan_row rows[PLAN_KINDS];
     size_t count;
-    struct plan_row best;      /* the kind that was asked for, or what auto picks, */
+    struct plan_row best;      /* the requested kind, or the one that auto selects, */
     struct plan_row automatic; /* which is this one */
 };
 
-/* A plan for each kind, or for the one that was asked for. `ask` and `words` are set before.
- * False: none is possible, and best.why says why. */
+/* Creates a plan for each kind, or for the requested one. Set `ask` and `words` before. Returns
+ * false if no plan is possible; best.why then contains the reason. */
 bool plan_make_all(struct plan_rows *plans);
 
-/* The caller's word for a field; the field itself if there is none. */
+/* Returns the option name for a field, or the field itself if there is none. */
 const char *plan_word(const struct plan_word *words, const char *field);
 
-/* An error of the library in the caller's words. */
+/* Formats an error of the library with the option names. */
 void plan_explain(const struct plan_word *words, const bg_errinfo *why,
                   char text[PLAN_TEXT]);
 
-/* Whether look-ups, or costs, were given; whether it is said how good, or how large, the filter is
- * to be. */
+/* Return whether queries were specified, whether costs were, and whether a rate or a size was. */
 bool plan_has_queries(const struct plan_rows *plans);
 bool plan_has_costs(const struct plan_rows *plans);
 bool plan_is_sized(const bg_plan_request *ask);
 
-/* Whether a kind takes more keys than it was made for, and whether it has room for so many
- * times as many: where it has not, there is no rate. */
+/* Returns whether a kind accepts more keys than planned, given its predicted rate with them: a
+ * kind that can fill up has a rate of 1 if they do not fit. */
 bool plan_takes_more(const struct plan_row *row, double rate_then);
 
-/* The row of a kind if there is a plan, else NULL. */
+/* Returns the row of a kind if it has a plan, otherwise NULL. */
 const struct plan_row *plan_find(const struct plan_rows *plans, bg_kind kind);
 
-/* The rate with `times` as many keys as were planned for; NaN: it does not take so many. */
+/* Returns the rate with `times` as many keys as planned, or NaN if the filter does not accept
+ * that many. */
 double plan_rate_at(const struct plan_rows *plans, const struct plan_row *row,
                     double times);
 
-/* The plan of a kind for another rate; false: there is none. */
+/* Plans a kind for another rate. Returns false if that is not possible. */
 bool plan_for_rate(const struct plan_rows *plans, bg_kind kind, double rate,
                    bg_plan *plan);
 
-/* A sentence on when another kind is better than the best one; they are numbered from 0.
- * False: there are no more (plan_hints.c). */
+/* Writes a sentence on when another kind is better than the best one. Hints are numbered from 0.
+ * Returns false after the last one (plan_hints.c). */
 bool plan_hint(const struct plan_rows *plans, size_t number, char text[PLAN_TEXT]);
 
 #endif

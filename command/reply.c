@@ -1,4 +1,4 @@
-/* reply.c - errors from formats. */
+/* reply.c - formats error replies. */
 #include "reply.h"
 
 #include <stdarg.h>

@@ -1,9 +1,10 @@
 /*
- * reply.h - what a handler answers with, whoever carries it: RESP2, RESP3 or Redis itself.
+ * reply.h - the interface through which handlers reply, independent of the transport: RESP2,
+ * RESP3 or the Redis module API.
  *
- * A handler sends exactly one reply. An array or a map of n is followed by n replies (2 n for
- * a map). What RESP2 lacks is sent in its words: a boolean as 0 or 1, a double as a string, a
- * map as a list, so handlers seldom ask for the protocol.
+ * A handler sends exactly one reply. An array of n is followed by n replies, a map of n by 2 n.
+ * Types that RESP2 lacks are converted: a boolean to 0 or 1, a double to a string, a map to an
+ * array. Handlers therefore rarely need to check the protocol.
  */
 #ifndef COMMAND_REPLY_H
 #define COMMAND_REPLY_H
@@ -15,7 +16,7 @@
 
 struct reply_ops {
     void (*status)(void *to, const char *text);
-    void (*error)(void *to, const char *text); /* with its code: "ERR not found" */
+    void (*error)(void *to, const char *text); /* including its code: "ERR not found" */
     void (*integer)(void *to, int64_t value);
     void (*boolean)(void *to, bool value);
     void (*real)(void *to, double value);
@@ -29,7 +30,7 @@ struct reply_ops {
 struct reply {
     const struct reply_ops *ops;
     void *to;
-    int protocol; /* 2 or 3, for the few replies that differ by more than their encoding */
+    int protocol; /* 2 or 3, for the few replies that differ in more than their encoding */
 };
 
 static inline void reply_status(const struct reply *r, const char *text)
@@ -92,7 +93,7 @@ static inline void reply_set(const struct reply *r, size_t n)
     r->ops->set(r->to, n);
 }
 
-/* An error from a format; cut at 500 bytes, line breaks become blanks. */
+/* Sends a formatted error, truncated at 500 bytes. Line breaks become blanks. */
 void reply_errorf(const struct reply *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -7,7 +7,7 @@
 
 /* ---- Slots -------------------------------------------------------------------------------------- */
 
-/* CRC16 as XMODEM has it: polynomial x^16 + x^12 + x^5 + 1, high bit first, beginning with 0. Four
+/* CRC16/XMODEM: polynomial x^16 + x^12 + x^5 + 1, high bit first, initial value 0. Processes four
  * bits at a time: row i of the table is i * x^16. */
 static unsigned shard_crc16(const uint8_t *bytes, size_t n)
 {
@@ -41,7 +41,7 @@ unsigned shard_slot(bg_bytes key)
 
 /* ---- Names -------------------------------------------------------------------------------------- */
 
-/* The largest tag of any number of shards up to SHARDS_MOST is 5724: the test tries them all. */
+/* The largest tag of any number of shards up to SHARDS_MOST is 5724: a test tries all of them. */
 enum { SHARD_TAGS_TRIED = 10000, SHARD_NO_TAG = UINT16_MAX };
 
 bool shard_tags_make(uint64_t shards, struct shard_tags *tags)
@@ -75,7 +75,7 @@ size_t shard_name(const struct shard_tags *tags, uint32_t i, bg_bytes name, char
     const size_t n = (size_t)before + name.len;
     const int after = snprintf(to + n, (size_t)(SHARD_NAME_MORE - before), "/%uof%u", i,
                                tags->shards);
-    return n + (size_t)after; /* {9999}/1023of1024: 18 bytes more than the name */
+    return n + (size_t)after; /* {9999}/1023of1024 adds 18 bytes to the name */
 }
 
 /* ---- Items -------------------------------------------------------------------------------------- */
@@ -87,7 +87,7 @@ void shard_route(const bg_bytes *items, size_t n, uint32_t shards, uint16_t *to)
     bg_hasher hasher;
     uint64_t hashes[AT_ONCE];
     if (bg_hasher_init(&hasher, &how,
-                       NULL)) { /* which it cannot: no memory, no secret */
+                       NULL)) { /* cannot fail: needs no memory and no secret */
         memset(to, 0, n * sizeof *to);
         return;
     }

@@ -1,25 +1,25 @@
 /*
- * shard_names.h - one logical filter in several keys of a Redis Cluster: what the keys are called,
- * and which of them an item belongs to.
+ * shard_names.h - one logical filter in several keys of a Redis Cluster: the names of the keys,
+ * and the key that an item belongs to.
  *
- * A filter of one key lives in one slot, on one node. A sharded one is S ordinary filters, its
- * shards, each under a name of its own:
+ * A filter with a single key is in one slot, on one node. A sharded filter consists of S ordinary
+ * filters, its shards, each with its own name:
  *
  *     {17}seen/3of16        {tag}NAME/iofS, i from 0
  *
- * Names. The tag of shard i of S is the smallest whole number, written in decimal digits, whose slot
- * is in the i-th of S equal parts of the slots: slot * S / 16384 == i, rounded down. So shards are
- * spread as evenly as slots are. A tag depends on i and S alone: the i-th shards of all filters
- * of S shards are in one slot, where BG.MERGE can unite them. S is in the name: whoever is wrong
- * about it finds no filter, which is an error, and never asks the wrong shard.
+ * Names. The tag of shard i of S is the smallest integer, in decimal digits, whose slot is in the
+ * i-th of S equal parts of the slots: slot * S / 16384 == i, rounded down. Shards are therefore
+ * distributed as evenly as slots. A tag depends only on i and S: the i-th shards of all filters
+ * with S shards are in one slot, where BG.MERGE can merge them. S is part of the name: a client
+ * with a wrong S finds no filter, which is an error, and never queries the wrong shard.
  *
- * Routing. An item belongs to shard XXH64(item, seed SHARD_SEED) * S / 2^64, rounded down. That has
- * nothing to do with the hash of the filters, which may be keyed and which may differ.
+ * Routing. An item belongs to shard XXH64(item, seed SHARD_SEED) * S / 2^64, rounded down. This
+ * is independent of the hash of the filters, which may be keyed and may differ.
  *
- * Nothing of this is stored anywhere: all follows from NAME and S. It is frozen, as a file format is;
- * docs/cluster.md has it with examples, for clients in other languages.
+ * None of this is stored anywhere: everything follows from NAME and S. The scheme is frozen like
+ * a file format. docs/cluster.md describes it with examples for clients in other languages.
  *
- * Threads: pure functions, any thread.
+ * Thread safety: pure functions, callable from any thread.
  */
 #ifndef COMMAND_SHARD_NAMES_H
 #define COMMAND_SHARD_NAMES_H
@@ -35,10 +35,10 @@
 enum {
     SHARD_SLOTS = 16384, /* of a cluster */
     SHARDS_MOST = 1024,
-    SHARD_NAME_MORE = 32 /* bytes that the name of a shard has beyond NAME, at most */
+    SHARD_NAME_MORE = 32 /* maximum number of bytes that a shard name adds to NAME */
 };
 
-/* The slot of a key: CRC16 of what is in its first braces, or of all of it. */
+/* Returns the slot of a key: the CRC16 of the text in its first braces, or of the whole key. */
 unsigned shard_slot(bg_bytes key);
 
 struct shard_tags {
@@ -46,20 +46,21 @@ struct shard_tags {
     uint16_t tags[SHARDS_MOST];
 };
 
-/* False: not 1 to SHARDS_MOST. Cost: microseconds. */
+/* Computes the tags. Returns false unless `shards` is 1 to SHARDS_MOST. Cost: microseconds. */
 bool shard_tags_make(uint64_t shards, struct shard_tags *tags);
 
-/* Writes the name of shard i to `to`, which has room for name.len + SHARD_NAME_MORE bytes; returns
- * its length. A 0 is put behind it. */
+/* Writes the name of shard i to `to`, which has room for name.len + SHARD_NAME_MORE bytes,
+ * followed by a NUL. Returns its length. */
 size_t shard_name(const struct shard_tags *tags, uint32_t i, bg_bytes name, char *to);
 
-/* Which shards n items belong to. */
+/* Computes the shards of n items. */
 void shard_route(const bg_bytes *items, size_t n, uint32_t shards, uint16_t *to);
 
 /*
- * How many items a shard should be made for, when `items` are to be spread over so many: with a
- * probability of 999,999 in a million no shard gets more. Bernstein's inequality: an average of m
- * per shard is exceeded by more than t with a probability of at most exp(-t^2 / (2 m + 2 t / 3)).
+ * Returns the capacity that a shard should have if `items` are spread over this many shards: with
+ * a probability of 999,999 in a million, no shard gets more. Bernstein's inequality: an average
+ * of m per shard is exceeded by more than t with a probability of at most exp(-t^2 / (2 m + 2 t /
+ * 3)).
  */
 uint64_t shard_capacity(uint64_t items, uint32_t shards);
 
