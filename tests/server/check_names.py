@@ -1,4 +1,4 @@
-"""Names that somebody chose to cause trouble, over HTTP: for test_http.py."""
+"""Checks hostile filter names over HTTP. Used by test_http.py."""
 
 import base64
 import urllib.parse
@@ -38,7 +38,7 @@ def run(s):
         a.ask("POST", f"{F}/{coded}/add", 200, {"keys": ["x"]})
         assert s.ask("BG.EXISTS", name, "x") == 1, name
         check_headers(s, coded)
-        a.ask("PUT", f"{F}/{coded}/file", 422, b"junk", kind="application/vnd.bloomgate")  # in log and events
+        a.ask("PUT", f"{F}/{coded}/file", 422, b"junk", kind="application/vnd.bloomgate")  # in the log and the events
     page = a.told("GET", f"{F}?count=1000", 200)
     assert sorted(map(decode, page["filters"])) == sorted(NAMES), "the list has other names"
     events = a.told("GET", "/api/v1/events?level=warning&count=1000", 200)["events"]
@@ -51,7 +51,7 @@ def run(s):
 
 
 def check_headers(s, coded):
-    """A name in header fields stays in its field."""
+    """A name in a header field cannot break out of the field."""
     with Wire(s) as wire:
         wire.send(request("GET", f"{F}/{coded}/file"))
         status, headers, _ = wire.answer()

@@ -1,5 +1,5 @@
-// What the scripts of the clients share: checks that are counted, and packages of the folder that
-// node was started in.
+// Shared by the client scripts: counted checks, and loading packages from the directory that node
+// was started in.
 import { createRequire } from "node:module";
 import { isDeepStrictEqual, inspect } from "node:util";
 

@@ -1,6 +1,7 @@
-// ioredis: the BF and CF commands by their names, pipelines, transactions, streams of names.
-// It gives the same answers in both protocols: booleans as numbers, maps as lists.
-// usage: node client_ioredis.mjs PORT 2|3 PATH-OF-SOCKET   in a folder whose node_modules has ioredis
+// ioredis: the BF and CF commands by name, pipelines, transactions, and streams of names. It
+// returns the same replies in both protocols: booleans as numbers, maps as lists.
+// usage: node client_ioredis.mjs PORT 2|3 PATH-OF-SOCKET
+//        in a directory whose node_modules contains ioredis
 import { fails, finish, holds, load, range, same } from "./client_checks.mjs";
 
 const loaded = load("ioredis");

@@ -1,5 +1,6 @@
-// node-redis: its whole sets of BF and CF commands, pipelines, transactions, scans.
-// usage: node client_node_redis.mjs PORT 2|3      in a folder whose node_modules has redis
+// node-redis: all of its BF and CF commands, pipelines, transactions, and scans.
+// usage: node client_node_redis.mjs PORT 2|3
+//        in a directory whose node_modules contains redis
 import { fails, finish, holds, load, range, same } from "./client_checks.mjs";
 
 const { createClient, RESP_TYPES } = load("redis");

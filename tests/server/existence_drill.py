@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""An existence service under load while its filter is rebuilt.
+"""Loads an existence service while its filter is rebuilt.
 
-A filter of N IDs at 0.5 %. First quiet: look-ups only, as many as the client can send. Then the
-same while the filter is rebuilt from all IDs (BG.REBUILD, fed by another client) and 1,000 new IDs
-are added each second. Every ID that was added, before or during the rebuild, must be found
-afterwards: a sample of the N, and all of the new ones, at every moment while it runs as well.
+The filter holds N IDs at a rate of 0.5%. The quiet phase sends lookups only, as fast as the
+client can. The second phase sends the same lookups while the filter is rebuilt from all IDs
+(BG.REBUILD, fed by another client) and 1,000 new IDs are added each second. Every ID that was
+added, before or during the rebuild, must be found afterwards: the test checks a sample of the N
+and all new ones. The new IDs are also checked throughout the run.
 
-Prints the latencies of both, their ratio, and the memory of the process beside the plan's.
-Asserts that nothing was lost; times are printed, not judged.
+Prints the latencies of both phases, their ratio, and the memory of the process next to the
+planned memory. Asserts that nothing was lost. Times are printed but not checked.
 
 usage: existence_drill.py BIN [--ids 2e8] [--seconds 10]"""
 
@@ -44,7 +45,7 @@ def key(number):
 
 
 class Adder(threading.Thread):
-    """Adds new IDs, and asks for those it has added."""
+    """Adds new IDs, and looks up the ones it has added."""
 
     def __init__(self, port, first):
         super().__init__(daemon=True)

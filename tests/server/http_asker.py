@@ -1,5 +1,5 @@
-"""Asking the service over HTTP, with every answer compared with the contract: for the scripts
-test_http*.py. Problems are raised as AssertionError."""
+"""Sends HTTP requests to the service and compares every response with the contract. Used by the
+test_http*.py scripts. Problems are raised as AssertionError."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(HERE, "web"))
 import check_contract  # noqa: E402
 
 try:
-    import jsonschema  # a second opinion on the answers
+    import jsonschema  # a second validator for the responses
 except ImportError:
     jsonschema = None
 
@@ -32,7 +32,7 @@ check_contract.check = insist
 
 
 class Contract(check_contract.Contract):
-    """The document, as two validators read it."""
+    """The OpenAPI document, as read by two validators."""
 
     def problems(self, value, schema, where="answer"):
         found = super().problems(value, schema, where)
@@ -47,7 +47,7 @@ CONTRACT = Contract()
 
 
 class Asker(check_contract.Service):
-    """ask() as of check_contract.py, but over one connection that is kept."""
+    """Like ask() of check_contract.py, but over one persistent connection."""
 
     def __init__(self, served, user=None):
         super().__init__(f"http://127.0.0.1:{served.http_port}", CONTRACT, user)
@@ -55,14 +55,14 @@ class Asker(check_contract.Service):
         self.mock = False
 
     def told(self, *arguments, **named):
-        """The content of an answer alone."""
+        """Returns only the content of a response."""
         return self.ask(*arguments, **named)[1]
 
     def make(self, name, **spec):
         return self.told("POST", F, 201, {"name": name, "capacity": 1000, "error": 0.001, **spec})
 
     def status(self, method, path, body=None, headers=()):
-        """Just the status, whatever it is."""
+        """Returns only the status, whatever it is."""
         link = http.client.HTTPConnection("127.0.0.1", self.url.port, timeout=60)
         link.request(method, path, body, dict(headers))
         response = link.getresponse()
@@ -72,7 +72,7 @@ class Asker(check_contract.Service):
 
 
 class Wire:
-    """A socket, and the answers that come over it."""
+    """A socket, and the responses received over it."""
 
     def __init__(self, served, timeout=60):
         self.socket = socket.create_connection(("127.0.0.1", served.http_port), timeout=timeout)
@@ -83,7 +83,7 @@ class Wire:
             self.socket.sendall(piece if isinstance(piece, bytes) else piece.encode())
 
     def answer(self, head=False):
-        """Status, headers in lower case, body; None at the end."""
+        """Returns status, headers in lower case, and body; None at the end of the stream."""
         line = self.file.readline()
         if not line:
             return None
@@ -107,7 +107,7 @@ class Wire:
         return status, json.loads(body)
 
     def is_over(self):
-        """Whether the other side has said that it sends no more."""
+        """Returns whether the other side has shut down its sending direction."""
         try:
             return self.file.read(1) == b""
         except ConnectionError:
@@ -125,7 +125,7 @@ class Wire:
 
 
 def request(method, path, body=None, *headers, host="127.0.0.1"):
-    """The bytes of a request."""
+    """Returns the bytes of a request."""
     lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", *headers]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Kills the service while clients write, again and again, and looks for what it had acknowledged.
+"""Kills the service repeatedly while clients write, and verifies that everything it acknowledged
+is still there.
 
-Every client adds keys of its own and notes how far the service has answered. After kill -9 and a
-new start every key that was acknowledged must be there, in filters that only grow (BF) as well as
-in those that count (CF, where it must be there exactly once), also when the kill fell into a
-snapshot. Some clients are twins, who add the same keys: who is told that a key is there already has
-been promised no less than who added it. A mover makes filters, renames and drops them: after a
-kill each that was renamed has its new name alone, with all its keys, and those that were dropped are
-gone. Others disturb meanwhile: they copy, merge, fold, clear, expire, and ask for snapshots. What was found is recovered to the same content twice: the digest of a filter after a
-start equals that after the next one.
+Every client adds its own keys and records how many the service has acknowledged. After kill -9
+and a restart, every acknowledged key must be present, in filters that only grow (BF) as well as
+in filters that count (CF, where it must be present exactly once), even if the kill interrupted a
+snapshot. Some clients are twins that add the same keys: a reply that a key already exists
+promises as much as a reply that it was added. A mover creates, renames and drops filters: after
+a kill, each renamed filter has only its new name and all its keys, and dropped filters no longer
+exist. Disturbers run at the same time: they copy, merge, fold, clear, expire, and request
+snapshots. Recovery is repeatable: the digest of a filter after one start equals its digest after
+the next.
 
 usage: kill_drill.py BLOOMGATED [--kills N] [--policy always|everysec|no] [--seed N]
            [--disturbers N]"""
@@ -84,7 +86,7 @@ class Service:
         self.process = None
 
     def complaints(self):
-        """What sanitizers said, if it was built with some."""
+        """Returns what the sanitizers reported, if the program was built with any."""
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as log:
             return [line for line in log
                     if "Sanitizer" in line or "runtime error:" in line or "Assertion" in line]
@@ -100,7 +102,7 @@ class Service:
                 connection = Connection(self.port)
                 connection.ask("BF.CARD", "none")
                 return connection
-            except (OSError, RuntimeError): # not there yet, or loading
+            except (OSError, RuntimeError): # not listening yet, or loading
                 time.sleep(0.005)
         raise RuntimeError("the service does not become ready")
 
@@ -114,7 +116,7 @@ class Service:
 
 
 class Writer(threading.Thread):
-    """Adds keys of its own until the service is gone; `acknowledged` of them were answered."""
+    """Adds its own keys until the service is killed; `acknowledged` of them got a reply."""
 
     def __init__(self, port, name, command):
         super().__init__(daemon=True)
@@ -139,7 +141,7 @@ class Writer(threading.Thread):
 
 
 class Mover(threading.Thread):
-    """Makes filters with some keys, renames them, and drops the oldest; `done` of them were."""
+    """Creates filters with some keys, renames them, and drops the oldest; `done` counts them."""
 
     KEEPS = 20
 
@@ -164,7 +166,8 @@ class Mover(threading.Thread):
             pass
 
     def verify(self, connection):
-        """What is wrong: filters that are missing, have two names, lack keys or were dropped."""
+        """Returns the problems: filters that are missing, have two names, lack keys or should
+        have been dropped."""
         wrong = []
         for i in range(max(0, self.dropped - 5), self.dropped):
             if connection.ask("EXISTS", f"{self.name}:new:{i}"):
@@ -178,7 +181,7 @@ class Mover(threading.Thread):
 
 
 class Disturber(threading.Thread):
-    """Does to filters of its own, and to those of others, what changes nothing that is promised."""
+    """Changes its own filters and those of others in ways that no promise depends on."""
 
     COMMANDS = ["BF.ADD d1 {i}", "BF.MADD d2 {i} x y z", "CF.ADD d3 {i}", "CF.DEL d3 {i}", "BGSAVE",
                 "COPY bf-keys d4 REPLACE", "BG.FOLD d4", "RENAME d1 d5", "BG.MERGE d5 d2", "DEL d5",
@@ -200,7 +203,7 @@ class Disturber(threading.Thread):
                 self.connection.send(encode(*line.split()))
                 try:
                     self.connection.reply()
-                except RuntimeError: # an error of the command's: others may have taken its filter
+                except RuntimeError: # a command error: another client may have dropped its filter
                     pass
                 self.commands += 1
         except (OSError, ConnectionError):
@@ -208,7 +211,7 @@ class Disturber(threading.Thread):
 
 
 def verify(connection, writer):
-    """The keys that were acknowledged and are not there."""
+    """Returns the acknowledged keys that are missing."""
     lost = []
     for at in range(0, writer.acknowledged, 500):
         keys = [writer.key(i) for i in range(at, min(at + 500, writer.acknowledged))]
@@ -251,7 +254,7 @@ def drill(program, kills, policy, seed, disturbers):
             lost += others[0].verify(connection)
             moved += others[0].done
             disturbed += sum(other.commands for other in others[1:])
-            before = (before + writers)[-40:] # and that older ones stay
+            before = (before + writers)[-40:] # and verify that older ones stay
             acknowledged += sum(writer.acknowledged for writer in writers)
             now = digests(connection)
             connection.close()

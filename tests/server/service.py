@@ -1,5 +1,6 @@
-"""The service under test: started in a folder of its own with free ports, asked in RESP, stopped,
-and searched for complaints of sanitizers. And the runner of the scripts beside this one.
+"""The service under test: starts it in its own directory with free ports, sends RESP commands,
+stops it, and searches its log for sanitizer reports. Also the runner of the scripts in this
+directory.
 
     import service
 
@@ -8,7 +9,7 @@ and searched for complaints of sanitizers. And the runner of the scripts beside 
 
     service.main(__doc__)                        # the last line is "N passed, N failed"
 
-A script is called with the path of bloomgated, and parts of names of tests to be run."""
+A script takes the path of bloomgated, and optionally parts of the names of the tests to run."""
 
 import collections
 import os
@@ -30,7 +31,7 @@ COMPLAINT = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime 
 
 
 class Skip(Exception):
-    """A test, or all of them, cannot be run here."""
+    """Raised if a test, or all of them, cannot run here."""
 
 
 # ---- RESP --------------------------------------------------------------------------------------
@@ -41,7 +42,7 @@ class Status(str):
 
 
 class Error(str):
-    """-ERR something; it equals its text."""
+    """-ERR something; it compares equal to its text."""
 
 
 class Verbatim(str):
@@ -49,11 +50,11 @@ class Verbatim(str):
 
 
 class Pairs(list):
-    """A map of RESP3, as a list of pairs: keys may be anything."""
+    """A RESP3 map, as a list of pairs because keys can have any type."""
 
 
 class Members(list):
-    """A set of RESP3."""
+    """A RESP3 set."""
 
 
 class Closed(Exception):
@@ -68,7 +69,7 @@ def encode(*words):
     return b"".join(parts)
 
 
-HISTORY = collections.deque(maxlen=4)  # the last questions and answers, to be shown on failure
+HISTORY = collections.deque(maxlen=4)  # the last requests and replies, shown on failure
 
 
 class Connection:
@@ -140,7 +141,7 @@ class Connection:
         return [self.reply() for _ in requests]
 
     def is_closed(self):
-        """Whether the other side has ended it; waits for that as long as the timeout allows."""
+        """Returns whether the other side has closed the connection; waits until the timeout."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:
@@ -167,7 +168,8 @@ def free_port():
 
 
 class Service:
-    """bloomgated with a configuration of these lines, in a folder that is removed in the end."""
+    """A bloomgated process with these configuration lines, in a directory that is removed at the
+    end."""
 
     def __init__(self, program, *lines, http=False, env=None, prefix=()):
         self.program = program
@@ -207,7 +209,8 @@ class Service:
                                             env={**os.environ, **self.env})
 
     def start(self, wait=True):
-        """Another process may take the port before the service does: then another one is tried."""
+        """Starts the service. Another process may take the port first: then it retries with
+        another port."""
         self.forget()
         for attempt in range(5):
             self.launch()
@@ -220,7 +223,7 @@ class Service:
         return self
 
     def wait_until_ready(self, seconds=120):
-        """Until it has loaded its filters; False: it has ended."""
+        """Waits until the filters are loaded. Returns False if the process has exited."""
         end = time.monotonic() + seconds
         while self.process.poll() is None:
             try:
@@ -236,7 +239,7 @@ class Service:
         return False
 
     def says_ready(self, answer):
-        if isinstance(answer, Error):  # it asks for a password: the log knows
+        if isinstance(answer, Error):  # it requires a password: check the log instead
             return "text=\"ready" in self.read_log()[self.log_start:]
         return b"\r\nloading:0" in answer
 
@@ -244,7 +247,7 @@ class Service:
         return Connection(self.port, timeout)
 
     def ask(self, *words):
-        """By a connection that is kept between calls."""
+        """Sends a command over a connection that is kept between calls."""
         if self.connection is None:
             self.connection = self.connect()
         return self.connection.ask(*words)
@@ -255,7 +258,7 @@ class Service:
             self.connection = None
 
     def memory(self, field="VmRSS"):
-        """Bytes of the process, as the system counts them."""
+        """Returns the memory of the process in bytes, as counted by the kernel."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
             for line in file:
                 if line.startswith(field + ":"):
@@ -263,7 +266,7 @@ class Service:
         raise AssertionError(f"no {field}")
 
     def faults(self):
-        """Returns how many pages the process has touched for the first time."""
+        """Returns the number of pages that the process has touched for the first time."""
         with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as file:
             return int(file.read().rsplit(")", 1)[1].split()[7])
 
@@ -277,11 +280,11 @@ class Service:
             return file.read()
 
     def wait(self, seconds=60):
-        """Until the process has ended by itself; returns its exit code."""
+        """Waits until the process exits by itself; returns its exit code."""
         return self.process.wait(timeout=seconds)
 
     def stop(self, seconds=60, expect=0):
-        """Stops the service, and expects the exit code and a log without errors."""
+        """Stops the service; checks its exit code and that its log has no errors."""
         self.forget()
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -329,7 +332,7 @@ class Service:
 
 
 def wait_for(condition, seconds=30, what="a condition"):
-    """Until it is true, or this fails."""
+    """Waits until the condition is true; fails after the timeout."""
     end = time.monotonic() + seconds
     while True:
         value = condition()
@@ -340,7 +343,7 @@ def wait_for(condition, seconds=30, what="a condition"):
 
 
 def work(n):
-    """Work that is a matter of patience: so many times more of it in `make soak`."""
+    """Returns n, multiplied by a scale factor in `make soak`."""
     return n * max(1, int(os.environ.get("BG_TEST_SCALE", "1")))
 
 
@@ -365,7 +368,7 @@ def run_all(tests, shared):
     good = bad = 0
     for test in tests:
         argument = shared
-        if getattr(test, "alone", False):  # starts what it needs itself
+        if getattr(test, "alone", False):  # starts its own service
             argument = shared.program
         elif shared.process is None or shared.process.poll() is not None:
             shared.start()
@@ -378,13 +381,13 @@ def run_all(tests, shared):
 
 
 def alone(test):
-    """Marks a test that is given the program instead of a running service."""
+    """Marks a test that receives the path of the program instead of a running service."""
     test.alone = True
     return test
 
 
 def main(usage, *lines, http=False):
-    """Runs the functions test_* of the calling script. `lines`: the service's configuration."""
+    """Runs the test_* functions of the calling script. `lines`: the service's configuration."""
     if len(sys.argv) < 2:
         sys.exit(usage)
     caller = sys.modules["__main__"]
@@ -412,5 +415,5 @@ def main(usage, *lines, http=False):
 
 
 def test_stops(shared):
-    """The service of all tests ends as it should: exit code 0, nothing leaked, nothing raced."""
+    """The service shared by all tests stops cleanly: exit code 0, no leaks, no races."""
     shared.stop()

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The service does for a long time what it does all day, and its memory must not grow.
+"""Runs a typical workload for a long time. The memory of the service must not grow.
 
-Clients come and go, add, ask and delete, make filters and drop them, copy, merge, dump, rebuild and
-rotate, take snapshots, send nonsense, scrape metrics and look at the dashboard's figures. The set of names
-is bounded, and so is what each filter holds, so once every name has been there memory has no reason
-to grow. It is sampled every second: after a fifth of the time to warm up, the mean of the last
-quarter may be at most a twentieth, or 4 MiB, above that of the first.
+Clients connect and disconnect; add, query and delete; create and drop filters; copy, merge,
+dump, rebuild and rotate; take snapshots, send nonsense, scrape metrics and read the dashboard's
+figures. The set of names and the content of each filter are bounded, so memory has no reason to
+grow once every name has been used. Memory is sampled every second. After a warm-up of one fifth
+of the time, the mean of the last quarter may exceed the mean of the first by at most a
+twentieth, or 4 MiB.
 
 usage: steady_drill.py BLOOMGATED [--seconds 1800] [--seed N]"""
 
@@ -29,7 +30,7 @@ PAGES = ("/metrics", "/healthz", "/api/v1/filters", "/api/v1/gates", "/")
 
 
 class Client(threading.Thread):
-    """Does one thing after the other, and connects anew now and then."""
+    """Runs one operation after another, and reconnects now and then."""
 
     def __init__(self, service, seed):
         super().__init__(daemon=True)
@@ -48,7 +49,7 @@ class Client(threading.Thread):
         return command, self.name(), *options
 
     def words(self):
-        """What is asked next."""
+        """Returns the next request."""
         some = self.dice.random()
         if some < 0.40:
             return "BG.MEXISTS", self.name(), *self.keys(50)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Clients that do not behave: torn and endless requests, sockets that are half closed or never read,
-huge numbers, noise, crowds. The service stays within its memory, and a well-behaved client gets
-right answers all the while; how long they took is printed, not judged.
+"""Misbehaving clients: torn and endless requests, sockets that are half closed or never read,
+huge numbers, noise, crowds. The service stays within its memory limits, and a well-behaved
+client keeps getting correct replies. Reply times are printed but not checked.
 usage: test_abuse.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import multiprocessing
@@ -20,8 +20,8 @@ MI = 1 << 20
 
 
 class Witness:
-    """A process of its own that asks about keys that it knows, one after the other, and checks
-    every answer."""
+    """A separate process that continuously looks up keys whose state it knows, and checks every
+    reply."""
 
     def __init__(self, s):
         self.s = s
@@ -62,7 +62,7 @@ class Witness:
 
 
 def is_sanitized(s):
-    """Sanitizers keep much memory of their own: then its bounds are not looked at."""
+    """Sanitizers use much memory of their own, so memory bounds are not checked then."""
     return s.memory("VmSize") > 1 << 42
 
 
@@ -79,7 +79,7 @@ def raw_connection(s):
 
 
 def read_all(sock):
-    """Until the other side closes."""
+    """Reads until the other side closes the connection."""
     data = b""
     while True:
         try:
@@ -91,7 +91,7 @@ def read_all(sock):
         data += piece
 
 
-# ---- Pieces ------------------------------------------------------------------------------------
+# ---- Partial requests --------------------------------------------------------------------------
 
 
 def test_torn_at_every_byte(s):
@@ -103,7 +103,7 @@ def test_torn_at_every_byte(s):
         for cut in range(len(requests) + 1):
             with s.connect() as c, s.connect() as other:
                 c.send(requests[:cut])
-                other.ask("PING")  # gives the service time to see that it is torn
+                other.ask("PING")  # gives the service time to see the partial request
                 c.send(requests[cut:])
                 answers = [c.reply() for _ in range(8)]
             expected = expected or [0, *answers[1:]]
@@ -137,11 +137,12 @@ def test_torn_in_random_pieces(s):
             assert not any(isinstance(a, Error) for a in answers)
 
 
-# ---- Ends --------------------------------------------------------------------------------------
+# ---- Disconnects -------------------------------------------------------------------------------
 
 
 def test_half_closed(s):
-    """Who has closed his half still gets what he asked for, also from jobs."""
+    """A client that has closed its sending side still receives all replies, including those of
+    jobs."""
     for requests, replies in (
             (encode("PING") * 1000, b"+PONG\r\n" * 1000),
             (encode("ECHO", "x" * 100000) * 50, (b"$100000\r\n" + b"x" * 100000 + b"\r\n") * 50),
@@ -156,7 +157,7 @@ def test_half_closed(s):
 
 
 def test_gone_in_the_middle(s):
-    """Connections that are reset while requests, replies and jobs are under way."""
+    """Connections that are reset while requests, replies and jobs are in progress."""
     rng = random.Random(3)
     with Witness(s):
         for i in range(work(300)):
@@ -166,7 +167,7 @@ def test_gone_in_the_middle(s):
                 b"*3\r\n$6\r\nBF.ADD\r\n$1\r\nk\r\n$100\r\nabc",
                 encode("MULTI") + encode("KEYS", "*") * 5 + encode("EXEC"),
                 encode("ECHO", "x" * 50000) * 20]))
-            if rng.random() < 0.7:  # a reset instead of an end
+            if rng.random() < 0.7:  # a reset instead of an orderly close
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             sock.close()
         wait_for(lambda: s.ask("CLIENT", "LIST").count(b"\n") <= 3, what="connections to go")
@@ -205,7 +206,7 @@ def test_bad_requests(s):
 
 
 def test_announced_but_never_sent(s):
-    """Memory grows with what has arrived, not with what was announced."""
+    """Memory grows with the bytes received, not with the announced sizes."""
     before = s.memory()
     socks = []
     with Witness(s):
@@ -236,7 +237,7 @@ def test_large_requests_that_are_allowed(s):
 
 @alone
 def test_strangers_get_less(program):
-    """Who has not logged in can make nothing large."""
+    """Clients that have not logged in cannot cause large allocations."""
     with Service(program, "requirepass sesame") as s:
         before = s.memory()
         for request in (b"*11\r\n", b"*2\r\n$4\r\nAUTH\r\n$16385\r\n"):
@@ -260,7 +261,7 @@ def test_strangers_get_less(program):
 
 @alone
 def test_slow_senders(program):
-    """A request that does not become whole in time ends its connection; idle ones may stay."""
+    """A request that is not complete in time closes its connection; idle connections may stay."""
     with Service(program, "slow-client-timeout 1s") as s:
         idle = s.connect()
         with Witness(s):
@@ -295,7 +296,8 @@ def test_slow_senders(program):
 
 @alone
 def test_never_read(program):
-    """Who does not take his replies is not served on, and closed in the end."""
+    """A client that does not read its replies is no longer served, and is disconnected in the
+    end."""
     with Service(program, "slow-client-timeout 2s", "client-output-buffer-limit 4Mi") as s:
         before = s.memory()
         with Witness(s):
@@ -332,7 +334,7 @@ def test_idle_timeout(program):
 
 
 def test_endless_pipeline(s):
-    """A million requests are sent before a reply is read: all are answered, in order."""
+    """A million requests are sent before any reply is read: all are answered, in order."""
     n = work(1000000)
     s.ask("BF.RESERVE", "k", "0.01", str(n))
     before = s.memory()
@@ -345,7 +347,7 @@ def test_endless_pipeline(s):
 
         thread = threading.Thread(target=send, daemon=True)
         thread.start()
-        # Nothing is read until the sender is stuck: both sides' buffers are full.
+        # Nothing is read until the sender is stuck because both sides' buffers are full.
         last = -1
         while thread.is_alive():
             waits = s.ask("INFO", "stats")
@@ -360,7 +362,7 @@ def test_endless_pipeline(s):
         for i in range(n):
             line = c.line()
             assert line in (b":0", b":1"), line
-            wrong += i % 2 == 0 and line == b":1"  # asked before it was added
+            wrong += i % 2 == 0 and line == b":1"  # queried before it was added
         thread.join()
         assert c.ask("PING") == Status("PONG")
         assert wrong < n / 2 * 0.02, wrong
@@ -368,7 +370,7 @@ def test_endless_pipeline(s):
 
 
 def test_pipelines_of_all_sorts(s):
-    """Long pipelines that mix runs, jobs, errors and transactions, from several connections."""
+    """Long pipelines that mix batches, jobs, errors and transactions, from several connections."""
     def drive(part, wrong):
         try:
             rng = random.Random(part)
@@ -392,7 +394,7 @@ def test_pipelines_of_all_sorts(s):
 
 
 def mixed(rng, part):
-    """Requests, and their answers where those are certain."""
+    """Returns requests, and the expected replies where those are certain."""
     requests, expected = [], []
     for i in range(rng.randrange(50, 400)):
         kind = rng.randrange(8)
@@ -427,7 +429,7 @@ def noise(rng):
     kind = rng.randrange(4)
     if kind == 0:
         return rng.randbytes(rng.randrange(1, 5000))
-    if kind == 1:  # letters that mean something here
+    if kind == 1:  # characters that have a meaning in the protocol
         return bytes(rng.choice(b"*$:+-\r\n0123456789 \"'x") for _ in range(rng.randrange(1, 400)))
     data = bytearray(encode("BF.MADD", "k", *range(rng.randrange(1, 30))) * rng.randrange(1, 10))
     for _ in range(rng.randrange(1, 10)):
@@ -456,7 +458,7 @@ def test_noise(s):
 
 @alone
 def test_crowd(program):
-    """Thousands of idle connections: a little memory each, and everybody else is served."""
+    """Thousands of idle connections: each uses little memory, and all other clients are served."""
     wanted = 10000 if work(1) > 1 else 2000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, wanted + 1000)), hard))
@@ -506,7 +508,7 @@ def test_too_many(program):
 
 @alone
 def test_no_descriptors(program):
-    """When there are no descriptors left, those who are connected are served, and others later."""
+    """When no descriptors are left, connected clients are still served, and others later."""
     limit = ["prlimit", "--nofile=150:150"]
     with Service(program, "maxclients 1000", prefix=limit) as s:
         first = s.connect()
@@ -535,7 +537,7 @@ def has_ended(sock):
 
 
 def test_come_and_go(s):
-    """Connections that do next to nothing, as fast as they can be made."""
+    """Connections that do almost nothing, opened as fast as possible."""
     before = s.memory()
 
     def drive():
@@ -560,7 +562,7 @@ def test_come_and_go(s):
 
 @alone
 def test_reply_beyond_the_limit(program):
-    """A single reply that exceeds the limit ends its connection, and is told in the log."""
+    """A single reply that exceeds the limit closes its connection and is logged."""
     with Service(program, "client-output-buffer-limit 1Mi") as s:
         with Witness(s):
             with s.connect() as c:

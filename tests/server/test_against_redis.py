@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Commands that are not about filters, asked of a real redis-server and of the service in the same
-order, in RESP2 and in RESP3: the replies are the same, byte by byte.
+"""Sends commands that are not about filters to a real redis-server and to the service in the
+same order, in RESP2 and in RESP3. The replies must be identical, byte by byte.
 usage: test_against_redis.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -11,7 +11,7 @@ import tempfile
 import service
 from service import Connection, Skip, encode, free_port, wait_for
 
-# "KEY:name" makes a name: a string there, a filter here.
+# "KEY:name" creates a name: a string in Redis, a filter in the service.
 STORIES = {
     "connections": """
         PING | PING x | PING x y | ECHO x | ECHO | ECHO a b | SELECT 0 | SELECT x | SELECT 99999999999
@@ -72,7 +72,7 @@ STORIES = {
 
 
 def split(line):
-    """The words of a request; "a b" is one word."""
+    """Returns the words of a request; "a b" is one word."""
     words, quoted = [], False
     for part in line.split('"'):
         words += [part] if quoted else part.split()
@@ -109,7 +109,7 @@ class Redis:
 
 
 def raw(c):
-    """One reply, as bytes."""
+    """Returns one reply as bytes."""
     line = c.line()
     whole = line + b"\r\n"
     kind, rest = line[:1], line[1:]
@@ -123,7 +123,7 @@ def raw(c):
 
 
 def play(port, story, protocol, make):
-    """All replies to a story."""
+    """Returns all replies to a story."""
     answers = []
     with Connection(port) as c:
         c.ask("FLUSHALL")
@@ -138,7 +138,7 @@ def play(port, story, protocol, make):
 
 
 def same(words, a, b):
-    """Whether two replies are; a second may have passed between them."""
+    """Returns whether two replies are the same; a second may have passed between them."""
     return a == b or (words[0] == "TTL" and abs(int(a[1:]) - int(b[1:])) == 1)
 
 

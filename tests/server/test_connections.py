@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Connections at their limits: replies that nobody reads, resets, long pipelines, half requests.
+"""Connections at their limits: unread replies, resets, long pipelines, partial requests.
 usage: test_connections.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -17,7 +17,7 @@ from service import Closed, Connection, Service, Skip, Status, alone, encode, fr
 
 
 def reset(connection):
-    """Ends it without a word: the other side finds a reset."""
+    """Closes the connection with a reset."""
     connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
@@ -30,11 +30,11 @@ def clients(s):
     raise AssertionError("no connected_clients")
 
 
-# ---- Replies that nobody reads -----------------------------------------------------------------
+# ---- Unread replies ----------------------------------------------------------------------------
 
 
 def test_reset_while_replies_wait(s):
-    """A socket that can be read and written at once, by a reset, is closed once."""
+    """A socket that a reset makes readable and writable at once is closed only once."""
     for _ in range(20):
         c = s.connect()
         c.send(encode("COMMAND", "DOCS") * 300)  # more than sockets hold, less than the limit
@@ -45,14 +45,15 @@ def test_reset_while_replies_wait(s):
 
 
 def waits(connection):
-    """Bytes of replies that wait for their clients."""
+    """Returns the bytes of replies that are queued for the client."""
     text = connection.ask("CLIENT", "LIST").decode()
     return max(int(word.split("=")[1]) for word in text.split() if word.startswith("obl="))
 
 
 @alone
 def test_pipeline_of_large_replies(program):
-    """A client that reads late gets all replies, though they exceed the limit several times."""
+    """A client that reads late receives all replies, even if they exceed the limit several
+    times."""
     with Service(program, "client-output-buffer-limit 1Mi") as s, s.connect() as c:
         whole = c.ask("COMMAND", "DOCS")
         n = 100
@@ -66,7 +67,7 @@ def test_pipeline_of_large_replies(program):
 
 @alone
 def test_replies_come_while_more_is_asked(program):
-    """Replies wait for the disk, but not for the disk of what is asked meanwhile."""
+    """Replies wait for the disk, but not for syncs of requests that arrive in the meantime."""
     with Service(program, "appendfsync always") as s, s.connect() as c:
         got = []
 
@@ -83,12 +84,12 @@ def test_replies_come_while_more_is_asked(program):
         reader.join()
 
 
-# ---- Requests that are not whole ---------------------------------------------------------------
+# ---- Incomplete requests -----------------------------------------------------------------------
 
 
 @alone
 def test_half_request_behind_a_whole_one(program):
-    """The answer to the first does not give the second all the time of the world."""
+    """The reply to the first request does not restart the timeout of the second."""
     with Service(program, "slow-client-timeout 1s") as s, s.connect(timeout=20) as c:
         c.send(b"PING\r\n" + encode("PING")[:-3])
         assert c.reply() == Status("PONG")
@@ -106,11 +107,12 @@ def test_idle_clients_may_idle(program):
         assert c.ask("PING") == Status("PONG")
 
 
-# ---- The end -----------------------------------------------------------------------------------
+# ---- Disconnects -------------------------------------------------------------------------------
 
 
 def test_last_words_arrive(s):
-    """Who is told why before he is disconnected reads it, though he had more to say."""
+    """A client that is disconnected with an error receives the error, even if it has sent more
+    requests."""
     for _ in range(50):
         with s.connect() as c:
             c.send(b"*1\r\n$x\r\n" + b"x" * 100000)
@@ -124,7 +126,7 @@ def test_last_words_arrive(s):
 
 
 def test_half_closed(s):
-    """Who has asked everything and closed his half gets all answers, those of jobs as well."""
+    """A client that has closed its sending side receives all replies, including those of jobs."""
     for n in (1, 5, 3000):
         with s.connect() as c:
             c.send((encode("BF.ADD", "half", "x") + encode("BG.INFO", "half")
@@ -153,7 +155,7 @@ def test_jobs_of_clients_that_are_gone(s):
 
 
 def test_turns(s):
-    """A pipeline of many turns does not keep others waiting for its end."""
+    """A pipeline that takes many turns does not keep other clients waiting until it ends."""
     with s.connect() as c, s.connect() as other:
         n = 200000
         c.socket.settimeout(None)
@@ -177,7 +179,7 @@ def test_turns(s):
 
 
 class Secret:
-    """A service with a port for TLS, and connections to it that go through that."""
+    """A service with a TLS port, whose connections go through that port."""
 
     def __init__(self, program, *lines):
         if not shutil.which("openssl"):
@@ -231,7 +233,7 @@ def test_tls(program):
             if i % 2:
                 c.reply()
             reset(c)
-        c = Connection(s.tls_port)  # who shakes no hands
+        c = Connection(s.tls_port)  # no handshake
         c.send(b"PING\r\n")
         assert c.is_closed()
         wait_for(lambda: clients(s.plain) <= 1, what="clients to go")
@@ -250,16 +252,17 @@ def test_tls_half_closed(program):
 
 @alone
 def test_tls_record_over_the_limit(program):
-    """A request up to client-query-buffer-limit leaves room for a part of the last TLS record only. The rest of it is
-    read after the request, which a job runs, although the socket has no more bytes."""
+    """A request of nearly client-query-buffer-limit bytes leaves space for only a part of the
+    last TLS record. The rest of the record is read after the request, which runs as a job,
+    although the socket has no more bytes."""
     limit = 1 << 20
     with Secret(program, "client-query-buffer-limit 1Mi", "proto-max-bulk-len 1Mi") as s, s.connect() as c:
-        n = 5000  # arguments: a job
+        n = 5000  # this many arguments make it a job
         words = ["BF.MADD", "k", *(f"{i:08}" for i in range(n))]
-        words[-1] += "x" * (limit - 10 - len(encode(*words)) - 5)  # its length has five digits more
+        words[-1] += "x" * (limit - 10 - len(encode(*words)) - 5)  # its length has five more digits
         data = encode(*words)
         assert len(data) == limit - 10
-        c.send(data[:100])  # a record of its own, so that no later one ends at the limit
+        c.send(data[:100])  # a separate record, so that no later one ends at the limit
         c.send(data[100:] + encode("PING"))
         assert len(c.reply()) == n
         assert c.reply() == Status("PONG")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A disk without room: a limit on the size of files stands for it. Changes are refused, questions are
-answered, nothing that was acknowledged is lost, and everything goes on when there is room again.
-A disk that damages the journal, or loses parts of it: the service does not start, or doubts what it cannot
-know. A data folder that is removed or replaced.
+"""A full disk, simulated by a limit on the size of files: changes are refused, queries are
+answered, nothing acknowledged is lost, and everything resumes when there is space again. A disk
+that damages the journal, or loses parts of it: the service refuses to start, or treats unknown
+content as in doubt. A data directory that is removed or replaced.
 usage: test_disk.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import glob
@@ -21,7 +21,7 @@ ENDLESS = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 
 def limit(s, size):
-    """No file may become larger, or write where it would."""
+    """No file may grow beyond this size."""
     try:
         resource.prlimit(s.process.pid, resource.RLIMIT_FSIZE,
                          ENDLESS if size is None else (size, resource.RLIM_INFINITY))
@@ -34,7 +34,7 @@ def journal_size(s):
 
 
 def add_until_refused(s, first):
-    """Adds keys, one connection each time one is closed; those that were acknowledged."""
+    """Adds keys, reconnecting whenever a connection is closed; returns the acknowledged keys."""
     told, i, c = [], first, s.connect()
     while True:
         try:
@@ -64,7 +64,7 @@ def full_and_back(program, policy):
             limit(s, journal_size(s) + 20000)
             more, i = add_until_refused(s, i)
             told += more
-            check(s, told)  # questions are answered
+            check(s, told)  # queries are answered
             assert s.ask("DEL", "k").startswith("MISCONF")
             assert b"aof_last_write_status:err" in s.ask("INFO", "persistence")
             limit(s, None)
@@ -74,7 +74,7 @@ def full_and_back(program, policy):
         limit(s, journal_size(s) + 20000)
         more, i = add_until_refused(s, i)
         told += more
-        s.kill()  # and in the midst of it
+        s.kill()  # and with a kill in between
         s.start()
         check(s, told)
         assert s.ask("BF.EXISTS", "back", "x") == 1
@@ -92,7 +92,7 @@ def test_full_and_back_everysec(program):
 
 @alone
 def test_writers_report_without_a_journal(program):
-    """A gate must learn of committed keys, whatever the state of the journal."""
+    """A gate must learn about committed keys, whatever the state of the journal."""
     s = Service(program)
     path = os.path.join(s.folder, "keys.db")
     with sqlite3.connect(path) as db:
@@ -109,7 +109,8 @@ def test_writers_report_without_a_journal(program):
         assert s.ask("BG.WROTE", "g", "a") == OK
         assert s.ask("BG.LOOKUP", "g", "a") == [1, b"present"]
         limit(s, None)
-        # Gates read their keys while the service loads its filters, so writers must be able to report then.
+        # Gates read their keys while the service loads its filters, so writers must be able to
+        # report keys then.
         assert "loading" in str(s.ask("COMMAND", "INFO", "BG.WROTE")[0][2])
 
 
@@ -123,8 +124,8 @@ def test_a_snapshot_without_room(program):
         assert isinstance(s.ask("SAVE"), Error)
         assert isinstance(s.ask("COPY", "large", "copy"), Error)
         assert s.ask("EXISTS", "copy") == 0
-        assert s.ask("BG.ADD", "large", "more") in (0, 1)  # the journal has room
-        assert os.listdir(s.folder + "/data/filters") == []  # nothing is left of it
+        assert s.ask("BG.ADD", "large", "more") in (0, 1)  # the journal has space
+        assert os.listdir(s.folder + "/data/filters") == []  # no partial file is left
         limit(s, None)
         assert s.ask("SAVE") == OK
         s.kill()
@@ -133,7 +134,7 @@ def test_a_snapshot_without_room(program):
 
 
 def damage_journal(s):
-    """One bit in the middle of what there is."""
+    """Flips one bit in the middle of the content."""
     path = max(glob.glob(s.folder + "/data/journal-*.log"), key=os.path.getsize)
     with open(path, "r+b") as file:
         file.seek(os.path.getsize(path) // 2)
@@ -160,13 +161,13 @@ def test_a_damaged_journal(program):
             s.start()
             assert s.ask("BF.MEXISTS", "old", *range(200), "never") == [1] * 201  # it may contain everything
             assert isinstance(s.ask("BF.ADD", "old", "more"), Error)
-            assert s.ask("BF.MEXISTS", "new", "x", "never") == [1, 0]  # which was made behind the damage
+            assert s.ask("BF.MEXISTS", "new", "x", "never") == [1, 0]  # which was created after the damage
             assert s.ask("BF.ADD", "new", "y") in (0, 1)
             s.kill()
         s.start()
         assert s.ask("SAVE") == OK
         s.kill()
-        s.lines = s.lines[:1]  # a snapshot has none of the damage
+        s.lines = s.lines[:1]  # a snapshot does not include the damage
         s.start()
         assert s.ask("BF.MEXISTS", "old", 1, "never") == [1, 1]
         assert s.ask("BF.MEXISTS", "new", "x", "y", "never") == [1, 1, 0]
@@ -174,7 +175,7 @@ def test_a_damaged_journal(program):
         assert s.ask("BF.ADD", "old", "again") == 1
 
 
-# ---- Missing parts, and what is in doubt then ------------------------------------------------
+# ---- Missing parts, and the resulting doubt --------------------------------------------------
 
 
 def call(s, method, path, body=None, kind="text/plain"):
@@ -223,7 +224,7 @@ def test_a_missing_journal(program):
         assert os.listdir(s.folder + "/data/filters") == files
 
 
-# ---- A folder that goes ----------------------------------------------------------------------------------
+# ---- A removed directory ---------------------------------------------------------------------------------
 
 
 def refused(s):
@@ -273,7 +274,7 @@ def test_a_replaced_folder(program):
 
 @alone
 def test_a_removed_segment(program):
-    """The filters are in memory: a fresh journal with all of them replaces the one that was removed."""
+    """The filters are in memory: a fresh journal with all of them replaces the removed one."""
     with Service(program, "appendfsync always", http=True) as s:
         assert s.ask("BF.ADD", "k", "x") == 1
         os.unlink(glob.glob(s.folder + "/data/journal-*.log")[-1])

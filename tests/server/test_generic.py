@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The commands that are not about filters: connections, names, options, figures, users.
+"""The commands that are not about filters: connections, names, options, statistics, users.
 usage: test_generic.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -167,7 +167,7 @@ def test_client_kill(s):
         assert c.ask("CLIENT", "KILL", "SKIPME", "maybe") == Error("ERR syntax error")
         assert c.ask("CLIENT", "KILL", "ID") == Error("ERR No such client")
         me = c.ask("CLIENT", "ID")
-        assert c.ask("CLIENT", "KILL", "ID", str(me)) == 0  # SKIPME is yes
+        assert c.ask("CLIENT", "KILL", "ID", str(me)) == 0  # SKIPME is yes by default
         assert c.ask("CLIENT", "KILL", "ID", str(me), "SKIPME", "no") == 1
         assert c.is_closed()
     for victim in victims:
@@ -175,7 +175,7 @@ def test_client_kill(s):
 
 
 def test_client_kill_all_under_load(s):
-    """Connections that are in the middle of jobs are closed by others, again and again."""
+    """Connections that are running jobs are repeatedly closed by other connections."""
     stop = threading.Event()
 
     def busy():
@@ -242,7 +242,7 @@ def test_multi(s):
         c.ask("DEL", "k")
         assert c.ask("DISCARD") == OK
         assert c.ask("EXISTS", "k") == 1
-        # An error of form undoes all of it, one that happens in it does not.
+        # A malformed request discards the whole transaction; an error at run time does not.
         c.ask("MULTI")
         c.ask("DEL", "k")
         assert c.ask("BF.ADD", "k").startswith("ERR wrong number")
@@ -262,7 +262,7 @@ def test_multi(s):
 
 @alone
 def test_multi_with_lookups(program):
-    """Lookups that query the source: each gets its own answer, in order."""
+    """Lookups that query the source: each gets its own reply, in order."""
     s = Service(program)
     path = os.path.join(s.folder, "keys.db")
     with sqlite3.connect(path) as db:
@@ -279,7 +279,8 @@ def test_multi_with_lookups(program):
 
 @alone
 def test_writers_report(program):
-    """A key that a writer reports after its commit is found at once, although nobody follows the table."""
+    """A key that a writer reports after its commit is found at once, although the gate does not
+    follow the table."""
     s = Service(program)
     path = os.path.join(s.folder, "keys.db")
     with sqlite3.connect(path) as db:
@@ -296,7 +297,7 @@ def test_writers_report(program):
 
 
 def test_multi_slow_and_long(s):
-    """Transactions that have jobs in them, and more requests than an event loop runs at once."""
+    """Transactions that contain jobs, and more requests than an event loop runs in one turn."""
     with s.connect() as c:
         requests = [("MULTI",), ("BF.ADD", "a", "x"), ("KEYS", "*"), ("COPY", "a", "b"),
                     ("SCAN", "0"), ("RANDOMKEY",), ("BF.EXISTS", "b", "x"), ("CLIENT", "ID"),
@@ -322,7 +323,7 @@ def test_multi_limit(program):
         assert c.ask("EXEC").startswith("EXECABORT")
         c.ask("MULTI")
         c.ask("ECHO", "x" * 300000)
-        c.close()  # what was queued is freed: the sanitizers would tell
+        c.close()  # queued requests are freed: the sanitizers would report a leak
 
 
 # ---- Names -------------------------------------------------------------------------------------
@@ -436,7 +437,7 @@ def test_scan_keys(s):
 
 
 def test_scan_while_names_come_and_go(s):
-    """Every name that is there from beginning to end is told, once."""
+    """Every name that exists during the whole scan is returned exactly once."""
     with s.connect() as c:
         c.pipeline([("BF.ADD", f"stay{i}", "x") for i in range(500)])
     stop = threading.Event()
@@ -665,7 +666,7 @@ def test_slowlog(s):
     s.ask("CLIENT", "SETNAME", "slow-one")
     s.ask("BF.RESERVE", "big", "0.001", "1000000")
     assert s.ask("CONFIG", "SET", "slowlog-log-slower-than", "100") == OK
-    for i in range(40):  # until one took that long
+    for i in range(40):  # until one takes that long
         s.ask("BF.MADD", "big", *(f"secret{i}:{j}" for j in range(100000)))
         if s.ask("SLOWLOG", "LEN"):
             break
@@ -725,7 +726,7 @@ def test_shutdown(program):
 
 @alone
 def test_stop_while_jobs_run(program):
-    """Those who ask all connections while the service stops neither hang nor leak."""
+    """Clients that list all connections while the service stops neither hang nor leak."""
     for _ in range(service.work(5)):
         with Service(program, "workers 3") as s:
             stop = threading.Event()
@@ -800,7 +801,7 @@ def test_guessing_is_slow(program):
 
 @alone
 def test_tenants(program):
-    """Rights on commands, subcommands, categories and names."""
+    """Permissions on commands, subcommands, categories and names."""
     with Service(program,
                  "user default on nopass allcommands allkeys",
                  "user acme on >one +@all -@dangerous -@admin +client ~acme:*",
@@ -834,8 +835,8 @@ def test_tenants(program):
 
 @alone
 def test_tenants_and_files(program):
-    """The directory of files is shared: the patterns of a user apply to the names of files
-    and of filters. DBSIZE counts the filters that a user may read."""
+    """The directory of files is shared: a user's patterns apply to the names of files and of
+    filters. DBSIZE counts the filters that a user may read."""
     no = Error("NOPERM No permissions to access a file with that name")
     with Service(program,
                  "user default on nopass allcommands allkeys",
@@ -883,7 +884,8 @@ def fill(s, n):
 
 @alone
 def test_loading(program):
-    """While filters are read: "maybe" or an error, as the settings say; never a wrong no."""
+    """While filters are loading, replies are "maybe" or an error, depending on the settings, and
+    never a wrong "no"."""
     for setting in ("maybe", "refuse"):
         s = Service(program, f"loading {setting}").start()
         try:
@@ -904,7 +906,7 @@ def test_loading(program):
 
 
 def watch_loading(s, setting):
-    """Asks as soon as somebody listens; whether it was still loading then."""
+    """Queries as soon as the service listens; returns whether it was still loading then."""
     def connect():
         try:
             return service.Connection(s.port, timeout=30)

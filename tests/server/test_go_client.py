@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""redigo, a client for Go, against the service: client_redigo.go runs the BF and CF commands.
+"""Runs redigo, a client for Go, against the service: client_redigo.go runs the BF and CF
+commands.
 usage: test_go_client.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The service over HTTP, against its contract (server/web/openapi.yaml): every path, every status
-that the document names, every answer by its schema.
+"""Tests the service over HTTP against its contract (server/web/openapi.yaml): every path, every
+documented status, and the schema of every response.
 
 usage: test_http.py BLOOMGATED [PART OF A NAME...]"""
 
@@ -36,12 +36,12 @@ def code(answer):
 
 
 def test_document_is_sound(_):
-    """References, examples and ids of the document itself."""
+    """Checks references, examples and ids of the document itself."""
     CONTRACT.check_itself()
 
 
 def test_contract(s):
-    """What check_contract.py asks of every service."""
+    """Runs the checks of check_contract.py."""
     http_asker.check_contract.try_all(f"http://127.0.0.1:{s.http_port}", CONTRACT,
                                       CONTRACT.check_itself())
 
@@ -137,7 +137,7 @@ def test_keys_are_bytes(s):
     coded = [base64.b64encode(key).decode() for key in keys]
     told = a.told("POST", f"{F}/keys/add", 200, {"keys": coded, "encoding": "base64"})
     same(told, {"results": [True] * len(keys), "keys": len(keys), "new": len(keys)})
-    for key in keys:  # the same bytes, by every way
+    for key in keys:  # the same bytes, in every way to send them
         same(s.ask("BG.EXISTS", "keys", key), 1)
         if b"\n" not in key and key:
             same(a.told("POST", f"{F}/keys/check", 200, key + b"\n", kind="text/plain"), b"1\n")
@@ -283,7 +283,8 @@ def test_busy(s):
 
 
 def test_lists_go_on_by_name(s):
-    """Filters that come and go meanwhile do not make others be missed or seen twice."""
+    """Filters that are created and dropped during a listing do not cause others to be missed or
+    listed twice."""
     a = Asker(s)
     for i in range(60):
         a.make(f"list:{i:03d}", capacity=100)
@@ -353,8 +354,9 @@ def test_preconditions(s):
 
 
 def upload_while_adding(s, name, condition, prepare):
-    """Uploads an empty filter on a condition that holds until the first add, and adds a key somewhat later each time. Either the
-    upload is refused, or it comes before the add: a key that was acknowledged is there afterwards."""
+    """Uploads an empty filter on a condition that holds until the first add, and adds a key
+    slightly later each time. Either the upload is refused, or it happens before the add: an
+    acknowledged key is present afterwards."""
     a, r, c = Asker(s), s.connect(), s.connect()
     s.ask("BF.RESERVE", "source", 0.0001, 1000000, "NONSCALING")
     response, file = a.ask("GET", f"{F}/source/file", 200)
@@ -369,7 +371,7 @@ def upload_while_adding(s, name, condition, prepare):
         added = c.ask("BF.ADD", name, "key")
         thread.join()
         assert found[0] in (200, 201, 412), found
-        if added == 1:  # or an error: the filter was replaced at this moment
+        if added == 1:  # or an error: the filter was just replaced
             seen.add((found[0], added, r.ask("BF.EXISTS", name, "key")))
     assert seen <= {(200, 1, 1), (201, 1, 1), (412, 1, 1)}, seen
 
@@ -394,7 +396,7 @@ def test_dropping_on_a_condition(s):
 
 
 def test_an_upload_has_no_time_to_live(s):
-    """An uploaded or copied filter is a new one; a cleared or renamed filter is the same one."""
+    """An uploaded or copied filter is new; a cleared or renamed filter is the same one."""
     a = Asker(s)
     a.make("pre")
     file = a.told("GET", f"{F}/pre/file", 200)
@@ -416,7 +418,7 @@ def test_an_upload_has_no_time_to_live(s):
 
 
 def test_damaged_files_are_refused(s):
-    """Every flipped byte and every missing end, and what was there before stays."""
+    """Every flipped byte and every truncation is refused, and the previous content stays."""
     a = Asker(s)
     a.make("good", kind="blocked", capacity=300, error=0.01)
     a.ask("POST", f"{F}/good/add", 200, {"keys": [f"key {i}" for i in range(300)]})
@@ -440,7 +442,8 @@ def test_damaged_files_are_refused(s):
 
 
 def load_foreign(s, name, whole=True):
-    """A filter with RedisBloom's own bits, which has no file of ours: as its SCANDUMP writes it."""
+    """Creates a filter with RedisBloom's own bits, as written by its SCANDUMP. It cannot be
+    saved in Bloomgate's format."""
     bits_per_key = -math.log(0.005) / 0.480453013918201
     bits = (int(100 * bits_per_key) + 63) // 64 * 64
     header = struct.pack("<QIIIQQQddIQB", 0, 1, 5, 2, bits // 8, bits, 0, 0.005, bits_per_key, math.ceil(0.693147180559945 * bits_per_key), 100, 0)
@@ -450,7 +453,8 @@ def load_foreign(s, name, whole=True):
 
 
 def test_files_of_others(s):
-    """Of another secret: refused. Of no secret: taken, with what the file tells."""
+    """A file with another secret is refused; a file without a secret is accepted, with the
+    figures in the file."""
     a = Asker(s)
     with free_service(s.program) as other:
         b = Asker(other)
@@ -469,7 +473,7 @@ def test_files_of_others(s):
 
 
 def test_files_of_every_kind(s):
-    """The files that are kept for the sake of old ones: those of keyed hashes are refused, others taken."""
+    """Files of older versions: those with keyed hashes are refused, others are accepted."""
     a = Asker(s)
     folder = os.path.join(http_asker.HERE, "..", "golden", "files")
     taken = set()
@@ -483,7 +487,7 @@ def test_files_of_every_kind(s):
             taken.add(told["kind"])
             same((name, a.told("POST", f"{F}/golden/verify", 200, {})["ok"]), (name, True))
             a.ask("GET", f"{F}/golden/occupancy?cells=10", 200)
-        if name == "fuse.bg":  # built once, it takes no keys
+        if name == "fuse.bg":  # built once: it accepts no keys
             same(status in (200, 201), True)
             for path, body in (("add", {"keys": ["x"]}), ("fold", {}), ("rotate", {})):
                 same(code(a.told("POST", f"{F}/golden/{path}", 422, body)), "not_supported")
@@ -503,11 +507,11 @@ def test_files_outlive_a_restart(s):
     same(a.told("POST", f"{F}/twin/check", 200, {"keys": ["x", "y"]})["results"], [True, False])
 
 
-# ---- Figures ------------------------------------------------------------------------------------
+# ---- Statistics ---------------------------------------------------------------------------------
 
 
 def metrics_of(a, query=""):
-    """{name{labels}: value} of /metrics."""
+    """Returns {name{labels}: value} of /metrics."""
     text = a.told("GET", f"/metrics{query}", 200).decode()
     return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line and line[0] != "#"}
 
@@ -621,7 +625,7 @@ def test_plan_is_that_of_the_command_line(s):
         a.ask("GET", f"/api/v1/plan?{bad}", 400)
 
 
-# ---- Who may ------------------------------------------------------------------------------------
+# ---- Permissions --------------------------------------------------------------------------------
 
 
 USERS = ("user admin on >secret allcommands allkeys", "user shop on >buy +@all -@admin -@dangerous +info ~shop:* rate=1000 burst=1000",
@@ -642,7 +646,7 @@ def test_users(program):
         admin.make("shop:a", kind="blocked", overfill=True)
         admin.make("other")
         document = CONTRACT.document["paths"]
-        for path, item in document.items():  # everything asks who it is, but for what the document says
+        for path, item in document.items():  # everything requires a login, except where the document exempts it
             for method in item.keys() & {"get", "post", "put", "patch", "delete"}:
                 operation = item[method]
                 free = operation.get("security") == [{}]
@@ -685,7 +689,7 @@ def check_rights(admin, shop, reader):
     few.ask("GET", "/api/v1/info", 200)
     text = shop.told("GET", "/metrics", 200).decode()
     assert 'filter="shop:a"' in text and 'filter="other"' not in text
-    # events of others' filters, and of no filter, are not told
+    # events of other users' filters, and of no filter, are not reported
     admin.ask("PUT", f"{F}/other/file", 422, b"junk", **KIND)
     shop.ask("PUT", f"{F}/shop%3Aa/file", 422, b"junk", **KIND)
     same({e.get("filter") for e in shop.told("GET", "/api/v1/events", 200)["events"]}, {"shop:a"})
@@ -753,7 +757,7 @@ def test_host_names(program):
 
 
 def test_other_pages(s):
-    """What a page of another site can send without being asked about it changes nothing."""
+    """Requests that a page of another site can send without a preflight change nothing."""
     a = Asker(s)
     a.make("page")
     for headers, status in (({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Sec-Fetch-Site": "cross-site"}, 403),
@@ -858,7 +862,8 @@ def test_gates(program):
 
 @alone
 def test_fronts(program):
-    """A filter over a cluster that is not there; tests/cluster/test_front.py has the rest."""
+    """A filter over a cluster that does not exist; tests/cluster/test_front.py has the other
+    tests."""
     with free_service(program, "sharded seen nodes=127.0.0.1:1 shards=4") as s:
         a = Asker(s)
         told = wait_for(lambda: (lambda f: f if f["state"] == "down" else None)(a.told("GET", "/api/v1/fronts/seen", 200)), 30, "the watch")
@@ -867,7 +872,7 @@ def test_fronts(program):
 
 
 def check_gate_figures(a, before):
-    """API and /metrics say the same of a gate."""
+    """The API and /metrics report the same figures for a gate."""
     gate = a.told("GET", "/api/v1/gates/products", 200)
     m = metrics_of(a)
     at = '{filter="gate:products"}'
@@ -891,7 +896,8 @@ def check_gate_figures(a, before):
 
 @alone
 def test_while_loading(program):
-    """One of its files is a pipe that nobody writes to yet, so the service loads until somebody does."""
+    """One of its files is a pipe without a writer, so the service keeps loading until the test
+    writes to it."""
     s = free_service(program)
     try:
         s.start()
@@ -935,7 +941,7 @@ def check_loading(s, pipe):
                 response, told = a.ask(method.upper(), path.replace("{name}", "foreign"), 503, body)
                 same((code(told), response.getheader("Retry-After")), ("loading", "1"))
     with open(pipe, "wb"):
-        pass  # it ends without content, so the filter's is lost
+        pass  # the pipe ends without content, so the filter's content is lost
     s.wait_until_ready()
     a.ask("GET", "/readyz", 200)
     told = a.told("GET", f"{F}/foreign", 200)
@@ -943,11 +949,12 @@ def check_loading(s, pipe):
     same(a.told("POST", f"{F}/foreign/check", 200, {"keys": ["anything"]})["results"], [True])
 
 
-# ---- All at once --------------------------------------------------------------------------------
+# ---- Concurrency --------------------------------------------------------------------------------
 
 
 def test_many_at_once(s):
-    """Threads that make, fill, ask, list, download, rename and drop: no answer is a server's error."""
+    """Threads create, fill, query, list, download, rename and drop filters: no response is a
+    server error."""
     problems = []
 
     def work(number):
@@ -980,7 +987,7 @@ def test_many_at_once(s):
 
 
 def test_zz_every_status_of_the_document(_):
-    """All that the document names was seen by the tests above."""
+    """The tests above have seen every status in the document."""
     if len(sys.argv) > 2:
         raise service.Skip("only some tests were run")
     missing = []

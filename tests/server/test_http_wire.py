@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""HTTP byte by byte: how requests and answers follow each other on a connection, what is refused
-and how, and that nobody waits for somebody who is slow.
+"""HTTP at the byte level: the order of requests and responses on a connection, what is refused
+and how, and that no client waits for a slow one.
 
 usage: test_http_wire.py BLOOMGATED [PART OF A NAME...]"""
 
@@ -29,7 +29,7 @@ def code(body):
     return json.loads(body)["error"]["code"]
 
 
-# ---- One after the other ------------------------------------------------------------------------
+# ---- Persistent connections ---------------------------------------------------------------------
 
 
 def test_keep_alive(s):
@@ -49,7 +49,8 @@ def test_keep_alive(s):
 
 
 def test_pipelines(s):
-    """Many requests at once, answered in order; errors among them, and bodies that nobody wants."""
+    """Many requests at once are answered in order, including errors and requests with unneeded
+    bodies."""
     Asker(s).make("p", capacity=10000)
     with Wire(s) as wire:
         pieces, expected = [], []
@@ -107,7 +108,7 @@ def test_head(s):
 
 
 def test_no_body_where_there_is_none(s):
-    """204 and 304 end with their head."""
+    """Responses with status 204 and 304 end after their headers."""
     a = Asker(s)
     with Wire(s) as wire:
         for _ in range(3):
@@ -151,7 +152,7 @@ def test_expect_continue(s):
     a = Asker(s)
     a.make("e")
     body = b'{"keys":["x"]}'
-    with Wire(s) as wire:  # wanted: go on
+    with Wire(s) as wire:  # accepted: continue
         wire.send(f"POST {F}/e/add HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n")
         same(wire.answer()[0], 100)
         wire.send(body)
@@ -160,7 +161,7 @@ def test_expect_continue(s):
         same(wire.answer()[0], 200)
     for path, headers, status in (("/none", JSON, 404), ("/healthz", JSON, 405), (f"{F}/e/add", "Content-Type: text/plain", 403),
                                   (f"{F}/e/add", f"{JSON}\r\nSec-Fetch-Site: cross-site", 403)):
-        with Wire(s) as wire:  # not wanted: told so at once, and the body is not waited for
+        with Wire(s) as wire:  # refused: reported at once, without waiting for the body
             wire.send(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
             found, fields, _ = wire.answer()
             same((path, found, fields.get("connection"), wire.is_over()), (path, status, "close", True))
@@ -171,13 +172,13 @@ def test_expect_continue(s):
 
 @alone
 def test_bodies_of_strangers_are_not_read(program):
-    """Who may not send is told before he has sent, however much it would have been."""
+    """A client without permission is refused before it has sent the body, whatever its size."""
     with free_service(program, "requirepass secret") as s:
         for credentials, status in (("", 401), ("Authorization: Basic eDp5\r\n", 401)):
             with Wire(s) as wire:
                 wire.send(f"PUT {F}/x/file HTTP/1.1\r\nHost: localhost\r\n{credentials}Content-Length: 10000000000\r\n\r\n", b"x" * 1000)
                 same((wire.answer()[0], wire.is_over()), (status, True))
-        with Wire(s) as wire:  # who is known sends on
+        with Wire(s) as wire:  # a logged-in client continues
             wire.send(f"PUT {F}/x/file HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\nContent-Length: 100000\r\n\r\n")
             wire.send(b"x" * 100000)
             same(wire.answer()[0], 422)
@@ -188,7 +189,8 @@ def test_bodies_of_strangers_are_not_read(program):
 
 
 def test_refusals_are_heard(s):
-    """The answer arrives although the client is still sending a body that nobody reads."""
+    """The response arrives although the client is still sending a body that the service does not
+    read."""
     for _ in range(20):
         with Wire(s) as wire:
             def send():
@@ -197,7 +199,7 @@ def test_refusals_are_heard(s):
                     for _ in range(500):
                         wire.send(b"x" * 100000)
                 except OSError:
-                    pass  # it is not listened to any more
+                    pass  # the service has stopped reading
             sender = threading.Thread(target=send)
             sender.start()
             status, headers, _ = wire.answer()
@@ -259,7 +261,8 @@ def test_malformed_requests(s):
 
 
 def test_noise(s):
-    """Random bytes, and requests that were changed at random: an answer or an end, and life goes on."""
+    """Random bytes, and randomly changed requests: the service responds or closes the
+    connection, and keeps running."""
     chance = random.Random(7)
     good = request("POST", f"{F}/n/add", b'{"keys":["a","b"]}', JSON) + request("GET", "/api/v1/plan?items=10&error=0.1")
     for i in range(service.work(300)):
@@ -274,12 +277,12 @@ def test_noise(s):
     same(Asker(s).status("GET", "/healthz"), 200)
 
 
-# ---- Slow, and large ----------------------------------------------------------------------------
+# ---- Slow and large requests --------------------------------------------------------------------
 
 
 @alone
 def test_slow_clients_are_let_go(program):
-    """Whoever begins a request and does not get on with it, at any place."""
+    """A client that starts a request and stalls, at any point, is disconnected."""
     with free_service(program, "slow-client-timeout 1s") as s:
         Asker(s).make("slow")
         begun = [b"G", b"GET / HTTP/1.1\r\nHost: x", f"POST {F}/slow/add HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: 100\r\n\r\n".encode(),
@@ -291,7 +294,7 @@ def test_slow_clients_are_let_go(program):
             wire.send(data)
         drip = Wire(s)  # a byte now and then does not help
         drip.send(f"POST {F}/slow/add HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\nContent-Length: 100000\r\n\r\n")
-        idle = Wire(s)  # who has not begun may wait
+        idle = Wire(s)  # a client that has not started a request may wait
         gone = threading.Event()
 
         def dripping():
@@ -318,13 +321,14 @@ def test_slow_clients_are_let_go(program):
 
 
 def test_large_downloads_and_small_requests(s):
-    """Slow and fast readers of a large file; everybody else is answered meanwhile; all get it whole."""
+    """Slow and fast readers of a large file all receive it completely; other clients are served
+    in the meantime."""
     a = Asker(s)
     size = 48 << 20
     a.told("POST", F, 201, {"name": "large", "kind": "blocked", "capacity": 1000, "memory": size, "hash": "fast"})
     a.ask("POST", f"{F}/large/add", 200, {"keys": [str(i) for i in range(1000)]})
     slow = [Wire(s) for _ in range(4)]
-    for wire in slow:  # who do not read, so that the service can send what sockets hold and no more
+    for wire in slow:  # they do not read, so the service can send only what the socket buffers hold
         wire.send(request("GET", f"{F}/large/file"))
     for wire in slow:
         assert wire.file.readline().startswith(b"HTTP/1.1 200")
@@ -364,7 +368,7 @@ def test_large_downloads_and_small_requests(s):
 
 
 def test_large_uploads(s):
-    """Uploaded in parallel; memory of the service stays far below their sum."""
+    """Uploads run in parallel; the memory of the service stays far below their sum."""
     a = Asker(s)
     a.told("POST", F, 201, {"name": "u", "kind": "blocked", "capacity": 1000, "memory": 32 << 20, "hash": "fast"})
     file = a.told("GET", f"{F}/u/file", 200)
@@ -380,7 +384,7 @@ def test_large_uploads(s):
     for thread in threads:
         thread.join()
     same(sorted(statuses), [201, 201, 201, 422, 422, 422])
-    with Wire(s) as wire:  # one that ends in the middle leaves nothing behind
+    with Wire(s) as wire:  # an interrupted upload leaves nothing behind
         wire.send(f"PUT {F}/half/file HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(file)}\r\n\r\n", file[:1000000])
     wait_for(lambda: a.told("GET", "/api/v1/info", 200)["connections"]["http"] == 1, 10, "the end of the connection")
     a.ask("GET", f"{F}/half", 404)
@@ -428,7 +432,7 @@ def test_tls(program):
         same(a.told("GET", "/api/v1/info", 200)["tls"], False)
 
 
-# ---- The end ------------------------------------------------------------------------------------
+# ---- Shutdown -----------------------------------------------------------------------------------
 
 
 @alone

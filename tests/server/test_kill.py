@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""kill -9 while clients write, 50 times and more: see kill_drill.py, which has options for more.
+"""Runs kill -9 while clients write, 50 times or more: see kill_drill.py, which has options for
+more kills.
 usage: test_kill.py PATH-OF-BLOOMGATED"""
 
 import os

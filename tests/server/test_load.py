@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Everything at once: writers, movers and disturbers of kill_drill.py, redis-benchmark, clients that
-come and go, snapshots, metrics; then an orderly end, and all that was acknowledged is there. With a
-sanitizer in the program this is where it has to look.
+"""Everything at once: the writers, movers and disturbers of kill_drill.py, redis-benchmark,
+clients that connect and disconnect, snapshots, metrics; then an orderly stop, after which
+everything acknowledged must be present. Run this with a sanitizer build to find races and leaks.
 usage: test_load.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import shutil
@@ -18,7 +18,7 @@ SECONDS = service.work(3)
 
 
 class Visitor(threading.Thread):
-    """Connects, asks something and leaves, politely or not."""
+    """Connects, sends a few requests and disconnects, with or without reading all replies."""
 
     def __init__(self, s):
         super().__init__(daemon=True)
@@ -42,7 +42,7 @@ class Visitor(threading.Thread):
 
 
 class Reader(threading.Thread):
-    """Asks for metrics and lists over HTTP."""
+    """Requests metrics and lists over HTTP."""
 
     PATHS = ["/metrics", "/api/v1/filters", "/api/v1/info", "/healthz", "/readyz"]
 

@@ -18,17 +18,17 @@ import service
 from service import Error, Service, alone, encode, wait_for
 
 MI = 1 << 20
-HEAD = 64 << 10  # more than what a filter has besides its bits
+HEAD = 64 << 10  # more than the overhead of a filter apart from its bits
 
 
 def memory(s):
-    """INFO memory, as numbers."""
+    """Returns INFO memory as numbers."""
     lines = s.ask("INFO", "memory").decode().splitlines()
     return {name: int(value) for name, value in (line.split(":") for line in lines if ":" in line) if value.isdigit()}
 
 
 def check(s, limit):
-    """The parts add up, and stay within the limit."""
+    """Checks that the parts add up and stay within the limit."""
     told = memory(s)
     parts = {part: told[f"used_memory_{part}"] for part in ("filters", "objects", "buffers", "transfers")}
     assert abs(sum(parts.values()) - told["used_memory"]) < 256 << 10, told  # this reply is being sent as well
@@ -133,7 +133,7 @@ def test_many_small_filters(program):
 
 @alone
 def test_dropped_filters_leave_nothing(program):
-    """The counted memory is what it was before, also that of the charts of filters."""
+    """The counted memory, including that of the charts, is the same as before."""
     with Service(program, "appendonly no") as s:
         def objects():
             return memory(s)["used_memory_objects"]
@@ -191,7 +191,7 @@ def test_unfinished_requests(program):
 
 @alone
 def test_unfinished_requests_of_many_words(program):
-    """Words can be shorter than the record that is kept for each of them."""
+    """Words can be shorter than the record that is kept for each."""
     with Service(program, "maxmemory 64Mi") as s:
         words = 600000
         with s.connect() as client:
@@ -214,7 +214,7 @@ def send(client, data):
 
 
 def fill(s):
-    """Creates filters until no more fit; returns how many."""
+    """Creates filters until no more fit; returns their number."""
     made = 0
     with s.connect() as client:
         while True:
@@ -226,8 +226,8 @@ def fill(s):
 
 @alone
 def test_small_requests_of_many_clients(program):
-    """Small requests are not refused while buffers use the memory that is reserved for them, and do not prevent adds. All together they
-    have a limit, however many clients there are."""
+    """Small requests are not refused while buffers use the memory reserved for them, and do not
+    prevent adds. Together they have a limit, whatever the number of clients."""
     with Service(program, "maxmemory 16Mi", "appendfsync no") as s:
         fill(s)
         half = encode("BF.EXISTS", "f0", b"y" * 16000)[:-600]
@@ -286,7 +286,8 @@ def test_requests_that_cannot_be_stored(program):
 
 @alone
 def test_transactions(program):
-    """Many small queued requests count with the overhead of their memory, which goes back to the system afterwards."""
+    """Many small queued requests are counted with their memory overhead, which is returned to
+    the OS afterwards."""
     with Service(program, "maxmemory 128Mi", "appendonly no") as s:
         start = s.memory()
         with s.connect() as client:
@@ -315,7 +316,7 @@ def test_heads_of_http(program):
 
 @alone
 def test_keys_of_http(program):
-    """What the service notes of each key is more than a short key."""
+    """The record that the service keeps for each key is larger than a short key."""
     with Service(program, "maxmemory 8Mi", http=True) as s:
         assert s.ask("BF.ADD", "f", "a") == 1
         for keys, status in ((200000, 507), (1000, 200)):
@@ -352,7 +353,8 @@ def test_replaced_users_leave_nothing(program):
 
 @alone
 def test_uploads(program):
-    """Uploads in progress are files. Their total size is limited, and an upload that ends makes room for others."""
+    """Uploads in progress are files. Their total size is limited, and an upload that ends frees
+    space for others."""
     def upload(n):
         client = socket.create_connection(("127.0.0.1", s.http_port), timeout=60)
         client.sendall(b"PUT /api/v1/filters/f/file HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
@@ -367,7 +369,7 @@ def test_uploads(program):
         assert answer.startswith(b"HTTP/1.1 507 ") and b"maxmemory" in answer, answer
         for client in clients:
             client.close()
-        for _ in range(20):  # invalid files, one after the other
+        for _ in range(20):  # invalid files, one after another
             client = upload(4 * MI)
             client.sendall(b"x")
             assert client.recv(65536).split()[1:2] == [b"422"]
@@ -376,7 +378,8 @@ def test_uploads(program):
 
 @alone
 def test_a_refused_lookup_leaves_others_alone(program):
-    """A lookup that queries the source is copied for a job. If the copy is refused, the next lookup does not finish the first one."""
+    """A lookup that queries the source is copied for a job. If the copy is refused, the next
+    lookup does not complete the first one."""
     s = Service(program, "maxmemory 64Mi", "workers 1")
     path = os.path.join(s.folder, "keys.db")
     large = "x" * 20000
@@ -389,7 +392,7 @@ def test_a_refused_lookup_leaves_others_alone(program):
         assert s.ask("BG.CREATE", "f", "KIND", "blocked", "BYTES", 40 * MI, "CAPACITY", 10) == "OK"
         assert s.ask("BG.LOOKUP", "g", large) == [1, b"present"]
         assert s.ask("CONFIG", "SET", "maxmemory", "8Mi") == "OK"
-        for _ in range(10):  # twice as many as failures of the source that open the breaker
+        for _ in range(10):  # twice the number of source failures that open the breaker
             with s.connect() as client:
                 assert is_oom(client.ask("BG.LOOKUP", "g", large))
         for _ in range(3):
@@ -423,7 +426,7 @@ def test_a_gate_that_does_not_fit(program):
 
 @alone
 def test_a_lower_limit_still_starts(program):
-    """Existing filters are loaded whatever the limit is; after that nothing can be added."""
+    """Existing filters are loaded regardless of the limit; after that nothing can be added."""
     s = Service(program, "maxmemory 64Mi")
     try:
         s.start()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""node-redis and ioredis, each in RESP2 and RESP3, against the service: client_*.mjs run their whole sets
-of BF and CF commands. The packages come from npm, once, into a folder beside the program.
+"""Runs node-redis and ioredis, each in RESP2 and RESP3, against the service: the client_*.mjs
+scripts run all of their BF and CF commands. The packages are downloaded once from npm into a
+directory next to the program.
 usage: test_node_clients.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -17,7 +18,7 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(sys.argv[1])) if len(sys.a
 
 
 def prepare():
-    """Installs the packages unless they are there."""
+    """Installs the packages unless they are present."""
     if not shutil.which("node") or not shutil.which("npm"):
         raise Skip("no node or npm (Debian: nodejs npm)")
     version = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, check=True).stdout

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What operators get: the program's own words (help, example file, man page), the unit for systemd and
-the Dockerfile. usage: test_operations.py BLOOMGATED"""
+"""Tests what operators use: the program's own documentation (help, example file, man page), the
+systemd unit and the Dockerfile.
+usage: test_operations.py BLOOMGATED"""
 
 import json
 import os
@@ -33,11 +34,11 @@ def read(path):
 
 
 def options():
-    """The names of all options, from the help."""
+    """Returns the names of all options, from the help."""
     return re.findall(r"^  --([a-z-]+) ", run("--help").stdout, re.M)
 
 
-# ---- The program's own words ---------------------------------------------------------------
+# ---- The program's own documentation -------------------------------------------------------
 
 
 @test
@@ -159,7 +160,8 @@ def unit_is_locked_in():
 
 
 def instructions(text):
-    """[(name, arguments)] of a Dockerfile; comments left out, continued lines joined."""
+    """Returns [(name, arguments)] of a Dockerfile, without comments and with continued lines
+    joined."""
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
     return [tuple(line.split(None, 1)) for line in joined.splitlines() if line.strip()]
@@ -174,7 +176,7 @@ def dockerfile_is_in_order():
         assert name in known, name
     froms = [i for i, (name, _) in enumerate(parsed) if name == "FROM"]
     assert len(froms) == 2 and froms[0] == 0
-    for i in froms:  # a version, not whatever is the latest
+    for i in froms:  # a version, not just the latest
         assert re.match(r"debian:12-slim( AS \w+)?$", parsed[i][1]), parsed[i]
     final = parsed[froms[1]:]
     named = {name for name, _ in final}
@@ -202,7 +204,7 @@ def dockerfile_is_in_order():
 
 @test
 def dockerfile_installs_what_the_build_needs():
-    """The packages of the build stage are those that tools/deps.sh names for building."""
+    """The build stage installs the packages that tools/deps.sh lists for building."""
     deps = re.search(r"# build\n(.*?)\n\s*#", read("tools/deps.sh"), re.S).group(1).split()
     build = instructions(read("ops/docker/Dockerfile"))[1][1]
     for package in deps:

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""A real Prometheus and the service: what it scrapes, the numbers it finds, and its alerts, which
-are made to fire by doing to the service what they are about. The rules are those of ops/prometheus,
-but that an alert waits a second where it would wait minutes. Alerts that take more than a minute or
-what a service cannot get into are left to promtool (ops/prometheus/*.test.yml).
+"""Tests a real Prometheus with the service: what it scrapes, the numbers it finds, and its
+alerts, each triggered by provoking its cause. The rules are those of ops/prometheus, except that
+an alert waits one second instead of minutes. Alerts that take more than a minute, or that need a
+state that cannot be provoked, are left to promtool (ops/prometheus/*.test.yml).
 
 usage: test_prometheus.py BLOOMGATED [PART OF A NAME...]
   UPDATE=1 in the environment writes the list of the service's metrics in docs/metrics.md"""
@@ -55,7 +55,7 @@ def same(found, expected):
 
 
 class Prometheus:
-    """A server with its own folder and port, which scrapes and evaluates every second."""
+    """A server with its own directory and port, which scrapes and evaluates every second."""
 
     def __init__(self, user=None):
         self.folder = tempfile.mkdtemp(prefix="bloomgate-prometheus-")
@@ -104,13 +104,13 @@ class Prometheus:
             return file.read()
 
     def value(self, query):
-        """Of a query with one answer; None: it has none."""
+        """Returns the value of a query with one result; None if it has no result."""
         found = self.get("/api/v1/query", query=query)["data"]["result"]
         assert len(found) < 2, found
         return float(found[0]["value"][1]) if found else None
 
     def firing(self, s, name, **labels):
-        """Whether an alert of that name fires for a service."""
+        """Returns whether an alert of that name fires for a service."""
         for alert in self.get("/api/v1/alerts")["data"]["alerts"]:
             has = alert["labels"]
             if has["alertname"] == name and alert["state"] == "firing" and has.get("instance") == f"127.0.0.1:{s.http_port}" \
@@ -119,7 +119,7 @@ class Prometheus:
         return False
 
     def expect(self, s, name, provoke=lambda: None, **labels):
-        """Waits until it fires, provoking it again and again."""
+        """Waits until the alert fires, provoking it repeatedly."""
         def look():
             provoke()
             return self.firing(s, name, **labels)
@@ -136,7 +136,7 @@ PROMETHEUS = []
 
 
 def prometheus():
-    """The one of all tests."""
+    """Returns the server that all tests share."""
     if not PROMETHEUS:
         PROMETHEUS.append(Prometheus())
     return PROMETHEUS[0]
@@ -176,7 +176,7 @@ def look_up(a, gate, keys):
 
 
 def samples_of(families):
-    """{(name, labels): value}, and {name: (type, help)}; what a parser found."""
+    """Returns {(name, labels): value} and {name: (type, help)} of parsed families."""
     samples, about = {}, {}
     for family in families:
         for sample in family.samples:
@@ -204,7 +204,8 @@ def both_forms(a):
 
 @alone
 def test_documents(program):
-    """promtool and the client library read both forms, and find the same in them; whatever the names."""
+    """promtool and the client library read both formats and find the same content, whatever the
+    names."""
     s, _ = with_gate(program, "products", "follow=changes")
     with s:
         a = Asker(s)
@@ -228,7 +229,7 @@ def test_documents(program):
 
 
 def table_of(samples, about):
-    """The service's own metrics, as the list of docs/metrics.md."""
+    """Returns the service's own metrics, formatted as the list in docs/metrics.md."""
     rows, labels = {}, {}
     for name, pairs in samples:
         if name.startswith(LIBRARY) and name not in OF_SERVICE:
@@ -267,7 +268,7 @@ def test_table(program):
 
 @alone
 def test_there_is_a_bound(program):
-    """metrics-max-filters bounds the document; the sums have all."""
+    """metrics-max-filters bounds the document; the totals include all filters."""
     with free_service(program, "metrics-max-filters 3") as s:
         a = Asker(s)
         for i in range(10):
@@ -357,7 +358,7 @@ def test_alerts_of_limits(program):
 
 @alone
 def test_alerts_of_files(program):
-    """A disk that takes no file above 1 MiB: snapshots fail, and in the end the journal."""
+    """A disk that accepts no file above 1 MiB: snapshots fail, and later the journal fails."""
     p = prometheus()
     with free_service(program, "snapshot-interval 1s", prefix=("prlimit", f"--fsize={1 << 20}")) as s:
         p.set_targets(s)
@@ -369,7 +370,7 @@ def test_alerts_of_files(program):
             try:
                 a.status("POST", f"{F}/large/add", "\n".join(str(next(keys)) for _ in range(20000)), {"Content-Type": "text/plain", "X-Bloomgate": "1"})
             except OSError:
-                pass  # what did not become safe is not answered
+                pass  # changes that did not become durable are not acknowledged
         p.expect(s, "BloomgateSnapshotFailing", add)
         p.expect(s, "BloomgateSnapshotOverdue")
         p.expect(s, "BloomgateJournalFailed", add)
@@ -383,7 +384,8 @@ def test_alerts_of_files(program):
 
 
 def attack(a, s, name):
-    """Adds keys whose bits are all new: somebody computes the hash, which has no secret."""
+    """Adds keys whose bits are all new: an attacker can compute the hash because it has no
+    secret."""
     file = bgread.Header(a.told("GET", f"{F}/{name}/file", 200))
     hash_of = bgread.hash_function("fast", file.seed, None)
     taken, chosen, i = set(), [], 0
@@ -438,7 +440,7 @@ def test_alerts_of_filters(program):
 
 @alone
 def test_alerts_of_damage(program):
-    """A file of the data folder was damaged; a file to be reloaded was."""
+    """A file in the data directory was damaged, and so was a file to be reloaded."""
     p = prometheus()
     with free_service(program) as s:
         a = Asker(s)
@@ -499,7 +501,7 @@ def test_alerts_of_starting(program):
 
 
 def keep_port(s):
-    """The same instance for Prometheus, so it has to come back to its port."""
+    """Prometheus must see the same instance, so the service restarts on the same port."""
     port, configure = s.http_port, s.configure
 
     def same_port():
@@ -514,7 +516,7 @@ def keep_port(s):
 
 
 def check_loading(p, s):
-    """It loads for ever: one of its files is a pipe that nobody writes to."""
+    """The service never finishes loading: one of its files is a pipe without a writer."""
     from test_http import load_foreign  # pylint: disable=import-outside-toplevel
     s.forget()
     load_foreign(s, "foreign")
@@ -534,7 +536,8 @@ def check_loading(p, s):
 
 @alone
 def test_alerts_of_wrong_answers(program):
-    """Somebody writes to the source, and nobody tells the gate: an audit finds it. Somebody knows a key that hurts."""
+    """A write to the source is not reported to the gate: an audit finds it. An attacker knows a
+    key that is a false positive."""
     p = prometheus()
     s, path = with_gate(program, "products", "follow=none", "promise=writers-report", "audit=1", "rate=0.05")
     with s:
@@ -558,7 +561,7 @@ def test_alerts_of_wrong_answers(program):
 
 @alone
 def test_alerts_of_sources(program):
-    """The database goes away."""
+    """The database becomes unavailable."""
     p = prometheus()
     s, path = with_gate(program, "lost", "follow=changes", "poll=100ms", "max-lag=1s", "maintain=1s")
     s.lines += (s.lines[0].replace("gate lost", "gate cut").replace("follow=changes poll=100ms max-lag=1s", "follow=none promise=read-only breaker-failures=3 breaker-rest=1s"),)
@@ -569,7 +572,7 @@ def test_alerts_of_sources(program):
             wait_for_gate(a, gate)
         wait_for(lambda: p.value('bloomgate_gate_source_up{filter="gate:lost"}') == 1, 30, "a scrape")
         os.rename(path, path + ".away")
-        os.mkdir(path)  # what is there is no database
+        os.mkdir(path)  # a directory instead of a database
 
         def ask():
             look_up(a, "cut", [f"sku-{random.randrange(2000)}" for _ in range(50)])
@@ -593,7 +596,7 @@ def test_alerts_of_sources(program):
 
 @alone
 def test_alerts_of_fronts(program):
-    """Nobody is where one cluster should be; where the other should be, there are no shards."""
+    """One cluster does not listen at all; at the address of the other there are no shards."""
     p = prometheus()
     with free_service(program) as node, \
             free_service(program, "sharded gone nodes=127.0.0.1:1 shards=4", f"sharded empty nodes=127.0.0.1:{node.port} shards=2") as s:
@@ -613,7 +616,7 @@ def test_alerts_of_fronts(program):
 
 @alone
 def test_zz_every_alert(_):
-    """Each alert has fired here, or is one of those that promtool tests alone."""
+    """Each alert has fired here, or is one of those that only promtool tests."""
     if len(sys.argv) > 2:
         raise service.Skip("only some tests were run")
     names = set()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""redis-benchmark against the service, with pipelines of 1, 16 and 64, while another client checks
-that every answer about keys it knows is right. Rates are printed, not judged.
+"""Runs redis-benchmark against the service, with pipelines of 1, 16 and 64, while another client
+verifies every reply about keys whose state it knows. Rates are printed but not checked.
 usage: test_redis_benchmark.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import re
@@ -12,7 +12,7 @@ import service
 from service import Skip, alone, Service
 
 KNOWN = 20000
-RANDOM = 50000  # keys that redis-benchmark adds are so many different ones at most
+RANDOM = 50000  # redis-benchmark adds at most this many different keys
 
 
 def prepare():
@@ -34,7 +34,7 @@ def benchmark(s, pipeline, n, *words, threads=1):
 
 
 class Checker(threading.Thread):
-    """Asks about keys that are in and keys that are not, in pipelines, until it is stopped."""
+    """Looks up keys that were added and keys that were not, in pipelines, until it is stopped."""
 
     def __init__(self, s, command, rate):
         super().__init__()
@@ -72,7 +72,7 @@ class Checker(threading.Thread):
 
 
 def drive(s, family, pipeline, n):
-    capacity = KNOWN + RANDOM  # it is full in the end, so its rate is what was asked for
+    capacity = KNOWN + RANDOM  # it is full in the end, so its rate is the requested one
     if family == "BF":
         s.ask("BF.RESERVE", "k", "0.01", str(capacity))
     else:
@@ -107,7 +107,7 @@ def test_cf_16(s):
 
 
 def test_usual_tests(s):
-    """The tests that redis-benchmark brings along and that make sense here."""
+    """The built-in tests of redis-benchmark that apply here."""
     done = subprocess.run(["redis-benchmark", "-p", str(s.port), "-n", "20000", "-q", "-t",
                            "ping_inline,ping_mbulk"], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=300, check=True)
@@ -117,7 +117,7 @@ def test_usual_tests(s):
 
 @alone
 def test_durable(program):
-    """The same when every answer waits for the disk."""
+    """The same when every reply waits for the disk."""
     with Service(program, "appendfsync always") as s:
         drive(s, "BF", 16, service.work(20000))
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""redis-cli against the service: transcripts in RESP2 and RESP3, pipes, scans, its statistics, and
-a session at a terminal, for which it reads COMMAND DOCS.
+"""Runs redis-cli against the service: transcripts in RESP2 and RESP3, pipes, scans, its
+statistics, and a session at a terminal, for which redis-cli reads COMMAND DOCS.
 usage: test_redis_cli.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -27,7 +27,7 @@ def cli(s, *words, stdin=None, check=True, timeout=120):
     return done.stdout.decode(errors="replace")
 
 
-# What is typed, and what is shown with --no-raw: in RESP2, and in RESP3 where that differs.
+# The input, and the output with --no-raw: in RESP2, and in RESP3 where it differs.
 TRANSCRIPT = r"""
 > PING
 PONG
@@ -96,7 +96,7 @@ MBbloom-- / MBbloom--
 
 
 def transcript(protocol):
-    """Requests, and the lines that are expected."""
+    """Yields requests and their expected output lines."""
     steps = []
     for line in TRANSCRIPT.strip().splitlines():
         if line.startswith("> "):
@@ -132,7 +132,7 @@ def test_unix_socket(s):
 
 
 def test_pipe(s):
-    """Mass insertion: --pipe ends with an ECHO of its own."""
+    """Mass insertion: --pipe ends with its own ECHO."""
     n = service.work(200000)
     data = b"".join(encode("BF.ADD", "k", i) for i in range(n))
     told = cli(s, "--pipe", stdin=data)

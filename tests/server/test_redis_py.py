@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""redis-py against the service: its whole sets of BF and CF commands, pipelines with and without
-MULTI, retries, pools, the asyncio client, and what it gets when it asks for what is not there.
+"""Runs redis-py against the service: all of its BF and CF commands, pipelines with and without
+MULTI, retries, pools, the asyncio client, and requests for unsupported features.
 usage: test_redis_py.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import asyncio
@@ -33,7 +33,7 @@ def client(s, **options):
 
 
 def refused(call, *parts):
-    """Calls, and expects an error with these words."""
+    """Calls, and expects an error that contains these parts."""
     try:
         call()
     except redis.ResponseError as error:
@@ -98,7 +98,7 @@ def test_bf_grows(s):
 
 
 def dump_and_load(family, source, target):
-    """SCANDUMP to LOADCHUNK, as a program that migrates does it."""
+    """Copies a filter from SCANDUMP to LOADCHUNK, as a migration program does."""
     iterator, chunks = 0, []
     while True:
         iterator, data = family.scandump(source, iterator)
@@ -196,7 +196,7 @@ def test_pipelines(s):
             pipe.execute_command("BF.EXISTS", "k", 1)
             answers = pipe.execute(raise_on_error=False)
         assert "WRONGTYPE" in str(answers[0]) and answers[1] == 1
-    pipe = r.pipeline()  # a transaction, unless told otherwise
+    pipe = r.pipeline()  # a transaction by default
     pipe.bf().create("p", 0.01, 100)
     pipe.bf().add("p", "x")
     pipe.bf().exists("p", "x")
@@ -211,7 +211,7 @@ def test_pipeline_error_of_form(s):
     assert client(s).exists("k") == 0
 
 
-# ---- The rest of what it does ------------------------------------------------------------------
+# ---- Other features ----------------------------------------------------------------------------
 
 
 def test_generic(s):
@@ -286,7 +286,7 @@ def test_passwords(program):
 
 @alone
 def test_retries_over_a_restart(program):
-    """A client that retries goes on after a restart, and finds what it added."""
+    """A client that retries continues after a restart, and finds the items it added."""
     s = Service(program).start()
     try:
         r = client(s, retry=Retry(ConstantBackoff(0.05), 400),
@@ -299,7 +299,7 @@ def test_retries_over_a_restart(program):
                     try:
                         r.bf().add("k", len(added))
                         added.append(len(added))
-                    except redis.ConnectionError:  # this version does not retry to connect
+                    except redis.ConnectionError:  # this version does not retry connecting
                         time.sleep(0.01)
             except Exception as error:  # pylint: disable=broad-except
                 wrong.append(error)
@@ -325,7 +325,7 @@ def test_retries_over_a_restart(program):
 
 
 def again(s, port):
-    """The configuration as before: clients know that port."""
+    """Restarts on the same port, which the clients know."""
     s.port = port
     return f"{s.folder}/bloomgate.conf"
 
@@ -363,5 +363,5 @@ def test_asyncio(s):
     assert answers == [1] * 200 and told == [True, 1]
 
 
-if __name__ == "__main__":  # tests/redis runs some of this in servers with the module
+if __name__ == "__main__":  # tests/redis runs some of these tests in servers with the module
     service.main(__doc__)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The state after a restart is the state before: answers, figures, names and times, of filters of
-every family and kind, after an orderly end, kill -9, snapshots, and combinations of these.
+"""The state after a restart equals the state before: replies, statistics, names and times, of
+filters of every family and kind, after an orderly stop, kill -9, snapshots, and combinations of
+these.
 usage: test_restart.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import os
@@ -12,7 +13,7 @@ from service import Error, Service, Status, alone, wait_for
 
 OK = Status("OK")
 
-# Name, how it is made, whether items can be deleted.
+# The name, the command that creates it, and whether items can be deleted.
 MAKES = [
     ("bf", ("BF.RESERVE", "bf", "0.001", "100"), False),
     ("bf-fixed", ("BF.RESERVE", "bf-fixed", "0.001", "1000", "NONSCALING"), False),
@@ -53,7 +54,7 @@ def ask_all(c, requests):
 
 
 def fill(c):
-    """Some of everything: items, deletes, growth."""
+    """A bit of everything: items, deletes, growth."""
     dice = random.Random(1)
     ask_all(c, [make for _, make, _ in MAKES])
     requests = []
@@ -67,7 +68,7 @@ def fill(c):
 
 
 def more(c):
-    """What comes after the first snapshot, if there is one."""
+    """Changes after the first snapshot, if there is one."""
     ask_all(c, [("BG.ADD", name, f"{name}-more-{i}") for name, _, _ in MAKES for i in range(100)])
     ask_all(c, [("BG.FOLD", "blocked"), ("COPY", "cf", "cf-copy"), ("COPY", "bf", "bf-copy"),
                 ("RENAME", "split", "split-renamed"), ("DEL", "partitioned"),
@@ -81,7 +82,7 @@ def facts(reply):
 
 
 def state(c):
-    """All that should be the same."""
+    """Returns everything that a restart must preserve."""
     names = sorted(c.ask("KEYS", "*"))
     seen = {"names": names}
     for name in names:
@@ -155,7 +156,7 @@ def test_everything_comes_back_from_a_snapshot(program):
 
 @alone
 def test_filters_go_on(program):
-    """After a restart filters grow, count and delete as if there had been none."""
+    """After a restart, filters grow, count and delete as if there had been no restart."""
     with Service(program) as never, Service(program) as often:
         keyring = os.path.join(never.folder, "keyring")
         often.stop()
@@ -210,7 +211,7 @@ def test_expiry(program):
         assert s.ask("PEXPIREAT", "late", now + 86400000) == 1
         assert s.ask("PEXPIREAT", "replaced", now + 86400000) == 1
         assert s.ask("PEXPIREAT", "moved", now + 86400000) == 1
-        assert s.ask("BG.CLEAR", "replaced") == OK  # which keeps its time
+        assert s.ask("BG.CLEAR", "replaced") == OK  # which keeps its expiry time
         assert s.ask("RENAME", "moved", "there") == OK
         s.kill()
         s.start()
@@ -228,7 +229,7 @@ def test_expiry(program):
 
 @alone
 def test_names_that_change_places(program):
-    """Renames over others, drops and creations again, with snapshots between them."""
+    """Renames over existing names, drops and re-creation, with snapshots in between."""
     dice = random.Random(3)
     with Service(program) as s:
         model, c, number = {}, s.connect(), 0
@@ -284,7 +285,8 @@ def test_windows(program):
 
 @alone
 def test_a_lower_limit_of_memory_is_reported(program):
-    """A filter that cannot grow again as far as it had is named in the log, one that is full is not."""
+    """A filter that can no longer grow to its previous size is reported in the log; one that is
+    merely full is not."""
     items = [f"item {i}" for i in range(60000)]
     with Service(program, "max-filter-memory 64Ki") as s:
         s.ask("BF.RESERVE", "full", "0.01", "100")
@@ -307,7 +309,7 @@ def test_a_lower_limit_of_memory_is_reported(program):
 
 @alone
 def test_unfinished_loads(program):
-    """What arrives in pieces may contain everything until the last piece has come."""
+    """A filter that is loaded in pieces may contain everything until the last piece has arrived."""
     with Service(program) as s:
         for i in range(100):
             s.ask("BF.ADD", "from", i)

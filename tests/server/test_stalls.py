@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Large filters and their neighbors: a client that creates, copies or changes a large filter does
-not keep the other connections of its worker waiting.
+"""Large filters and their neighbors: a client that creates, copies or changes a large filter
+does not block the other connections of its worker.
 
     tests/server/test_stalls.py PATH-OF-BLOOMGATED [part of a test's name]...
 
 No test compares times. The service has one worker, so the order of replies shows whether a
-request blocked it; and page faults show what creating a filter touched."""
+request blocked it. Page faults show how much memory creating a filter touched."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ import socket
 import service
 from service import encode
 
-LARGE = 30000000  # items: 64 MiB of a filter that counts
+LARGE = 30000000  # items: 64 MiB of a counting filter
 NEIGHBORS = 3
 
 
@@ -24,9 +24,10 @@ def readable(connection):
 
 
 def overtakes(s, examine, change):
-    """Whether requests of a neighbor are answered while `change` waits for `examine`. The first may
-    have been read before the change was, so NEIGHBORS are sent, one after the other. On a busy machine
-    `examine` may end too early, so there are several attempts."""
+    """Returns whether requests of a neighbor are answered while `change` waits for `examine`.
+    The first request may have been read before the change was, so NEIGHBORS requests are sent,
+    one after another. On a busy machine `examine` may end too early, so there are several
+    attempts."""
     with s.connect() as long, s.connect() as waits, s.connect() as neighbor:
         for _ in range(200):
             long.send(encode(*examine) * 4)
@@ -62,8 +63,8 @@ def test_a_transaction_waits_without_its_worker(s):
 
 
 def test_waiting_writers_leave_threads_to_others(s):
-    """More connections wait for one filter than there are threads for jobs; another filter is
-    examined meanwhile."""
+    """More connections wait for one filter than there are job threads; meanwhile, another filter
+    is examined."""
     assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
     assert s.ask("BF.RESERVE", "other", "0.01", 1000) == "OK"
     writers = [s.connect() for _ in range(12)]
@@ -89,7 +90,8 @@ def test_waiting_writers_leave_threads_to_others(s):
 
 @service.alone
 def test_requests_with_many_arguments(program):
-    """Requests that take long because they have many arguments are jobs, alone and in MULTI: they wait for the only thread of jobs."""
+    """Requests with many arguments take long, so they run as jobs, alone and in MULTI: they wait
+    for the only job thread."""
     with service.Service(program, "workers 1", "jobs 1", "appendfsync no") as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
         with s.connect() as long, s.connect() as many:
@@ -100,7 +102,7 @@ def test_requests_with_many_arguments(program):
                         assert many.ask("MULTI") == "OK"
                         assert many.pipeline([("EXISTS", *names[at:at + 500]) for at in range(0, count, 500)])[-1] == "QUEUED"
                     long.send(encode("BG.DIGEST", "large"))
-                    assert s.ask("PING") == "PONG"  # the service has read the request for the digest
+                    assert s.ask("PING") == "PONG"  # the service has read the DIGEST request
                     assert many.ask(*words) in (0, [0] * (count // 500))
                     assert not is_job or readable(long), words
                     assert long.reply()
@@ -108,7 +110,8 @@ def test_requests_with_many_arguments(program):
 
 @service.alone
 def test_users_leave_threads_to_others(program):
-    """One user has more jobs than there are threads. The job of another user does not wait for all of them."""
+    """One user has more jobs than there are threads. Another user's job does not wait for all of
+    them."""
     with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*", "user other on >x +@all ~*") as s:
         assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
         assert s.ask("BF.RESERVE", "small", "0.01", 1000) == "OK"
@@ -197,8 +200,8 @@ def test_passwords_are_checked_one_at_a_time(program):
 
 
 def test_creating_touches_few_pages(s):
-    """4 GiB are 2048 large pages, or a million small ones; creating touches a hundred, and with the
-    shadow memory of a sanitizer 1300."""
+    """4 GiB are 2048 large pages, or a million small ones. Creating the filter touches about a
+    hundred, or 1300 with the shadow memory of a sanitizer."""
     for words in (("BF.RESERVE", "k", "0.01", 3500000000, "NONSCALING"),
                   ("BF.RESERVE", "k", "0.01", 2500000000),
                   ("CF.RESERVE", "k", 1600000000),

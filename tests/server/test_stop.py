@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""How the service ends, and what may keep it from beginning: signals under load, while it loads and
-with clients that do not read; ports, sockets and folders that are taken.
+"""How the service stops, and what can prevent it from starting: signals under load, during
+loading and with clients that do not read; ports, sockets and directories that are in use.
 usage: test_stop.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import ctypes
@@ -20,7 +20,7 @@ OK = Status("OK")
 
 
 class Writer(threading.Thread):
-    """Adds keys of its own in pipelines until it is disconnected, and counts the replies."""
+    """Adds its own keys in pipelines until it is disconnected, and counts the replies."""
 
     def __init__(self, s, name, pipeline, command="BF.ADD"):
         super().__init__(daemon=True)
@@ -90,7 +90,8 @@ def test_stop_under_load(program):
 
 @alone
 def test_what_was_asked_is_answered(program):
-    """What had arrived before the signal is done and answered, then the connection ends."""
+    """Requests that arrived before the signal are executed and answered, then the connection
+    closes."""
     for policy in ("always", "everysec"):
         with Service(program, f"appendfsync {policy}") as s:
             connections = [s.connect() for _ in range(8)]
@@ -122,7 +123,7 @@ def test_a_job_is_waited_for(program):
 
 
 def clog(s):
-    """A client whose replies wait, as it does not read them."""
+    """Creates a client whose replies pile up because it does not read them."""
     c = s.connect()
     c.send(encode("COMMAND", "DOCS") * 200)
     with s.connect() as other:
@@ -155,7 +156,7 @@ def test_a_second_signal_ends_it_at_once(program):
 
 @alone
 def test_signals_to_two_threads(program):
-    """The system delivers a signal to any thread, so that two handlers can run at the same time."""
+    """The kernel delivers a signal to any thread, so two handlers can run at the same time."""
     with Service(program, "shutdown-grace 600s") as s:
         c = clog(s)
         threads = sorted(int(thread) for thread in os.listdir(f"/proc/{s.process.pid}/task"))
@@ -168,13 +169,13 @@ def test_signals_to_two_threads(program):
 
 @alone
 def test_the_unix_socket_of_the_next(program):
-    """A service that starts during the grace of another one can use the same path."""
+    """A service that starts during the grace period of another one can use the same path."""
     with Service(program, "shutdown-grace 600s") as s, socket.socket(socket.AF_UNIX) as following:
         c = clog(s)
         s.process.send_signal(signal.SIGTERM)
         wait_for(lambda: is_deaf(s), what="the end of listening")
         if os.path.exists(s.unix):
-            os.unlink(s.unix)  # as a service does if nobody listens there
+            os.unlink(s.unix)  # as a service does if the socket has no listener
         following.bind(s.unix)
         s.stop()
         assert os.path.exists(s.unix)
@@ -183,7 +184,8 @@ def test_the_unix_socket_of_the_next(program):
 
 @alone
 def test_a_job_without_its_client(program):
-    """A stop does not wait for a client that was disconnected, but its job still runs and uses the service's parts."""
+    """Stopping does not wait for a client that was disconnected, but its job still runs and uses
+    parts of the service."""
     with Service(program, http=True) as s:
         assert s.ask("BG.CREATE", "large", "KIND", "classic", "BYTES", "400000000", "K", "5") == OK
         with socket.create_connection(("127.0.0.1", s.http_port)) as c:
@@ -218,8 +220,9 @@ def test_who_reads_late_gets_all(program):
 
 @alone
 def test_connections_during_the_stop(program):
-    """A worker that is still listening must not hand a connection to a worker that has ended: nobody would serve or
-    count it, and the stop would last as long as the grace."""
+    """A worker that is still listening must not hand a connection to a worker that has ended:
+    the connection would be neither served nor counted, and stopping would take the full grace
+    period."""
     for _ in range(20):
         with Service(program, "shutdown-grace 3600s\nworkers 4") as s:
             enough = threading.Event()
@@ -246,7 +249,7 @@ def test_connections_during_the_stop(program):
 
 @alone
 def test_shutdown_save_while_loading(program):
-    """A snapshot of the filters that were loaded so far would replace the journal of all of them."""
+    """A snapshot of only the filters loaded so far would replace the journal of all filters."""
     filters = 20000
     with Service(program) as s:
         with s.connect() as c:
@@ -289,7 +292,7 @@ def test_shutdown_commands(program):
 
 @alone
 def test_stop_while_loading(program):
-    """A start can be ended before it is done, and nothing is lost by that."""
+    """Startup can be interrupted before it completes, without losing anything."""
     s = Service(program, "max-filters 100k")
     try:
         s.start()
@@ -301,10 +304,10 @@ def test_stop_while_loading(program):
         s.stop()
         for delay in (0, 0.02, 0.05, 0.1, 0.2):
             s.start(wait=False)
-            time.sleep(delay)  # anywhere in its beginning
+            time.sleep(delay)  # anywhere during startup
             s.process.send_signal(signal.SIGTERM)
             code = s.wait()
-            assert code in (0, -signal.SIGTERM), s.read_log()[-2000:]  # before it listens to us
+            assert code in (0, -signal.SIGTERM), s.read_log()[-2000:]  # killed before its handler was installed
         s.start()
         assert s.ask("DBSIZE") == n
         assert s.ask("BF.EXISTS", f"f{n - 1}", "x") == 1
@@ -383,18 +386,18 @@ def test_readiness(program):
         wait_for(lambda: ready() == 200, what="readiness")
 
 
-# ---- What is taken ---------------------------------------------------------------------------------
+# ---- Resources in use ------------------------------------------------------------------------------
 
 
 def run_once(program, *lines):
-    """A service that should not start: its exit code and what it says."""
+    """Runs a service that should not start; returns its exit code and output."""
     other = Service(program, *lines)
     try:
         path = other.configure()
         with open(path, encoding="utf-8") as file:
             text = file.read()
         keys = {line.split()[0] for line in lines}
-        with open(path, "w", encoding="utf-8") as file:  # options are given once
+        with open(path, "w", encoding="utf-8") as file:  # an option may occur only once
             kept = [line for line in text.splitlines() if line.split()[0] not in keys]
             file.write("\n".join(kept + list(lines)) + "\n")
         done = subprocess.run([program, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -416,7 +419,7 @@ def test_what_is_taken(program):
             assert code not in (0, -signal.SIGSEGV, -signal.SIGABRT), (lines, code, text)
             assert words in text, (lines, text)
         assert s.ask("BF.EXISTS", "k", "a") == 1
-        with service.Connection(0, path=s.unix) as c:  # it has not been taken away
+        with service.Connection(0, path=s.unix) as c:  # the socket was not taken over
             assert c.ask("PING") == Status("PONG")
 
 
@@ -426,7 +429,7 @@ def test_unix_sockets(program):
     try:
         left = socket.socket(socket.AF_UNIX)
         left.bind(s.unix)
-        left.close()  # as after a crash: a socket that nobody listens on
+        left.close()  # as after a crash: a socket without a listener
         s.start()
         with service.Connection(0, path=s.unix) as c:
             assert c.ask("PING") == Status("PONG")

@@ -407,7 +407,7 @@ async function tryPlanner(browser) {
   await page.locator("#knob-items").blur();
   await page.getByRole("button", { name: "cuckoo", exact: true }).click();
   await until("another kind can be looked at", () => page.locator(".answer-panel .reason", { hasText: "cuckoo" }).count());
-  await page.getByText("Costs").click();
+  await page.getByText("Costs", { exact: true }).click();
   await page.locator("#cost-queries_per_second").fill("1000");
   await page.locator("#cost-call_cost").fill("1");
   await page.locator("#cost-memory_cost").fill("0.5");

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Compares a running service with its contract, server/web/openapi.yaml: asks for everything that
-the document names, in good ways and in bad ones, and checks status, content type, headers and
-the shape of every answer. The document's own examples are checked as well.
+"""Compares a running service with its contract, server/web/openapi.yaml: sends valid and invalid
+requests to everything in the document, and checks the status, content type, headers and schema
+of every response. The document's own examples are checked as well.
 
-usage: check_contract.py [BASE [NAME:PASSWORD]]     without BASE: a mock is started
-It creates filters whose names begin with contract:, and drops them again."""
+usage: check_contract.py [BASE [NAME:PASSWORD]]     without BASE: starts a mock
+Creates filters whose names begin with contract:, and drops them again."""
 
 import base64
 import http.client
@@ -60,7 +60,7 @@ class Contract:
         return node
 
     def problems(self, value, schema, where="answer"):
-        """What does not fit, as sentences."""
+        """Returns the schema violations as sentences."""
         schema = self.resolve(schema)
         unknown = set(schema) - self.KNOWN
         if unknown:
@@ -104,14 +104,16 @@ class Contract:
         return found
 
     def unnamed(self, value, schema):
-        """Members of an answer that the document does not name: they are allowed, but are told."""
+        """Returns members of a response that are not in the document. They are allowed, but
+        reported."""
         schema = self.resolve(schema)
         parts = [self.resolve(part) for part in schema.get("allOf", [schema])]
         names = set().union(*[set(self.resolve(p).get("properties", {})) for p in parts])
         return sorted(set(value) - names) if isinstance(value, dict) and names else []
 
     def check_itself(self):
-        """Every reference leads somewhere, every example fits its schema, ids are unique."""
+        """Checks that every reference resolves, every example matches its schema, and ids are
+        unique."""
         ids = []
 
         def walk(node, where):
@@ -140,17 +142,17 @@ class Contract:
         return ids
 
 
-# ---- Asking ---------------------------------------------------------------------------------------
+# ---- Requests -------------------------------------------------------------------------------------
 
 class Service:
-    seen = set()  # (operationId, status) of all that was asked for
+    seen = set()  # (operationId, status) of all responses
 
     def __init__(self, base, contract, user=None):
         self.url = urllib.parse.urlsplit(base)
         self.contract, self.user, self.asked = contract, user, set()
 
     def operation(self, method, path):
-        """The part of the document that a request belongs to."""
+        """Returns the part of the document that describes a request."""
         bare = path.split("?")[0]
         for template, item in self.contract.document["paths"].items():
             pattern = "^" + re.sub(r"\\\{\w+\\\}", "[^/]*", re.escape(template)) + "$"
@@ -159,7 +161,7 @@ class Service:
         return None
 
     def ask(self, method, path, expect, body=None, kind="application/json", headers=(), user=True):
-        """Sends a request; the answer must have the status `expect`, and be as the document says."""
+        """Sends a request; the response must have the status `expect` and match the document."""
         sent = dict(headers)
         if body is not None:
             sent["Content-Type"] = kind
@@ -381,7 +383,7 @@ def ask_file(s, name):
 
 
 def ask_names(s):
-    """Any bytes are a name, in paths and in JSON."""
+    """A name can consist of any bytes, in paths and in JSON."""
     names = [b"contract:a/b?c#d%2Fe", b"contract:<script>", b"contract:\xff\xfe\x00", "contract:\u202e\u05d0".encode(), b"contract:line\nbreak", b"contract: +&=", b"=contract:", b".", b"..", b""]
     for name in names:
         try:
@@ -464,7 +466,7 @@ def ask_users(s):
 
 
 def drop_all(s):
-    """Whatever is left of this test or of one that was stopped."""
+    """Drops everything left by this test or by an interrupted one."""
     for _ in range(100):
         _, page = s.ask("GET", f"{F}?pattern=contract%3A*&count=100", 200)
         for f in page["filters"]:

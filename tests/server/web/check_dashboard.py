@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The dashboard in Chromium, by browse.mjs: against mocks, or against a running service.
+"""Tests the dashboard in Chromium with browse.mjs, against mocks or against a running service.
 usage: check_dashboard.py FOLDER [BASE [NAME:PASSWORD]]
   FOLDER keeps playwright-core from npm between runs, and the last screenshots
-exit status 77: skipped, there is no browser, or the package could not be had"""
+  exit status 77: skipped because there is no browser, or the package could not be downloaded"""
 
 import os
 import shutil
@@ -21,7 +21,8 @@ def skip(why):
 
 
 def have_package(folder):
-    """Installs the package into the folder unless it is there. It brings no browser."""
+    """Installs the package into the directory unless it is present. It does not include a
+    browser."""
     for program in ("node", "npm", "chromium"):
         if not shutil.which(program):
             skip(f"no {program} (Debian: nodejs npm chromium)")

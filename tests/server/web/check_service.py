@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The dashboard in Chromium against the real service, by browse.mjs: with filters of all kinds and
-names of all sorts, one that is too full, gates over a small catalogue, and once more with users.
+"""Tests the dashboard in Chromium against the real service, with browse.mjs: with filters of all
+kinds and names of all sorts, an overfull filter, gates over a small catalog, and a second time
+with users.
 usage: check_service.py BLOOMGATED FOLDER      FOLDER: see check_dashboard.py
-exit status 77: skipped, there is no browser, or the package could not be had"""
+  exit status 77: skipped because there is no browser, or the package could not be downloaded"""
 
 import os
 import re
@@ -39,7 +40,7 @@ def serve(program, *lines):
 
 
 def fill(s, user):
-    """What somebody would see who has used it for a while."""
+    """Creates the content that a service has after some use."""
     a = Asker(s, user)
     for kind in KINDS:
         a.make(f"shop:{kind}", kind=kind, capacity=5000, error=0.01)
@@ -57,7 +58,7 @@ def fill(s, user):
 
 
 def browse(folder, base, user):
-    """Passed and failed."""
+    """Returns the numbers of passed and failed checks."""
     shots = os.path.join(folder, "screenshots-of-the-service" + ("-with-users" if user else ""))
     done = subprocess.run(["node", os.path.join(HERE, "browse.mjs"), folder, check_dashboard.shutil.which("chromium"), shots, base, *([user] if user else [])],
                           check=False, stdout=subprocess.PIPE, text=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Plays docs/http.md: every command of its ```console blocks, against a service that has no filters,
-or against a mock. See tests/cli/check_documents.py for what `...` means.
+"""Runs docs/http.md: every command of its ```console blocks, against a service without filters,
+or against a mock. See tests/cli/check_documents.py for the meaning of `...`.
 usage: check_tour.py [BASE] [--update]"""
 
 import os
