@@ -205,11 +205,11 @@ static const struct setting settings_rows[] = {
 
     SECTION("Clusters"),
     ROW(sharded, "sharded", SHARDED, "", 0, 0, START, "NAME WORD...",
-        "Defines a filter that is sharded over a Redis Cluster and served by this service: its name, "
-        "nodes=HOST:PORT,... for some of the cluster's nodes, and settings as NAME=VALUE. The settings, with their "
-        "defaults in parentheses, are: shards=N, the number of shards (16); replicas=N, the number of replicas that "
-        "must acknowledge an add (0); timeout=TIME, the reply timeout (1s); connect=TIME, the connection timeout "
-        "(same as timeout); patience=TIME, how long a failed request is retried (2s); user=NAME, and "
+        "Defines a filter that is sharded over a Redis Cluster and served by this service: its name, and settings as "
+        "NAME=VALUE. nodes=HOST:PORT,... lists some of the cluster's nodes and is required. The other settings, with "
+        "their defaults in parentheses, are: shards=N, the number of shards (16); replicas=N, the number of replicas "
+        "that must acknowledge an add (0); timeout=TIME, the reply timeout (1s); connect=TIME, the connection "
+        "timeout (same as timeout); patience=TIME, how long a failed request is retried (2s); user=NAME, and "
         "password-file=FILE or password=TEXT; tls=yes; tls-ca=FILE, the CA certificates for the nodes (the CA "
         "certificates of the OS); tls-cert=FILE and tls-key=FILE, the client certificate and its key; tls-name=NAME, "
         "the name in the certificates of all nodes, or * for any name (the host of each node). Lookups that the "
@@ -219,7 +219,7 @@ static const struct setting settings_rows[] = {
     CHOICE(log_level, "log-level", "info", LIVE, level_names,
         "Minimum severity of log lines."),
     CHOICE(log_format, "log-format", "logfmt", LIVE, format_names,
-        "Format of log lines: name=value pairs, or JSON."),
+        "Format of log lines. logfmt: name=value pairs. json: one JSON object per line."),
     ROW(slowlog_from, "slowlog-log-slower-than", COUNT, "10000", 0, 3600e6, LIVE, "MICROSECONDS",
         "Requests that take at least this long are recorded for SLOWLOG, which keeps the last 128. Pipelined "
         "requests that are processed together are not timed. 0 records every request that is timed."),
