@@ -579,7 +579,7 @@ static void settings_keep_fixed(struct settings_draft *draft,
         if (!table[i].name || table[i].change != SETTING_AT_START) {
             continue;
         }
-        char room[2][128];
+        char room[2][400];
         if (!settings_same(&table[i], now, &draft->settings)) {
             const char *old = settings_show(&table[i], now, room[0], sizeof room[0]);
             const char *new =

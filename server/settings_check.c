@@ -152,7 +152,7 @@ static bool settings_check_readable(struct settings_draft *draft, const char *na
                                     const char *path)
 {
     if (*path && access(path, R_OK) != 0) {
-        settings_mistake(draft, "", "%s: cannot read %.200s: %s", name, path,
+        settings_mistake(draft, "", "%s: cannot read %.400s: %s", name, path,
                          text_errno(errno));
         return false;
     }
@@ -179,7 +179,7 @@ static void settings_check_tls(struct settings_draft *draft)
     }
     if (key && stat(s->tls_key_file, &info) == 0 && (info.st_mode & (S_IRWXO)) != 0) {
         settings_doubt(draft, "",
-                       "tls-key-file: %.200s is accessible to all users (mode %04o)",
+                       "tls-key-file: %.400s is accessible to all users (mode %04o)",
                        s->tls_key_file, (unsigned)(info.st_mode & 07777));
     }
 }
@@ -234,7 +234,7 @@ static void settings_check_secrets(struct settings_draft *draft)
     if (strncmp(keyring, dir, n) == 0
         && (keyring[n] == '/' || keyring[n] == 0 || n == 0)) {
         settings_mistake(draft, "",
-                         "keyring: %.100s is inside dir (%.100s); move it elsewhere, "
+                         "keyring: %.400s is inside dir (%.400s); move it elsewhere, "
                          "so that copies of the data do not contain it",
                          s->keyring, s->dir);
     }
