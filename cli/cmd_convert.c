@@ -31,7 +31,7 @@ struct convert_options {
 #define AT(field) offsetof(struct convert_options, field)
 static const struct option convert_table[] = {
     { "to", 0, OPTION_CHOICE, AT(to), "FORMAT",
-      "target format: bloomgate, parquet, guava, go, ...", filter_formats },
+      "target format, such as bloomgate, parquet or guava", filter_formats },
     { "from-keys", 0, OPTION_LIST, AT(from_keys), "FILE",
       "build from keys in FILE (-: stdin); may be repeated", NULL },
     { "items", 'n', OPTION_COUNT, AT(items), "N", "with --from-keys: number of keys",

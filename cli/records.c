@@ -619,7 +619,7 @@ static int keys_refuse(const struct key_format *format, const struct chunk *chun
             CLI_DATA, "%s: at byte %" PRIu64 ": a record with unclosed quotes: '%s'%s",
             chunk->path, offset, shown, record.len > n ? "..." : "");
     }
-    return say_failed(CLI_DATA, "%s: at byte %" PRIu64 ": not a valid %s: '%s'%s",
+    return say_failed(CLI_DATA, "%s: at byte %" PRIu64 ": not valid %s: '%s'%s",
                       chunk->path, offset,
                       format->form == KEY_UTF16 ? "UTF-8" : key_forms[format->form],
                       shown, record.len > n ? "..." : "");

@@ -16,7 +16,7 @@ static const char *const spec_kinds[] = { "auto",
 #define AT(field) offsetof(struct spec_options, field)
 static const struct option spec_table[] = {
     { "kind", 'k', OPTION_CHOICE, AT(kind), "KIND",
-      "blocked (chosen by auto), classic, fuse, cuckoo, ...", spec_kinds },
+      "blocked (chosen by auto), classic, fuse, or others", spec_kinds },
     { "items", 'n', OPTION_COUNT, AT(items), "N", "expected number of distinct keys",
       NULL },
     { "rate", 'p', OPTION_RATE, AT(rate), "P", "false-positive rate: 0.01, 1e-3, 0.1%",

@@ -1,8 +1,8 @@
-# bloomgate bench: all kinds with keys of one's own. Times are the machine's: `...`.
+# bloomgate bench: measures all kinds with the user's keys. Times depend on the machine: `...`.
 
 $ seq 20000 | sed 's/^/user-/' > keys
 
-# The filters are the same on every machine, and so are the measured rates.
+# The filters and the measured rates are the same on every machine.
 $ bloomgate bench keys
 20,000 distinct keys from 20,000 records, 9.4 bytes each, hash profile fast; rate 1%;
 nanoseconds of CPU time per key, one thread, median of 5 passes
@@ -30,7 +30,7 @@ $ python3 show.py < bench.json
 {'kind': 'blocked', 'possible': True, 'bytes': 38912, 'bits_per_key': 15.5648, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00100261, 'rate': 0.0011, 'rate_low': 0.000726567, 'rate_high': 0.00166505, 'lost': 0}
 {'kind': 'ribbon', 'possible': True, 'bytes': 25440, 'bits_per_key': 10.176, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.000976562, 'rate': 0.00085, 'rate_low': 0.000530788, 'rate_high': 0.00136092, 'lost': 0}
 
-# From stdin; what comes twice counts once; the first N different keys.
+# From stdin; duplicates count once; the first N distinct keys.
 $ cat keys keys | bloomgate bench -k blocked --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 40000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.0100501, 'rate': 0.01035, 'rate_low': 0.00903838, 'rate_high': 0.0118497, 'lost': 0}
@@ -43,7 +43,7 @@ $ cat keys keys | bloomgate bench -k blocked --most 20k --json - | python3 show.
 $ bloomgate bench -k blocked --most 5k keys | head -1
 5,000 distinct keys from the first 5,000 records, 8.8 bytes each, hash profile fast; rate 1%;
 
-# Keys as bloomgate build makes them of records.
+# Keys are extracted from records as in bloomgate build.
 $ sed 's/user-//' keys | bloomgate bench -k classic --as int64 --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 20000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 8, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'classic', 'possible': True, 'bytes': 23984, 'bits_per_key': 9.5936, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.0101709, 'rate': 0.0109, 'rate_low': 0.00955198, 'rate_high': 0.0124359, 'lost': 0}
@@ -51,12 +51,12 @@ $ printf '%s\n' a,1 b,1 c,2 | bloomgate bench -k classic --csv --field 2 --json 
 {'schema': 'bloomgate.bench.1', 'records': 3, 'keys': 2, 'absent_keys': 2, 'cut': False, 'key_bytes': 1, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'classic', 'possible': True, 'bytes': 8, 'bits_per_key': 32, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 1.62446e-05, 'rate': 0, 'rate_low': 0, 'rate_high': 0.65762, 'lost': 0}
 
-# An absent key is one: what happens to be a key is left out.
+# Derived absent keys that happen to be keys are skipped.
 $ printf '%s\n' a $'a\x01\x7f' $'a\x01\x7f\x01\x7f' b | bloomgate bench -k classic --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 4, 'keys': 4, 'absent_keys': 2, 'cut': False, 'key_bytes': 2.5, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'classic', 'possible': True, 'bytes': 8, 'bits_per_key': 16, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.000229067, 'rate': 0, 'rate_low': 0, 'rate_high': 0.65762, 'lost': 0}
 
-# A key without bytes is a key; one key is enough.
+# An empty key is a key; one key is enough.
 $ echo | bloomgate bench -k fuse --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 1, 'keys': 1, 'absent_keys': 1, 'cut': False, 'key_bytes': 0, 'rate': 0.01, 'hash': 'fast', 'passes': 5}
 {'kind': 'fuse', 'possible': True, 'bytes': 24, 'bits_per_key': 192, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00390625, 'rate': 0, 'rate_low': 0, 'rate_high': 0.793451, 'lost': 0}
@@ -68,7 +68,7 @@ $ bloomgate bench -k blocked --hash xxh64 --seed 7 keys --json | python3 show.py
 {'schema': 'bloomgate.bench.1', 'records': 20000, 'keys': 20000, 'absent_keys': 20000, 'cut': False, 'key_bytes': 9.4447, 'rate': 0.01, 'hash': 'xxh64', 'passes': 5}
 {'kind': 'blocked', 'possible': True, 'bytes': 24832, 'bits_per_key': 9.9328, 'build_ns': True, 'batch_present_ns': True, 'batch_absent_ns': True, 'single_ns': True, 'predicted_rate': 0.00999813, 'rate': 0.0109, 'rate_low': 0.00955198, 'rate_high': 0.0124359, 'lost': 0}
 
-# A kind that cannot do it is told, and the others are measured.
+# A kind that does not support the request is reported, and the others are measured.
 $ bloomgate bench -k split -k classic -p 1e-12 -m 100 keys
 100 distinct keys from the first 100 records, 6.9 bytes each, hash profile fast; rate 1.00e-10%;
 nanoseconds of CPU time per key, one thread, median of 5 passes
@@ -107,7 +107,7 @@ keys
 show.py
 table
 
-# Mistakes.
+# Errors.
 $ bloomgate bench < /dev/null
 ! bloomgate bench: the input contains no keys
 ? 3
@@ -139,5 +139,5 @@ $ bloomgate bench --hash keyed keys
 ! Try 'bloomgate bench --help'.
 ? 2
 $ echo x | bloomgate bench --as int64
-! bloomgate bench: stdin: at byte 0: not a valid int64: 'x'
+! bloomgate bench: stdin: at byte 0: not valid int64: 'x'
 ? 3

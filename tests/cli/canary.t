@@ -1,4 +1,4 @@
-# bloomgate canary: keys whose answers are known.
+# bloomgate canary: looks up keys whose answers are known.
 
 $ seq 10000 > keys; bloomgate build -q --items 10000 --generation 7 f.bg keys
 $ bloomgate canary f.bg
@@ -10,7 +10,7 @@ $ bloomgate canary -q f.bg
 $ bloomgate canary --json f.bg
 {"schema": "bloomgate.canary.1", "file": "f.bg", "generation": 7, "present": 16, "present_of": 16, "absent": 43, "absent_of": 4096, "rate": {"value": 0.010498, "low": 0.00780336, "high": 0.01411}, "predicted_rate": 0.0099102, "good": true}
 
-# None, or those of another generation.
+# No canaries, or those of another generation.
 $ bloomgate build -q --items 10000 --no-canaries bare.bg keys; bloomgate canary bare.bg
 generation   0
 present      0 of 16 found
@@ -35,7 +35,7 @@ $ bloomgate canary --keys -g 7 > k7; bloomgate canary --keys f.bg | cmp - k7
 $ bloomgate check --as hex -c f.bg k7
 16
 
-# Other software that has them.
+# Filters of other software that contain canaries.
 $ bloomgate convert -q --from-keys keys --items 10000 --to go g.bin; bloomgate canary -g 7 g.bin | tail -1
 verdict      failed: the filter has no canaries of this generation
 $ bloomgate add -q --format go --as hex g.bin k7; bloomgate canary -g 7 g.bin
@@ -47,7 +47,7 @@ $ bloomgate canary g.bin | head -2
 generation   0
 present      0 of 16 found
 
-# A filter that is so full tells nothing.
+# The canaries of an overfull filter prove nothing.
 $ bloomgate build -q --items 1000 full.bg keys; bloomgate canary full.bg
 generation   0
 present      16 of 16 found
@@ -55,7 +55,7 @@ absent       4050 of 4096 answered "maybe": 98.9% (98.5% to 99.2%), predicted 99
 verdict      failed: the filter answers "maybe" for almost all keys
 ? 1
 
-# Damaged parts are "maybe".
+# Damaged parts answer "maybe".
 $ cp f.bg hurt.bg; printf 'xyz' | dd of=hurt.bg bs=1 seek=9000 conv=notrunc status=none
 $ bloomgate canary hurt.bg
 ! bloomgate canary: hurt.bg: block: found block 0: 66e4939f instead of 25b8c3b7, expected the checksum in the table
@@ -68,7 +68,7 @@ verdict      failed: the filter is damaged, or had no room for some keys
 ! bloomgate canary: warning: hurt.bg: has damaged blocks, which answer "maybe"
 ? 1
 
-# A header that was changed to say that they are there.
+# A header that was changed to claim canaries.
 $ cp bare.bg lies.bg; python3 $CLI_TESTS/set_header.py lies.bg 168 16; bloomgate canary lies.bg
 ! bloomgate canary: lies.bg: digest: found ..., expected the one in the header
 ? 3
@@ -87,7 +87,7 @@ verdict      passed
 $ bloomgate canary --keys k.bg | head -1
 626c6f6f6d676174653a703a000000000000000000000000
 
-# Mistakes.
+# Errors.
 $ bloomgate canary
 ! bloomgate canary: missing argument FILTER
 ! Try 'bloomgate canary --help'.
@@ -117,5 +117,5 @@ $ bloomgate canary --keys missing.bg
 ! bloomgate canary: missing.bg: No such file or directory
 ? 4
 
-# A new filter is good, however small it is: chance must not raise an alarm.
+# A new filter passes, however small it is: chance must not raise an alarm.
 $ for kind in blocked classic partitioned split register counting cuckoo quotient fuse ribbon scalable; do for rate in 1e-1 1e-2 1e-3 1e-4; do for n in 1 5 10 30 300; do seq $n | bloomgate build -qf -k $kind -n $n -p $rate small.bg; bloomgate canary -q small.bg || echo $kind $rate $n; done; done; done

@@ -6,7 +6,7 @@ $ printf 'x\n1\n2\n' | bloomgate check numbers.bg
 1
 2
 
-# The last line may have no newline; it gets one.
+# The last line may lack a newline; it gets one.
 $ printf 'x\n1\n2' | bloomgate check numbers.bg
 1
 2
@@ -19,12 +19,12 @@ maybe	2
 $ printf 'x\n1\n2' | bloomgate check -c numbers.bg
 2
 
-# 1: nothing was selected.
+# Exit code 1: no line was selected.
 $ echo x | bloomgate check numbers.bg
 ? 1
 $ bloomgate check -q numbers.bg numbers
 
-# The file says how keys are made; a number of another size would never be found.
+# The file specifies how keys are converted; an integer of another size would never be found.
 $ seq 100 | bloomgate build -q --items 100 --as int64 int64.bg; seq 100 | bloomgate check -c --as int64 int64.bg
 100
 $ seq 100 | bloomgate check -c --as int32 int64.bg

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Lets bash, zsh and fish complete command lines with the scripts that bloomgate prints, and compares what they
-offer. A shell that is not installed is left out, and named. usage: check_completion.py BLOOMGATE"""
+"""Completes command lines in bash, zsh and fish with the scripts that bloomgate prints, and checks the
+completions. Shells that are not installed are reported and skipped. usage: check_completion.py BLOOMGATE"""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.abspath(sys.argv[1])
 
-# A line, what must be offered at its end, and what must not.
+# A line, the completions that must be offered at its end, and those that must not.
 CASES = [
     ("bloomgate ", ["build", "check", "completion", "help", "version"], ["--force", "blocked"]),
     ("bloomgate bui", ["build"], ["check"]),
@@ -26,7 +26,7 @@ CASES = [
     ("bloomgate completion ", ["bash", "zsh", "fish"], ["build"]),
     ("bloomgate help ch", ["check"], ["build"]),
 ]
-# A line at whose end files are offered, and one where they are not: a number is expected.
+# Lines, and whether file names are offered at the end: not if the option takes a number.
 FILES = [("bloomgate check some_f", True), ("bloomgate check --keyring some_f", True),
          ("bloomgate check --threads some_f", False)]
 
@@ -36,7 +36,7 @@ def output(*command, **more):
 
 
 def by_bash(script, line):
-    """Words as bash divides them; what it completes itself, files, is asked of it too."""
+    """Splits words as bash does, and includes the file names that bash completes itself."""
     words = line.replace("=", " = ").split() + ([""] if line[-1] in " =" else [])
     code = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); default=1; '
             'compopt() { [[ "$*" == *"+o default"* ]] && default=; }; _bloomgate; printf "%s\\n" "${COMPREPLY[@]}"; '
@@ -53,7 +53,7 @@ def by_fish(script, line):
 
 def by_zsh(script, line):
     text = output("zsh", "-f", os.path.join(HERE, "offers.zsh"), script, line)
-    listed = text.split("\r\r\n", 1)[-1].rsplit("END", 1)[0]  # behind the echo of what was typed
+    listed = text.split("\r\r\n", 1)[-1].rsplit("END", 1)[0]  # after the echo of the input
     for sign in ("\x1b[J", "\x1b[0m", "\x1b[K", "\x1b[A", "\x1b[27m", "\x1b[24m", "\r"):
         listed = listed.replace(sign, " ")
     return listed.replace(line, " ").split()
@@ -68,7 +68,7 @@ def main():
         os.environ["HOME"] = os.environ["XDG_CONFIG_HOME"] = folder
         for shell, offers in (("bash", by_bash), ("zsh", by_zsh), ("fish", by_fish)):
             if not shutil.which(shell):
-                print(f"{shell} is not installed: left out")
+                print(f"{shell} is not installed: skipped")
                 continue
             script = os.path.join(folder, f"script.{shell}")
             with open(script, "w", encoding="utf-8") as f:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Plays the ```console blocks of documents: commands behind "$ ", and what they print and say. The
-blocks of a document share a folder. `...` stands for any text within a line; a line of three dots
-alone for any number of lines.
-usage: check_documents.py BLOOMGATE DOCUMENT... [--update]      --update: writes what there was"""
+"""Runs the ```console blocks of documents: commands after "$ ", and their output and messages. The
+blocks of a document share a directory. `...` matches any text within a line; a line of only three
+dots matches any number of lines.
+usage: check_documents.py BLOOMGATE DOCUMENT... [--update]      --update: write the actual results"""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.S | re.M)
 
 
 def fits(expected, found):
-    """As in transcripts; "..." alone is any number of lines."""
+    """Matches as in transcripts; a line "..." matches any number of lines."""
     if "..." not in expected:
         return transcript.fits(expected, found)
     at = expected.index("...")
@@ -25,7 +25,7 @@ def fits(expected, found):
 
 
 def play(block, folder, environment, tally):
-    """What the block should have been."""
+    """Runs a block and returns it with the actual results."""
     lines = block.rstrip("\n").split("\n")
     written = []
     while lines:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the help of every subcommand, and that the man pages and completions have all of it.
+"""Checks the help of every subcommand, and that man pages and completions are complete.
 usage: check_help.py BLOOMGATE"""
 
 import os
@@ -49,7 +49,7 @@ def check_options(name, text, man, scripts):
     expect("help" in names and "quiet" in names, f"{name}: has the common options: {names}")
     expect(len(set(names)) == len(names), f"{name}: each option once: {names}")
     expect(len(set(letters)) == len(letters), f"{name}: each letter once: {letters}")
-    # Where each shell's script speaks of an option of this subcommand.
+    # The part of each shell's script about this subcommand.
     parts = {"bash": re.search(rf"^    {name}\)\n        options='([^']*)'", scripts["bash"], re.M),
              "zsh": re.search(rf"^    {name}\)\n(.*?)^        ;;", scripts["zsh"], re.M | re.S)}
     found = {shell: set(re.findall(r"--([a-z0-9-]+)", part.group(1) if part else "")) for shell, part in parts.items()}
@@ -72,7 +72,7 @@ def check_mistakes(name, names):
 
 
 def check_page(name, page):
-    """No warnings of mandoc but of the date, which there is none of, so that builds are alike."""
+    """Expects no warnings of mandoc except about the missing date: pages have none, for reproducible builds."""
     lines = page.splitlines()
     for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "SEE ALSO"):
         expect(f".SH {section}" in lines, f"{name} has a section {section}")

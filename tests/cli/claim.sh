@@ -1,20 +1,20 @@
-# Commands that run at the same time, for claim.t. A fifo named `pipe` must exist.
+# Runs commands at the same time, for claim.t. A FIFO named `pipe` must exist.
 
-# Starts a command that reads keys from the fifo; returns when it has opened the fifo, which happens after it has claimed
-# its file.
+# Starts a command that reads keys from the FIFO. Returns when the command has opened the FIFO, which happens
+# after it has claimed its file.
 holder() {
     bloomgate "$@" pipe &
     holding=$!
     exec 3> pipe
 }
 
-# Ends the input of that command, and waits for it.
+# Ends the input of that command and waits for it.
 release() {
     exec 3>&-
     wait $holding
 }
 
-# Starts a command; returns when it has printed something, or has ended.
+# Starts a command. Returns when it has printed something or has ended.
 waiter() {
     : > said
     bloomgate "$@" 2>> said 3>&- &
@@ -22,8 +22,7 @@ waiter() {
     until grep -q . said || ! kill -0 $waiting 2> /dev/null; do :; done
 }
 
-# Prints the exit code of each command while another one changes FILE, and how often it reports that as
-# the reason.
+# Runs each command while another one changes FILE. Prints its exit code, and how often it reports that reason.
 refused() {
     local file=$1 command
     shift

@@ -3,7 +3,7 @@
 $ mkfifo pipe
 $ seq 100 > base; echo a > a; echo b > b; bloomgate build -q --items 1000 f.bg base
 
-# The second waits until the first has ended, and no key is lost.
+# The second command waits until the first has ended, and no key is lost.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; echo a >&3; release; wait $waiting; sed q said; bloomgate check -c f.bg a b base
 bloomgate add: f.bg: waiting for another bloomgate command to finish changing it
 102
@@ -12,7 +12,7 @@ bloomgate add: f.bg: waiting for another bloomgate command to finish changing it
 $ ln -s f.bg link.bg; . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add link.bg a; release; wait $waiting; sed q said
 bloomgate add: link.bg: waiting for another bloomgate command to finish changing it
 
-# Every command that replaces a file, whether it has read the file or not.
+# Every command that replaces a file, whether or not it has read the file.
 $ bloomgate build -q --items 1000 --kind counting c.bg base; bloomgate build -q --items 1000 --folds 1 --generation 2 g.bg a; bloomgate diff -q --patch p f.bg f.bg
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q c.bg; bloomgate remove c.bg base; echo $?; release
 4
@@ -99,7 +99,7 @@ $ bloomgate add f.bg missing; ls | grep -c bloomgate-lock
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; rm f.bg.bloomgate-lock; touch f.bg.bloomgate-lock; release; ls *.bloomgate-lock; rm *.bloomgate-lock
 f.bg.bloomgate-lock
 
-# Interrupted while it waits.
+# Interrupted while waiting.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; kill $waiting; wait $waiting; echo $?; release
 130
 
@@ -125,7 +125,7 @@ $ umask 077; . $CLI_TESTS/claim.sh; holder add -q f.bg; ls -l f.bg.bloomgate-loc
 $ ln -s nowhere f.bg.bloomgate-lock; bloomgate add f.bg b 2>&1 | sed 's|[^ ]*/||'; rm f.bg.bloomgate-lock
 bloomgate add: f.bg.bloomgate-lock: Too many levels of symbolic links
 
-# A link may be switched to another file at any time: what is read is the file that is locked and replaced, as messages show.
+# A link may be switched to another file at any time: the file that is read is the one that is locked and replaced, as messages show.
 $ echo no filter > other; ln -s other switched; bloomgate add --format bloomgate switched a; bloomgate dedup --state switched a
 ! bloomgate add: /.../other: is not a bloomgate filter file
 ! bloomgate dedup: /.../other: is not a bloomgate filter file

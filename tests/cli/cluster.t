@@ -1,4 +1,4 @@
-# bloomgate cluster: how it is called. What it does is tested against clusters, in tests/cluster.
+# bloomgate cluster: its command line. tests/cluster tests its behavior with clusters.
 
 $ bloomgate cluster
 ! bloomgate cluster: expected an action and the NAME of a filter

@@ -1,6 +1,6 @@
-# bloomgate convert: filters of and for other software.
+# bloomgate convert: filters from and for other software.
 
-# Parquet's filters and the kind split under xxh64 have the same bits.
+# Parquet filters and kind split with xxh64 have the same bits.
 $ seq 1000 > keys; bloomgate build -q --kind split --hash xxh64 --bytes 2048 --bits 8 --no-canaries s.bg keys
 $ bloomgate convert --to parquet s.bg p; bloomgate check -c --format parquet p keys
 1000
@@ -12,13 +12,13 @@ $ bloomgate convert -q --to bloomgate p guessed.bg; bloomgate check -c guessed.b
 $ bloomgate convert -q --to bloomgate -g 4 --format parquet p g4.bg; bloomgate info g4.bg | grep generation
   generation   4
 
-# How keys are made is written into the file.
+# The conversion of keys is recorded in the file.
 $ bloomgate convert -q --from-keys keys --as int64 --items 1000 --to parquet i; bloomgate convert -q --format parquet --to bloomgate --as int64 i i.bg
 $ bloomgate info i.bg | grep 'keys  '; bloomgate check -c i.bg keys
   keys         int64
 1000
 
-# Every format that can be made: all keys are found in it, and it is written again as it is.
+# Every format that can be created: all keys are found, and rewriting the filter reproduces it.
 $ for f in guava go dcso redisbloom bip37 spark hadoop cassandra squid bfv1 parquet valkeybloom; do bloomgate convert -q --from-keys keys --items 1000 --to $f $f.out; echo $f $(bloomgate check -c --format $f $f.out keys); bloomgate convert -q --format $f --to $f $f.out again.$f; cmp $f.out again.$f; done
 guava 1000
 go 1000
@@ -49,12 +49,12 @@ $ head -500 keys > k1; tail -500 keys > k2; bloomgate convert -q --from-keys k1 
 $ bloomgate convert -q --from-keys keys --as utf16 --items 1000 --to guava u; bloomgate check -c --as utf16 --format guava u keys
 1000
 
-# Ours to ours: saved again, under another generation.
+# From bloomgate to bloomgate: saved again, with another generation.
 $ bloomgate build -q --items 1000 b.bg keys; bloomgate convert -q --to bloomgate -g 9 b.bg b9.bg; bloomgate canary b9.bg | head -2
 generation   9
 present      16 of 16 found
 
-# A filter keeps no keys.
+# A filter does not store its keys.
 $ bloomgate convert --to guava s.bg no
 ! bloomgate convert: s.bg: cannot convert a filter of kind split with hash xxh64 to guava: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
 ? 2
@@ -80,7 +80,7 @@ $ ls no
 ! ls: cannot access 'no': No such file or directory
 ? 2
 
-# Mistakes.
+# Errors.
 $ bloomgate convert s.bg no
 ! bloomgate convert: missing option --to FORMAT
 ! Try 'bloomgate convert --help'.
@@ -134,7 +134,7 @@ $ bloomgate convert --from-keys missing --items 5 --to guava no
 ! bloomgate convert: missing: No such file or directory
 ? 4
 $ echo word | bloomgate convert --from-keys - --as int64 --items 5 --to guava no
-! bloomgate convert: stdin: at byte 0: not a valid int64: 'word'
+! bloomgate convert: stdin: at byte 0: not valid int64: 'word'
 ? 3
 $ bloomgate convert --from-keys keys --items 5 --to bip158 no
 ! bloomgate convert: bip158 filters require --block-key
@@ -160,14 +160,14 @@ $ bloomgate convert --keyring ring --to parquet k.bg no
 ! bloomgate convert: k.bg: cannot convert a filter of kind blocked with hash keyed to parquet: a filter does not store its keys, so only formats with the same bits can be converted: parquet, and bloomgate's kind split with hash xxh64 and seed 0; use --from-keys for others
 ? 2
 
-# --part and --block-key say the format.
+# --part and --block-key imply the format.
 $ bloomgate convert --to bloomgate --part 99 p no
 ! bloomgate convert: p: part: found 99, expected 0 for a filter alone
 ? 2
 $ bloomgate check -c --block-key 000102030405060708090a0b0c0d0e0f bip158.out keys
 1000
 
-# A filter of others may come through a pipe; one of ours has to be a file.
+# Foreign filters may be read from a pipe; bloomgate filters must be files.
 $ seq 50 > fifty; bloomgate convert -q --from-keys fifty --items 50 --to guava fifty.bf; bloomgate check -c <(cat fifty.bf) fifty
 50
 $ mkfifo never; bloomgate build -q fifty.bg fifty; timeout -k 1 5 bloomgate merge fresh.bg never fifty.bg; timeout -k 1 5 bloomgate diff never fifty.bg

@@ -1,4 +1,4 @@
-# bloomgate dedup: each line once, in order.
+# bloomgate dedup: prints each line once, in order.
 
 $ printf 'b\na\nb\nc\na\n' > lines
 $ bloomgate dedup lines
@@ -26,14 +26,14 @@ $ bloomgate dedup -q -c lines
 $ bloomgate dedup -q -c -d lines
 2
 
-# Nothing comes of nothing.
+# Empty input gives empty output.
 $ bloomgate dedup < /dev/null
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 $ bloomgate dedup -c < /dev/null
 0
 ! bloomgate dedup: 0 lines, 0 unique, 0 dropped; wrongly dropped: fewer than 0.01 expected; scalable filter, 5.9 MiB
 
-# Two files; the last line of each may have no newline.
+# Two files; the last line of each may lack a newline.
 $ printf 'a\nx' > one; printf 'x\ny' > two
 $ bloomgate dedup -q one two
 a
@@ -42,7 +42,7 @@ y
 $ bloomgate dedup -q -d one two
 x
 
-# The same lines as awk, whatever the number of threads and the way in.
+# The output equals that of awk, for any number of threads and any input.
 $ python3 -c "import random; r = random.Random(1); print('\n'.join(str(r.randrange(150000)) for _ in range(300000)))" > many
 $ awk '!seen[$0]++' many > awk.out
 $ for t in 1 2 8; do bloomgate dedup -q -t $t many | cmp - awk.out; done
@@ -56,7 +56,7 @@ $ bloomgate dedup -q -d many | wc -l; awk 'seen[$0]++' many | wc -l
 170464
 $ bloomgate dedup -q -d many | cmp - <(awk 'seen[$0]++' many)
 
-# Without order exactly one of equal lines is printed.
+# Without order, exactly one of several equal lines is printed.
 $ bloomgate dedup -q --unordered -t 8 many | LC_ALL=C sort | cmp - <(LC_ALL=C sort -u many)
 $ cat many | bloomgate dedup --unordered
 ! bloomgate dedup: --unordered requires --items or --memory if the input is not an uncompressed regular file
@@ -116,8 +116,8 @@ $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s fu
 0
 1
 
-# No mode drops more than its rate: a filter of fixed size that is full ends the run. The lines printed until then are
-# correct, and lines that are in the filter need no room.
+# No mode drops more than its rate: a full filter of fixed size ends the run. The lines printed until then are
+# correct, and lines that are already in the filter need no room.
 $ bloomgate dedup -n 10k -p 1% many > few
 ! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1% of new lines would be dropped; use a larger --items, or omit it so that the filter grows
 ! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; wrongly dropped: 148 expected (0.99%); blocked filter, 12.1 KiB
@@ -144,7 +144,7 @@ $ for input in mixed "long many" "many long"; do bloomgate dedup -q --unordered 
 129537
 129537
 
-# Keys: a field, without case; records that end with NUL; CSV.
+# Keys: a field, case-insensitive; records that end with NUL; CSV.
 $ printf 'a\t1\nb\t1\nc\t2\n' | bloomgate dedup -q --field 2
 a	1
 c	2
@@ -161,10 +161,10 @@ $ printf '1\n01\n2\n' | bloomgate dedup -q --as int64
 1
 2
 $ printf '1\n01\nx\n' > numbers; bloomgate dedup -q --as int64 numbers
-! bloomgate dedup: numbers: at byte 5: not a valid int64: 'x'
+! bloomgate dedup: numbers: at byte 5: not valid int64: 'x'
 ? 3
 
-# A window: the last 40 keys, or a time.
+# A window: the last 40 keys, or a period.
 $ (seq 100; seq 100) | bloomgate dedup -q -w 40 | wc -l
 200
 $ (seq 100; seq 100) | bloomgate dedup -q -w 200 | wc -l
@@ -191,7 +191,7 @@ $ bloomgate dedup -w 1ms -n 10 lines
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# State: the next run goes on.
+# State: the next run continues.
 $ bloomgate dedup -q -s state.bg lines
 b
 a
@@ -259,7 +259,7 @@ $ bloomgate dedup -s new.bg --unordered lines
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# A state that got far more keys than it was created for reports new lines as seen. They are not dropped: the run ends.
+# A state that received far more keys than it was created for reports new lines as seen. They are not dropped: the run ends.
 $ seq 100000 | bloomgate build -q -k register -n 1000 -p 0.1% over.bg 2> /dev/null
 $ for options in "" "-d" "-t 1" "--unordered -t 4"; do seq 200001 300000 | bloomgate dedup -q $options -s over.bg > out; echo $?; cat out; done
 5
@@ -275,7 +275,7 @@ $ seq 10 | bloomgate dedup -q -n 100 -s over2.bg > out; seq 100000 | bloomgate a
 ! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ...% of new lines would be dropped; start a new state with a larger --items
 ? 5
 
-# It has to fit.
+# The options must match the state.
 $ bloomgate dedup -s state.bg --lower lines
 ! bloomgate dedup: state.bg: its keys were converted differently: '', not 'lower'; use the same --trim, --lower and --as
 ? 3
@@ -322,7 +322,7 @@ $ bloomgate dedup -s lines/x.bg lines
 ! bloomgate dedup: lines/x.bg: Not a directory
 ? 4
 
-# A link to a state stays one.
+# A link to a state stays a link.
 $ mkdir there; seq 3 | bloomgate dedup -q -s there/s.bg; ln -s there/s.bg s.link; seq 5 | bloomgate dedup -q -s s.link; readlink s.link; seq 6 | bloomgate dedup -q -s there/s.bg
 1
 2
@@ -332,7 +332,7 @@ $ mkdir there; seq 3 | bloomgate dedup -q -s there/s.bg; ln -s there/s.bg s.link
 there/s.bg
 6
 
-# An error leaves the state as it was; so does a reader that goes away.
+# An error leaves the state unchanged; so does a reader that closes the pipe.
 $ cp state.bg before.bg; printf '5\nx\n' | bloomgate dedup -q -s state.bg nothing; cmp state.bg before.bg
 ! bloomgate dedup: nothing: No such file or directory
 $ seq 1000000 | bloomgate dedup -q -s state.bg | head -1; echo ${PIPESTATUS[1]}; cmp state.bg before.bg
@@ -346,7 +346,7 @@ $ bloomgate dedup -q -s state.bg --stats /dev/full many > out; echo $?; cmp stat
 4
 ! bloomgate dedup: /dev/full: No space left on device
 
-# Mistakes.
+# Errors.
 $ bloomgate dedup -m 1M -p 1e-3 lines
 ! bloomgate dedup: --memory and --rate are mutually exclusive
 ! Try 'bloomgate dedup --help'.

@@ -1,4 +1,4 @@
-# bloomgate diff: how files differ, and patches.
+# bloomgate diff: compares files, creates and applies patches.
 
 $ seq 200000 > keys; bloomgate build -q --items 200000 a.bg keys
 $ cp a.bg same.bg; bloomgate diff a.bg same.bg
@@ -10,7 +10,7 @@ $ bloomgate diff -q a.bg same.bg
 $ bloomgate diff --json a.bg same.bg
 {"schema": "bloomgate.diff.1", "a": "a.bg", "b": "same.bg", "same": true, "same_layout": true, "blocks": 4, "different": 0, "patch_bytes": 8272, "header": ""}
 
-# One key more: some of the blocks.
+# One additional key: some of the blocks differ.
 $ echo new | bloomgate add -q -o b.bg a.bg
 $ bloomgate diff a.bg b.bg | grep -v header
 filters    different
@@ -20,7 +20,7 @@ patch      73,816 bytes
 $ bloomgate diff -q a.bg b.bg
 ? 1
 
-# The same filter, with other words on it.
+# The same filter with different metadata.
 $ bloomgate build -q --items 200000 --note hello noted.bg keys
 $ bloomgate diff a.bg noted.bg
 filters    equal
@@ -32,7 +32,7 @@ $ bloomgate build -q --items 200000 --no-canaries --generation 4 g4.bg keys; blo
 $ bloomgate diff --json g4.bg g5.bg
 {"schema": "bloomgate.diff.1", "a": "g4.bg", "b": "g5.bg", "same": true, "same_layout": true, "blocks": 4, "different": 0, "patch_bytes": 8272, "header": "...generation"}
 
-# Another layout.
+# A different layout.
 $ bloomgate build -q --items 100000 small.bg keys
 $ bloomgate diff a.bg small.bg
 filters    different
@@ -80,7 +80,7 @@ $ (trap '' XFSZ; ulimit -f 16; bloomgate diff -f --apply p a.bg c.bg); cmp b.bg 
 ! bloomgate diff: c.bg...: File too large
 ? 2
 
-# Mistakes.
+# Errors.
 $ bloomgate diff a.bg
 ! bloomgate diff: expected two filters
 ! Try 'bloomgate diff --help'.
@@ -106,7 +106,7 @@ $ head -c 5000 a.bg > short.bg; bloomgate diff a.bg short.bg
 ! bloomgate diff: short.bg: file size: found 5000 bytes, not 256464, expected that in the header
 ? 3
 
-# Secrets are needed only when the blocks do not tell.
+# Secrets are needed only if the blocks are not conclusive.
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ seq 100 | bloomgate build -q --items 100 --hash keyed --keyring ring k1.bg; seq 100 | bloomgate build -q --items 100 --note x --hash keyed --keyring ring k2.bg

@@ -1,4 +1,4 @@
-# What bloomgate says of itself: check_help.py looks at every subcommand; this at the whole.
+# The help of bloomgate as a whole; check_help.py checks every subcommand.
 
 $ bloomgate --help | head -3
 usage: bloomgate SUBCOMMAND [options] ...
@@ -82,7 +82,7 @@ $ bloomgate ''
 ! Try 'bloomgate --help'.
 ? 2
 
-# Man pages: what troff would take for its own is escaped.
+# Man pages: characters that are special in troff are escaped.
 $ bloomgate help --man build | head -6
 .TH BLOOMGATE\-BUILD 1 "" "bloomgate 0.1.0" "User Commands"
 .SH NAME
@@ -115,7 +115,7 @@ $ bloomgate completion zsh | head -2
 $ bloomgate completion fish | grep 'check.*invert'
 complete -c bloomgate -n '__bloomgate_is check' -s v -l invert -d 'print lines that are definitely not in the filter'
 
-# What cannot be written: the disk is full; nobody reads it any more, which is worth no word.
+# Output that cannot be written: the disk is full, or the reader closed the pipe, which is not reported.
 $ bloomgate build --help > /dev/full
 ! bloomgate build: stdout: No space left on device
 ? 4

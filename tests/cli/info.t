@@ -1,4 +1,4 @@
-# bloomgate info: what a filter file is, and how it does.
+# bloomgate info: describes filter files.
 
 $ cp $CLI_TESTS/../golden/files/*.bg .
 $ bloomgate info blocked.bg
@@ -97,17 +97,17 @@ aged.bg
 $ bloomgate info --json *.bg | python3 -c 'import json,sys; all=[json.loads(l) for l in sys.stdin]; print(len(all), {x["schema"] for x in all}, sum(x["complete"] for x in all))'
 27 {'bloomgate.info.1'} 24
 
-# Far from full.
+# A nearly empty filter.
 $ seq 1000 | bloomgate build -q piped.bg; bloomgate info piped.bg | grep size; rm piped.bg
   size         1.7 MiB, 14,509,568 bits, 14,2... bits/key
-# Names of files steer no terminal, in messages neither.
+# File names cannot send control sequences to a terminal, not even in messages.
 $ cp blocked.bg "$(printf 'x\033[31m\302\233y.bg')"; bloomgate info x*y.bg | head -1; rm x*y.bg
 x?[31m??y.bg
 $ bloomgate info "$(printf 'no\033]0;title\007')"
 ! bloomgate info: no?]0;title?: No such file or directory
 ? 4
 
-# Notes, and how keys are made.
+# Notes, and the conversion of keys.
 $ seq 100 | bloomgate build -q --items 100 --note "$(printf 'two\nlines \033[31m')" --trim --as int64 n.bg; bloomgate info n.bg | grep -E 'note|keys  '
   keys         trim,int64
   note         two
@@ -119,7 +119,7 @@ $ seq 3 | bloomgate build -q --items 100 --no-canaries --seed 5 --generation 12 
   generation   12
   canaries     none
 
-# Health. As many keys as it was made for are fine, few as they are.
+# Health. A filter with as many keys as it was designed for is fine, even if it is small.
 $ for n in 100 200 500 1000 2000; do seq $n > keys; bloomgate build -q -f small.bg keys; bloomgate info small.bg | grep health; done | uniq -c; rm keys small.bg
       5   health       fine
 $ seq 5000 | bloomgate build -q --items 1000 over.bg
@@ -184,7 +184,7 @@ $ bloomgate info --bits k.bg
 ! bloomgate info: k.bg: showing its bits requires its secret: use --keyring FILE
 ? 2
 
-# Where the bits are.
+# The distribution of bits.
 $ bloomgate info --bits blocked.bg | tail -3
   ▄▄▅▄▄▄▃▄▅▅▅▄▄▅▅▅▄▄▄▄▄▄▄▄▃▅▃▃▄▃▄▄▅▄▄▅▄▄▃▃▄▃▃▂▃▃▄▄▄▃▃▃▄▄▄▄▄▄▃▃▄▄▄▃
   one cell is 8 B; share of bits set, in eighths: ·▁▂▃▄▅▆▇█
@@ -223,7 +223,7 @@ $ (trap '' XFSZ; ulimit -f 2; bloomgate info -f --svg map.svg large.bg); python3
 ! bloomgate info: map.svg: File too large
 ? 2
 
-# Other software.
+# Filters of other software.
 $ seq 1000 | bloomgate convert -q --from-keys - --items 1000 --to guava g.bf; bloomgate info g.bf
 g.bf
   format       guava
@@ -312,7 +312,7 @@ $ bloomgate info --format bip158 --block-key 0001 b
 ! Try 'bloomgate info --help'.
 ? 2
 
-# Mistakes.
+# Errors.
 $ bloomgate info
 ! bloomgate info: missing argument FILTER
 ! Try 'bloomgate info --help'.

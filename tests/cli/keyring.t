@@ -1,4 +1,4 @@
-# bloomgate keyring: names of secrets, never the secrets.
+# bloomgate keyring: prints the names of secrets, never the secrets.
 
 $ bloomgate keyring --new one ring
 ! bloomgate keyring: ring: new filters now use the secret 'one'
@@ -12,13 +12,13 @@ $ sed -i '/^one /s/$/ retired/' ring; bloomgate keyring ring
 one	retired
 two	current
 
-# The secrets are there, 32 digits each, and differ.
+# The file contains the secrets, 32 digits each, all different.
 $ awk '/^(one|two) / { print length($2) }' ring; awk '/^(one|two) / { print $2 }' ring | sort -u | wc -l
 32
 32
 2
 
-# A filter made with it, and asked.
+# A filter that uses a secret, and lookups in it.
 $ seq 100 | bloomgate build -q -n 100 --keyring ring f.bg
 $ seq 100 | bloomgate check -c --keyring ring f.bg
 100
@@ -29,14 +29,14 @@ $ seq 100 | bloomgate check -c f.bg
 ! bloomgate check: f.bg: its keys are hashed with a secret; use --keyring FILE
 ? 2
 
-# A retired secret still opens what it has made; a removed one does not.
+# A retired secret still opens its filters; a removed one does not.
 $ sed -i '/^two /s/$/ retired/' ring; bloomgate keyring -q --new three ring; seq 100 | bloomgate check -c --keyring ring f.bg
 100
 $ sed -i '/^two /d' ring; seq 100 | bloomgate check -c --keyring ring f.bg
 ! bloomgate check: ring: does not contain the secret of f.bg
 ? 3
 
-# Mistakes.
+# Errors.
 $ bloomgate keyring --new three ring
 ! bloomgate keyring: ring: name: found that of line 3, expected one that no other begins with, in 16 bytes
 ? 2

@@ -1,4 +1,4 @@
-# bloomgate merge, fold, split, join: filters made of filters.
+# bloomgate merge, fold, split, join: filters created from filters.
 
 $ seq 1000 > a; seq 501 1500 > b
 $ bloomgate build -q --items 2000 --folds 4 a.bg a
@@ -8,11 +8,11 @@ $ bloomgate merge ab.bg a.bg b.bg
 $ seq 1500 | bloomgate check -c ab.bg
 1500
 
-# It equals the filter that has the keys of both.
+# The result equals the filter with the keys of both.
 $ cat a b | bloomgate build -q --items 2000 --folds 4 both.bg
 $ bloomgate diff -q ab.bg both.bg
 
-# Several; and over one of them.
+# Several filters; and replacing one of them.
 $ bloomgate merge -q abb.bg a.bg b.bg b.bg
 $ bloomgate merge a.bg a.bg b.bg
 ! bloomgate merge: a.bg: already exists; use -f to overwrite it
@@ -21,7 +21,7 @@ $ bloomgate merge -q -f a.bg a.bg b.bg
 $ seq 1500 | bloomgate check -c a.bg
 1500
 
-# Notes, generation and recipe are those of the first.
+# Notes, generation and recipe are those of the first filter.
 $ seq 10 | bloomgate build -q --items 100 --generation 7 --note hello --lower l1.bg
 $ seq 10 | bloomgate build -q --items 100 --generation 8 --note world --lower l2.bg
 $ bloomgate merge -q l.bg l1.bg l2.bg
@@ -44,7 +44,7 @@ present      16 of 16 found
 absent       0 of 4096 answered "maybe": 0% (0% to 0.0937%), predicted 0.00607%
 verdict      passed
 
-# What does not fit is named.
+# Filters that do not match are reported.
 $ seq 10 | bloomgate build -q --items 100 plain.bg
 $ bloomgate merge no.bg l1.bg plain.bg
 ! bloomgate merge: l1.bg and plain.bg: their keys were converted differently: 'lower' and ''
@@ -77,7 +77,7 @@ $ ls no.bg
 ! ls: cannot access 'no.bg': No such file or directory
 ? 2
 
-# Other mistakes.
+# Other errors.
 $ bloomgate merge out.bg a.bg
 ! bloomgate merge: expected OUT and at least two filters
 ! Try 'bloomgate merge --help'.
@@ -132,7 +132,7 @@ $ bloomgate merge --keyring rings kk.bg k1.bg k3.bg
 ! bloomgate merge: k1.bg and k3.bg: hashed with different secrets
 ? 3
 
-# A disk that is full: what was there stays, and nothing else does.
+# A full disk: the old file is kept, and no other file is left.
 $ seq 100000 | bloomgate build -q --items 100000 big.bg; cp big.bg before.bg
 $ (trap '' XFSZ; ulimit -f 16; bloomgate merge -f big.bg big.bg big.bg)
 ! bloomgate merge: big.bg: File too large
@@ -140,7 +140,7 @@ $ (trap '' XFSZ; ulimit -f 16; bloomgate merge -f big.bg big.bg big.bg)
 $ cmp big.bg before.bg; ls *tmp* .*tmp* 2>/dev/null
 ? 2
 
-# A damaged one is refused; --tolerate takes what is left.
+# A damaged filter is refused; --tolerate accepts the rest.
 $ cp b.bg damaged.bg; printf '\377\377' | dd of=damaged.bg bs=1 seek=8300 conv=notrunc status=none
 $ bloomgate merge out.bg a.bg damaged.bg
 ! bloomgate merge: damaged.bg: block: found block 0: c2d66b6b instead of 0b32f603, expected the checksum in the table
@@ -150,7 +150,7 @@ $ bloomgate merge -q --tolerate tolerated.bg a.bg damaged.bg
 $ seq 1500 | bloomgate check -c tolerated.bg
 1500
 
-# Halves.
+# Folding.
 $ bloomgate fold half.bg both.bg
 ! bloomgate fold: half.bg: blocked, about 1,520 keys, 1.5 KiB, false-positive rate 2.47%
 $ seq 1500 | bloomgate check -c half.bg

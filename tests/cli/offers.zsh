@@ -1,4 +1,4 @@
-# Prints what zsh offers when Tab is pressed behind a line: a shell on a terminal of its own.
+# Prints the completions that zsh offers when Tab is pressed at the end of a line, in a shell on a pseudo-terminal.
 # usage: zsh -f offers.zsh SCRIPT LINE
 zmodload zsh/zpty
 zpty -b shell zsh -f -i

@@ -1,9 +1,9 @@
-# How command lines are read.
+# Parsing of command lines.
 
 $ seq 10 > ten
 $ bloomgate build -q ten.bg ten
 
-# The keys in the place of the filter: -f, which would overwrite them, is not spoken of.
+# A file of keys in the place of the filter: the message does not suggest -f, which would overwrite it.
 $ bloomgate build ten ten.bg
 ! bloomgate build: ten: already exists and is not a bloomgate filter; OUT precedes KEYS
 ! Try 'bloomgate build --help'.
@@ -12,7 +12,7 @@ $ bloomgate build ten.bg ten
 ! bloomgate build: ten.bg: already exists; use -f to overwrite it
 ? 2
 
-# Options that there are not.
+# Unknown options.
 $ bloomgate check --invrt ten.bg ten
 ! bloomgate check: unknown option --invrt; did you mean --invert?
 ! Try 'bloomgate check --help'.
@@ -46,7 +46,7 @@ $ bloomgate check --=x ten.bg ten
 ! Try 'bloomgate check --help'.
 ? 2
 
-# A filter in a pipe: those of others are read from one.
+# A filter in a pipe: only foreign filters can be read from one.
 $ bloomgate convert -q --from-keys ten --items 10 --to dcso ten.bloom; bloomgate check -c <(cat ten.bloom) ten; bloomgate check -c - ten < ten.bloom
 10
 10
@@ -54,13 +54,13 @@ $ bloomgate check -c <(cat ten.bg) ten
 ! bloomgate check: /dev/fd/63: is not a filter of any known format: bloomgate filters must be read from a file, not from a pipe
 ? 3
 
-# A filter that is packed; keys are unpacked, filters are not.
+# A compressed filter; keys are decompressed, filters are not.
 $ gzip -k ten.bg; bloomgate check -c ten.bg.gz ten; zstd -q ten.bg; bloomgate info ten.bg.zst
 ! bloomgate check: ten.bg.gz: is not a filter of any known format: the file is compressed with gzip; decompress it first
 ! bloomgate info: ten.bg.zst: is not a filter of any known format: the file is compressed with zstd; decompress it first
 ? 3
 
-# Values that are missing, or that there are not.
+# Missing and invalid values.
 $ bloomgate check ten.bg ten --threads
 ! bloomgate check: --threads requires a value: N
 ! Try 'bloomgate check --help'.
@@ -114,7 +114,7 @@ $ bloomgate build --rate 0.1 --bytes 10k x.bg ten
 ! Try 'bloomgate build --help'.
 ? 2
 
-# Ways to give one: they mean the same.
+# Equivalent ways to set an option.
 $ bloomgate check --threads=2 -c ten.bg ten
 10
 $ bloomgate check --threads 2 -c ten.bg ten
@@ -132,12 +132,12 @@ $ bloomgate check ten.bg -c ten --threads= 2
 ! Try 'bloomgate check --help'.
 ? 2
 
-# The last one counts; a value may look like an option.
+# The last value counts; a value may look like an option.
 $ bloomgate check -t 1 -t 2 -c ten.bg ten
 10
 $ bloomgate build -q --note --force noted.bg ten
 
-# "--" ends options, "-" is stdin.
+# "--" ends the options, "-" is stdin.
 $ cp ten ./-c && bloomgate check ten.bg -c -- -c
 10
 $ bloomgate check -c ten.bg -- ten
@@ -158,7 +158,7 @@ $ bloomgate check
 ! Try 'bloomgate check --help'.
 ? 2
 
-# Counts: what they are made of, and what is none.
+# Counts: valid and invalid.
 $ for n in 10 10k 0.01M 1e4 1e+4 2.5k 10KB 10kB 1Ki 1ki 1KiB 1B 010; do bloomgate build -q -f -n $n x.bg ten || echo "$n?"; done
 $ bloomgate build -n 1.5 x.bg ten
 ! bloomgate build: --items: found '1.5', expected a whole number such as 1000, 10k, 5M or 1e6
@@ -247,7 +247,7 @@ bloomgate build: --rate: found '0,1', expected a number above 0 and below 1, suc
 bloomgate build: --rate: found '0.1 ', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
 bloomgate build: --rate: found '1/-5', expected a number above 0 and below 1, such as 0.01, 1e-3 or 0.1%
 
-# Numbers that may have a fraction, and times.
+# Numbers with fractions, and times.
 $ for b in 8 8.5 1e1 0.01k; do bloomgate build -q -f --bits-per-key $b x.bg ten || echo "$b?"; done
 $ for b in '' -1 nan inf 1e400 8x 0x8 1e308P; do bloomgate build -q -f --bits-per-key "$b" x.bg ten 2>&1 | head -1; done
 bloomgate build: --bits-per-key: found '', expected a number such as 2.5

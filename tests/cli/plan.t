@@ -1,6 +1,6 @@
-# bloomgate plan: which filter. Transcripts assume caches of 32 KiB, 1 MiB and 32 MiB.
+# bloomgate plan: recommends a filter. Transcripts assume caches of 32 KiB, 1 MiB and 32 MiB.
 
-# All kinds side by side.
+# Comparison of all kinds.
 $ bloomgate plan -n 100M -p 0.1%
 100,000,000 keys, false-positive rate at most 0.1%
 |
@@ -32,17 +32,17 @@ Alternatives if:
   - there may be twice as many keys: size it for them (--growth 2), as blocked then has 3.84% false
     positives, 38 times as many
 
-# Caches of another machine.
+# The caches of another machine.
 $ BLOOMGATE_CACHES=48K,2M,260M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" || $1 == "counting" { print $1, $9 }'
 blocked L3
 counting memory
 $ BLOOMGATE_CACHES=48K,2M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" { print $1, $9 }'
 blocked memory
 
-# No line is longer than 100 columns, also with all columns and with rates of many digits.
+# No line is longer than 100 columns, even with all columns and with rates of many digits.
 $ bloomgate plan -n 1G -p 1e-7 --queries-per-second 1234567890 --call-cost 1 --memory-cost 1 --call-time 5ms | awk 'length > 100'
 
-# Bits per key, or bytes: then rates differ.
+# Bits per key, or bytes: then the rates differ.
 $ bloomgate plan --items 1M --bits-per-key 16
 1,000,000 keys, 16 bits per key
 |
@@ -83,7 +83,7 @@ kind            size  /key   k  positives  the keys    10x  into   read
 classic      2.0 KiB  16.0  11    0.0459%     4.05%  98.9%  L1       11
 partitioned  2.0 KiB  16.0  10    0.0471%     3.42%  98.1%  L1       10
 
-# One kind, and what it would be otherwise.
+# One kind, and the kind that would be selected otherwise.
 $ bloomgate plan -n 1M --bits-per-key 14 --kind cuckoo
 1,000,000 keys, 14 bits per key
 |
@@ -112,7 +112,7 @@ Alternatives if:
   - there may be twice as many keys: size it for them (--growth 2), as split then has 15.3% false
     positives, 15 times as many
 
-# Where blocked is wasteful it is not recommended, and no kind is where none can do it.
+# Where blocked is wasteful, it is not recommended; if no kind is suitable, none is.
 $ bloomgate plan -n 1M -p 1e-8 | tail -15
 |
 Not possible:
@@ -160,13 +160,13 @@ Alternatives if:
   - there may be twice as many keys: size it for them (--growth 2), as classic then has 1.23e-14%
     false positives, over 1000 times as many
 
-# Growth: sized for what the keys become.
+# Growth: sized for the final number of keys.
 $ bloomgate plan -n 1M -p 1% --growth 2.5 | sed -n '1p;/^blocked/p;/build/p'
 1,000,000 keys, growing to 2,500,000, false-positive rate at most 1%
 blocked       3.0 MiB   9.9   6         1%     12.3%   98.6%  L3        1
   bloomgate build --kind blocked --items 2500000 --rate 0.01 OUT KEYS
 
-# Look-ups: calls avoided and wasted.
+# Lookups: calls avoided and wasted.
 $ bloomgate plan -n 1G -p 1% --queries-per-second 50k --absent-share 90% | head -7
 1,000,000,000 keys, false-positive rate at most 1%
 |
@@ -180,7 +180,7 @@ blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1     9
 $ bloomgate plan -n 1G -p 1% --queries-per-second 10 --absent-share 100% | sed -n '7p'
 blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1     9.90     0.10
 
-# Costs; without a rate it finds the cheapest.
+# Costs; without a rate, plan finds the cheapest one.
 $ bloomgate plan -n 1G --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 | head -8
 1,000,000,000 keys, at the cheapest rate
 |
@@ -201,7 +201,7 @@ blocked      1.2 GiB   9.9   6         1%     12.3%   98.6%  memory      1  2.31
 $ cost() { bloomgate plan -n 1G -k blocked --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["kinds"][0]["cost_per_second"])'; }; python3 -c 'import sys; a, b, c = map(float, sys.argv[1:]); print(a < b, a < c)' $(cost) $(cost -p 1.5e-4) $(cost -p 3.5e-5)
 True True
 
-# An objective: 10 us for calls of 5 ms are a rate of 0.2 %.
+# An objective: 10 us for calls of 5 ms is a rate of 0.2%.
 $ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/delayed/p'
 1,000,000 keys, at most 10 us per absent key
 blocked      1.6 MiB  13.8   9       0.2%     6.41%    98.7%  L3        1
@@ -231,7 +231,7 @@ kind possible items bytes bits_per_key k units layers rate rate_2x rate_10x fill
 $ bloomgate plan -n 1k --bytes 2k --bits 8 -k classic --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["request"])'
 {'kind': 'classic', 'items': 1000, 'bytes': 2000, 'k': 8}
 
-# Charts: twelve lines in each.
+# Charts: twelve lines each.
 $ bloomgate plan -q -n 100M -p 0.1% --plot plan.svg > table; head -1 table
 100,000,000 keys, false-positive rate at most 0.1%
 $ python3 $CLI_TESTS/svg.py plan.svg
@@ -259,7 +259,7 @@ blocked classic counting cuckoo fuse partitioned quotient register ribbon scalab
 bytes.svg
 plan.svg
 
-# Measured: each kind that there is a plan for.
+# Measurements: each kind that has a plan.
 $ bloomgate plan -n 10k -p 1% --calibrate -q | sed -n '/Measured/,$p'
 Measured on this machine: lookups per second of CPU time, one thread, integer keys, median of 5
 passes; filters from these plans with at most 64 MiB and 8M keys (static kinds: 4M)
@@ -289,7 +289,7 @@ $ bloomgate plan -n 10k --bits-per-key 10 -k fuse
 ! bloomgate plan: --bits-per-key: too little for 10000 keys in a fuse filter
 ? 2
 
-# Mistakes are told with the names of options.
+# Errors use the names of options.
 $ bloomgate plan
 ! bloomgate plan: missing option --items
 ! Try 'bloomgate plan --help'.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sets a byte in the header of a filter file and makes the header's checksum right again.
+"""Sets a byte in the header of a filter file and updates the header's checksum.
 usage: set_header.py FILE OFFSET VALUE"""
 
 import sys

@@ -1,18 +1,18 @@
-# What the reader of keys has to survive. It is the same for all subcommands; here it is asked
-# by build, check and dedup.
+# Robustness of reading keys. The code is shared by all subcommands; these tests use build, check
+# and dedup.
 
 # ---- Lines ----
 
-# Empty ones are keys too.
+# Empty lines are keys.
 $ printf '\n\na\n\n' > empty; bloomgate build -q empty.bg empty; printf '\nb\n' | bloomgate check empty.bg | od -An -c
   \n
 $ bloomgate dedup -q empty | od -An -c
   \n   a  \n
 $ : > nothing; bloomgate build nothing.bg nothing; echo a | bloomgate check nothing.bg
-! bloomgate build: nothing.bg: classic, 0 keys, 24 B, rate of false positives 0.318 %, ...
+! bloomgate build: nothing.bg: classic, 0 keys, 24 B, false-positive rate 0.318%, ...
 ? 1
 
-# One of 100 MB, from a file and through a pipe.
+# A line of 100 MB, from a file and through a pipe.
 $ (echo a; head -c 100000000 /dev/zero | tr '\0' x; echo; echo a; echo b) > long
 $ bloomgate dedup -q long | wc; cat long | bloomgate dedup -q | wc
       3       3 100000005
@@ -20,7 +20,7 @@ $ bloomgate dedup -q long | wc; cat long | bloomgate dedup -q | wc
 $ bloomgate build -q -n 10 long.bg long; bloomgate check -c long.bg < long; rm long
 4
 
-# NUL, bytes that are no UTF-8, no newline at the end.
+# NUL, bytes that are not UTF-8, no newline at the end.
 $ printf 'a\0b\na\0c\na\0b\n\xff\xfe\n\xc3\n\xff\xfe' > bytes
 $ bloomgate dedup -q bytes | od -An -c
    a  \0   b  \n   a  \0   c  \n 377 376  \n 303  \n
@@ -64,7 +64,7 @@ $ bloomgate check -c empty.bg empty > /dev/full
 $ seq 100000 > self; bloomgate build -q self.bg self; (ulimit -f 10000; bloomgate check self.bg self >> self); wc -l < self; bloomgate dedup -q self 1<> self; wc -l < self; rm self.bg
 100000
 100000
-! bloomgate check: self: is the output as well
+! bloomgate check: self: is also the output
 $ (ulimit -f 1; bloomgate build -q limit.bg empty); echo $?; ls limit.bg*
 4
 ! bloomgate build: limit.bg: File too large
@@ -76,7 +76,7 @@ $ bloomgate build -q /dev/full/x.bg empty
 $ ls *.bg | tr '\n' ' '
 bytes.bg empty.bg long.bg nothing.bg 
 
-# ---- Packed ----
+# ---- Compression ----
 
 $ seq 20000 > numbers; gzip -k numbers; zstd -q numbers; bloomgate build -q numbers.bg numbers
 $ bloomgate check -c numbers.bg numbers.gz; bloomgate check -c numbers.bg numbers.zst; zstd -qc numbers | bloomgate check -c numbers.bg
@@ -98,20 +98,20 @@ $ (printf '('; sleep 0.2; printf 'x\n(\n') | bloomgate dedup -q
 (x
 (
 $ head -c 20000 numbers.gz > cut.gz; bloomgate build -q cut.bg cut.gz; ls cut.bg
-! bloomgate build: cut.gz: cannot be unpacked: it ends in the middle
+! bloomgate build: cut.gz: cannot be decompressed: it is truncated
 ! ls: cannot access 'cut.bg': No such file or directory
 ? 2
 $ head -c 20000 numbers.zst > cut.zst; bloomgate build -q cut.bg cut.zst
-! bloomgate build: cut.zst: cannot be unpacked: it ends in the middle
+! bloomgate build: cut.zst: cannot be decompressed: it is truncated
 ? 3
 $ head -c 30 numbers.gz | bloomgate check numbers.bg
-! bloomgate check: stdin: cannot be unpacked: it ends in the middle
+! bloomgate check: stdin: cannot be decompressed: it is truncated
 ? 3
 $ (head -c 9000 numbers.gz; printf XXXXXXXX; tail -c +9009 numbers.gz) > bad.gz; bloomgate check -c numbers.bg bad.gz
-! bloomgate check: bad.gz: cannot be unpacked: invalid distance too far back
+! bloomgate check: bad.gz: cannot be decompressed: invalid distance too far back
 ? 3
 $ (head -c 9000 numbers.zst; printf XXXXXXXX; tail -c +9009 numbers.zst) > bad.zst; bloomgate check -c numbers.bg bad.zst
-! bloomgate check: bad.zst: cannot be unpacked: Restored data doesn't match checksum
+! bloomgate check: bad.zst: cannot be decompressed: Restored data doesn't match checksum
 ? 3
 $ bloomgate dedup -q --raw numbers.gz | head -c 3 | od -An -tx1
  1f 8b 08
@@ -119,7 +119,7 @@ $ printf '' | gzip | bloomgate dedup -q
 
 # ---- Pipes and signals ----
 
-# Nobody reads any more: quiet.
+# The reader closed the pipe: no message.
 $ seq 2000000 > big; bloomgate build -q -n 10 big.bg empty
 $ bloomgate check -v big.bg big | head -1; echo ${PIPESTATUS[0]}
 1
@@ -147,7 +147,7 @@ got 4
 got 5
 0
 
-# Asked to stop while it waits for a pipe: the old file stays, and nothing else.
+# A stop while waiting for a pipe: the old file is kept, and no other file is left.
 $ mkdir stop; seq 5 > stop/keys; bloomgate build -q stop/old.bg stop/keys; cp stop/old.bg kept.bg
 $ for s in INT TERM HUP XCPU; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg < $s & exec 3> $s; seq 100 >&3; sleep 0.3; kill -$s $!; wait $!; echo $?; exec 3>&-; done
 130
@@ -164,7 +164,7 @@ old.bg.bloomgate-lock
 $ mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; sleep 0.3; kill -INT $!; wait $!; echo $?
 130
 
-# dedup saves the lines that it has printed, whichever signal it gets. The signal is sent after the line was printed.
+# dedup saves the lines that it has printed, whichever signal it receives. The signal is sent after the line was printed.
 $ for s in INT TERM HUP XCPU; do mkfifo in.$s out.$s; bloomgate dedup -q -s stop/$s.bg < in.$s > out.$s & exec 3> in.$s 4< out.$s; echo line >&3; read -t 20 line <&4; kill -$s $!; wait $!; echo $? $line; exec 3>&- 4<&-; echo line | bloomgate dedup -q -c -s stop/$s.bg; rm stop/$s.bg; done
 130 line
 0
@@ -187,7 +187,7 @@ b
 
 # ---- Parts ----
 
-# Lines of every length, so that parts begin anywhere; each line is in exactly one part.
+# Lines of every length, so that parts start anywhere; each line is in exactly one part.
 $ python3 -c "for i in range(3000): print(str(i) * (i % 40 + 1))" > parts
 $ for i in 1 2 3; do bloomgate build -q -n 3000 -p 1e-6 --shard $i/3 part$i.bg parts; done; bloomgate check -c part1.bg --also part2.bg --also part3.bg parts
 3000
@@ -206,10 +206,10 @@ $ bloomgate build -qf -n 10 --shard 0/3 x.bg parts
 ! Try 'bloomgate build --help'.
 ? 2
 $ bloomgate build -qf -n 10 --shard 1/2 x.bg < <(cat parts)
-! bloomgate build: stdin: a pipe has no parts; name plain files
+! bloomgate build: stdin: a pipe cannot be divided into parts; use regular files
 ? 2
 $ bloomgate build -qf --shard 1/2 x.bg parts
-! bloomgate build: --shard needs --items, that of all parts: filters of one size merge
+! bloomgate build: --shard requires --items for the whole input, so that all parts have the same size and can be merged
 ! Try 'bloomgate build --help'.
 ? 2
 
@@ -221,7 +221,7 @@ $ bloomgate info part2.bg | grep note
   note         bloomgate-part: 2 of 3 of ...
 $ bloomgate merge -q some.bg part3.bg part1.bg; bloomgate info some.bg | grep note
   note         bloomgate-part: 1,3 of 3 of ...
-! bloomgate merge: warning: lines are missing: of 3 parts, these are not merged yet: 2
+! bloomgate merge: warning: lines are missing: of 3 parts, these have not been merged yet: 2
 $ bloomgate merge -qf some.bg some.bg part2.bg; bloomgate diff -q some.bg all.bg; bloomgate info some.bg | grep note
 ? 1
 $ head -1000 parts >> parts; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg parts; bloomgate merge -q no.bg part1.bg part2.bg part3.bg
@@ -242,9 +242,9 @@ $ bloomgate build -qf -n 10 --note 'bloomgate-part: 1 of 1 of 0' x.bg parts
 
 # ---- Stdout ----
 
-# Is no place for a filter, and "-" no name for a file.
+# Stdout cannot be a filter, and "-" is not a file name.
 $ echo 1 | bloomgate build -q -n 1 -; ls -- - 2>&-
-! bloomgate build: expected a file, not stdout; for a file of that name say ./-
+! bloomgate build: expected a file, not stdout; for a file with that name, use ./-
 ! Try 'bloomgate build --help'.
 ? 2
 $ echo 1 | bloomgate build -q -n 1 ./-; ls ./-; rm ./-
@@ -252,38 +252,38 @@ $ echo 1 | bloomgate build -q -n 1 ./-; ls ./-; rm ./-
 
 # ---- Checkpoints ----
 
-# Stopped between the first file and the second: what is in the second is not lost.
+# Stopped between the first file and the second: the keys of the second are not lost.
 $ python3 -c "import sys; sys.stdout.writelines('%0100d\n' % i for i in range((64 << 20) // 101 + 100))" > first; (seq 1000000 1001000; echo bad) > second
 $ bloomgate build -q -n 1M --as int64 --checkpoint 1ms resumed.bg first second
-! bloomgate build: second: at byte 8008: no int64: 'bad'
+! bloomgate build: second: at byte 8008: not valid int64: 'bad'
 ? 3
 $ ls resumed.bg*; (seq 1000000 1001000; echo 999) > second
 resumed.bg.partial
 $ bloomgate build -q -n 1M --resume resumed.bg first second
-! bloomgate build: resumed.bg.partial: its keys are made in another way: 'int64', not ''
+! bloomgate build: resumed.bg.partial: its keys were converted differently: 'int64', not ''; use the same --trim, --lower and --as
 ? 3
 $ for other in 'second first' '--field 1 first second' '-0 first second' '--crlf first second'; do bloomgate build -q -n 1M --as int64 --resume resumed.bg $other; done
-! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
-! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
-! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
-! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
+! bloomgate build: resumed.bg.partial: belongs to a different command; use the same files in the same order, and the same record, field and --shard options
+! bloomgate build: resumed.bg.partial: belongs to a different command; use the same files in the same order, and the same record, field and --shard options
+! bloomgate build: resumed.bg.partial: belongs to a different command; use the same files in the same order, and the same record, field and --shard options
+! bloomgate build: resumed.bg.partial: belongs to a different command; use the same files in the same order, and the same record, field and --shard options
 ? 3
 $ bloomgate keyring -q --new one ring; for other in '-k counting' '-n 2M' '-p 1e-6' '--seed 5' '--hash xxh64' '--keyring ring' '--bits-per-key 3' '--bits 4' '--bytes 1M' '--folds 2'; do bloomgate build -q --as int64 $other --resume resumed.bg first second; done
-! bloomgate build: resumed.bg.partial: was created with --kind blocked, not counting; use that value or omit it, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: was created with --items 1000000, not 2000000; use that value or omit it, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: was created with --rate 0.01, not 1e-06; use that value or omit it, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: was created without --seed, not with 5; omit it, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: was created with --hash fast, not xxh64; use that value or omit it, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: was created without --keyring, not with ring; omit it, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: was created without --bits-per-key, not with 3; omit it, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: was created without --bits, not with 4; omit it, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: was created without --bytes, not with 1000000; omit it, or start over with -f instead of --resume
-! bloomgate build: resumed.bg.partial: was created without --folds, not with 2; omit it, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created with --kind blocked, not counting; use that value or omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created with --items 1000000, not 2000000; use that value or omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created with --rate 0.01, not 1e-06; use that value or omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --seed, not with 5; omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created with --hash fast, not xxh64; use that value or omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --keyring, not with ring; omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --bits-per-key, not with 3; omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --bits, not with 4; omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --bytes, not with 1000000; omit the option, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: created without --folds, not with 2; omit the option, or start over with -f instead of --resume
 ? 3
 $ cp resumed.bg.partial seventh.bg.partial; bloomgate build -q -f -n 1M --as int64 --generation 7 --resume seventh.bg first second; bloomgate canary seventh.bg | grep -v absent; rm seventh.bg
 generation   7
 present      16 of 16 found
-verdict      good
+verdict      passed
 $ bloomgate build -q -n 1M --as int64 --resume resumed.bg first second; ls resumed.bg*
 resumed.bg
 $ bloomgate check -c resumed.bg second; bloomgate check -c resumed.bg first; wc -l < first; rm first
@@ -321,17 +321,17 @@ $ bloomgate build -q -n 1M --as int64 --resume old.bg first second; bloomgate ch
 $ rm old.bg; mv kept.partial old.bg.partial; touch first; bloomgate build -q -n 1M --as int64 --resume old.bg first second; rm first
 ! bloomgate build: old.bg.partial: first may have changed since the checkpoint; start over with -f instead of --resume
 
-# Kinds that can be full, by several threads: none of the keys behind the checkpoint gets lost.
+# Kinds that can fill up, with several threads: no key after the checkpoint is lost.
 $ seq 9000000 > first; (seq 9000001 12000000; echo bad) > second
 $ for kind in cuckoo quotient; do bloomgate build -q -n 13M -k $kind --as int64 --checkpoint 1ms $kind.bg first second; done
-! bloomgate build: second: at byte 26000001: no int64: 'bad'
-! bloomgate build: second: at byte 26000001: no int64: 'bad'
+! bloomgate build: second: at byte 26000001: not valid int64: 'bad'
+! bloomgate build: second: at byte 26000001: not valid int64: 'bad'
 ? 3
 $ (seq 9000001 12000000; echo 999) > second; for kind in cuckoo quotient; do bloomgate build -q -n 13M -k $kind --as int64 -t 8 --resume $kind.bg first second; bloomgate check -v -c $kind.bg first second; done; rm first cuckoo.bg quotient.bg
 0
 0
 
-# Stopped by a signal; again, if it was done before that came.
+# Stopped by a signal; retried if the build finished before it arrived.
 $ seq 18000000 > first
 $ for try in $(seq 50); do bloomgate build -q -f -n 18M --trim --checkpoint 1ms cut.bg first & until [ -e cut.bg.partial ] || ! kill -0 $! 2>&-; do sleep 0.01; done; kill -INT $! 2>&-; wait $!; code=$?; [ $code = 0 ] || break; done; rm -f cut.bg; echo $code
 130
@@ -341,22 +341,22 @@ cut.bg
 $ bloomgate check -c cut.bg first; rm first
 18000000
 
-# A state that was interrupted has exactly the lines that were printed.
+# An interrupted state contains exactly the lines that were printed.
 $ touch cut.out; (seq 50000; sleep 5) 2> /dev/null | bloomgate dedup -q -s state.bg > cut.out & until [ $(wc -l < cut.out) = 50000 ] || ! kill -0 $!; do sleep 0.1; done; kill -INT $!; wait $!; echo $?
 130
 $ wc -l < cut.out; seq 60000 | bloomgate dedup -q -s state.bg | cat cut.out - | cmp - <(seq 60000)
 50000
 
-# What is there by the name of a checkpoint is neither overwritten nor removed.
+# A file with the name of a checkpoint is neither overwritten nor removed.
 $ echo mine > own.bg.partial; bloomgate build -q --checkpoint 5m own.bg empty; cat own.bg.partial; bloomgate build -qf --checkpoint 5m own.bg empty; ls own.bg*
 mine
 own.bg
-! bloomgate build: own.bg.partial: is there already; --resume goes on from there, -f begins anew
+! bloomgate build: own.bg.partial: already exists; use --resume to continue from it, or -f to start over
 $ echo key > own.bg.partial; bloomgate build -f --checkpoint 5m own.bg ./own.bg.partial; bloomgate build -f --resume own.bg empty own.bg.partial; cat own.bg.partial; rm own.bg.partial
 key
-! bloomgate build: own.bg.partial: is an input file, and the checkpoint would overwrite it
+! bloomgate build: own.bg.partial: is an input file, which the checkpoint would overwrite; choose another OUT
 ! Try 'bloomgate build --help'.
-! bloomgate build: own.bg.partial: is an input file, and the checkpoint would overwrite it
+! bloomgate build: own.bg.partial: is an input file, which the checkpoint would overwrite; choose another OUT
 ! Try 'bloomgate build --help'.
 
 # ---- Records ----
@@ -375,7 +375,7 @@ c|plain||
 $ printf 'a;"b;c";d\n' | bloomgate build -q semicolon.bg --csv --delimiter ';' --field 2; echo 'b;c' | bloomgate check semicolon.bg
 b;c
 
-# Quotes within a field are letters: none of the lines swallows the next.
+# Quotes within a field are ordinary characters: no line swallows the next.
 $ printf 'Alice,5ft10"\nBob,6ft1"\n"C""D","x" y"\nEve,""\n' > feet.csv; bloomgate dedup -q -t 4 --csv feet.csv
 Alice,5ft10"
 Bob,6ft1"
@@ -387,23 +387,23 @@ Bob
 C"D
 Eve
 
-# Those that are never closed are told: all lines behind them would be one key.
+# Unclosed quotes are reported: all following lines would be one key.
 $ printf 'a,1\nb,"2\nc,3\n' > open.csv; bloomgate build -q open.bg --csv open.csv; ls open.bg
-! bloomgate build: open.csv: at byte 4: a record with quotes that are not closed: 'b,"2?c,3'
+! bloomgate build: open.csv: at byte 4: a record with unclosed quotes: 'b,"2?c,3'
 ! ls: cannot access 'open.bg': No such file or directory
 ? 2
 $ printf '\377\377\377\377ab' | bloomgate dedup --length-prefixed --as hex
-! bloomgate dedup: stdin: at byte 0: the last record is cut off
+! bloomgate dedup: stdin: at byte 0: the last record is truncated
 ? 3
 
 # Length-prefixed.
 $ printf '\1\0\0\0a\0\0\0\0\2\0\0\0b\n\1\0\0\0a' > prefixed; bloomgate dedup -q --length-prefixed prefixed | od -An -c
  001  \0  \0  \0   a  \0  \0  \0  \0 002  \0  \0  \0   b  \n
 $ head -c 16 prefixed > short; bloomgate dedup -q --length-prefixed short
-! bloomgate dedup: short: at byte 15: the last record is cut off
+! bloomgate dedup: short: at byte 15: the last record is truncated
 ? 3
 $ head -c 2 prefixed | bloomgate dedup -q --length-prefixed
-! bloomgate dedup: stdin: at byte 0: the last record is cut off
+! bloomgate dedup: stdin: at byte 0: the last record is truncated
 ? 3
 
 # Fields.
@@ -418,15 +418,15 @@ $ bloomgate dedup --field 2 --delimiter ab fields
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -0 --csv fields
-! bloomgate dedup: --null, --length-prefixed and --csv exclude each other
+! bloomgate dedup: --null, --length-prefixed and --csv are mutually exclusive
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup --length-prefixed --field 1 fields
-! bloomgate dedup: --length-prefixed records have no lines and no fields
+! bloomgate dedup: --length-prefixed records have neither lines nor fields
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# Forms: what fits, and what does not.
+# Forms: valid and invalid text.
 $ printf '%s\n' 0 -1 9223372036854775807 18446744073709551615 -9223372036854775808 | bloomgate build -q int64.bg --as int64; printf '00\n-01\n5\n' | bloomgate check int64.bg
 00
 -01
@@ -439,37 +439,37 @@ $ for x in 18446744073709551616 -9223372036854775809 '' - +1 1x ' 1' 0x10; do ec
 3
 3
 3
-! bloomgate dedup: x: at byte 0: no int64: '18446744073709551616'
-! bloomgate dedup: x: at byte 0: no int64: '-9223372036854775809'
-! bloomgate dedup: x: at byte 0: no int64: ''
-! bloomgate dedup: x: at byte 0: no int64: '-'
-! bloomgate dedup: x: at byte 0: no int64: '+1'
-! bloomgate dedup: x: at byte 0: no int64: '1x'
-! bloomgate dedup: x: at byte 0: no int64: ' 1'
-! bloomgate dedup: x: at byte 0: no int64: '0x10'
+! bloomgate dedup: x: at byte 0: not valid int64: '18446744073709551616'
+! bloomgate dedup: x: at byte 0: not valid int64: '-9223372036854775809'
+! bloomgate dedup: x: at byte 0: not valid int64: ''
+! bloomgate dedup: x: at byte 0: not valid int64: '-'
+! bloomgate dedup: x: at byte 0: not valid int64: '+1'
+! bloomgate dedup: x: at byte 0: not valid int64: '1x'
+! bloomgate dedup: x: at byte 0: not valid int64: ' 1'
+! bloomgate dedup: x: at byte 0: not valid int64: '0x10'
 $ printf ' 12 \n' | bloomgate dedup -q --trim --as int32
  12 
 $ printf '4294967296\n' > x; bloomgate dedup -q --as int32 x
-! bloomgate dedup: x: at byte 0: no int32: '4294967296'
+! bloomgate dedup: x: at byte 0: not valid int32: '4294967296'
 ? 3
 $ printf -- '-2147483649\n' > x; bloomgate dedup -q --as int32 x
-! bloomgate dedup: x: at byte 0: no int32: '-2147483649'
+! bloomgate dedup: x: at byte 0: not valid int32: '-2147483649'
 ? 3
 $ printf '00ff\n00FF\n\n' | bloomgate dedup -q --as hex | od -An -c
    0   0   f   f  \n  \n
 $ printf 'abc\n' > x; bloomgate dedup -q --as hex x
-! bloomgate dedup: x: at byte 0: no hex: 'abc'
+! bloomgate dedup: x: at byte 0: not valid hex: 'abc'
 ? 3
 $ printf 'zz\n' > x; bloomgate dedup -q --as hex x
-! bloomgate dedup: x: at byte 0: no hex: 'zz'
+! bloomgate dedup: x: at byte 0: not valid hex: 'zz'
 ? 3
 $ printf 'a\xc3\xa9\xf0\x9f\x98\x80\n' | bloomgate build -q utf16.bg --as utf16; printf 'a\xc3\xa9\xf0\x9f\x98\x80\na\n' | bloomgate check utf16.bg
 aé😀
 $ printf 'ok\n\xed\xa0\x80\n' > x; bloomgate dedup -q --as utf16 x
-! bloomgate dedup: x: at byte 3: no UTF-8: '???'
+! bloomgate dedup: x: at byte 3: not valid UTF-8: '???'
 ? 3
 $ printf 'ok\n\x1b[31mred\xff\n' > x; bloomgate dedup -q --as utf16 x
-! bloomgate dedup: x: at byte 3: no UTF-8: '?[31mred?'
+! bloomgate dedup: x: at byte 3: not valid UTF-8: '?[31mred?'
 ? 3
 $ bloomgate dedup --as int16 x
 ! bloomgate dedup: --as: found 'int16', expected one of text, int64, int32, hex, utf16; did you mean int64?

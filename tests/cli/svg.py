@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Reads a chart of bloomgate and prints what is in it: its title, and per chart the heading and how
-many lines or rows of bars; fails if it is not well-formed, or if a text is out of the picture.
+"""Reads a chart page of bloomgate and prints its title, and for each chart the heading and the number
+of lines or rows of bars. Fails if the file is not well-formed, or if a text is outside the picture.
 usage: svg.py FILE.svg"""
 
 import sys
@@ -10,7 +10,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def inside(root):
-    """Texts begin, or end, within the picture."""
+    """Checks that all texts are within the picture."""
     width, height = float(root.get("width")), float(root.get("height"))
     for text in root.iter(SVG + "text"):
         x, y, size = (float(text.get(name)) for name in ("x", "y", "font-size"))

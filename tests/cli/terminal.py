@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tests what bloomgate does on a terminal: in a terminal of its own, that of a tmux server.
+"""Tests the behavior of bloomgate on a terminal, which a tmux server provides.
 
-Progress, colours, questions and the screen of `bloomgate watch` show only there. Nothing here depends on how long
-anything takes: every step waits until the screen shows what it should, or gives up after a minute.
-usage: terminal.py BLOOMGATE      exit code 77: there is no tmux"""
+Progress, colors, prompts and the screen of `bloomgate watch` appear only on a terminal. No test depends on
+timing: every step waits until the screen shows the expected content, for at most a minute.
+usage: terminal.py BLOOMGATE      exit code 77: tmux is not installed"""
 
 import os
 import re
@@ -18,7 +18,7 @@ COLUMNS, ROWS = 100, 30
 
 
 class Terminal:
-    """A shell in a terminal, with a tmux server of its own."""
+    """A shell in a terminal, with its own tmux server."""
 
     def __init__(self, folder, program, name):
         self.folder, self.name, self.commands = folder, name, 0
@@ -50,12 +50,12 @@ class Terminal:
         self.type("Enter")
 
     def ends(self, code):
-        """Waits until that command has ended, and with which exit code."""
+        """Waits until the command ends, and checks its exit code."""
         found = self.shows(rf"(?m)^(?:\^C)?ended {self.commands} (\d+)$").group(1)
         assert found == str(code), f"{found}, expected {code}:\n{self.screen()}"
 
     def shows(self, pattern, codes=False):
-        """Waits until the screen has it."""
+        """Waits until the screen matches the pattern."""
         return self.until(lambda: re.search(pattern, self.screen(codes)), lambda: f"no {pattern!r} in\n" + self.screen(codes))
 
     def until(self, holds, complaint):
@@ -86,7 +86,7 @@ def build(terminal, name, keys, *options):
                    input="".join(f"{key}\n" for key in range(keys)), text=True, check=True)
 
 
-# Keys that come slowly, until the file `enough` is there.
+# Produces keys slowly until the file `enough` exists.
 SLOW = "(while [ ! -e enough ]; do seq 1000; sleep 0.05; done)"
 
 
@@ -113,7 +113,7 @@ def progress_is_drawn_on_terminals_only(terminal):
     for options, to in (("", "2> said"), ("-q", ""), ("--progress=never", "")):
         enough(terminal, False)
         terminal.begin(f"{SLOW} | bloomgate build -f {options} slow.bg {to}")
-        end = time.monotonic() + 1.5  # longer than it waits before it draws
+        end = time.monotonic() + 1.5  # longer than the delay before drawing
         while time.monotonic() < end:
             assert "reading" not in terminal.screen(), terminal.screen()
             time.sleep(0.05)
@@ -156,7 +156,7 @@ def begin_watch(terminal):
 
 def expect_restored(terminal, code):
     terminal.ends(code)
-    assert "what was there" in terminal.screen() and "q ends" not in terminal.screen(), terminal.screen()
+    assert "what was there" in terminal.screen() and "press q to quit" not in terminal.screen(), terminal.screen()
     assert terminal.state("alternate_on") == "0" and terminal.state("cursor_flag") == "1"
     assert read(terminal.folder, "before") == read(terminal.folder, "after")
 
@@ -176,8 +176,8 @@ def watch_redraws_what_is_replaced(terminal):
     terminal.shows(r"ERROR       magic: .*\n +showing the last good file\n  kind (.*\n)*  generation  2\n")
     os.rename(path + ".away", path)
     terminal.shows(r"(?m)^seen\.bg\n  kind ")
-    assert "TROUBLE" not in terminal.screen(), terminal.screen()
-    terminal.type("x")  # means nothing
+    assert "ERROR" not in terminal.screen(), terminal.screen()
+    terminal.type("x")  # is ignored
     terminal.type("q")
     expect_restored(terminal, 0)
 
@@ -186,7 +186,7 @@ def watch_fits_every_size(terminal):
     build(terminal, "seen.bg", 1000, "-n", "1000")
     begin_watch(terminal)
     terminal.tmux("resize-window", "-x", "30", "-y", "5")
-    # One capture has to show all of it: a picture for the old size, wrapped and scrolled, may come first.
+    # One capture has to match completely: a picture for the old size, wrapped and scrolled, may appear first.
     terminal.shows(r"\Aseen\.bg\n  .{0,28}\n  .{0,28}\n  fill        \[####.{0,12}\n  rate.{0,24}\Z")
     terminal.tmux("resize-window", "-x", str(COLUMNS), "-y", str(ROWS))
     terminal.shows(r"(?m)fill        \[#+\.+\] \d+\.\d%$(.|\n)*press q to quit")
@@ -197,7 +197,7 @@ def watch_fits_every_size(terminal):
 def watch_ends_by_signals(terminal):
     build(terminal, "seen.bg", 1000, "-n", "1000")
     begin_watch(terminal)
-    terminal.type("C-z")  # not while the screen is taken
+    terminal.type("C-z")  # disabled while watch uses the screen
     terminal.type("C-c")
     expect_restored(terminal, 130)
     terminal.begin("rm -f seen.bg; echo what was there; stty -g > before; bloomgate watch -i 50ms seen.bg; "
@@ -209,7 +209,7 @@ def watch_ends_by_signals(terminal):
 
 def main():
     if not shutil.which("tmux"):
-        print("no tmux")
+        print("tmux is not installed")
         sys.exit(77)
     program = sys.argv[1]
     os.environ["PATH"] = os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"]

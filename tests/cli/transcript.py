@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Runs transcripts of a shell and compares what the commands print, say and return.
+"""Runs shell transcripts and compares the output, messages and exit codes of their commands.
 
-A transcript has commands, each with what is expected of it:
+A transcript contains commands, each followed by its expected results:
 
-    $ bloomgate check seen.bg words.txt      a command, run by bash in a folder of its own
+    $ bloomgate check seen.bg words.txt      a command, run by bash in a temporary directory
     apple                                    stdout
     ! bloomgate check: no such file          stderr
     ? 1                                      exit code, if it is not 0
     # anything                               a comment
 
-`...` stands for any text within a line. A line of output that begins with one of these signs,
-or is empty, has a `|` in front. Commands of one transcript share a folder; $CLI_TESTS is the folder of this script.
-usage: transcript.py BLOOMGATE TRANSCRIPT... [--update]      --update: writes what there was"""
+`...` matches any text within a line. A line of output that is empty or starts with one of these signs is
+prefixed with `|`. Commands of one transcript share a directory; $CLI_TESTS is the directory of this script.
+usage: transcript.py BLOOMGATE TRANSCRIPT... [--update]      --update: write the actual results"""
 
 import os
 import re
@@ -23,7 +23,7 @@ SIGNS = ("$", "!", "?", "#", "|")
 
 
 def shown(text, sign=""):
-    """Output as lines of a transcript."""
+    """Returns output as lines of a transcript."""
     if not text:
         return []
     lines = text.split("\n")
@@ -40,7 +40,7 @@ def run(command, folder, environment):
 
 
 def parse(path):
-    """[(lines before it, command, expected lines)], and what follows the last."""
+    """Returns [(preceding lines, command, expected lines)], and the lines after the last command."""
     blocks, before = [], []
     with open(path, encoding="utf-8") as f:
         for line in f.read().split("\n"):
@@ -50,7 +50,7 @@ def parse(path):
             elif line.startswith("#") or line == "" or not blocks:
                 before.append(line)
             elif before:
-                sys.exit(f"{path}: output behind an empty line or comment: {line}")
+                sys.exit(f"{path}: output after an empty line or comment: {line}")
             else:
                 blocks[-1][2].append(line)
     return blocks, before
@@ -67,7 +67,7 @@ def fits(expected, found):
 
 
 def play(path, environment, update):
-    """Returns how many commands did as expected, and how many did not."""
+    """Returns how many commands passed and how many failed."""
     blocks, rest = parse(path)
     good = bad = 0
     written = []
@@ -87,7 +87,7 @@ def play(path, environment, update):
 
 
 def surroundings(program):
-    """The environment of commands: the same on every machine, so caches have fixed sizes."""
+    """Returns the environment of commands. Cache sizes are fixed, so that it is the same on every machine."""
     environment = {**os.environ, "BLOOMGATE_CACHES": "32K,1M,32M", "PATH": os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"],
                    "LC_ALL": "C.UTF-8", "TERM": "xterm", "CLI_TESTS": os.path.dirname(os.path.abspath(__file__))}
     environment.pop("NO_COLOR", None)

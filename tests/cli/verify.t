@@ -1,4 +1,4 @@
-# bloomgate verify: whether files are whole.
+# bloomgate verify: checks files for damage.
 
 $ seq 100000 > keys; bloomgate build -q --items 100000 --generation 3 whole.bg keys
 $ bloomgate verify whole.bg
@@ -44,7 +44,7 @@ $ (cat whole.bg; echo more) > long.bg; bloomgate verify long.bg
 long.bg: damaged: file size at byte 132360: found 132365 bytes, not 132360, expected that in the header
 ? 1
 
-# Several: all are looked at, and the highest code counts.
+# Several files: all are checked, and the highest exit code is returned.
 $ bloomgate verify whole.bg one.bg whole.bg
 whole.bg: intact
 one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
@@ -56,7 +56,7 @@ one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bf
 ! bloomgate verify: missing.bg: No such file or directory
 ? 4
 
-# What cannot be judged: a newer version; no filter at all; a folder.
+# Files that cannot be checked: a newer version; not a filter; a directory.
 $ cp whole.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2
 $ bloomgate verify newer.bg
 ! bloomgate verify: newer.bg: format version: found 2.0, expected 1.x
@@ -77,7 +77,7 @@ $ bloomgate verify
 $ bloomgate verify --keyring nothing whole.bg
 whole.bg: intact
 
-# Secrets: without them the canaries cannot be asked for.
+# Secrets: without them, the canaries cannot be looked up.
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
 $ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
 $ bloomgate build -q --items 1000 --hash keyed --keyring ring keyed.bg keys
@@ -98,12 +98,12 @@ $ bloomgate verify --keyring ring hurt.bg
 hurt.bg: damaged: block at byte 8192: found block 0: 0752c8c1 instead of 5daa1fbd, expected the checksum in the table; 1 of 1 blocks are damaged
 ? 1
 
-# The wrong secret under the right name.
+# The wrong secret with the right name.
 $ sed s/two/one/ other > wrong; chmod 600 wrong; bloomgate verify --keyring wrong keyed.bg
 ! bloomgate verify: keyed.bg: hash: found another, expected the secret or function that the filter was made with
 ? 3
 
-# Other software.
+# Filters of other software.
 $ bloomgate convert -q --from-keys keys --items 100000 --to guava f.bf; bloomgate verify --format guava f.bf
 f.bf: guava, its structure is valid; the format has no checksum
 $ bloomgate verify --format guava --json f.bf
@@ -116,7 +116,7 @@ $ printf 'x' | dd of=t.sst bs=1 seek=$(($(stat -c %s t.sst) - 2)) conv=notrunc s
 ! bloomgate verify: t.sst: is not a filter of any known format
 ? 3
 
-# What is no plain file is not whole.
+# Only regular files can be verified.
 $ mkdir bare; printf 'bloomgate-pointer 1\nbare\n' > astray; bloomgate verify astray; echo $?; bloomgate verify --json --format bloomgate bare
 3
 ! bloomgate verify: astray: path: found another thing, expected a regular file

@@ -1,4 +1,4 @@
-# bloomgate watch, where stdout is no terminal; terminal.py has the rest.
+# bloomgate watch with stdout that is not a terminal; terminal.py tests the rest.
 
 $ seq 1000 > keys; bloomgate build -q -g 7 --note 'of today' seen.bg keys
 $ bloomgate watch --once seen.bg
@@ -20,7 +20,7 @@ pointer
   items       about 1,026 (1,010 to 1,043), designed for 1,016
   fill        [####################....................] 50.4%
 
-# A scalable filter; one that is overfull.
+# A scalable filter; an overfull filter.
 $ bloomgate build -q grown.bg < <(cat keys); bloomgate watch --once grown.bg | head -5
 grown.bg
   kind        scalable, hash profile fast
@@ -34,7 +34,7 @@ full.bg
   fill        [#####################################...] 93.5%
   rate        62.5% now, 0.428% by design
 
-# A secret: the header alone, unless the keyring has it.
+# A secret: only the header, unless --keyring provides it.
 $ echo 'now 000102030405060708090a0b0c0d0e0f' > ring; echo 'other 0f0e0d0c0b0a09080706050403020100' > rings; chmod 600 ring rings
 $ bloomgate build -q --keyring ring keyed.bg keys; bloomgate watch --once keyed.bg | head -4
 keyed.bg
@@ -55,11 +55,11 @@ $ bloomgate watch --once --keyring nowhere keyed.bg
 ! bloomgate watch: nowhere: No such file or directory
 ? 4
 
-# Names of strangers.
+# Untrusted names.
 $ cp seen.bg "$(printf 'a\033[31mb')"; bloomgate watch --once a*b | head -1
 a?[31mb
 
-# Damaged, missing.
+# Damaged and missing files.
 $ (head -c 5000 seen.bg; printf X; tail -c +5002 seen.bg) > bad.bg; bloomgate watch --once bad.bg
 ! bloomgate watch: bad.bg: numbers: found 3094009f instead of 98f94189, expected the checksum in the header
 ? 3
@@ -73,7 +73,7 @@ $ bloomgate watch --once .
 ! bloomgate watch: .: path: found another thing, expected a regular file
 ? 3
 
-# A line for every change, until a signal ends it.
+# One line per change, until a signal ends it.
 $ touch log; cp seen.bg log.bg; bloomgate watch -i 20ms log.bg > log & wait_for() { until [ $(wc -l < log) = $1 ] || ! kill -0 $!; do sleep 0.02; done; }; wait_for 1; seq 5000 | bloomgate build -q -f -n 5k -g 8 log.bg; wait_for 2; rm log.bg; wait_for 3; cp bad.bg new; mv new log.bg; wait_for 4; cp seen.bg new; mv new log.bg; wait_for 5; kill -TERM $!; wait $!; echo $?; cat log
 130
 ...Z log.bg: blocked, about 1,026 items, fill 50.4%, rate 0.986%, generation 7, digest ..., 9.3 KiB
@@ -88,7 +88,7 @@ $ bloomgate watch --once seen.bg > /dev/full
 ! bloomgate watch: stdout: No space left on device
 ? 4
 
-# Mistakes.
+# Errors.
 $ bloomgate watch
 ! bloomgate watch: missing argument FILE
 ! Try 'bloomgate watch --help'.
@@ -106,6 +106,6 @@ $ bloomgate watch -i soon seen.bg
 ! Try 'bloomgate watch --help'.
 ? 2
 
-# A filter that is full tells no number.
+# The number of items in a full filter is unknown.
 $ seq 100000 | bloomgate build -q -n 16 brim.bg 2> /dev/null; bloomgate watch --once brim.bg | grep items
   items       too many to estimate, designed for 32

@@ -181,7 +181,7 @@ def test_documents(world):
 
 def test_info_and_drop(world):
     text = cli(world, "info", "both").stdout
-    assert "16, over a cluster of 3 nodes" in text and "blocked" in text, text
+    assert "16, in a cluster of 3 nodes" in text and "blocked" in text, text
     assert cli(world, "drop", "b").returncode == 0
     assert cli(world, "drop", "b").returncode == 1
 

@@ -1,6 +1,6 @@
 /*
- * test_cli_flow.c - keys through several threads: every record once and in order, whatever the
- * files, threads, legs and parts; and how errors end it.
+ * test_cli_flow.c - tests that keys pass through several threads once and in order, for all
+ * files, threads, legs and parts; and that errors end the flow.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -21,7 +21,7 @@
 
 enum { FILES = 5 };
 
-/* Some files of lines, and what is expected of them: all lines, each with a newline. */
+/* Files of lines, and the expected result: all lines, each with a newline. */
 struct files {
     char *folder;
     char *paths[FILES];
@@ -65,7 +65,7 @@ static void files_add(struct files *files, const char *bytes, size_t n)
     }
 }
 
-/* A file of random lines, of about `size` bytes; each line begins with its number. */
+/* Adds a file of random lines, about `size` bytes in total. Each line starts with its number. */
 static void files_add_random(struct files *files, size_t size, size_t longest)
 {
     char *bytes = malloc(size + 1);
@@ -80,17 +80,17 @@ static void files_add_random(struct files *files, size_t size, size_t longest)
             bytes[n++] = '\n';
         }
     }
-    n -= n && check_random_below(2) && bytes[n - 1] == '\n'; /* no newline at its end */
+    n -= n && check_random_below(2) && bytes[n - 1] == '\n'; /* no newline at the end */
     files_add(files, bytes, n);
     free(bytes);
 }
 
-/* ---- A flow that collects what is delivered ---------------------------------------------- */
+/* ---- A flow that collects the delivered records ------------------------------------------ */
 
 struct collected {
     char *bytes;
     size_t n, room;
-    uint64_t next; /* chunk that must come next */
+    uint64_t next; /* the chunk that must follow */
     bool ordered;
     uint64_t fail_at; /* `work` or `deliver` fails at that chunk */
     int fail_work, fail_deliver;
@@ -111,7 +111,7 @@ static bool collect_deliver(struct flow *flow, struct chunk *chunk)
 {
     struct collected *c = flow->context;
     c->ordered = c->ordered && chunk->count > 0 && chunk->number >= c->next;
-    c->next = chunk->number + 1; /* chunks without records are left out */
+    c->next = chunk->number + 1; /* chunks without records are skipped */
     if (c->fail_deliver && chunk->number >= c->fail_at) {
         return flow_fail(flow, c->fail_deliver < 0 ? CLI_OK : c->fail_deliver);
     }
@@ -138,7 +138,7 @@ static struct flow flow_of(struct input *input, struct collected *c, unsigned th
                           .context = c };
 }
 
-/* Runs over all files, part i of n; in legs of so many bytes if that is not 0. */
+/* Runs over all files, part i of n, in legs of this many bytes if that is not 0. */
 static int collect(const struct files *files, struct collected *c, unsigned threads,
                    uint64_t leg, struct input_part part)
 {
@@ -205,7 +205,7 @@ TEST(flow__legs)
     files_end(&files);
 }
 
-/* After each leg another flow goes on from where the one before says that it is. */
+/* After each leg, another flow continues from the position that the previous one reports. */
 static void check_resumed(const struct files *files, unsigned threads, uint64_t leg,
                           struct input_part part, struct collected *c)
 {
@@ -256,7 +256,7 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Lines, sorted: parts take turns at several files, so the order is another one. */
+/* Returns the lines sorted: parts interleave several files, so their order differs. */
 static char *sorted(const char *bytes, size_t n)
 {
     char *copy = malloc(n + 1), *result = malloc(n + 1), *rest = copy;
@@ -295,7 +295,7 @@ static void check_parts(const struct files *files, uint64_t n, uint64_t leg)
     free(c.bytes);
 }
 
-/* Files of a few bytes, in more parts than they have bytes. */
+/* Files of a few bytes, in more parts than bytes. */
 TEST(flow__parts_of_tiny_files)
 {
     for (size_t round = 0; round < 300 * check_scale(); round++) {
@@ -365,10 +365,11 @@ TEST(flow__errors_end_it)
         c = (struct collected){ .fail_deliver = CLI_IO, .fail_at = 2 };
         CHECK_EQ(collect(&files, &c, threads[i], 0, (struct input_part){ 0, 1 }),
                  CLI_IO);
-        CHECK(c.ordered && c.next == 3); /* two, and the one that failed */
+        CHECK(c.ordered && c.next == 3); /* two chunks, and the one that failed */
         CHECK(memcmp(c.bytes, files.all, c.n) == 0);
         free(c.bytes);
-        c = (struct collected){ .fail_deliver = -1, .fail_at = 2 }; /* it was enough */
+        c = (struct collected){ .fail_deliver = -1,
+                                .fail_at = 2 }; /* no more input is needed */
         CHECK_EQ(collect(&files, &c, threads[i], 0, (struct input_part){ 0, 1 }),
                  CLI_OK);
         CHECK(c.ordered && c.next == 3);
@@ -377,7 +378,8 @@ TEST(flow__errors_end_it)
     files_end(&files);
 }
 
-/* Collects from a path that cannot be read behind a file that can: exit code and message. */
+/* Collects from a readable file and then from a path that cannot be read; checks the exit code
+ * and the message. */
 static void check_unreadable(struct files *files, char *path, int code,
                              const char *message)
 {
@@ -405,7 +407,7 @@ TEST(flow__what_cannot_be_read)
     check_unreadable(&files, files.folder, CLI_IO, "Is a directory");
     files_add(&files, broken, sizeof broken - 1);
     files.count = 1;
-    check_unreadable(&files, files.paths[1], CLI_DATA, "cannot be unpacked");
+    check_unreadable(&files, files.paths[1], CLI_DATA, "cannot be decompressed");
     files.count = 2;
     files_end(&files);
 }
@@ -448,7 +450,7 @@ static bool pipe_work(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* Runs over the reading end of a pipe. */
+/* Runs over the read end of a pipe. */
 static int run_pipe(int fd, unsigned threads, struct pipe_talk *talk,
                     bool (*deliver)(struct flow *flow, struct chunk *chunk))
 {
@@ -493,14 +495,14 @@ static bool pipe_enough(struct flow *flow, struct chunk *chunk)
     return flow_fail(flow, CLI_OK);
 }
 
-/* It was enough: nobody waits for the pipe, which stays open. */
+/* No more input is needed: no thread waits for the pipe, which stays open. */
 TEST(flow__enough_of_a_pipe)
 {
     for (unsigned threads = 1; threads <= 4; threads++) {
         struct pipe_talk talk = { 0 };
         int ends[2];
         CHECK(pipe(ends) == 0 && write(ends[1], "a\nb\n", 4) == 4);
-        (void)alarm(60); /* if it does wait */
+        (void)alarm(60); /* in case it does wait */
         CHECK_EQ(run_pipe(ends[0], threads, &talk, pipe_enough), CLI_OK);
         (void)alarm(0);
         (void)close(ends[0]);

@@ -1,4 +1,4 @@
-/* test_cli_json.c - JSON: what is written, byte by byte. */
+/* test_cli_json.c - tests the JSON output byte by byte. */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
 #include "support/check.h"
@@ -42,7 +42,7 @@ TEST(json__a_document)
     free(out.text);
 }
 
-/* The text of a field, as it is written. */
+/* Checks the text of a field as it is written. */
 static void check_text(const char *text, const char *written)
 {
     static const char front[] = "{\"schema\": \"", back[] = "\"}\n";
@@ -68,7 +68,8 @@ TEST(json__text)
                "\\u0008\\u000c\\u000a\\u000d\\u0009\\u0001\\u001f\\u007f");
     check_text("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80",
                "\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80");
-    /* Not UTF-8: alone, cut off, longer than need be, half a pair, beyond the last. */
+    /* Invalid UTF-8: a lone byte, truncated, overlong, half a surrogate pair, above the last
+     * code point. */
     check_text("a\xFF"
                "b",
                "a" REPLACED "b");
@@ -83,7 +84,7 @@ TEST(json__text)
     check_text("\xC3\"", REPLACED "\\\"");
 }
 
-/* Deeper than there is room to remember: nothing is written beside it. */
+/* Nesting deeper than the writer can record must not write out of bounds. */
 TEST(json__too_deep)
 {
     struct json json;

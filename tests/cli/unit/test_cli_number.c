@@ -1,4 +1,4 @@
-/* test_cli_number.c - numbers as people write and read them. */
+/* test_cli_number.c - tests parsing and formatting of numbers. */
 #include "support/check.h"
 
 #include "number.h"
@@ -88,12 +88,12 @@ TEST(number__counts)
     for (size_t i = 0; i < COUNT(bad); i++) {
         uint64_t value;
         if (number_count(bad[i], &value)) {
-            check_fail(__FILE__, __LINE__, "'%s' is no count", bad[i]);
+            check_fail(__FILE__, __LINE__, "'%s' is not a count", bad[i]);
         }
     }
 }
 
-/* What was written out is not rounded. */
+/* Integers are not rounded. */
 TEST(number__random_counts)
 {
     for (size_t i = 0; i < 10000 * check_scale(); i++) {
@@ -133,7 +133,7 @@ TEST(number__rates)
     for (size_t i = 0; i < COUNT(bad); i++) {
         double value;
         if (number_rate(bad[i], &value)) {
-            check_fail(__FILE__, __LINE__, "'%s' is no rate", bad[i]);
+            check_fail(__FILE__, __LINE__, "'%s' is not a rate", bad[i]);
         }
     }
 }

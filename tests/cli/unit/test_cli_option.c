@@ -1,6 +1,6 @@
 /*
- * test_cli_option.c - the parser of options, with a table that has every type; and the tables of
- * all subcommands, which must be such that help, man pages and completions can be made of them.
+ * test_cli_option.c - tests the option parser with a table of every type, and checks that the
+ * tables of all subcommands are suitable for generating help, man pages and completions.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -60,7 +60,7 @@ static const struct option_use uses[] = {
 
 enum { WORDS = 80 };
 
-/* Words of a line, divided by blanks; "~" is an empty word. */
+/* The words of a line, separated by spaces; "~" is an empty word. */
 struct line {
     char text[2048];
     char *words[WORDS];
@@ -168,7 +168,7 @@ TEST(option__what_is_none)
     CHECK_STR(l.left.items[4], "--flag");
     CHECK_STR(l.left.items[5], "-x");
     CHECK(!l.options.flag);
-    check_good(&l, "--text --", 0); /* as getopt has it */
+    check_good(&l, "--text --", 0); /* as in getopt */
     CHECK_STR(l.options.text, "--");
 }
 
@@ -234,7 +234,7 @@ TEST(nearest__names)
         !nearest_name("an-endlessly-long-name-that-nobody-would-ever-type", names, 5));
 }
 
-/* ---- The tables of the subcommands ------------------------------------------------------- */
+/* ---- Tables of the subcommands ----------------------------------------------------------- */
 
 static bool is_name(const char *name)
 {
@@ -242,7 +242,7 @@ static bool is_name(const char *name)
            && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == strlen(name);
 }
 
-/* Where a value of that type is written lies inside of the subcommand's struct. */
+/* Returns the size of a field. Each field must lie within the subcommand's struct. */
 static size_t type_size(enum option_type type)
 {
     switch (type) {
@@ -265,7 +265,7 @@ static void check_option(const struct command *command, const struct option_use 
 {
     size_t at, letters = 0;
     CHECK(is_name(o->name));
-    CHECK(option_find(all, o->name, &at) == o); /* else another one hides it */
+    CHECK(option_find(all, o->name, &at) == o); /* otherwise, another option hides it */
     CHECK_EQ(at, use->at + o->at);
     CHECK(at + type_size(o->type) <= command->size);
     CHECK(o->letter == 0 || isalnum((unsigned char)o->letter));

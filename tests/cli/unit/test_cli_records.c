@@ -1,6 +1,6 @@
 /*
- * test_cli_records.c - bytes into records and keys: random bytes of every format against a
- * reference that is as simple as can be, cut everywhere.
+ * test_cli_records.c - tests splitting bytes into records and keys: random bytes in every format
+ * against a reference that is as simple as possible, cut at every position.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -40,7 +40,7 @@ static struct key_format random_format(void)
     return f;
 }
 
-/* Bytes that matter to the format, most of the time. */
+/* Returns mostly bytes that are significant in the format. */
 static char random_character(const struct key_format *f)
 {
     static const char any[] =
@@ -48,7 +48,7 @@ static char random_character(const struct key_format *f)
     static const char text[] = "aZ09 \xC3\xA9";
     static const char digits[] = "0123456789abcdefAF-\n\n";
     const bool is_text = f->form == KEY_TEXT || f->form == KEY_UTF16;
-    /* Of texts two in three are any, of numbers one in fifty. */
+    /* Two texts in three are arbitrary, and one number in fifty. */
     if (check_random_below(150) < (is_text ? 100 : 3)) {
         return any[check_random_below(sizeof any - 1)];
     }
@@ -58,7 +58,7 @@ static char random_character(const struct key_format *f)
     return digits[check_random_below(sizeof digits - 1)];
 }
 
-/* Up to `most` bytes; those with lengths in front have right ones, but for the last. */
+/* Generates up to `most` bytes. Length prefixes are correct, except for the last. */
 static size_t random_bytes(const struct key_format *f, char *bytes, size_t most)
 {
     const size_t n = check_random_below(most + 1);
@@ -74,7 +74,7 @@ static size_t random_bytes(const struct key_format *f, char *bytes, size_t most)
     return n;
 }
 
-/* Splits, and compares; *refused: the bytes have a record without a key. */
+/* Splits, and compares. *refused: the bytes contain a record without a valid key. */
 static void check_split(const struct key_format *f, struct chunk *chunk, bool *refused)
 {
     struct stream_capture said;
@@ -103,13 +103,13 @@ TEST(records__are_those_of_the_reference)
         refusals += refused;
         records += refused ? 0 : chunk.count;
     }
-    CHECK(refusals > rounds / 20 && records > rounds); /* both were tried */
+    CHECK(refusals > rounds / 20 && records > rounds); /* both cases occurred */
     chunk_free(&chunk);
 }
 
-/* Cut at any byte: the whole records in front and the rest behind are all records. */
-/* Every combination of options, with fields that contain a key, and quotes and blanks around it
- * in all places. Random input hardly ever has these. */
+/* Cut at any byte, the whole records before the cut and the rest after it are all records. */
+/* Every combination of options, with fields that contain a key, and with quotes and blanks
+ * around it in all places. Random input hardly ever contains these. */
 static const char *const formed_texts[][4] = {
     [KEY_TEXT] = { "", "aB", "Hello, \"\"World\"\"", "user12345678901234567890" },
     [KEY_INT64] = { "0", "-1", "12345678", "18446744073709551615" },
@@ -118,8 +118,8 @@ static const char *const formed_texts[][4] = {
     [KEY_UTF16] = { "", "abcdef", "\xC3\xA9\xE6\x85\xA2", "\xF0\x9F\x98\x80 12345678" },
 };
 
-/* A record with the text in the second field, with blanks around it, and in quotes if there are
- * any. */
+/* Writes a record with the text in the second field, with blanks around it, and in quotes if
+ * requested. */
 static size_t put_record(const struct key_format *f, const char *text, bool quoted,
                          unsigned blanks, char *to)
 {
@@ -140,7 +140,7 @@ static size_t put_record(const struct key_format *f, const char *text, bool quot
     return n;
 }
 
-/* All texts of a form, each with and without quotes and blanks, in one chunk. */
+/* Checks all texts of a form, each with and without quotes and blanks, in one chunk. */
 static size_t check_formed(const struct key_format *f)
 {
     char bytes[4 * 2 * 15 * 256];
@@ -216,7 +216,7 @@ TEST(records__may_be_cut_anywhere)
     chunk_free(&back);
 }
 
-/* Separators at every place around the 64 bytes that are looked at together. */
+/* Separators at every position around the 64 bytes that are examined together. */
 TEST(records__separators_at_every_place)
 {
     const struct key_format f = { .separator = '\n', .delimiter = '\t' };
@@ -227,7 +227,7 @@ TEST(records__separators_at_every_place)
             memset(bytes, 'x', n);
             bytes[at] = '\n';
             fill(&chunk, bytes, n);
-            memset(chunk.bytes + n, '\n', 1); /* behind its end */
+            memset(chunk.bytes + n, '\n', 1); /* after its end */
             CHECK_EQ(keys_split(&f, &chunk), 0);
             CHECK_EQ(chunk.count, at + 1 < n ? 2 : 1);
             CHECK_EQ(chunk.keys[0].len, at);
@@ -258,7 +258,7 @@ static void check_keys(const struct key_format *f, const char *bytes, size_t n,
                    sizeof expected / sizeof *expected);                                \
     } while (0)
 
-/* Written out by hand, so that the reference is not all there is. */
+/* Written by hand, so that the reference is not the only check. */
 TEST(records__by_hand)
 {
     const struct key_format lines = { .separator = '\n', .delimiter = '\t' };
@@ -311,25 +311,29 @@ static void check_refused(const struct key_format *f, const char *bytes, size_t 
 TEST(records__what_has_no_key_is_named)
 {
     struct key_format f = { .separator = '\n', .form = KEY_INT64 };
-    check_refused(&f, "1\nx\n", 4, "bloomgate: test: at byte 102: no int64: 'x'\n");
-    check_refused(&f, "\n", 1, "bloomgate: test: at byte 100: no int64: ''\n");
-    check_refused(&f, "18446744073709551616", 20,
-                  "bloomgate: test: at byte 100: no int64: '18446744073709551616'\n");
-    check_refused(&f, "-9223372036854775809", 20,
-                  "bloomgate: test: at byte 100: no int64: '-9223372036854775809'\n");
+    check_refused(&f, "1\nx\n", 4,
+                  "bloomgate: test: at byte 102: not valid int64: 'x'\n");
+    check_refused(&f, "\n", 1, "bloomgate: test: at byte 100: not valid int64: ''\n");
+    check_refused(
+        &f, "18446744073709551616", 20,
+        "bloomgate: test: at byte 100: not valid int64: '18446744073709551616'\n");
+    check_refused(
+        &f, "-9223372036854775809", 20,
+        "bloomgate: test: at byte 100: not valid int64: '-9223372036854775809'\n");
     f.form = KEY_HEX;
-    check_refused(&f, "abc", 3, "bloomgate: test: at byte 100: no hex: 'abc'\n");
+    check_refused(&f, "abc", 3, "bloomgate: test: at byte 100: not valid hex: 'abc'\n");
     f.form = KEY_UTF16;
-    check_refused(&f, "a\n\xff\n", 4, "bloomgate: test: at byte 102: no UTF-8: '?'\n");
+    check_refused(&f, "a\n\xff\n", 4,
+                  "bloomgate: test: at byte 102: not valid UTF-8: '?'\n");
     f = (struct key_format){ .records = KEY_RECORDS_PREFIXED };
     check_refused(&f, "\1\0\0\0a\2\0\0\0b", 10,
-                  "bloomgate: test: at byte 105: the last record is cut off\n");
+                  "bloomgate: test: at byte 105: the last record is truncated\n");
     check_refused(&f, "\1\0\0", 3,
-                  "bloomgate: test: at byte 100: the last record is cut off\n");
+                  "bloomgate: test: at byte 100: the last record is truncated\n");
 }
 
-/* Every first byte, with bytes behind it at the limits of what may follow: too long, half of a
- * pair, beyond the last character, cut off. */
+/* Every first byte, followed by bytes at the limits of what may follow: overlong, half a
+ * surrogate pair, above the last character, truncated. */
 TEST(records__utf8_at_its_limits)
 {
     static const char second[] = "\x01\x7F\x80\x8F\x90\x9F\xA0\xBF\xC0\xFF";
@@ -359,7 +363,7 @@ TEST(records__utf8_at_its_limits)
     chunk_free(&chunk);
 }
 
-/* What options say goes into a recipe, and comes out of it the same. */
+/* Options are written to a recipe and read back unchanged. */
 TEST(records__recipes)
 {
     for (int i = 0; i < 20; i++) {
@@ -376,7 +380,7 @@ TEST(records__recipes)
     }
     struct key_format f = { .form = KEY_INT32 };
     CHECK(keys_follow("lower,int64", &f));
-    CHECK(f.lower && f.form == KEY_INT32); /* options said something else */
+    CHECK(f.lower && f.form == KEY_INT32); /* the options specified something else */
     CHECK(!keys_follow("upper", &f));
     CHECK(!keys_follow("trim,int", &f));
     CHECK(!keys_follow(",", &f));
