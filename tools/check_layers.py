@@ -10,7 +10,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # A directory of src/ may include headers of itself and of the directories before it in this list.
-ROOMS = ["base", "hash", "kind", "filter", "live", "store", "gate"]
+LAYERS = ["base", "hash", "kind", "filter", "live", "store", "gate"]
 
 # These directories are outside of the library and may include only its public headers.
 OUTSIDE = ["common", "command", "cluster", "server", "cli", "adapters", "bindings", "examples", "tests/api"]
@@ -62,18 +62,18 @@ def kind_of(path, names):
 
 def check_include(path, line, target, names):
     top = target.split("/")[0]
-    if any(path.startswith(folder + "/") for folder in OUTSIDE) and top in ROOMS:
+    if any(path.startswith(folder + "/") for folder in OUTSIDE) and top in LAYERS:
         breach(path, line, f'"{target}" is private to src/; include only "bloomgate/..." here')
     if not path.startswith("src/"):
         return
-    room = path.split("/")[1]
+    layer = path.split("/")[1]
     if top == "bloomgate":
         return
-    if top not in ROOMS:
+    if top not in LAYERS:
         breach(path, line, f'"{target}": in src/ write "bloomgate/..." or "DIRECTORY/..."')
-    elif ROOMS.index(top) > ROOMS.index(room):
-        breach(path, line, f'"{target}": {room} must not include {top} (order: {" < ".join(ROOMS)})')
-    elif top == room == "kind":
+    elif LAYERS.index(top) > LAYERS.index(layer):
+        breach(path, line, f'"{target}": {layer} must not include {top} (order: {" < ".join(LAYERS)})')
+    elif top == layer == "kind":
         mine, theirs = kind_of(path, names), kind_of(target, names)
         if mine and theirs and mine != theirs:
             breach(path, line, f'"{target}": kind {mine} must not include kind {theirs}; '
@@ -90,10 +90,10 @@ def check_calls(path, text):
             breach(path, number, f"{name}(): {why}")
 
 
-def check_room(path):
+def check_layer(path):
     parts = path.split("/")
-    if len(parts) < 3 or parts[1] not in ROOMS:
-        breach(path, 1, f"the directories of src/ are {', '.join(ROOMS)}")
+    if len(parts) < 3 or parts[1] not in LAYERS:
+        breach(path, 1, f"the directories of src/ are {', '.join(LAYERS)}")
         return False
     return True
 
@@ -111,7 +111,7 @@ def main():
         with open(os.path.join(ROOT, path), encoding="utf-8") as f:
             text = f.read()
         if path.startswith("src/"):
-            if not check_room(path):
+            if not check_layer(path):
                 continue
             check_calls(path, without_comments(text))
         for number, line in enumerate(text.split("\n"), 1):

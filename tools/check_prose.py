@@ -3,16 +3,16 @@
 
 The table RULES below lists words and phrases that this project does not use, each with what to write
 instead. They are searched for in all prose (tools/prose_text.py): Markdown and man pages outside of
-code blocks, comments, and string literals that look like text. Inline code in backquotes,
-identifiers, paths, options and addresses are no prose.
+code blocks, comments, and string literals that look like text. Inline code in backticks,
+identifiers, paths, options and URLs are ignored.
 
-A rule should need next to no exceptions. Where a phrase is right nevertheless, add a line to
-tools/prose_allow.txt: a pattern of paths, the phrase as it stands in the text, and the reason,
-separated by " | ". A line that allows nothing any more is an error.
+A rule must need almost no exceptions. To allow a phrase in some files, add a line to
+tools/prose_allow.txt: a path pattern, the phrase exactly as in the text, and the reason, separated
+by " | ". An unused line is an error.
 
-usage: check_prose.py [PATH...]            print the findings, in all files or in these
-       check_prose.py --summary [PATH...]  count them by directory and by rule
-       check_prose.py --self-test          check the rules with the sentences below"""
+usage: check_prose.py [PATH...]            print the findings (default: in all files)
+       check_prose.py --summary [PATH...]  count the findings by directory and by rule
+       check_prose.py --self-test          check the rules with SENTENCES"""
 
 import bisect
 import collections
@@ -24,7 +24,6 @@ import sys
 import prose_text
 
 ALLOW = os.path.join(prose_text.ROOT, "tools/prose_allow.txt")
-SELF = "tools/check_prose.py"
 EVERYWHERE, DOCS, STRINGS = {"doc", "comment", "string"}, {"doc"}, {"string"}
 
 THING = r"(?:filters?|slots?|keys?|gates?|memory|bits?|base|deltas?|canar(?:y|ies)|stores?|databases?|kernel|system|" \
@@ -187,18 +186,18 @@ NO_PROSE = re.compile(
     r"|\b[a-z]+://\S+"                          # addresses
     r"|(?<!\w)--?[a-z][\w-]*"                   # options
     r"|[\w.$-]*[_/\\][\w./$\\-]*"               # identifiers and paths
-    r"|\b\w+\.(?:c|h|cc|py|md|js|sh|t|sql|conf|yml|yaml|json|html|css|txt|svg|scd)\b"
+    r"|\b\w+\.(?:c|h|cc|py|md|js|sh|t|sql|conf|yml|yaml|json|html|css|txt|svg|scd|db)\b"
     r"|\b[a-z]+[A-Z]\w*|\b\w+\(\)|\b[\w-]+(?==)"
-    r"|<[^<>]+>")
+    r"|<[^<>]+>|\{[^{}]*\}")
 
 
 def masked(text):
-    """The text with everything that is no prose replaced, letter by letter."""
+    """Replaces every character of code, identifiers and so on; offsets stay the same."""
     return NO_PROSE.sub(lambda m: "\u00a4" * len(m.group()), text)
 
 
 def matches(text):
-    """(rule, match, scopes, advice) of a text; a line of it is one piece."""
+    """Yields (rule, match, scopes, advice) of a text in which each line is one piece."""
     hidden = masked(text)
     lower = hidden.lower()
     for name, pattern, cased, scopes, advice in COMPILED:
@@ -233,13 +232,13 @@ def allowed():
 
 
 def findings(paths):
-    """(path, line, rule, advice, context) of all files, or of these."""
+    """Returns (path, line, rule, advice, phrase, context) of each finding, and the unused exceptions."""
     exceptions, found = allowed(), []
     for path, text in prose_text.files():
-        if path == SELF or paths and not any(path == p or path.startswith(p.rstrip("/") + "/") for p in paths):
+        if paths and not any(path == p or path.startswith(p.rstrip("/") + "/") for p in paths):
             continue
         pieces = prose_text.pieces(path, text)
-        texts = [piece.text() for piece in pieces]  # all of a file are searched at once, a line for each
+        texts = [piece.text() for piece in pieces]  # all pieces of a file are searched at once, one per line
         starts, whole = [], ""
         for words, _ in texts:
             starts.append(len(whole))
@@ -272,7 +271,7 @@ def summary(found):
 
 
 def self_test():
-    """Every sentence is found by its rule and by no other one, and every rule by a sentence."""
+    """Checks that each sentence violates exactly its rule, and that each rule has a sentence."""
     wrong = 0
     for sentence, expected in SENTENCES:
         names = {name for name, *_ in matches(sentence)}
@@ -301,7 +300,7 @@ def main():
     for path, line, name, advice, phrase, context in found:
         print(f"{path}:{line}: {phrase} -> {advice} [{name}]: ...{context}...")
     for entry in unused:
-        print(f"tools/prose_allow.txt:{entry.number}: {entry.phrase!r} allows nothing any more: remove it")
+        print(f"tools/prose_allow.txt:{entry.number}: {entry.phrase!r} is unused; remove the line")
     print(f"prose: {len(found)} findings" if found or unused else "prose: no findings")
     return 1 if found or unused else 0
 

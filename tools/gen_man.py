@@ -3,19 +3,20 @@
 
 The comments of include/bloomgate/*.h are the only source. There is one page per header (bg_filter.3
 from filter.h), libbloomgate.3 from bloomgate.h, and for every exported function a page that refers
-to the page of its header, so that `man bg_filter_add` works.
+to the page of its header, so that `man bg_filter_add` works. The build writes the pages to the build
+directory; they are not committed.
 
-The headers follow these rules, and a header that breaks one is an error:
+The headers must follow these rules; violations are errors:
   - The first comment is "name.h - one line." and prose.
   - `/* ---- Title ---- */` starts a section of functions.
-  - A comment documents the declarations after it, up to the next comment. A blank line ends the
-    group if it has a function or a complete type already; between inline functions it does not.
+  - A comment documents the declarations after it, up to the next comment. A blank line also ends
+    the group if it already has a function or a type, except between inline functions.
   - Every BG_API function has a comment.
   - In bloomgate.h, a comment before a group of #include lines is the title of that group.
 
-In prose, a line that is indented by 4 or more, or by 2 and is no list item, is printed as it is.
-"Errors:", "Thread safety:", "Cost:" and "Memory:" at the start of a sentence become tagged
-paragraphs. `x` is a parameter or literal text.
+In prose, indented lines are printed literally, except for lists: "- x", "(C1) x", and two columns
+with wrapped text. "Errors:", "Thread safety:", "Cost:" and "Memory:" at the start of a sentence
+become tagged paragraphs. `x` in backticks is a parameter or literal text.
 
 usage: gen_man.py OUTPUT-DIRECTORY     writes OUTPUT-DIRECTORY/*.3 and removes other *.3 files there"""
 
@@ -49,7 +50,7 @@ class Group:
 
 
 class Declaration:
-    """A function: its name, and its C text without attributes and body."""
+    """A function: its name, and its declaration without attributes and body."""
 
     def __init__(self, text, note):
         self.inline = bool(re.search(r"\binline\b", text))
@@ -65,7 +66,7 @@ class Declaration:
                 for part in split_top(inside, ",") if re.search(r"\w", part)]
 
     def lines(self):
-        """The declaration, broken into lines of CODE_WIDTH, its name in bold."""
+        """Returns the declaration in lines of CODE_WIDTH, with its name in bold."""
         opening = self.text.index("(", self.text.index(self.name))
         head, rest = self.text[:opening + 1], self.text[opening + 1:-1]
         parts = [" ".join(part.split()) for part in split_top(rest, ",")]
@@ -115,7 +116,7 @@ class Header:
         self.read_items(start.end())
 
     def read_items(self, at):
-        """Cuts the text after the first comment into comments, directives and declarations."""
+        """Reads the comments, directives and declarations after the first comment."""
         text, group, section, lists = self.text, None, "", {}
         self.lists = lists  # macros with a list of X(...), by name
         include_title = ""
@@ -154,7 +155,7 @@ class Header:
                 at = trailing.end() if trailing else end
 
     def group_for(self, group, section, blank, at, inline):
-        """The group of the next declaration: the present one, or a new one without a comment."""
+        """Returns the group of the next declaration: the current one, or a new one without a comment."""
         complete = group and (group.types or any(not f.inline for f in group.functions))
         if not group or blank and complete or blank and group.functions and not inline:
             group = Group([], section, at)
@@ -187,7 +188,7 @@ class Header:
         return end, group
 
     def end_of_declaration(self, at):
-        """Where a declaration ends: at its semicolon, or at the brace of an inline body."""
+        """Returns where a declaration ends: at its semicolon, or at the brace of an inline body."""
         depth, place = 0, at
         token = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"|#[^\n]*|[{}();]', re.S)
         inline = re.match(r"BG_API\s+inline\b", self.text[at:])
@@ -203,7 +204,7 @@ class Header:
     # ---- Types, printed again in narrower lines ----
 
     def type_text(self, declaration, note):
-        """The lines of a typedef or enum; X-macros are expanded."""
+        """Returns the lines of a typedef or enum, with X-macros expanded."""
         if "{" not in declaration:
             return wrap_member("", " ".join(declaration.split()), note)
         head, rest = declaration.split("{", 1)
@@ -216,7 +217,7 @@ class Header:
         return [*lines, "}" + (" " + tail.strip() if tail.strip() != ";" else ";")]
 
     def expand_lists(self, body):
-        """Replaces `#define M(a, b) ...`, `LIST(M)` and `#undef M` by the members that they make."""
+        """Replaces `#define M(a, b) ...`, `LIST(M)` and `#undef M` with the members that they generate."""
         macros = dict((name, (arguments, template)) for name, arguments, template in
                       re.findall(r"#define (\w+)\(([^)]*)\) (.*)", body))
         body = re.sub(r"^#.*\n", "", body, flags=re.M)
@@ -236,7 +237,7 @@ class Header:
         return body
 
     def entries(self, name):
-        """The X(...) of a list, those of the lists that it is made of included."""
+        """Returns the X(...) entries of a list, including those of nested lists."""
         found = []
         for part in re.finditer(r'\bX\(((?:"(?:\\.|[^"\\])*"|[^)"])*)\)(?:\s*/\*(.*?)\*/)?|\b(BG_\w+)\(X\)', self.lists[name]):
             if part.group(3):
@@ -256,7 +257,7 @@ def with_version(text):
 
 
 def comment_lines(comment):
-    """The lines of a comment without its decoration, without empty lines at both ends."""
+    """Returns the lines of a comment without its decoration and without empty lines at both ends."""
     lines = comment[2:-2].split("\n")
     lines = [re.sub(r"^\s*\* ?", "", line).rstrip() for line in lines]
     lines[0] = lines[0].strip()
@@ -268,7 +269,7 @@ def comment_lines(comment):
 
 
 def split_top(text, separator):
-    """Splits C text at a separator that is in no brackets."""
+    """Splits C text at separators outside of brackets."""
     parts, depth, part = [], 0, ""
     for sign in text:
         depth += (sign in "([{") - (sign in ")]}")
@@ -281,7 +282,7 @@ def split_top(text, separator):
 
 
 def breaks(head, parts):
-    """The parameters after `head`, aligned with it, in as few lines as possible."""
+    """Returns `head` and the parameters, aligned, in as few lines as possible."""
     lines, indent = [head], " " * len(head)
     for i, part in enumerate(parts):
         last = i == len(parts) - 1
@@ -296,7 +297,7 @@ def breaks(head, parts):
 
 
 def members(body, separator):
-    """(comment before, member, comment after) of each member of a struct or enum."""
+    """Returns [comment before, member, comment after] of each member of a struct or enum."""
     token = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"|[\s\S]', re.S)
     found, before, member, depth = [], "", "", 0
     line_of_last = False  # whether the last member ended on this line
@@ -327,13 +328,13 @@ def members(body, separator):
 
 
 def without_trailing(line):
-    """A line of code, and the text of the comment at its end."""
+    """Returns a line of code, and the text of the comment at its end."""
     found = re.fullmatch(r"(.*?)\s*/\*\s*(.*?)\s*\*/", line, re.S)
     return (found.group(1), " ".join(found.group(2).split())) if found else (line, "")
 
 
 def wrap_member(indent, member, comment):
-    """A member and its comment: on one line if they fit, else the comment in lines before it."""
+    """Returns a member and its comment, on one line if they fit, otherwise with the comment first."""
     if comment and len(indent + member + comment) + 7 <= CODE_WIDTH:
         return [f"{indent}{member} /* {comment} */"]
     lines = textwrap.wrap(member, CODE_WIDTH, initial_indent=indent, subsequent_indent=indent + "    ",
@@ -348,7 +349,7 @@ def wrap_member(indent, member, comment):
 
 
 def code(line):
-    """A line of code for a literal block."""
+    """Escapes a line of code for a literal block."""
     line = line.replace("\\", "\\e").replace("-", "\\-").replace("^", "\\(ha").replace("~", "\\(ti")
     line = line.replace("'", "\\(aq").replace("`", "\\(ga")
     return "\\&" + line if line.startswith((".", "\\(aq")) else line
@@ -390,19 +391,19 @@ class Page:
         return re.sub(r"`[^`]+`|\b\w+\.h\b|\b(?:bg_\w+|BG_\w+|BLOOMGATE_\w+)\b|\b\w+\(\)|\\f[BR]|[\\^~]", mark, text)
 
     def text(self, words):
-        """A paragraph: every sentence starts a line, as mdoc wants it."""
+        """Writes a paragraph. Every sentence starts a new line, as mdoc requires."""
         for sentence in re.split(r"(?<=[.!?])\s+(?=\S)|(?<=[.!?][)\"])\s+(?=[A-Z(\"`])", " ".join(words.split())):
             for line in textwrap.wrap(self.inline(sentence), WIDTH, break_long_words=False,
                                       break_on_hyphens=False):
                 self.add("\\&" + line if line.startswith((".", "'")) else line)
 
     def literal(self, lines):
-        """Lines as they are, less their common indentation."""
+        """Writes lines literally, without their common indentation."""
         lines = textwrap.dedent("\n".join(lines)).split("\n")
         self.add(".Bd -literal -offset indent", *map(code, lines), ".Ed")
 
     def prose(self, lines, tags=False):
-        """A comment: paragraphs, lists, literal blocks; with tagged paragraphs at its end."""
+        """Writes a comment: paragraphs, lists, literal blocks, and tagged paragraphs at its end."""
         blocks, tagged = [], []
         for block in paragraphs(lines):
             first = block[0]
@@ -464,7 +465,7 @@ class Page:
 
 
 def paragraphs(lines):
-    """Cuts lines into blocks of text and blocks of indented lines."""
+    """Splits lines into blocks of text and blocks of indented lines."""
     blocks = []
     for i, line in enumerate(lines):
         indented = line.startswith(" ")
@@ -492,7 +493,7 @@ def is_item(line):
 
 
 def definitions(block):
-    """[(term, text)] of a block of two columns with text that continues in the second one; else []."""
+    """Returns [(term, text)] of a block of two columns whose second column has wrapped text; else []."""
     found, column = [], None
     for line in block:
         row = re.fullmatch(r"( {1,3}\S+(?: \S+)* {2,})(\S+(?: \S+)*)", line)
@@ -517,14 +518,14 @@ def items(block, start):
 
 
 def split_tags(text):
-    """[("", text before), ("Errors", text), ...]; the tags in the order of the text."""
+    """Returns [("", text before), ("Errors", text), ...] in the order of the text."""
     word = r"(?:[Ee]rrors|[Tt]hread safety|[Cc]ost|[Mm]emory)"
     found = re.split(rf"(?:^|(?<=[.;)]) )({word}(?:(?:,| and) {word})*): ", text)
     return [("", found[0].strip()), *zip(found[1::2], (part.strip() for part in found[2::2]))]
 
 
 def write_functions(page, header):
-    """The sections with functions: per group its names, its declarations and its comment."""
+    """Writes the sections with functions: the names, declarations and comment of each group."""
     section = None
     for group in header.groups:
         if not group.functions:
@@ -593,7 +594,7 @@ def header_page(header, headers, date):
 
 
 def overview_page(header, headers, date):
-    """libbloomgate.3: the prose of bloomgate.h, the headers by group, an example, the environment."""
+    """Returns libbloomgate.3: the prose of bloomgate.h, the headers by group, environment, example."""
     page = Page(headers)
     by_name = {other.name: other for other in headers}
     page.add(".Sh NAME", ".Nm libbloomgate", ".Nd " + page.inline(header.title).replace('"', "\\(dq"), ".Sh SYNOPSIS",
@@ -630,7 +631,7 @@ def overview_page(header, headers, date):
 
 
 def release_date():
-    """The date of this version in the changelog, for the foot of the pages; "" before its release."""
+    """Returns the release date of this version from the changelog, or "" before the release."""
     with open(os.path.join(ROOT, "VERSION"), encoding="utf-8") as f:
         version = re.escape(f.readline().strip())
     with open(os.path.join(ROOT, "CHANGELOG.md"), encoding="utf-8") as f:
@@ -655,7 +656,7 @@ def read_headers():
 
 
 def pages():
-    """File name -> text of every page."""
+    """Returns the text of every page, by file name."""
     headers, date, made = read_headers(), release_date(), {}
     for header in headers:
         write = overview_page if header.page == "libbloomgate" else header_page

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Finds the prose in the files of the tree: what a person reads in documents, comments and messages.
+"""Extracts the prose of the project: the text that people read in documents, comments and messages.
 
 check_prose.py checks this prose and sample_prose.py draws sentences from it. A file is cut into
-pieces. A piece is one paragraph, list item, table, comment or string, with the lines that it came
-from. Its scope is one of
+pieces. A piece is one paragraph, list item, table cell, comment or string, with its line numbers.
+Its scope is one of
 
   doc      Markdown and man pages, without code blocks
   comment  comments of programs, scripts, build files and settings
   string   string literals that look like text, and the texts of HTML, OpenAPI and dashboards
 
-Indented code in comments is left out, but not the remarks at the ends of its lines."""
+Indented code in comments is skipped, except for remarks at the ends of its lines."""
 
 import bisect
 import io
@@ -20,8 +20,8 @@ import tarfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Data of tests and other software, and lists that are no text.
-LEFT_OUT = re.compile(r"(fuzz/corpus|tests/golden|tests/foreign/redisbloom|abi)/|LICENSE$|tools/prose_allow\.txt$")
+# Data of tests and of other software, lists, and the banned phrases themselves.
+LEFT_OUT = re.compile(r"(fuzz/corpus|tests/golden|tests/foreign/redisbloom|abi)/|LICENSE$|tools/(check_prose\.py|prose_allow\.txt)$")
 
 C_LIKE = (".c", ".h", ".cc", ".hpp", ".h.in", ".inc", ".map", ".go", ".java", ".css")
 HASH = (".sh", ".cmake", ".conf", ".service", ".zsh", ".in", ".t", "CMakeLists.txt", "Makefile", "Dockerfile",
@@ -35,7 +35,7 @@ class Piece:
         self.path, self.scope, self.lines, self.table = path, scope, lines, table
 
     def text(self):
-        """The text on one line, and a function from an offset in it to a line number."""
+        """Returns the text on one line, and a function that maps an offset in it to a line number."""
         starts, numbers, text = [], [], ""
         for number, line in self.lines:
             starts.append(len(text))
@@ -44,7 +44,7 @@ class Piece:
         return text, lambda offset: numbers[bisect.bisect_right(starts, offset) - 1]
 
     def sentences(self):
-        """(line number, sentence) of the piece, white space made single."""
+        """Yields (line number, sentence), with single spaces."""
         text, line_at = self.text()
         start = 0
         for end in re.finditer(r"(?<=[.!?])[\"')*]*\s+(?=[A-Z`\"(*\[])|$", text):
@@ -65,7 +65,7 @@ def wanted(path):
 
 
 def files(revision=None):
-    """(path, text) of every file with prose: of the working tree, or of a git revision."""
+    """Yields (path, text) of every file with prose, from the working tree or a git revision."""
     if revision:
         archive = subprocess.run(["git", "archive", "--format=tar", revision], cwd=ROOT, check=True,
                                  capture_output=True).stdout
@@ -84,12 +84,12 @@ def files(revision=None):
 
 
 def pieces(path, text):
-    """The prose of a file."""
+    """Returns the pieces of a file."""
     return reader(path)(path, text)
 
 
 def reader(path):
-    """The function that reads files of this name, or None."""
+    """Returns the function that reads files of this name, or None."""
     if path.endswith((".md", ".scd")):
         return markdown
     if path.endswith((".yml", ".yaml")):
@@ -113,7 +113,7 @@ def reader(path):
 
 
 def markdown(path, text):
-    """Paragraphs, list items, headings and tables; no code blocks, no HTML comments."""
+    """Reads paragraphs, list items, headings and table cells, without code blocks and HTML comments."""
     found, block, fenced = [], [], False
     text = re.sub(r"<!--.*?-->", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
 
@@ -146,13 +146,13 @@ def markdown(path, text):
 
 
 def plain(line):
-    """Markdown without the addresses of links and without emphasis."""
+    """Removes link targets and emphasis from Markdown."""
     line = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", line)
     return re.sub(r"\*\*|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)", "", line)
 
 
 def yaml(path, text):
-    """Comments, and the texts of summary, description and title."""
+    """Reads comments, and the texts of summary, description, title and message."""
     found = hashes(path, text, strings=False)
     lines = text.split("\n")
     number = 0
@@ -182,7 +182,7 @@ def json_texts(path, text):
 
 
 def html(path, text):
-    """The text between tags, and attributes that are shown."""
+    """Reads the text between tags, and attributes that are shown."""
     text = re.sub(r"<(script|style)\b.*?</\1>|<!--.*?-->", lambda m: "\n" * m.group().count("\n"), text, flags=re.S)
     found = []
     for m in re.finditer(r">([^<>]+)<|\b(?:title|alt|placeholder|aria-label)=\"([^\"]*)\"", text):
@@ -196,13 +196,13 @@ def html(path, text):
 
 
 def is_text(string):
-    """Whether a string literal is for people: words with spaces between them, few signs."""
+    """Returns whether a string literal is text for people: several words and few other characters."""
     words = re.findall(r"(?<![\w%$\\-])[A-Za-z][a-z']+(?![\w=(/])", string)
     return " " in string.strip() and len(words) >= 2 and sum(map(len, words)) > 0.4 * len(string.strip())
 
 
 def comment_pieces(path, lines):
-    """The paragraphs of a comment; of its indented code only the remarks."""
+    """Returns the paragraphs of a comment, and the remarks in its indented code."""
     found, block = [], []
 
     def flush():
@@ -228,14 +228,14 @@ def comment_pieces(path, lines):
 
 
 def strip_block(comment, number):
-    """The (number, text) lines of a block comment, without its decoration."""
+    """Returns the (number, text) lines of a block comment, without its decoration."""
     lines = [re.sub(r"^\s*\* ?", "", line) if i else line.strip()
              for i, line in enumerate(comment[2:-2].split("\n"))]
     return [(number + i, re.sub(r"^-{3,}|-{3,}$", "", line.rstrip())) for i, line in enumerate(lines)]
 
 
 def tokens(path, text, pattern, string_signs):
-    """Comments and strings of a program, neighbors of one kind joined."""
+    """Returns the comments and strings of a program. Adjacent ones are joined."""
     found, comment, string, last = [], [], [], None
     line, counted = 1, 0
 
@@ -292,7 +292,7 @@ def c_like(path, text):
 
 
 def javascript(path, text):
-    """Comments and strings; ${...} in templates is left out."""
+    """Reads comments and strings, without ${...} in templates."""
     def blank(m):
         return "\n" * m.group().count("\n") + "N"
     found = tokens(path, text, JS_TOKENS, "\"'`")
@@ -310,7 +310,7 @@ def sql(path, text):
 
 
 def hashes(path, text, strings=True):
-    """Files with # comments: scripts, build files, settings."""
+    """Reads files with # comments: scripts, build files, settings."""
     if path.endswith(".t"):  # commands and what they print, which is in other files
         text = "\n".join(line if line.startswith("#") else "" for line in text.split("\n"))
     if path.endswith("Makefile"):
