@@ -16,8 +16,8 @@ enum { SETTINGS_WIDTH = 96, SETTINGS_COLUMN = 40 };
 static const char *settings_print_change(enum setting_change change)
 {
     return change == SETTING_LIVE        ? "at any time, by CONFIG SET or SIGHUP"
-           : change == SETTING_AT_RELOAD ? "by reloading (SIGHUP)"
-                                         : "with a restart";
+           : change == SETTING_AT_RELOAD ? "only by reloading (SIGHUP)"
+                                         : "only with a restart";
 }
 
 /* Prints text in lines of at most `width` bytes, each preceded by `front`. */
