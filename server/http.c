@@ -97,7 +97,7 @@ static enum http_result http_line(struct http_request *r, const char *bytes, siz
 /* ---- The first line ---------------------------------------------------------------------- */
 
 /* Returns where the path begins in "http://host:port/path". Without a path, the second slash
- * of "//" serves as the path "/". Returns 0 if the target is no such URL. */
+ * of "//" serves as the path "/". Returns 0 if the target is not such a URL. */
 static size_t http_skip_authority(const char *target, size_t n, bool *bare)
 {
     const bg_bytes plain = { target, n < 7 ? n : 7 },

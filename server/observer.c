@@ -209,7 +209,7 @@ static void observer_filter_point(const struct watched *w, const struct object *
     values[FILTER_BYTES] = (double)object_bytes(object);
 }
 
-/* Adds the counts since the last step; a filter that is new started at 0. */
+/* Adds the counts since the last step; a new filter started at 0. */
 static void observer_count(struct observer_totals *totals, const struct watched *w,
                            const bg_slot_stats *now)
 {

@@ -90,8 +90,8 @@ enum web_access web_access(struct web_request *request, const struct web_route *
 uint64_t web_upload_limit(const struct settings *settings);
 
 /* Creates a file NAME-XXXXXX in the data directory, or in the directory for temporary files
- * if there is none. Returns its descriptor and its path, or -1 with errno. web_sweep removes
- * files that a crash left behind at the next start. */
+ * if there is none. Returns its descriptor and its path, or -1 with errno. At the next start,
+ * web_sweep removes files left behind by a crash. */
 int web_scratch(const char *folder, const char *name, char *path, size_t room);
 void web_sweep(const char *folder);
 

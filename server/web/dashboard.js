@@ -101,7 +101,7 @@ function context() {
 }
 
 // Changes the state of a page, redraws it, and reloads its data after `delay` milliseconds
-// (-1: not).
+// (-1: never).
 let reload = 0;
 function change(part, delay = 0) {
   Object.assign(state.local, part);
