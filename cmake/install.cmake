@@ -23,6 +23,19 @@ install(EXPORT bloomgateTargets NAMESPACE bloomgate:: DESTINATION ${package_dir}
 write_basic_package_version_file(bloomgateConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/bloomgateConfigVersion.cmake DESTINATION ${package_dir})
 
+# Section 3 is generated from the headers, without a list of its pages: one per header and function.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(Python3_FOUND)
+  set(man3 ${PROJECT_BINARY_DIR}/man/man3)
+  file(GLOB man_headers CONFIGURE_DEPENDS include/bloomgate/*.h include/bloomgate/*.h.in)
+  add_custom_command(OUTPUT ${man3}/libbloomgate.3
+    DEPENDS tools/gen_man.py ${man_headers} VERSION CHANGELOG.md
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+    COMMAND ${Python3_EXECUTABLE} tools/gen_man.py ${man3} VERBATIM)
+  add_custom_target(bloomgate_man3 ALL DEPENDS ${man3}/libbloomgate.3)
+  install(DIRECTORY ${man3} DESTINATION ${CMAKE_INSTALL_MANDIR})
+endif()
+
 file(GLOB man_sources CONFIGURE_DEPENDS docs/man/*.scd)
 find_program(SCDOC scdoc)
 if(man_sources AND SCDOC)

@@ -243,6 +243,7 @@ BG_API BG_MUST_CHECK bg_err bg_decode(const void *bytes, size_t n,
 BG_API BG_MUST_CHECK bg_err bg_bytes_about(const void *bytes, size_t n,
                                            bg_file_info *about, bg_errinfo *info);
 
+/* Verifies n bytes of a file in memory as bg_verify does for a file on disk. */
 BG_API BG_MUST_CHECK bg_err bg_verify_bytes(const void *bytes, size_t n,
                                             const bg_open_options *options,
                                             bg_report *report, bg_errinfo *info);

@@ -128,6 +128,7 @@ BG_API BG_MUST_CHECK bg_err bg_registry_save(bg_registry *registry, bg_errinfo *
 
 /* ---- A tenant ---------------------------------------------------------------------- */
 
+/* Returns the name of a tenant, valid while the tenant is held. */
 BG_API const char *bg_tenant_name(const bg_tenant *tenant);
 
 /*
@@ -165,6 +166,7 @@ typedef struct bg_tenant_stats {
     uint64_t return_failures;
 } bg_tenant_stats;
 
+/* Fills in the statistics of a tenant. Errors: BG_EINVAL for NULL or a wrong struct_size. */
 BG_API BG_MUST_CHECK bg_err bg_tenant_about(bg_tenant *tenant, bg_tenant_stats *stats);
 
 typedef struct bg_registry_stats {
@@ -180,6 +182,7 @@ typedef struct bg_registry_stats {
     uint64_t limited; /* adds and creations refused */
 } bg_registry_stats;
 
+/* Fills in the statistics of a registry. Errors: BG_EINVAL for NULL or a wrong struct_size. */
 BG_API BG_MUST_CHECK bg_err bg_registry_about(bg_registry *registry,
                                               bg_registry_stats *stats);
 

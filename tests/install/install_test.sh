@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs a build into an empty directory and uses it as a user would.
-# usage: install_test.sh BUILD-DIRECTORY pkg_config|static|cmake|negative|soname|cxx|cli|leveldb|rocksdb
+# usage: install_test.sh BUILD-DIRECTORY pkg_config|static|cmake|negative|soname|cxx|man|cli|leveldb|rocksdb
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -61,6 +61,16 @@ test_cxx() {
     g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -x c++ "$here/consumer.c" -o consumer \
         $(pc --cflags --libs)
     LD_LIBRARY_PATH=$lib ./consumer
+}
+
+test_man() { # a page or a link for every exported function, and no link without a target
+    man3=$prefix/share/man/man3
+    while read -r name; do
+        [ -s "$man3/$name.3" ]
+    done <"$here/../../abi/symbols.txt"
+    for page in $(sed -n 's/^\.so man3\///p' "$man3"/*.3 | sort -u) libbloomgate.3; do
+        grep -q '^\.Sh NAME' "$man3/$page"
+    done
 }
 
 test_cli() { # the installed program runs, and its man pages and completions are installed
