@@ -15,22 +15,22 @@ enum { CLUSTER_PASSWORD = 1024 };
 
 struct cluster {
     struct cluster_options options;
-    struct cluster_tally own, *tally; /* where it counts */
+    struct cluster_tally own, *tally; /* the counters to update */
     struct node_tls *tls;
     struct link_how how; /* of its links */
     char password[CLUSTER_PASSWORD];
     struct slot_map map;
-    bool stale;      /* the map: ask for it before the next round */
-    uint16_t teller; /* who told the map last */
+    bool stale;      /* the map is out of date: refresh it before the next round */
+    uint16_t teller; /* the node that last provided the map */
     int64_t end;     /* when its patience ends, by cluster_now */
     unsigned marker; /* of the last marker of WAIT */
-    char wrong[400]; /* what went wrong last */
+    char wrong[400]; /* the last error */
 };
 
 enum {
     CLUSTER_PAUSE = 50,     /* milliseconds between attempts */
-    CLUSTER_BOUNCES = 5,    /* rounds of redirections alone, before a pause */
-    CLUSTER_OPENING = 1000, /* milliseconds to find a node that answers, at first */
+    CLUSTER_BOUNCES = 5,    /* rounds with redirections only, before a pause */
+    CLUSTER_OPENING = 1000, /* milliseconds to find a responding node, initially */
 };
 
 bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
@@ -52,7 +52,7 @@ int64_t cluster_now(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Remembers what a node did, or said. */
+/* Stores an error of a node, or its error reply. */
 static void cluster_note(struct cluster *c, uint16_t node, const char *what, size_t n)
 {
     (void)snprintf(c->wrong, sizeof c->wrong, "%.120s:%u: %.*s",
@@ -70,7 +70,7 @@ static bg_bytes cluster_word(const char *word)
     return (bg_bytes){ word, strlen(word) };
 }
 
-/* A pause between attempts; BG_ECANCELED: somebody wants it to end. */
+/* Waits between attempts. Errors: BG_ECANCELED if stop_fd became readable. */
 static bg_err cluster_pause(const struct cluster *c, bg_errinfo *info)
 {
     struct pollfd stop = { .fd = c->options.stop_fd, .events = POLLIN };
@@ -79,7 +79,7 @@ static bg_err cluster_pause(const struct cluster *c, bg_errinfo *info)
                : BG_OK;
 }
 
-/* ---- One node ----------------------------------------------------------------------------------- */
+/* ---- One node -------------------------------------------------------------------------------- */
 
 /* Returns whether this round starts with AUTH. */
 static bool cluster_signs_in(const struct cluster *c, const struct node_link *link)
@@ -87,7 +87,8 @@ static bool cluster_signs_in(const struct cluster *c, const struct node_link *li
     return link->fresh && c->options.password;
 }
 
-/* Returns the number of requests that precede those of a round: AUTH and INFO, if the link is new. */
+/* Returns the number of requests that precede those of a round: AUTH and INFO, if the link is
+ * new. */
 static size_t cluster_greetings(const struct cluster *c, const struct node_link *link)
 {
     return (size_t)cluster_signs_in(c, link) + link->fresh;
@@ -109,8 +110,8 @@ static bool cluster_put_info(struct node_link *link)
     return link_put(link, info, 3);
 }
 
-/* Opens a node's link for a round, and sends greetings if the link is new. Returns false if it cannot
- * be opened. */
+/* Opens a node's link for a round, and sends greetings if the link is new. Returns false if it
+ * cannot be opened. */
 static bool cluster_begin(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
@@ -133,14 +134,15 @@ static bool cluster_take_auth(struct cluster *c, struct node_link *link)
     const struct reply_item item = reply_next(reply, &at);
     if (item.type == '-') {
         const char *user = c->options.user;
-        link_break(link, "AUTH: %.*s; expected the password of user '%.40s'",
+        link_break(link, "AUTH: %.*s: check the password of user '%.40s'",
                    (int)(item.text.len < 80 ? item.text.len : 80),
                    (const char *)item.text.data, user ? user : "default");
     }
     return item.type != '-';
 }
 
-/* Returns the first 16 digits of a field in the reply to INFO, such as "run_id:"; 0 if there are none. */
+/* Returns the first 16 digits of a field in the reply to INFO, such as "run_id:"; 0 if there are
+ * none. */
 static uint64_t cluster_read_field(bg_bytes text, const char *name)
 {
     const size_t skip = strlen(name);
@@ -178,7 +180,8 @@ static bool cluster_read_info(struct node_link *link, bg_bytes reply)
     return true;
 }
 
-/* Handles the next reply, which is to INFO. Returns false if there is none, or if cluster_read_info does. */
+/* Handles the next reply, which is to INFO. Returns false if there is none, or if
+ * cluster_read_info does. */
 static bool cluster_take_info(struct node_link *link)
 {
     bg_bytes reply;
@@ -197,19 +200,20 @@ static bool cluster_greeted(struct cluster *c, uint16_t node)
     return good;
 }
 
-/* ---- The map ------------------------------------------------------------------------------------ */
+/* ---- The map --------------------------------------------------------------------------------- */
 
-/* What a node says to CLUSTER SLOTS. False: nothing of use, and `wrong` says what. */
+/* Handles a node's reply to CLUSTER SLOTS. Returns false if it cannot be used; `wrong` then
+ * contains the reason. */
 static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
 {
     size_t at = 0;
     const struct reply_item item = reply_next(reply, &at);
     if (item.type == '-' && reply_begins(item.text, "ERR")) {
-        map_give_all(&c->map, node); /* it knows no clusters: it is none */
+        map_give_all(&c->map, node); /* not a cluster: it has all slots */
         return true;
     }
     if (item.type == '-' && reply_begins(item.text, "NOAUTH")) {
-        static const char text[] = "NOAUTH: found no password, expected one";
+        static const char text[] = "NOAUTH: the node requires a password";
         cluster_note(c, node, text, sizeof text - 1);
         return false;
     }
@@ -218,13 +222,13 @@ static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
         return false;
     }
     if (!map_read(&c->map, reply, node)) {
-        cluster_note(c, node, "it tells of no slots", 20);
+        cluster_note(c, node, "it reported no slots", 20);
         return false;
     }
     return true;
 }
 
-/* Asks one node for the map. */
+/* Requests the map from one node. */
 static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
 {
     struct node_link *link = c->map.nodes[node];
@@ -256,11 +260,11 @@ static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
     return good;
 }
 
-/* Asks one node after the other, one at least, as long as there is time. False: none knows; *err if it is
- * no use to go on. */
+/* Requests the map from the nodes, one after another, until there is no time left, but at least
+ * from one. Returns false if none provides it. Sets *err if further attempts are pointless. */
 static bool cluster_refresh(struct cluster *c, bg_err *err)
 {
-    const size_t count = c->map.count; /* more may be added meanwhile */
+    const size_t count = c->map.count; /* more may be added in the meantime */
     for (size_t i = 0; i < count && !*err && (i == 0 || cluster_now() < c->end); i++) {
         const uint16_t node = (uint16_t)((c->teller + i) % count);
         if (cluster_ask_map(c, node, err)) {
@@ -272,7 +276,7 @@ static bool cluster_refresh(struct cluster *c, bg_err *err)
     return false;
 }
 
-/* ---- Life --------------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 static bg_err cluster_read_nodes(struct cluster *c, bg_errinfo *info)
 {
@@ -313,7 +317,7 @@ static bg_err cluster_find(struct cluster *c, bg_errinfo *info)
     return BG_OK;
 }
 
-/* The first line of a file. */
+/* Reads the first line of a file. */
 static bg_err cluster_read_password(const char *path, char to[CLUSTER_PASSWORD],
                                     bg_errinfo *info)
 {
@@ -332,12 +336,12 @@ static bg_err cluster_read_password(const char *path, char to[CLUSTER_PASSWORD],
     return whole && *to
                ? BG_OK
                : cluster_fail(info, BG_EINVAL,
-                              "password-file: %.100s: found no line of 1 to %d bytes, "
-                              "expected the password",
+                              "password-file: %.100s: the first line must be a "
+                              "password of 1 to %d bytes",
                               path, CLUSTER_PASSWORD - 2);
 }
 
-/* What is in files. */
+/* Reads the files that the options name. */
 static bg_err cluster_load(struct cluster *c, bg_errinfo *info)
 {
     char why[NODE_TLS_WHY];
@@ -353,8 +357,7 @@ static bg_err cluster_load(struct cluster *c, bg_errinfo *info)
         c->options.password = c->password;
     }
     if (!err && c->options.user && !c->options.password) {
-        err = cluster_fail(info, BG_EINVAL,
-                           "user %.100s: found no password, expected one",
+        err = cluster_fail(info, BG_EINVAL, "user %.100s: no password is set",
                            c->options.user);
     }
     return err;
@@ -419,7 +422,7 @@ void cluster_close(struct cluster *c)
     }
 }
 
-/* Marks the nodes that have slots; how many. */
+/* Marks the nodes that have slots and returns their number. */
 static size_t cluster_owners(const struct cluster *c, bool has[MAP_NODES])
 {
     size_t n = 0;
@@ -440,7 +443,8 @@ size_t cluster_nodes(const struct cluster *c)
     return cluster_owners(c, has);
 }
 
-/* Sends INFO to all nodes that have slots, and to their replicas. Returns how many could be opened. */
+/* Sends INFO to all nodes that have slots, and to their replicas. Returns how many could be
+ * opened. */
 static size_t cluster_put_survey(struct cluster *c, const bool has[MAP_NODES],
                                  uint16_t asked[MAP_NODES],
                                  struct node_link *links[MAP_NODES], bg_err *err)
@@ -466,7 +470,7 @@ bg_err cluster_survey(struct cluster *c, uint32_t age, struct cluster_view *view
     *view = (struct cluster_view){ 0 };
     c->end = cluster_now() + c->options.timeout;
     if (c->stale || cluster_now() - atomic_load(&c->tally->told) >= age) {
-        (void)cluster_refresh(c, &err); /* the old one will do for a while */
+        (void)cluster_refresh(c, &err); /* the old map is good enough for now */
     }
     view->nodes = cluster_owners(c, has);
     const size_t count = cluster_put_survey(c, has, asked, links, &err);
@@ -495,14 +499,15 @@ void cluster_where(const struct cluster *c, unsigned slot, char *text, size_t ro
     }
 }
 
-/* ---- A round: sending --------------------------------------------------------------------------- */
+/* ---- A round: sending ------------------------------------------------------------------------ */
 
 /* What a round has done with a node. */
 struct cluster_turn {
     bool begun, failed, writes, steady;
 };
 
-/* Puts a request to its node; false: it goes out in a later round. *err: no memory. */
+/* Adds a request to the pipeline of its node. Returns false if it has to wait for a later round.
+ * Sets *err if memory is short. */
 static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
                          struct cluster_turn *turns, bg_err *err)
 {
@@ -510,7 +515,7 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     const uint16_t node = ask->next != MAP_NOBODY ? ask->next : c->map.owner[ask->slot];
     ask->node = MAP_NOBODY;
     if (node == MAP_NOBODY) {
-        (void)snprintf(c->wrong, sizeof c->wrong, "nobody has slot %u", ask->slot);
+        (void)snprintf(c->wrong, sizeof c->wrong, "no node has slot %u", ask->slot);
         return false;
     }
     struct node_link *link = c->map.nodes[node];
@@ -534,8 +539,8 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     return true;
 }
 
-/* A number whose slot a node has, another one each time, for slots may be on their way elsewhere;
- * false: it has none. */
+/* Writes a number whose slot belongs to a node. It differs each time, because slots may be
+ * migrating. Returns false if the node has none. */
 static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t room)
 {
     enum { TRIED = 4096 };
@@ -549,8 +554,8 @@ static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t 
     return false;
 }
 
-/* The marker and WAIT, behind the writes of a node. One that has no slot of its own yet gets no
- * marker, and its writes will have to be repeated when it has. */
+/* Adds the marker and WAIT after the writes of a node. A node without slots gets no marker, and
+ * its writes have to be repeated when it has one. */
 static bool cluster_put_wait(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
@@ -560,7 +565,7 @@ static bool cluster_put_wait(struct cluster *c, uint16_t node)
     if (!cluster_marker(c, node, marker, sizeof marker)) {
         const bg_bytes pings[] = { cluster_word("PING"), cluster_word("PING") };
         return link_put(link, &pings[0], 1)
-               && link_put(link, &pings[1], 1); /* neither answer will do */
+               && link_put(link, &pings[1], 1); /* neither reply counts as success */
     }
     const bg_bytes set[] = { cluster_word("SET"), cluster_word(marker),
                              cluster_word("1"), cluster_word("EX"),
@@ -570,7 +575,7 @@ static bool cluster_put_wait(struct cluster *c, uint16_t node)
     return link_put(link, set, 5) && link_put(link, words, 3);
 }
 
-/* ---- A round: what came back -------------------------------------------------------------------- */
+/* ---- A round: replies ------------------------------------------------------------------------ */
 
 static bool cluster_is_passing(bg_bytes text)
 {
@@ -595,7 +600,7 @@ static void cluster_count_passing(struct cluster_tally *tally, bg_bytes text)
     atomic_fetch_add(count, 1);
 }
 
-/* What to do with a reply; `ask` knows where to go next. */
+/* Decides what to do with a reply. `ask` records where to send the request next. */
 static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask *ask,
                                           bg_bytes reply)
 {
@@ -619,7 +624,7 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
         }
         if (moved) {
             c->map.owner[slot] = node;
-            c->stale = true; /* more will have moved */
+            c->stale = true; /* other slots have probably moved too */
             c->tally->moved++;
         } else {
             c->tally->asked++;
@@ -636,8 +641,8 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
     return VERDICT_ANSWER;
 }
 
-/* Returns whether WAIT confirms that enough replicas have all writes. The marker must have been written before:
- * if that failed, the user lacks rights, or the slot has moved. */
+/* Returns whether WAIT confirms that enough replicas have all writes. The marker must have been
+ * written before: if that failed, the user lacks rights, or the slot has moved. */
 static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
                            bg_bytes wait)
 {
@@ -693,7 +698,7 @@ static bool cluster_check_steady(struct cluster *c, uint16_t node)
                       && link->process.before == before.before
                       && link->process.refused == before.refused;
     if (!same) {
-        static const char text[] = "its data were replaced during a request";
+        static const char text[] = "its data was replaced during a request";
         cluster_note(c, node, text, sizeof text - 1);
     }
     return same;
@@ -707,7 +712,7 @@ struct cluster_round {
     bool later;    /* some requests must be retried after a pause */
 };
 
-/* The replies of one node, in the order of its requests. */
+/* Handles the replies of one node, in the order of its requests. */
 static void cluster_collect(struct cluster_round *r, uint16_t node,
                             const struct cluster_turn *turn)
 {
@@ -782,7 +787,7 @@ static bg_err cluster_round(struct cluster_round *r, struct cluster_turn *turns,
                            c->options.stop_fd)) {
         err = BG_ECANCELED;
     }
-    const size_t nodes = c->map.count; /* redirections may add some */
+    const size_t nodes = c->map.count; /* redirections may add nodes */
     for (size_t i = 0; i < nodes && !err; i++) {
         if (turns[i].begun) {
             cluster_collect(r, (uint16_t)i, &turns[i]);
@@ -800,7 +805,7 @@ static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns
     c->end = cluster_now() + c->options.patience;
     while (r->left && !err) {
         if (c->stale) {
-            (void)cluster_refresh(c, &err); /* the old one will do for a while */
+            (void)cluster_refresh(c, &err); /* the old map is good enough for now */
         }
         const size_t before = r->left;
         r->later = false;
@@ -813,7 +818,7 @@ static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns
             bounces = 0;
         }
         if (r->left && cluster_now() >= c->end) {
-            return cluster_fail(info, BG_EIO, "gave up: %s", c->wrong);
+            return cluster_fail(info, BG_EIO, "gave up retrying: %s", c->wrong);
         }
         c->tally->repeated += r->left;
         if (r->left && (r->later || ++bounces >= CLUSTER_BOUNCES)) {

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Bytes -------------------------------------------------------------------------------------- */
+/* ---- Bytes ----------------------------------------------------------------------------------- */
 
 static bool bytes_reserve(struct link_bytes *b, size_t more)
 {
@@ -77,7 +77,7 @@ static int64_t links_now(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------------ */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 bool link_name(struct node_link *link, const char *host, size_t n, uint16_t port)
 {
@@ -120,14 +120,14 @@ void link_break(struct node_link *link, const char *format, ...)
 
 void link_close(struct node_link *link)
 {
-    link->how = NULL; /* this is no failure */
+    link->how = NULL; /* not a failure */
     link_break(link, "closed");
     free(link->out.bytes);
     free(link->in.bytes);
     link->out = link->in = (struct link_bytes){ 0 };
 }
 
-/* Secrecy for a socket, if there has to be any. */
+/* Sets up TLS for a socket, if it is configured. */
 static void link_conceal(struct node_link *link)
 {
     const struct node_tls *tls = link->how ? link->how->tls : NULL;
@@ -172,7 +172,7 @@ static bool link_open(struct node_link *link)
     return link->fd >= 0;
 }
 
-/* What an ended round has left is thrown away; large buffers are given back. */
+/* Discards the rest of the previous round, and frees large buffers. */
 static void link_empty(struct link_bytes *b)
 {
     enum { KEPT = 4 << 20 };
@@ -193,14 +193,14 @@ bool link_begin(struct node_link *link)
     return link->fd >= 0 || link_open(link);
 }
 
-/* ---- A round ------------------------------------------------------------------------------------ */
+/* ---- A round --------------------------------------------------------------------------------- */
 
 static bool link_is_busy(const struct node_link *link)
 {
     return link->fd >= 0 && link->whole < link->expected;
 }
 
-/* After a call that failed: the link is broken, unless it has to be called again. */
+/* Handles a failed call: closes the link, unless the call has to be repeated. */
 static void link_failed(struct node_link *link)
 {
     if (errno == EPROTO && link->secrecy) {
@@ -212,7 +212,7 @@ static void link_failed(struct node_link *link)
     }
 }
 
-/* Goes on with opening; true: it is open. */
+/* Continues opening a link. Returns true when it is open. */
 static bool link_opens(struct node_link *link)
 {
     if (link->connecting) {
@@ -249,14 +249,14 @@ static void link_send(struct node_link *link)
     }
 }
 
-/* Counts the replies that are whole. */
+/* Counts the complete replies. */
 static void link_scan(struct node_link *link)
 {
     while (link->whole < link->expected) {
         const enum reply_state state = reply_scan(
             &link->scan, link->in.bytes + link->begin, link->in.used - link->begin);
         if (state == REPLY_BAD) {
-            link_break(link, "what it says is no reply of RESP");
+            link_break(link, "sent an invalid RESP reply");
         }
         if (state != REPLY_WHOLE) {
             return;
@@ -268,14 +268,14 @@ static void link_scan(struct node_link *link)
     }
 }
 
-/* False: no memory. */
+/* Returns false if memory is short. */
 static bool link_receive(struct node_link *link)
 {
     enum {
         AT_ONCE = 65536
-    }; /* more than a record of TLS: nothing is left where poll does not see it */
+    }; /* larger than a TLS record: no data is left that poll cannot see */
     if (link->in.used > LINK_MOST) {
-        link_break(link, "its replies are larger than %d bytes", (int)LINK_MOST);
+        link_break(link, "its replies exceed %d bytes", (int)LINK_MOST);
         return true;
     }
     if (!bytes_reserve(&link->in, AT_ONCE)) {
@@ -289,8 +289,8 @@ static bool link_receive(struct node_link *link)
         link_scan(link);
     } else if (n == 0 || (errno == ECONNRESET && link->fresh)) {
         const bool mute = link->fresh && !link->in.used && !link->secrecy;
-        link_break(link, "it has closed the connection%s",
-                   mute ? "; expected a reply: is it a port with TLS?" : "");
+        link_break(link, "the node closed the connection%s",
+                   mute ? ": is it a TLS port?" : "");
     } else {
         link_failed(link);
     }
@@ -309,7 +309,7 @@ static short link_waits(const struct node_link *link)
     return (short)(POLLIN | (sends ? POLLOUT : 0));
 }
 
-/* Who waits for what, in the order of the links that are busy; returns how many. */
+/* Fills in the events to wait for, in the order of the busy links. Returns their number. */
 static size_t links_watch(struct node_link *const *links, size_t n, struct pollfd *to)
 {
     size_t count = 0;
@@ -322,7 +322,7 @@ static size_t links_watch(struct node_link *const *links, size_t n, struct pollf
     return count;
 }
 
-/* Gets on with a link. False: no memory. */
+/* Makes progress on a link. Returns false if memory is short. */
 static bool link_work(struct node_link *link, short events)
 {
     if (link_is_opening(link) && !link_opens(link)) {
@@ -335,7 +335,8 @@ static bool link_work(struct node_link *link, short events)
            || link_receive(link);
 }
 
-/* What poll has told; *moved: somebody got on. False: no memory. */
+/* Handles the events reported by poll. Sets *moved if any link made progress. Returns false if
+ * memory is short. */
 static bool links_work(struct node_link *const *links, size_t n,
                        const struct pollfd *told, bool *moved)
 {
@@ -361,7 +362,8 @@ static void links_break_busy(struct node_link *const *links, size_t n, const cha
     }
 }
 
-/* Gives up links that are not open in time; until when the next one has to be, or `end`. */
+/* Closes links that did not open in time. Returns the next deadline for opening a link, or
+ * `end`. */
 static int64_t links_hurry(struct node_link *const *links, size_t n, int64_t end)
 {
     const int64_t now = links_now();
@@ -392,7 +394,7 @@ bool links_exchange(struct node_link *const *links, size_t n, int timeout, int s
             break;
         }
         if (links_now() >= end) {
-            links_break_busy(links, n, "it does not answer");
+            links_break_busy(links, n, "timed out waiting for a reply");
             break;
         }
         watched[count] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
@@ -405,8 +407,8 @@ bool links_exchange(struct node_link *const *links, size_t n, int timeout, int s
         good = !watched[count].revents && links_work(links, n, watched, &moved);
         end = moved ? links_now() + timeout : end;
     }
-    if (!good) { /* answers that come later must not be taken for others */
-        links_break_busy(links, n, "the round was ended");
+    if (!good) { /* late replies must not be mistaken for others */
+        links_break_busy(links, n, "the request was canceled");
     }
     free(watched);
     return good;

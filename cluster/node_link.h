@@ -1,16 +1,16 @@
 /*
- * node_link.h - a connection to one node: requests go out in a pipeline, replies come back in order.
+ * node_link.h - a connection to one node: requests are pipelined, and replies arrive in order.
  *
- * Work is done in rounds. In a round, requests are put to any number of links (link_put), all of them
- * are sent and all replies awaited at once (links_exchange), and then the replies of each link are
- * taken in the order of its requests (link_take). A link that breaks in a round, or does not answer
- * in time, or says what is no reply, is closed and has no replies beyond those that came whole: the
- * caller sends what was not answered again, on a new connection. Sockets never block, so a full
- * pipeline to one node holds up nobody. A link that is not open after a while, TLS included
- * (node_tls.h), is given up sooner than one that does not answer.
+ * Work is done in rounds. In a round, requests are added to any number of links (link_put), all
+ * of them are sent and all replies are awaited together (links_exchange), and then the replies of
+ * each link are read in the order of its requests (link_take). A link that breaks during a round,
+ * times out, or sends an invalid reply is closed, and has no replies beyond those that arrived
+ * completely. The caller sends the unanswered requests again, on a new connection. Sockets never
+ * block, so a full pipeline to one node does not delay the others. The timeout for opening a
+ * link, including TLS (node_tls.h), is shorter than that for replies.
  *
- * Memory: what is sent in a round, and what comes back, up to LINK_MOST.
- * Threads: links belong to one thread.
+ * Memory: the requests and replies of a round, up to LINK_MOST.
+ * Thread safety: one thread per link.
  */
 #ifndef CLUSTER_NODE_LINK_H
 #define CLUSTER_NODE_LINK_H
@@ -23,7 +23,7 @@
 enum {
     LINK_HOST = 256,
     LINK_MOST = 512 << 20,
-    LINK_ADDRESSES = 16 /* of one name that are tried */
+    LINK_ADDRESSES = 16 /* of one host name that are tried */
 };
 
 struct link_bytes {
@@ -31,66 +31,71 @@ struct link_bytes {
     size_t used, room;
 };
 
-/* A server process, identified by the first 16 digits of its run_id, which is unique; of its master_replid,
- * the history of its data, which it shares with its primary or its replicas; and of its master_replid2, the
- * history that its own continues. 0: not known. */
+/* A server process, identified by the first 16 digits of its run_id, which is unique; of its
+ * master_replid, the history of its data, which it shares with its primary or its replicas; and
+ * of its master_replid2, the history that its own continues. 0: not known. */
 struct link_process {
     uint64_t run, history, before;
-    bool refused; /* not known: the user lacks rights */
+    bool refused; /* not known: the user lacks permission */
 };
 
-/* How links are opened, and how often that failed: of all links that share it. */
+/* How links are opened, and counters of failures, shared by links. */
 struct link_how {
-    const struct node_tls *tls; /* NULL: none */
-    uint32_t connect; /* milliseconds until a link is open; 0: as long as a round */
+    const struct node_tls *tls; /* NULL: no TLS */
+    uint32_t connect;           /* milliseconds to open a link; 0: as long as a round */
     _Atomic uint64_t *unopened,
-        *broken; /* links that were not; links that were, until */
+        *broken; /* links that could not be opened; open links that broke */
 };
 
 struct node_link {
     char host[LINK_HOST];
     uint16_t port;
-    const struct link_how *how;   /* NULL: as if it were all zero */
+    const struct link_how *how;   /* NULL: same as all zeros */
     struct node_secrecy *secrecy; /* NULL: no TLS */
     int fd;                       /* -1: closed */
     bool fresh;                   /* opened in this round */
-    bool connecting;              /* not known yet whether it can be */
-    bool greeting;                /* TLS is not agreed on yet */
-    int64_t open_until;           /* when it has to be open, by links_now */
-    unsigned attempt; /* which of its addresses is tried; the next after a failure */
+    bool connecting;              /* not known yet whether it succeeds */
+    bool greeting;                /* TLS handshake in progress */
+    int64_t open_until;           /* deadline for opening, by links_now */
+    unsigned
+        attempt; /* which of its addresses is tried; the next one after a failure */
     struct link_bytes out, in;
-    size_t sent, taken;     /* of these */
-    size_t expected, whole; /* replies of this round */
-    struct reply_scan scan; /* of the reply that comes next; it begins at `begin` */
-    size_t begin, last;     /* `last`: where the last whole reply begins */
+    size_t sent, taken;          /* of these */
+    size_t expected, whole;      /* replies of this round */
+    struct reply_scan scan;      /* of the next reply, which starts at `begin` */
+    size_t begin, last;          /* `last`: where the last complete reply starts */
     struct link_process process; /* of the server; set by the caller */
     char wrong[200];             /* why it was closed */
 };
 
-/* Names a node; the link is closed at first. False: the host's name is too long. */
+/* Sets the address of a node. The link is closed at first. Returns false if the host name is too
+ * long. */
 bool link_name(struct node_link *link, const char *host, size_t n, uint16_t port);
 
-/* Begins a round; opens the link if it is closed (`fresh` says so). False: `wrong` says why. */
+/* Starts a round and opens the link if it is closed (then sets `fresh`). Returns false on
+ * failure, with the reason in `wrong`. */
 bool link_begin(struct node_link *link);
 
-/* A request, as an array of strings. False: no memory. */
+/* Adds a request, encoded as an array of strings. Returns false if memory is short. */
 bool link_put(struct node_link *link, const bg_bytes *argv, size_t argc);
 
-/* Sends all and waits for all replies: until nothing came for `timeout` milliseconds. `stop_fd`, unless
- * -1, ends it when it becomes readable. False: no memory, or that it did. */
+/* Sends all requests and waits for all replies, until nothing arrives for `timeout` milliseconds.
+ * `stop_fd`, unless -1, cancels the wait when it becomes readable. Returns false if memory is
+ * short, or if it was canceled. */
 bool links_exchange(struct node_link *const *links, size_t n, int timeout, int stop_fd);
 
-/* The next reply of the round; false: there is none. */
+/* Returns the next reply of the round; false if there is none. */
 bool link_take(struct node_link *link, bg_bytes *reply);
 
-/* Returns the last reply of the round, regardless of which replies were taken; false if it did not arrive. */
+/* Returns the last reply of the round, regardless of which replies were taken; false if it did
+ * not arrive. */
 bool link_last(const struct node_link *link, bg_bytes *reply);
 
-/* Closes it and says why. */
+/* Closes a link and stores the reason. */
 void link_break(struct node_link *link, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Closes it and frees what it holds. */
+/* Closes a link and frees its memory. */
 void link_close(struct node_link *link);
 
 #endif

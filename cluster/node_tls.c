@@ -18,13 +18,13 @@ struct node_tls {
 
 struct node_secrecy {
     SSL *ssl;
-    short sending, receiving; /* what these wait for; 0: they did not have to */
+    short sending, receiving; /* the events these wait for; 0: none */
     bool
-        asked; /* for a certificate that there is not, and nothing was received since */
+        asked; /* the node requested a missing client certificate, and nothing was received since */
     char wrong[NODE_TLS_WHY];
 };
 
-/* ---- Contexts ----------------------------------------------------------------------------------- */
+/* ---- Contexts -------------------------------------------------------------------------------- */
 
 static int tls_no_password(char *to, int room, int writing, void *context)
 {
@@ -33,11 +33,11 @@ static int tls_no_password(char *to, int room, int writing, void *context)
     if (room > 0) {
         *to = 0;
     }
-    return 0; /* there is nobody to ask */
+    return 0; /* never prompt for a passphrase */
 }
 
-/* A node asks for a certificate, and there is none. Whether it insists is known later, and by TLS 1.3 perhaps
- * only by its breaking off. */
+/* Called when a node requests a certificate and none is configured. Whether the node requires one
+ * is known only later; with TLS 1.3, possibly only because it closes the connection. */
 static int tls_no_certificate(SSL *ssl, X509 **certificate, EVP_PKEY **key)
 {
     struct node_secrecy *s = SSL_get_app_data(ssl);
@@ -51,7 +51,7 @@ static bool tls_bad_file(const char *what, const char *path, char why[NODE_TLS_W
 {
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
     (void)snprintf(why, NODE_TLS_WHY, "%s: %.120s: %s", what, path,
-                   reason ? reason : "cannot be read, or is not in PEM");
+                   reason ? reason : "cannot be read, or is not a PEM file");
     return false;
 }
 
@@ -60,11 +60,11 @@ static bool tls_load(SSL_CTX *context, const struct node_tls_options *o,
 {
     if (o->ca ? SSL_CTX_load_verify_file(context, o->ca) != 1
               : SSL_CTX_set_default_verify_paths(context) != 1) {
-        return tls_bad_file("tls-ca", o->ca ? o->ca : "of the system", why);
+        return tls_bad_file("tls-ca", o->ca ? o->ca : "system certificates", why);
     }
     if (!o->cert != !o->key) {
         (void)snprintf(why, NODE_TLS_WHY,
-                       "found tls-%s alone, expected tls-cert and tls-key",
+                       "tls-%s is set alone: set both tls-cert and tls-key",
                        o->cert ? "cert" : "key");
         return false;
     }
@@ -116,15 +116,15 @@ struct node_tls *node_tls_create(const struct node_tls_options *options,
 void node_tls_free(struct node_tls *tls)
 {
     if (tls) {
-        SSL_CTX_free(tls->context); /* connections keep it alive */
+        SSL_CTX_free(tls->context); /* connections keep the context alive */
         free(tls->name);
         free(tls);
     }
 }
 
-/* ---- Connections -------------------------------------------------------------------------------- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
-/* Says for whom the certificate has to be. */
+/* Sets the name that the certificate must contain. */
 static bool tls_expect(SSL *ssl, const char *name)
 {
     unsigned char address[16];
@@ -163,15 +163,16 @@ void node_tls_close(struct node_secrecy *s)
     }
 }
 
-/* What the other side's certificate lacks. */
+/* Describes why the node's certificate was rejected. */
 static void tls_distrusted(struct node_secrecy *s, long verdict)
 {
     const bool other = verdict == X509_V_ERR_HOSTNAME_MISMATCH
                        || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH;
-    (void)snprintf(s->wrong, sizeof s->wrong, "TLS: its certificate: %s; expected %s",
+    (void)snprintf(s->wrong, sizeof s->wrong,
+                   "TLS: certificate rejected: %s; expected %s",
                    X509_verify_cert_error_string(verdict),
-                   other ? "one for this host, or for tls-name"
-                         : "one of an authority in tls-ca");
+                   other ? "a certificate for this host or for tls-name"
+                         : "a certificate of an authority in tls-ca");
 }
 
 static void tls_failed(struct node_secrecy *s)
@@ -179,21 +180,21 @@ static void tls_failed(struct node_secrecy *s)
     const long verdict = SSL_get_verify_result(s->ssl);
     const unsigned long code = ERR_peek_error();
     const char *reason = ERR_reason_error_string(code);
-    const char *hint = ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER
-                           ? "; expected a port with TLS"
-                           : "";
+    const char *hint =
+        ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER ? ": is it a TLS port?" : "";
     if (verdict != X509_V_OK) {
         tls_distrusted(s, verdict);
     } else if (s->asked) {
         (void)snprintf(s->wrong, sizeof s->wrong,
-                       "TLS: it asks for a certificate; expected tls-cert and tls-key");
+                       "TLS: the node requires a client certificate: set tls-cert "
+                       "and tls-key");
     } else {
         (void)snprintf(s->wrong, sizeof s->wrong, "TLS: %s%s",
-                       reason ? reason : "it has closed the connection", hint);
+                       reason ? reason : "the node closed the connection", hint);
     }
 }
 
-/* After a call of OpenSSL that came to nothing: 0 at the end of the stream, else -1 and errno. */
+/* Translates a failed OpenSSL call: returns 0 at the end of the stream, otherwise -1 and errno. */
 static int tls_outcome(struct node_secrecy *s, int result, short *waits)
 {
     const int before = errno;
@@ -223,7 +224,8 @@ int node_tls_greet(struct node_secrecy *s)
         return 1;
     }
     if (tls_outcome(s, done, &s->receiving) == 0) {
-        (void)snprintf(s->wrong, sizeof s->wrong, "TLS: it has closed the connection");
+        (void)snprintf(s->wrong, sizeof s->wrong,
+                       "TLS: the node closed the connection");
         errno = EPROTO;
     }
     return -1;

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* A number between `from` and its end; false: it is none, or beyond 18 digits. */
+/* Parses a number of n characters. Returns false if they are not a number, or more than 18
+ * digits. */
 static bool scan_number(const char *from, size_t n, int64_t *number)
 {
     const bool negative = n > 0 && from[0] == '-';
@@ -22,7 +23,7 @@ static bool scan_number(const char *from, size_t n, int64_t *number)
     return true;
 }
 
-/* One item at `bytes`; *used is its length, an array's being that of its header. */
+/* Parses one item at `bytes`. *used is its length; for an array, that of its header. */
 static enum reply_state scan_item(const char *bytes, size_t n, struct reply_item *item,
                                   size_t *used)
 {

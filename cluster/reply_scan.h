@@ -1,14 +1,16 @@
 /*
- * reply_scan.h - replies in RESP2 as they come in: where one ends, and what is in it.
+ * reply_scan.h - an incremental parser for RESP2 replies: finds their end and reads their items.
  *
- * Bytes come in pieces of any size. A scan remembers how far it is, so that each byte is looked at
- * once, and finds the end of a reply; nothing is allocated, whatever a header promises. A whole
- * reply is then walked through item by item: an array is an item that says how many follow.
+ * Bytes arrive in pieces of any size. A scan stores its position, so that each byte is examined
+ * once, and finds the end of a reply. It allocates nothing, regardless of the sizes in headers. A
+ * complete reply is then read item by item: an array is an item with the number of items that
+ * follow.
  *
- *     +OK\r\n   -ERR text\r\n   :12\r\n   $3\r\nabc\r\n   $-1\r\n   *2\r\n and two replies   *-1\r\n
+ *     +OK\r\n   -ERR text\r\n   :12\r\n   $3\r\nabc\r\n   $-1\r\n   *2\r\n and two replies
+ *     *-1\r\n
  *
- * Anything else is no reply (REPLY_BAD), and what follows it cannot be understood either.
- * Threads: a scan belongs to one.
+ * Anything else is invalid (REPLY_BAD), and nothing after it can be parsed.
+ * Thread safety: one thread per scan.
  */
 #ifndef CLUSTER_REPLY_SCAN_H
 #define CLUSTER_REPLY_SCAN_H
@@ -20,36 +22,37 @@
 #include <stdint.h>
 
 enum {
-    REPLY_DEPTH = 8,       /* arrays in arrays */
-    REPLY_LINE = 64 * 1024 /* the longest line */
+    REPLY_DEPTH = 8,       /* nesting of arrays */
+    REPLY_LINE = 64 * 1024 /* maximum length of a line */
 };
 
 enum reply_state { REPLY_MORE, REPLY_WHOLE, REPLY_BAD };
 
-/* All zero at first. */
+/* Zero-initialize before the first call. */
 struct reply_scan {
-    size_t at;      /* bytes that were understood; its length when it is whole */
-    unsigned depth; /* arrays that are open, */
-    uint64_t left[REPLY_DEPTH]; /* and what they lack */
+    size_t at;      /* bytes parsed; the length of the reply when it is complete */
+    unsigned depth; /* number of open arrays, */
+    uint64_t left[REPLY_DEPTH]; /* and their missing items */
 };
 
-/* The first n bytes of what came; more of them at each call, and no others. */
+/* Continues with the first n bytes received. Pass the same bytes, and possibly more, in each
+ * call. */
 enum reply_state reply_scan(struct reply_scan *scan, const char *bytes, size_t n);
 
 struct reply_item {
-    char type; /* one of + - : $ *, or 0 behind the end */
+    char type; /* one of + - : $ *, or 0 after the end */
     bool null;
     bg_bytes text;  /* of + - $ */
-    int64_t number; /* of :, and how many items follow * */
+    int64_t number; /* of :, and the number of items after * */
 };
 
-/* The item at *at of a whole reply, which is moved behind it. */
+/* Returns the item at *at of a complete reply, and moves *at past it. */
 struct reply_item reply_next(bg_bytes reply, size_t *at);
 
-/* Moves *at behind an item and all that is in it. */
+/* Moves *at past an item and everything in it. */
 void reply_skip(bg_bytes reply, size_t *at);
 
-/* Whether a text begins with a word and a blank, or is that word. */
+/* Returns whether a text equals a word, or starts with it and a blank. */
 bool reply_begins(bg_bytes text, const char *word);
 
 #endif

@@ -11,7 +11,7 @@ enum {
     WITNESS_HEAD = 2 + WITNESS_DIGITS,      /* "1 run" */
     WITNESS_ENTRY = 2 + 2 * WITNESS_DIGITS, /* " run:history" */
     WITNESS_KEPT =
-        16, /* minimum number of kept processes that do not answer; else as many as do */
+        16, /* minimum number of kept processes that do not answer; otherwise as many as do */
     WITNESS_MOST = 2 * MAP_NODES
 };
 
@@ -60,7 +60,7 @@ bool witness_has(const struct witness *witness, const struct link_process *proce
     return found;
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------ */
+/* ---- Parsing --------------------------------------------------------------------------------- */
 
 static bool witness_reserve(struct witness *witness, size_t count)
 {
@@ -116,7 +116,8 @@ static bool witness_begins(bg_bytes field, const char *word)
     return field.len >= n && memcmp(field.data, word, n) == 0;
 }
 
-/* Reads the fields of a witness. A malformed doubt is one, too. Returns false if memory is short. */
+/* Reads the fields of a witness. A malformed doubt also counts as one. Returns false if memory is
+ * short. */
 static bool witness_fields(bg_bytes reply, size_t at, int64_t n,
                            struct witness *witness)
 {
@@ -169,8 +170,8 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
     }
     if (ask->by->refused) {
         return witness_doubt(
-            why, "INFO is refused, so restarts cannot be detected; give the "
-                 "user the right +info");
+            why, "INFO is refused, so restarts cannot be detected: grant +info to "
+                 "the user");
     }
     if (item.type != '*') {
         return witness_doubt(why, "its witness is not a list of fields");
@@ -201,7 +202,7 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
                : WITNESS_DOUBT;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------ */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static size_t witness_put(char *to, const struct witness_entry *e)
 {

@@ -1,64 +1,71 @@
 /*
  * shard_witness.h - detects that a shard may have lost keys because its server restarted.
  *
- * A primary that restarts before its replica is promoted has the data of its last save, stays primary,
- * and makes its replica copy that data. WAIT does not help: it counts replicas, and this replica had the
- * write. The shard then denies acknowledged keys, and nothing in its replies shows it.
+ * A primary that restarts before its replica is promoted has the data of its last save, stays
+ * primary, and makes its replica copy that data. WAIT does not help: it counts replicas, and this
+ * replica had the write. The shard then denies acknowledged keys, and nothing in its replies shows
+ * it.
  *
- * Therefore each shard has a witness, a hash in the same slot. It lists the process that served the shard
- * when the witness was written, and all processes that were running in the cluster at that time, primaries
- * and replicas, each with the history of its data (struct link_process).
+ * Therefore each shard has a witness, a hash in the same slot. It lists the process that served the
+ * shard when the witness was written, and all processes that were running in the cluster at that
+ * time, primaries and replicas, each with the history of its data (struct link_process).
  *
  *     {43}seen/3of16/witness
  *         processes               1 9f0c1d5a77b3e2c4 9f0c1d5a77b3e2c4:51b0... 04ab77e1c09d2f36:51b0... ...
  *         doubt:77e1c09d2f3604ab  1
  *
- * (W1) Data that a process loaded from disk never lists that process, since it is older than the process.
- * (W2) If the witness in the data of a process lists that process, with its current history or one that
- *      the current history continues, then the process received the data while it was running: as the
- *      primary, as a promoted replica, or by a migration of slots. A replica that has copied the data of a
- *      restarted primary has a new history by then, because Redis starts each process with a new one.
- * (W3) The process that served the shard when the witness was written may start a history that continues
- *      none, which a primary does after an hour without a replica. A history that continues one that is not
- *      listed belongs to another primary, whose data the process has copied since.
- * (W4) A shard in doubt gets a field with the run of the process that served it, so that the doubt moves
- *      together with the data. It lasts, for all clients and across their restarts, until the operator
- *      marks the shard as complete.
- * (W5) The processes are determined before the witnesses are read, and a witness is read before it is
- *      written. A process that starts in between is not on the list, and the operator's command does not
- *      mark the shards of such a process as complete.
+ * (W1) Data that a process loaded from disk never lists that process, since it is older than the
+ *      process.
+ * (W2) If the witness in the data of a process lists that process, with its current history or one
+ *      that the current history continues, then the process received the data while it was running:
+ *      as the primary, as a promoted replica, or by a migration of slots. A replica that has copied
+ *      the data of a restarted primary has a new history by then, because Redis starts each process
+ *      with a new one.
+ * (W3) The process that served the shard when the witness was written may start a history that
+ *      continues none, which a primary does after an hour without a replica. A history that
+ *      continues one that is not listed belongs to another primary, whose data the process has
+ *      copied since.
+ * (W4) A shard in doubt gets a field with the run of the process that served it, so that the doubt
+ *      moves together with the data. It lasts, for all clients and across their restarts, until the
+ *      operator marks the shard as complete.
+ * (W5) The processes are determined before the witnesses are read, and a witness is read before it
+ *      is written. A process that starts in between is not on the list, and the operator's command
+ *      does not mark the shards of such a process as complete.
  * (W6) A client that was held up writes to whatever server has the slot by then. So the list never
- *      overwrites a doubt, and the operator's command deletes the doubts that it has read, no others.
- * (W7) A "no" counts if the process that gave it is listed before and after, and had the same history in the
- *      meantime: the witness is read after the query, and INFO is sent after both (cluster_client.h). Otherwise
- *      a client would not notice that the process copied other data, or that another client noted a doubt
- *      before the slot moved to a listed process.
- * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without a witness has lost
- *      it along with its keys. Such a shard is in doubt, even if it was re-created by a client that does not
- *      support witnesses. `create` notes doubts before it creates shards of a filter in use.
+ *      overwrites a doubt, and the operator's command deletes the doubts that it has read, no
+ *      others.
+ * (W7) A "no" counts if the process that gave it is listed before and after, and had the same
+ *      history in the meantime: the witness is read after the query, and INFO is sent after both
+ *      (cluster_client.h). Otherwise a client would not notice that the process copied other data,
+ *      or that another client noted a doubt before the slot moved to a listed process.
+ * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without a
+ *      witness has lost it along with its keys. Such a shard is in doubt, even if it was re-created
+ *      by a client that does not support witnesses. `create` notes doubts before it creates shards
+ *      of a filter in use.
  *
- * A replica that was started after the witness was last written is not on the list. Fronts update the list
- * about once a second, and so does `bloomgate --cluster NODES add` while it runs.
+ * A replica that was started after the witness was last written is not on the list. Fronts update
+ * the list about once a second, and so does `bloomgate --cluster NODES add` while it runs.
  *
- * Not detected: the promotion of a replica that was disconnected for long (CLUSTER FAILOVER TAKEOVER); a
- * restart from a save that is older than the first witness, if this client has never seen a witness; a slot
- * that is moved from a restarted server before any client has noticed the restart. Servers without strings
- * (bloomgated, which has a journal) have no witnesses, and are trusted.
+ * Not detected: the promotion of a replica that was disconnected for long (CLUSTER FAILOVER
+ * TAKEOVER); a restart from a save that is older than the first witness, if this client has never
+ * seen a witness; a slot that is moved from a restarted server before any client has noticed the
+ * restart. Servers without strings (bloomgated, which has a journal) have no witnesses, and are
+ * trusted.
  */
 #ifndef CLUSTER_SHARD_WITNESS_H
 #define CLUSTER_SHARD_WITNESS_H
 
 #include "cluster_client.h"
 
-enum { WITNESS_NAME_MORE = 16 }; /* extra bytes for the name of a witness */
+enum { WITNESS_NAME_MORE = 16 }; /* maximum number of bytes that a witness name adds */
 
 struct witness_entry {
     uint64_t run, history;
 };
 
 enum {
-    WITNESS_DOUBTS = 8, /* that are read; clients note one if they see none */
-    WITNESS_FIELD = 24  /* bytes of the name of a field */
+    WITNESS_DOUBTS = 8, /* number that are read; clients note one if they see none */
+    WITNESS_FIELD = 24  /* bytes of a field name */
 };
 
 /* The processes whose answers are trusted, unless there are doubts. */
@@ -73,11 +80,12 @@ struct witness {
 
 void witness_free(struct witness *witness);
 
-/* Forgets the processes, and keeps the doubts. */
+/* Removes the processes and keeps the doubts. */
 void witness_distrust(struct witness *witness);
 bool witness_believes(const struct witness *witness, const struct link_process *who);
 
-/* Returns whether the witness lists a process in its current state; if not, it should be rewritten. */
+/* Returns whether the witness lists a process in its current state; if not, it should be
+ * rewritten. */
 bool witness_has(const struct witness *witness, const struct link_process *process);
 
 enum witness_verdict {
@@ -88,8 +96,8 @@ enum witness_verdict {
     WITNESS_NO_MEMORY
 };
 
-/* Interprets the reply to HGETALL of a witness. `known`: a witness existed before. `why` is filled in if
- * the shard is in doubt. */
+/* Interprets the reply to HGETALL of a witness. `known`: a witness existed before. Fills in `why`
+ * if the shard is in doubt. */
 enum { WITNESS_WHY = 200 };
 enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
                                   bool known, struct witness *witness,
@@ -101,8 +109,8 @@ bool witness_parse(bg_bytes text, struct witness *witness);
 /* Returns whether a process was running when `view` was determined. */
 bool witness_runs(const struct cluster_view *view, uint64_t run);
 
-/* Returns the text of a new list: the process that serves the shard, the running processes, and some of
- * the earlier ones. The caller frees it. NULL: memory is short. */
+/* Returns the text of a new list: the process that serves the shard, the running processes, and
+ * some of the earlier ones. The caller frees it. NULL: memory is short. */
 char *witness_write(const struct witness *before, uint64_t holder,
                     const struct cluster_view *view);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Life --------------------------------------------------------------------------------------- */
+/* ---- Creation -------------------------------------------------------------------------------- */
 
 bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
                     struct sharded *filter, bg_errinfo *info)
@@ -53,7 +53,7 @@ void sharded_close(struct sharded *filter)
     filter->names = filter->witness_names = NULL;
 }
 
-/* ---- Witnesses ---------------------------------------------------------------------------------- */
+/* ---- Witnesses ------------------------------------------------------------------------------- */
 
 /* A request about the witness of a shard. */
 struct witness_errand {
@@ -61,7 +61,7 @@ struct witness_errand {
     uint32_t shard;
     bg_bytes words[2 + WITNESS_DOUBTS];
     char fields[WITNESS_DOUBTS][WITNESS_FIELD];
-    const char *text; /* of the list that is written; NULL: a doubt is noted */
+    const char *text; /* the new list; NULL: a doubt is noted */
     char *why;
     bg_err *err;
 };
@@ -95,7 +95,8 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
     }
 }
 
-/* Returns whether a witness was changed. One that cannot be written protects nothing. */
+/* Returns whether a witness was changed. A witness that cannot be written does not protect the
+ * shard. */
 static bool witness_changed(const struct witness_errand *e, bg_bytes reply)
 {
     size_t at = 0;
@@ -141,14 +142,14 @@ static bg_bytes witness_word(const char *text)
     return (bg_bytes){ text, strlen(text) };
 }
 
-/* HGETALL. */
+/* Builds HGETALL. */
 static size_t witness_get(struct witness_errand *e)
 {
     e->words[0] = witness_word("HGETALL");
     return 2;
 }
 
-/* HSET of the list, or of a doubt about the process that serves the witness. */
+/* Builds HSET of the list, or of a doubt about the process that serves the witness. */
 static size_t witness_set(struct witness_errand *e)
 {
     witness_doubt_name(e->filter->holders[e->shard], e->fields[0]);
@@ -158,7 +159,7 @@ static size_t witness_set(struct witness_errand *e)
     return 4;
 }
 
-/* HDEL of the doubts that were read. */
+/* Builds HDEL of the doubts that were read. */
 static size_t witness_clear(struct witness_errand *e)
 {
     const struct witness *witness = &e->filter->witnesses[e->shard];
@@ -170,7 +171,7 @@ static size_t witness_clear(struct witness_errand *e)
     return 2 + witness->doubt_count;
 }
 
-/* What is done with witnesses: the command, and what becomes of its reply. */
+/* An operation on witnesses: the command, and the handler of its reply. */
 struct witness_task {
     size_t (*words)(struct witness_errand *errand);
     cluster_answered *told;
@@ -192,7 +193,7 @@ static struct cluster_ask witness_ask(struct witness_errand *e,
                                  .context = e };
 }
 
-/* Sends a command for the witnesses of some shards. `texts`: what is written to each of them. */
+/* Sends a command for the witnesses of some shards. `texts` are the values to write. */
 static bg_err witness_run(struct sharded *filter, const bool *which,
                           const struct witness_task *task, char **texts,
                           char why[WITNESS_WHY], bg_errinfo *info)
@@ -277,8 +278,8 @@ static bg_err witness_renew(struct sharded *filter, const struct cluster_view *v
     return err;
 }
 
-/* Deletes the doubts that were read. The new lists must have been written: the old ones may list the process
- * that the slot is moved to. */
+/* Deletes the doubts that were read. The new lists must have been written: the old ones may list
+ * the process that the slot is moved to. */
 static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                               bg_errinfo *info)
 {
@@ -302,7 +303,8 @@ static bool witness_is_used(const struct sharded *filter)
     return used;
 }
 
-/* Marks shards of a filter in use as doubted if they were re-created or have no witness: see (W8). */
+/* Marks shards of a filter in use as doubted if they were re-created or have no witness: see
+ * (W8). */
 static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY])
 {
     const bool used = witness_is_used(filter);
@@ -323,8 +325,8 @@ enum {
     WITNESS_PAUSE = 40    /* milliseconds between these reads */
 };
 
-/* Reads all witnesses. If some are missing, reads them again after a pause, because another client may be
- * writing the first ones. */
+/* Reads all witnesses. If some are missing, reads them again after a pause, because another
+ * client may be writing the first ones. */
 static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
                                bg_errinfo *info)
 {
@@ -347,8 +349,8 @@ static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
     return err;
 }
 
-/* Marks shards as doubted if their process started after the processes were determined. The operator's
- * statement is older than the data of that process: see (W5). */
+/* Marks shards as doubted if their process started after the processes were determined. The
+ * operator's statement is older than the data of that process: see (W5). */
 static void witness_doubt_late(struct sharded *filter, const struct cluster_view *view,
                                char why[WITNESS_WHY])
 {
@@ -356,8 +358,8 @@ static void witness_doubt_late(struct sharded *filter, const struct cluster_view
         if (!filter->lost[i] && !filter->witnesses[i].any
             && !witness_runs(view, filter->holders[i])) {
             filter->doubted[i] = true;
-            (void)snprintf(why, WITNESS_WHY, "shard %u: its server restarted meanwhile",
-                           i);
+            (void)snprintf(why, WITNESS_WHY,
+                           "shard %u: its server restarted in the meantime", i);
         }
     }
 }
@@ -399,8 +401,8 @@ bg_err sharded_forget(struct sharded *filter, bg_errinfo *info)
     return cluster_call(filter->cluster, asks, filter->tags.shards, info);
 }
 
-/* Reads the witnesses of the shards of a job for which none was read yet. If one of these shards has no
- * witness, reads the witnesses of all shards. */
+/* Reads the witnesses of the shards of a job for which none was read yet. If one of these shards
+ * has no witness, reads the witnesses of all shards. */
 static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, size_t n,
                               char why[WITNESS_WHY], bg_errinfo *info)
 {
@@ -424,16 +426,16 @@ static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, siz
     return err || !bare ? err : witness_read_all(filter, why, info);
 }
 
-/* ---- Items -------------------------------------------------------------------------------------- */
+/* ---- Items ----------------------------------------------------------------------------------- */
 
-/* Items on their way: sorted by shard, so that each command has a run of them. */
+/* Items of a call, sorted by shard so that each command has consecutive items. */
 struct sharded_job {
     struct sharded *filter;
     const bg_bytes *items;
     size_t n;
     uint16_t *shards;         /* of each item */
-    size_t *order;            /* numbers of items, by shard */
-    bg_bytes *argv;           /* of all commands, one after the other */
+    size_t *order;            /* item numbers, sorted by shard */
+    bg_bytes *argv;           /* of all commands, consecutively */
     struct cluster_ask *asks; /* commands, followed by reads of witnesses */
     struct sharded_part *parts;
     size_t count;                    /* commands */
@@ -443,18 +445,18 @@ struct sharded_job {
     uint64_t *done, *answers;        /* bits */
     bg_err err;                      /* the first error reply to a command, */
     bg_errinfo *info;                /* and its text */
-    bg_err told;                     /* no memory for a witness */
-    bool writes;                     /* else the answer "no" must be trusted */
+    bg_err told;                     /* memory for a witness is short */
+    bool writes;                     /* if false, a "no" must be trusted */
     char why[WITNESS_WHY];           /* why a shard is not trusted */
 };
 
-/* A command's share. */
+/* The items of one command. */
 struct sharded_part {
     struct sharded_job *job;
-    size_t begin, n;        /* in `order` */
-    bool denies;            /* some items, */
-    bool refused;           /* some items, but is not trusted, */
-    struct link_process by; /* ... by this process */
+    size_t begin, n;        /* range in `order` */
+    bool denies;            /* reported some items as absent, */
+    bool refused;           /* did so but is not trusted, */
+    struct link_process by; /* ... answered by this process */
 };
 
 static void job_free(struct sharded_job *job)
@@ -468,7 +470,7 @@ static void job_free(struct sharded_job *job)
     free(job->read);
 }
 
-/* Counting sort; `most` is how many commands there may be. */
+/* Counting sort. `most` is the maximum number of commands. */
 static bool job_sort(struct sharded_job *job)
 {
     const uint32_t shards = job->filter->tags.shards;
@@ -498,7 +500,7 @@ static bool job_sort(struct sharded_job *job)
     return true;
 }
 
-/* An error of a command, in words that say which shard it was. */
+/* Stores an error of a command, with the name of its shard. */
 static void job_failed(struct sharded_job *job, const struct cluster_ask *ask,
                        bg_bytes text)
 {
@@ -514,7 +516,8 @@ static void job_failed(struct sharded_job *job, const struct cluster_ask *ask,
     }
 }
 
-/* Returns whether a "no" from a command's shard counts. If not, its witness must be read again. */
+/* Returns whether a "no" from a command's shard counts. If it does not, its witness must be read
+ * again. */
 static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
                          const struct link_process *by, uint16_t shard)
 {
@@ -532,7 +535,7 @@ static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
     return true;
 }
 
-/* A list of 0 and 1 for the items of a command; an error may be its last element. */
+/* Handles a list of 0 and 1 for the items of a command, whose last element may be an error. */
 static void job_answered(struct cluster_ask *ask, bg_bytes reply)
 {
     struct sharded_part *part = ask->context;
@@ -563,7 +566,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
         }
     }
     if (n != part->n) {
-        job_failed(job, ask, (bg_bytes){ "a list of another length", 24 });
+        job_failed(job, ask, (bg_bytes){ "a list of a wrong length", 24 });
     }
 }
 
@@ -598,7 +601,8 @@ static uint16_t job_shard(const struct sharded_job *job,
     return job->shards[job->order[part->begin]];
 }
 
-/* Appends reads of the witnesses of all shards to the commands. Servers without witnesses get no such request. */
+/* Appends reads of the witnesses of all shards to the commands. Servers without witnesses get no
+ * such request. */
 static void job_read_witnesses(struct sharded_job *job)
 {
     for (size_t i = 0; i < job->count; i++) {
@@ -616,7 +620,7 @@ static void job_read_witnesses(struct sharded_job *job)
     }
 }
 
-/* Takes back that the items of a command are absent. */
+/* Removes the answers of a command that reported items as absent. */
 static void job_retract(struct sharded_job *job, const struct sharded_part *part)
 {
     for (size_t i = part->begin; i < part->begin + part->n; i++) {
@@ -626,8 +630,8 @@ static void job_retract(struct sharded_job *job, const struct sharded_part *part
     }
 }
 
-/* Returns whether the witness was read after a command was executed. Within a round, a node executes its
- * requests in order. */
+/* Returns whether the witness was read after a command was executed. Within a round, a node
+ * executes its requests in order. */
 static bool job_is_read(const struct sharded_job *job, size_t command)
 {
     const struct sharded_part *part = &job->parts[command];
@@ -668,7 +672,7 @@ static bg_err job_confirm(struct sharded_job *job, bg_errinfo *info)
     return err;
 }
 
-/* Sends a job's items, which are some, with a command. */
+/* Sends the items of a job, at least one, with a command. */
 static bg_err job_run(struct sharded_job *job, const char *word, bool write)
 {
     struct sharded *filter = job->filter;
@@ -730,7 +734,7 @@ bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
     memset(filter->doubted, 0, sizeof filter->doubted);
     bg_err err = witness_prepare(filter, items, n, job.why, info);
     err = err || n == 0 ? err : job_run(&job, "BG.MEXISTS", false);
-    for (size_t i = 0; i < n; i++) { /* what was not answered is "maybe" */
+    for (size_t i = 0; i < n; i++) { /* items without an answer are "maybe" */
         maybe[i / 64] |= (~done[i / 64] >> i % 64 & 1) << i % 64;
     }
     if (answered) {
@@ -740,7 +744,7 @@ bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
     return err;
 }
 
-/* ---- Shards ------------------------------------------------------------------------------------- */
+/* ---- Shards ---------------------------------------------------------------------------------- */
 
 /* A command for one shard. */
 struct sharded_errand {

@@ -20,7 +20,7 @@ void map_free(struct slot_map *map)
     map->count = 0;
 }
 
-/* ---- Nodes -------------------------------------------------------------------------------------- */
+/* ---- Nodes ----------------------------------------------------------------------------------- */
 
 uint16_t map_node(struct slot_map *map, bg_bytes host, uint16_t port)
 {
@@ -42,7 +42,8 @@ uint16_t map_node(struct slot_map *map, bg_bytes host, uint16_t port)
     return (uint16_t)map->count++;
 }
 
-/* Digits at the beginning of a text, which is cut; false: there are none, or it is above `most`. */
+/* Parses digits at the start of a text and removes them. Returns false if there are none, or the
+ * number is above `most`. */
 static bool map_digits(bg_bytes *text, uint64_t most, uint64_t *value)
 {
     const char *p = text->data;
@@ -79,7 +80,7 @@ uint16_t map_address(struct slot_map *map, bg_bytes address, uint16_t from)
     return host.len ? map_node(map, host, (uint16_t)port) : MAP_NOBODY;
 }
 
-/* ---- Slots -------------------------------------------------------------------------------------- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 void map_give_all(struct slot_map *map, uint16_t node)
 {
@@ -88,7 +89,7 @@ void map_give_all(struct slot_map *map, uint16_t node)
     }
 }
 
-/* (host, port, ...): the number of that node. */
+/* Reads (host, port, ...) and returns the number of that node. */
 static uint16_t map_read_node(struct slot_map *map, bg_bytes reply, size_t *at,
                               uint16_t from)
 {
@@ -115,7 +116,7 @@ struct map_told {
     bool replica[MAP_NODES];
 };
 
-/* One range of slots; how many slots there are, 0 if it is not understood. */
+/* Reads one range of slots. Returns their number, or 0 if the reply is invalid. */
 static size_t map_read_range(struct slot_map *map, bg_bytes reply, size_t *at,
                              uint16_t from, struct map_told *told)
 {

@@ -166,7 +166,7 @@ void bgc_digest(struct request *request)
     }
 }
 
-/* ---- Paths -------------------------------------------------------------------------------------- */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 /* Resolves the path in argv[2]. Returns false after sending an error. */
 static bool files_path(struct request *request, char path[FILES_PATH])
@@ -206,7 +206,7 @@ static bool files_flags(struct request *request, const char *const *words, size_
     return true;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------ */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static bg_err files_write(const bg_filter *filter, char *path, bool versioned,
                           const bg_save_options *how, char digest[BG_DIGEST_TEXT],
@@ -265,7 +265,7 @@ void bgc_publish(struct request *request)
     }
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------ */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 enum { RELOAD_DISCARD = 1u << 0, RELOAD_ANYKIND = 1u << 1, RELOAD_WRITABLE = 1u << 2 };
 

@@ -21,7 +21,7 @@ enum {
     IMPORT_PARTS = 65536
 };
 
-/* ---- Shapes ---------------------------------------------------------------------------------------- */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 static double import_get_real(const uint8_t *p)
 {
@@ -223,7 +223,7 @@ static bg_err import_beyond(const char *what, uint64_t value, bg_errinfo *info)
                         (unsigned long long)value);
 }
 
-/* ---- RedisBloom --------------------------------------------------------------------------------------- */
+/* ---- RedisBloom ------------------------------------------------------------------------------ */
 
 /* Stores the numbers of a link in the header, and appends its bits. */
 static bg_err import_redis_link(struct import_file *file, uint64_t number,
@@ -376,7 +376,7 @@ static bg_err import_cuckoo(struct import_file *file, bg_errinfo *info)
     return err;
 }
 
-/* ---- valkey-bloom --------------------------------------------------------------------------------------- */
+/* ---- valkey-bloom ---------------------------------------------------------------------------- */
 
 static bg_err import_valkey_filter(struct import_file *file, bool last,
                                    bg_errinfo *info)
@@ -612,7 +612,7 @@ bg_err export_value(const struct object *object, struct import_sink *sink,
     return BG_OK;
 }
 
-/* ---- BF.LOAD ---------------------------------------------------------------------------------------------- */
+/* ---- BF.LOAD --------------------------------------------------------------------------------- */
 
 void import_bf_load(struct request *request)
 {

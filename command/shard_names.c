@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Slots -------------------------------------------------------------------------------------- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 /* CRC16/XMODEM: polynomial x^16 + x^12 + x^5 + 1, high bit first, initial value 0. Processes four
  * bits at a time: row i of the table is i * x^16. */
@@ -39,7 +39,7 @@ unsigned shard_slot(bg_bytes key)
     return shard_crc16(bytes, n) % SHARD_SLOTS;
 }
 
-/* ---- Names -------------------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 /* The largest tag of any number of shards up to SHARDS_MOST is 5724: a test tries all of them. */
 enum { SHARD_TAGS_TRIED = 10000, SHARD_NO_TAG = UINT16_MAX };
@@ -78,7 +78,7 @@ size_t shard_name(const struct shard_tags *tags, uint32_t i, bg_bytes name, char
     return n + (size_t)after; /* {9999}/1023of1024 adds 18 bytes to the name */
 }
 
-/* ---- Items -------------------------------------------------------------------------------------- */
+/* ---- Items ----------------------------------------------------------------------------------- */
 
 void shard_route(const bg_bytes *items, size_t n, uint32_t shards, uint16_t *to)
 {
