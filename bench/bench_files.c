@@ -145,8 +145,7 @@ static void files_print(const struct files *f)
     }
 }
 
-/* ---- Small filters
- * ---------------------------------------------------------------------- */
+/* ---- Small filters --------------------------------------------------------------- */
 
 enum { SMALL_COPY, SMALL_ENCODE, SMALL_ENCODE_BARE, SMALL_DECODE, SMALL_DECODE_BARE };
 enum { SMALL_ROWS = 5, SMALL_TIMES = 1000, SMALL_ROOM = 64 << 10 };

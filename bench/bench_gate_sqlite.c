@@ -237,8 +237,7 @@ static void sql_measure(struct sql_state *s, double seconds)
     bgb_note("ratio: lookups/s compared with no gate");
 }
 
-/* ---- Comparison with the plan
- * ------------------------------------------------------------ */
+/* ---- Comparison with the plan ---------------------------------------------------- */
 
 static void sql_print_plan(const struct sql_state *s, const bg_gate_stats *stats,
                            double rate)

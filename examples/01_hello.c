@@ -1,9 +1,9 @@
 /*
  * 01_hello.c - the smallest useful program: a filter in front of something slow.
  *
- * Shows: describing a filter, adding keys, asking, what an error looks like, and what a
- * filter knows of itself. The program checks what it says and exits with 1 if anything
- * is not so.
+ * Shows how to describe a filter, add keys, look up keys, handle an error, and read a
+ * filter's statistics. The program checks its results and exits with 1 if a check
+ * fails.
  *
  *     cc 01_hello.c $(pkg-config --cflags --libs libbloomgate) && ./a.out
  */
@@ -15,13 +15,13 @@
 
 enum { USERS = 100000, STRANGERS = 1000000 };
 
-/* The key of user number i, such as "user/42". Returns its length. */
+/* Writes the key of user i, such as "user/42". Returns its length. */
 static size_t user_key(char *key, size_t room, const char *prefix, int i)
 {
     return (size_t)snprintf(key, room, "%s/%d", prefix, i);
 }
 
-/* A mistake in a spec is explained, not just refused. */
+/* An invalid spec is rejected with an explanation. */
 static bool shows_errors(void)
 {
     bg_spec wrong = BG_SPEC_INIT;
@@ -30,7 +30,7 @@ static bool shows_errors(void)
     bg_errinfo why;
     bg_filter *none;
     bg_err err = bg_filter_create(&wrong, &none, &why);
-    printf("A rate of 1.5 gives %s: %s\n", bg_err_name(err), why.message);
+    printf("A rate of 1.5 returns %s: %s\n", bg_err_name(err), why.message);
     return err == BG_EINVAL && none == NULL && strcmp(why.what, "rate") == 0;
 }
 
@@ -42,14 +42,14 @@ static bool remembers(bg_filter *known)
     }
     for (int i = 0; i < USERS; i++) {
         if (!bg_filter_may_contain(known, key, user_key(key, sizeof key, "user", i))) {
-            return false; /* never happens: a key that was added is always "maybe" */
+            return false; /* never happens: a filter has no false negatives */
         }
     }
-    printf("%d users added; every one of them is answered \"maybe\".\n", USERS);
+    printf("Added %d users; every lookup returned \"maybe\".\n", USERS);
     return true;
 }
 
-/* Keys that were never added: nearly all of them are answered "no". */
+/* Keys that were never added: nearly all lookups return "no". */
 static bool turns_strangers_away(const bg_filter *known, double planned)
 {
     char key[32];
@@ -59,15 +59,15 @@ static bool turns_strangers_away(const bg_filter *known, double planned)
             bg_filter_may_contain(known, key, user_key(key, sizeof key, "stranger", i));
     }
     bg_estimate seen = bg_observed_rate(maybe, STRANGERS);
-    printf("%d strangers asked for; %" PRIu64 " are answered \"maybe\": %.3f %%, where "
-           "%.3f %% were predicted.\n",
+    printf("Looked up %d absent keys; %" PRIu64 " returned \"maybe\": %.3f%% "
+           "(predicted: %.3f%%).\n",
            STRANGERS, maybe, 100 * seen.value, 100 * planned);
     return seen.value > 0.9 * planned && seen.value < 1.1 * planned;
 }
 
 int main(void)
 {
-    /* How many keys, and how often a stranger may be mistaken for one of them. */
+    /* The number of keys, and the share of absent keys that may be false positives. */
     bg_spec spec = BG_SPEC_INIT;
     spec.items = USERS;
     spec.rate = 0.01;
@@ -83,14 +83,14 @@ int main(void)
     bg_info info = { .struct_size = sizeof info };
     good = good && bg_filter_info(known, &info) == BG_OK;
     if (good) {
-        printf("The filter is of kind %s: %" PRIu64
-               " bytes, %.1f bits per key, %" PRIu32 " of them set by each key.\n",
+        printf("Filter of kind %s: %" PRIu64
+               " bytes, %.1f bits per key; each key sets %" PRIu32 " bits.\n",
                bg_kind_name(info.kind), info.bytes, (double)info.bits / USERS, info.k);
-        printf("From its bits alone it estimates %.0f keys (95 %%: %.0f to %.0f).\n",
+        printf("Number of keys, estimated from the bits: %.0f (95%%: %.0f to %.0f).\n",
                info.items.value, info.items.low, info.items.high);
         good = turns_strangers_away(known, info.design_rate);
     }
     bg_filter_free(known);
-    printf("%s\n", good ? "All of that held." : "SOMETHING ABOVE DOES NOT HOLD");
+    printf("%s\n", good ? "All checks passed." : "A CHECK FAILED");
     return good ? 0 : 1;
 }

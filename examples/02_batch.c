@@ -1,10 +1,10 @@
 /*
  * 02_batch.c - many keys in one call: the fast way.
  *
- * Shows: adding and asking in batches, in all four forms that keys can have (pointers
- * and lengths, records of one width, integers, hashes), reading the bitmap of answers,
- * and that batches and single calls give the same bits. It prints what batches save on
- * this machine; that figure depends on the machine and is not checked.
+ * Shows how to add and look up keys in batches, in all four forms of keys (pointers and
+ * lengths, records of one width, integers, hashes), and how to read the bitmap of
+ * results. Checks that batches and single calls set the same bits. Prints the time per
+ * lookup, which depends on the machine and is not checked.
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
@@ -38,7 +38,7 @@ static bg_filter *make(uint64_t items)
     return filter;
 }
 
-/* Words from a text: the first time a word comes, the filter has not seen it. */
+/* Words of a text: the first occurrence of a word is new to the filter. */
 static bool new_words(void)
 {
     const bg_bytes text[WORDS] = { { "to", 2 },  { "be", 2 }, { "or", 2 },
@@ -49,7 +49,8 @@ static bool new_words(void)
 
     printf("%zu of %d words are new:", count, WORDS);
     for (size_t word = 0; word < BG_BITMAP_WORDS(WORDS); word++) {
-        /* Bit i % 64 of word i / 64 is the answer for key i; this visits the ones. */
+        /* Bit i % 64 of word i / 64 is the result for key i. This loop visits the set
+         * bits. */
         for (uint64_t bits = is_new[word]; bits; bits &= bits - 1) {
             size_t i = 64 * word + (size_t)__builtin_ctzll(bits);
             printf(" %.*s", (int)text[i].len, (const char *)text[i].data);
@@ -57,11 +58,12 @@ static bool new_words(void)
     }
     printf("\n");
     bg_filter_free(seen);
-    return count == 4 && is_new[0] == 0xf; /* the first four, and not the last two */
+    return count == 4
+           && is_new[0] == 0xf; /* the first four words, but not the last two */
 }
 
-/* One key, four forms: an integer is the same key as its 8 bytes in little-endian
- * order, and its hash is what the filter's own hasher makes of it. */
+/* The forms are interchangeable: an integer is the same key as its 8 bytes in
+ * little-endian order, and its hash is the one computed by the filter's hasher. */
 static bool forms_agree(void)
 {
     const unsigned char records[2][8] = { { 1 }, { 2 } };
@@ -74,11 +76,11 @@ static bool forms_agree(void)
     size_t by_integer = bg_filter_may_contain_many_u64(filter, integers, 2, &maybe);
     size_t by_hash = bg_filter_may_contain_many_hash(filter, hashes, 2, NULL);
     bg_filter_free(filter);
-    printf("Two records added as bytes, found again as integers and as hashes.\n");
+    printf("Added two keys as records, and found them as integers and as hashes.\n");
     return added == 2 && by_integer == 2 && by_hash == 2 && maybe == 3;
 }
 
-/* The same keys, one call each and then all in one call. */
+/* Adds the same keys with one call each, and with one call for all of them. */
 static bool same_bits(uint64_t *keys)
 {
     bg_filter *single = make(KEYS), *batch = make(KEYS);
@@ -98,9 +100,8 @@ static bool same_bits(uint64_t *keys)
     found_batch = bg_filter_may_contain_many_u64(batch, keys, KEYS, NULL);
     double end = now();
     good = good && found_single == KEYS && found_batch == KEYS;
-    printf(
-        "%d look-ups: %.1f ns each singly, %.1f ns each in one batch; the same bits.\n",
-        KEYS, 1e9 * (middle - start) / KEYS, 1e9 * (end - middle) / KEYS);
+    printf("%d lookups: %.1f ns each as single calls, %.1f ns each in one batch.\n",
+           KEYS, 1e9 * (middle - start) / KEYS, 1e9 * (end - middle) / KEYS);
     bg_filter_free(single);
     bg_filter_free(batch);
     return good;
@@ -111,6 +112,6 @@ int main(void)
     uint64_t *keys = malloc(KEYS * sizeof *keys);
     bool good = keys && new_words() && forms_agree() && same_bits(keys);
     free(keys);
-    printf("%s\n", good ? "All of that held." : "SOMETHING ABOVE DOES NOT HOLD");
+    printf("%s\n", good ? "All checks passed." : "A CHECK FAILED");
     return good ? 0 : 1;
 }

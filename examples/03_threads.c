@@ -1,11 +1,11 @@
 /*
- * 03_threads.c - several threads on one filter, without a lock.
+ * 03_threads.c - several threads share one filter, without a lock.
  *
- * Shows the three promises of filter.h at work:
- *   (C1) what one thread has added, another one that is told so finds;
- *   (C3) of threads that add the same keys at the same time, at least one is told that
- *        a key is new; in a filter made with BG_ONE_WINNER exactly one is.
- * (C2), a "maybe" stays a "maybe", is what C1 rests on.
+ * Shows two guarantees of filter.h:
+ *   (C1) a thread finds every key whose add happened before its lookup;
+ *   (C3) if several threads add the same key at the same time, the add returns true ("new")
+ *        in at least one of them; with BG_ONE_WINNER, in exactly one.
+ * (C1) relies on (C2): once a lookup of a key returns "maybe", all later lookups do.
  */
 #include <bloomgate/bloomgate.h>
 
@@ -15,12 +15,12 @@
 
 enum { THREADS = 4, KEYS = 400000 };
 
-/* ---- Many writers: all add the same keys ------------------------------------------ */
+/* ---- Several writers: all add the same keys -------------------------------------- */
 
 struct adder {
     bg_filter *filter;
     atomic_bool *go;
-    size_t told_new; /* how many keys this thread was told are new */
+    size_t told_new; /* number of adds that returned "new" in this thread */
 };
 
 static void *add_all(void *argument)
@@ -34,13 +34,13 @@ static void *add_all(void *argument)
     return NULL;
 }
 
-/* Lets all threads add all keys. Returns how often one of them was told "new", or 0 when
- * the filter or the threads cannot be made. */
+/* All threads add all keys. Returns how many adds returned "new", or 0 if the filter or
+ * a thread cannot be created. */
 static size_t race(uint32_t flags)
 {
     bg_spec spec = BG_SPEC_INIT;
     spec.items = KEYS;
-    spec.rate = 1e-5; /* low, so that a new key is hardly ever taken for an old one */
+    spec.rate = 1e-5; /* low, so that a new key is rarely a false positive */
     spec.flags = flags;
     bg_errinfo why;
     bg_filter *filter;
@@ -64,9 +64,9 @@ static size_t race(uint32_t flags)
         (void)pthread_join(threads[i], NULL);
         told_new += adders[i].told_new;
     }
-    printf("%-8s %d threads added the same %d keys; \"new\" was said %zu times.\n",
+    printf("%-8s %d threads added the same %d keys; %zu adds returned \"new\".\n",
            bg_kind_name(bg_filter_kind(filter)), started, KEYS, told_new);
-    /* The joins order the adds before these look-ups: every key is there (C1). */
+    /* pthread_join orders the adds before these lookups, so every key is found (C1). */
     for (uint64_t key = 0; key < KEYS; key++) {
         if (!bg_filter_may_contain_u64(filter, key)) {
             printf("key %d is missing\n", (int)key);
@@ -82,7 +82,7 @@ static size_t race(uint32_t flags)
 
 struct pipe {
     bg_filter *filter;
-    atomic_uint_fast64_t added; /* keys 0 .. added - 1 are in */
+    atomic_uint_fast64_t added; /* keys 0 .. added - 1 were added */
 };
 
 static void *write_all(void *argument)
@@ -90,13 +90,13 @@ static void *write_all(void *argument)
     struct pipe *pipe = argument;
     for (uint64_t key = 0; key < KEYS; key++) {
         bg_filter_add_u64(pipe->filter, key);
-        /* Release: whoever reads this number also sees the bits of the key. */
+        /* Release: a thread that reads this number also sees the bits of the key. */
         atomic_store_explicit(&pipe->added, key + 1, memory_order_release);
     }
     return NULL;
 }
 
-/* Follows the writer and asks for each key as soon as it is announced. */
+/* Follows the writer and looks up each key as soon as it is announced. */
 static bool reads_behind_the_writer(void)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -120,20 +120,20 @@ static bool reads_behind_the_writer(void)
     }
     (void)pthread_join(writer, NULL);
     bg_filter_free(pipe.filter);
-    printf("A reader asked for %d keys right behind the writer and missed %d.\n", KEYS,
-           (int)missed);
+    printf("A reader looked up %d keys right after they were added, and missed %d.\n",
+           KEYS, (int)missed);
     return missed == 0;
 }
 
 int main(void)
 {
-    /* Without the flag a race may have two winners, so "new" is said at least once per
-     * key. A few keys are taken for old ones by chance: that is the filter's rate. */
+    /* Without BG_ONE_WINNER, an add may return "new" in two threads, so there is at
+     * least one "new" per key. A few new keys are false positives, as planned. */
     const size_t least = KEYS - KEYS / 1000;
     size_t some = race(0);
     size_t one = race(BG_ONE_WINNER);
     bool good = some >= least && one >= least && one <= KEYS;
     good = reads_behind_the_writer() && good;
-    printf("%s\n", good ? "All of that held." : "SOMETHING ABOVE DOES NOT HOLD");
+    printf("%s\n", good ? "All checks passed." : "A CHECK FAILED");
     return good ? 0 : 1;
 }

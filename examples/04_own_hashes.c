@@ -1,9 +1,9 @@
 /*
  * 04_own_hashes.c - who computes the hash?
  *
- * Shows four answers: the filter (with a secret, for keys that strangers choose); you,
- * once, for several filters; a function of yours that the filter calls; and what goes
- * wrong when a "hash" is not well mixed.
+ * Shows three answers: the filter, with a secret that protects against adversarial
+ * keys; the caller, once for several filters; and the filter, with a hash function of
+ * the caller. Also shows what goes wrong if a hash is not well mixed.
  */
 #include <bloomgate/bloomgate.h>
 
@@ -26,9 +26,9 @@ static bool make(const bg_hash_spec *hash, bg_filter **filter)
     return true;
 }
 
-/* A keyed profile: without the secret nobody can compute which bits a key has. Take the
- * secret from where you keep secrets (16 bytes of getrandom(2), stored safely); this one
- * is fixed so that the example always prints the same. */
+/* A keyed profile: without the secret, an attacker cannot compute the bits of a key.
+ * Load the secret from your secret store (16 bytes of getrandom(2)). It is fixed here
+ * so that the example always prints the same output. */
 static bool with_a_secret(void)
 {
     const uint8_t secret[BG_SECRET_BYTES] = { 0x5e, 0xc4, 0xe7 };
@@ -47,7 +47,7 @@ static bool with_a_secret(void)
     return good;
 }
 
-/* One hash, asked of three filters: the filters must hash in the same way. */
+/* Looks up one hash in three filters. The filters must use the same hash. */
 static bool once_for_several(void)
 {
     bg_hash_spec fast = { .profile = BG_HASH_FAST };
@@ -61,7 +61,7 @@ static bool once_for_several(void)
         for (int i = 0; i < 3; i++) {
             maybe[i] = bg_filter_may_contain_hash(days[i], hash);
         }
-        printf("Hashed once, asked of three filters: %s, %s, %s.\n",
+        printf("Hashed once, looked up in three filters: %s, %s, %s.\n",
                maybe[0] ? "maybe" : "no", maybe[1] ? "maybe" : "no",
                maybe[2] ? "maybe" : "no");
         good = !maybe[0] && maybe[1] && !maybe[2];
@@ -72,8 +72,8 @@ static bool once_for_several(void)
     return good;
 }
 
-/* A hash function as one may have it already. It is well mixed in all 64 bits, but not
- * a protection against chosen keys. */
+/* An existing hash function of an application. It mixes all 64 bits well, but does not
+ * protect against adversarial keys. */
 static uint64_t my_hash(void *context, const void *key, size_t len)
 {
     const unsigned char *p = key;
@@ -81,14 +81,14 @@ static uint64_t my_hash(void *context, const void *key, size_t len)
     for (size_t i = 0; i < len; i++) {
         h = (h ^ p[i]) * 0x100000001b3u;
     }
-    /* Up to here it is FNV-1a, whose high bits depend little on the last bytes. */
+    /* So far this is FNV-1a, whose high bits depend little on the last bytes. */
     h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
     h = (h ^ h >> 27) * 0x94d049bb133111ebu;
     return h ^ h >> 31;
 }
 
-/* The share of absent keys that are answered "maybe". Keys are numbers: 0, 1, 2, ... are
- * added, those from KEYS on are not; `hash_of` makes hashes of them. */
+/* Returns the measured false-positive rate. Keys are numbers, and `hash_of` hashes
+ * them: numbers below KEYS are added, later ones are not. */
 static double measured(bg_filter *filter, uint64_t (*hash_of)(uint64_t number))
 {
     uint64_t maybe = 0;
@@ -127,10 +127,9 @@ static bool with_a_function(void)
                && bg_filter_may_contain_hash(mixed, my_hash(&my_basis, "apple", 5));
         double well = measured(mixed, hash_well);
         double badly = measured(counter, hash_not_at_all);
-        printf(
-            "Planned for 1 %%: a mixed hash gives %.2f %%, counters passed as hashes "
-            "give %.0f %%.\n",
-            100 * well, 100 * badly);
+        printf("Planned rate 1%%: a mixed hash gives %.2f%%, counters passed as hashes "
+               "give %.0f%%.\n",
+               100 * well, 100 * badly);
         good = good && well > 0.009 && well < 0.011 && badly > 0.5;
     }
     bg_filter_free(mixed);
@@ -143,6 +142,6 @@ int main(void)
     bool good = with_a_secret();
     good = once_for_several() && good;
     good = with_a_function() && good;
-    printf("%s\n", good ? "All of that held." : "SOMETHING ABOVE DOES NOT HOLD");
+    printf("%s\n", good ? "All checks passed." : "A CHECK FAILED");
     return good ? 0 : 1;
 }

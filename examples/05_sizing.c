@@ -1,10 +1,11 @@
 /*
- * 05_sizing.c - how large must it be, and what will that give?
+ * 05_sizing.c - how large must a filter be, and which rate will it have?
  *
- * Shows what a plan tells before anything is allocated: all kinds side by side; what a
- * given piece of memory gives; the cheapest size when memory and wasted calls have a
- * price; room to grow; a rate that follows from a latency objective; and that the filter
- * that is then made behaves as planned.
+ * Shows the information that a plan provides before anything is allocated: all Bloom
+ * kinds side by side; the rate for a given amount of memory; the cheapest size if
+ * memory and wasted calls have a price; room for growth; and the rate required by a
+ * latency objective. Finally checks that a filter created from a plan behaves as
+ * planned.
  */
 #include <bloomgate/bloomgate.h>
 
@@ -24,7 +25,7 @@ static bool plan(const bg_plan_request *ask, bg_plan *found)
     return true;
 }
 
-/* Every kind for 10 million keys, at two rates. */
+/* Plans every Bloom kind for 10 million keys, at two rates. */
 static bool table_of_kinds(void)
 {
     static const bg_kind kinds[] = {
@@ -33,7 +34,7 @@ static bool table_of_kinds(void)
 #undef SIZING_KIND
     };
     printf(
-        "10 million keys  rate     k  bits/key    MiB  lines  rate with twice as many\n");
+        "10 million keys   rate     k  bits/key    MiB  lines  rate at twice the keys\n");
     for (int i = 0; i < 2; i++) {
         for (size_t j = 0; j < sizeof kinds / sizeof *kinds; j++) {
             bg_plan_request ask = BG_PLAN_REQUEST_INIT;
@@ -44,8 +45,8 @@ static bool table_of_kinds(void)
             if (!plan(&ask, &p) || p.rate > ask.spec.rate) {
                 return false;
             }
-            printf("  %-12s %6.2f %%  %4" PRIu32 "  %8.2f  %5.1f  %5" PRIu32
-                   "  %6.2f %%\n",
+            printf("  %-12s %6.2f%%  %4" PRIu32 "  %8.2f  %5.1f  %5" PRIu32
+                   "  %6.2f%%\n",
                    bg_kind_name(p.kind), 100 * p.rate, p.k, p.bits_per_key,
                    (double)p.bytes / 1048576, p.lines_per_lookup, 100 * p.rate_2x);
         }
@@ -53,7 +54,7 @@ static bool table_of_kinds(void)
     return true;
 }
 
-/* So much memory and no more: what does it give? */
+/* The memory is fixed: what is the best rate? */
 static bool what_memory_gives(void)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
@@ -63,29 +64,29 @@ static bool what_memory_gives(void)
     if (!plan(&ask, &p)) {
         return false;
     }
-    printf("\n8 MiB for 10 million keys: %s, k = %" PRIu32 ", a rate of %.2f %%.\n",
+    printf("\n8 MiB for 10 million keys: %s, k = %" PRIu32 ", rate %.2f%%.\n",
            bg_kind_name(p.kind), p.k, 100 * p.rate);
     printf("(%s.)\n", p.reason);
     return p.bytes <= ask.spec.bytes && p.rate > 0.03 && p.rate < 0.06;
 }
 
-/* Memory and wasted calls have prices: where is the sum of both lowest? Any unit will do
- * as long as it is one: memory_cost is what a GiB costs per second, call_cost what one
- * call costs. Here the unit is what a GiB costs per second. */
+/* Memory and wasted calls have prices: which size minimizes their sum? memory_cost is
+ * the price of a GiB per second and call_cost that of one call, in any common unit. The
+ * unit here is the price of a GiB per second. */
 static bool cheapest(void)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
     bg_plan best, other;
     ask.spec.items = 200 * (uint64_t)MILLION;
     ask.queries_per_second = 50000;
-    ask.absent_share = 0.8; /* of the look-ups ask for keys that are not there */
+    ask.absent_share = 0.8; /* share of lookups for absent keys */
     ask.memory_cost = 1.0;
-    ask.call_cost = 0.0005; /* 2000 wasted calls cost as much as a GiB for a second */
+    ask.call_cost = 0.0005; /* 2000 wasted calls cost as much as 1 GiB for one second */
     if (!plan(&ask, &best)) {
         return false;
     }
     printf(
-        "\nCheapest for 200 million keys at these prices: a rate of %.3f %%, %.0f MiB,\n"
+        "\nCheapest plan for 200 million keys at these prices: rate %.3f%%, %.0f MiB,\n"
         "%.0f calls avoided and %.0f wasted per second, cost %.3f.\n",
         100 * best.rate, (double)best.bytes / 1048576, best.calls_avoided,
         best.calls_wasted, best.cost);
@@ -94,13 +95,13 @@ static bool cheapest(void)
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
         ask.spec.rate = best.rate * factors[i];
         good = good && plan(&ask, &other) && other.cost > best.cost;
-        printf("  at a rate of %.3f %% it would be %.3f\n", 100 * other.rate,
+        printf("  at a rate of %.3f%% the cost is %.3f\n", 100 * other.rate,
                other.cost);
     }
     return good;
 }
 
-/* The set doubles before the filter is made anew. */
+/* The number of keys doubles before the filter is rebuilt. */
 static bool room_to_grow(void)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
@@ -116,15 +117,17 @@ static bool room_to_grow(void)
     }
     double today = bg_predict_rate(later.kind, later.bytes, later.k, ask.spec.items);
     printf(
-        "\nSized for today, doubling the keys brings %.1f %%. Sized for growth 2 it takes "
-        "%.1f MiB\ninstead of %.1f, starts at %.3f %% and reaches %.2f %%.\n",
+        "\nSized for today, the rate is %.1f%% after the keys double. Sized for growth 2, "
+        "the filter takes\n%.1f MiB instead of %.1f, and its rate rises from %.3f%% to "
+        "%.2f%%.\n",
         100 * now.rate_2x, (double)later.bytes / 1048576, (double)now.bytes / 1048576,
         100 * today, 100 * later.rate);
     return later.items == 2 * ask.spec.items && later.rate <= 0.01 && today < later.rate
            && now.rate_2x > 0.05;
 }
 
-/* An absent key may take 20 microseconds on average; the call behind takes 4 ms. */
+/* A lookup of an absent key may take 20 microseconds on average; a call to the backing
+ * store takes 4 ms. */
 static bool latency(void)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
@@ -135,14 +138,13 @@ static bool latency(void)
     if (!plan(&ask, &p)) {
         return false;
     }
-    printf(
-        "\n20 us per absent key before calls of 4 ms: a rate of %.2f %%, %.1f bits per "
-        "key.\n",
-        100 * p.rate, p.bits_per_key);
+    printf("\nFor 20 us per absent key with calls of 4 ms: rate %.2f%%, %.1f bits per "
+           "key.\n",
+           100 * p.rate, p.bits_per_key);
     return p.rate * ask.call_seconds <= ask.latency_objective;
 }
 
-/* A plan becomes a filter, and the filter does what the plan said. */
+/* Creates a filter from a plan, and checks that it behaves as planned. */
 static bool as_planned(void)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
@@ -163,8 +165,8 @@ static bool as_planned(void)
     bg_estimate seen = bg_observed_rate(maybe, 4 * MILLION);
     bool good = bg_filter_size_bytes(filter) == p.bytes
                 && fabs(seen.value - p.rate) < 0.05 * p.rate;
-    printf("\nPlanned %.4f %%, measured %.4f %% (95 %%: %.4f to %.4f).\n", 100 * p.rate,
-           100 * seen.value, 100 * seen.low, 100 * seen.high);
+    printf("\nPlanned rate %.4f%%, measured %.4f%% (95%%: %.4f to %.4f).\n",
+           100 * p.rate, 100 * seen.value, 100 * seen.low, 100 * seen.high);
     bg_filter_free(filter);
     return good;
 }
@@ -173,6 +175,6 @@ int main(void)
 {
     bool good = table_of_kinds() && what_memory_gives() && cheapest() && room_to_grow()
                 && latency() && as_planned();
-    printf("%s\n", good ? "All of that held." : "SOMETHING ABOVE DOES NOT HOLD");
+    printf("%s\n", good ? "All checks passed." : "A CHECK FAILED");
     return good ? 0 : 1;
 }

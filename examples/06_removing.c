@@ -1,9 +1,9 @@
 /*
- * 06_removing.c - a filter of what is in a cache right now.
+ * 06_removing.c - a filter that follows the content of a cache.
  *
- * Shows: a filter that keys can be removed from, in step with a small cache that evicts its
- * oldest entry; what a remove of a key that is not there answers; how often a key was added;
- * and which kinds can do which.
+ * Shows how to remove keys from a filter, in step with a small cache that evicts its
+ * oldest entry; the result of removing a key that is not there; how to count how often
+ * a key was added; and which kinds support which operation.
  */
 #include <bloomgate/bloomgate.h>
 
@@ -18,7 +18,7 @@ static bg_filter *make(uint32_t width)
     spec.kind = BG_KIND_COUNTING;
     spec.items = CACHE;
     spec.rate = 0.01;
-    spec.width = width; /* bits of a counter: 4 are enough unless counts are wanted */
+    spec.width = width; /* bits per counter: 4 are enough unless you need counts */
     bg_errinfo why;
     bg_filter *filter;
     if (bg_filter_create(&spec, &filter, &why) != BG_OK) {
@@ -28,7 +28,7 @@ static bg_filter *make(uint32_t width)
     return filter;
 }
 
-/* Object number `i` enters the cache as number `i - CACHE` leaves it. */
+/* Object i enters the cache when object i - CACHE leaves it. */
 static bool follow_a_cache(void)
 {
     bg_filter *cached = make(4);
@@ -40,18 +40,19 @@ static bool follow_a_cache(void)
             right &= bg_filter_remove_u64(cached, i - CACHE) == BG_OK;
             passed += bg_filter_may_contain_u64(cached, i - CACHE);
         }
-        right &= bg_filter_may_contain_u64(cached, i); /* what is in is never missed */
+        right &=
+            bg_filter_may_contain_u64(cached, i); /* a cached object is always found */
     }
-    printf("%lu of %d evicted objects are still taken for cached: %.2f %%\n", passed,
+    printf("%lu of %d evicted objects are false positives: %.2f%%\n", passed,
            REQUESTS - CACHE, 100.0 * (double)passed / (REQUESTS - CACHE));
-    /* A key that is certainly not there is not removed, and nothing else suffers. */
+    /* Removing a key that is definitely absent fails and changes nothing. */
     right &= bg_filter_remove(cached, "never added", 11) == BG_ENOTFOUND
              || bg_filter_may_contain(cached, "never added", 11);
     bg_filter_free(cached);
     return right && passed < REQUESTS / 20;
 }
 
-/* Wide counters say how often. */
+/* Wide counters can count the adds of a key. */
 static bool count_visits(void)
 {
     bg_filter *visits = make(16);
@@ -59,7 +60,7 @@ static bool count_visits(void)
         (void)bg_filter_add(visits, "home", 4);
     }
     unsigned long count = (unsigned long)bg_filter_count(visits, "home", 4);
-    printf("home: %lu visits, or fewer\n", count);
+    printf("home: at most %lu visits\n", count);
     bg_filter_free(visits);
     return count >= 1234;
 }

@@ -1,9 +1,10 @@
 /*
  * 07_files.c - a filter that outlives its program.
  *
- * Shows: saving with a text for the reader and with canaries; verifying, opening and mapping;
- * what the header tells; how damage is noticed, and how to go on in spite of it; and that
- * saving is all or nothing. Works in a folder of its own, which is removed at the end.
+ * Shows how to save a filter with metadata and canaries; verify, open and map a file;
+ * read its header; detect damage, and open a damaged file anyway. Also shows that
+ * saving is all-or-nothing. Works in a temporary directory, which is removed at the
+ * end.
  */
 #define _DEFAULT_SOURCE /* mkdtemp */
 
@@ -27,7 +28,7 @@ static bg_filter *fill(void)
     for (uint64_t i = 0; i < KEYS; i++) {
         (void)bg_filter_add_u64(seen, i);
     }
-    /* Keys that nobody has: who opens the file looks for them. */
+    /* Canaries: keys that no user has. Opening the file checks that they are found. */
     for (uint32_t i = 0; i < BG_CANARIES; i++) {
         uint8_t canary[BG_CANARY_BYTES];
         bg_canary(GENERATION, i, canary);
@@ -40,7 +41,7 @@ static bool save(const bg_filter *seen, const char *path)
 {
     bg_save_options options = BG_SAVE_OPTIONS_INIT;
     options.generation = GENERATION;
-    options.metadata = "keys: numbers of users, 8 bytes\n";
+    options.metadata = "keys: user IDs, 8 bytes\n";
     bg_errinfo why;
     if (bg_save(seen, path, &options, &why) != BG_OK) {
         printf("%s\n", why.message);
@@ -67,7 +68,7 @@ static bool knows_all(const bg_filter *seen)
     return true;
 }
 
-/* Read as a whole, or mapped: a file that was verified where it arrived. */
+/* Verifies the file, reads it into memory, and maps it. */
 static bool read_back(const bg_filter *seen, const char *path)
 {
     bg_filter *opened = NULL, *mapped = NULL;
@@ -106,7 +107,8 @@ static bool notice_damage(const char *path)
     bg_err err = damage(path, 50000) ? bg_open(path, NULL, &seen, &why) : BG_OK;
     printf("damaged: %s at %llu\n", bg_err_name(err), (unsigned long long)why.offset);
     bool noticed = err == BG_ECHECKSUM && seen == NULL;
-    /* Without the bad block there are more "maybe"s, and still no wrong "no". */
+    /* Without the damaged block there are more false positives, but still no false
+     * negatives. */
     anyway.flags = BG_FILE_TOLERATE;
     bool right = bg_open(path, &anyway, &seen, &why) == BG_OK && knows_all(seen);
     bg_filter_free(seen);
@@ -122,8 +124,7 @@ int main(void)
     (void)snprintf(path, sizeof path, "%s/seen.bg", folder);
     bg_filter *seen = fill();
     bool right = save(seen, path) && read_back(seen, path) && notice_damage(path);
-    /* Saving again puts a whole file in its place; one that cannot be saved changes
-     * nothing. */
+    /* Saving again replaces the whole file. A failed save changes nothing. */
     right = right && save(seen, path) && read_back(seen, path);
     right = right && bg_save(seen, "/nonexistent/seen.bg", NULL, NULL) == BG_EIO;
     bg_filter_free(seen);

@@ -1,7 +1,8 @@
 /*
- * 08_gate_sqlite.c - a gate in front of a database: most look-ups of what is not there never
- * reach it. Writes go to the database first and to the filter second; some of the filter's
- * "no" answers are audited; and in the end the gate tells what it has seen.
+ * 08_gate_sqlite.c - a gate in front of a database: most lookups of absent keys never
+ * reach the database. Writes go to the database first and to the filter second, and a
+ * share of the filter's "no" answers is audited. Finally the gate reports its
+ * statistics.
  */
 #define _DEFAULT_SOURCE /* mkstemp */
 
@@ -18,14 +19,14 @@ enum { GET, PUT, STATEMENTS };
 static int run(sqlite3_stmt *statement, const void *name, size_t len, int *age)
 {
     (void)sqlite3_bind_text(statement, 1, name, (int)len, SQLITE_STATIC);
-    (void)sqlite3_bind_int(statement, 2, *age); /* if it has a second parameter */
+    (void)sqlite3_bind_int(statement, 2, *age); /* if there is a second parameter */
     int code = sqlite3_step(statement);
     *age = code == SQLITE_ROW ? sqlite3_column_int(statement, 0) : *age;
     (void)sqlite3_reset(statement);
     return code;
 }
 
-/* The expensive question; the row goes to the request. */
+/* The expensive lookup; stores the row in the request. */
 static bg_truth ask(void *context, const void *key, size_t len, void *request)
 {
     int code = run(((sqlite3_stmt **)context)[GET], key, len, request);
@@ -40,7 +41,7 @@ static bg_err put(void *context, const void *key, size_t len, void *request)
     return code == SQLITE_DONE ? BG_OK : BG_EIO;
 }
 
-/* Writes all users, then asks for many, of whom four in five do not exist. */
+/* Writes all users, then looks up many names, four in five of which do not exist. */
 static bool use(bg_gate *gate)
 {
     bool right = true;
@@ -57,9 +58,9 @@ static bool use(bg_gate *gate)
     }
     bg_gate_stats s = { .struct_size = sizeof s };
     right = bg_gate_about(gate, true, &s) == BG_OK && right;
-    printf("%d look-ups, %d questions asked, %d false negatives in %d audits\n",
+    printf("%d lookups, %d database calls, %d false negatives in %d audits\n",
            (int)s.lookups, (int)s.truth_calls, (int)s.false_negatives, (int)s.audits);
-    printf("rate of false positives: %.4f (%.4f to %.4f), predicted %.4f\n",
+    printf("false-positive rate: %.4f (%.4f to %.4f), predicted %.4f\n",
            s.observed.value, s.observed.low, s.observed.high, s.predicted);
     return right && s.false_negatives == 0 && s.truth_calls < s.lookups / 3;
 }

@@ -1,7 +1,7 @@
 /*
- * 09_tenants.c - a filter per customer: made at first use, within quotas, written to a folder
- * when nobody asks for it, and back with every key when somebody does. Time is played here,
- * so that nobody has to wait for a customer to become idle.
+ * 09_tenants.c - one filter per customer: created on first use, limited by quotas,
+ * saved to a directory when idle, and loaded again on the next use. The example uses a
+ * simulated clock, so it does not have to wait for customers to become idle.
  */
 #define _DEFAULT_SOURCE /* mkdtemp */
 
@@ -21,7 +21,7 @@ static uint64_t played_time(void *context)
     return now;
 }
 
-/* One customer's orders; how many of them were taken. */
+/* Adds orders of a customer. Returns how many were accepted. */
 static int order(bg_registry *registry, const char *customer, int from, int to)
 {
     bg_tenant *tenant = NULL;
@@ -29,19 +29,20 @@ static int order(bg_registry *registry, const char *customer, int from, int to)
     char key[32];
     int taken = 0;
     if (bg_registry_get(registry, customer, BG_REGISTRY_CREATE, &tenant, &why)) {
-        to = from; /* nothing */
+        to = from; /* nothing to add */
     }
     for (int i = from; i < to; i++) {
         size_t len = (size_t)snprintf(key, sizeof key, "order-%d", i);
         taken += bg_tenant_add(tenant, key, len, NULL, &why) == BG_OK;
     }
-    printf("%-8s %5d of %5d taken%s%s\n", customer, taken, to - from,
-           why.code ? ", then " : "", why.message);
+    printf("%-8s %5d of %5d accepted%s%s\n", customer, taken, to - from,
+           why.code ? ", then: " : "", why.message);
     bg_tenant_release(tenant);
     return taken;
 }
 
-/* How many of these orders a customer may have made; -1: there is no such customer. */
+/* Returns how many of these orders the customer may have placed; -1: unknown
+ * customer. */
 static int known(bg_registry *registry, const char *customer, int from, int to)
 {
     bg_tenant *tenant = NULL;
@@ -59,14 +60,14 @@ static bool run(bg_registry *registry)
 {
     size_t gone = 0;
     bool right = order(registry, "acme", 0, ORDERS) == ORDERS;
-    right &=
-        order(registry, "flood", 0, 100000) == 1000; /* over its quota: its problem */
+    right &= order(registry, "flood", 0, 100000)
+             == 1000; /* over quota: only this customer is affected */
     right &= order(registry, "../etc", 0, ORDERS) == ORDERS; /* any name is safe */
     now += 10 * MINUTE;
-    right &= known(registry, "acme", 0, ORDERS) == ORDERS; /* it is in use */
+    right &= known(registry, "acme", 0, ORDERS) == ORDERS; /* acme is active */
     right &= bg_registry_tick(registry, &gone, NULL) == BG_OK && gone == 2;
-    printf("%zu were idle and have left memory\n", gone);
-    right &= known(registry, "../etc", 0, ORDERS) == ORDERS; /* read back */
+    printf("%zu idle customers were unloaded from memory\n", gone);
+    right &= known(registry, "../etc", 0, ORDERS) == ORDERS; /* loaded again */
     right &= known(registry, "../etc", ORDERS, 2 * ORDERS) < ORDERS / 10;
     right &= known(registry, "nobody", 0, 1) == -1;
     return right && bg_registry_save(registry, NULL) == BG_OK;
@@ -88,7 +89,7 @@ int main(void)
                  && bg_registry_create(&options, &registry, NULL) == BG_OK
                  && run(registry);
     bg_registry_free(registry);
-    /* Another process, later: the folder knows them all. */
+    /* A later process finds all customers in the directory. */
     right = right && bg_registry_create(&options, &registry, NULL) == BG_OK
             && known(registry, "acme", 0, ORDERS) == ORDERS
             && bg_registry_remove(registry, "acme", NULL) == BG_OK

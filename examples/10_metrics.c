@@ -1,8 +1,9 @@
 /*
- * 10_metrics.c - what a gate saw, as Prometheus reads it.
+ * 10_metrics.c - the metrics of a gate, in the format of Prometheus.
  *
- * Shows: a slot and a gate with some traffic; the document of metrics, whole and cheap, in a
- * buffer as an HTTP server would have it; and how a sink says stop. Prints the document:
+ * Creates a slot and a gate with some traffic, and writes the metrics, complete and in
+ * the cheap variant, to a buffer, as an HTTP server would. Also shows how a sink
+ * cancels the output. Prints the complete document:
  *
  *     example_10_metrics | promtool check metrics
  */
@@ -43,7 +44,7 @@ static bg_slot *make_users(void)
     return users;
 }
 
-/* The body of an answer, as long as it fits. */
+/* The body of an HTTP response, up to a fixed size. */
 struct body {
     char text[32768];
     size_t len;
@@ -86,7 +87,7 @@ int main(void)
     options.ask = ask;
     options.context = &calls;
     options.audit =
-        0.001; /* so that bloomgate_gate_false_negatives_total means something */
+        0.001; /* audits are required for bloomgate_gate_false_negatives_total */
     bool right = users && bg_gate_create(users, &options, &gate, NULL) == BG_OK;
     for (uint64_t i = 0; right && i < LOOKUPS; i++) {
         bg_outcome outcome = bg_gate_lookup(gate, &i, sizeof i, NULL);

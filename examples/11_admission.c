@@ -1,9 +1,10 @@
 /*
- * 11_admission.c - a cache with a bouncer: in comes what is asked for a second time.
+ * 11_admission.c - a cache with a bouncer: it stores an object only on the second
+ * request.
  *
- * Most objects that pass a cache are asked for once; storing them drives out others that
- * would have been asked for again. A small cache is played the same requests twice, with and
- * without a bouncer, and hits are counted.
+ * Most objects that pass through a cache are requested once. Storing them evicts
+ * objects that would have been requested again. The example runs the same requests
+ * through a small cache twice, without and with a bouncer, and counts the hits.
  */
 #include <bloomgate/bloomgate.h>
 
@@ -12,11 +13,11 @@
 
 enum { OBJECTS = 256, POPULAR = 512, REQUESTS = 60000 };
 
-/* ---- A cache: the least recently used object has to go ------------------------------ */
+/* ---- A cache that evicts the least recently used object -------------------------- */
 
 struct cache {
     uint64_t keys[OBJECTS];
-    uint64_t used[OBJECTS]; /* when; 0: the place is free */
+    uint64_t used[OBJECTS]; /* time of the last use; 0: free */
 };
 
 static bool cache_get(struct cache *cache, uint64_t key, uint64_t now)
@@ -40,7 +41,7 @@ static void cache_put(struct cache *cache, uint64_t key, uint64_t now)
     cache->used[oldest] = now;
 }
 
-/* ---- Requests: every other one is for a key that never comes back -------------------- */
+/* ---- Requests: every other one is for a key that is never requested again -------- */
 
 static uint64_t request(uint64_t i)
 {
@@ -50,7 +51,7 @@ static uint64_t request(uint64_t i)
     return i % 2 ? POPULAR + i : low * high / POPULAR; /* small numbers are popular */
 }
 
-/* How many of the requests find their object; a door of NULL lets everything in. */
+/* Returns the number of hits; a NULL `door` admits everything. */
 static unsigned play(bg_admission *door)
 {
     static struct cache cache;
@@ -70,7 +71,7 @@ static unsigned play(bg_admission *door)
 int main(void)
 {
     bg_admission_options options = BG_ADMISSION_OPTIONS_INIT;
-    options.items = 2 * OBJECTS; /* it remembers twice as many as the cache holds */
+    options.items = 2 * OBJECTS; /* remembers twice as many keys as the cache holds */
     bg_admission *door;
     bg_errinfo why;
     if (bg_admission_create(&options, &door, &why) != BG_OK) {
@@ -80,12 +81,13 @@ int main(void)
     unsigned without = play(NULL), with = play(door);
     bg_admission_stats stats = { .struct_size = sizeof stats };
     bool right = bg_admission_about(door, &stats) == BG_OK;
-    printf("%d requests: %u hits without a bouncer, %u with one of %llu bytes,\n"
-           "who let in %llu of %llu misses\n",
-           REQUESTS, without, with, (unsigned long long)stats.bytes,
-           (unsigned long long)stats.admitted, (unsigned long long)stats.asked);
+    printf(
+        "%d requests: %u hits without a bouncer, %u hits with a bouncer of %llu bytes,\n"
+        "which admitted %llu of %llu misses\n",
+        REQUESTS, without, with, (unsigned long long)stats.bytes,
+        (unsigned long long)stats.admitted, (unsigned long long)stats.asked);
     bg_admission_free(door);
-    /* It was asked at every miss, and the cache is better for it. */
+    /* The bouncer decided on every miss, and improved the hit ratio. */
     right = right && stats.asked == REQUESTS - with && with > without + without / 10;
     return right ? 0 : 1;
 }

@@ -1,9 +1,10 @@
 /*
  * 12_ad_frequency.c - "has this user seen this ad in the last hour?"
  *
- * A window filter forgets by itself. An ad is shown unless the filter says "maybe"; nobody is
- * shown one twice within an hour, and one in a thousand or fewer is held back that could have
- * been shown. The clock is ours, so that a day passes in no time.
+ * A window filter expires keys by itself. An ad is shown unless the filter returns
+ * "maybe": no user sees an ad twice within an hour, and at most one in a thousand ads
+ * is held back by a false positive. The example sets the clock itself, so a day passes
+ * in no time.
  */
 #include <bloomgate/bloomgate.h>
 
@@ -20,12 +21,12 @@ static bg_filter *make(uint64_t *clock)
 {
     bg_window_options last_hour = BG_WINDOW_OPTIONS_INIT;
     last_hour.length = HOUR;
-    last_hour.generations = 13; /* forgotten after 60 to 65 minutes */
+    last_hour.generations = 13; /* keys expire after 60 to 65 minutes */
     last_hour.clock = seconds;
     last_hour.context = clock;
     bg_spec spec = BG_SPEC_INIT;
     spec.kind = BG_KIND_WINDOW;
-    spec.items = (uint64_t)USERS * ADS; /* pairs of user and ad in an hour */
+    spec.items = (uint64_t)USERS * ADS; /* (user, ad) pairs per hour */
     spec.rate = 0.001;
     spec.window = &last_hour;
     bg_filter *seen = NULL;
@@ -36,8 +37,9 @@ static bg_filter *make(uint64_t *clock)
     return seen;
 }
 
-/* Whether to show it. Asked first and added then: adding alone would do both in one call,
- * but it renews a key that is there, and an ad that was held back was not seen. */
+/* Returns whether to show the ad. Looks up the key before adding it: a single add could
+ * do both, but it would renew an existing key, although an ad that was held back was
+ * not seen. */
 static bool show(bg_filter *seen, unsigned user, unsigned ad)
 {
     char key[32];
@@ -49,14 +51,14 @@ struct figures {
     unsigned long asked, shown, too_often, held_back, due;
 };
 
-/* A day in which users come at random and are offered an ad at random. */
+/* Simulates a day in which random users are offered random ads. */
 static struct figures day(bg_filter *seen, uint64_t *now)
 {
-    static uint64_t last[USERS][ADS]; /* what really happened; 0: never shown */
+    static uint64_t last[USERS][ADS]; /* ground truth: last time shown; 0: never */
     struct figures f = { 0 };
     uint64_t random = 1, end = *now + (uint64_t)24 * HOUR;
     for (; *now < end; *now += STEP) {
-        if (bg_filter_rotate(seen, *now, NULL)) { /* time passes without adds as well */
+        if (bg_filter_rotate(seen, *now, NULL)) { /* time also passes without adds */
             break;
         }
         for (int i = 0; i < 5; i++) {
@@ -85,8 +87,8 @@ int main(void)
         return 1;
     }
     struct figures f = day(seen, &now);
-    printf("%lu offers, %lu shown, %lu of them within an hour of the last time;\n"
-           "%lu of %lu that were due were held back by mistake; %llu bytes\n",
+    printf("%lu offers, %lu shown, %lu of them too early (within an hour);\n"
+           "%lu of %lu due ads held back by a false positive; %llu bytes\n",
            f.asked, f.shown, f.too_often, f.held_back, f.due,
            (unsigned long long)bg_filter_size_bytes(seen));
     bg_filter_free(seen);

@@ -1,10 +1,10 @@
 /*
  * 13_crawler.c - a crawler's frontier without duplicates.
  *
- * Each worker reads its part of the links and keeps a filter of its own, for which no other
- * thread has to wait; at the end the filters are merged. "No" is certain: such a link is new
- * and goes to the frontier without asking anybody. "Maybe" may be wrong once in a thousand
- * times, so there the store is asked, which knows: no page is lost.
+ * Each worker processes its part of the links with its own filter, so threads never
+ * wait for each other; at the end, the filters are merged. A "no" is certain: the link
+ * is new and goes to the frontier without a database query. A "maybe" is wrong once in
+ * a thousand times, so the worker then queries the store: no page is lost.
  */
 #include <bloomgate/bloomgate.h>
 
@@ -17,12 +17,12 @@ struct worker {
     pthread_t thread;
     bg_filter *seen;
     unsigned number, found;
-    unsigned long asked; /* how often the store was */
+    unsigned long asked; /* number of store queries */
     unsigned frontier[PAGES];
-    bool stored[PAGES]; /* the store: a database that is slow to ask */
+    bool stored[PAGES]; /* the store: a database that is slow to query */
 };
 
-/* Link number i leads to that page; few pages have most of the links. */
+/* Returns the page that link i leads to; few pages have most of the links. */
 static unsigned link_to(uint64_t i)
 {
     uint64_t x = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -43,7 +43,8 @@ static void *work(void *argument)
         unsigned page = link_to(i);
         bool is_new = bg_filter_add(me->seen, url, url_of(page, url));
         me->asked += !is_new;
-        if (is_new || !me->stored[page]) { /* the store is asked after a "maybe" only */
+        if (is_new
+            || !me->stored[page]) { /* the store is queried only after a "maybe" */
             me->stored[page] = true;
             me->frontier[me->found++] = page;
         }
@@ -51,7 +52,8 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Waits for a worker and joins his frontier; returns how many pages others had as well. */
+/* Waits for a worker and adds its frontier. Returns the number of pages that other
+ * workers found as well. */
 static unsigned unite(struct worker *worker, bg_filter *all, bool fetched[PAGES])
 {
     char url[64];
@@ -60,7 +62,7 @@ static unsigned unite(struct worker *worker, bg_filter *all, bool fetched[PAGES]
     for (unsigned i = 0; i < worker->found; i++) {
         unsigned page = worker->frontier[i];
         twice += bg_filter_may_contain(all, url, url_of(page, url)) && fetched[page];
-        fetched[page] = true; /* it is fetched here, unless it was */
+        fetched[page] = true; /* fetched here, unless it was fetched before */
     }
     return bg_filter_merge(all, worker->seen, NULL) == BG_OK ? twice : LINKS;
 }
@@ -69,12 +71,12 @@ int main(void)
 {
     static struct worker workers[WORKERS];
     static bool fetched[PAGES];
-    bg_spec spec = BG_SPEC_INIT; /* the same for all, or they could not be merged */
+    bg_spec spec = BG_SPEC_INIT; /* all filters need the same spec to be merged */
     spec.items = PAGES;
     spec.rate = 0.001;
     bg_filter *all = NULL;
     bool right = bg_filter_create(&spec, &all, NULL) == BG_OK;
-    spec.flags = BG_EXCLUSIVE; /* each is used by one thread */
+    spec.flags = BG_EXCLUSIVE; /* each filter is used by one thread */
     for (unsigned w = 0; right && w < WORKERS; w++) {
         workers[w].number = w;
         right = bg_filter_create(&spec, &workers[w].seen, NULL) == BG_OK
@@ -88,12 +90,13 @@ int main(void)
         bg_filter_free(workers[w].seen);
     }
     char url[64];
-    for (uint64_t i = 0; right && i < LINKS; i++) { /* no page is lost */
+    for (uint64_t i = 0; right && i < LINKS; i++) { /* check that no page is lost */
         unsigned page = link_to(i);
         right = fetched[page] && bg_filter_may_contain(all, url, url_of(page, url));
     }
-    printf("%d links, %lu + %lu duplicates avoided; %lu were new without a question\n",
-           LINKS, LINKS - found, twice, LINKS - asked);
+    printf(
+        "%d links, %lu + %lu duplicates avoided; %lu links were new without a query\n",
+        LINKS, LINKS - found, twice, LINKS - asked);
     bg_filter_free(all);
     return right && twice < found && LINKS - found > found ? 0 : 1;
 }

@@ -1,9 +1,10 @@
 /*
- * 14_blocklist.c - a block list that is published, and updated by differences.
+ * 14_blocklist.c - a published blocklist, updated by patches.
  *
- * The publisher makes a file of a list, and from two versions a patch. A reader who has the
- * old version applies the patch; what comes out is the new version to the byte, or it is
- * refused. Works in a folder of its own, which is removed at the end.
+ * The publisher creates a file from a list, and a patch from two versions of it. A
+ * reader with the old version applies the patch. The result is exactly the new version,
+ * or the patch is rejected. Works in a temporary directory, which is removed at the
+ * end.
  */
 #define _DEFAULT_SOURCE /* mkdtemp */
 
@@ -19,7 +20,8 @@ enum { LISTED = 500000, NEWS = 5 };
 static char folder[] = "/tmp/bloomgate-blocklist-XXXXXX";
 static bg_errinfo why;
 
-/* A version of the list, with what was new from `first` on; its digest and its file. */
+/* Publishes a version of the list, after adding the hosts from `first` on. Returns its
+ * digest and its path. */
 static bool publish(bg_filter *list, uint64_t first, uint64_t end,
                     char digest[BG_DIGEST_TEXT], char path[256])
 {
@@ -31,7 +33,8 @@ static bool publish(bg_filter *list, uint64_t first, uint64_t end,
     return err == BG_OK;
 }
 
-/* The reader's: a verified file of that digest, and the first n hosts are on it. */
+/* Checks, as a reader, that the file is valid and has this digest, and that the first n
+ * hosts are listed. */
 static bool knows(const char *path, const char *digest, uint64_t n)
 {
     bg_file_info about = { .struct_size = sizeof about };
@@ -41,7 +44,8 @@ static bool knows(const char *path, const char *digest, uint64_t n)
                  && strcmp(about.digest_text, digest) == 0
                  && bg_open(path, NULL, &list, &why) == BG_OK;
     for (uint64_t host = 0; right && host < n; host++) {
-        right = bg_filter_may_contain_u64(list, host); /* "no" would let it through */
+        right = bg_filter_may_contain_u64(list,
+                                          host); /* a "no" would let the host through */
     }
     bg_filter_free(list);
     return right;
@@ -58,11 +62,11 @@ static bool flip_a_bit(const char *path, long at)
 int main(void)
 {
     char old[BG_DIGEST_TEXT], new[BG_DIGEST_TEXT];
-    char path[5][256]; /* two versions, the patch, what the reader makes, the pointer */
+    char path[5][256]; /* two versions, the patch, the reader's file, the pointer */
     bg_difference news = { .struct_size = sizeof news };
     bg_spec spec = BG_SPEC_INIT;
     bg_filter *list = NULL;
-    spec.items = LISTED + 1000; /* with room for what comes */
+    spec.items = LISTED + 1000; /* with room for new hosts */
     spec.rate = 0.0001;
     if (!mkdtemp(folder) || bg_filter_create(&spec, &list, &why) != BG_OK) {
         return 1;
@@ -74,13 +78,14 @@ int main(void)
                  && publish(list, LISTED, LISTED + NEWS, new, path[1])
                  && bg_file_patch(path[0], path[1], path[2], &why) == BG_OK
                  && bg_file_diff(path[0], path[1], &news, &why) == BG_OK;
-    printf("%d new hosts: %u of %u blocks differ, the patch has %u bytes\n", NEWS,
+    printf("%d new hosts: %u of %u blocks differ, the patch is %u bytes\n", NEWS,
            (unsigned)news.different, (unsigned)news.blocks, (unsigned)news.patch_bytes);
-    /* The reader has the first version and gets the patch. */
+    /* The reader has the first version and receives the patch. */
     right = right && news.different <= NEWS && knows(path[0], old, LISTED)
             && bg_file_apply(path[0], path[2], path[3], &why) == BG_OK
             && knows(path[3], new, LISTED + NEWS);
-    /* It fits no other version, and damage is noticed; what the reader has stays. */
+    /* The patch applies to no other version, and damage is detected; the file of the
+     * reader stays intact. */
     right = right && bg_file_apply(path[1], path[2], path[3], NULL) == BG_EINCOMPAT
             && flip_a_bit(path[2], (long)news.patch_bytes / 2)
             && bg_file_apply(path[0], path[2], path[3], NULL) != BG_OK

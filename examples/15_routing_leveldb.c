@@ -1,20 +1,21 @@
 /*
- * 15_routing_leveldb.c - the three levels of a distributed store, and what each of them spares.
+ * 15_routing_leveldb.c - filters at three levels of a distributed store, and the work that each
+ * of them avoids.
  *
- * Four nodes, each with a LevelDB of its own. A record is where it was written, and who asks for
- * it does not know where that was: a client asks a router, the router asks the nodes, a node
- * reads blocks of its tables. Most keys that are asked for do not exist.
+ * There are four nodes, each with its own LevelDB. Records are on the node that wrote them, and
+ * readers do not know which one: a client calls a router, the router calls the nodes, and a node
+ * reads blocks of its tables. Most lookups are for keys that do not exist.
  *
- *   client   has a filter over the whole cluster: a "no" is the end of the question
- *   router   has a filter for each node: only nodes that may have the key are asked
- *   tables   have a filter for each block (bg_leveldb): only blocks that may have it are read
+ *   client   has a filter over the whole cluster: on a "no", there is no call
+ *   router   has a filter per node: calls only nodes that may have the key
+ *   tables   have a filter per block (bg_leveldb): LevelDB reads only blocks that may have the key
  *
- * The upper two levels are published through Redis. A node keeps two filters, one of its own
- * and its share of the cluster's, hashes a key once for both, and publishes them before it
- * acknowledges what it wrote; shares are merged into the cluster's filter. So whoever has read
- * the filters after an acknowledgement is never told "no" for what was acknowledged.
+ * The filters of client and router are published through Redis. A node keeps two filters, its own
+ * and its share of the cluster's, and hashes each key once for both. It publishes them before it
+ * acknowledges a write, and the shares are merged into the filter of the cluster. So a client that
+ * fetches the filters after an acknowledgment never gets a "no" for an acknowledged record.
  *
- *   example_15_routing_leveldb [SOCKET]     of a Redis; else a redis-server is started
+ *   example_15_routing_leveldb [SOCKET]     socket of a Redis server; default: starts redis-server
  */
 #define _DEFAULT_SOURCE /* mkdtemp */
 
@@ -32,7 +33,7 @@
 #include <unistd.h>
 
 enum { NODES = 4, RECORDS = 15000, LATER = 1000, ASKED = 40000, SKIPPED = 77 };
-enum { TABLES = 1, ROUTER = 2, CLIENT = 4 }; /* the levels that are in use */
+enum { TABLES = 1, ROUTER = 2, CLIENT = 4 }; /* levels in use */
 
 struct node {
     leveldb_t *db;
@@ -50,14 +51,14 @@ struct cluster {
     bg_hasher hasher;
     redisContext *redis;
     int levels;
-    bg_filter *at_router[NODES], *at_client;             /* as they came from Redis */
-    unsigned long router_calls, node_calls, blocks_read; /* made, */
-    unsigned long spared_router, spared_nodes, spared_blocks; /* ... and not made */
+    bg_filter *at_router[NODES], *at_client;             /* as fetched from Redis */
+    unsigned long router_calls, node_calls, blocks_read; /* calls made ... */
+    unsigned long spared_router, spared_nodes, spared_blocks; /* ... and avoided */
     unsigned long lost;
     char folder[64];
 };
 
-static pid_t server = -1; /* the Redis that was started here */
+static pid_t server = -1; /* the Redis server started by this program */
 
 static void must(bool good, const char *what)
 {
@@ -68,7 +69,7 @@ static void must(bool good, const char *what)
     }
 }
 
-/* ---- Tables: a policy that counts, and that can be switched off -------------------------- */
+/* ---- Tables: a policy that counts and can be switched off ------------------------ */
 
 static char *tables_make(void *cluster, const char *const *keys, const size_t *lengths,
                          int n, size_t *bytes)
@@ -83,7 +84,7 @@ static unsigned char tables_may_match(void *cluster, const char *key, size_t len
     struct cluster *c = cluster;
     bool maybe = !(c->levels & TABLES)
                  || bg_leveldb_codec_may_match(c->codec, key, len, filter, bytes);
-    c->blocks_read += maybe; /* LevelDB reads the block now */
+    c->blocks_read += maybe; /* LevelDB reads the block next */
     c->spared_blocks += !maybe;
     return maybe;
 }
@@ -105,7 +106,7 @@ static void publish(redisContext *redis, const char *name, int number,
 {
     size_t bytes = 0;
     must(bg_encode(filter, NULL, NULL, 0, &bytes, NULL) == BG_OK,
-         "asking for the size");
+         "getting the encoded size");
     char *file = malloc(bytes);
     must(file && bg_encode(filter, NULL, file, bytes, &bytes, NULL) == BG_OK,
          "encoding");
@@ -116,7 +117,7 @@ static void publish(redisContext *redis, const char *name, int number,
     free(file);
 }
 
-/* Takes the place of *filter, if it is whole; bytes of strangers are checked before. */
+/* Replaces *filter. bg_decode validates the untrusted bytes first. */
 static void fetch(redisContext *redis, const char *name, int number, bg_filter **filter)
 {
     bg_filter *fresh = NULL;
@@ -129,7 +130,7 @@ static void fetch(redisContext *redis, const char *name, int number, bg_filter *
     *filter = fresh;
 }
 
-/* Connects, once the server listens. */
+/* Connects as soon as the server listens. */
 static redisContext *connect_to(const char *socket)
 {
     for (int tries = 0; tries < 1000; tries++) {
@@ -162,19 +163,20 @@ static size_t key_of(unsigned long number, char key[32])
     return (size_t)snprintf(key, 32, "order-%lu", number * 2654435761u % 1000000007u);
 }
 
-/* The truth first, then the filters. */
+/* Writes the record first, then updates the filters. */
 static void node_write(struct cluster *c, struct node *node, unsigned long number)
 {
     char key[32], value[100] = "a record", *error = NULL;
     size_t len = key_of(number, key);
     leveldb_put(node->db, c->write, key, len, value, sizeof value, &error);
     must(!error, "put");
-    uint64_t hash = bg_hash_bytes(&c->hasher, key, len); /* one for both */
+    uint64_t hash = bg_hash_bytes(&c->hasher, key, len); /* one hash for both filters */
     (void)bg_filter_add_hash(node->own, hash);
     (void)bg_filter_add_hash(node->share, hash);
 }
 
-/* Writes records [from, to), each to some node, and makes them known to router and client. */
+/* Writes records [from, to) to various nodes, and publishes the filters for router and
+ * client. */
 static void write_and_publish(struct cluster *c, unsigned long from, unsigned long to)
 {
     for (unsigned long i = from; i < to; i++) {
@@ -183,18 +185,18 @@ static void write_and_publish(struct cluster *c, unsigned long from, unsigned lo
     bg_filter *all = NULL;
     for (int i = 0; i < NODES; i++) {
         leveldb_compact_range(c->nodes[i].db, NULL, 0, NULL,
-                              0); /* out of memory, into tables */
+                              0); /* moves records from memory to tables */
         publish(c->redis, "node", i, c->nodes[i].own);
         publish(c->redis, "share", i, c->nodes[i].share);
     }
-    for (int i = 0; i < NODES; i++) { /* any one may do this: it needs no node */
+    for (int i = 0; i < NODES; i++) { /* any process may do this: it needs no node */
         bg_filter *share = NULL;
         fetch(c->redis, "share", i, i ? &share : &all);
         must(!share || bg_filter_merge(all, share, NULL) == BG_OK, "merging");
         bg_filter_free(share);
     }
     publish(c->redis, "cluster", 0, all);
-    bg_filter_free(all); /* now they are acknowledged */
+    bg_filter_free(all); /* the writes can be acknowledged now */
 }
 
 static void fetch_all(struct cluster *c)
@@ -246,7 +248,7 @@ static bool client_get(struct cluster *c, unsigned long number)
     return false;
 }
 
-/* Asks for ASKED keys, of which one in five is there, and compares with the truth. */
+/* Looks up ASKED keys, one in five of which exists, and checks the results. */
 static unsigned long ask(struct cluster *c, int levels, unsigned long records,
                          const char *name)
 {
@@ -267,19 +269,19 @@ static bool show(struct cluster *c, unsigned long records)
 {
     printf(
         "\n%d gets, %lu records on %d nodes\n"
-        "                          calls   calls  blocks         spared  spared  spared\n"
-        "filters in use         to router to nodes   read      by client  router  tables\n",
+        "                         router    node  blocks     avoided by\n"
+        "filters in use            calls   calls    read         client  router  tables\n",
         ASKED, records, NODES);
     unsigned long none = ask(c, 0, records, "none");
     unsigned long tables = ask(c, TABLES, records, "tables");
     unsigned long router = ask(c, TABLES | ROUTER, records, "tables, router");
     unsigned long client =
         ask(c, TABLES | ROUTER | CLIENT, records, "tables, router, client");
-    (void)ask(c, CLIENT, records, "client alone");
+    (void)ask(c, CLIENT, records, "client only");
     return client < router && router < tables && tables < none && client < none / 8;
 }
 
-/* ---- Life -------------------------------------------------------------------------------- */
+/* ---- Setup and cleanup ----------------------------------------------------------- */
 
 static void cluster_start(struct cluster *c)
 {
@@ -287,7 +289,7 @@ static void cluster_start(struct cluster *c)
     spec.rate = 0.01;
     must(bg_hasher_init(&c->hasher, &spec.hash, NULL) == BG_OK
              && bg_leveldb_codec_create(NULL, &c->codec, NULL) == BG_OK,
-         "hashing");
+         "creating the hasher and the codec");
     c->policy = leveldb_filterpolicy_create(c, tables_free, tables_make,
                                             tables_may_match, tables_name);
     c->read = leveldb_readoptions_create();
@@ -301,11 +303,14 @@ static void cluster_start(struct cluster *c)
         leveldb_options_set_filter_policy(node->options, c->policy);
         node->db = leveldb_open(node->options, node->path, &error);
         must(node->db != NULL, "opening a node");
-        spec.items = (RECORDS + LATER) / NODES; /* about what a node will have */
-        must(bg_filter_create(&spec, &node->own, NULL) == BG_OK, "a node's filter");
         spec.items =
-            RECORDS + LATER; /* of the cluster, the same for all: so they merge */
-        must(bg_filter_create(&spec, &node->share, NULL) == BG_OK, "a share");
+            (RECORDS + LATER) / NODES; /* about the number of records per node */
+        must(bg_filter_create(&spec, &node->own, NULL) == BG_OK,
+             "creating a node's filter");
+        spec.items =
+            RECORDS
+            + LATER; /* for the whole cluster, and equal on all nodes, so that shares can be merged */
+        must(bg_filter_create(&spec, &node->share, NULL) == BG_OK, "creating a share");
     }
 }
 
@@ -326,18 +331,18 @@ static void cluster_end(struct cluster *c)
     leveldb_readoptions_destroy(c->read);
     leveldb_writeoptions_destroy(c->write);
     redisFree(c->redis);
-    must(!error && rmdir(c->folder) == 0, "removing the folder");
+    must(!error && rmdir(c->folder) == 0, "removing the directory");
 }
 
 int main(int count, char **words)
 {
-    /* Not where TMPDIR says: the path of a socket must be short. */
+    /* Does not use TMPDIR, because the path of a socket must be short. */
     static struct cluster c = { .folder = "/tmp/bloomgate-example-XXXXXX" };
     char socket[96];
-    must(mkdtemp(c.folder) != NULL, "making a folder");
+    must(mkdtemp(c.folder) != NULL, "creating a directory");
     (void)snprintf(socket, sizeof socket, "%s/redis.sock", c.folder);
     if (count < 2 && (server = start_redis(socket)) < 0) {
-        printf("skipped: there is no redis-server\n");
+        printf("skipped: redis-server not found\n");
         return rmdir(c.folder) == 0 ? SKIPPED : 1;
     }
     c.redis = connect_to(count < 2 ? socket : words[1]);
@@ -346,7 +351,7 @@ int main(int count, char **words)
     fetch_all(&c);
     bool right = show(&c, RECORDS);
     write_and_publish(&c, RECORDS, RECORDS + LATER);
-    fetch_all(&c); /* after this, what was acknowledged is found */
+    fetch_all(&c); /* from here on, all acknowledged records are found */
     right = show(&c, RECORDS + LATER) && right;
     printf("\n%lu wrong answers\n", c.lost);
     if (server > 0) {

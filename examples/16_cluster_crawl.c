@@ -1,19 +1,21 @@
 /*
- * 16_cluster_crawl.c - a crawl by several workers, with one filter over a Redis Cluster between them.
+ * 16_cluster_crawl.c - several crawlers share one filter over a Redis Cluster.
  *
  *     example_16_cluster_crawl HOST:PORT[,HOST:PORT...]
  *
- * Each worker has a filter of its own for what it knows, and no network in between. Links come in
- * batches. Of a batch, the worker's own filter drops what it knows; the rest is asked at once in the
- * shared filter, which drops what others have fetched; what is left is fetched, and merged into the shared
- * filter at the end of the batch. So a batch costs two round trips, and a page is fetched twice only if
- * two workers meet it first in batches of the same time: the longer the batches, the more often.
+ * Each worker has a local filter of the pages it knows, which needs no network. Links
+ * arrive in batches. For each batch, the local filter drops known links; one lookup in
+ * the shared filter drops pages that other workers have fetched; the remaining pages
+ * are fetched, and added to the shared filter at the end of the batch. So a batch costs
+ * two round trips. A page is fetched twice only if two workers first meet it in batches
+ * at the same time: the longer the batches, the more often.
  *
- * How often is known beforehand. Say a link leads to page j with probability q. A worker meets the page
- * in a batch of B links with a = 1 - (1 - q)^B. In the first round in which any of W workers meets it,
- * W a / (1 - (1 - a)^W) of them do on average, and all but one fetch it for nothing.
+ * The number of such fetches can be predicted. Suppose a link leads to page j with
+ * probability q. A worker meets the page in a batch of B links with probability a = 1 -
+ * (1 - q)^B. In the first round in which any of W workers meets the page, W a / (1 - (1
+ * - a)^W) of them do on average, and all but one fetch it unnecessarily.
  *
- * The client of clusters is in cluster/ of this tree; sharded_filter.h is its face.
+ * The cluster client is in the cluster/ directory; sharded_filter.h is its interface.
  */
 #define _XOPEN_SOURCE 700
 
@@ -39,10 +41,10 @@ enum {
 
 struct crawl {
     const char *nodes;
-    char name[32]; /* of the shared filter */
+    char name[32]; /* name of the shared filter */
     unsigned batch;
     pthread_barrier_t
-        round; /* workers merge at the same times, as they would by the clock */
+        round; /* workers merge at the same time, as if driven by a clock */
     atomic_uint fetched[PAGES];
 };
 
@@ -51,7 +53,7 @@ struct worker {
     struct crawl *crawl;
     unsigned number;
     unsigned long local, shared,
-        requests; /* links that the one filter dropped, and the other */
+        requests; /* links dropped by the local and by the shared filter */
     bool failed;
     char urls[BATCH_MOST][URL];
     unsigned pages[BATCH_MOST];
@@ -59,7 +61,7 @@ struct worker {
 
 /* ---- The web: few pages have most of the links -------------------------------------------------- */
 
-static double popularity[PAGES + 1]; /* sums of q */
+static double popularity[PAGES + 1]; /* cumulative sums of q */
 
 static void web_make(void)
 {
@@ -71,7 +73,7 @@ static void web_make(void)
     }
 }
 
-/* Link number i leads to that page. */
+/* Returns the page that link i leads to. */
 static unsigned web_link(uint64_t i)
 {
     uint64_t x = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -86,7 +88,7 @@ static unsigned web_link(uint64_t i)
     return low;
 }
 
-/* How many fetches are one too many, by the formula above. */
+/* Returns the predicted number of unnecessary fetches, by the formula above. */
 static double web_predict(unsigned batch)
 {
     double twice = 0;
@@ -100,7 +102,7 @@ static double web_predict(unsigned batch)
 
 /* ---- A worker ----------------------------------------------------------------------------------- */
 
-/* The links of a batch that its own filter does not know. */
+/* Collects the links of a batch that the local filter does not know. */
 static unsigned worker_read(struct worker *me, bg_filter *known, uint64_t first,
                             bg_bytes *urls)
 {
@@ -124,7 +126,8 @@ static unsigned worker_read(struct worker *me, bg_filter *known, uint64_t first,
     return n;
 }
 
-/* Asks the shared filter, fetches what it does not know, and merges that into it. */
+/* Queries the shared filter, fetches the pages it does not know, and adds them to
+ * it. */
 static bool worker_batch(struct worker *me, struct sharded *shared, bg_bytes *urls,
                          unsigned n)
 {
@@ -135,7 +138,7 @@ static bool worker_batch(struct worker *me, struct sharded *shared, bg_bytes *ur
     (void)pthread_barrier_wait(&me->crawl->round);
     for (unsigned i = 0; i < n; i++) {
         if (maybe[i / 64] >> i % 64 & 1) {
-            me->shared++; /* somebody else has it */
+            me->shared++; /* another worker has fetched it */
         } else {
             atomic_fetch_add(&me->crawl->fetched[me->pages[i]], 1);
             urls[fetched++] = urls[i];
@@ -164,7 +167,7 @@ static void *worker_run(void *argument)
                  || sharded_open(cluster, me->crawl->name, SHARDS, &shared, NULL);
     const unsigned share = LINKS / WORKERS, batch = me->crawl->batch;
     for (unsigned first = 0; first < share; first += batch) {
-        if (me->failed) { /* the others wait for it at the barrier */
+        if (me->failed) { /* the other workers wait at the barrier */
             (void)pthread_barrier_wait(&me->crawl->round);
             (void)pthread_barrier_wait(&me->crawl->round);
         } else {
@@ -186,7 +189,8 @@ static void told(void *context, uint32_t shard, bg_bytes reply)
     *(unsigned *)context += *(const char *)reply.data != '-';
 }
 
-/* The same command for all shards of the shared filter; whether all did it. */
+/* Sends a command to all shards of the shared filter. Returns whether all of them
+ * succeeded. */
 static bool crawl_order(const struct crawl *crawl, const char *const *texts, size_t n)
 {
     const struct cluster_options how = { .nodes = crawl->nodes, .stop_fd = -1 };
@@ -209,7 +213,7 @@ static bool crawl_order(const struct crawl *crawl, const char *const *texts, siz
     return done == SHARDS;
 }
 
-/* Counts what came of it and says so; whether it is what was predicted. */
+/* Prints the results. Returns whether they match the prediction. */
 static bool crawl_tell(const struct crawl *crawl, const struct worker *workers)
 {
     static bool linked[PAGES];
@@ -230,7 +234,8 @@ static bool crawl_tell(const struct crawl *crawl, const struct worker *workers)
     const double predicted = web_predict(crawl->batch);
     printf("%6u  %9lu  %7lu  %7lu  %7lu  %9.1f  %6lu\n", crawl->batch,
            WORKERS * workers[0].requests, local, shared, twice, predicted, missed);
-    /* Pages are missed by false positives only; 1e-4 in each of two filters, at most. */
+    /* Pages are missed only because of false positives: at most 1e-4 in each of the two
+     * filters. */
     return fabs((double)twice - predicted) < 5 * sqrt(predicted) + 5
            && (double)missed < 2e-4 * (double)pages + 15;
 }
@@ -255,7 +260,7 @@ static bool crawl_run(const char *nodes, unsigned batch)
         workers[w].crawl = &crawl;
         workers[w].number = w;
         if (pthread_create(&workers[w].thread, NULL, worker_run, &workers[w])) {
-            abort(); /* the others would wait for it */
+            abort(); /* the other workers would wait forever */
         }
     }
     for (unsigned w = 0; right && w < WORKERS; w++) {
@@ -276,10 +281,11 @@ int main(int argc, char **argv)
         return 2;
     }
     web_make();
-    printf("%d workers, %d links to %d pages\n", WORKERS, LINKS, PAGES);
     printf(
-        " batch   requests  dropped by their own, by the shared filter; fetched twice, "
-        "predicted; missed\n");
+        "%d workers, %d links to %d pages: links dropped by the local and the shared "
+        "filter, pages fetched twice and missed\n",
+        WORKERS, LINKS, PAGES);
+    printf(" batch   requests    local   shared    twice  predicted  missed\n");
     const bool right =
         crawl_run(argv[1], 500) && crawl_run(argv[1], 2000) && crawl_run(argv[1], 8000);
     return right ? 0 : 1;
