@@ -113,7 +113,7 @@ const struct command command_add = {
         "Reads keys from files, or from stdin, and adds them to the filter. Keys are "
         "extracted from lines as recorded in the file. The file is replaced atomically "
         "at the end. If anything fails, the file is unchanged: for example, when the "
-        "filter has no room for all keys (exit code 5). Notes, key id and generation "
+        "filter has no space for all keys (exit code 5). Notes, key id and generation "
         "are kept.\n\n"
         "Keys can also be added to filters of other software if the format permits it. "
         "Commands that change the same file wait for each other.",

@@ -136,7 +136,7 @@ static const char *canary_fault(const struct canary_answers *a)
 {
     return a->present == 0             ? "the filter has no canaries of this generation"
            : a->present != BG_CANARIES ? "canaries are missing"
-           : a->hurt                   ? "the filter is damaged, or had no room for "
+           : a->hurt                   ? "the filter is damaged, or had no space for "
                                          "some keys"
            : a->measured.value > canary_too_much
                ? "the filter answers \"maybe\" for almost all keys"

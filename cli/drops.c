@@ -83,7 +83,8 @@ static bool drops_may_skip(const struct drops *d)
     return d->info.kind != BG_KIND_WINDOW && drops_odds(d->info.rate) <= drops_slack;
 }
 
-/* Measures, unless another thread has, and grants keys. Returns false if the filter is full. */
+/* Measures the rate, unless another thread has just done so, and grants keys. Returns false if
+ * the filter is full. */
 static bool drops_grant(struct drops *d)
 {
     (void)pthread_rwlock_wrlock(&d->looking);

@@ -9,7 +9,7 @@
 /*
  * Inserts n keys, up to the first that does not fit, and sets *done and *news as
  * bg_filter_insert_many does. A copy of a key that is already in a cuckoo filter always fits: if
- * there is no room for it, the copy is dropped, and the filter keeps the key permanently
+ * there is no space for it, the copy is dropped, and the filter keeps the key permanently
  * (bg_info.saturated).
  */
 BG_MUST_CHECK bg_err insert_keys(bg_filter *filter, const bg_bytes *keys, size_t n,

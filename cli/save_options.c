@@ -69,7 +69,7 @@ static int saving_canaries(const struct saving *saving, bg_filter *filter)
             (void)bg_filter_add(filter, key, sizeof key);
         } else if (bg_filter_insert(filter, key, sizeof key, NULL)) {
             return say_failed(CLI_FULL,
-                              "the filter has no room for the canaries of generation "
+                              "the filter has no space for the canaries of generation "
                               "%llu; build a larger one",
                               (unsigned long long)saving->how.generation);
         }

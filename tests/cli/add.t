@@ -60,7 +60,7 @@ $ seq 5000 | bloomgate add -t 1 -o over.bg f.bg
 ! bloomgate add: over.bg: blocked, about 5,021 keys, 2.4 KiB, false-positive rate 27.2%
 ! bloomgate add: warning: the filter holds more keys than its capacity of 2,000; its false-positive rate is above the requested rate
 
-# Duplicates of a key do not fill a cuckoo filter: if there is no room for one, the filter keeps the key permanently.
+# Duplicates of a key do not fill a cuckoo filter: if there is no space for one, the filter keeps the key permanently.
 $ yes same | head -70000 > same; for options in "-n 1" "-n 1M" ""; do bloomgate build -qf -k cuckoo $options copies.bg same; bloomgate check -c copies.bg same; seq 20 > others; bloomgate check -c -v copies.bg others; cat same | bloomgate build -qf -k cuckoo $options copies.bg; bloomgate check -c copies.bg same; done
 70000
 20
@@ -285,7 +285,7 @@ $ bloomgate remove -t 1 --keyring ring kc.bg c
 $ echo Bob | bloomgate build -q --items 100 plain.bg; echo Eve | bloomgate add -q --lower plain.bg
 ! bloomgate add: warning: plain.bg: does not record the conversion of its keys ('lower'); use the same options for lookups
 $ seq 9 | bloomgate build -q --items 100 --as int64 int64.bg; seq 9 | bloomgate add -q --as int32 int64.bg
-! bloomgate add: int64.bg: its keys are converted with 'int64'; a different --as would find none of them
+! bloomgate add: int64.bg: its keys are converted with 'int64'; use the same --as, or omit it
 ! Try 'bloomgate add --help'.
 ? 2
 $ echo ' 34' | bloomgate add --trim int64.bg

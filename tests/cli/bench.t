@@ -78,12 +78,12 @@ kind      size  /key...build...predicted  measured
 classic  728 B  58.2...1.01e-10%        0%
 |
 Not possible:
-  split        --rate: 1e-12 for 100 items is lower than it reaches with 1024 bits per key
+  split        --rate: 1e-12 for 100 items needs more than 1024 bits per key
 $ bloomgate bench -k split -p 1e-12 -m 100 keys --json > none.json
-! bloomgate bench: split: --rate: 1e-12 for 100 items is lower than it reaches with 1024 bits per key
+! bloomgate bench: split: --rate: 1e-12 for 100 items needs more than 1024 bits per key
 ? 2
 $ python3 -c 'import json; print(json.load(open("none.json"))["kinds"])'
-[{'kind': 'split', 'possible': False, 'why': '--rate: 1e-12 for 100 items is lower than it reaches with 1024 bits per key'}]
+[{'kind': 'split', 'possible': False, 'why': '--rate: 1e-12 for 100 items needs more than 1024 bits per key'}]
 
 # Charts: rows of bars.
 $ bloomgate bench -m 1000 keys --plot bench.svg > table; python3 $CLI_TESTS/svg.py bench.svg

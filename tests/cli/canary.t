@@ -64,7 +64,7 @@ $ bloomgate canary --tolerate hurt.bg
 generation   7
 present      16 of 16 found
 absent       4096 of 4096 answered "maybe": 100% (99.9% to 100%), predicted 100%
-verdict      failed: the filter is damaged, or had no room for some keys
+verdict      failed: the filter is damaged, or had no space for some keys
 ! bloomgate canary: warning: hurt.bg: has damaged blocks, which answer "maybe"
 ? 1
 

@@ -28,6 +28,6 @@ $ bloomgate check -q numbers.bg numbers
 $ seq 100 | bloomgate build -q --items 100 --as int64 int64.bg; seq 100 | bloomgate check -c --as int64 int64.bg
 100
 $ seq 100 | bloomgate check -c --as int32 int64.bg
-! bloomgate check: int64.bg: its keys are converted with 'int64'; a different --as would find none of them
+! bloomgate check: int64.bg: its keys are converted with 'int64'; use the same --as, or omit it
 ! Try 'bloomgate check --help'.
 ? 2

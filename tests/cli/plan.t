@@ -23,13 +23,13 @@ Use blocked: a look-up reads one cache line, 9 bits in it; 185 MiB, 0.0999% fals
   bloomgate build --kind blocked --items 100000000 --rate 0.001 OUT KEYS
 |
 Alternatives if:
-  - all keys are known beforehand: ribbon takes 120 MiB, 35 % less; nothing can be added later
-  - memory counts more than time: classic takes 171 MiB, 8 % less; a look-up reads up to k cache
+  - all keys are known in advance: ribbon needs 120 MiB, 35% less; no keys can be added later
+  - memory matters more than speed: classic needs 171 MiB, 8% less; a lookup reads up to k cache
     lines
-  - keys are removed again: quotient takes 195 MiB, 5 % more
-  - nobody knows how many keys there will be: scalable takes 240 MiB, 29 % more; it grows
-  - keys are to be forgotten after a time: window takes 335 MiB, 80 % more
-  - there may be twice as many keys: size it for them (--growth 2), as blocked then has 3.84% false
+  - keys have to be deleted: quotient needs 195 MiB, 5% more
+  - the number of keys is unknown: scalable needs 240 MiB, 29% more; it grows
+  - keys have to expire: window needs 335 MiB, 80% more
+  - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 3.84% false
     positives, 38 times as many
 
 # The caches of another machine.
@@ -68,12 +68,12 @@ Use blocked: a look-up reads one cache line, 9 bits in it; 1.9 MiB, 0.0846% fals
   bloomgate build --kind blocked --items 1000000 --bits-per-key 16 OUT KEYS
 |
 Alternatives if:
-  - all keys are known beforehand: ribbon has 0.00305% false positives in 1.9 MiB; nothing can be
+  - all keys are known in advance: ribbon has 0.00305% false positives in 1.9 MiB; no keys can be
     added later
-  - memory counts more than time: classic has 0.0459% false positives in 1.9 MiB; a look-up reads up
-    to k cache lines
-  - keys are removed again: cuckoo has 0.146% false positives in 1.9 MiB
-  - there may be twice as many keys: size it for them (--growth 2), as blocked then has 3.38% false
+  - memory matters more than speed: classic has 0.0459% false positives in 1.9 MiB; a lookup reads
+    up to k cache lines
+  - keys have to be deleted: cuckoo has 0.146% false positives in 1.9 MiB
+  - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 3.38% false
     positives, 40 times as many
 $ bloomgate plan -n 1k --bytes 2k | head -6
 1,000 keys, 2.0 KiB
@@ -98,7 +98,7 @@ $ bloomgate plan -n 1M -p 1% -k blocked | tail -5
   bloomgate build --kind blocked --items 1000000 --rate 0.01 OUT KEYS
 |
 Alternatives if:
-  - there may be twice as many keys: size it for them (--growth 2), as blocked then has 12.3% false
+  - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 12.3% false
     positives, 12 times as many
 $ bloomgate plan -n 1M -p 1% -k scalable --growth 4 --folds 2 | tail -4
 Planned scalable: as asked for; 3 layers of blocked filters, each 2 times the one before; 11.5 MiB,
@@ -109,28 +109,28 @@ $ bloomgate plan -n 1M -p 1% -k split --bits 8 --folds 3 | tail -5
 Without --kind, the choice would be blocked: 1.2 MiB, 0.997% false positives.
 |
 Alternatives if:
-  - there may be twice as many keys: size it for them (--growth 2), as split then has 15.3% false
+  - there may be twice as many keys: plan for them (--growth 2); otherwise split has 15.3% false
     positives, 15 times as many
 
 # Where blocked is wasteful, it is not recommended; if no kind is suitable, none is.
 $ bloomgate plan -n 1M -p 1e-8 | tail -15
 |
 Not possible:
-  counting     --rate: 1e-08 for 1000000 items is lower than it reaches with 1024 bits per key
+  counting     --rate: 1e-08 for 1000000 items needs more than 1024 bits per key
 |
 Use classic: a blocked filter would take half as much memory again; a look-up reads up to 27 cache
   lines; 4.6 MiB, 1.00e-06% false positives.
   bloomgate build --kind classic --items 1000000 --rate 1e-08 OUT KEYS
 |
 Alternatives if:
-  - all keys are known beforehand: ribbon takes 3.2 MiB, 29 % less; nothing can be added later
-  - keys are removed again: cuckoo takes 4.0 MiB, 12 % less
-  - nobody knows how many keys there will be: scalable takes 10.8 MiB, 136 % more; it grows
-  - keys are to be forgotten after a time: window takes 18.0 MiB, 293 % more
-  - there may be twice as many keys: size it for them (--growth 2), as classic then has 0.0515%
-    false positives, over 1000 times as many
+  - all keys are known in advance: ribbon needs 3.2 MiB, 29% less; no keys can be added later
+  - keys have to be deleted: cuckoo needs 4.0 MiB, 12% less
+  - the number of keys is unknown: scalable needs 10.8 MiB, 136% more; it grows
+  - keys have to expire: window needs 18.0 MiB, 293% more
+  - there may be twice as many keys: plan for them (--growth 2); otherwise classic has 0.0515% false
+    positives, over 1000 times as many
 $ bloomgate plan -n 1M -p 1e-12 --kind split
-! bloomgate plan: --rate: 1e-12 for 1000000 items is lower than it reaches with 1024 bits per key
+! bloomgate plan: --rate: 1e-12 for 1000000 items needs more than 1024 bits per key
 ? 2
 $ bloomgate plan -n 1M -p 1e-30
 1,000,000 keys, false-positive rate at most 1.00e-28%
@@ -141,23 +141,23 @@ classic      18.4 MiB   154  64  9.98e-29%  1.23e-14%  36.3%  L3       64
 partitioned  18.4 MiB   154  64  9.92e-29%  1.22e-14%  36.2%  L3       64
 |
 Not possible:
-  blocked      --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
-  split        --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
-  register     --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
-  counting     --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
-  cuckoo       --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
-  quotient     --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
-  fuse         --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
-  ribbon       --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
-  scalable     --rate: 1.024e-31 for 1000000 items is lower than it reaches with 1024 bits per key
-  window       --rate: 1.09375e-31 for 142858 items is lower than it reaches with 1024 bits per key
+  blocked      --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
+  split        --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
+  register     --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
+  counting     --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
+  cuckoo       --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
+  quotient     --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
+  fuse         --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
+  ribbon       --rate: 1e-30 for 1000000 items needs more than 1024 bits per key
+  scalable     --rate: 1.024e-31 for 1000000 items needs more than 1024 bits per key
+  window       --rate: 1.09375e-31 for 142858 items needs more than 1024 bits per key
 |
 Use classic: a blocked filter would not do it within the limits; a look-up reads up to 64 cache
   lines; 18.4 MiB, 9.98e-29% false positives.
   bloomgate build --kind classic --items 1000000 --rate 1e-30 OUT KEYS
 |
 Alternatives if:
-  - there may be twice as many keys: size it for them (--growth 2), as classic then has 1.23e-14%
+  - there may be twice as many keys: plan for them (--growth 2); otherwise classic has 1.23e-14%
     false positives, over 1000 times as many
 
 # Growth: sized for the final number of keys.
@@ -227,7 +227,7 @@ classic: a blocked filter would take half as much memory again; a look-up reads 
 $ python3 -c 'import json; p = json.load(open("plan.json")); print(*p["kinds"][2]); print({k["kind"]: (k["rate"], k["rate_2x"]) for k in p["kinds"]}); print(p["hints"])'
 kind possible items bytes bits_per_key k units layers rate rate_2x rate_10x fill target cache_level lines_per_lookup
 {'classic': (0.00999745, 0.157027), 'partitioned': (0.00999967, 0.157049), 'blocked': (0.00999777, 0.123354), 'split': (0.00999973, 0.153024), 'register': (0.00999673, 0.0782742), 'counting': (0.00999958, 0.104149), 'cuckoo': (0.0018545, None), 'quotient': (0.00742289, None), 'fuse': (0.00390625, None), 'ribbon': (0.0078125, None), 'scalable': (0.00199993, 0.0020395), 'window': (0.00872809, 0.00873135)}
-['all keys are known beforehand: ribbon takes 863 KiB, 29 % less; nothing can be added later', 'keys are removed again: cuckoo takes 1.5 MiB, 27 % more', 'nobody knows how many keys there will be: scalable takes 1.6 MiB, 39 % more; it grows', 'keys are to be forgotten after a time: window takes 2.3 MiB, 98 % more', 'there may be twice as many keys: size it for them (--growth 2), as blocked then has 12.3% false positives, 12 times as many']
+['all keys are known in advance: ribbon needs 863 KiB, 29% less; no keys can be added later', 'keys have to be deleted: cuckoo needs 1.5 MiB, 27% more', 'the number of keys is unknown: scalable needs 1.6 MiB, 39% more; it grows', 'keys have to expire: window needs 2.3 MiB, 98% more', 'there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 12.3% false positives, 12 times as many']
 $ bloomgate plan -n 1k --bytes 2k --bits 8 -k classic --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["request"])'
 {'kind': 'classic', 'items': 1000, 'bytes': 2000, 'k': 8}
 
@@ -286,7 +286,7 @@ classic partitioned blocked split register counting cuckoo ribbon
 
 # A size that is too small for a static kind.
 $ bloomgate plan -n 10k --bits-per-key 10 -k fuse
-! bloomgate plan: --bits-per-key: too little for 10000 keys in a fuse filter
+! bloomgate plan: --bits-per-key: too small for 10000 keys in a fuse filter
 ? 2
 
 # Errors use the names of options.
