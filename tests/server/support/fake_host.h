@@ -1,6 +1,6 @@
 /*
- * fake_host.h - a host for commands without a server: names in a list, replies as text, a journal
- * that can be replayed.
+ * fake_host.h - a host for commands without a server: names in a list, replies as text, and a
+ * journal that can be replayed.
  *
  *     struct fake h;
  *     fake_begin(&h);
@@ -9,13 +9,13 @@
  *     CHECK_STR(fake(&h, "BF.EXISTS k apple"), "#t");
  *     fake_end(&h);                      // replays everything, and compares
  *
- * Replies are written as "+status", "-error", ":1", "#t", ",0.5", "$bulk", "_" (null), and lists
- * as "[a b]", maps as "{a b}"; what RESP2 lacks is written as RESP2 has it.
+ * Replies are written as "+status", "-error", ":1", "#t", ",0.5", "$bulk", "_" (null), and
+ * lists as "[a b]", maps as "{a b}". Types that RESP2 lacks are written in their RESP2 form.
  *
- * The journal is what a real host would have: the shape that an object was created with, its
- * content at the last checkpoint, and the records since. fake_replay makes each object again from
- * that, and asks both for all keys that commands have named (and as many that nobody has): what one
- * has the other must have. It is called by fake_end, and may be at any time.
+ * The journal holds what a real host would have: the shape that an object was created with, its
+ * content at the last checkpoint, and the records since then. fake_replay re-creates each
+ * object from these, and looks up in both all keys that commands have used, and as many other
+ * keys: both must give the same results. fake_end calls it; tests may call it at any time.
  */
 #ifndef FAKE_HOST_H
 #define FAKE_HOST_H
@@ -43,18 +43,18 @@ enum {
     FAKE_TEXT = 1 << 20
 };
 
-/* A change as it was recorded. */
+/* A recorded change. */
 struct fake_record {
     struct change change;
     uint64_t *hashes;
     bg_bytes *keys;
 };
 
-/* A name, its object and the journal of that. */
+/* A name, its object, and the journal of the object. */
 struct fake_entry {
     char name[64];
     struct object *object;
-    char shape[OBJECT_SHAPE_TEXT]; /* as it was when it was created or kept */
+    char shape[OBJECT_SHAPE_TEXT]; /* when it was created or last saved */
     void *content;                 /* at the last checkpoint, or NULL */
     size_t content_bytes;
     uint64_t items, deleted, expansions;
@@ -75,25 +75,26 @@ struct fake {
     struct host host;
     struct command_settings settings;
     int protocol;
-    uint64_t now;     /* of the wall clock */
-    uint64_t stepped; /* how far it was set forward, without time passing */
+    uint64_t now;     /* on the wall clock */
+    uint64_t stepped; /* how far it was set forward without time passing */
     struct fake_entry entries[FAKE_NAMES];
     size_t entries_count;
-    struct object **gone; /* freed at the end: what was found is valid in a batch */
+    struct object **gone; /* freed at the end: objects that were found stay valid
+                             within a batch */
     size_t gone_count;
     struct command_table *table;
     struct fake_item *items; /* of the last reply */
     size_t items_count;
     char *text;
     size_t text_used;
-    bg_bytes *keys; /* that commands have named */
+    bg_bytes *keys; /* keys that commands have used */
     size_t keys_count;
     size_t recorded, checkpoints;
     bg_err record_fails, checkpoint_fails, create_fails;
-    const char *folder; /* for files; NULL: none */
-    bg_outcome outcome; /* of all look-ups */
+    const char *folder; /* for files; NULL if there is none */
+    bg_outcome outcome; /* of all lookups */
     bool no_keys;       /* do not remember keys */
-    bool forget;        /* do not replay: adds were given up on purpose */
+    bool forget;        /* do not replay: the test discards adds on purpose */
 };
 
 /* ---- Journal --------------------------------------------------------------------------------- */
@@ -218,7 +219,7 @@ static inline bg_err fake_checkpoint(struct host *host, struct object *object,
     return fake_keep(h, entry, object, info);
 }
 
-/* The object as it would be after a restart. */
+/* Returns the object as it would be after a restart. */
 static inline struct object *fake_recover(struct fake *h,
                                           const struct fake_entry *entry)
 {
@@ -309,7 +310,7 @@ static inline void fake_bury(struct fake *h, struct fake_entry *entry)
     entry->content = NULL;
 }
 
-/* The entry of a new object; its content is kept first, if it has any. */
+/* Fills in the entry of a new object. If the object has content, it is saved first. */
 static inline bg_err fake_fill_in(struct fake *h, struct fake_entry *entry,
                                   bg_bytes name, struct object *object,
                                   bg_errinfo *info)
@@ -440,7 +441,7 @@ static inline void fake_status(void *to, const char *text)
 static inline void fake_error(void *to, const char *text)
 {
     CHECK(text[0] >= 'A' && text[0] <= 'Z' && text[1] >= 'A'
-          && text[1] <= 'Z'); /* a code */
+          && text[1] <= 'Z'); /* an error code */
     CHECK(!strchr(text, '\n') && !strchr(text, '\r'));
     fake_bytes(fake_put(to, '-'), text, strlen(text));
 }
@@ -495,7 +496,7 @@ static inline void fake_say(struct fake *h, const char *bytes, size_t n)
     }
 }
 
-/* Writes the reply that begins at an item; returns the number behind it. */
+/* Writes the reply that starts at an item; returns the index after it. */
 static inline size_t fake_write(struct fake *h, size_t at)
 {
     CHECK(at < h->items_count); /* a list that is too short */
@@ -609,14 +610,14 @@ static inline void fake_remember(struct fake *h, bg_bytes key)
         return;
     }
     if ((h->keys_count & (h->keys_count + 1))
-        == 0) { /* room for the next power of two */
+        == 0) { /* grow to the next power of two */
         h->keys = realloc(h->keys, 2 * (h->keys_count + 1) * sizeof *h->keys);
         CHECK(h->keys != NULL);
     }
     h->keys[h->keys_count++] = (bg_bytes){ fake_copy(key.data, key.len), key.len };
 }
 
-/* Runs a command as the dispatcher of a server would; the reply as text. */
+/* Runs a command like the dispatcher of a server; returns the reply as text. */
 static inline const char *fake_argv(struct fake *h, const bg_bytes *argv, size_t argc)
 {
     const struct command *command = command_find(h->table, argv[0]);
@@ -635,11 +636,11 @@ static inline const char *fake_argv(struct fake *h, const bg_bytes *argv, size_t
     } else {
         args_arity(&request);
     }
-    CHECK_EQ(fake_write(h, 0), h->items_count); /* just one reply */
+    CHECK_EQ(fake_write(h, 0), h->items_count); /* exactly one reply */
     return h->text;
 }
 
-/* The same for a line of words. */
+/* Likewise, for a line of words. */
 static inline const char *fake(struct fake *h, const char *line)
 {
     static char words[1 << 16];
@@ -654,8 +655,8 @@ static inline const char *fake(struct fake *h, const char *line)
     return fake_argv(h, argv, argc);
 }
 
-/* A pipeline of n requests of one command about one name, with an item each: by run_many. Replies
- * stand one after another. */
+/* Runs a pipeline of n requests with the same command and name, and one item each, through
+ * run_many. Returns the replies, one after another. */
 static inline const char *fake_pipeline(struct fake *h, const char *name,
                                         const char *key, const bg_bytes *items,
                                         size_t n)
@@ -682,7 +683,7 @@ static inline const char *fake_pipeline(struct fake *h, const char *name,
     return h->text;
 }
 
-/* What a command answers in both protocols, which must not change anything. */
+/* Checks the replies of a command in both protocols. The command must not change anything. */
 #define FAKE_BOTH(h, line, two, three)                                                 \
     do {                                                                               \
         (h)->protocol = 2;                                                             \
@@ -692,7 +693,7 @@ static inline const char *fake_pipeline(struct fake *h, const char *name,
         (h)->protocol = 2;                                                             \
     } while (0)
 
-/* Lines and their answers, in order. */
+/* Lines and their replies, in order. */
 struct fake_line {
     const char *command, *reply;
 };

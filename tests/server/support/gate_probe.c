@@ -1,18 +1,18 @@
 /*
- * gate_probe.c - a gate to be driven by a script: settings as arguments, commands on stdin, one
- * line of answer for each.
+ * gate_probe.c - a gate driven by a script: settings as arguments, commands on stdin, one line
+ * of output for each.
  *
  *     gate_probe NAME [dir=PATH] key=value ...      dir: where the filter is saved
  *     lookup HEX           outcome and value of a key, in one line
- *     denied N             then N lines, a key in hex each: how many were queried, and "=HEX" for
+ *     denied N             then N lines with a key in hex each: the number of queries, and "=HEX" for
  *                          each key that the gate calls absent without querying the source
- *     check PREFIX A B     outcomes of the keys PREFIXa .. PREFIXb-1, counted: present=3 ...
+ *     check PREFIX A B     counts the outcomes of the keys PREFIXa .. PREFIXb-1: present=3 ...
  *     wrote KEY            ok, or the error
  *     rebuild              ok
- *     wait CONDITION       trusted, distrusted, caught (all that was committed by now is told),
+ *     wait CONDITION       trusted, distrusted, caught (everything committed by now is reported),
  *                          builds N, event NAME; ok, or timeout
- *     about                figures: phase=serving trusted=1 ...; since: up to when all changes
- *                          have been reported, on the monotonic clock, 0 if never
+ *     about                figures: phase=serving trusted=1 ...; since: the time up to which all
+ *                          changes have been reported, on the monotonic clock, 0 if never
  *     clock SECONDS        moves the wall clock of this process
  *     events               their number; then one per line
  *     quit
@@ -33,7 +33,7 @@ enum { PROBE_EVENTS = 256, PROBE_THREADS = 4, PROBE_PATIENCE = 120 };
 struct probe {
     struct gates *gates;
     bg_bytes name;
-    pthread_mutex_t lock; /* of the events */
+    pthread_mutex_t lock; /* protects the events */
     char *events[PROBE_EVENTS];
     size_t event_count;
 };
@@ -67,7 +67,7 @@ static bool probe_has_event(struct probe *probe, const char *name)
     return found;
 }
 
-/* ---- A wall clock that jumps: the linker sends the calls of the service here ------------- */
+/* ---- A wall clock that jumps: the linker redirects the service's calls here -------------- */
 
 static atomic_long probe_clock;
 
@@ -94,9 +94,9 @@ time_t __wrap_time(time_t *now)
     return moved;
 }
 
-/* ---- Look-ups ---------------------------------------------------------------------------- */
+/* ---- Lookups ----------------------------------------------------------------------------- */
 
-/* Decodes hex in place; the number of bytes. */
+/* Decodes hex in place; returns the number of bytes. */
 static size_t probe_decode(char *text)
 {
     static const char digits[] = "0123456789abcdef";
@@ -124,7 +124,8 @@ static void probe_lookup(struct probe *probe, char *hex)
     printf("%s %s\n", err ? why.message : bg_outcome_name(outcome), text);
 }
 
-/* Whether the gate calls a key absent by itself. An audit would hide that: it is abandoned. */
+/* Returns whether the gate calls a key absent by itself. An audit would hide that, so it is
+ * abandoned. */
 static bool probe_denies(struct probe *probe, bg_bytes key)
 {
     struct gates_ticket ticket = { .gate = NULL };
@@ -165,7 +166,7 @@ struct probe_part {
     pthread_t thread;
 };
 
-/* Half of them in one step, half in two. */
+/* Looks up half of the keys in one step, and half in two. */
 static void *probe_check_part(void *context)
 {
     struct probe_part *part = context;
@@ -273,7 +274,7 @@ static void probe_wait(struct probe *probe, const char *condition)
 
 static void probe_print_about(struct probe *probe)
 {
-    const uint64_t now = source_now(); /* before the lag is taken: never too late */
+    const uint64_t now = source_now(); /* taken before the lag: never too late */
     const struct gate_about a = probe_about(probe);
     bg_gate_stats stats = { .struct_size = sizeof stats };
     if (bg_gate_about(a.gate, false, &stats) != BG_OK) {
@@ -306,7 +307,7 @@ static void probe_tell(bg_err err, const bg_errinfo *why)
     printf("%s\n", err ? why->message : "ok");
 }
 
-/* False: quit. */
+/* Returns false for quit. */
 static bool probe_obey(struct probe *probe, char *line)
 {
     char *rest = strchr(line, ' ');

@@ -1,6 +1,6 @@
 /*
- * source_model.h - a model of a gate: an exact set of keys in place of a filter. It does what source.h
- * demands of a listener, and verifies that no committed key is missing from the set.
+ * source_model.h - a model of a gate: an exact set of keys instead of a filter. It does what
+ * source.h requires of a listener, and verifies that no committed key is missing from the set.
  */
 #ifndef TESTS_SOURCE_MODEL_H
 #define TESTS_SOURCE_MODEL_H
@@ -15,10 +15,10 @@ struct model {
     pthread_cond_t told;
     bg_bytes *set; /* a hash table with linear probing */
     size_t n, room;
-    uint64_t changes; /* keys that were reported */
+    uint64_t changes; /* reported keys */
     uint64_t restarts, doubts, resumed, proofs;
     uint64_t built;           /* number of restarts when all keys were read */
-    struct source_proof last; /* of this epoch */
+    struct source_proof last; /* in this epoch */
     char mark[SOURCE_MARK];
     int up; /* -1: not reported yet */
     char why[256], trouble[256];
@@ -202,7 +202,7 @@ static inline void model_follow(struct model *m, struct source *source,
     CHECK_OK(source_follow(source, &listener, mark, &why));
 }
 
-/* What the listener was told, copied with the lock. */
+/* What the listener has received, copied while holding the lock. */
 struct model_view {
     uint64_t restarts, resumed, doubts, changes;
     struct source_proof last;
@@ -211,7 +211,7 @@ struct model_view {
     char why[256], trouble[256];
 };
 
-/* Returns a copy that is valid until the next call. For one thread. */
+/* Returns a copy that is valid until the next call. Only for one thread. */
 static inline const struct model_view *model_peek(struct model *m)
 {
     static struct model_view view;
@@ -229,7 +229,7 @@ static inline const struct model_view *model_peek(struct model *m)
     return &view;
 }
 
-/* With the lock: waits for the next call of the listener; false after a minute. */
+/* Requires the lock. Waits for the next call of the listener; returns false after a minute. */
 static inline bool model_wait(struct model *m)
 {
     struct timespec until;
@@ -253,7 +253,7 @@ static inline bool model_wait(struct model *m)
         }                                                                              \
     } while (0)
 
-/* Reads all keys into the set, if that is needed; false: try again. */
+/* Reads all keys into the set, if necessary. Returns false if the caller must retry. */
 static inline bool model_build(struct model *m, struct source *source)
 {
     struct source_keys *keys = NULL;
@@ -283,7 +283,7 @@ static inline bool model_build(struct model *m, struct source *source)
     return built;
 }
 
-/* Waits until the set is proven to include everything that is committed now. */
+/* Waits until the set is proven to include everything committed so far. */
 static inline void model_settle(struct model *m, struct source *source)
 {
     const uint64_t now = source_now();
@@ -309,7 +309,7 @@ static inline void model_settle(struct model *m, struct source *source)
     }
 }
 
-/* Settles, and counts the keys that SQL selects and the set does not have. */
+/* Settles, and counts the keys that the SQL selects but the set does not have. */
 static inline size_t model_missing(struct model *m, struct source *source,
                                    struct world *w, const char *sql)
 {

@@ -1,5 +1,5 @@
 /*
- * source_world.h - a SQLite database in a directory of its own, for the tests of sources and gates.
+ * source_world.h - a SQLite database in its own directory, for the tests of sources and gates.
  */
 #ifndef TESTS_SOURCE_WORLD_H
 #define TESTS_SOURCE_WORLD_H

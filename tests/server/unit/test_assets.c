@@ -1,4 +1,5 @@
-/* The dashboard's files as they are in the program: all there, whole, and fit for its policy. */
+/* The dashboard's files as embedded in the program: all present, complete, and compliant with
+ * the content security policy. */
 #include "assets.h"
 #include "support/check.h"
 
@@ -11,7 +12,7 @@ static const struct asset *find(const char *path)
     return asset_find((bg_bytes){ path, strlen(path) });
 }
 
-/* Whether the bytes of a file have a text in them. */
+/* Returns whether a file contains a text. */
 static bool has(const struct asset *asset, const char *text)
 {
     const size_t n = strlen(text);
@@ -96,7 +97,7 @@ TEST(assets__has_the_bytes_of_the_files)
     CHECK(compared >= 12);
 }
 
-/* What the policy would refuse is not there to begin with. */
+/* The files contain nothing that the policy would block. */
 TEST(assets__fits_the_policy)
 {
     const struct asset *page = find("/");

@@ -1,7 +1,7 @@
 /*
- * Names and what they stand for: all that can happen to a name, against a plain list; what the
- * journal is told, in which order, and that nothing happens when it refuses; and finders, makers,
- * renamers, droppers and a reaper at once.
+ * Names and their entries: everything that can happen to a name, compared with a plain list;
+ * what the journal is notified of, in which order, and that nothing changes when it refuses;
+ * and concurrent finders, creators, renamers, droppers and a reaper.
  */
 #define _GNU_SOURCE
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- Help ---------------------------------------------------------------------------------- */
+/* ---- Helpers ------------------------------------------------------------------------------- */
 
 static struct quiet quiet;
 static struct catalog *catalog;
@@ -40,7 +40,7 @@ static bg_bytes text(const char *name)
     return (bg_bytes){ name, strlen(name) };
 }
 
-/* An object that is told by `mark`. */
+/* Creates an object that is identified by `mark`. */
 static struct object *made(uint64_t mark)
 {
     const struct object_shape shape = { .family = OBJECT_BG,
@@ -70,7 +70,7 @@ static bg_err put(bg_bytes name, uint64_t mark, uint32_t flags, uint64_t now)
     return put_on(name, mark, &terms, now);
 }
 
-/* What a name stands for; 0: nothing. */
+/* Returns the mark of a name's object; 0 if there is none. */
 static uint64_t mark_of(bg_bytes name, uint64_t now)
 {
     quiet_enter(&quiet, seat);
@@ -141,7 +141,7 @@ TEST(catalog__replacing_and_when_it_expires)
     CHECK_EQ(expiry_of(text("a")), 500);
     CHECK_EQ(catalog_expiring(catalog), 1);
     CHECK_EQ(mark_of(text("a"), 500), 0);
-    /* One that has expired is nothing any more, so nothing is kept of it. */
+    /* An expired entry no longer exists, so none of it is kept. */
     CHECK_OK(put(text("a"), 3, 0, 500));
     CHECK_EQ(mark_of(text("a"), 500), 3);
     CHECK_EQ(expiry_of(text("a")), 0);
@@ -175,7 +175,7 @@ static struct catalog_terms seen(bg_bytes name)
 TEST(catalog__replaces_and_drops_on_terms_only)
 {
     begin();
-    /* No entry has the name, or one has got it in the meantime. */
+    /* No entry has the name, or an entry received it in the meantime. */
     struct catalog_terms none = seen(text("a"));
     CHECK_OK(put_on(text("a"), 1, &none, 1));
     CHECK_EQ(put_on(text("a"), 2, &none, 1), BG_ECANCELED);
@@ -266,9 +266,10 @@ TEST(catalog__renaming)
     CHECK_EQ(catalog_count(catalog), 2);
     CHECK_OK(catalog_rename(catalog, text("a"), text("b"), false, 1, NULL));
     CHECK_EQ(catalog_count(catalog), 1);
-    CHECK_EQ(catalog_expiring(catalog), 0); /* its own goes with it, the other's not */
+    CHECK_EQ(catalog_expiring(catalog), 0); /* its own expiry is dropped with it, the
+                                               other's is not */
     CHECK_EQ(mark_of(text("b"), 1), 2);
-    /* Onto one that has expired, and of one that has. */
+    /* Onto an expired name, and from an expired name. */
     CHECK_OK(put(text("c"), 3, 0, 1));
     CHECK_OK(catalog_expire(catalog, text("c"), 10, 1, NULL));
     CHECK_EQ(catalog_rename(catalog, text("c"), text("d"), false, 10, NULL),
@@ -302,14 +303,14 @@ TEST(catalog__sweeping_goes_round)
     for (unsigned i = 0; i < 3; i++) {
         dropped += catalog_sweep(catalog, 100 + MANY);
     }
-    CHECK_EQ(dropped, MANY / 2); /* but all */
+    CHECK_EQ(dropped, MANY / 2); /* but eventually all */
     CHECK_EQ(catalog_count(catalog), MANY / 2);
     CHECK_EQ(catalog_expiring(catalog), 0);
     catalog_reap(catalog);
     end();
 }
 
-/* ---- Any sequence of changes, against a plain list ------------------------------------------ */
+/* ---- Random sequences of changes, against a plain list -------------------------------------- */
 
 enum { POOL = 40 };
 
@@ -376,7 +377,7 @@ static void model_step(uint64_t now, uint64_t mark)
     }
 }
 
-/* All names, by finding and by scanning. */
+/* Checks all names, by lookup and by scan. */
 static void model_check(uint64_t now)
 {
     struct entry *some[7];
@@ -433,7 +434,8 @@ TEST(catalog__any_sequence)
     }
 }
 
-/* A scan tells what was there from its beginning to its end, once, whatever comes and goes. */
+/* A scan returns every name that exists throughout it exactly once, whatever else is created
+ * and dropped. */
 TEST(catalog__scanning_while_names_come_and_go)
 {
     enum { STAY = 500 };
@@ -473,7 +475,7 @@ TEST(catalog__scanning_while_names_come_and_go)
     end();
 }
 
-/* ---- What the journal is told ------------------------------------------------------------------ */
+/* ---- What the journal is notified of ----------------------------------------------------------- */
 
 static struct {
     char lines[4096];
@@ -547,7 +549,8 @@ TEST(catalog__tells_what_goes_with_what_comes)
     CHECK_OK(put(text("b"), 1, 0, 1));
     CHECK_OK(put(text("a"), 1, CATALOG_REPLACE, 1));
     CHECK_OK(catalog_expire(catalog, text("a"), 10, 1, NULL));
-    CHECK_OK(put(text("a"), 1, 0, 10)); /* over one that has expired and is not swept */
+    CHECK_OK(put(text("a"), 1, 0, 10)); /* over an entry that has expired but was not
+                                           swept */
     CHECK_OK(catalog_expire(catalog, text("a"), 20, 10, NULL));
     CHECK_OK(catalog_rename(catalog, text("b"), text("a"), true, 20, NULL));
     CHECK_OK(catalog_rename(catalog, text("a"), text("a"), false, 20, NULL));
@@ -666,15 +669,15 @@ TEST(catalog__bytes_are_measured)
     end();
 }
 
-/* ---- All at once ------------------------------------------------------------------------------------ */
+/* ---- Concurrency ------------------------------------------------------------------------------------ */
 
 enum { NAMES = 24, FINDERS = 2, CHANGERS = 2, STEPS = 4000 };
 
 static _Atomic bool over;
 static _Atomic uint64_t found_so_often;
 
-/* Names are "p<i>" and stand for objects with marks of 1000 * i and something: renames stay
- * within one i, so whoever finds p<i> must find such an object. */
+/* Names are "p<i>" and refer to objects with marks from 1000 * i on. Renames stay within one i,
+ * so a lookup of p<i> must find such an object. */
 static bg_bytes pair_name(unsigned i, bool second, char name[16])
 {
     (void)snprintf(name, 16, "p%u%s", i, second ? "'" : "");
@@ -714,7 +717,7 @@ static void *finder(void *unused)
             }
         }
         quiet_leave(&quiet, mine);
-        if (held) { /* beyond the batch */
+        if (held) { /* longer than the batch */
             CHECK_EQ(held->object->shape.items, held_mark);
             catalog_release(held);
             held = NULL;

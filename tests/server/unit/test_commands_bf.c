@@ -1,4 +1,4 @@
-/* BF.*: arguments, replies and words of both protocols, growth, what is recorded. */
+/* BF.*: arguments, replies and error texts in both protocols, growth, and what is recorded. */
 #include "server/support/fake_host.h"
 
 #include "ledger.h"
@@ -102,8 +102,8 @@ TEST(bf__insert)
     fake_end(&h);
 }
 
-/* A command begins when there is memory. If there is none any more, it does not go on growing layer by layer:
- * small ones are not refused one by one. */
+/* A command starts while memory is available. When memory runs out, it stops growing layer by
+ * layer: small layers are not refused one by one. */
 TEST(bf__memory_that_is_used_up_within_a_command)
 {
     struct fake h;
@@ -193,7 +193,7 @@ TEST(bf__grows)
         (void)snprintf(line, sizeof line, "BF.EXISTS k absent-%zu", i);
         wrong += strcmp(fake(&h, line), ":1") == 0;
     }
-    CHECK(wrong <= N / 100 + N / 200); /* 1 % was asked for, for all layers together */
+    CHECK(wrong <= N / 100 + N / 200); /* 1% was requested, for all layers together */
     CHECK(object_layers(h.entries[0].object) > 3);
     fake_end(&h);
 }
@@ -212,7 +212,7 @@ TEST(bf__records_only_what_changes)
     h.record_fails = BG_EIO;
     CHECK_STR(fake(&h, "BF.ADD k e"), "-MISCONF record: told to fail");
     CHECK_STR(fake(&h, "BF.MADD k e f"), "-MISCONF record: told to fail");
-    CHECK_STR(fake(&h, "BF.MADD k a b"), "[:0 :0]"); /* nothing to be recorded */
+    CHECK_STR(fake(&h, "BF.MADD k a b"), "[:0 :0]"); /* nothing to record */
     CHECK_STR(fake(&h, "BF.MEXISTS k e f"), "[:0 :0]");
     h.record_fails = BG_OK;
     h.create_fails = BG_ELIMIT;
@@ -310,7 +310,7 @@ TEST(shape__reads_what_it_wrote)
     struct object_shape again;
     const size_t n = object_shape_write(&full, text);
     CHECK_EQ(strlen(text), n);
-    CHECK(n < OBJECT_SHAPE_TEXT - 1); /* the longest there is */
+    CHECK(n < OBJECT_SHAPE_TEXT - 1); /* the longest possible */
     CHECK_OK(object_shape_read(text, n, &again, NULL));
     char text_again[OBJECT_SHAPE_TEXT];
     (void)object_shape_write(&again, text_again);
@@ -355,7 +355,7 @@ TEST(bf__a_scalable_filter_stops_at_its_limit)
     }
     CHECK(refused);
     CHECK(taken > 5000 && taken < 20000);
-    CHECK_STR(fake(&h, "BF.ADD k item0"), ":0"); /* it is there already */
+    CHECK_STR(fake(&h, "BF.ADD k item0"), ":0"); /* it exists already */
     CHECK_STR(fake(&h, "BF.EXISTS k item1"), ":1");
     fake_replay(&h);
     h.settings.max_filter_bytes = 1 << 20; /* then items are accepted again */

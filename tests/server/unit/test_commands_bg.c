@@ -1,4 +1,5 @@
-/* BG.*: filters of any kind, whole filters, files, rebuilds, gates; replies, words, durability. */
+/* BG.*: filters of any kind, whole-filter operations, files, rebuilds, gates; replies, error
+ * texts, durability. */
 #include "server/support/fake_host.h"
 #include "support/scratch.h"
 
@@ -9,7 +10,7 @@
 static void run(struct fake *h, const char *expected, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A command made by a format, and its answer; NULL: any but an error. */
+/* Runs a formatted command and checks its reply; NULL accepts any reply except an error. */
 static void run(struct fake *h, const char *expected, const char *format, ...)
 {
     char line[256];
@@ -46,7 +47,7 @@ static struct object *object_named(struct fake *h, const char *name)
     return object;
 }
 
-/* The value of a field in the map of the last reply. */
+/* Returns the value of a field in the map of the last reply. */
 static const struct fake_item *field(const struct fake *h, const char *title)
 {
     for (size_t i = 1; i + 1 < h->items_count; i++) {
@@ -64,7 +65,7 @@ static double field_real(const struct fake *h, const char *title)
     return item->type == '[' ? item[1].real : item->real;
 }
 
-/* ---- Making ------------------------------------------------------------------------------------ */
+/* ---- Creating ---------------------------------------------------------------------------------- */
 
 TEST(bg__create_words)
 {
@@ -140,7 +141,7 @@ TEST(bg__create_words)
     fake_end(&h);
 }
 
-/* Every kind that can be created takes items and finds them, also after a restart. */
+/* Every kind that can be created accepts items and finds them, also after a restart. */
 TEST(bg__every_kind)
 {
     static const char *const makes[] = {
@@ -216,13 +217,13 @@ TEST(bg__keys)
         { "BG.DEL q a b c",
           "-ERR expected an item, or an item, IF and a count above 0" },
         { "CF.COUNT q a",
-          ":1" }, /* CF.* serve what can delete, BF.* everything of BG */
+          ":1" }, /* CF.* work on filters that can delete, BF.* on all filters of BG */
         { "CF.ADD q z", ":1" },
         { "BF.EXISTS q z", ":1" },
         { "BF.ADD o z", ":1" },
         { "CF.ADD o a",
           "-WRONGTYPE Operation against a key holding the wrong kind of value" },
-        { "CF.ADD c a", ":1" }, /* and BG.* all families */
+        { "CF.ADD c a", ":1" }, /* and BG.* on all families */
         { "BG.EXISTS c a", ":1" },
         { "BG.ADD c a", ":0" },
         { "BG.COUNT c a", ":2" },
@@ -267,15 +268,15 @@ TEST(bg__windows_move_with_the_clock)
     CHECK_STR(fake(&h, "BG.ADD w last"), ":1");
     CHECK_STR(fake(&h, "BG.EXISTS w first"), ":0");
     CHECK_STR(fake(&h, "BG.EXISTS w item-9"), ":1");
-    fake_replay(&h); /* times are recorded, so the same is forgotten */
+    fake_replay(&h); /* times are recorded, so the same keys are forgotten */
     struct object *object = object_named(&h, "w");
     const size_t before = h.recorded;
     CHECK_OK(object_tick(object, &h.host, NULL)); /* nothing to do */
     CHECK_EQ(h.recorded, before);
     h.now = begin + 100000;
-    CHECK_OK(object_tick(object, &h.host, NULL)); /* what a host does now and then */
+    CHECK_OK(object_tick(object, &h.host, NULL)); /* a host does this periodically */
     CHECK_STR(fake(&h, "BG.MEXISTS w item-9 last"), "[:0 :0]");
-    h.now = begin; /* a clock that goes back changes nothing */
+    h.now = begin; /* a clock that moves back changes nothing */
     CHECK_STR(fake(&h, "BG.ADD w odd"), ":1");
     CHECK_STR(fake(&h, "BG.EXISTS w odd"), ":1");
     fake_end(&h);
@@ -335,8 +336,8 @@ TEST(bg__windows_do_not_follow_a_clock_that_is_set)
     }
 }
 
-/* A primary becomes a replica, for which time stands still, and then a primary again: keys that it
- * received in between are as old as on the other primary, however they were sent. */
+/* A primary becomes a replica, for which time stands still, and then a primary again: keys that
+ * it received in between are as old as on the other primary, however they were sent. */
 TEST(bg__windows_go_on_where_another_host_left_them)
 {
     const bg_bytes key = { "second", 6 };
@@ -366,8 +367,8 @@ TEST(bg__windows_go_on_where_another_host_left_them)
     }
 }
 
-/* Each restart costs a window at most a fraction of a period. All other time in which the window
- * was in memory counts, and time in which it was not does not. */
+/* Each restart costs a window at most a fraction of a period. Time during which the window was
+ * in memory counts; other time does not. */
 TEST(bg__windows_go_on_after_a_restart)
 {
     struct fake h;
@@ -377,7 +378,7 @@ TEST(bg__windows_go_on_after_a_restart)
     uint64_t there = 0;
     while (fake(&h, "BG.EXISTS w first")[1] == '1' && there < 100000) {
         CHECK(there <= 30000);
-        for (int i = 0; i < 10; i++) { /* a period has 2000 */
+        for (int i = 0; i < 10; i++) { /* a period is 2000 */
             h.now += 100;
             there += 100;
             CHECK_OK(object_tick(object_named(&h, "w"), &h.host, NULL));
@@ -458,17 +459,18 @@ TEST(bg__merges)
         fill(&h, (const char *[]){ "s0", "s1", "s2" }[i], (size_t)i * 100,
              (size_t)i * 100 + 150);
     }
-    CHECK_STR(fake(&h, "BG.MERGE all s0 s1 s2"), "+OK"); /* made */
+    CHECK_STR(fake(&h, "BG.MERGE all s0 s1 s2"), "+OK"); /* created */
     CHECK_EQ(h.checkpoints, 1);
     has(&h, "all", 0, 350);
     fake_replay(&h);
-    CHECK_STR(fake(&h, "BG.MERGE s0 s1 s2"), "+OK"); /* into what is there */
+    CHECK_STR(fake(&h, "BG.MERGE s0 s1 s2"), "+OK"); /* into an existing filter */
     has(&h, "s0", 0, 350);
     CHECK(object_named(&h, "s0")->items > 330 && object_named(&h, "s0")->items < 370);
     CHECK_STR(fake(&h, "BG.MERGE s0 s0"), "+OK");
     char digest[40];
     (void)snprintf(digest, sizeof digest, "%s", fake(&h, "BG.DIGEST all"));
-    CHECK_STR(fake(&h, "BG.DIGEST s0"), digest); /* the same content, by two ways */
+    CHECK_STR(fake(&h, "BG.DIGEST s0"), digest); /* the same content, created in two
+                                                    ways */
     run(&h, NULL, "BG.ADD s0 other");
     CHECK(strcmp(fake(&h, "BG.DIGEST s0"), digest) != 0);
     CHECK_STR(fake(&h, "BG.MERGE s0 none"), "-NOFILTER no such filter 'none'");
@@ -488,7 +490,7 @@ TEST(bg__merges)
     CHECK_STR(fake(&h, "BG.MERGE s0 s1"), "-MISCONF checkpoint: told to fail");
     CHECK_STR(fake(&h, "BG.MERGE new s0 s1"), "-MISCONF checkpoint: told to fail");
     CHECK_STR(fake(&h, "BG.EXISTS new item-1"), "-NOFILTER no such filter 'new'");
-    /* what is found in a filter that is not kept yet is recorded all the same */
+    /* items found in a filter that is not saved yet are recorded nevertheless */
     const size_t before = h.recorded;
     CHECK_STR(fake(&h, "BG.ADD s0 item-120"), ":0");
     CHECK_EQ(h.recorded, before + 1);
@@ -509,7 +511,7 @@ TEST(bg__merges_counts)
         run(&h, ":1", "CF.ADD b item-%zu", i);
         run(&h, ":1", "CF.ADD a item-%zu", 2 * i);
     }
-    CHECK_STR(fake(&h, "BG.MERGE a b"), "+OK"); /* grows to have room */
+    CHECK_STR(fake(&h, "BG.MERGE a b"), "+OK"); /* grows to make space */
     CHECK_STR(fake(&h, "CF.COUNT a item-10"), ":2");
     CHECK_STR(fake(&h, "CF.COUNT a item-11"), ":1");
     CHECK_STR(fake(&h, "CF.DEBUG a"),
@@ -541,7 +543,7 @@ TEST(bg__folds)
     (void)snprintf(expected, sizeof expected, ":%llu", (unsigned long long)before / 8);
     CHECK_STR(fake(&h, "BG.FOLD f 2"), expected);
     has(&h, "f", 0, 500);
-    fill(&h, "f", 500, 600); /* it takes adds, and is kept */
+    fill(&h, "f", 500, 600); /* it accepts adds, and is saved */
     has(&h, "f", 0, 600);
     fake_replay(&h);
     CHECK_STR(fake(&h, "BG.FOLD f 0"), "-ERR expected how often to halve it, 1 .. 20");
@@ -552,7 +554,7 @@ TEST(bg__folds)
     CHECK_EQ(fake(&h, "BG.FOLD f 20")[0], '-');
     CHECK_STR(fake(&h, "CF.ADD q a"), ":1");
     CHECK_EQ(fake(&h, "BG.FOLD q")[0], '-');
-    CHECK_STR(fake(&h, "BG.CLEAR f"), "+OK"); /* stays as small as it is */
+    CHECK_STR(fake(&h, "BG.CLEAR f"), "+OK"); /* does not shrink */
     CHECK_EQ(object_bytes(object_named(&h, "f")), before / 8);
     CHECK_STR(fake(&h, "BG.EXISTS f item-1"), ":0");
     fill(&h, "f", 0, 10);
@@ -585,7 +587,7 @@ TEST(bg__overlaps)
     fake_end(&h);
 }
 
-/* ---- Facts --------------------------------------------------------------------------------------- */
+/* ---- Statistics ---------------------------------------------------------------------------------- */
 
 TEST(bg__info)
 {
@@ -628,8 +630,8 @@ TEST(bg__observes)
         { "BG.ADD f here", ":1" },
         { "BG.OBSERVE f here PRESENT", ":1" },
         { "BG.OBSERVE f nobody FALSEPOSITIVE",
-          ":0" }, /* the filter denies it: no such thing */
-        { "BG.OBSERVE f nobody PRESENT", ":0" }, /* somebody forgot to add it */
+          ":0" }, /* the filter denies it: it cannot be present */
+        { "BG.OBSERVE f nobody PRESENT", ":0" }, /* an add was forgotten */
     };
     struct fake h;
     size_t wrong = 0;
@@ -639,7 +641,7 @@ TEST(bg__observes)
     fill(&h, "f", 1, 200);
     enum { ASKED = 20000 };
     for (size_t i = 0; i < ASKED;
-         i++) { /* callers tell of every second false positive */
+         i++) { /* callers report every second false positive */
         char line[64];
         (void)snprintf(line, sizeof line, "BG.EXISTS f absent-%zu", i);
         if (strcmp(fake(&h, line), ":1") == 0 && ++wrong % 2 == 0) {
@@ -719,13 +721,13 @@ TEST(bg__rebuilds)
               "-ERR a rebuild is under way: COMMIT or ABORT it");
     CHECK_STR(fake(&h, "BG.REBUILD f ADD item-50 item-51 item-52"), ":3");
     CHECK_STR(fake(&h, "BG.REBUILD f ADD new-1"), ":4");
-    CHECK_STR(fake(&h, "BG.EXISTS f new-1"), ":0");   /* not asked yet */
-    CHECK_STR(fake(&h, "BG.MADD f item-10"), "[:0]"); /* goes to both */
+    CHECK_STR(fake(&h, "BG.EXISTS f new-1"), ":0");   /* not queried yet */
+    CHECK_STR(fake(&h, "BG.MADD f item-10"), "[:0]"); /* added to both */
     has(&h, "f", 0, 100);
     CHECK_STR(fake(&h, "BG.REBUILD f STATUS"), "[$rebuilding :1 $keys :4]");
     run(&h, NULL, "BG.INFO f");
     CHECK_EQ(field(&h, "rebuilding")->integer, 1);
-    fake_replay(&h); /* a crash would bring the old one back */
+    fake_replay(&h); /* a crash would restore the old one */
     const size_t checkpoints = h.checkpoints;
     CHECK_STR(fake(&h, "BG.REBUILD f COMMIT"),
               "[$keys :4 $capacity :1000 $undersized :0]");
@@ -734,11 +736,12 @@ TEST(bg__rebuilds)
               "[:1 :1 :1 :1 :1]");
     CHECK_STR(fake(&h, "BG.EXISTS f item-99"),
               ":0");         /* which the source did not have */
-    fill(&h, "f", 200, 900); /* it has room for as many as it was rebuilt for */
+    fill(&h, "f", 200, 900); /* it has capacity for the number of items it was
+                                rebuilt for */
     fake_replay(&h);
     CHECK_STR(fake(&h, "BG.REBUILD f BEGIN 5 ERROR 0.5"), "+OK");
     CHECK_STR(fake(&h, "BG.REBUILD f ADD other"), ":1");
-    CHECK_STR(fake(&h, "BG.REBUILD f ABORT"), "+OK"); /* nothing has happened */
+    CHECK_STR(fake(&h, "BG.REBUILD f ABORT"), "+OK"); /* nothing has changed */
     CHECK_STR(fake(&h, "BG.EXISTS f other"), ":0");
     has(&h, "f", 200, 900);
     static const struct fake_line lines[] = {
@@ -787,11 +790,11 @@ TEST(bg__rebuilds_what_deletes)
     CHECK_STR(fake(&h, "CF.COUNT q meanwhile"), ":1");
     CHECK_STR(fake(&h, "CF.EXISTS q item-299"), ":0");
     CHECK_STR(fake(&h, "CF.DEL q item-5"), ":1");
-    for (size_t i = 1000; i < 5000; i++) { /* and grows on */
+    for (size_t i = 1000; i < 5000; i++) { /* and it keeps growing */
         run(&h, ":1", "CF.ADD q item-%zu", i);
     }
     fake_replay(&h);
-    /* a new one that is too small: the old one stays */
+    /* a new filter that is too small: the old one stays */
     CHECK_STR(fake(&h, "BG.REBUILD q BEGIN 10"), "+OK");
     bool full = false;
     for (size_t i = 0; i < 2000 && !full; i++) {
@@ -807,7 +810,7 @@ TEST(bg__rebuilds_what_deletes)
               "-FULL the new filter had no room: it is dropped");
     has(&h, "q", 6, 250);
     CHECK_STR(fake(&h, "BG.REBUILD q BEGIN 10"),
-              "+OK"); /* and is dropped with its object */
+              "+OK"); /* and it is freed with its object */
     fake_end(&h);
 }
 
@@ -864,7 +867,7 @@ TEST(bg__files)
     run(&h, NULL, "BG.INFO copy");
     CHECK_EQ(field(&h, "sealed")->integer, 1);
     CHECK_EQ((uint64_t)field(&h, "capacity")->integer, 1000);
-    /* a new file takes its place; an old one does not */
+    /* a newer file replaces it; an older one does not */
     fill(&h, "f", 100, 200);
     h.now++;
     run(&h, NULL, "BG.PUBLISH f users.bg");
@@ -880,7 +883,7 @@ TEST(bg__files)
     has(&h, "copy", 0, 5);
     CHECK_EQ(object_named(&h, "copy")->shape.kind, BG_KIND_CLASSIC);
     CHECK_EQ(object_named(&h, "copy")->shape.sealed, 1);
-    /* into one that takes items: only if they may be lost */
+    /* into a filter that accepts items: only if they may be lost */
     CHECK(strncmp(fake(&h, "BG.RELOAD f users.bg"), "-INCOMPATIBLE ", 14) == 0);
     CHECK(strncmp(fake(&h, "BG.RELOAD f classic.bg ANYKIND"), "-INCOMPATIBLE ", 14)
           == 0);
@@ -903,7 +906,7 @@ TEST(bg__files)
     FAKE_SCRIPT(&h, lines);
     CHECK(strncmp(fake(&h, "BG.RELOAD new missing.bg"), "-ERR ", 5) == 0);
     CHECK_STR(fake(&h, "BG.EXISTS new x"), "-NOFILTER no such filter 'new'");
-    /* a damaged file is refused, and the old content serves on */
+    /* a damaged file is refused, and the old content stays in use */
     char path[512];
     (void)snprintf(path, sizeof path, "%s/users.bg", folder);
     FILE *file = fopen(path, "r+b");
@@ -1048,7 +1051,7 @@ TEST(table__is_complete)
             CHECK(writes != reads);
             const bool fast = c->flags & COMMAND_FAST, slow = c->flags & COMMAND_SLOW;
             CHECK(!fast || !slow);
-            CHECK(!c->run_many || c->arity == 3); /* they differ in argv[2] only */
+            CHECK(!c->run_many || c->arity == 3); /* they differ only in argv[2] */
             CHECK(!reads || !(c->flags & COMMAND_DENYOOM));
             CHECK(c->first_key >= 0 && (c->first_key == 0) == (c->key_step == 0));
         }

@@ -1,4 +1,5 @@
-/* CF.*: arguments, replies and words of both protocols, growth, counts, deletes, durability. */
+/* CF.*: arguments, replies and error texts in both protocols, growth, counts, deletes,
+ * durability. */
 #include "server/support/fake_host.h"
 
 TEST(cf__words_and_replies)
@@ -143,9 +144,10 @@ TEST(cf__wrong_types)
     fake_end(&h);
 }
 
-static bool was_refused[1200000]; /* item of that number, by the last add_numbered */
+static bool was_refused[1200000]; /* for each item number, set by the last
+                                     add_numbered */
 
-/* Adds numbered items by pipelines; returns how many were refused. */
+/* Adds numbered items in pipelines; returns how many were refused. */
 static size_t add_numbered(struct fake *h, const char *name, size_t from, size_t to)
 {
     enum { BATCH = 1000, DIGITS = 24 };
@@ -190,12 +192,12 @@ TEST(cf__grows_far_beyond_its_capacity)
     CHECK_STR(fake(&h, "CF.RESERVE k 100"), "+OK");
     CHECK_EQ(add_numbered(&h, "k", 0, N), 0);
     CHECK_EQ(found_numbered(&h, "k", 0, N), N);
-    /* what is kept of each hash is as long as ever: almost nothing is mistaken */
+    /* fingerprints are as long as before: there are almost no false positives */
     CHECK(found_numbered(&h, "k", N, 2 * N) <= 5);
     const struct object *object = h.entries[0].object;
     CHECK_EQ(atomic_load(&object->expansions), 10);
     CHECK(object_capacity(object) >= N && object_capacity(object) < 3 * N);
-    /* every add is taken back, and nobody else goes missing */
+    /* every add is undone, and no other item is lost */
     for (size_t i = 0; i < N / 2; i++) {
         char line[40];
         (void)snprintf(line, sizeof line, "CF.DEL k item-%zu", i);
@@ -206,7 +208,7 @@ TEST(cf__grows_far_beyond_its_capacity)
     fake_end(&h);
 }
 
-/* Whoever must not wait is told before, not only when it is too late; and seldom for nothing. */
+/* A caller that must not wait is warned in advance, and seldom without need. */
 TEST(cf__tells_before_it_doubles)
 {
     enum { FEW = 1000, N = 1200000 };
@@ -263,7 +265,7 @@ TEST(cf__keeps_the_rate_that_was_asked_for)
         CHECK_EQ(found_numbered(&h, "k", 0, cases[c].capacity), cases[c].capacity);
         const size_t wrong = found_numbered(&h, "k", 1000000, 1000000 + ASKED);
         CHECK((double)wrong <= 1.3 * cases[c].rate * ASKED + 10);
-        /* it grows until the rate would be too high, and then says so */
+        /* it grows until the rate would be too high, and then reports that it is full */
         const double most = cases[c].rate > 0.03 ? cases[c].rate : 0.03;
         const size_t refused = add_numbered(&h, "k", cases[c].capacity, 300000);
         for (size_t i = cases[c].capacity; i < 300000; i++) {
@@ -344,7 +346,7 @@ TEST(cf__compacts)
     const uint64_t smallest = object_bytes(h.entries[0].object);
     CHECK_EQ(add_numbered(&h, "k", 0, 5000), 0);
     const uint64_t largest = object_bytes(h.entries[0].object);
-    CHECK_STR(fake(&h, "CF.COMPACT k"), "+OK"); /* nothing to give back */
+    CHECK_STR(fake(&h, "CF.COMPACT k"), "+OK"); /* nothing to free */
     CHECK_EQ(object_bytes(h.entries[0].object), largest);
     CHECK_EQ(h.checkpoints, 0);
     for (size_t i = 100; i < 5000; i++) {
@@ -352,7 +354,7 @@ TEST(cf__compacts)
         CHECK_STR(fake(&h, line), ":1");
     }
     CHECK_STR(fake(&h, "CF.COMPACT k"), "+OK");
-    CHECK_EQ(h.checkpoints, 1); /* kept as it is now */
+    CHECK_EQ(h.checkpoints, 1); /* saved in its current state */
     CHECK_EQ(object_bytes(h.entries[0].object), smallest);
     CHECK_EQ(found_numbered(&h, "k", 0, 100), 100);
     CHECK_EQ(add_numbered(&h, "k", 5000, 9000), 0); /* and it grows again */
@@ -364,7 +366,7 @@ TEST(cf__compacts)
     }
     CHECK_STR(fake(&h, "CF.COMPACT k"), "-MISCONF checkpoint: told to fail");
     CHECK_EQ(found_numbered(&h, "k", 0, 100), 100);
-    h.forget = true; /* it is smaller than the journal knows */
+    h.forget = true; /* it is smaller than in the journal */
     fake_end(&h);
 }
 
@@ -383,7 +385,7 @@ TEST(cf__nothing_happens_that_is_not_recorded)
     h.record_fails = BG_OK;
     CHECK_STR(fake(&h, "CF.MEXISTS k a b c"), "[:1 :0 :0]");
     const size_t before = h.recorded;
-    CHECK_STR(fake(&h, "CF.DEL k nobody"), ":0"); /* a change that does not happen */
+    CHECK_STR(fake(&h, "CF.DEL k nobody"), ":0"); /* a change without effect */
     CHECK_STR(fake(&h, "CF.ADDNX k a"), ":0");
     CHECK_EQ(h.recorded, before);
     h.create_fails = BG_ELIMIT;

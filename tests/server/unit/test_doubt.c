@@ -1,7 +1,7 @@
 /*
- * A service with a damaged journal. Whichever frame or segment is lost, no added key is denied under any name,
- * neither at startup nor after the next snapshot, and no file is deleted. Also tests what is in doubt, and how
- * the doubt ends.
+ * A service with a damaged journal. Whichever frame or segment is lost, no added key is denied
+ * under any name, neither at startup nor after the next snapshot, and no file is deleted. Also
+ * tests which filters are in doubt, and how the doubt ends.
  */
 #define _GNU_SOURCE
 
@@ -9,7 +9,7 @@
 #include "support/scratch.h"
 #include "support/service_world.h"
 
-/* ---- Help ---------------------------------------------------------------------------------------- */
+/* ---- Helpers ------------------------------------------------------------------------------------- */
 
 static struct world w;
 
@@ -45,7 +45,7 @@ static bool in_doubt(void)
     return stats.names_in_doubt;
 }
 
-/* ---- Folders ------------------------------------------------------------------------------------- */
+/* ---- Directories --------------------------------------------------------------------------------- */
 
 enum { FOLDER_FILES = 64 };
 
@@ -59,13 +59,13 @@ static int names_compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The file names in a directory that start with a prefix, in order. */
+/* Lists the file names in a directory that start with a prefix, in order. */
 static void list(const char *folder, const char *prefix, struct names *names)
 {
     DIR *files = opendir(folder);
     names->n = 0;
     CHECK(files != NULL);
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a private directory */
     for (const struct dirent *entry; (entry = readdir(files)) != NULL;) {
         if (entry->d_name[0] != '.'
             && strncmp(entry->d_name, prefix, strlen(prefix)) == 0) {
@@ -164,7 +164,7 @@ static void story(const char *folder)
     world_add(&w, "early", 0, 3);
     CHECK(world_ack(&w));
     world_close(&w);
-    must_open(folder, ""); /* in a segment of its own */
+    must_open(folder, ""); /* in its own segment */
     says("RENAME early late", "+OK");
     world_add(&w, "late", 3, 5);
     says("COPY cuckoo copy", ":1");
@@ -182,10 +182,10 @@ static void check_story(void)
     world_has(&w, "lasting", 0, 6);
     world_has(&w, "still", 0, 4);
     world_has(&w, "late", 0, 5);
-    CHECK(world_ask(&w, "TTL lasting")[1] == '-'); /* never, or it is not known */
+    CHECK(world_ask(&w, "TTL lasting")[1] == '-'); /* never, or unknown */
 }
 
-/* A part of `damaged` is missing: it is refused, or stays in doubt across restarts. */
+/* A part of `damaged` is missing: the directory is refused, or stays in doubt across restarts. */
 static void check_damaged(const char *whole, const char *damaged)
 {
     CHECK(!world_open(&w, damaged, ""));
@@ -204,7 +204,7 @@ static void check_damaged(const char *whole, const char *damaged)
     says("BF.EXISTS whatever x", names ? ":1" : ":0");
     says("SAVE", "+OK");
     for (unsigned i = 0; i < 2; i++) {
-        reopen(damaged, ""); /* nothing of the damage is left */
+        reopen(damaged, ""); /* none of the damage is left */
         CHECK_EQ(in_doubt(), names);
         check_story();
         says("SAVE", "+OK");
@@ -246,7 +246,7 @@ TEST(doubt__any_frame_is_damaged)
         (void)snprintf(path, sizeof path, "%s", inside(whole, segments.at[i]));
         for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
             if (i + 1 == segments.n && frame_bytes(path, at + (long)n) == 0) {
-                break; /* the mark: no record would be missing */
+                break; /* the mark: no record is missing */
             }
             copy_folder(whole, damaged);
             flip(inside(damaged, segments.at[i]), at + 36);
@@ -294,7 +294,7 @@ TEST(doubt__the_end_is_missing)
     (void)snprintf(path, sizeof path, "%s", inside(whole, last));
     for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
         if (frame_bytes(path, at + (long)n) == 0) {
-            break; /* the mark: no record would be missing */
+            break; /* the mark: no record is missing */
         }
         for (long part = 0; part < 2; part++) {
             copy_folder(whole, damaged);
@@ -305,7 +305,7 @@ TEST(doubt__the_end_is_missing)
     CHECK(at > 64);
 }
 
-/* A segment has the content of another one, or none: its frames are as lost as if it were missing. */
+/* A segment has the content of another one, or none: its frames are lost as if it were missing. */
 TEST(doubt__any_segment_is_replaced)
 {
     const char *whole = scratch_path("copies"), *damaged = scratch_path("copies2");
@@ -327,7 +327,7 @@ TEST(doubt__any_segment_is_replaced)
 
 /* ---- What is in doubt, and for how long ------------------------------------------------------------------- */
 
-/* The frame of a rename, which is followed only by another frame and the mark, is lost. */
+/* Loses the frame of a rename that is followed only by one other frame and the mark. */
 static const char *make_doubtful(const char *name)
 {
     const char *folder = scratch_path(name);
@@ -397,13 +397,13 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("DEL known", ":1");
     says("BF.EXISTS known k1", ":0");
     says("BF.ADD known again", ":1");
-    CHECK(world_ask(&w, "RENAMENX later unknown")[0] == '-'); /* it may be taken */
+    CHECK(world_ask(&w, "RENAMENX later unknown")[0] == '-'); /* may be taken */
     says("BF.EXISTS unknown x", ":1");
     says("RENAME later moved", "+OK");
     says("BF.EXISTS later x", ":0");
     says("RENAMENX moved later", ":1"); /* which is free */
     says("RENAME later moved", "+OK");
-    says("COPY moved another REPLACE", ":1"); /* that is said to be all of it */
+    says("COPY moved another REPLACE", ":1"); /* its content is declared complete */
     says("BF.EXISTS another x", ":0");
     says("SAVE", "+OK");
     reopen(folder, "");
@@ -412,7 +412,7 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("BF.EXISTS other x", ":0");
     says("BF.EXISTS known again", ":1");
     says("BF.EXISTS known k1", ":0");
-    says("BF.EXISTS later x", ":1"); /* that is not recorded */
+    says("BF.EXISTS later x", ":1"); /* that the name is free is not recorded */
     CHECK(world_ack(&w));
     world_close(&w);
 }
@@ -448,7 +448,7 @@ TEST(doubt__an_operator_can_forget)
     list(inside(folder, "forgotten"), "", &files);
     CHECK_EQ(files.n, 1);
     CHECK_EQ(access(filter_file(folder, before.at[0]), F_OK), 0);
-    says("DEL known", ":1"); /* now it is not needed any more */
+    says("DEL known", ":1"); /* now it is no longer needed */
     says("SAVE", "+OK");
     CHECK(access(filter_file(folder, before.at[0]), F_OK) != 0);
     CHECK(world_ack(&w));
@@ -479,7 +479,7 @@ TEST(doubt__nothing_is_deleted_while_something_is_missing)
     world_close(&w);
     CHECK_EQ(access(filter_file(folder, left), F_OK), 0);
     disk_copy(filter_file(folder, left), filter_file(folder, files.at[0]));
-    must_open(folder, ""); /* all is accounted for: the copy is not needed */
+    must_open(folder, ""); /* everything is accounted for: the copy is not needed */
     CHECK_EQ(w.server.persist->stats.files_kept, 0);
     CHECK(access(filter_file(folder, left), F_OK) != 0);
     says("BF.EXISTS a x", ":1");

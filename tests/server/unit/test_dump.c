@@ -1,6 +1,7 @@
 /*
- * Dumps in pieces: what goes out comes in again, in order, whole and verified; anything else is
- * refused in the words that clients know, and never answered "no" to.
+ * Dumps in pieces: a dumped filter can be loaded again, in order, complete and verified.
+ * Anything else is refused with the error texts that clients know, and the filter never denies
+ * a key meanwhile.
  */
 #include "server/support/fake_host.h"
 
@@ -28,7 +29,7 @@ static void pieces_free(struct pieces *pieces)
     pieces->count = 0;
 }
 
-/* The pieces of a dump by SCANDUMP: pairs as LOADCHUNK takes them. */
+/* Dumps with SCANDUMP into pieces: pairs in the form that LOADCHUNK accepts. */
 static void scan(struct fake *h, const char *command, const char *name,
                  struct pieces *to)
 {
@@ -74,7 +75,7 @@ static const char *bg_load(struct fake *h, const char *name, const void *bytes,
     return fake_argv(h, argv, 3);
 }
 
-/* A dump by BG.DUMP with a size of chunks. */
+/* Dumps with BG.DUMP in chunks of a given size. */
 static void bg_dump(struct fake *h, const char *name, unsigned size, struct pieces *to)
 {
     uint64_t cursor = 0;
@@ -102,7 +103,7 @@ static void fill(struct fake *h, const char *command, const char *name, size_t n
     }
 }
 
-/* Both answer alike, for what is in and for what is not. */
+/* Checks that both filters give the same answers, for members and other keys. */
 static void same_answers(struct fake *h, const char *a, const char *b, size_t n)
 {
     const struct object *x = fake_find(&h->host, (bg_bytes){ a, strlen(a) });
@@ -116,7 +117,7 @@ static void same_answers(struct fake *h, const char *a, const char *b, size_t n)
     }
 }
 
-/* ---- Our own ----------------------------------------------------------------------------------- */
+/* ---- Bloomgate's own dumps --------------------------------------------------------------------- */
 
 TEST(dump__bf_round_trip)
 {
@@ -137,7 +138,7 @@ TEST(dump__bf_round_trip)
         fake(&h, "BF.INFO copy"),
         "[+Capacity :300 +Size :2048 +Number of filters :1 +Number of items inserted :200 "
         "+Expansion rate :4]");
-    CHECK_STR(fake(&h, "BF.ADD copy other"), ":1"); /* it goes on */
+    CHECK_STR(fake(&h, "BF.ADD copy other"), ":1"); /* it accepts adds */
     CHECK_STR(load(&h, "BF.LOADCHUNK", "copy", &pieces.of[0]), "-ERR item exists");
     pieces_free(&pieces);
     fake_end(&h);
@@ -163,12 +164,12 @@ TEST(dump__cf_round_trip)
     CHECK_STR(fake(&h, "CF.INFO copy"), info);
     CHECK_STR(fake(&h, "CF.DEL copy item-1"), ":1");
     CHECK_STR(fake(&h, "CF.COUNT copy item-1"), ":1");
-    for (size_t i = 2000; i < 5000; i++) { /* and grows on */
+    for (size_t i = 2000; i < 5000; i++) { /* and keeps growing */
         char line[40];
         (void)snprintf(line, sizeof line, "CF.ADD copy item-%zu", i);
         CHECK_STR(fake(&h, line), ":1");
     }
-    /* dumps of one family are not loaded as another */
+    /* dumps of one family cannot be loaded into another */
     CHECK(strncmp(load(&h, "BF.LOADCHUNK", "other", &pieces.of[0]),
                   "-ERR received bad data: a dump of another family of filters", 50)
           == 0);
@@ -219,7 +220,7 @@ TEST(dump__words)
     struct fake h;
     fake_begin(&h);
     FAKE_SCRIPT(&h, lines);
-    CHECK_EQ(h.entries_count, 1); /* nothing was made of wrong data */
+    CHECK_EQ(h.entries_count, 1); /* wrong data has created nothing */
     (void)fake(&h, "BF.SCANDUMP k 0");
     CHECK_STR(fake(&h, "BF.SCANDUMP k 99999999"),
               "-ERR invalid offset - no link found");
@@ -249,7 +250,7 @@ TEST(dump__any_size_of_chunk)
             CHECK_EQ(done == total, i + 1 == pieces.count);
             if (i + 1 < pieces.count) {
                 CHECK_EQ(done, pieces.of[i].iterator);
-                (void)fake(&h, "BG.LOAD copy"); /* how far is it? */
+                (void)fake(&h, "BG.LOAD copy"); /* query the progress */
                 CHECK_EQ((uint64_t)h.items[1].integer, done);
             }
         }
@@ -292,8 +293,8 @@ TEST(dump__unfinished_answers_maybe)
     }
     CHECK_STR(fake(&h, "BG.DUMP copy 0"),
               "-ERR the filter is being loaded, or its content was lost");
-    fake_replay(&h); /* after a crash it still is unknown */
-    /* out of order, twice, of another dump */
+    fake_replay(&h); /* after a crash it is still unknown */
+    /* out of order, twice, from another dump */
     CHECK_STR(bg_load(&h, "copy", pieces.of[2].bytes, pieces.of[2].n),
               "-ERR this chunk does not follow what has come so far");
     (void)bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n);
@@ -304,7 +305,7 @@ TEST(dump__unfinished_answers_maybe)
     bg_dump(&h, "k", 1000, &others);
     CHECK_STR(bg_load(&h, "copy", others.of[1].bytes, others.of[1].n),
               "-ERR this chunk does not follow what has come so far");
-    /* the beginning of another dump begins anew */
+    /* the first chunk of another dump starts over */
     for (size_t i = 0; i < others.count; i++) {
         (void)bg_load(&h, "copy", others.of[i].bytes, others.of[i].n);
         CHECK_EQ(h.items[0].type, '[');
@@ -350,7 +351,7 @@ TEST(dump__every_flipped_bit_is_noticed)
     fake_end(&h);
 }
 
-/* A chunk with a right checksum around bytes of ours. */
+/* Loads a chunk with a valid checksum over arbitrary bytes. */
 static const char *load_forged(struct fake *h, const char *name, uint64_t stream,
                                uint64_t offset, uint64_t total, const void *bytes,
                                size_t n)
@@ -374,7 +375,7 @@ TEST(dump__forged_chunks)
     bg_dump(&h, "k", 1000000, &pieces);
     const size_t n = pieces.of[0].n - DUMP_HEADER;
     memcpy(stream, (uint8_t *)pieces.of[0].bytes + DUMP_HEADER, n);
-    /* more than may be: refused before anything is allocated */
+    /* above the limit: refused before anything is allocated */
     CHECK(strncmp(load_forged(&h, "x", 1, 0, UINT64_C(1) << 60, "a", 1),
                   "-ERR Insufficient memory: a dump of 1152921504606846976 bytes", 60)
           == 0);
@@ -383,12 +384,12 @@ TEST(dump__forged_chunks)
     CHECK_STR(load_forged(&h, "x", 1, UINT64_MAX, 5, "a", 1),
               "-ERR received bad data: the chunk lies beyond the end of its dump");
     CHECK_EQ(h.entries_count, 1);
-    /* memory grows with what has come, not with what is promised */
+    /* memory grows with the received bytes, not with the announced size */
     (void)load_forged(&h, "x", 1, 0, 1 << 20, "a", 1);
     CHECK_EQ(h.items[0].type, '[');
     CHECK(object_bytes(h.entries[1].object) <= 64 << 10);
     check_state(&h, "x", true, false);
-    /* wrong as a whole: the name stays unknown, and can be loaded again */
+    /* invalid as a whole: the name stays unknown, and can be loaded again */
     CHECK_STR(load_forged(&h, "x", 2, 0, 1, "a", 1),
               "-ERR received bad data: the chunks do not make up the dump");
     check_state(&h, "x", false, true);
@@ -414,7 +415,7 @@ TEST(dump__forged_chunks)
         CHECK(strncmp(got, "-ERR received bad data: ", 24) == 0);
         CHECK_STR(fake(&h, "BF.EXISTS x anything"), ":1");
     }
-    /* a blocked filter that says it is one of CF */
+    /* a blocked filter that claims to be a CF filter */
     char *end = memchr(stream, '\n', n);
     static uint8_t forged[1 << 16];
     const size_t used =
@@ -475,7 +476,7 @@ TEST(dump__memory_is_the_objects)
     }
     CHECK_STR(fake(&h, "BF.EXISTS l a"), ":1");
     pieces_free(&pieces);
-    (void)fake(&h, "BF.SCANDUMP l 0"); /* and never read on */
+    (void)fake(&h, "BF.SCANDUMP l 0"); /* and never continued */
     fake_end(&h);
     CHECK_EQ(c.live, 0);
     CHECK_EQ(c.mistakes, 0);
@@ -494,7 +495,8 @@ TEST(dump__is_of_one_moment)
     char line[64];
     (void)snprintf(line, sizeof line, "BG.DUMP k %llu SIZE 100000",
                    (unsigned long long)cursor);
-    (void)fake(&h, "BG.DUMP k 0 SIZE 100"); /* another one begins: that has it */
+    (void)fake(&h, "BG.DUMP k 0 SIZE 100"); /* another dump starts and replaces the
+                                               copy */
     pieces.of[0] =
         (struct piece){ 0, fake_copy(h.items[2].bytes, h.items[2].n), h.items[2].n };
     (void)fake(&h, line);
@@ -523,7 +525,7 @@ TEST(dump__failing_hosts)
               "-LIMIT create: told to fail");
     h.create_fails = BG_OK;
     h.checkpoint_fails =
-        BG_EIO; /* what cannot be kept gets no name, and stays unknown */
+        BG_EIO; /* a filter that cannot be saved gets no name, and stays unknown */
     CHECK_STR(bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n),
               "-MISCONF checkpoint: told to fail");
     CHECK(!object_is_whole(h.entries[1].object));
@@ -539,7 +541,7 @@ TEST(dump__failing_hosts)
 
 /* ---- RedisBloom -------------------------------------------------------------------------------- */
 
-/* A dump as RedisBloom makes it: the library writes the same bytes (tests/foreign). */
+/* Creates a dump as RedisBloom does: the library writes the same bytes (tests/foreign). */
 static void redis_dump(size_t capacity, double rate, size_t items, struct pieces *to)
 {
     bg_foreign *foreign = NULL;
@@ -588,7 +590,7 @@ TEST(dump__redisbloom_round_trip)
     CHECK_STR(fake(&h, "BF.MEXISTS k item-1 nobody"), "[:1 :1]"); /* not known yet */
     CHECK(strncmp(fake(&h, "BF.ADD k x"), "-ERR the filter is being loaded", 31) == 0);
     fake_replay(&h);
-    /* halves of a chunk are fine, and a chunk that comes twice */
+    /* parts of a chunk are accepted, and so is a repeated chunk */
     struct piece half = pieces.of[1];
     half.n = 50;
     half.iterator -= pieces.of[1].n - 50;
@@ -621,7 +623,7 @@ TEST(dump__redisbloom_round_trip)
     scan(&h, "BF.SCANDUMP", "k", &again);
     same_pieces(&pieces, &again);
     pieces_free(&again);
-    /* it grows on as RedisBloom would */
+    /* it keeps growing as RedisBloom would */
     for (size_t i = 500; i < 900; i++) {
         char line[40];
         (void)snprintf(line, sizeof line, "BF.ADD k item-%zu", i);
@@ -632,7 +634,7 @@ TEST(dump__redisbloom_round_trip)
     scan(&h, "BF.SCANDUMP", "k", &again);
     same_pieces(&pieces, &again);
     pieces_free(&again);
-    /* and goes through BG.DUMP as well */
+    /* and can be dumped by BG.DUMP */
     bg_dump(&h, "k", 777, &again);
     for (size_t i = 0; i < again.count; i++) {
         (void)bg_load(&h, "copy", again.of[i].bytes, again.of[i].n);
@@ -674,7 +676,7 @@ TEST(dump__redisbloom_forged)
         size_t at;
         uint8_t bytes[8];
         size_t n;
-        bool early; /* noticed by the header alone */
+        bool early; /* detected from the header alone */
     } forgeries[] = {
         { "no links", 8, { 0, 0, 0, 0 }, 4, true },
         { "2^32 - 1 links", 8, { 255, 255, 255, 255 }, 4, true },

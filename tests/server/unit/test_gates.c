@@ -266,7 +266,7 @@ TEST(gate_settings__refuse_what_is_incomplete)
     gate_settings_free(&s);
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Life cycle ---------------------------------------------------------------------------- */
 
 TEST(gates__a_life)
 {
@@ -517,7 +517,7 @@ TEST(gates__rebuilds_when_the_policy_says_so)
     world_end(&w);
 }
 
-/* ---- Writes past the gate ------------------------------------------------------------------ */
+/* ---- Writes that bypass the gate ----------------------------------------------------------- */
 
 TEST(gates__audits_find_what_nobody_follows)
 {

@@ -1,6 +1,7 @@
 /*
- * Figures over time: points come back where they were put, what was left out is unknown, minutes are
- * the means of their points, rings go round, and a clock may stand still, jump and go back.
+ * Statistics over time: points are returned where they were stored, omitted points are unknown,
+ * minutes are the means of their points, rings wrap around, and a clock may stand still, jump
+ * and move back.
  */
 #include "history.h"
 
@@ -9,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { BEGIN = 1700000040 }; /* the beginning of a minute */
+enum { BEGIN = 1700000040 }; /* the start of a minute */
 
 static struct history_range read_last(const struct history *h, uint64_t seconds,
                                       size_t metric, double *values)
@@ -87,7 +88,7 @@ TEST(history__minutes_are_means)
 {
     struct history *h = history_create(1);
     double values[HISTORY_COARSE];
-    for (uint64_t i = 0; i < 90; i++) { /* three minutes; the last is not over */
+    for (uint64_t i = 0; i < 90; i++) { /* three minutes; the last is not complete */
         const uint64_t whole = i / 30 * 10 + i % 2;
         const double value = i % 30 == 29 ? (double)NAN : (double)whole;
         history_add(h, BEGIN + i * HISTORY_STEP, &value);
@@ -96,7 +97,7 @@ TEST(history__minutes_are_means)
     CHECK_EQ(range.step, HISTORY_MINUTE);
     CHECK_EQ(range.points, 2);
     CHECK_EQ(range.from, BEGIN);
-    CHECK_NEAR(values[0], 14.0 / 29, 1e-6); /* what is not known does not count */
+    CHECK_NEAR(values[0], 14.0 / 29, 1e-6); /* unknown points do not count */
     CHECK_NEAR(values[1], 10 + 14.0 / 29, 1e-6);
     history_add(h, BEGIN + 180, &(double){ 1 });
     range = read_last(h, 86400, 0, values);
@@ -145,7 +146,7 @@ TEST(history__a_clock_that_stands_still_keeps_the_first)
     history_free(h);
 }
 
-/* What was noted of a time that has not come yet is forgotten; what was before stays. */
+/* Points with a time in the future are dropped; earlier points stay. */
 TEST(history__a_clock_that_goes_back_goes_on)
 {
     struct history *h = history_create(1);
@@ -159,7 +160,7 @@ TEST(history__a_clock_that_goes_back_goes_on)
     CHECK_EQ(range.points, 4);
     CHECK_EQ(range.from, BEGIN + 88 * HISTORY_STEP);
     CHECK(values[0] == 88 && values[1] == 89 && values[2] == 1000 && values[3] == 1001);
-    for (uint64_t i = 0; i < 100; i++) { /* before all that there is */
+    for (uint64_t i = 0; i < 100; i++) { /* before all stored points */
         history_add(h, BEGIN - 86400 + i * HISTORY_STEP, &(double){ 7 });
     }
     range = read_last(h, 60, 0, values);
@@ -173,7 +174,7 @@ TEST(history__a_clock_that_goes_back_goes_on)
     history_free(h);
 }
 
-/* Any sequence of times: ranges lie within what was added, and reading stays inside. */
+/* Random sequences of times: ranges lie within the added points, and reads stay in bounds. */
 TEST(history__any_times)
 {
     for (size_t round = 0; round < 50 * check_scale(); round++) {

@@ -1,7 +1,7 @@
 /*
- * test_http.c - requests of HTTP: cut at every byte, refused for every reason there is, at their
- * limits, and at random against a reference of regular expressions; what fields and targets say;
- * answers.
+ * test_http.c - HTTP requests: cut at every byte, refused for every possible reason, at their
+ * limits, and randomized against a reference made of regular expressions; parsing of fields and
+ * targets; responses.
  */
 #define _POSIX_C_SOURCE 200809L /* regcomp */
 
@@ -18,7 +18,8 @@
 
 enum { BODY_MOST = 1000 };
 
-/* The story of a stream, whole, in two pieces cut anywhere, and at random; all are the same. */
+/* Parses a stream whole, in two pieces cut anywhere, and in random pieces. The story must
+ * always be the same. */
 static void tell(struct http_story *story, const char *bytes, size_t n)
 {
     struct http_story other;
@@ -59,7 +60,7 @@ static void check_refused(const char *bytes, size_t n, int status, const char *r
     http_story_free(&story);
 }
 
-/* A head, of which `bytes` must be all. */
+/* Parses a head, which must take up all of `bytes`. */
 static void parse(struct http_request *r, const char *bytes)
 {
     http_request_reset(r);
@@ -167,7 +168,7 @@ TEST(http__bytes_that_are_refused)
     check_refused(TEXT("GET /\0 HTTP/1.1\r\n\r\n"), 400, control);
     check_refused(TEXT("GET / HTTP/1.1\r\nA: \0\r\n\r\n"), 400, control);
     check_refused(TEXT("GET / HTTP/1.1\r\nA: \x7f\r\n\r\n"), 400, control);
-    check_refused(TEXT("\x16\x03\x01"), 400, control); /* TLS: at once */
+    check_refused(TEXT("\x16\x03\x01"), 400, control); /* TLS: refused at once */
 }
 
 TEST(http__fields_that_are_refused)
@@ -190,7 +191,7 @@ TEST(http__fields_that_are_refused)
                   "100-continue is the only supported expectation");
 }
 
-/* Where the body ends, no two may disagree. */
+/* No two parsers may disagree about where a body ends. */
 TEST(http__smuggling_is_refused)
 {
     static const char *const number = "Content-Length is not a number, or is repeated";
@@ -273,14 +274,14 @@ TEST(http__limits_of_heads)
     n = first + put_many(text + first, "a:b\r\n", 65);
     check_refused(text, n, 431, "the request has more than 64 header fields");
     for (int over = 0; over < 2;
-         over++) { /* a head of exactly 16 KiB, and a byte more */
+         over++) { /* a head of exactly 16 KiB, and one more byte */
         n = first + put_many(text + first, "a:", 1);
         n += put_many(text + n, "x", HTTP_HEAD_BYTES - n - 4 + (size_t)over);
         n += put_many(text + n, "\r\n\r\n", 1);
         if (over) {
             check_refused(text, n, 431, "the request head exceeds 16384 bytes");
             check_refused(text, n - 1, 0,
-                          NULL); /* not yet: CR may be followed by rubbish */
+                          NULL); /* not yet: the CR may be followed by garbage */
         } else {
             tell(&story, text, n);
             CHECK_EQ(story.bodies, 1);
@@ -311,8 +312,8 @@ TEST(http__limits_of_heads)
     }
 }
 
-/* What was read of a head is not read again: it is overwritten, the line excepted that is not
- * complete. */
+/* Parsed bytes of a head are not read again: the test overwrites them, except for the
+ * incomplete line. */
 TEST(http__a_head_is_looked_at_once)
 {
     static char text[16384];
@@ -326,7 +327,7 @@ TEST(http__a_head_is_looked_at_once)
         CHECK_EQ(http_parse(&r, text, there), HTTP_PARTIAL);
         CHECK(r.at + r.scanned + 1 >= there);
         memset(text, '\n', r.at);
-        if (r.at && r.scanned > 4) { /* behind the name, which is taken apart at last */
+        if (r.at && r.scanned > 4) { /* after the name, which is parsed last */
             memset(text + r.at + 3, '\n', r.scanned - 3);
         }
     }
@@ -390,7 +391,7 @@ TEST(http__chunks_that_are_refused)
     check_chunks_refused("10000000000000000\r\n", 413, large);
     check_chunks_refused("00000000000000000000000000000003e9\r\n", 413, large);
     char line[400] = "5;";
-    memset(line + 2, 'x', 254); /* 256 with the CR would do */
+    memset(line + 2, 'x', 254); /* 256 with the CR would fit */
     check_chunks_refused(line, 0, NULL);
     line[255] = '\r';
     check_chunks_refused(line, 0, NULL);
@@ -438,9 +439,10 @@ TEST(http__chunks_of_any_size)
     CHECK_EQ(body.status, 413);
 }
 
-/* ---- At random --------------------------------------------------------------------------- */
+/* ---- Randomized -------------------------------------------------------------------------- */
 
-/* A head by regular expressions: whether it is good, and how its first line is cut. */
+/* Matches a head with regular expressions: returns whether it is valid, and how its first line
+ * is split. */
 static bool reference_head(const char *text, size_t n, regmatch_t first[5])
 {
     static const char *const line_is =
@@ -484,8 +486,8 @@ static const char *const pieces_of_heads[] = {
     "\n",   "B:\r\n",     "/%41",    "*",           "Cc : d\r\n", "\xc3\xa4"
 };
 
-/* Heads of such pieces with some bytes changed: taken if and only if the reference takes them
- * and no field means anything. */
+/* Heads made of these pieces with some bytes changed: accepted if and only if the reference
+ * accepts them and no field has a meaning. */
 TEST(http__random_heads_as_the_reference)
 {
     const size_t kinds = sizeof pieces_of_heads / sizeof *pieces_of_heads;
@@ -503,7 +505,7 @@ TEST(http__random_heads_as_the_reference)
             text[check_random_below(n)] = (char)check_random();
         }
         n += put_many(text + n, "\r\n\r\n", 1);
-        for (size_t i = 0; i + 4 < n; i++) { /* one head */
+        for (size_t i = 0; i + 4 < n; i++) { /* a single head */
             n = memcmp(text + i, "\r\n\r\n", 4) == 0 ? i + 4 : n;
         }
         regmatch_t first[5] = { { 0 } };
@@ -531,11 +533,11 @@ TEST(http__random_heads_as_the_reference)
         }
         http_story_free(&story);
     }
-    CHECK(taken > 100); /* it is about something */
+    CHECK(taken > 100); /* the test is not vacuous */
 }
 
-/* Streams of whole requests with bodies, with some bytes changed: the same wherever they are
- * cut. */
+/* Streams of complete requests with bodies, with some bytes changed: the result is the same
+ * wherever they are cut. */
 TEST(http__random_streams_the_same_in_pieces)
 {
     static const char *const requests[] = {
@@ -563,7 +565,7 @@ TEST(http__random_streams_the_same_in_pieces)
 
 /* ---- Targets ----------------------------------------------------------------------------- */
 
-/* The path of a target has these parts; `count` below 0: it is malformed. */
+/* Checks that the path of a target has these parts; a `count` below 0 means malformed. */
 static void check_path(const char *target, int count, const bg_bytes *parts)
 {
     static char room[HTTP_LINE_BYTES];
@@ -716,7 +718,7 @@ TEST(http__authorization)
         { "Authorization: Basic YWI6\r\n", HTTP_AUTH_BASIC, "ab", "" },
         { "Authorization: Bearer a-Z_0.~+/==\r\n", HTTP_AUTH_BEARER,
           "a-Z_0.~+/==", "" },
-        { "Authorization: Basic YTp=\r\n", HTTP_AUTH_BAD, "", "" }, /* bits left over */
+        { "Authorization: Basic YTp=\r\n", HTTP_AUTH_BAD, "", "" }, /* excess bits */
         { "Authorization: Basic YTo\r\n", HTTP_AUTH_BAD, "", "" },
         { "Authorization: Basic YWI=\r\n", HTTP_AUTH_BAD, "", "" }, /* no colon */
         { "Authorization: Basic Y===\r\n", HTTP_AUTH_BAD, "", "" },
@@ -785,7 +787,7 @@ TEST(http__entity_tags)
 {
     static const struct {
         const char *value;
-        enum http_match strong, weak; /* of "1f" as If-Match, as If-None-Match */
+        enum http_match strong, weak; /* for "1f" as If-Match, as If-None-Match */
     } known[] = { { "\"1f\"", HTTP_MATCH_YES, HTTP_MATCH_YES },
                   { "W/\"1f\"", HTTP_MATCH_NO, HTTP_MATCH_YES },
                   { "\"a\", \"b,1\" ,\"1f\"", HTTP_MATCH_YES, HTTP_MATCH_YES },
@@ -822,7 +824,7 @@ TEST(http__entity_tags)
     CHECK_EQ(http_if_none_match(&r, "\"1f\""), HTTP_MATCH_ABSENT);
 }
 
-/* ---- Answers ----------------------------------------------------------------------------- */
+/* ---- Responses --------------------------------------------------------------------------- */
 
 static void check_answer(const struct http_response *response, bool close,
                          const char *expected)
@@ -873,7 +875,7 @@ TEST(http__answers)
         "X-Content-Type-Options: nosniff\r\n\r\n");
 }
 
-/* What is written in chunks is read by the reader of bodies. */
+/* The body reader can read what the chunk writer writes. */
 TEST(http__chunks_there_and_back)
 {
     static const size_t sizes[] = { 1, 9, 10, 15, 16, 17, 255, 256, 4096, 0, 3 };

@@ -1,7 +1,7 @@
 /*
- * Filters of RedisBloom and valkey-bloom as objects: from BF.LOAD, from CF.LOADCHUNK, and from the
- * fields that their modules save. Whatever is not whole and consistent is refused, and never makes a
- * filter that says "no" to what it had.
+ * Filters of RedisBloom and valkey-bloom as objects: from BF.LOAD, from CF.LOADCHUNK, and from
+ * the fields that their modules save. Incomplete or inconsistent data is refused, and never
+ * creates a filter that denies its own items.
  */
 #include "server/support/fake_host.h"
 
@@ -22,7 +22,7 @@ static size_t item_key(char key[32], size_t i)
     return (size_t)snprintf(key, 32, "item-%zu", i);
 }
 
-/* A filter of a format with that many items, as its file. */
+/* Creates a filter of a format with this many items, as its file. */
 static struct file foreign_file(bg_foreign_format format, size_t capacity, double rate,
                                 size_t items)
 {
@@ -62,7 +62,7 @@ static const char *load_chunk(struct fake *h, const char *name, uint64_t iterato
     return fake_argv(h, argv, 4);
 }
 
-/* All records of a file, up to the first that is refused; the last reply. */
+/* Loads all records of a file, up to the first that is refused; returns the last reply. */
 static const char *load_records(struct fake *h, const char *name,
                                 const struct file *file)
 {
@@ -86,7 +86,7 @@ static void check_items(struct fake *h, const char *command, const char *name,
     }
 }
 
-/* A copy answers as the object does. */
+/* Checks that a copy answers as the object does. */
 static void check_copy(const struct object *object, size_t items)
 {
     struct object *copy = NULL;
@@ -121,13 +121,13 @@ TEST(import__bf_load)
     CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_EQ(fake(&h, "BG.VERIFY k")[0], '[');
     CHECK_EQ(fake(&h, "BG.DIGEST k")[0], '$');
-    CHECK_STR(fake(&h, "BG.CLEAR k"), "+OK"); /* it is one of ours then */
+    CHECK_STR(fake(&h, "BG.CLEAR k"), "+OK"); /* now it has Bloomgate's format */
     CHECK_STR(fake(&h, "BF.EXISTS k item-1"), ":0");
     free(file.bytes);
     fake_end(&h);
 }
 
-/* It goes through our own dumps. */
+/* It can be dumped in Bloomgate's own format. */
 TEST(import__valkey_bloom_is_dumped)
 {
     struct fake h;
@@ -214,7 +214,7 @@ TEST(import__cuckoo_filter)
     fake_end(&h);
 }
 
-/* What CF.SCANDUMP gives of it is what has come. */
+/* CF.SCANDUMP returns the bytes that were loaded. */
 TEST(import__cuckoo_filter_is_dumped_as_it_came)
 {
     struct fake h;
@@ -266,7 +266,8 @@ TEST(import__cuckoo_filters_of_different_sizes)
     CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_STR(fake(&h, "BG.ADD k more"), ":1");
     CHECK_STR(fake(&h, "BG.DEL k more"), ":1");
-    /* in pieces, but none over the end of a filter; and the header with an address behind it */
+    /* in pieces, but none that crosses the end of a filter; and the header followed by an
+     * address */
     uint8_t header[46] = { 0 };
     const uint8_t *slots = file.bytes + 16 + 38 + 16;
     memcpy(header, file.bytes + 16, 38);
@@ -283,14 +284,15 @@ TEST(import__cuckoo_filters_of_different_sizes)
     fake_end(&h);
 }
 
-/* The header tells the size: early, if it cannot be; and with the data, if they do not agree. */
+/* The header states the sizes: impossible ones are refused early, and inconsistent ones with
+ * the data. */
 TEST(import__forged_cuckoo_filters)
 {
     static const struct {
         size_t at;
         uint64_t value;
         size_t n;
-        const char *expected; /* of the last chunk that was taken */
+        const char *expected; /* the reply to the last chunk */
     } forgeries[] = {
         { 0, 99, 8, "-ERR Couldn't load chunk!: items" },
         { 8, 0, 8, "-ERR Invalid header: " },
@@ -303,7 +305,7 @@ TEST(import__forged_cuckoo_filters)
         { 32, 0, 2, "-ERR Invalid header: " },
         { 32, 1, 2, "-ERR Couldn't load chunk!" },
         { 36, 0, 2, "-ERR Invalid header: " },
-        { 36, 4, 2, "+OK" }, /* more of it would have to come */
+        { 36, 4, 2, "+OK" }, /* more data would have to follow */
     };
     for (size_t f = 0; f < sizeof forgeries / sizeof *forgeries; f++) {
         struct fake h;
@@ -331,7 +333,7 @@ TEST(import__forged_cuckoo_filters)
 
 enum { FIELDS = 256 };
 
-/* A field as a server keeps it: with its type. */
+/* A field as a server stores it, with its type. */
 struct field {
     char type; /* 'n', 'r', 's' */
     uint64_t number;
@@ -340,14 +342,14 @@ struct field {
     size_t n;
 };
 
-/* Fields that were saved, and are loaded again. */
+/* Saved fields, which are loaded again. */
 struct fields {
     struct import_source source;
     struct import_sink sink;
     struct field of[FIELDS];
     size_t count, at;
     bool failed;
-    size_t held; /* strings that were not dropped yet */
+    size_t held; /* strings that were not released yet */
 };
 
 static struct fields *fields_of_source(struct import_source *source)
@@ -390,11 +392,11 @@ static void fields_put_bytes(struct import_sink *sink, const void *bytes, size_t
     field->n = n;
 }
 
-/* The next one, which must be of that type, as servers demand. */
+/* Returns the next field. It must have that type, as servers require. */
 static const struct field *fields_next(struct import_source *source, char type)
 {
     struct fields *fields = fields_of_source(source);
-    CHECK(!fields->failed); /* nobody asks on after an error */
+    CHECK(!fields->failed); /* reading stops after an error */
     if (fields->at >= fields->count || fields->of[fields->at].type != type) {
         fields->failed = true;
         return NULL;
@@ -451,7 +453,7 @@ static void fields_end(struct fields *fields)
     }
 }
 
-/* Loads what there is; every string is given back. */
+/* Loads the fields; checks that every string is released. */
 static bg_err fields_load(struct fields *fields, bg_foreign_format format, int version,
                           struct object **object)
 {
@@ -466,7 +468,7 @@ static bg_err fields_load(struct fields *fields, bg_foreign_format format, int v
     return err;
 }
 
-/* An object of a format, and its fields. */
+/* Creates an object of a format, and saves its fields. */
 static struct object *fields_make(struct fields *fields, bg_foreign_format format,
                                   size_t capacity, size_t items)
 {
@@ -540,7 +542,7 @@ TEST(import__fields_of_large_links)
     fields_end(&fields);
 }
 
-/* Cut short anywhere, or with a field of another type anywhere. */
+/* Fields that are cut short anywhere, or have another type anywhere. */
 TEST(import__fields_that_are_not_there)
 {
     static struct fields fields;
@@ -565,7 +567,7 @@ TEST(import__fields_that_are_not_there)
     }
 }
 
-/* Every field with numbers that cannot be: refused, or harmless. */
+/* Every field with impossible numbers: refused, or harmless. */
 TEST(import__fields_that_lie)
 {
     static const uint64_t lies[] = {
@@ -595,7 +597,7 @@ TEST(import__fields_that_lie)
     }
 }
 
-/* RedisBloom before 2.2 had another hash, or not: nobody knows from the value. */
+/* RedisBloom before 2.2 may have used another hash; the value does not show which. */
 TEST(import__versions)
 {
     static struct fields fields;
@@ -615,7 +617,7 @@ TEST(import__versions)
     CHECK_EQ(fields_load(&fields, BG_FOREIGN_GUAVA, 4, &made), BG_ENOTSUP);
 }
 
-/* What a cuckoo filter tells twice, and what its bytes tell, has to be the same. */
+/* Redundant fields of a cuckoo filter must agree with each other and with its bytes. */
 TEST(import__fields_of_a_cuckoo_filter_that_disagree)
 {
     enum {

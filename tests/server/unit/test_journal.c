@@ -1,7 +1,7 @@
 /*
- * The journal on a disk: what is appended comes back; each policy holds what it says; threads
- * share writes and syncs; segments begin and go; and a process that dies, a disk that fails or is
- * full, and power that is lost, at every single call to the system.
+ * The journal on disk: appended records are read back; each policy keeps its promise; threads
+ * share writes and syncs; segments are started and removed; and a process that dies, a disk
+ * that fails or is full, and a power loss, at every single system call.
  */
 #define _GNU_SOURCE /* kill, usleep */
 
@@ -57,7 +57,7 @@ static struct journal_state state_of(struct journal *journal)
     return state;
 }
 
-/* One add, of the hash of number k: 60 bytes as a frame. */
+/* One add, of the hash of number k: a frame of 60 bytes. */
 enum { FRAME = JOURNAL_HEAD + 8 + 8 + 4 + 8 };
 
 static bg_err append_add(struct journal *journal, uint64_t k, uint64_t *sequence,
@@ -79,7 +79,7 @@ static uint64_t add(struct journal *journal, uint64_t k)
     return sequence;
 }
 
-/* What a reading told: the numbers of adds, in order. */
+/* What a read reported: the numbers of adds, in order. */
 enum { HEARD_MOST = 1 << 16 };
 
 struct heard {
@@ -117,7 +117,7 @@ static struct journal_report read_all(const char *folder)
     return report;
 }
 
-/* The adds that were heard are 0 to n - 1. */
+/* Checks that the reported adds are 0 to n - 1. */
 static void check_heard(uint64_t n)
 {
     CHECK_EQ(heard.n, n);
@@ -140,7 +140,7 @@ static uint64_t size_of(const char *path)
     return stat(path, &about) == 0 ? (uint64_t)about.st_size : UINT64_MAX;
 }
 
-/* The call after so many fails. */
+/* The call after this many fails. */
 static void fail_call(enum disk_fault fault, unsigned long after)
 {
     disk.calls = 0;
@@ -148,7 +148,7 @@ static void fail_call(enum disk_fault fault, unsigned long after)
     disk.fault = fault;
 }
 
-/* ---- There and back ------------------------------------------------------------------ */
+/* ---- Round trips --------------------------------------------------------------------- */
 
 TEST(journal__what_is_appended_comes_back)
 {
@@ -215,7 +215,7 @@ TEST(journal__the_longest_frames_and_no_longer_ones)
     bg_errinfo why;
     CHECK_EQ(journal_append(journal, &record, 1, NULL, &why), BG_ELIMIT);
     keys.len = most;
-    for (int i = 0; i < 5; i++) { /* more than the buffer takes */
+    for (int i = 0; i < 5; i++) { /* more than the buffer holds */
         CHECK_OK(journal_append(journal, &record, 1, NULL, &why));
     }
     struct journal_record two[2] = { record, { .type = JOURNAL_MARK } };
@@ -262,7 +262,7 @@ TEST(journal__calls_in_the_wrong_order_are_refused)
     CHECK_EQ(append_add(journal, 1, NULL, &why), BG_EINVAL);
     CHECK_EQ(journal_rotate(journal, NULL, &why), BG_EINVAL);
     CHECK_EQ(journal_start(journal, NULL, NULL, &why), BG_EINVAL);
-    CHECK_OK(journal_flush(journal, &why)); /* there is nothing */
+    CHECK_OK(journal_flush(journal, &why)); /* there is nothing to write */
     CHECK_OK(journal_begin(journal, NULL, &why));
     CHECK_EQ(journal_begin(journal, NULL, &why), BG_EINVAL);
     CHECK_EQ(journal_replay(journal, NULL, NULL, NULL, &why), BG_EINVAL);
@@ -276,7 +276,7 @@ TEST(journal__calls_in_the_wrong_order_are_refused)
     CHECK(second == NULL);
     must_close(journal);
     CHECK_OK(journal_open(files_folder(), NULL, &second, &why));
-    must_close(second); /* never begun: nothing was changed */
+    must_close(second); /* never started: nothing was changed */
     CHECK_OK(journal_close(NULL, NULL));
     CHECK_EQ(read_all(files_folder()).segments, 1);
     files_clean();
@@ -341,7 +341,7 @@ TEST(journal__each_policy_syncs_when_it_says)
         CHECK_EQ(disk.data_syncs - before, everysec);
         CHECK_EQ(state_of(journal).synced, everysec ? 2 : 0);
         fake_time += second;
-        CHECK_OK(journal_tick(journal, NULL)); /* there is nothing to be synced */
+        CHECK_OK(journal_tick(journal, NULL)); /* there is nothing to sync */
         CHECK_EQ(disk.data_syncs - before, everysec);
         (void)add(journal, 2);
         CHECK_OK(journal_sync(journal, NULL));
@@ -403,7 +403,7 @@ TEST(journal__segments_begin_and_go)
     CHECK_EQ(removed, 3); /* but not the last one */
     must_close(journal);
     CHECK_EQ(read_all(files_folder()).segments, 1);
-    /* Who deletes more than is said is found out. */
+    /* Deleting more than was announced is detected. */
     journal = open_policy(JOURNAL_NO);
     (void)add(journal, 99);
     must_close(journal);
@@ -413,7 +413,8 @@ TEST(journal__segments_begin_and_go)
     files_clean();
 }
 
-/* One at a time, each with a sync of the folder: else a loss of power could leave a gap. */
+/* Segments are removed one at a time, each with a sync of the directory: otherwise a power loss
+ * could leave a gap. */
 TEST(journal__segments_go_one_after_the_other)
 {
     struct journal *journal = open_policy(JOURNAL_NO);
@@ -423,7 +424,7 @@ TEST(journal__segments_go_one_after_the_other)
         (void)add(journal, k);
         CHECK_OK(journal_rotate(journal, &first, NULL));
     }
-    fail_call(DISK_EIO, 4); /* write, sync, unlink, open and sync the folder */
+    fail_call(DISK_EIO, 4); /* write, sync, unlink, open and sync the directory */
     CHECK_EQ(journal_remove_before(journal, first, &removed, &why), BG_EIO);
     disk.at = 0;
     CHECK_STR(why.what, "fsync");
@@ -521,7 +522,7 @@ static void flip(const char *path, uint64_t at)
     (void)close(file);
 }
 
-/* Nobody may claim what only the system has: a hole would become damage. */
+/* Frames that only the kernel has must not be reported as synced: a hole would become damage. */
 TEST(journal__written_is_not_synced)
 {
     (void)files_folder();
@@ -545,7 +546,7 @@ TEST(journal__written_is_not_synced)
     files_clean();
 }
 
-/* Frames that were cut off do not come back, in whatever blocks they turn up. */
+/* Frames that were cut off do not reappear, in whatever blocks they turn up. */
 TEST(journal__frames_of_another_run_are_not_believed)
 {
     unsigned char old[FRAME];
@@ -566,7 +567,7 @@ TEST(journal__frames_of_another_run_are_not_believed)
     files_clean();
 }
 
-/* The bytes of the first segment that are written, and its number in the file system. */
+/* The bytes of the first segment that are written, and its inode. */
 static uint64_t rewritten_from, rewritten_to, rewritten_inode;
 
 static void note_write(int file, off_t at, size_t n)
@@ -580,8 +581,8 @@ static void note_write(int file, off_t at, size_t n)
     }
 }
 
-/* A sync may have failed before he died: what it was to save is in the system's memory, clean and
- * on no disk. It is written again before anything is built on it. */
+/* A sync may have failed before the process died: the affected pages are clean in the page
+ * cache, but not on disk. They are written again before anything depends on them. */
 TEST(journal__what_nobody_knows_to_be_synced_is_written_again)
 {
     for (unsigned synced = 0; synced <= 8; synced += 4) {
@@ -596,7 +597,8 @@ TEST(journal__what_nobody_knows_to_be_synced_is_written_again)
         struct journal *journal = open_policy(JOURNAL_NO);
         disk.on_write = NULL;
         CHECK_EQ(disk.data_syncs,
-                 syncs + 3); /* it, the new segment, and its header in the lock */
+                 syncs + 3); /* the segment, the new segment, and its header in the
+                                lock file */
         CHECK(rewritten_from <= JOURNAL_HEADER + (uint64_t)synced * FRAME);
         CHECK_EQ(rewritten_to, JOURNAL_HEADER + 9 * FRAME);
         must_close(journal);
@@ -606,7 +608,7 @@ TEST(journal__what_nobody_knows_to_be_synced_is_written_again)
     }
 }
 
-/* A bad frame with whole ones behind it: damage if it was synced, a torn tail if not. */
+/* A bad frame followed by valid ones: damage if it was synced, otherwise a torn tail. */
 TEST(journal__damage_is_an_error_and_changes_nothing)
 {
     for (unsigned synced = 0; synced <= 10; synced += 5) {
@@ -618,7 +620,7 @@ TEST(journal__damage_is_an_error_and_changes_nothing)
         bg_errinfo why;
         CHECK_OK(journal_open(files_folder(), NULL, &journal, &why));
         bg_err err = journal_begin(journal, &report, &why);
-        /* Synced after all of them: nothing behind it tells of that. */
+        /* It was synced after all of them: no later frame states that. */
         CHECK_EQ(err, synced == 5 ? BG_ECHECKSUM : BG_OK);
         if (err) {
             CHECK(strstr(why.message, "journal-00000000000000000001.log at byte 244"));
@@ -653,7 +655,7 @@ TEST(journal__one_can_go_on_beyond_damage)
     CHECK_OK(journal_begin(journal, NULL, &why));
     CHECK_EQ(add(journal, 10), 11);
     must_close(journal);
-    /* It stays damaged until the old segments are gone. */
+    /* It stays damaged until the old segments are removed. */
     CHECK_EQ(journal_read(files_folder(), false, NULL, NULL, NULL, &why), BG_ECHECKSUM);
     journal = must_open(files_folder(), &how, &report);
     CHECK_EQ(report.damages, 1);
@@ -665,7 +667,7 @@ TEST(journal__one_can_go_on_beyond_damage)
     files_clean();
 }
 
-/* What was closed in order has no frames that nothing tells of, but for the last. */
+/* After an orderly close, every frame is covered by a later one, except for the last. */
 TEST(journal__after_an_orderly_end_every_flip_is_noticed)
 {
     struct journal *journal = open_policy(JOURNAL_NO);
@@ -702,7 +704,7 @@ struct worker {
     uint64_t last;
 };
 
-/* The id says who appended it, and which it was of his. */
+/* The id encodes which thread appended the record, and its number in that thread. */
 static void *work(void *argument)
 {
     struct worker *me = argument;
@@ -741,7 +743,7 @@ static void join_workers(struct worker workers[THREADS])
     }
 }
 
-/* Every worker's adds are there, in his order. */
+/* Checks that every worker's adds are present, in its order. */
 static void check_workers(uint64_t rounds)
 {
     uint64_t next[THREADS] = { 0 };
@@ -754,7 +756,7 @@ static void check_workers(uint64_t rounds)
     }
 }
 
-/* What the journal's thread told. */
+/* What the journal's thread reported. */
 struct listener {
     pthread_mutex_t lock;
     pthread_cond_t news;
@@ -816,7 +818,7 @@ TEST(journal__threads_append_whole_frames_in_their_order)
             CHECK_OK(journal_start(journal, listen, &listener, NULL));
         }
         run_workers(workers, journal, rounds, true, false);
-        for (int i = 0; i < 5; i++) { /* meanwhile */
+        for (int i = 0; i < 5; i++) { /* in the meantime */
             CHECK_OK(journal_rotate(journal, NULL, NULL));
             CHECK_OK(journal_tick(journal, NULL));
         }
@@ -887,7 +889,7 @@ TEST(journal__the_thread_syncs_in_groups)
     files_clean();
 }
 
-/* Appends from within a write and a sync: as if others did. */
+/* Appends during a write and during a sync, as other threads would. */
 static void add_during_write(int file, off_t at, size_t n)
 {
     (void)file, (void)at, (void)n;
@@ -921,7 +923,7 @@ TEST(journal__what_comes_meanwhile_is_not_promised)
     files_clean();
 }
 
-/* Bytes of the segment when the last sync began: it can promise no more than these. */
+/* The size of the segment when the last sync started: it can promise no more bytes than these. */
 static _Atomic uint64_t promised_bytes;
 
 static void note_size(void)
@@ -1010,7 +1012,7 @@ TEST(journal__the_thread_tells_what_others_synced_before_it_ran)
     disk.patient = false;
 }
 
-/* ---- A disk that is full, or fails --------------------------------------------------- */
+/* ---- A disk that is full or fails ---------------------------------------------------- */
 
 TEST(journal__a_full_disk_can_be_emptied)
 {
@@ -1020,7 +1022,7 @@ TEST(journal__a_full_disk_can_be_emptied)
         bg_errinfo why;
         (void)add(journal, 0);
         CHECK_OK(journal_flush(journal, NULL));
-        (void)add(journal, 1); /* it is in the filter by now: it must not get lost */
+        (void)add(journal, 1); /* it is already in the filter, so it must not be lost */
         (void)add(journal, 2);
         fail_call(faults[i], 0);
         CHECK_EQ(journal_flush(journal, &why), BG_EIO);
@@ -1037,7 +1039,7 @@ TEST(journal__a_full_disk_can_be_emptied)
         fail_call(DISK_ENOSPC, 0);
         CHECK_EQ(journal_sync(journal, &why), BG_EIO); /* still */
         disk.at = 0;
-        CHECK_OK(journal_flush(journal, &why)); /* there is room */
+        CHECK_OK(journal_flush(journal, &why)); /* there is space */
         CHECK_EQ(state_of(journal).failure.code, BG_OK);
         CHECK_EQ(journal_durable(journal), 3);
         CHECK_EQ(add(journal, 3), 4);
@@ -1090,7 +1092,7 @@ TEST(journal__an_append_that_has_to_write_says_that_it_cannot)
     files_clean();
 }
 
-/* A manifest of nothing, and a number to know it by. */
+/* A manifest without content, and a number to recognize it by. */
 static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
 {
     struct journal_record records[2] = { { .type = JOURNAL_MANIFEST_BEGIN },
@@ -1126,7 +1128,7 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     (void)add(journal, 0);
     CHECK_OK(journal_sync(journal, NULL));
     (void)add(journal, 1);
-    fail_call(DISK_EIO, 1); /* written, and not synced */
+    fail_call(DISK_EIO, 1); /* written, but not synced */
     CHECK_EQ(journal_sync(journal, &why), BG_EIO);
     disk.at = 0;
     CHECK_EQ(why.os_errno, EIO);
@@ -1135,13 +1137,13 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     check_failed(journal, EIO);
     CHECK_EQ(disk.data_syncs, syncs);
     CHECK_EQ(journal_durable(journal), 1);
-    /* Everything was saved elsewhere, and a fresh segment says so. */
+    /* Everything was saved elsewhere, and a fresh segment states that. */
     CHECK_EQ(journal_next(journal), 3);
     CHECK_EQ(journal_reopen(journal, fill, &number, &why), BG_ECANCELED);
     check_failed(journal, EIO);
     number = 4;
     CHECK_OK(journal_reopen(journal, fill, &number, &why));
-    CHECK_EQ(journal_durable(journal), 6); /* what was appended is in the bases */
+    CHECK_EQ(journal_durable(journal), 6); /* the appended records are in the bases */
     CHECK_EQ(add(journal, 0), 7);
     CHECK_EQ(state_of(journal).segments, 1);
     must_close(journal);
@@ -1152,7 +1154,7 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     files_clean();
 }
 
-/* Frames that wait in memory when a sync fails are in the bases, and nowhere else. */
+/* Frames that are in memory when a sync fails are in the bases, and nowhere else. */
 TEST(journal__what_waited_when_a_sync_failed_is_not_written_later)
 {
     slow_journal = open_policy(JOURNAL_ALWAYS);
@@ -1180,7 +1182,7 @@ static void check_crossing(enum journal_policy policy)
     CHECK_EQ(crossing_fail(journal), BG_EIO);
     CHECK_EQ(journal_durable(journal), policy == JOURNAL_ALWAYS ? 0 : 1);
     check_failed(journal, EIO);
-    CHECK_EQ(journal_next(journal), 3); /* nothing was accepted since */
+    CHECK_EQ(journal_next(journal), 3); /* nothing was accepted since then */
     CHECK_OK(journal_reopen(journal, fill, &number, NULL));
     CHECK_EQ(add(journal, 0), 5);
     must_close(journal);
@@ -1216,7 +1218,7 @@ TEST(journal__a_failed_write_is_an_end)
     files_clean();
 }
 
-/* The manifest may be longer than the buffer. */
+/* The manifest can be longer than the buffer. */
 TEST(journal__a_long_manifest_begins_a_fresh_segment)
 {
     struct journal_options how = { .policy = JOURNAL_ALWAYS, .buffer = 256 };
@@ -1234,8 +1236,8 @@ TEST(journal__a_long_manifest_begins_a_fresh_segment)
     files_clean();
 }
 
-/* Whatever fails while it comes back: it stays failed, or works; and what is found is the old
- * journal or the fresh one. */
+/* Whatever fails during recovery: the journal stays failed, or works; and a reader finds the
+ * old journal or the fresh one. */
 TEST(journal__coming_back_can_fail_at_every_call)
 {
     unsigned long failures = 0;
@@ -1267,7 +1269,7 @@ TEST(journal__coming_back_can_fail_at_every_call)
             must_close(journal);
             CHECK_EQ(read_all(files_folder()).next, 8);
             check_heard(1);
-            /* Old segments that could not be removed go with the next begin. */
+            /* Old segments that could not be removed are removed at the next start. */
             must_close(open_policy(JOURNAL_NO));
             CHECK_EQ(read_all(files_folder()).segments, 2);
             CHECK_EQ(size_of(segment_path(1)), UINT64_MAX);
@@ -1300,12 +1302,12 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
     uint64_t number = 1;
     (void)add(journal, 0);
     CHECK_OK(journal_sync(journal, NULL));
-    fail_call(DISK_EIO, 1); /* open, write: the old one goes on */
+    fail_call(DISK_EIO, 1); /* open, write: the old one continues */
     CHECK_EQ(journal_rotate(journal, NULL, &why), BG_EIO);
     disk.at = 0;
     CHECK_EQ(add(journal, 1), 2);
     CHECK_OK(journal_sync(journal, NULL));
-    fail_call(DISK_EIO, 5); /* open, write, sync, rename, open and sync the folder */
+    fail_call(DISK_EIO, 5); /* open, write, sync, rename, open and sync the directory */
     CHECK_EQ(journal_rotate(journal, NULL, &why), BG_EIO);
     disk.at = 0;
     CHECK_STR(why.what, "fsync");
@@ -1318,18 +1320,18 @@ TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)
     files_clean();
 }
 
-/* ---- A life, and its end at every call ----------------------------------------------- */
+/* ---- A life, ended at every call ----------------------------------------------------- */
 
 /*
- * A catalogue of one object, whose content is the number of changes and a digest of them in
- * their order. Checkpoints are made as the service makes them: rotate, save (into the entry of
- * the manifest), manifest, sync, remove.
+ * A catalog of one object. Its content is the number of changes and a digest of them in their
+ * order. Checkpoints are made as the service makes them: rotate, save (into the entry of the
+ * manifest), manifest, sync, remove.
  */
 enum { LIFE = 40 };
 
 struct life {
     uint64_t changes, digest;
-    uint64_t from; /* frames below are in it already */
+    uint64_t from; /* earlier frames are already included */
 };
 
 static void life_change(struct life *life, uint64_t hash)
@@ -1339,7 +1341,7 @@ static void life_change(struct life *life, uint64_t hash)
     life->changes++;
 }
 
-/* The manifest: record i of 3. */
+/* Returns record i of the 3 records of the manifest. */
 static struct journal_record life_manifest(const struct life *life, unsigned i)
 {
     return (struct journal_record){
@@ -1379,7 +1381,7 @@ static bg_err life_checkpoint(struct journal *journal, struct life *life)
     return err ? err : journal_remove_before(journal, from, NULL, NULL);
 }
 
-/* Appends the next change, and does it: then it is done, whether it can be synced or not. */
+/* Appends the next change and applies it. It stays applied, whether it can be synced or not. */
 static bg_err life_step(struct journal *journal, struct life *life)
 {
     uint64_t hash = hash_of(life->changes);
@@ -1395,7 +1397,7 @@ static bg_err life_step(struct journal *journal, struct life *life)
     return err;
 }
 
-/* What comes back: first the last manifest that is complete, then the changes. */
+/* What is read back: first the last complete manifest, then the changes. */
 struct life_back {
     struct life life, entry;
 };
@@ -1446,7 +1448,8 @@ static struct journal *life_recover(const char *folder, struct life *life)
     return journal;
 }
 
-/* Nothing that was acknowledged is missing, and what is there is right; it can go on. */
+/* Checks that nothing acknowledged is missing, that the content is correct, and that the
+ * journal can be continued. */
 static void life_check_folder(const char *folder, uint64_t acknowledged)
 {
     struct life life, again;
@@ -1461,8 +1464,8 @@ static void life_check_folder(const char *folder, uint64_t acknowledged)
     must_close(journal);
 }
 
-/* A whole life: checkpoints in between, and once closed and opened again. Every number that is
- * acknowledged goes to `acknowledged`. */
+/* A whole life: checkpoints in between, and one close and reopen. Writes every acknowledged
+ * number to `acknowledged`. */
 static void life_live(const char *folder, int acknowledged)
 {
     struct life life = { .changes = 0 };
@@ -1497,7 +1500,7 @@ TEST(journal__death_and_loss_of_power_at_every_call)
     CHECK(deaths * step > 200); /* the calls of a life */
 }
 
-/* What whoever lives does after an error: try again, or save everything and reopen. */
+/* Handles an error as the service does: retries, or saves everything and reopens. */
 static void life_mend(struct journal *journal, struct life *life)
 {
     if (state_of(journal).failed) {
@@ -1508,7 +1511,7 @@ static void life_mend(struct journal *journal, struct life *life)
     }
 }
 
-/* A life on a disk that fails once. True when the fault came about. */
+/* A life on a disk that fails once. Returns whether the fault occurred. */
 static bool life_with_fault(const char *folder, unsigned long at, enum disk_fault fault)
 {
     struct life life = { .changes = 0 };
@@ -1570,7 +1573,7 @@ TEST(journal__a_failing_call_costs_nothing_that_was_acknowledged)
 
 static int oracle;
 
-/* What is durable is told to the parent at once. */
+/* Reports durable sequence numbers to the parent at once. */
 static void tell_oracle(void *context, uint64_t durable, const bg_errinfo *failure)
 {
     (void)context;
@@ -1579,7 +1582,7 @@ static void tell_oracle(void *context, uint64_t durable, const bg_errinfo *failu
     }
 }
 
-/* Appends from several threads for ever, under `always`, with new segments now and then. */
+/* Appends from several threads without end, under `always`, with new segments now and then. */
 static void child_live(void)
 {
     struct worker workers[THREADS];

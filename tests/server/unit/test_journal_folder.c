@@ -62,7 +62,7 @@ static void make_three(const char *folder)
 }
 
 struct told {
-    uint64_t last; /* id that was dropped */
+    uint64_t last; /* the dropped id */
     uint64_t gaps;
     uint64_t behind; /* records after a gap */
 };
@@ -125,7 +125,7 @@ TEST(journal_folder__the_end_is_missing)
     for (off_t size = about.st_size - 1; size >= JOURNAL_HEADER; size--) {
         CHECK_EQ(truncate(segment(folder, 3), size), 0);
         const bg_err err = journal_read(folder, false, NULL, NULL, &report, NULL);
-        CHECK_EQ(err, report.next < 6 ? BG_EFORMAT : BG_OK); /* 6: the mark */
+        CHECK_EQ(err, report.next < 6 ? BG_EFORMAT : BG_OK); /* 6 is the mark */
     }
     CHECK_EQ(report.next, 5);
     check_refused(folder, "found frames up to 4, expected frames up to 6", true);

@@ -1,7 +1,7 @@
 /*
- * Reading the journal: whatever is cut off, flipped, lost or put in its place, what is told are
- * frames as they were written, in order; what is missing is a torn tail that nobody was promised,
- * or it is said.
+ * Reading the journal: whatever is cut off, flipped, lost or replaced, the reported frames are
+ * those that were written, in order. Missing frames are a torn tail that was never
+ * acknowledged, or they are reported.
  */
 #include "support/check.h"
 #include "support/journal_memory.h"
@@ -12,14 +12,14 @@ static struct memory_journal journal, whole;
 
 enum { HEARD_MOST = 4096 };
 
-/* What a walk told: numbers of frames, and what is missing. */
+/* What a walk reported: numbers of frames, and what is missing. */
 struct heard {
     uint64_t sequences[HEARD_MOST];
     size_t n;
-    uint64_t next;    /* that may follow */
-    uint64_t missing; /* frames */
+    uint64_t next;    /* number of the next frame */
+    uint64_t missing; /* number of frames */
     size_t gaps;
-    uint64_t stop_at; /* an error then; 0: never */
+    uint64_t stop_at; /* return an error then; 0: never */
 };
 
 static uint64_t hash_of(uint64_t i)
@@ -65,7 +65,7 @@ static bg_err hear(void *context, uint64_t sequence,
     }
     CHECK(heard->next == 0 || sequence == heard->next);
     heard->next = sequence + 1;
-    if (record->type == JOURNAL_CHANGE) { /* as it was written */
+    if (record->type == JOURNAL_CHANGE) { /* equal to what was written */
         uint64_t hashes[3];
         struct journal_record as = record_of(sequence, hashes);
         CHECK_EQ(record->id, as.id);
@@ -99,7 +99,8 @@ static bg_err walk(bool beyond, struct heard *heard, struct journal_report *repo
     return err;
 }
 
-/* Frames 1 to n in one segment; each says that the one `behind` before it was synced. */
+/* Frames 1 to n in one segment; each states that the frame `behind` positions before it was
+ * synced. */
 static void make_one(uint64_t n, uint64_t behind)
 {
     memory_clear(&journal);
@@ -109,7 +110,7 @@ static void make_one(uint64_t n, uint64_t behind)
     }
 }
 
-/* Where the frames of a segment of make_one end. */
+/* Returns where a frame ends in a segment of make_one. */
 static size_t end_of(uint64_t frame)
 {
     size_t at = JOURNAL_HEADER;
@@ -119,7 +120,7 @@ static size_t end_of(uint64_t frame)
     return at;
 }
 
-/* ---- Whole ones ---------------------------------------------------------------------- */
+/* ---- Intact journals ----------------------------------------------------------------- */
 
 TEST(journal_read__nothing_is_an_empty_journal)
 {
@@ -162,7 +163,7 @@ TEST(journal_read__segments_are_read_one_after_the_other)
     CHECK_EQ(report.id[0], 0x5a);
 }
 
-/* The bytes that docs/journal.md promises, once and for ever. */
+/* The byte format of docs/journal.md, which must never change. */
 TEST(journal_read__the_bytes_of_header_and_head)
 {
     static const unsigned char header_promised[56] = {
@@ -174,7 +175,7 @@ TEST(journal_read__the_bytes_of_header_and_head)
         8,    9,   10,  11,  12,   13,   14,   15, /* id */
         8,    0,   0,   0,   0,    0,    0,    0,  /* run */
     };
-    /* As xxhsum -H3 has it. */
+    /* As computed by xxhsum -H3. */
     static const unsigned char header_check[8] = { 0xd5, 0x46, 0x96, 0xf8,
                                                    0x26, 0xd3, 0x2e, 0xbb };
     static const unsigned char first_check[8] = { 0x7f, 0x0a, 0x45, 0xcc,
@@ -226,8 +227,7 @@ TEST(journal_read__a_visitor_can_end_it)
     CHECK_EQ(journal_walk(&shelf, false, hear, &heard, &report, &why), BG_ECANCELED);
     CHECK_EQ(heard.n, 4);
     CHECK_EQ(journal.taken, 0);
-    CHECK_OK(
-        journal_walk(&shelf, false, NULL, NULL, NULL, NULL)); /* nobody need listen */
+    CHECK_OK(journal_walk(&shelf, false, NULL, NULL, NULL, NULL)); /* no callback */
 }
 
 /* ---- Torn tails ---------------------------------------------------------------------- */
@@ -264,7 +264,7 @@ TEST(journal_read__every_truncation_tells_a_prefix)
     }
 }
 
-/* What a frame does not say to be synced may be missing, with whole frames behind it. */
+/* Frames that no later frame reports as synced may be missing, even if valid frames follow. */
 TEST(journal_read__holes_in_what_was_not_synced_are_torn)
 {
     static struct heard heard;
@@ -278,7 +278,7 @@ TEST(journal_read__holes_in_what_was_not_synced_are_torn)
             bg_err err = walk(false, &heard, &report, &why);
             CHECK_EQ(heard.n, bad - 1);
             if (behind < 12
-                && bad <= 12 - behind) { /* frame 12 says that it was synced */
+                && bad <= 12 - behind) { /* frame 12 states that it was synced */
                 CHECK_EQ(err, BG_ECHECKSUM);
                 CHECK_EQ(why.offset, end_of(bad - 1));
                 CHECK(strstr(why.message, "segment 1 at byte"));
@@ -293,7 +293,7 @@ TEST(journal_read__holes_in_what_was_not_synced_are_torn)
     }
 }
 
-/* What is surely on the disk is never more than a frame said, and not much less. */
+/* The settled part is never more than a frame stated, and not much less. */
 TEST(journal_read__settled_is_what_frames_say)
 {
     static struct heard heard;
@@ -306,18 +306,18 @@ TEST(journal_read__settled_is_what_frames_say)
         CHECK(report.tail_settled <= end_of(40 - behind));
         CHECK(report.tail_settled >= end_of(40 - 2 * behind - 1));
     }
-    make_one(40, 40); /* nothing is said */
+    make_one(40, 40); /* no frame states anything */
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(report.tail_settled, JOURNAL_HEADER);
-    make_one(40, 0); /* each says it of itself */
+    make_one(40, 0); /* each covers itself */
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(report.tail_settled, end_of(40));
 }
 
 /* ---- Flips --------------------------------------------------------------------------- */
 
-/* Every bit of a journal of two segments. Never is a record told that was not written, and
- * never is a frame left out that was said to be synced, unless it is said. */
+/* Flips every bit of a journal of two segments. A record that was not written is never
+ * reported. A frame that was reported as synced is never omitted silently. */
 static void check_flip(size_t segment, size_t bit)
 {
     static struct heard heard;
@@ -326,7 +326,7 @@ static void check_flip(size_t segment, size_t bit)
     unsigned char *byte = &journal.segments[segment].bytes[bit / 8];
     *byte ^= (unsigned char)(1u << bit % 8);
     bg_err err = walk(false, &heard, &report, &why);
-    if (!err) { /* a torn tail: of the last frames, which nothing proves */
+    if (!err) { /* a torn tail: only the last frames, which no later frame covers */
         CHECK_EQ(segment, 1);
         CHECK(report.torn.code);
         CHECK(report.next > 15 - 2);
@@ -393,7 +393,7 @@ TEST(journal_read__no_damage_tells_a_wrong_record)
         if (!err && s == &journal.segments[0]
             && memcmp(s, &whole.segments[0], sizeof *s) != 0) {
             CHECK_EQ(report.next,
-                     121); /* the bytes were the same, or it had been said */
+                     121); /* the bytes were the same, or the damage was reported */
         }
         if (!walk(true, &heard, &report, &why)) {
             CHECK(heard.n + heard.missing <= 120);
@@ -456,14 +456,14 @@ TEST(journal_read__a_missing_beginning_is_damage)
     CHECK_OK(walk(true, &heard, &report, &why));
     CHECK_EQ(heard.missing, 5);
     CHECK_EQ(report.first, 6);
-    /* Unless the journal says that it is not needed. */
+    /* Unless the journal states that it is not needed. */
     struct journal_record keep = { .type = JOURNAL_KEEP, .from = 6 };
     CHECK(memory_append(&journal, journal.next - 1, &keep));
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(report.keep, 6);
     CHECK_EQ(report.first, 6);
     remove_segment(0);
-    CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT); /* but that one is */
+    CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT); /* this one is */
 }
 
 TEST(journal_read__a_segment_that_was_cut_is_damage)
@@ -484,7 +484,7 @@ TEST(journal_read__a_segment_that_was_cut_is_damage)
     }
 }
 
-/* A tail that was torn and left there, when the next run began. */
+/* A torn tail that was left in place when the next run started. */
 TEST(journal_read__what_is_behind_the_last_frame_of_a_segment_is_not_looked_at)
 {
     static struct heard heard;
@@ -501,7 +501,7 @@ TEST(journal_read__what_is_behind_the_last_frame_of_a_segment_is_not_looked_at)
     append(10);
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 12);
-    journal.segments[0].bytes[end + 3]--; /* whole: it was cut off all the same */
+    journal.segments[0].bytes[end + 3]--; /* intact: it was cut off nevertheless */
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 12);
 }
@@ -517,7 +517,7 @@ TEST(journal_read__frames_of_others_are_not_believed)
     for (unsigned turn = 0; turn < 2; turn++) {
         make_one(5, 1);
         struct memory_segment *s = &journal.segments[0], other = *s;
-        other.header.id[3] ^= turn == 0 ? 1 : 0; /* another folder, another run */
+        other.header.id[3] ^= turn == 0 ? 1 : 0; /* another directory, another run */
         other.header.run += turn;
         struct journal_record record = record_of(6, hashes);
         CHECK_OK(journal_record_bytes(&record, &n, NULL));
@@ -541,14 +541,14 @@ TEST(journal_read__frames_out_of_order_are_damage)
     bg_errinfo why;
     make_one(9, 1);
     struct memory_segment *s = &journal.segments[0];
-    /* Frame 4 is gone without a trace. */
+    /* Frame 4 is lost without a trace. */
     memmove(s->bytes + end_of(3), s->bytes + end_of(4), s->n - end_of(4));
     s->n -= end_of(4) - end_of(3);
     CHECK_EQ(walk(false, &heard, &report, &why), BG_EFORMAT);
     CHECK_STR(why.what, "frame number");
     CHECK(strstr(why.message, "found frame 5, expected all of frame 4"));
     CHECK_EQ(heard.n, 3);
-    /* Frame 9 is there twice: the second is not the next, and nothing is behind it. */
+    /* Frame 9 is present twice: the second is not the next one, and nothing follows it. */
     make_one(9, 1);
     memcpy(s->bytes + s->n, s->bytes + end_of(8), end_of(9) - end_of(8));
     s->n += end_of(9) - end_of(8);
@@ -572,11 +572,11 @@ TEST(journal_read__a_fresh_segment_is_a_new_beginning)
     CHECK_EQ(report.first, 20);
     CHECK_EQ(report.keep, 20);
     CHECK_EQ(report.segments, 1);
-    journal.segments[1].bytes[3]++; /* whatever is before it */
+    journal.segments[1].bytes[3]++; /* whatever precedes it */
     journal.segments[2].n = 70;
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 2);
-    journal.segments[3].bytes[12] ^= 1; /* but it must be whole itself */
+    journal.segments[3].bytes[12] ^= 1; /* but it must be intact itself */
     CHECK(walk(false, &heard, &report, &why) != BG_OK);
 }
 
@@ -618,7 +618,7 @@ TEST(journal_read__newer_versions_are_refused)
     }
     make_one(3, 1);
     struct memory_segment *s = &journal.segments[0];
-    s->header.flags = 2; /* a flag of tomorrow */
+    s->header.flags = 2; /* a future flag */
     journal_header_write(&s->header, s->bytes);
     CHECK_EQ(walk(true, &heard, &report, &why), BG_EVERSION);
 }
@@ -640,10 +640,10 @@ TEST(journal_read__long_frames_are_read_and_longer_ones_are_not)
     CHECK(!journal_head_read(bytes, 1, &back));
     head = (struct journal_head){ .length = 100, .sequence = 5, .synced = 6 };
     journal_head_write(&head, 1, bytes);
-    CHECK(!journal_head_read(bytes, 1, &back)); /* more than there was */
+    CHECK(!journal_head_read(bytes, 1, &back)); /* more than existed */
 }
 
-/* Damage in many places: each frame that is whole is told, and the search ends. */
+/* Damage in many places: each intact frame is reported, and the search terminates. */
 TEST(journal_read__many_damaged_frames_cost_only_themselves)
 {
     static struct heard heard;

@@ -1,6 +1,6 @@
 /*
- * Records of the journal: what is written comes back, the bytes are those that are promised,
- * and no other bytes are read as a record.
+ * Records of the journal: written records are read back, the bytes match the documented format,
+ * and no other bytes are accepted as a record.
  */
 #include "journal_record.h"
 #include "support/check.h"
@@ -23,7 +23,7 @@ static void check_text(bg_bytes a, bg_bytes b)
     CHECK(a.len == 0 || (b.data && memcmp(a.data, b.data, a.len) == 0));
 }
 
-/* A record of a type with something in every field. */
+/* Returns a record of a type with a value in every field. */
 static struct journal_record record_of(enum journal_type type)
 {
     static const uint64_t hashes[3] = { 1, UINT64_MAX, UINT64_C(0x0102030405060708) };
@@ -160,7 +160,7 @@ TEST(journal_record__several_are_read_one_after_the_other)
     free(cursor.memory);
 }
 
-/* The bytes that docs/journal.md promises, once and for ever. */
+/* The byte format of docs/journal.md, which must never change. */
 TEST(journal_record__the_bytes_of_a_change)
 {
     static const unsigned char promised[] = {
@@ -236,7 +236,7 @@ TEST(journal_record__what_cannot_be_written_is_refused)
     CHECK_EQ(journal_record_bytes(&r, &n, NULL), BG_EINVAL);
 }
 
-/* Whatever is accepted, written again, is the same bytes; the rest says why not. */
+/* Accepted bytes, when written again, are the same bytes; rejected bytes give a reason. */
 static void check_bytes(struct journal_cursor *cursor, size_t n)
 {
     static unsigned char again[BYTES_MOST];
@@ -281,7 +281,7 @@ TEST(journal_record__every_cut_and_every_flip_is_refused_or_means_itself)
     free(cursor.memory);
 }
 
-/* One list of operations, for writing and for reading. */
+/* Writing and reading accept the same operations. */
 TEST(journal_record__what_is_not_written_is_not_read)
 {
     struct journal_cursor cursor = { .memory = NULL };

@@ -15,7 +15,7 @@
 
 static const struct {
     enum key_form form;
-    const char *key, *held; /* held by the filter; NULL: key is not canonical */
+    const char *key, *held; /* stored in the filter; NULL: the key is not canonical */
 } spellings[] = {
     { KEY_FORM_UNKNOWN, "a", NULL },
     { KEY_FORM_BYTES, "", "" },

@@ -30,7 +30,7 @@ TEST(ledger__refuses_beyond_the_limit)
     char why[LEDGER_WHY];
     ledger_limit(16 * MI);
     CHECK(!ledger_refusal(why));
-    CHECK(ledger_reserve(LEDGER_FILTERS, 15 * MI)); /* a sixteenth is for buffers */
+    CHECK(ledger_reserve(LEDGER_FILTERS, 15 * MI)); /* one sixteenth is for buffers */
     CHECK(!ledger_is_full());
     CHECK(!ledger_reserve(LEDGER_TRANSFERS, 1));
     CHECK(ledger_refusal(why));
@@ -42,7 +42,7 @@ TEST(ledger__refuses_beyond_the_limit)
     CHECK(ledger_reserve(LEDGER_BUFFERS, MI));
     CHECK(!ledger_reserve(LEDGER_BUFFERS, 1));
     CHECK_EQ(ledger_used(), 16 * MI);
-    CHECK(!ledger_is_full()); /* buffers use what is reserved for them */
+    CHECK(!ledger_is_full()); /* buffers use the memory reserved for them */
     /* Exempt reservations of this thread are counted, but not refused. */
     CHECK(!ledger_exempt(true));
     CHECK(ledger_reserve(LEDGER_FILTERS, 100 * MI));

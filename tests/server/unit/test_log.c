@@ -1,6 +1,6 @@
 /*
- * test_log.c - lines as people and programs read them, what happens when nobody takes them, and
- * the last events.
+ * test_log.c - log lines as people and programs read them, what happens when the reader is
+ * stuck, and the last events.
  */
 #define _GNU_SOURCE
 
@@ -15,12 +15,12 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/* ---- Time, which can be moved on ------------------------------------------------------------ */
+/* ---- A clock that can be set ---------------------------------------------------------------- */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 
-static _Atomic time_t clock_stands; /* at this second, if not 0 */
+static _Atomic time_t clock_stands; /* the clock is stopped at this second, if not 0 */
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
@@ -31,7 +31,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     return code;
 }
 
-/* ---- A file to look at --------------------------------------------------------------------- */
+/* ---- A log file ---------------------------------------------------------------------------- */
 
 static void begin(enum log_format format, enum log_level level)
 {
@@ -39,7 +39,7 @@ static void begin(enum log_format format, enum log_level level)
     CHECK(log_open(scratch_path("log"), format, level));
 }
 
-/* All that was written, to the file of that name. */
+/* Returns everything that was written to the file of that name. */
 static const char *written_to(const char *name)
 {
     static char text[1 << 20];
@@ -56,7 +56,7 @@ static const char *written(void)
     return written_to("log");
 }
 
-/* The same without the time, which is checked to be one. */
+/* Returns it without the time, whose format is checked. */
 static const char *line(void)
 {
     static char rest[8192];
@@ -72,7 +72,7 @@ static const char *line(void)
     return rest;
 }
 
-/* Messages are limited by their address, so each test has its own text at its own place. */
+/* Messages are rate limited by their address, so each test has its own text at its own address. */
 #define LINE(format, level, text, ...)                                                 \
     (begin(LOG_FORMAT_##format, LOG_LEVEL_DEBUG),                                      \
      log_write(LOG_LEVEL_##level, text, __VA_ARGS__), line())
@@ -107,7 +107,7 @@ TEST(line__json)
     CHECK(strncmp(written(), "{\"ts\":\"20", 9) == 0);
 }
 
-/* A line stays one line, and one with the fields that it has. */
+/* A message stays one line with exactly its own fields. */
 TEST(line__names_that_are_meant_to_hurt)
 {
     static const struct {
@@ -127,8 +127,8 @@ TEST(line__names_that_are_meant_to_hurt)
         { "\x1B[2J", 4, "\"\\u001b[2J\"", "\"\\u001b[2J\"" },
         { "\xC3\xA9", 2, "\"\xC3\xA9\"", "\"\xC3\xA9\"" },
         { "\xFF\xC3", 2, "\"\\xff\\xc3\"", "\"\xEF\xBF\xBD\xEF\xBF\xBD\"" },
-        { "\xC2\x9B", 2, "\"\\u009b\"", "\"\\u009b\"" },     /* a control of Latin 1 */
-        { "\xE2\x80\xAE", 3, "\"\\u202e\"", "\"\\u202e\"" }, /* turns text around */
+        { "\xC2\x9B", 2, "\"\\u009b\"", "\"\\u009b\"" },     /* C1 control */
+        { "\xE2\x80\xAE", 3, "\"\\u202e\"", "\"\\u202e\"" }, /* RTL override */
         { "\xE2\x80\xA8", 3, "\"\\u2028\"", "\"\\u2028\"" }, /* ends a line */
         { "\xF0\x9F\x98\x80", 4, "\"\xF0\x9F\x98\x80\"", "\"\xF0\x9F\x98\x80\"" },
     };
@@ -169,7 +169,7 @@ TEST(line__long_ones_are_cut)
             }
         }
     }
-    /* more fields than fit: those that do are whole */
+    /* more fields than fit: those that do are complete */
     struct log_field fields[600];
     for (size_t i = 0; i < 600; i++) {
         fields[i] = log_count("field", 123456789);
@@ -197,7 +197,7 @@ TEST(line__levels)
     CHECK(strstr(written(), "\"level\":\"debug\",\"msg\":\"now as well\"}"));
 }
 
-/* ---- Where they go ------------------------------------------------------------------------- */
+/* ---- Destinations -------------------------------------------------------------------------- */
 
 TEST(file__is_opened_again)
 {
@@ -226,7 +226,8 @@ TEST(file__that_cannot_be_opened)
     CHECK(unlink(scratch_path("log")) == 0);
     CHECK(mkdir(scratch_path("log"), 0700) == 0);
     CHECK(!log_reopen());
-    log_info("in a file without a name", LOG_NONE); /* goes where it went before */
+    log_info("in a file without a name", LOG_NONE); /* still goes to the previous
+                                                       file */
     CHECK(rmdir(scratch_path("log")) == 0);
     CHECK(log_reopen());
 }
@@ -277,7 +278,7 @@ TEST(repeated__is_told_in_the_next_period)
     clock_stands += LOG_PERIOD;
     log_warning(often, LOG_FIELDS(log_count("x", 1)));
     CHECK(strstr(written(), "msg=often x=1 repeated=7\n"));
-    log_tick(); /* for the one that has stopped */
+    log_tick(); /* for the message that has stopped */
     CHECK(strstr(
         written(),
         "msg=\"repeated messages were suppressed\" message=\"as often\" times=7\n"));
@@ -288,9 +289,9 @@ TEST(repeated__is_told_in_the_next_period)
     clock_stands = 0;
 }
 
-/* ---- Nobody reads -------------------------------------------------------------------------- */
+/* ---- A stuck reader ------------------------------------------------------------------------ */
 
-/* Makes a descriptor the sink, by way of stderr. */
+/* Makes a descriptor the sink, through stderr. */
 static int stderr_kept = -1;
 
 static void use_stderr(int fd)
@@ -318,7 +319,7 @@ static const char *message(size_t i)
     return texts[i % 400];
 }
 
-/* Everything that is in a pipe or socket now. */
+/* Reads everything that is in a pipe or socket now. */
 static size_t drain(int fd, char *text, size_t room)
 {
     size_t n = 0;
@@ -337,7 +338,7 @@ static void nobody_reads(const int fds[2])
     memset(large, 'x', sizeof large);
     const uint64_t before = log_dropped();
     use_stderr(fds[1]);
-    for (size_t i = 0; i < 390; i++) { /* more than it holds: this must not wait */
+    for (size_t i = 0; i < 390; i++) { /* more than it holds: this must not block */
         log_info(message(i),
                  LOG_FIELDS(log_bytes("x", (bg_bytes){ large, sizeof large })));
     }
@@ -346,7 +347,7 @@ static void nobody_reads(const int fds[2])
     const size_t n = drain(fds[0], text, sizeof text);
     const size_t first = count(text, "msg=m");
     CHECK(first <= 390 - lost
-          && first + 1 >= 390 - lost); /* the last one may be half sent */
+          && first + 1 >= 390 - lost); /* the last one may be partially sent */
     log_info("there is room again", LOG_NONE);
     log_info("and again", LOG_NONE);
     (void)drain(fds[0], text + n, sizeof text - n);
@@ -358,7 +359,7 @@ static void nobody_reads(const int fds[2])
     CHECK(strstr(text, "msg=\"there is room again\"\n"));
     CHECK_EQ(log_dropped() - before, lost);
     CHECK_EQ(count(text, "msg=m"), 390 - lost);
-    /* every line is whole */
+    /* every line is complete */
     for (const char *at = text; *at; at = strchr(at, '\n') + 1) {
         CHECK(strncmp(at, "ts=20", 5) == 0);
         CHECK(strchr(at, '\n'));
@@ -422,7 +423,7 @@ TEST(dropped__when_the_other_end_is_gone)
     (void)close(fds[1]);
 }
 
-/* The journal of systemd says which socket it is, and reads priorities. */
+/* The systemd journal announces its socket, and reads priorities. */
 TEST(journal__has_priorities)
 {
     int fds[2];
@@ -434,7 +435,7 @@ TEST(journal__has_priorities)
                    (unsigned long long)info.st_ino);
     CHECK(setenv("JOURNAL_STREAM", name, 1) == 0);
     use_stderr(fds[1]);
-    log_tick(); /* what the test before has lost */
+    log_tick(); /* lines that the previous test has lost */
     (void)drain(fds[0], text, sizeof text);
     log_error("to the journal", LOG_NONE);
     log_info("of lower priority", LOG_NONE);
@@ -472,7 +473,7 @@ TEST(threads__lines_do_not_mix)
 {
     pthread_t threads[4];
     for (size_t i = 0; i < 400; i++) {
-        (void)message(i); /* the texts are written by one thread */
+        (void)message(i); /* one thread writes the texts */
     }
     begin(LOG_FORMAT_LOGFMT, LOG_LEVEL_DEBUG);
     const uint64_t lost = log_dropped(), repeated = log_repeated();
@@ -521,7 +522,7 @@ TEST(events__are_kept)
     CHECK(strstr(written(), "level=info msg=start text=\"version 1.2\"\n"));
     CHECK(strstr(written(), "level=warning msg=refused text=\"2 blocks are damaged\" "
                             "filter=\"a\\nb\"\n"));
-    /* the rest, or as many as there is room for */
+    /* the rest, or as many as fit */
     CHECK_EQ(log_events(last + 1, events, 10), 1);
     CHECK_EQ(log_events(last + 2, events, 10), 0);
     CHECK_EQ(log_events(last + 99, events, 10), 0);
@@ -540,7 +541,7 @@ TEST(events__only_the_last_ones)
         log_event(LOG_EVENT_SNAPSHOT, (bg_bytes){ large, sizeof large }, "%u %0*d", i,
                   500, 0);
     }
-    CHECK_STR(written(), ""); /* below the level: kept all the same */
+    CHECK_STR(written(), ""); /* below the level, but kept nevertheless */
     const size_t n = log_events(0, events, LOG_EVENTS + 10);
     CHECK_EQ(n, LOG_EVENTS);
     for (size_t i = 0; i < n; i++) {

@@ -1,6 +1,7 @@
 /*
- * Objects under many threads: while some are merged, folded, rebuilt, dumped and resized, others add
- * and ask. An item whose add has returned is never denied, and nobody waits for ever.
+ * Objects under many threads: while some are merged, folded, rebuilt, dumped and resized,
+ * others add and query. An item whose add has returned is never denied, and no thread waits
+ * forever.
  */
 #define _GNU_SOURCE
 
@@ -30,7 +31,7 @@ static bg_err quiet_record(struct host *host, struct object *object,
     return BG_OK;
 }
 
-/* Reads all of it, as a real one does. */
+/* Reads the whole object, as a real checkpoint does. */
 static bg_err quiet_checkpoint(struct host *host, struct object *object,
                                bg_errinfo *info)
 {
@@ -56,9 +57,9 @@ static const struct command_settings quiet_settings = { .bf_error_rate = 0.01 };
 struct crowd {
     struct host host;
     struct object *objects[OBJECTS];
-    _Atomic int adding; /* threads that still do */
+    _Atomic int adding; /* number of threads that are still adding */
     _Atomic int next;   /* number of the next adder */
-    bool deletes;       /* every other item is taken back */
+    bool deletes;       /* every second item is deleted again */
 };
 
 static size_t crowd_key(char text[32], size_t adder, size_t i)
@@ -105,7 +106,7 @@ static void *crowd_add(void *context)
     return NULL;
 }
 
-/* Runs adders and others at once; afterwards everything is there. */
+/* Runs adders and other threads at the same time; afterwards all items must be present. */
 static void crowd_run(struct crowd *crowd, void *(*const *others)(void *), size_t n)
 {
     pthread_t threads[ADDERS + OTHERS];
@@ -139,7 +140,7 @@ static void crowd_make(struct crowd *crowd, const struct object_shape *shape)
     }
 }
 
-/* ---- What others do --------------------------------------------------------------------------- */
+/* ---- The other threads ------------------------------------------------------------------------ */
 
 static void *crowd_dump(void *context)
 {
@@ -210,7 +211,7 @@ static void *crowd_compact(void *context)
     return NULL;
 }
 
-/* ---- All at once -------------------------------------------------------------------------------- */
+/* ---- Concurrency -------------------------------------------------------------------------------- */
 
 TEST(threads__fold_dump_copy)
 {

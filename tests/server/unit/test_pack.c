@@ -1,5 +1,5 @@
-/* Packs: parts of files, and which packs are in use. References come from journals, so they are
- * untrusted. */
+/* Packs: parts of files, and which packs are in use. References are read from journals, so they
+ * are untrusted. */
 #define _GNU_SOURCE
 
 #include "pack.h"
@@ -37,7 +37,7 @@ TEST(pack__parts_come_back)
     CHECK_EQ(pack_append(writer, part, LARGE + 1, too_large, NULL), BG_EINVAL);
     CHECK_OK(pack_finish(writer, NULL));
     pack_close(writer);
-    CHECK_EQ(pack_begin(folder, "a.pack", &writer, NULL), BG_EIO); /* it is there */
+    CHECK_EQ(pack_begin(folder, "a.pack", &writer, NULL), BG_EIO); /* it exists */
     struct pack_reader reader;
     pack_reader_begin(&reader, folder);
     for (int i = 0; i < PARTS; i++) {
@@ -114,7 +114,7 @@ TEST(packs__count_references)
     struct packs *packs = packs_create();
     CHECK(packs_hold(packs, "file.bg") && packs_hold(packs, ""));
     CHECK(!packs_release(packs, "file.bg", name));
-    CHECK(!packs_release(packs, "a.pack@0+10", name)); /* nobody holds it */
+    CHECK(!packs_release(packs, "a.pack@0+10", name)); /* not in use */
     CHECK(packs_hold(packs, "b.pack@0+10") && packs_hold(packs, "a.pack@0+10"));
     CHECK(packs_hold(packs, "a.pack@10+10") && packs_hold(packs, "a.pack@20+20"));
     CHECK(!packs_is_sparse(packs, "a.pack@0+10"));

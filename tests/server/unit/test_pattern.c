@@ -1,6 +1,6 @@
 /*
- * test_pattern.c - patterns of names: known answers, every short pattern and name against a
- * matcher that tries all ways, and those that make careless matchers run for years.
+ * test_pattern.c - name patterns: known results, every short pattern and name against a matcher
+ * that tries all possibilities, and patterns that take exponential time in naive matchers.
  */
 #include "support/check.h"
 
@@ -46,16 +46,16 @@ TEST(pattern__known_answers)
         { "[a-]", "-", true },
         { "[-a]", "-", true },
         { "[]a]", "a]", false }, /* an empty set matches nothing */
-        { "[^]", "x", true },    /* all but nothing */
+        { "[^]", "x", true },    /* the complement of nothing */
         { "[\\]]", "]", true },
         { "[\\^a]", "^", true },
-        { "[abc", "b", true }, /* without its ]: up to the end */
+        { "[abc", "b", true }, /* without the closing ]: up to the end */
         { "[", "[", false },
         { "\\*", "*", true },
         { "\\*", "x", false },
         { "a\\?c", "a?c", true },
         { "a\\?c", "abc", false },
-        { "\\", "\\", true }, /* at the end it stands for itself */
+        { "\\", "\\", true }, /* at the end it matches itself */
         { "h\xC3\xA9llo*", "h\xC3\xA9llo w\xC3\xB6rld", true },
         { "h?llo", "h\xC3\xA9llo", false }, /* bytes, not characters */
         { "h??llo", "h\xC3\xA9llo", true },
@@ -91,7 +91,7 @@ TEST(pattern__any_case)
     CHECK(!pattern_matches_nocase("a", 1, "b", 1));
 }
 
-/* All ways, by recursion: for patterns of letters, ? and *. */
+/* Tries all possibilities by recursion: for patterns of letters, ? and *. */
 static bool reference(const char *p, const char *n)
 {
     if (*p == 0) {
@@ -103,7 +103,7 @@ static bool reference(const char *p, const char *n)
     return *n && (*p == '?' || *p == *n) && reference(p + 1, n + 1);
 }
 
-/* Text number i over the letters, of at most `most` of them. */
+/* Text number i over the letters, in order of length. */
 static void nth(uint64_t i, const char *letters, char *text)
 {
     const size_t n = strlen(letters);
@@ -116,9 +116,9 @@ static void nth(uint64_t i, const char *letters, char *text)
 TEST(pattern__all_short_ones)
 {
     char pattern[8], name[8];
-    for (uint64_t i = 0; i < 1365; i++) { /* up to 5 of 4 */
+    for (uint64_t i = 0; i < 1365; i++) { /* up to 5 characters out of 4 */
         nth(i, "ab?*", pattern);
-        for (uint64_t j = 0; j < 127; j++) { /* up to 6 of 2 */
+        for (uint64_t j = 0; j < 127; j++) { /* up to 6 characters out of 2 */
             nth(j, "ab", name);
             if (matches(pattern, name) != reference(pattern, name)) {
                 check_fail(__FILE__, __LINE__, "'%s' and '%s'", pattern, name);
@@ -148,7 +148,7 @@ TEST(pattern__random_longer_ones)
     CHECK(hits > 1000);
 }
 
-/* What takes a matcher by recursion longer than the world has been there. */
+/* Patterns that would take a recursive matcher longer than the age of the universe. */
 TEST(pattern__no_blow_up)
 {
     enum { N = 20000 };

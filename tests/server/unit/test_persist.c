@@ -1,10 +1,12 @@
 /*
- * What survives: any sequence of commands against an exact model, with the folder opened again
- * after every few of them, in order or as after kill -9; with a disk that fails or is full at every
- * call; with the process dying at every call; and with threads that add while snapshots are made.
+ * Persistence: random sequences of commands against an exact model, with the directory reopened
+ * after every few of them, in an orderly way or as after kill -9; with a disk that fails or is
+ * full at every call; with the process dying at every call; and with threads that add during
+ * snapshots.
  *
- * The model knows what must be there: of each name, how often each key was at least added. A command
- * that failed, or whose success was not safe when the process died, may have happened or not.
+ * The model records what must be present: for each name, a minimum count for each key. A
+ * command that failed, or whose success was not durable when the process died, may or may not
+ * have happened.
  */
 #define _GNU_SOURCE
 
@@ -20,7 +22,7 @@ enum { NAMES = 6, KEYS = 48, GENERATIONS = 4 };
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* What filters are made of; those with `counts` take removes. */
+/* How filters are created; those with `counts` support removes. */
 static const struct make {
     const char *command, *options;
     bool counts, window;
@@ -34,14 +36,14 @@ static const struct make {
     { "BG.CREATE", "KIND window CAPACITY 400 ERROR 0.001 MANUAL GENERATIONS 4", false,
       true },
 };
-enum { MAKES = sizeof makes / sizeof *makes }; /* and this number: one or the other */
+enum { MAKES = sizeof makes / sizeof *makes }; /* MAKES itself: unknown */
 
 struct filter {
-    bool there, maybe; /* it exists; or may */
+    bool there, maybe; /* it exists; or may exist */
     unsigned make;
-    uint32_t count[KEYS]; /* at least so often */
+    uint32_t count[KEYS]; /* minimum count */
     uint32_t moved[KEYS]; /* windows: rotations since the key was added */
-    uint64_t expires;     /* 0: never; 1: not known */
+    uint64_t expires;     /* 0: never; 1: unknown */
 };
 
 static bool counts(const struct filter *f)
@@ -97,7 +99,7 @@ struct step {
     uint64_t expires;
 };
 
-/* Adds are most of all. */
+/* Most steps are adds. */
 static struct step step_any(struct model *m)
 {
     const uint64_t dice = model_random(m, 60);
@@ -124,7 +126,7 @@ static struct step step_any(struct model *m)
     return step;
 }
 
-/* All keys of a filter, and what it is told before them. */
+/* Returns a command: the given words, followed by all keys of a filter. */
 static const char *step_keys(const char *before, const struct filter *f,
                              const struct step *step)
 {
@@ -161,7 +163,7 @@ static bool step_rebuild(struct world *w, const char *name, const struct filter 
     return done;
 }
 
-/* Does it; whether it was answered without an error. */
+/* Runs a step; returns whether the reply was not an error. */
 static bool step_do(struct world *w, const struct model *m, const struct step *step)
 {
     const struct filter *f = &m->filters[step->a];
@@ -195,7 +197,7 @@ static bool step_do(struct world *w, const struct model *m, const struct step *s
     return false;
 }
 
-/* ---- What that means ------------------------------------------------------------------------------ */
+/* ---- Effects on the model ------------------------------------------------------------------------- */
 
 static void filter_add(struct filter *f, unsigned key)
 {
@@ -221,7 +223,7 @@ static void filter_merge(struct filter *f, const struct filter *from)
     }
 }
 
-/* It happened. */
+/* The step has happened. */
 static void model_done(struct model *m, const struct step *step)
 {
     struct filter *f = &m->filters[step->a], *other = &m->filters[step->b];
@@ -258,7 +260,7 @@ static void model_done(struct model *m, const struct step *step)
     }
 }
 
-/* What two possible states have in common. */
+/* Keeps what two possible states have in common. */
 static void filter_doubt(struct filter *f, const struct filter *other)
 {
     f->maybe = f->maybe || other->maybe || f->there != other->there;
@@ -270,7 +272,7 @@ static void filter_doubt(struct filter *f, const struct filter *other)
     }
 }
 
-/* It may have happened. */
+/* The step may have happened. */
 static void model_doubt(struct model *m, const struct step *step)
 {
     struct model other = *m;
@@ -278,13 +280,13 @@ static void model_doubt(struct model *m, const struct step *step)
     for (unsigned i = 0; i < NAMES; i++) {
         struct filter *f = &m->filters[i];
         const struct filter *g = &other.filters[i];
-        if (!f->there && g->there) { /* nothing is known of what is in it */
+        if (!f->there && g->there) { /* nothing is known of its content */
             const unsigned make = g->make;
             *f = (struct filter){ .make = make, .expires = 1 };
             f->there = f->maybe = true;
         } else if (f->there && g->there && f->make != g->make) {
             memset(f->count, 0, sizeof f->count);
-            f->make = MAKES; /* one or the other: it is dropped when it is next met */
+            f->make = MAKES; /* one or the other: it is dropped when it is next seen */
             f->expires = 1;
         } else {
             filter_doubt(f, g);
@@ -294,7 +296,7 @@ static void model_doubt(struct model *m, const struct step *step)
 
 /* ---- Comparing ------------------------------------------------------------------------------------- */
 
-static uint64_t denied, asked; /* keys that nobody added */
+static uint64_t denied, asked; /* keys that were never added */
 
 static void filter_check(struct world *w, unsigned i, struct filter *f)
 {
@@ -332,7 +334,7 @@ static void filter_check(struct world *w, unsigned i, struct filter *f)
     }
 }
 
-/* The model takes note of what doubtful things came to. */
+/* The model also learns how doubtful steps turned out. */
 static void model_check(struct world *w, struct model *m)
 {
     unsigned n = 0;
@@ -350,7 +352,7 @@ static unsigned count_files(const char *folder, const char *ending)
     unsigned n = 0;
     (void)snprintf(path, sizeof path, "%s/filters", folder);
     DIR *files = opendir(path);
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a private directory */
     for (const struct dirent *entry; files && (entry = readdir(files)) != NULL;) {
         const char *dot = strrchr(entry->d_name, '.');
         n += entry->d_name[0] != '.' && (!ending || (dot && strcmp(dot, ending) == 0));
@@ -375,14 +377,14 @@ static const char *policy_line(unsigned i)
     return i % 2 ? "appendfsync always\n" : "appendfsync everysec\n";
 }
 
-/* ---- Any sequence ------------------------------------------------------------------------------------ */
+/* ---- Random sequences -------------------------------------------------------------------------------- */
 
 static struct world w;
 static bool packing; /* snapshots write packs, not files (pack.h) */
 
 static void must_open(const char *folder, const char *lines)
 {
-    disk.patient = true; /* nobody pulls the plug here */
+    disk.patient = true; /* this test simulates no power loss */
     if (!world_open(&w, folder, lines)) {
         check_fail(__FILE__, __LINE__, "%s", w.why.message);
     }
@@ -391,7 +393,7 @@ static void must_open(const char *folder, const char *lines)
     }
 }
 
-/* A step that everything went well with. */
+/* A step during which nothing fails. */
 static void step_well(struct model *m)
 {
     const struct step step = step_any(m);
@@ -399,7 +401,7 @@ static void step_well(struct model *m)
     CHECK(world_ack(&w));
     if (done) {
         model_done(m, &step);
-    } else { /* it was refused: not for the disk's sake */
+    } else { /* it was refused, but not because of the disk */
         CHECK(strncmp(w.said, "-MISCONF", 8) != 0 && strncmp(w.said, "-IOERR", 6) != 0);
     }
 }
@@ -409,7 +411,7 @@ static void end_somehow(struct model *m, bool in_order)
     if (in_order) {
         world_close(&w);
     } else {
-        const struct step last = step_any(m); /* nobody is told of it */
+        const struct step last = step_any(m); /* its reply is never sent */
         (void)step_do(&w, m, &last);
         model_doubt(m, &last);
         world_crash(&w);
@@ -439,7 +441,8 @@ TEST(persist__any_sequence_comes_back)
         CHECK(count_files(folder, NULL) <= NAMES);
         world_close(&w);
     }
-    CHECK(denied > asked * 9 / 10); /* "maybe" to everything would be too simple */
+    CHECK(denied > asked * 9 / 10); /* replying "maybe" to everything would be too
+                                       simple */
 }
 
 /* ---- Packs ------------------------------------------------------------------------------------------- */
@@ -485,7 +488,7 @@ TEST(persist__small_filters_share_a_pack)
     CHECK_EQ(count_files(folder, ".pack"), 1 + (MANY / 4 >= 64));
     many_add(MANY / 4, MANY - 4, "b"); /* the last four are saved again, too, */
     CHECK_STR(world_ask(&w, "SAVE"), "+OK");
-    CHECK_STR(world_ask(&w, "SAVE"), "+OK"); /* by the snapshot after this */
+    CHECK_STR(world_ask(&w, "SAVE"), "+OK"); /* by the next snapshot */
     CHECK_EQ(count_files(folder, ".pack"), 1);
     world_crash(&w);
     must_open(folder, "");
@@ -500,13 +503,13 @@ TEST(persist__small_filters_share_a_pack)
     world_close(&w);
 }
 
-/* Figures are the same, too, when nothing was added while a snapshot was made. */
+/* Statistics are also the same if nothing was added during a snapshot. */
 static const char *const about[] = { "BF.INFO a",   "BF.INFO b",   "CF.INFO c",
                                      "CF.DEBUG c",  "BF.CARD a",   "BG.DIGEST a",
                                      "BG.DIGEST b", "BG.DIGEST c", "BG.DIGEST d" };
 enum { ABOUT = sizeof about / sizeof *about };
 
-/* Some of four filters, with so many snapshots. */
+/* Fills four filters, with this many snapshots. */
 static void figures_make(int snapshots)
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -563,7 +566,7 @@ TEST(persist__figures_come_back)
 
 enum { STORY = 40 };
 
-/* Until changes are taken again. */
+/* Waits until changes are accepted again. */
 static void heal(void)
 {
     char why[256];
@@ -575,7 +578,7 @@ static void heal(void)
     CHECK(persist_works(w.server.persist, why));
 }
 
-/* A story in which call number `at` fails. Whether there was such a call. */
+/* A story in which call number `at` fails. Returns whether there was such a call. */
 static bool faulty_story(const char *folder, enum disk_fault fault, unsigned long at,
                          unsigned policy)
 {
@@ -593,7 +596,7 @@ static bool faulty_story(const char *folder, enum disk_fault fault, unsigned lon
         } else {
             model_doubt(&m, &step);
         }
-        if (i % 10 == 9) { /* what was refused in doubt is asked for again */
+        if (i % 10 == 9) { /* steps that were refused in doubt are repeated */
             heal();
             model_check(&w, &m);
         }
@@ -603,7 +606,7 @@ static bool faulty_story(const char *folder, enum disk_fault fault, unsigned lon
     world_crash(&w);
     must_open(folder, "");
     model_check(&w, &m);
-    for (unsigned i = 0; i < 10; i++) { /* and it goes on */
+    for (unsigned i = 0; i < 10; i++) { /* and it continues */
         step_well(&m);
     }
     world_crash(&w);
@@ -613,7 +616,7 @@ static bool faulty_story(const char *folder, enum disk_fault fault, unsigned lon
     return happened;
 }
 
-/* Every so many calls; all of them in `make soak`. */
+/* Tests every n-th call; all of them in `make soak`. */
 static unsigned long stride(void)
 {
     return check_scale() > 1 ? 1 : CHECK_SANITIZED ? 11 : 3;
@@ -678,9 +681,9 @@ TEST(persist__stopping_cuts_a_snapshot_short)
     world_close(&w);
 }
 
-/* ---- Dying ----------------------------------------------------------------------------------------------- */
+/* ---- Crashes --------------------------------------------------------------------------------------------- */
 
-/* The child tells the parent how far it was safe. */
+/* The child reports to the parent how far its steps are durable. */
 static void dying_story(const char *folder, enum disk_fault fault, unsigned long at,
                         unsigned policy, unsigned *safe)
 {
@@ -701,7 +704,7 @@ static void dying_story(const char *folder, enum disk_fault fault, unsigned long
         safe[1 + i] = done;
         safe[0] = i + 1;
     }
-    _exit(0); /* without a word, as well */
+    _exit(0); /* also without closing anything */
 }
 
 static bool die_at(const char *folder, enum disk_fault fault, unsigned long at,
@@ -780,7 +783,7 @@ struct adder {
 
 static _Atomic bool adding_ends;
 
-/* A worker's batches: some requests each. */
+/* A worker's batches, of several requests each. */
 static void *adder_run(void *argument)
 {
     struct adder *a = argument;
@@ -819,7 +822,7 @@ static void *saver_run(void *unused)
     return NULL;
 }
 
-/* Names that come and go meanwhile, with content and without. */
+/* Names that are created and dropped meanwhile, with and without content. */
 static void *churn_run(void *argument)
 {
     struct adder *a = argument;

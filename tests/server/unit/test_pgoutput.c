@@ -75,7 +75,7 @@ TEST(pgoutput__insert)
     CHECK(!pgoutput_value_next(&row, &value));
 }
 
-/* Only the new row counts, whatever the message has of the old one. */
+/* Only the new row counts, whatever the message contains of the old one. */
 TEST(pgoutput__update)
 {
 #define NEW "N\x00\x03nut\x00\x00\x00\x02hi"

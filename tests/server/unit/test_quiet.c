@@ -1,6 +1,6 @@
 /*
- * Seats, and waiting for those who sit in them: a batch that may have seen something is waited for,
- * one that began later is not, and what is taken away is never used by who found it.
+ * Seats, and waiting for their occupants: a batch that may have seen an object is waited for, a
+ * batch that started later is not, and a removed object is never used by a batch that found it.
  */
 #include "quiet.h"
 
@@ -33,7 +33,7 @@ TEST(quiet__nobody_inside_is_not_waited_for)
     quiet_wait(&q);
 }
 
-/* ---- One batch, and who waits for it ---------------------------------------------------- */
+/* ---- One batch, and a thread that waits for it ------------------------------------------ */
 
 static struct {
     struct quiet quiet;
@@ -58,13 +58,13 @@ TEST(quiet__a_batch_is_waited_for)
     CHECK_EQ(pthread_create(&waiting, NULL, one_waits, NULL), 0);
     while (!atomic_load(&one.waits)) {
     }
-    for (int i = 0; i < 1000; i++) { /* those of others do not end it */
+    for (int i = 0; i < 1000; i++) { /* other batches do not end the wait */
         quiet_enter(&one.quiet, other);
         quiet_leave(&one.quiet, other);
         CHECK(!atomic_load(&one.waited));
     }
-    /* Other batches of the same thread are not waited for: one is under way whenever it looks. It
-     * may begin to look late, so there are many. */
+    /* Other batches of the same thread are not waited for: one is running whenever the waiter
+     * checks. The waiter may start late, so there are many batches. */
     while (!atomic_load(&one.waited)) {
         quiet_leave(&one.quiet, seat);
         quiet_enter(&one.quiet, seat);
@@ -73,7 +73,7 @@ TEST(quiet__a_batch_is_waited_for)
     quiet_leave(&one.quiet, seat);
 }
 
-/* ---- Many: what is found is there --------------------------------------------------------- */
+/* ---- Many batches: found objects are valid ------------------------------------------------ */
 
 enum { READERS = 3, ROUNDS = 3000, ALIVE = 0x5eed, DEAD = 0xdead };
 

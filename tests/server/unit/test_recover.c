@@ -1,7 +1,7 @@
 /*
- * Single things that must survive, each of which once did not, or might not: bases that are missing,
- * damaged or of an unknown secret; records that must outlive a failed checkpoint; a journal that
- * failed; loads that never end; windows; files that nobody needs; torn tails.
+ * Individual cases that must survive, each of which once failed or might fail: bases that are
+ * missing, damaged or of an unknown secret; records that must outlive a failed checkpoint; a
+ * failed journal; loads that never complete; windows; unneeded files; torn tails.
  */
 #define _GNU_SOURCE
 
@@ -11,7 +11,7 @@
 
 #include "gate_settings.h"
 
-/* ---- Help ---------------------------------------------------------------------------------------- */
+/* ---- Helpers ------------------------------------------------------------------------------------- */
 
 static struct world w;
 
@@ -49,7 +49,7 @@ static void must_open_with_bf(const char *folder)
     world_add(&w, "bf", 0, 50);
 }
 
-/* Nothing but what was added, nearly. */
+/* Returns whether the filter denies almost everything that was not added. */
 static bool knows(const char *name)
 {
     unsigned denied = 0;
@@ -71,7 +71,7 @@ static struct journal_state state(void)
     return s;
 }
 
-/* The entry of a name, held. */
+/* Returns the entry of a name, held. */
 static struct entry *entry_of(const char *name)
 {
     session_begin(&w.session);
@@ -98,7 +98,7 @@ static unsigned count_files(const char *folder)
     unsigned n = 0;
     (void)snprintf(path, sizeof path, "%s/filters", folder);
     DIR *files = opendir(path);
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a private directory */
     for (const struct dirent *entry; files && (entry = readdir(files)) != NULL;) {
         n += entry->d_name[0] != '.';
     }
@@ -109,8 +109,9 @@ static unsigned count_files(const char *folder)
 
 /* ---- Bases that cannot be read ------------------------------------------------------------------------- */
 
-/* A filter with a base, and records since; then its base is spoilt by `spoil`, and repaired by
- * `repair`. Meanwhile it may contain everything, and a snapshot must not forget the records. */
+/* A filter with a base, and records since then. `spoil` damages the base and `repair` restores
+ * it. In the meantime the filter may contain everything, and a snapshot must not drop the
+ * records. */
 static void spoilt(const char *folder, void (*spoil)(const char *path),
                    void (*repair)(const char *path))
 {
@@ -171,7 +172,7 @@ TEST(recover__a_base_is_missing)
     spoilt(scratch_path("missing"), move_away, move_back);
 }
 
-/* A bit of the words, as the digest is of the table of checksums. */
+/* Flips a bit of the content: the digest covers the table of checksums. */
 static void flip(const char *path)
 {
     FILE *file = fopen(path, "r+e");
@@ -205,7 +206,7 @@ TEST(recover__a_base_is_cut_off)
     spoilt(scratch_path("cut"), cut, mend);
 }
 
-/* Another filter's file, whole and of the right secret. */
+/* Another filter's file, intact and with the right secret. */
 static void exchange(const char *path)
 {
     (void)snprintf(moved, sizeof moved, "%s", scratch_path("right"));
@@ -227,7 +228,7 @@ TEST(recover__a_base_is_another_one)
     spoilt(scratch_path("another"), exchange, mend);
 }
 
-/* With a base and without. */
+/* With a base and without one. */
 TEST(recover__the_secret_is_missing)
 {
     const char *folder = scratch_path("secret");
@@ -246,7 +247,7 @@ TEST(recover__the_secret_is_missing)
     CHECK(world_ack(&w));
     world_crash(&w);
     CHECK_EQ(__real_rename(ring, aside), 0);
-    for (int i = 0; i < 3; i++) { /* a new keyring is made, with another secret */
+    for (int i = 0; i < 3; i++) { /* a new keyring is created, with another secret */
         must_open(folder);
         world_has(&w, "saved", 0, 200);
         world_has(&w, "recorded", 0, 200);
@@ -264,8 +265,8 @@ TEST(recover__the_secret_is_missing)
     world_close(&w);
 }
 
-/* The journal fails while a base cannot be read: its records go with the old segments, so it must
- * not come back without them. */
+/* The journal fails while a base cannot be read: its records are removed with the old segments,
+ * so the filter must not be recovered without them. */
 TEST(recover__a_failed_journal_and_a_missing_base)
 {
     const char *folder = scratch_path("lost");
@@ -308,12 +309,12 @@ TEST(recover__a_failed_journal_and_a_missing_base)
     CHECK_EQ(access(path, F_OK), 0); /* it has a part of the content */
     CHECK_STR(world_ask(&w, "DEL bf"), ":1");
     ok("SAVE");
-    CHECK_EQ(access(path, F_OK), -1); /* nobody needs it any more */
+    CHECK_EQ(access(path, F_OK), -1); /* no longer needed */
     world_close(&w);
 }
 
-/* The journal fails while another thread writes. The journal on the disk needs the old base until a
- * fresh one is there, so a checkpoint must neither succeed nor delete it. */
+/* The journal fails while another thread writes. The journal on disk needs the old base until
+ * there is a fresh journal, so a checkpoint must neither succeed nor delete it. */
 TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
 {
     const char *folder = scratch_path("crossing");
@@ -460,7 +461,7 @@ static void journal_has_room(void)
     fill_up = false;
 }
 
-/* The file is saved, but that cannot be recorded. What was recorded before must not be forgotten. */
+/* The file is saved, but that cannot be recorded. Earlier records must not be dropped. */
 TEST(recover__a_base_that_was_not_recorded)
 {
     const char *folder = scratch_path("unrecorded");
@@ -473,7 +474,7 @@ TEST(recover__a_base_that_was_not_recorded)
         world_add(&w, name, 0, 50);
         CHECK(world_ack(&w));
         fill_up = true;
-        disk.on_create = journal_becomes_full; /* told when the segment is made */
+        disk.on_create = journal_becomes_full; /* called when the segment is created */
         CHECK(world_ask(&w, "SAVE")[0] == '-');
         journal_has_room();
         /* Now at the second new file: that of the filter. */
@@ -494,8 +495,8 @@ TEST(recover__a_base_that_was_not_recorded)
     }
 }
 
-/* What was merged and could not be saved is in memory: an add that finds it there must not rely on
- * it. */
+/* A merge result that could not be saved is in memory: an add that finds its key there must not
+ * rely on it. */
 TEST(recover__adds_rely_on_what_is_kept)
 {
     const char *folder = scratch_path("relies");
@@ -510,10 +511,10 @@ TEST(recover__adds_rely_on_what_is_kept)
     CHECK(world_ask(&w, "BG.MERGE a b")[0] == '-');
     disk.at = 0;
     world_has(&w, "a", 0, 100);
-    world_add(&w, "a", 0, 20); /* all are there already */
+    world_add(&w, "a", 0, 20); /* all are present already */
     again(folder);
     world_has(&w, "a", 0, 20);
-    /* The next snapshot heals it: then adds rely on what is there. */
+    /* The next snapshot repairs this: then adds rely on the content in memory. */
     disk.calls = 0;
     disk.at = 1;
     CHECK(world_ask(&w, "BG.MERGE a b")[0] == '-');
@@ -527,7 +528,7 @@ TEST(recover__adds_rely_on_what_is_kept)
     world_close(&w);
 }
 
-/* Nothing is removed from what is not kept. */
+/* Removes are refused on filters that are not saved. */
 TEST(recover__removes_wait_for_what_is_kept)
 {
     const char *folder = scratch_path("removes");
@@ -550,9 +551,9 @@ TEST(recover__removes_wait_for_what_is_kept)
     world_close(&w);
 }
 
-/* ---- What is recorded, and when it may go --------------------------------------------------------------------- */
+/* ---- Records, and when they may be removed -------------------------------------------------------------------- */
 
-/* Of two who record at once the one with the lower number may be the last to say so. */
+/* Of two concurrent recorders, the one with the lower number may be the last to store it. */
 TEST(recover__the_highest_record_counts)
 {
     const char *folder = scratch_path("highest");
@@ -564,7 +565,7 @@ TEST(recover__the_highest_record_counts)
     CHECK_OK(persist_record(w.server.persist, entry, &change, NULL));
     const uint64_t first = atomic_load(&entry->recorded);
     CHECK(first > 0);
-    atomic_store(&entry->recorded, first + 1000); /* somebody else's */
+    atomic_store(&entry->recorded, first + 1000); /* as if by another thread */
     CHECK_OK(persist_record(w.server.persist, entry, &change, NULL));
     CHECK_EQ(atomic_load(&entry->recorded), first + 1000);
     catalog_release(entry);
@@ -589,7 +590,7 @@ TEST(recover__an_unfinished_load_keeps_no_segments)
         CHECK_EQ(state().segments, 1);
     }
     again(folder);
-    world_has(&w, "load", 0, 10); /* nobody knows */
+    world_has(&w, "load", 0, 10); /* unknown */
     world_has(&w, "bf", 0, 50);
     world_close(&w);
 }
@@ -616,7 +617,8 @@ TEST(recover__windows_record_when_they_move)
         CHECK_OK(object_tick(entry->object, &w.session.host, NULL));
         session_end(&w.session);
     }
-    CHECK(state().appends <= appends + 1); /* a period may have begun meanwhile */
+    CHECK(state().appends <= appends + 1); /* a period may have started in the
+                                              meantime */
     catalog_release(entry);
     const uint64_t before = state().appends;
     CHECK(world_ask(&w, "BG.ROTATE manual")[0] == ':');
@@ -632,7 +634,7 @@ TEST(recover__windows_record_when_they_move)
     world_close(&w);
 }
 
-/* ---- Windows by a clock ------------------------------------------------------------------------------------------ */
+/* ---- Windows with a clock ---------------------------------------------------------------------------------------- */
 
 static uint64_t pretended;
 
@@ -649,7 +651,7 @@ static bg_err pretend_record(struct host *host, struct object *object,
     return BG_OK;
 }
 
-/* A key is there as long as the window is, whenever in a period it was added. */
+/* A key is kept for the length of the window, whenever in a period it was added. */
 TEST(recover__windows_keep_keys_for_their_length)
 {
     static const struct host_ops ops = { .now = pretend_now,
@@ -714,7 +716,7 @@ TEST(recover__files_that_nobody_needs_go)
     CHECK_EQ(count_files(folder), 9);
     again(folder);
     CHECK_EQ(count_files(folder), 9);
-    /* Left by somebody who died. */
+    /* Left by a process that died. */
     char path[700];
     (void)snprintf(path, sizeof path,
                    "%s/filters/0123456789abcdef0123456789abcdef.bg.tmp.1.0000002a",
@@ -731,7 +733,7 @@ TEST(recover__files_that_nobody_needs_go)
     world_close(&w);
 }
 
-/* An object that gets no name leaves no file, and is the caller's. */
+/* An object that gets no name leaves no file, and still belongs to the caller. */
 TEST(recover__a_refused_object_leaves_no_file)
 {
     const char *folder = scratch_path("refused");
@@ -746,7 +748,7 @@ TEST(recover__a_refused_object_leaves_no_file)
     CHECK_EQ(host->ops->create(host, (bg_bytes){ "a", 1 }, copy, NULL), BG_EBUSY);
     session_end(&w.session);
     CHECK_EQ(count_files(folder), 0);
-    /* Nor one whose record fails. */
+    /* The same if recording it fails. */
     CHECK(world_ack(&w));
     fill_up = true;
     disk.on_create = journal_becomes_full;
@@ -761,7 +763,7 @@ TEST(recover__a_refused_object_leaves_no_file)
     world_close(&w);
 }
 
-/* Who gives an object its name may use it until he is done, whoever drops it. */
+/* The thread that names an object may use it until it is done, even if another thread drops it. */
 TEST(recover__an_object_stays_for_who_made_it)
 {
     const char *folder = scratch_path("stays");
@@ -786,7 +788,7 @@ TEST(recover__an_object_stays_for_who_made_it)
     world_close(&w);
 }
 
-/* ---- Others ------------------------------------------------------------------------------------------------------ */
+/* ---- Other cases ------------------------------------------------------------------------------------------------- */
 
 TEST(recover__names_of_any_bytes)
 {
@@ -834,7 +836,7 @@ TEST(recover__expired_names_do_not_come_back)
     must_open(folder);
     CHECK_STR(world_ask(&w, "EXISTS a"), ":0");
     CHECK_STR(world_ask(&w, "PEXPIRETIME b"), ":4000000000000");
-    CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1"); /* another one of that name */
+    CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1"); /* another filter of that name */
     again(folder);
     CHECK_STR(world_ask(&w, "BF.EXISTS a y"), ":1");
     CHECK_STR(world_ask(&w, "BF.EXISTS a x"), ":0");
@@ -843,7 +845,7 @@ TEST(recover__expired_names_do_not_come_back)
     world_close(&w);
 }
 
-/* What was never safe may be torn; what was, not. */
+/* Content that was never durable may be torn; durable content may not. */
 TEST(recover__a_torn_tail)
 {
     const char *folder = scratch_path("torn");
@@ -870,7 +872,7 @@ TEST(recover__a_torn_tail)
     world_close(&w);
 }
 
-/* The growth of filters goes with them, its bound as well. */
+/* The growth settings of filters are recovered with them, including the limit. */
 TEST(recover__bounds_come_back)
 {
     const char *folder = scratch_path("bounds");
@@ -897,7 +899,7 @@ TEST(recover__bounds_come_back)
     world_close(&w);
 }
 
-/* Many that have come and gone cost little when all is read. */
+/* Many filters that were created and dropped cost little at recovery. */
 TEST(recover__many_that_are_gone)
 {
     enum { MANY = 20000 };
@@ -956,7 +958,7 @@ TEST(recover__filters_of_redisbloom)
     world_crash(&w);
     flip(path);
     must_open(folder);
-    world_has(&w, "f", 0, 1000); /* damaged: nobody knows */
+    world_has(&w, "f", 0, 1000); /* damaged: unknown */
     CHECK(!knows("f"));
     again(folder);
     CHECK(world_ack(&w));
@@ -968,7 +970,8 @@ TEST(recover__filters_of_redisbloom)
     world_close(&w);
 }
 
-/* So have those of valkey-bloom, and cuckoo filters, from which keys are removed as well. */
+/* The same for filters of valkey-bloom, and for cuckoo filters, from which keys are also
+ * removed. */
 TEST(recover__filters_of_other_modules)
 {
     static const struct {
@@ -1094,7 +1097,7 @@ TEST(recover__the_generation_of_files)
     world_close(&w);
 }
 
-/* One folder, one service. */
+/* One directory, one service. */
 TEST(recover__a_folder_is_for_one)
 {
     static struct world other;
@@ -1108,7 +1111,7 @@ TEST(recover__a_folder_is_for_one)
     world_close(&w);
 }
 
-/* A start that failed, or was stopped, has some of the filters at most: no key is absent. */
+/* After a startup that failed or was stopped, only some filters are loaded: no key is absent. */
 TEST(recover__an_abandoned_start_denies_nothing)
 {
     const char *folder = scratch_path("abandoned");
@@ -1129,7 +1132,8 @@ TEST(recover__appendfsync_changes)
     CHECK_EQ(state().policy, JOURNAL_EVERYSEC);
     CHECK_STR(world_ask(&w, "BF.ADD a x"), ":1");
     CHECK(world_ack(&w));
-    ok("CONFIG SET appendfsync always"); /* at once: also for what was written before */
+    ok("CONFIG SET appendfsync always"); /* takes effect at once, also for earlier
+                                            writes */
     CHECK_EQ(state().policy, JOURNAL_ALWAYS);
     CHECK(persist_safe(w.server.persist) < persist_tail(w.server.persist));
     CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1");

@@ -1,6 +1,6 @@
 /*
- * test_resp.c - requests of RESP: cut at every byte, at their limits, malformed in every way that
- * has words of its own, and at random against a reference that is as simple as can be.
+ * test_resp.c - RESP requests: cut at every byte, at their limits, malformed in every way that
+ * has its own error, and randomized against a reference that is as simple as possible.
  */
 #include "support/check.h"
 #include "support/reference_resp.h"
@@ -9,8 +9,8 @@ static const struct resp_limits defaults = RESP_LIMITS_DEFAULT;
 
 #define TEXT(literal) (literal), sizeof(literal) - 1
 
-/* The story of a stream, whole, in two pieces cut anywhere, in single bytes and at random; all
- * are the same, and the reference's. */
+/* Parses a stream whole, in two pieces cut anywhere, in single bytes and in random pieces. The
+ * story is always the same, and equals the reference's. */
 static void tell(struct resp_story *story, const char *bytes, size_t n,
                  const struct resp_limits *limits)
 {
@@ -35,7 +35,7 @@ static void tell(struct resp_story *story, const char *bytes, size_t n,
     }
 }
 
-/* A stream has these requests, in the form of resp_story, and ends without an error. */
+/* Checks that a stream has these requests, in the form of resp_story, and ends without an error. */
 static void check_requests(const char *bytes, size_t n, const char *expected,
                            size_t expected_n)
 {
@@ -48,7 +48,7 @@ static void check_requests(const char *bytes, size_t n, const char *expected,
     resp_story_free(&story);
 }
 
-/* A stream ends with this error, after some requests. */
+/* Checks that a stream ends with this error, after some requests. */
 static void check_error_within(const char *bytes, size_t n, const char *error,
                                size_t requests, const struct resp_limits *limits)
 {
@@ -65,7 +65,7 @@ static void check_error(const char *bytes, size_t n, const char *error)
     check_error_within(bytes, n, error, 0, &defaults);
 }
 
-/* ---- What is there ----------------------------------------------------------------------- */
+/* ---- Valid requests ---------------------------------------------------------------------- */
 
 #define EXISTS "*3\r\n$9\r\nBF.EXISTS\r\n$3\r\nkey\r\n$8\r\nabcdefgh\r\n"
 
@@ -137,7 +137,7 @@ TEST(resp__quotes)
                    TEXT("*3\r\n$5\r\nabc d\r\n$1\r\nx\r\n$5\r\nabc d\r\n"));
 }
 
-/* ---- What is wrong ----------------------------------------------------------------------- */
+/* ---- Invalid requests -------------------------------------------------------------------- */
 
 TEST(resp__errors_of_quotes)
 {
@@ -221,7 +221,7 @@ TEST(resp__error_stays)
 
 /* ---- Limits ------------------------------------------------------------------------------ */
 
-/* Bytes of one kind between others. */
+/* Repeats a character between two texts. */
 static size_t padded(char *to, const char *before, char c, size_t n, const char *after)
 {
     const char *begin = to;
@@ -284,7 +284,7 @@ TEST(resp__limits_of_sizes)
     check_error_within(TEXT("a b\r\n*1\r\n$6\r\n"),
                        "Protocol error: invalid bulk length", 1, &few);
     struct resp_limits tight = few;
-    tight.request = 24; /* *2 $5 abcde $5 abcde is 26 with the last CRLF */
+    tight.request = 24; /* *2 $5 abcde $5 abcde is 26 bytes with the last CRLF */
     tell(&story, TEXT("*2\r\n$5\r\nabcde\r\n$5\r\nabcde\r\n"), &tight);
     CHECK_EQ(story.count, 1);
     resp_story_free(&story);
@@ -350,9 +350,9 @@ TEST(resp__need_is_true)
     }
 }
 
-/* Feeds a stream of one request in pieces. Between them, all that the parser said it is through
- * with is overwritten: what it would look at again, it would find changed. Strings are not
- * overwritten at last, so that they can be compared. */
+/* Feeds a stream of one request in pieces. Between pieces, all bytes that the parser reported
+ * as consumed are overwritten, so a second read would find them changed. The strings at the end
+ * are not overwritten, so that they can be compared. */
 static void feed_once(struct resp_parser *p, char *bytes, size_t n, size_t piece,
                       size_t *calls)
 {
@@ -373,7 +373,8 @@ static void feed_once(struct resp_parser *p, char *bytes, size_t n, size_t piece
 TEST(resp__a_million_arguments_are_looked_at_once)
 {
     static const size_t pieces[] = { 16384,
-                                     7 }; /* with the second, a square would not end */
+                                     7 }; /* with the second value, quadratic time
+                                             would not finish */
     const size_t count = 1000000;
     struct buffer stream;
     buffer_init(&stream, SIZE_MAX);
@@ -398,7 +399,7 @@ TEST(resp__a_million_arguments_are_looked_at_once)
               == stream.data + stream.used);
         CHECK(p.room < 2 * count + 64);
         CHECK_EQ(resp_parse(&p, stream.data, 0), RESP_PARTIAL);
-        CHECK(p.argv == p.few); /* given back */
+        CHECK(p.argv == p.few); /* freed */
         resp_parser_free(&p);
     }
     buffer_free(&stream);
@@ -454,7 +455,7 @@ TEST(resp__requests_of_the_usual_size_take_no_memory)
     resp_parser_free(&p);
 }
 
-/* ---- At random --------------------------------------------------------------------------- */
+/* ---- Randomized -------------------------------------------------------------------------- */
 
 static const char *const pieces_of_streams[] = { EXISTS,       "*1\r\n$4\r\nPING\r\n",
                                                  "PING\r\n",   "\r\n",
@@ -472,7 +473,7 @@ static const char *const pieces_of_streams[] = { EXISTS,       "*1\r\n$4\r\nPING
                                                  "1",          "99999999",
                                                  "$1\r\na\r\n" };
 
-/* Streams of such pieces with some bytes changed, under limits that are easily reached. */
+/* Streams of these pieces with some bytes changed, under limits that are easily reached. */
 TEST(resp__random_streams_as_the_reference)
 {
     const size_t kinds = sizeof pieces_of_streams / sizeof *pieces_of_streams;

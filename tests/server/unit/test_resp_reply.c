@@ -1,5 +1,5 @@
 /*
- * test_resp_reply.c - replies as RESP2 and RESP3 have them, and the buffer that they go to.
+ * test_resp_reply.c - replies in RESP2 and RESP3, and the buffer that they are written to.
  */
 #include "resp_reply.h"
 #include "support/check.h"
@@ -11,7 +11,7 @@
 
 enum { REPLY_TEXT = 256 };
 
-/* What was written, as text; the buffer is then empty. */
+/* Returns the buffer's content as text, and empties the buffer. */
 static const char *written(struct buffer *out, char text[REPLY_TEXT])
 {
     CHECK(!out->overflow && buffer_waiting(out) < REPLY_TEXT);
@@ -23,7 +23,7 @@ static const char *written(struct buffer *out, char text[REPLY_TEXT])
     return text;
 }
 
-/* One reply in both protocols. */
+/* Checks one reply in both protocols. */
 #define CHECK_REPLY(call, resp2, resp3)                                                \
     do {                                                                               \
         for (int protocol = 2; protocol <= 3; protocol++) {                            \
@@ -108,7 +108,7 @@ TEST(resp_reply__strings)
 
 /* ---- Doubles ----------------------------------------------------------------------------- */
 
-/* Digits of a decimal, without zeros in front and behind. */
+/* Counts the digits of a decimal, without leading and trailing zeros. */
 static int digits_of(const char *text)
 {
     int digits = 0, zeros = 0;
@@ -123,8 +123,8 @@ static int digits_of(const char *text)
     return digits;
 }
 
-/* It reads back as the same, and no decimal with fewer digits would: the nearest one with one
- * digit less does not. */
+/* Checks that the text reads back as the same value, and that no shorter decimal would: the
+ * nearest one with one digit less does not. */
 static void check_real(double value)
 {
     char text[RESP_REAL_TEXT], shorter[RESP_REAL_TEXT];
@@ -219,7 +219,7 @@ TEST(buffer__stays_within_its_limit)
     buffer_put(&b, "x", 1);
     CHECK(b.overflow && buffer_waiting(&b) == 10);
     buffer_drop(&b, 10);
-    buffer_put(&b, "x", 1); /* nothing any more, though there is room now */
+    buffer_put(&b, "x", 1); /* nothing more, although there is space now */
     CHECK_EQ(buffer_waiting(&b), 0);
     buffer_clear(&b, 100);
     buffer_put(&b, "x", 1);
@@ -229,7 +229,7 @@ TEST(buffer__stays_within_its_limit)
     buffer_put(&b, "01234567890123456789", 20);
     buffer_drop(&b, 5);
     CHECK(!buffer_space(
-        &b, SIZE_MAX - 17)); /* within the limit, but there is no such memory */
+        &b, SIZE_MAX - 17)); /* within the limit, but more than can be allocated */
     CHECK(b.overflow);
     buffer_clear(&b, 0);
     if (!CHECK_SANITIZED) { /* which would end the program */
@@ -253,7 +253,7 @@ TEST(buffer__texts)
     buffer_free(&b);
 }
 
-/* What does not fit is not written in part, and nothing comes behind it. */
+/* A reply that does not fit is not written in part, and nothing follows it. */
 TEST(resp_reply__overflow)
 {
     for (size_t limit = 1; limit < 100; limit++) {

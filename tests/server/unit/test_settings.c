@@ -1,6 +1,6 @@
 /*
- * test_settings.c - the table of options and all that is fed by it: values, files, the command
- * line, the environment, CONFIG, reading again, and what is printed.
+ * test_settings.c - the table of options and everything that uses it: values, files, the
+ * command line, the environment, CONFIG, reloading, and printed output.
  */
 #define _GNU_SOURCE
 
@@ -17,9 +17,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* ---- Help ---------------------------------------------------------------------------------- */
+/* ---- Helpers ------------------------------------------------------------------------------- */
 
-/* What was told: mistakes and doubts, a line each. */
+/* The messages: errors and warnings, one line each. */
 enum { TOLD = 1 << 17 };
 
 struct told {
@@ -48,7 +48,7 @@ static void read_text(const char *text)
     settings_read_text(&draft, "conf", text, strlen(text));
 }
 
-/* A text of the file that is right. */
+/* Checks a valid configuration text. */
 static const struct settings *good(const char *text)
 {
     settings_draft_free(&draft);
@@ -58,7 +58,7 @@ static const struct settings *good(const char *text)
     return &draft.settings;
 }
 
-/* A text that is not, and all that is said of it. */
+/* Checks an invalid text, and all messages about it. */
 static void bad(const char *text, const char *said)
 {
     settings_draft_free(&draft);
@@ -68,7 +68,7 @@ static void bad(const char *text, const char *said)
     CHECK(draft.mistakes > 0);
 }
 
-/* The same, of the whole. */
+/* Returns the errors that settings_check finds in an otherwise valid text. */
 static const char *whole(const char *text)
 {
     (void)good(text);
@@ -88,7 +88,7 @@ static const char *word(const char *text, size_t i)
 
 #define GATE " source=sqlite:/srv/shop.db keys=product(id) follow=changes lookup=x "
 
-/* ---- Words --------------------------------------------------------------------------------- */
+/* ---- Splitting into words ------------------------------------------------------------------ */
 
 TEST(words__are_split)
 {
@@ -165,7 +165,7 @@ TEST(table__every_row_makes_sense)
         }
         options++;
         CHECK(is_name(table[i].name));
-        CHECK(settings_find(table[i].name) == &table[i]); /* no name twice */
+        CHECK(settings_find(table[i].name) == &table[i]); /* no duplicate names */
         CHECK(strcmp(table[i].name, "include") != 0
               && strcmp(table[i].name, "config") != 0);
         CHECK(isupper((unsigned char)*table[i].help)
@@ -269,14 +269,14 @@ TEST(values__mistakes)
     bad("bind 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17",
         "conf:1: bind: found 17 values, expected at most 16\n");
     bad("a \"b", "conf:1: missing closing \"\n");
-    /* all of them are told, and the others are taken */
+    /* all errors are reported, and the other options are set */
     bad("port x\nhttp-port 1\ntimeout y",
         "conf:1: port: found 'x', expected a whole number from 0 to 65535\n"
         "conf:3: timeout: found 'y', expected a time such as 30s, 5m or 1.5h, from 0 to 31536000 "
         "seconds\n");
     CHECK_EQ(draft.settings.port, 6420);
     CHECK_EQ(draft.settings.http_port, 1);
-    /* nothing can steer a terminal */
+    /* no message can control a terminal */
     bad("port \"\\x1b[2J\"",
         "conf:1: port: found '?[2J', expected a whole number from 0 to 65535\n");
 }
@@ -311,7 +311,7 @@ TEST(values__as_text)
     CHECK_STR(settings_show(settings_find("bind"), s, tiny, sizeof tiny), "::1 1");
 }
 
-/* What is shown can be said again, and is the same then. */
+/* A shown value can be set again, and is the same then. */
 TEST(values__shown_ones_are_read_back)
 {
     size_t rows;
@@ -380,7 +380,7 @@ TEST(lines__of_gates)
     CHECK_NEAR(gate.audit, 1, 1e-9);
     gate_settings_free(&gate);
     CHECK(settings_gate(&s->gates.items[1], &gate, why));
-    CHECK_STR(gate.lookup, "a=b"); /* what comes later wins */
+    CHECK_STR(gate.lookup, "a=b"); /* the last one wins */
     CHECK_NEAR(gate.rate, 0.01, 1e-9);
     gate_settings_free(&gate);
 }
@@ -431,7 +431,7 @@ TEST(lines__mistakes_of_gates)
 
 TEST(file__lines)
 {
-    CHECK_EQ(good("# comment \\\nport 1\n")->port, 1); /* a comment does not go on */
+    CHECK_EQ(good("# comment \\\nport 1\n")->port, 1); /* a comment is not continued */
     CHECK_EQ(good("port \\\n 2")->port, 2);
     CHECK_EQ(good("port \\\r\n 3\r\nhttp-port 4\r\n")->http_port, 4);
     CHECK_EQ(good("port 5 # not 6")->port, 5);
@@ -466,7 +466,7 @@ TEST(file__includes)
     CHECK_EQ(draft.files, 4);
 }
 
-/* Reads a file of scratch and says what is wrong, with the folder as "@". */
+/* Reads a scratch file and returns its errors, with the directory as "@". */
 static const char *wrong_file(const char *name)
 {
     static char said[TOLD];
@@ -511,7 +511,7 @@ TEST(file__mistakes)
     CHECK(strstr(said, "include: more than 8 levels of includes"));
     CHECK(strstr(said, "too many configuration files (maximum: 256)"));
     CHECK(draft.files <= 512);
-    /* and none where that is not allowed */
+    /* include is refused where it is not allowed */
     settings_draft_free(&draft);
     begin();
     draft.alone = true;
@@ -531,7 +531,7 @@ struct run {
 
 static struct run run;
 
-/* Runs with these words, divided by |. */
+/* Runs with these words, separated by |. */
 static struct run *start(const char *line)
 {
     static char text[4096];
@@ -698,7 +698,7 @@ TEST(line__wins_over_environment_and_file)
     }
 }
 
-/* ---- The whole --------------------------------------------------------------------------------- */
+/* ---- Checks across options --------------------------------------------------------------------- */
 
 TEST(check__loopback)
 {
@@ -739,7 +739,7 @@ TEST(check__nobody_from_outside_without_a_password)
     CHECK_STR(whole("bind *\nrequirepass pear"), "");
     CHECK_STR(whole("bind *\nuser default off"), "");
     CHECK_STR(whole("bind *\nuser default on +@all"),
-              ""); /* on, without a password: nobody */
+              ""); /* on, but without a password: no login */
     CHECK_STR(whole("bind *\nuser default on nopass +@read"), REACH("*", NOPASS));
     CHECK_STR(whole("bind *\nrequirepass pear\nuser guest on nopass"),
               REACH("*", NOPASS));
@@ -872,7 +872,7 @@ static const char *get(const char *pattern)
     return got.text;
 }
 
-/* Sets "name value name value" and says what is wrong, or "". */
+/* Sets "name value name value" and returns the errors, or "". */
 static const char *set(const char *text)
 {
     static char why[SETTINGS_WHY];
@@ -914,7 +914,8 @@ TEST(config__set)
     CHECK_STR(set("timeout 5 MAXCLIENTS 7"), "");
     CHECK_EQ(settings_now(run.store)->maxclients, 7);
     CHECK_NEAR(settings_now(run.store)->timeout, 5, 1e-9);
-    CHECK_EQ(before->maxclients, 10000); /* who still has it is not disturbed */
+    CHECK_EQ(before->maxclients, 10000); /* readers of the old settings are not
+                                            disturbed */
     CHECK_STR(set("timeout 0 maxclients 10k"), "");
     CHECK_EQ(settings_now(run.store)->maxclients, 10000);
     before = settings_now(run.store);
@@ -959,8 +960,8 @@ TEST(config__values_of_any_bytes)
 
 static struct quiet seats;
 
-/* Settings can change any number of times, and versions that no reader can see any more are freed. Sanitizers
- * detect leaks, and reads of freed settings. */
+/* Settings can change any number of times, and versions that no reader can see any more are
+ * freed. Sanitizers detect leaks, and reads of freed settings. */
 TEST(config__changes_have_no_limit)
 {
     enum { CHANGES = 5000, HELD = 100 };
@@ -1073,7 +1074,7 @@ TEST(config__readers_see_all_of_a_change_or_none)
     }
 }
 
-/* ---- Reading again ------------------------------------------------------------------------------ */
+/* ---- Reloading ---------------------------------------------------------------------------------- */
 
 TEST(reload__takes_what_can_change)
 {
@@ -1100,7 +1101,7 @@ TEST(reload__takes_what_can_change)
     CHECK_STR(now->requirepass, "b");
     CHECK_EQ(now->users.count, 1);
     CHECK_EQ(now->maxclients, 50);
-    CHECK_STR(first->requirepass, "a"); /* still there for who has it */
+    CHECK_STR(first->requirepass, "a"); /* still valid for its readers */
     /* CONFIG SET lasts until then */
     CHECK_STR(set("timeout 77"), "");
     CHECK(settings_reload(run.store, hear, &told));
@@ -1108,7 +1109,8 @@ TEST(reload__takes_what_can_change)
     CHECK_EQ(settings_now(run.store)->port, 1);
 }
 
-/* Options that need a restart point to memory that stays, however often the file is read. */
+/* Options that need a restart point to memory that stays valid, however often the file is
+ * reloaded. */
 TEST(reload__again_and_again)
 {
     char line[256], text[128];
@@ -1151,9 +1153,9 @@ TEST(reload__mistakes_change_nothing)
     CHECK_NEAR(settings_now(run.store)->timeout, 3, 1e-9);
 }
 
-/* ---- What is printed ----------------------------------------------------------------------------- */
+/* ---- Printed output ------------------------------------------------------------------------------ */
 
-/* The example file with its options uncommented has all of them, and is the default. */
+/* The example file with its options uncommented lists all options, with their defaults. */
 TEST(print__example_is_the_default)
 {
     char *text = NULL;

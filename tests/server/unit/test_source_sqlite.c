@@ -190,7 +190,7 @@ TEST(source__asks)
     CHECK_STR(text, "empty");
     struct source_value value = { .data = text, .room = 3 };
     CHECK_EQ(source_ask(source, "sku-7", 5, &value, NULL), BG_TRUTH_PRESENT);
-    CHECK_EQ(value.len, 6); /* `text` has room for three */
+    CHECK_EQ(value.len, 6); /* `text` holds three */
     CHECK(memcmp(text, "nam", 3) == 0 && !value.null);
     CHECK_EQ(source_ask(source, "no name", 7, &value, NULL), BG_TRUTH_PRESENT);
     CHECK(value.null);
@@ -229,7 +229,7 @@ TEST(source__finds_keys_of_every_type)
         { "t(i)", 0, { "92233720368547758070", 20 }, BG_TRUTH_ABSENT },
         { "t(i)", 0, { "nonsense", 8 }, BG_TRUTH_ABSENT },
         { "t(s)", 0, { "1.5", 3 }, BG_TRUTH_PRESENT },
-        { "t(s)", 0, { "1.50", 4 }, BG_TRUTH_ABSENT }, /* another text */
+        { "t(s)", 0, { "1.50", 4 }, BG_TRUTH_ABSENT }, /* a different text */
         { "t(s)", 0, { "a\0b", 3 }, BG_TRUTH_PRESENT },
         { "t(s)", 0, { "a", 1 }, BG_TRUTH_ABSENT },
         { "t(b)", 0, { "\0\377", 2 }, BG_TRUTH_PRESENT },

@@ -1,4 +1,4 @@
-/* Squeezed bytes: what comes back is what went in, in little room; malformed bytes are refused. */
+/* Squeezed bytes: the output restores the input and is small; malformed bytes are rejected. */
 #include "squeeze.h"
 
 #include "support/check.h"
@@ -55,7 +55,8 @@ TEST(squeeze__worst_case_fits)
     }
 }
 
-/* Every byte changed, and every length: the result is bytes of the announced size, or a refusal. */
+/* Every byte changed, and every length: the result has the announced size, or the input is
+ * rejected. */
 TEST(squeeze__may_be_anything)
 {
     unsigned char bytes[300], squeezed[sizeof bytes + SQUEEZE_MORE];

@@ -1,6 +1,6 @@
 /*
- * test_startup.c - folders, keyrings, limits, pid files, and the service manager as it is seen
- * from its other end.
+ * test_startup.c - directories, keyrings, limits, pid files, and the service manager as seen
+ * from its own end.
  */
 #define _GNU_SOURCE
 
@@ -27,7 +27,7 @@ static unsigned mode_of(const char *path)
     return info.st_mode & 07777;
 }
 
-/* ---- Folders ------------------------------------------------------------------------------- */
+/* ---- Directories --------------------------------------------------------------------------- */
 
 TEST(folder__is_made_and_locked)
 {
@@ -40,7 +40,7 @@ TEST(folder__is_made_and_locked)
     CHECK_EQ(second, -1);
     CHECK(strstr(why, "is in use by another service"));
     (void)close(lock);
-    CHECK(startup_folder(dir, &lock, why)); /* the lock goes with who has it */
+    CHECK(startup_folder(dir, &lock, why)); /* closing it has unlocked */
     (void)close(lock);
     CHECK(fcntl(lock, F_GETFD) == -1);
 }
@@ -120,7 +120,7 @@ TEST(pid_file__is_removed_if_it_is_ours)
     CHECK(access(path, F_OK) != 0);
     scratch_write("pid", "1\n");
     startup_remove_pid_file(path);
-    CHECK(access(path, F_OK) == 0); /* somebody else's by now */
+    CHECK(access(path, F_OK) == 0); /* it belongs to another process by now */
     startup_remove_pid_file(scratch_path("no-pid"));
     CHECK(startup_pid_file("", why));
     startup_remove_pid_file("");
@@ -130,7 +130,7 @@ TEST(pid_file__is_removed_if_it_is_ours)
 
 /* ---- The process ---------------------------------------------------------------------------- */
 
-/* Runs a function in a process of its own; its exit code. */
+/* Runs a function in a child process; returns its exit code. */
 static int in_child(int (*run)(void))
 {
     int status = 0;
@@ -188,7 +188,8 @@ static int few_descriptors(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < 556) {
         return 4;
     }
-    if (geteuid() == 0 && setuid(65534) != 0) { /* nobody may not go beyond it */
+    if (geteuid() == 0 && setuid(65534) != 0) { /* an unprivileged user cannot exceed
+                                                   it */
         return 5;
     }
     return startup_descriptors(10000) == 344 ? 0 : 6;
@@ -240,7 +241,7 @@ TEST(notify__what_the_manager_hears)
     CHECK(startup_watchdog());
     CHECK_STR(message(fd), "WATCHDOG=1");
     (void)close(fd);
-    CHECK(!startup_watchdog()); /* nobody is there any more */
+    CHECK(!startup_watchdog()); /* there is no listener any more */
     char name[64];
     (void)snprintf(name, sizeof name, "@bloomgate-test-%ld", (long)getpid());
     const int abstract = manager(name, true);

@@ -1,4 +1,4 @@
-/* test_syntax.c - lines that describe arguments, and what becomes of them. */
+/* test_syntax.c - lines that describe arguments, and their parsed form. */
 #define _GNU_SOURCE
 
 #include "server.h"
@@ -10,7 +10,7 @@
 
 static void write_nodes(const struct syntax_node *first, char *text, size_t room);
 
-/* A node as text: ERROR:double:error?, oneof(a b)*. */
+/* Writes a node as text: ERROR:double:error?, oneof(a b)*. */
 static void write_node(const struct syntax_node *node, char *text, size_t room)
 {
     char inside[1024] = "";
@@ -116,7 +116,7 @@ TEST(syntax__wrong_lines)
     }
 }
 
-/* Whatever it is given, it ends, and within its memory. */
+/* Whatever the input, parsing terminates and stays within its memory. */
 TEST(syntax__noise)
 {
     static const char letters[] = "aA [[]]<<>>||.....  keyTOKEN";
@@ -133,7 +133,7 @@ TEST(syntax__noise)
     }
 }
 
-/* Every command of the service is described in this way. */
+/* Every command of the service has a valid description. */
 TEST(syntax__of_all_commands)
 {
     size_t count = 0;

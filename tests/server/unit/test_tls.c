@@ -1,6 +1,6 @@
 /*
- * test_tls.c - contexts: certificates that are made here, handshakes in memory, and exchanging
- * certificates while connections go on.
+ * test_tls.c - TLS contexts: certificates created by the test, handshakes in memory, and
+ * replacing certificates while connections are open.
  */
 #define _GNU_SOURCE
 
@@ -22,7 +22,7 @@ struct identity {
     X509 *certificate;
 };
 
-/* A certificate for a name, signed by `by`, or by itself. */
+/* Creates a certificate for a name, signed by `by`, or by itself. */
 static struct identity identity(const char *name, const struct identity *by,
                                 long serial)
 {
@@ -56,7 +56,7 @@ static void forget(struct identity *one)
     X509_free(one->certificate);
 }
 
-/* Files NAME.crt and NAME.key. */
+/* Writes the files NAME.crt and NAME.key. */
 static void save(const struct identity *one, const char *name, const char *password)
 {
     char file[64];
@@ -131,7 +131,7 @@ static SSL_CTX *client_context(const struct identity *as, int most)
     return context;
 }
 
-/* Both sides in turn, until they are done or one gives up. */
+/* Runs both sides in turn, until they are done or one gives up. */
 static bool handshake(struct tls *tls, const struct identity *as, int most,
                       struct pair *pair)
 {
@@ -173,7 +173,7 @@ static bool says(SSL *from, SSL *to, const char *text)
            && memcmp(got, text, (size_t)n) == 0;
 }
 
-/* Who the server said it is. */
+/* Returns the serial number of the server's certificate. */
 static long serial_of(SSL *connection)
 {
     X509 *peer = SSL_get1_peer_certificate(connection);
@@ -254,7 +254,7 @@ TEST(tls__mistakes)
         { "server.crt", "server.crt", "", "tls-key-file: ", CLIENTS_NO },
         { "server.crt", "second.key", "", "tls-key-file: ", CLIENTS_NO },
         { "second.crt", "locked.key", "",
-          "tls-key-file: ", CLIENTS_NO }, /* nobody to ask */
+          "tls-key-file: ", CLIENTS_NO }, /* no passphrase prompt */
         { "server.crt", "server.key", "no.crt", "tls-ca-cert-file: ", CLIENTS_YES },
         { "server.crt", "server.key", "missing.crt",
           "tls-ca-cert-file: ", CLIENTS_OPTIONAL },
@@ -276,8 +276,7 @@ TEST(tls__exchanges_certificates)
     struct settings s = settings_of("server.crt", "server.key", "", CLIENTS_NO);
     struct tls *tls = tls_create(&s, why);
     CHECK(tls && handshake(tls, NULL, 0, &old));
-    s = settings_of("second.crt", "server.key", "",
-                    CLIENTS_NO); /* do not belong together */
+    s = settings_of("second.crt", "server.key", "", CLIENTS_NO); /* do not match */
     CHECK(!tls_reload(tls, &s, why));
     CHECK(strstr(why, "tls-key-file"));
     CHECK(handshake(tls, NULL, 0, &new));

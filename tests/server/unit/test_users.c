@@ -1,6 +1,6 @@
 /*
- * test_users.c - rules, rights, passwords, guessing and rates; with the tricks that somebody
- * might try who is not meant to get in.
+ * test_users.c - rules, permissions, passwords, guessing and rates, including tricks that an
+ * intruder might try.
  */
 #define _GNU_SOURCE
 
@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* ---- A world ------------------------------------------------------------------------------- */
+/* ---- Helpers ------------------------------------------------------------------------------- */
 
 #define ROW(name, flags, categories)                                                   \
     {                                                                                  \
@@ -59,7 +59,7 @@ static const struct command *command(const char *name)
     return NULL;
 }
 
-/* Reads a file of options; what is wrong with its users is in `why`. */
+/* Loads an options text; problems with its users are in `why`. */
 static bool load(const char *text)
 {
     settings_draft_free(&draft);
@@ -97,7 +97,7 @@ static const struct user *recall(const char *name, const char *password)
     return users_recall(users, bytes(name), bytes(password));
 }
 
-/* The user "u" with these rules. */
+/* Returns the user "u" with these rules. */
 static const struct user *user(const char *rules)
 {
     char text[4096];
@@ -124,7 +124,7 @@ TEST(rules__commands)
 {
     const struct user *u = user("+bf.add");
     CHECK(may(u, "BF.ADD") && !may(u, "BF.EXISTS") && !may(u, "PING"));
-    CHECK(may(u, "AUTH")); /* or nobody could become somebody else */
+    CHECK(may(u, "AUTH")); /* otherwise no client could switch users */
     u = user("");
     for (size_t f = 0; f < 2; f++) {
         for (const struct command *c = families[f]; c->name; c++) {
@@ -137,7 +137,7 @@ TEST(rules__commands)
             CHECK(user_may_run(u, c));
         }
     }
-    CHECK(!user_may_run(u, &other_commands[0])); /* not of the table */
+    CHECK(!user_may_run(u, &other_commands[0])); /* not in the table */
     u = user("+@all -BF.Add");
     CHECK(!may(u, "BF.ADD") && may(u, "BF.EXISTS"));
     u = user("-bf.add +@all"); /* from left to right */
@@ -158,7 +158,7 @@ TEST(rules__categories)
     CHECK(may(u, "BF.ADD") && may(u, "BF.INFO") && !may(u, "CF.ADD"));
     u = user("+@all -@dangerous");
     CHECK(may(u, "DEL") && !may(u, "FLUSHALL") && !may(u, "CONFIG"));
-    u = user("+@all -@slow"); /* which is all that is not fast */
+    u = user("+@all -@slow"); /* which is everything that is not fast */
     CHECK(may(u, "BF.ADD") && !may(u, "DEL") && !may(u, "FLUSHALL")
           && !may(u, "CONFIG"));
     u = user("+@fast -@connection +@admin +@cuckoo +@gate");
@@ -220,7 +220,7 @@ TEST(rules__names_that_are_meant_to_hurt)
     CHECK(user_may_touch(user("allkeys"), (bg_bytes){ name, sizeof name }, USER_WRITE));
 }
 
-/* ---- Mistakes ------------------------------------------------------------------------------- */
+/* ---- Errors --------------------------------------------------------------------------------- */
 
 TEST(rules__mistakes)
 {
@@ -256,7 +256,7 @@ TEST(rules__mistakes)
           "(at most 1024 bytes)" },
         { "user \"\" on", "conf:1: user : a user name must have 1 to 255 bytes" },
         { "user a >", "conf:1: user a: a password must have 1 to 1024 bytes" },
-        /* what may be a password is not repeated */
+        /* a word that may be a password is not repeated */
         { "user a hunter2-very-secret",
           "conf:1: user a: unknown rule (hidden, because it may be a password); write passwords as "
           ">PASSWORD, or hash them with --hash-password" },
@@ -281,7 +281,7 @@ TEST(rules__mistakes)
         const struct user *keeper = check("keeper", "p");
         CHECK(!load(cases[i].line));
         CHECK_STR(why, cases[i].said);
-        CHECK(check("keeper", "p") == keeper); /* all are what they were */
+        CHECK(check("keeper", "p") == keeper); /* all are unchanged */
         CHECK(user_is_current(keeper));
         CHECK(users_default(users));
     }
@@ -299,7 +299,7 @@ TEST(rules__reset)
     CHECK(user_take(u, 1000, 0, NULL));
 }
 
-/* ---- Who is who ----------------------------------------------------------------------------- */
+/* ---- Authentication ------------------------------------------------------------------------- */
 
 TEST(users__default)
 {
@@ -338,8 +338,8 @@ TEST(users__passwords)
     CHECK(!check("b", "one")); /* off */
     CHECK(!check("c", "one") && !check("", "one") && !check("A", "one"));
     CHECK(check("\xC3\xA9", "\xE2\x82\xAC"));
-    CHECK(!check("a", "bc")); /* name and password do not run into each other */
-    CHECK(!check("n", "") && !check("n", "x")); /* on, but there is no password */
+    CHECK(!check("a", "bc"));                   /* name and password are separated */
+    CHECK(!check("n", "") && !check("n", "x")); /* on, but it has no password */
     CHECK(!users_check(users, (bg_bytes){ "a\0", 2 }, bytes("one")));
     CHECK(!users_check(users, bytes("a"), (bg_bytes){ "one\0", 4 }));
     CHECK(!users_check(users, (bg_bytes){ NULL, 0 }, (bg_bytes){ NULL, 0 }));
@@ -350,7 +350,7 @@ TEST(users__passwords)
     CHECK(!users_recall(users, bytes("a"), (bg_bytes){ large, sizeof large }));
 }
 
-/* A cheap hash of "pear", made by another program: python3 -c 'import hashlib, base64; ...'
+/* A cheap hash of "pear", created by another program: python3 -c 'import hashlib, base64; ...'
  * hashlib.scrypt(b"pear", salt=b"0123456789abcdef", n=1024, r=8, p=1, dklen=32) */
 #define PEAR                                                                           \
     "$scrypt$ln=10,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZg$GlW5xdmtq6D3EfbFn39CrXL5CyKpMya3ZyrDTwDbRok"
@@ -365,7 +365,7 @@ TEST(users__hashed_passwords_are_recalled)
     const struct user *a = check("a", "pear");
     CHECK(a);
     CHECK(recall("a", "pear") == a);
-    CHECK(!recall("b", "pear")); /* of one user only */
+    CHECK(!recall("b", "pear")); /* for one user only */
     CHECK(!recall("a", "peer") && !recall("a", ""));
     CHECK(check("b", "pear") && recall("b", "pear"));
     CHECK(check("nobody", "pear") == NULL);
@@ -381,7 +381,8 @@ TEST(users__reading_lines_again)
     CHECK(check("a", "1") == a && user_is_current(a)); /* as before */
     CHECK(check("c", "1") == c && user_is_current(c));
     CHECK(check("b", "1") != b && !user_is_current(b));
-    CHECK(may(b, "PING") && !may(b, "DEL")); /* who has it sees what it was */
+    CHECK(may(b, "PING") && !may(b, "DEL")); /* holders of the old version see the
+                                                old rules */
     CHECK(may(check("b", "1"), "DEL"));
     CHECK(!user_is_current(nobody) && !users_default(users));
     CHECK(load("user b on >1 +@all"));
@@ -542,7 +543,7 @@ TEST(password__texts_that_are_none)
         "$scrypt$ln=99999999999999999999,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZg$MDEyMzQ1Njc4OWFiY2RlZg",
         "$scrypt$r=8,ln=14,p=1$MDEyMzQ1Njc4OWFiY2RlZg$MDEyMzQ1Njc4OWFiY2RlZg",
         "$scrypt$ln=14,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZg==$MDEyMzQ1Njc4OWFiY2RlZg",
-        "$scrypt$ln=14,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZh$MDEyMzQ1Njc4OWFiY2RlZg", /* loose bits */
+        "$scrypt$ln=14,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZh$MDEyMzQ1Njc4OWFiY2RlZg", /* excess bits */
         "$scrypt$ln=14,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZ$MDEyMzQ1Njc4OWFiY2RlZg",
         "$scrypt$ln=14,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZg$MDEyMzQ1Njc4OWFiY2RlZg$",
         "$argon2id$v=19$m=65536,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$MDEyMzQ1Njc4OWFiY2RlZg",
@@ -565,7 +566,7 @@ TEST(password__texts_that_are_none)
     CHECK(!password_read(large, &password));
 }
 
-/* --hash-password with that on stdin; what it prints. */
+/* Runs --hash-password with this text on stdin; returns its output. */
 static const char *hash_line(const char *text, size_t n, int code)
 {
     static char out[512];
@@ -628,9 +629,8 @@ TEST(guesses__wait_longer_and_longer)
     CHECK_EQ(wait_of("10.0.0.1", "a", 2000), 200);
     fail("10.0.0.1", "a", 2000, 40);
     CHECK_EQ(wait_of("10.0.0.1", "a", 2000), 30000);
-    CHECK_EQ(wait_of("10.0.0.2", "a", 2000), 0); /* others do not wait */
-    CHECK_EQ(wait_of("10.0.0.1", "b", 2000),
-             0); /* neighbours with another name neither */
+    CHECK_EQ(wait_of("10.0.0.2", "a", 2000), 0); /* other addresses do not wait */
+    CHECK_EQ(wait_of("10.0.0.1", "b", 2000), 0); /* nor do other names */
     CHECK_EQ(wait_of("", "a", 2000), 0);
 }
 
@@ -642,11 +642,11 @@ TEST(guesses__a_minute_forgives_one)
     fail("10.0.0.1", "a", 1000 + 60000, 1); /* 5 of them left, and one more */
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000), 200);
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000 + 7 * 60000), 0);
-    fail("10.0.0.1", "a", 61000 + 8 * 60000, 4); /* from the beginning */
+    fail("10.0.0.1", "a", 61000 + 8 * 60000, 4); /* from the start */
     CHECK_EQ(wait_of("10.0.0.1", "a", 61000 + 8 * 60000), 0);
     fail("10.0.0.9", "a", 5000, 6);
     CHECK_EQ(wait_of("10.0.0.9", "a", 4000),
-             1200); /* a clock that goes back does no harm */
+             1200); /* a clock that moves back does no harm */
 }
 
 TEST(guesses__many_names_from_one_address)
@@ -676,7 +676,7 @@ TEST(guesses__addresses)
     CHECK_EQ(wait_of("", "a", 1000), 200);
 }
 
-/* More addresses than there are places: nothing breaks, and the newest ones wait. */
+/* More addresses than slots: nothing breaks, and the newest ones must wait. */
 TEST(guesses__very_many_addresses)
 {
     begin("");
@@ -697,14 +697,15 @@ TEST(rate__is_kept)
     CHECK(user_take(u, 100, 5000, &wait));
     CHECK(!user_take(u, 1, 5000, &wait));
     CHECK(wait >= 1 && wait <= 2);
-    CHECK(user_take(u, 49, 5050, &wait)); /* 50 ms later: 50 more, but for rounding */
+    CHECK(user_take(u, 49, 5050, &wait)); /* 50 ms later: 50 more, except for
+                                             rounding */
     CHECK(!user_take(u, 3, 5050, &wait));
     CHECK(!user_take(u, 101, 50000, &wait));
     CHECK_EQ(wait, UINT64_MAX); /* never so many at once */
     CHECK(user_take(u, 100, 50000, NULL));
     CHECK(!user_take(u, 50, 50000, &wait));
     CHECK(wait >= 50 && wait <= 52);
-    CHECK(user_take(u, 50, 50000 + wait, NULL)); /* what it says is true */
+    CHECK(user_take(u, 50, 50000 + wait, NULL)); /* the reported wait is correct */
     CHECK(user_take(u, 0, 50000, NULL));
 }
 
@@ -731,7 +732,7 @@ TEST(rate__of_settings)
     CHECK(!user_take(v, 8, 100000, NULL));
 }
 
-/* Over a long time the rate is what was allowed, whatever the sizes. */
+/* In the long run the rate is the allowed one, whatever the sizes. */
 TEST(rate__in_the_long_run)
 {
     static const uint64_t rates[] = { 1, 3, 1000, 1000000, 1000000000, 1000000000000 };
@@ -776,7 +777,7 @@ TEST(rate__shared_by_threads)
     for (size_t i = 0; i < 4; i++) {
         CHECK(pthread_join(threads[i], NULL) == 0);
     }
-    /* 200 ms and the burst, but for an add per step of rounding */
+    /* 200 ms and the burst, except for one add per step of rounding */
     CHECK(taken_by_all <= 3001);
     CHECK(taken_by_all >= 2900);
     users_free(users);

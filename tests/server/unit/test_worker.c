@@ -32,8 +32,9 @@ static bool is_answered(int client)
            && strcmp(reply, "+PONG\r\n") == 0;
 }
 
-/* If the thread of a worker cannot be created, the other workers must not hand connections to it: they would
- * be neither served nor closed, and the service would wait for them before it ends. */
+/* If the thread of a worker cannot be created, the other workers must not hand connections to
+ * it: they would be neither served nor closed, and the service would wait for them before it
+ * ends. */
 TEST(worker__without_a_thread_gets_no_connections)
 {
     static struct world w;
