@@ -1,11 +1,12 @@
-/* redis_api.c - finding the server's functions, by name. See redis_api.h. */
+/* redis_api.c - finds the server's functions by name. See redis_api.h. */
 #include "redis_api.h"
 
 #include <string.h>
 
 struct redis_api redis;
 
-/* What the first word of a context points to: puts the function of a name to *place. */
+/* The first word of a context points to this function, which stores the function of a name in
+ * *place. */
 typedef int (*redis_api_find)(const char *name, void *place);
 
 enum api_need { API_OPTIONAL, API_REQUIRED };

@@ -1,18 +1,19 @@
 /*
- * redis_api.h - what the module uses of the server it is loaded into, declared here.
+ * redis_api.h - declarations of the server API that the module uses.
  *
- * A server hands a module one pointer: the first word of the context that RedisModule_OnLoad gets
- * is a function that finds others by name. REDIS_API lists all that are used. Those of the first
- * list are in Redis 7.0 and Valkey 8.0 and all later ones; those of the second may be missing: test
- * them for NULL. Valkey knows every function under the names of Redis, so one file serves both.
+ * A server passes a module one pointer: the first word of the context that RedisModule_OnLoad
+ * gets is a function that finds others by name. REDIS_API lists all functions that are used. The
+ * REQUIRED ones exist in Redis 7.0, Valkey 8.0 and all later versions; the OPTIONAL ones may be
+ * missing: test them for NULL. Valkey provides every function under its Redis name, so one binary
+ * works with both.
  *
  *     redis.ReplyWithLongLong(ctx, 1);
  *     if (redis.TryCalloc) { ... }
  *
- * Layouts of structs and values of constants are the binary interface of these servers. They are
- * frozen there: servers load modules that were built years ago.
+ * Struct layouts and constants are the binary interface of these servers. They are frozen there:
+ * servers load modules that were built years ago.
  *
- * Threads. The table is filled once, when the module is loaded.
+ * Thread safety: the table is filled once, when the module is loaded.
  */
 #ifndef REDIS_API_H
 #define REDIS_API_H
@@ -78,14 +79,14 @@ enum { /* Register...Config */
        REDIS_CONFIG_IMMUTABLE = 1 << 0,
        REDIS_CONFIG_SENSITIVE = 1 << 1,
        REDIS_CONFIG_MEMORY = 1 << 7,
-       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8; others refuse or ignore it */
+       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8; others reject or ignore it */
 };
 
 #define REDIS_NO_EXPIRE (-1) /* GetExpire */
 
-/* ---- Types of values --------------------------------------------------------------------------- */
+/* ---- Data types ------------------------------------------------------------------------------ */
 
-/* Version 4; later servers take it, too. */
+/* Version 4, which later servers also accept. */
 struct redis_type_methods {
     uint64_t version;
     void *(*rdb_load)(RedisModuleIO *io, int version);
@@ -108,9 +109,9 @@ struct redis_type_methods {
     void *(*copy2)(RedisModuleKeyOptCtx *ctx, const void *value);
 };
 
-/* ---- Descriptions of commands -------------------------------------------------------------------- */
+/* ---- Command descriptions -------------------------------------------------------------------- */
 
-enum { /* flags of a key */
+enum { /* key flags */
        REDIS_KEY_RO = 1 << 0,
        REDIS_KEY_RW = 1 << 1,
        REDIS_KEY_OW = 1 << 2,
@@ -121,7 +122,7 @@ enum { /* flags of a key */
        REDIS_KEY_DELETE = 1 << 7
 };
 
-enum { /* where keys begin, and how they go on */
+enum { /* how the first and the following keys are found */
        REDIS_KEYS_BY_INDEX = 2,
        REDIS_KEYS_IN_RANGE = 2
 };
@@ -138,7 +139,7 @@ enum redis_argument_type {
     REDIS_ARGUMENT_BLOCK
 };
 
-enum { /* flags of an argument */
+enum { /* argument flags */
        REDIS_ARGUMENT_OPTIONAL = 1 << 0,
        REDIS_ARGUMENT_MULTIPLE = 1 << 1
 };
@@ -146,13 +147,13 @@ enum { /* flags of an argument */
 struct redis_command_argument {
     const char *name;
     enum redis_argument_type type;
-    int key_spec_index; /* of a key; else -1 */
+    int key_spec_index; /* of a key; otherwise -1 */
     const char *token;
     const char *summary;
     const char *since;
     int flags;
     const char *deprecated_since;
-    struct redis_command_argument *subargs; /* ended by one without a name */
+    struct redis_command_argument *subargs; /* ends with one without a name */
     const char *display_text;
 };
 
@@ -202,13 +203,13 @@ struct redis_command_info {
     struct redis_command_argument *args;
 };
 
-/* ---- Events of the server --------------------------------------------------------------------------- */
+/* ---- Server events --------------------------------------------------------------------------- */
 
 struct redis_event {
     uint64_t id, version;
 };
 
-enum { /* their numbers, and what follows */
+enum { /* event IDs and subevents */
        REDIS_EVENT_ROLE = 0,
        REDIS_EVENT_FLUSH = 2,
        REDIS_EVENT_LOADING = 3,
@@ -221,7 +222,7 @@ enum { /* their numbers, and what follows */
 typedef void (*redis_event_function)(RedisModuleCtx *ctx, struct redis_event event,
                                      uint64_t what, void *data);
 
-/* ---- Functions ------------------------------------------------------------------------------------ */
+/* ---- Functions ------------------------------------------------------------------------------- */
 
 typedef int (*redis_command_function)(RedisModuleCtx *ctx, RedisModuleString **argv,
                                       int argc);
@@ -392,10 +393,12 @@ struct redis_api {
 
 extern struct redis_api redis;
 
-/* Fills in the table; NULL, or the name of the first required function that the server lacks. */
+/* Fills in the table. Returns NULL, or the name of the first required function that the server
+ * lacks. */
 const char *redis_api_load(RedisModuleCtx *ctx);
 
-/* Whether this is Redis 8 or later. Valkey, which counts on its own, knows its own names as well. */
+/* Returns whether this is Redis 8 or later. Valkey has its own version numbers and is recognized
+ * by its function names. */
 bool redis_api_is_redis8(RedisModuleCtx *ctx);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * redis_commands.c - every row of bf_commands, cf_commands and bg_commands as a command of the
- * server, with its description, keys and categories; but for those that need files or gates.
+ * redis_commands.c - registers every row of bf_commands, cf_commands and bg_commands with the
+ * server, with description, keys and categories, except for commands that need files or gates.
  *
- * The server calls a function per command and does not say which. So each has one, from a list of as
- * many as there may be, all of which do nothing but to say their number. (A command can be renamed:
- * argv[0] does not tell.)
+ * The server calls a function per command without identifying the command. Each command therefore
+ * gets its own function from a fixed list; each function only passes on its number. (argv[0] does
+ * not identify a command, since commands can be renamed.)
  */
 #include "redis_commands.h"
 
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- A function for each --------------------------------------------------------------------------- */
+/* ---- One function per command ---------------------------------------------------------------- */
 
 enum { COMMANDS_MOST = 64 };
 
@@ -44,7 +44,7 @@ static const redis_command_function commands_run[COMMANDS_MOST] = {
     COMMANDS_64(COMMANDS_NAME)
 };
 
-/* ---- Descriptions ------------------------------------------------------------------------------------ */
+/* ---- Descriptions ---------------------------------------------------------------------------- */
 
 static void commands_add_word(char *text, size_t room, bool said, const char *word)
 {
@@ -80,7 +80,7 @@ static void commands_categories(const struct command *c, bool own, char *text,
     commands_add_word(text, room, own && c->categories & CATEGORY_GATE, "gate");
 }
 
-/* What is done to a key. */
+/* Returns the flags of a key: how the command accesses it. */
 static uint64_t commands_key_flags(const struct command *c)
 {
     if (c->flags & COMMAND_READONLY) {
@@ -96,7 +96,7 @@ static uint64_t commands_key_flags(const struct command *c)
     return REDIS_KEY_RW | REDIS_KEY_ACCESS | REDIS_KEY_UPDATE;
 }
 
-/* The keys: one, or a range; those that BG.MERGE reads follow the one that it changes. */
+/* Describes the keys: one, or a range. The sources of BG.MERGE follow the destination. */
 static void commands_keys(const struct command *c, struct redis_command_keys keys[3])
 {
     const bool merges = strcmp(c->name, "BG.MERGE") == 0;
@@ -141,9 +141,9 @@ static bool commands_describe(RedisModuleCommand *made, const struct command *c)
     return redis.SetCommandInfo(made, &info) == REDIS_OK;
 }
 
-/* ---- Registering --------------------------------------------------------------------------------------- */
+/* ---- Registration ---------------------------------------------------------------------------- */
 
-/* Files and gates are the service's. */
+/* Returns whether the module supports a command: files and gates exist only in the service. */
 static bool commands_fit(const struct command *c)
 {
     static const char *const not_here[] = { "BG.PUBLISH", "BG.RELOAD", "BG.LOOKUP",
@@ -156,7 +156,7 @@ static bool commands_fit(const struct command *c)
     return true;
 }
 
-static bool commands_own; /* whether there are categories of our own */
+static bool commands_own; /* whether the server supports module ACL categories */
 
 bool redis_commands_add(RedisModuleCtx *ctx, const struct command *c,
                         redis_command_function run)
@@ -173,26 +173,26 @@ bool redis_commands_add(RedisModuleCtx *ctx, const struct command *c,
                             c->key_step)
         != REDIS_OK) {
         redis.Log(ctx, "warning",
-                  "the command %s cannot be registered: is another "
-                  "module with such commands loaded?",
+                  "cannot register the command %s: is another module with the same "
+                  "commands loaded?",
                   c->name);
         return false;
     }
     RedisModuleCommand *made = redis.GetCommand(ctx, name);
     if (!made || !commands_describe(made, c)) {
-        redis.Log(ctx, "warning", "the command %s cannot be described", c->name);
+        redis.Log(ctx, "warning", "cannot describe the command %s", c->name);
         return false;
     }
     if (redis.SetCommandACLCategories) {
         commands_categories(c, commands_own, categories, sizeof categories);
         if (redis.SetCommandACLCategories(made, categories) != REDIS_OK) {
-            redis.Log(ctx, "notice", "no ACL categories for %s", c->name);
+            redis.Log(ctx, "notice", "cannot set the ACL categories of %s", c->name);
         }
     }
     return true;
 }
 
-/* Categories of our own, where the server lets modules have them. */
+/* Adds the module's ACL categories, if the server supports it. */
 static bool commands_own_categories(RedisModuleCtx *ctx)
 {
     static const char *const names[] = { "bloom", "cuckoo", "gate" };
@@ -216,7 +216,7 @@ bool redis_commands_register(RedisModuleCtx *ctx)
                 continue;
             }
             if (number == COMMANDS_MOST) {
-                redis.Log(ctx, "warning", "there are more than %d commands",
+                redis.Log(ctx, "warning", "the command table has more than %d commands",
                           COMMANDS_MOST);
                 return false;
             }

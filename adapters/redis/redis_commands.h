@@ -1,4 +1,4 @@
-/* redis_commands.h - the commands of the table, registered with the server. */
+/* redis_commands.h - registers the commands of the table with the server. */
 #ifndef REDIS_COMMANDS_H
 #define REDIS_COMMANDS_H
 
@@ -7,7 +7,8 @@
 
 bool redis_commands_register(RedisModuleCtx *ctx);
 
-/* Registers one, with its description; after those of the table. False: it was logged why not. */
+/* Registers a command with its description, after those of the table. Returns false after logging
+ * the reason. */
 bool redis_commands_add(RedisModuleCtx *ctx, const struct command *c,
                         redis_command_function run);
 

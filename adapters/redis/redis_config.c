@@ -1,20 +1,21 @@
 /*
  * redis_config.c - see redis_config.h.
  *
- * Names. The server puts the module's name before each: bloomgate.NAME, or bf.NAME where the loadmodule
- * line says `name bf`, as RedisBloom and valkey-bloom are called. Those of RedisBloom (bf-error-rate, ...)
- * are known without a prefix as well where the server allows that, which is Redis 8; those of
- * valkey-bloom (bloom-capacity, ...) are other names of the same values. Names of the loadmodule line
- * have no prefix; RedisBloom's old ones (ERROR_RATE, INITIAL_SIZE, CF_MAX_EXPANSIONS) are known there,
- * too.
+ * Names. The server prefixes each name with that of the module: bloomgate.NAME, or bf.NAME if the
+ * loadmodule line contains `name bf`, which is the name of RedisBloom and valkey-bloom.
+ * RedisBloom's names (bf-error-rate, ...) also work without a prefix where the server supports
+ * it, which is Redis 8. valkey-bloom's names (bloom-capacity, ...) are aliases of the same
+ * values. Names in the loadmodule line have no prefix; RedisBloom's old names (ERROR_RATE,
+ * INITIAL_SIZE, CF_MAX_EXPANSIONS) work there, too.
  *
- * Two names of one value: when the module is loaded the server sets every name that its file does
- * not have to what is usual. So what is usual changes nothing then.
+ * Aliases: when the module is loaded, the server sets every name that is not in its configuration
+ * file to its default. A default therefore changes nothing at that time.
  *
- * max-filter-memory 0 is half of the machine's memory: without a limit one command could ask for more
- * than there is, which a system that overcommits memory grants, and ends the server for later.
+ * max-filter-memory 0 means half of the machine's memory. Without a limit, one command could
+ * request more memory than the machine has. A kernel that overcommits memory grants the request
+ * and kills the server later.
  *
- * Threads. The server's main thread; other threads of ours are given copies.
+ * Thread safety: main thread of the server; other threads of the module get copies.
  */
 #include "redis_config.h"
 
@@ -52,16 +53,16 @@ uint64_t redis_config_term(void)
     return config_term;
 }
 
-static uint64_t config_limit; /* max-filter-memory, as it was said */
+static uint64_t config_limit; /* max-filter-memory, as configured */
 
-/* Half of the machine's memory: the usual limit of a filter. */
+/* Returns half of the machine's memory, the default limit of a filter. */
 static uint64_t config_half(void)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 2 : 0;
 }
 
-enum { CONFIG_BITS = 56 }; /* of capacities, and of bytes: 2^56 is more than there is */
+enum { CONFIG_BITS = 56 }; /* of capacities and sizes: 2^56 exceeds any machine */
 
 static void config_changed(void)
 {
@@ -74,7 +75,7 @@ static void config_changed(void)
     redis_settings_obeyed.max_filter_bytes = 0;
 }
 
-/* ---- Numbers ------------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static struct config_number {
     const char *name;
@@ -104,7 +105,8 @@ static struct config_number {
            redis_settings.cf_max_expansions, REDIS_CONFIG_UNPREFIXED),
     NUMBER("max-filter-memory", NULL, 0, 0, LLONG_MAX, config_limit,
            REDIS_CONFIG_MEMORY),
-    /* those of valkey-bloom, with its ranges, which are the others' as well: CONFIG REWRITE writes both */
+    /* The names of valkey-bloom, with its ranges, which the other names share: CONFIG REWRITE
+     * writes both. */
     NUMBER("bloom-capacity", NULL, 100, 1, 1LL << CONFIG_BITS,
            redis_settings.bf_initial_size, 0),
     NUMBER("bloom-expansion", NULL, 2, 0, UINT32_MAX,
@@ -152,15 +154,15 @@ static int config_set_number(const char *name, long long value, void *context,
     return REDIS_OK;
 }
 
-/* ---- Texts --------------------------------------------------------------------------------------- */
+/* ---- Strings --------------------------------------------------------------------------------- */
 
-/* Each sets its value from a text; what was wrong, or NULL. */
+/* Each function sets its value from a string. Returns NULL or an error. */
 
 static const char *config_set_rate(bg_bytes text)
 {
     double rate = 0;
     if (!args_real(text, &rate) || !(rate > 0) || rate >= 1) {
-        return "bf-error-rate: expected a rate above 0 and below 1";
+        return "bf-error-rate: expected a rate between 0 and 1, exclusive";
     }
     redis_settings.bf_error_rate = rate > 0.25 ? 0.25 : rate;
     return NULL;
@@ -187,8 +189,9 @@ static int config_digit(char c)
     return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
 }
 
-/* A secret is never shown: CONFIG GET, and therefore CONFIG REWRITE, return its id, which reveals nothing
- * about it. An id is accepted as a value if its secret is known, or in the server's configuration file. */
+/* A secret is never shown: CONFIG GET, and therefore CONFIG REWRITE, return its ID, which reveals
+ * nothing about it. An ID is accepted as a value if its secret is known, or in the server's
+ * configuration file. */
 #define CONFIG_ID "id:"
 
 static void config_show_secret(char *value, size_t room)
@@ -205,7 +208,7 @@ static const char *config_set_secret(bg_bytes text)
 {
     static const char expected[] =
         "secret: expected 32 hexadecimal digits, an empty value for a random secret, "
-        "or the id of the secret of an existing filter (id:...)";
+        "or the ID of the secret of an existing filter (id:...)";
     uint8_t secret[BG_SECRET_BYTES];
     const char *digits = text.data;
     const size_t id = strlen(CONFIG_ID);
@@ -234,14 +237,14 @@ static const char *config_set_secret(bg_bytes text)
     return NULL;
 }
 
-/* Those that mean nothing here are still right or wrong. */
+/* Settings without effect are still validated. */
 
 static const char *config_check_ratio(bg_bytes text)
 {
     double ratio = 0;
     return args_real(text, &ratio) && ratio > 0 && ratio < 1
                ? NULL
-               : "expected a ratio above 0 and below 1";
+               : "expected a ratio between 0 and 1, exclusive";
 }
 
 static const char *config_check_switch(bg_bytes text)
@@ -266,9 +269,9 @@ static struct config_text {
     const char *usual;
     unsigned flags;
     const char *(*set)(bg_bytes text);
-    struct config_text *same;  /* another name of this one, or NULL */
+    struct config_text *same;  /* the alias of this one, or NULL */
     char value[CONFIG_TEXT];   /* the last value that was set, except for a secret */
-    RedisModuleString *answer; /* the server's, of the last question */
+    RedisModuleString *answer; /* the last value returned to the server */
 } config_texts[] = {
     { "bf-error-rate", "ERROR_RATE", "0.01", REDIS_CONFIG_UNPREFIXED, config_set_rate,
       NULL, "0.01", NULL },
@@ -277,8 +280,8 @@ static struct config_text {
     { "hash", NULL, "keyed", 0, config_set_hash, NULL, "keyed", NULL },
     { "secret", NULL, "", REDIS_CONFIG_SENSITIVE, config_set_secret, NULL, "", NULL },
     { "bloom-defrag-enabled", NULL, "yes", 0, config_set_moves, NULL, "yes", NULL },
-    /* of valkey-bloom, without a meaning here: our layers are mergeable and as exact as was asked
-     * for, secrets are those above */
+    /* Settings of valkey-bloom without effect: layers here are mergeable and have the requested
+     * rate, and secrets are set above. */
     { "bloom-tightening-ratio", NULL, "0.5", 0, config_check_ratio, NULL, "0.5", NULL },
     { "bloom-use-random-seed", NULL, "yes", 0, config_check_switch, NULL, "yes", NULL },
 };
@@ -303,7 +306,7 @@ static RedisModuleString *config_get_text(const char *name, void *context)
 static const char *config_take_text(struct config_text *row, bg_bytes text)
 {
     if (text.len >= CONFIG_TEXT || memchr(text.data, 0, text.len)) {
-        return "expected at most 63 bytes of text";
+        return "expected at most 63 bytes";
     }
     const char *wrong = row->set(text);
     if (!wrong && row->set != config_set_secret) {
@@ -334,7 +337,7 @@ static int config_set_text(const char *name, RedisModuleString *given, void *con
     return REDIS_OK;
 }
 
-/* ---- Registering ----------------------------------------------------------------------------------- */
+/* ---- Registration ---------------------------------------------------------------------------- */
 
 static int config_register_number(RedisModuleCtx *ctx, struct config_number *row,
                                   unsigned flags)
@@ -351,7 +354,7 @@ static int config_register_text(RedisModuleCtx *ctx, struct config_text *row,
                                       config_get_text, config_set_text, NULL, row);
 }
 
-/* With the prefix, and if there is a name without one and it is taken, without it, too. */
+/* Registers each name with the prefix and, if the server supports it, without one. */
 static bool config_register_all(RedisModuleCtx *ctx)
 {
     const unsigned plain = REDIS_CONFIG_UNPREFIXED;
@@ -374,7 +377,7 @@ static bool config_register_all(RedisModuleCtx *ctx)
     return failed == REDIS_OK;
 }
 
-/* ---- The loadmodule line ------------------------------------------------------------------------------ */
+/* ---- The loadmodule line --------------------------------------------------------------------- */
 
 static bool config_named(bg_bytes word, const char *name, const char *old)
 {
@@ -389,7 +392,7 @@ static bool config_named(bg_bytes word, const char *name, const char *old)
 
 static const char *const config_names[] = { "bloomgate", "bf" };
 
-/* The module's name that a text is, or NULL. */
+/* Returns the module name that a text specifies, or NULL. */
 static const char *config_name_of(bg_bytes text)
 {
     for (size_t i = 0; i < sizeof config_names / sizeof *config_names; i++) {
@@ -417,7 +420,7 @@ const char *redis_config_name(RedisModuleString **argv, int argc)
 static const char *config_argument(bg_bytes word, bg_bytes value)
 {
     uint64_t number = 0;
-    if (args_is(word, "NAME")) { /* which was taken at the very beginning */
+    if (args_is(word, "NAME")) { /* already handled at startup */
         return config_name_of(value) ? NULL : "expected bloomgate or bf";
     }
     for (size_t i = 0; i < CONFIG_TEXTS; i++) {
@@ -437,7 +440,7 @@ static const char *config_argument(bg_bytes word, bg_bytes value)
         (void)config_set_number(row->name, (long long)number, row, NULL);
         return NULL;
     }
-    return "there is no such name";
+    return "unknown setting";
 }
 
 static bool config_arguments(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
@@ -446,7 +449,7 @@ static bool config_arguments(RedisModuleCtx *ctx, RedisModuleString **argv, int 
         bg_bytes word = { NULL, 0 }, value = { NULL, 0 };
         char shown[64];
         word.data = redis.StringPtrLen(argv[i], &word.len);
-        const char *wrong = "its value is missing";
+        const char *wrong = "the value is missing";
         if (i + 1 < argc) {
             value.data = redis.StringPtrLen(argv[i + 1], &value.len);
             wrong = config_argument(word, value);
@@ -460,7 +463,7 @@ static bool config_arguments(RedisModuleCtx *ctx, RedisModuleString **argv, int 
     return true;
 }
 
-/* ---- Whom the server obeys ------------------------------------------------------------------------------ */
+/* ---- The server's role ----------------------------------------------------------------------- */
 
 static void config_role(RedisModuleCtx *ctx, struct redis_event event, uint64_t what,
                         void *data)
@@ -495,7 +498,7 @@ static bool config_watch(RedisModuleCtx *ctx)
 bool redis_config_register(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
     if (!config_watch(ctx) || !config_register_all(ctx)) {
-        redis.Log(ctx, "warning", "the configuration cannot be registered");
+        redis.Log(ctx, "warning", "cannot register the configuration");
         return false;
     }
     config_is_starting = true;

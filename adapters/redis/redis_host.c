@@ -1,23 +1,24 @@
 /*
  * redis_host.c - see redis_host.h.
  *
- * What is replicated determines the result, whatever the replica's configuration:
+ * What is replicated determines the result, regardless of the replica's configuration:
  *
- *     one item that was added or removed    the command as it is: the replica's filter has the same
- *                                           hash and the same content, so it does the same
- *     several items                         the hashes of those that were (redis_replay.h)
- *     a new filter                          its shape and its secret; the content, if it has the
- *                                           seed of valkey-bloom
- *     MERGE, FOLD, COMPACT, CLEAR, DROP     the command as it is; if it failed half-way, the content
+ *     one item added or removed             the command itself: the replica's filter has the same
+ *     hash
+ *                                           and content, so the result is the same
+ *     several items                         the hashes of the changed items (redis_replay.h)
+ *     a new filter                          its shape and its secret; its content, if it has a
+ *                                           valkey-bloom seed
+ *     MERGE, FOLD, COMPACT, CLEAR, DROP     the command itself; its content, if it failed halfway
  *     REBUILD, LOAD, LOADCHUNK              the content, when it changes
- *     windows                               to which time they were moved
+ *     windows                               the time to which they were moved
  *
- * Nothing is replicated when nothing has changed. Windows move when somebody asks for them, or adds,
- * here; replicas never move them by themselves.
+ * Nothing is replicated if nothing has changed. A primary moves a window when it is queried or
+ * added to; replicas never move windows by themselves.
  *
- * The key of a command, argv[1], is looked up once, before its handler runs. Others (BG.MERGE) are
- * looked up when they are asked for. Signals and events come after the handler, when everything has
- * happened.
+ * The key of a command, argv[1], is looked up once, before its handler runs. Other keys
+ * (BG.MERGE) are looked up when they are needed. Keyspace notifications are sent after the
+ * handler, when all changes are done.
  */
 #include "redis_host.h"
 
@@ -36,7 +37,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- Arguments ------------------------------------------------------------------------------------ */
+/* ---- Arguments ------------------------------------------------------------------------------- */
 
 bool redis_argv_take(struct redis_argv *argv, RedisModuleString **of, size_t n)
 {
@@ -54,7 +55,7 @@ void redis_argv_give(struct redis_argv *argv)
     }
 }
 
-/* ---- Keys ----------------------------------------------------------------------------------------- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
 bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
                      struct object **object)
@@ -75,8 +76,8 @@ bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
     return fits;
 }
 
-/* A key that another module's value was loaded to gets a value of our own type; when it expires
- * stays. */
+/* Replaces a value that was loaded for another module with a value of the module's own type. The
+ * key keeps its expiry. */
 static void *host_place_over(RedisModuleKey *key, RedisModuleType *type,
                              struct object *object)
 {
@@ -84,7 +85,7 @@ static void *host_place_over(RedisModuleKey *key, RedisModuleType *type,
     void *old = NULL;
     (void)redis.ModuleTypeReplaceValue(key, type, NULL, &old);
     (void)redis.ModuleTypeSetValue(key, redis_type,
-                                   object); /* frees NULL, which counts */
+                                   object); /* frees NULL, which is counted */
     if (expires != REDIS_NO_EXPIRE) {
         (void)redis.SetAbsExpire(key, expires);
     }
@@ -126,7 +127,7 @@ void redis_host_tell(RedisModuleCtx *ctx, RedisModuleString *key,
     }
 }
 
-/* ---- The host --------------------------------------------------------------------------------------- */
+/* ---- The host -------------------------------------------------------------------------------- */
 
 /* What has happened to argv[1]. */
 enum {
@@ -134,7 +135,7 @@ enum {
     HAPPENED_ADD = 1 << 1,
     HAPPENED_REMOVE = 1 << 2,
     HAPPENED_ROTATE = 1 << 3,
-    HAPPENED_WHOLE = 1 << 4, /* what the command's name says */
+    HAPPENED_WHOLE = 1 << 4, /* an event with the command's name */
     HAPPENED_DROP = 1 << 5
 };
 
@@ -147,11 +148,11 @@ struct redis_host {
     const struct command *command;
     int mode;
     struct object *first; /* of argv[1] */
-    struct object *old; /* one that was replaced, freed when the handler has returned */
+    struct object *old;   /* a replaced object, freed after the handler returns */
     uint32_t happened;
     int protocol;  /* of the client, 2 or 3 */
-    bool verbatim; /* the command was replicated as it is */
-    bool still;    /* time stands still: somebody else says when windows move */
+    bool verbatim; /* the command itself was replicated */
+    bool still;    /* time stands still: the primary moves the windows */
 };
 
 static struct redis_host *host_of(struct host *host)
@@ -167,7 +168,7 @@ static void host_send_verbatim(struct redis_host *h)
     }
 }
 
-/* Names are arguments, so their bytes say which. */
+/* Names are arguments, so their addresses identify them. */
 static size_t host_index(const struct redis_host *h, bg_bytes name)
 {
     size_t i = 1;
@@ -200,8 +201,8 @@ static bool host_loads(const struct redis_host *h)
            || host_is(h, "CF.LOADCHUNK") || host_is(h, "BF.LOAD");
 }
 
-/* Before an object gets its name: its secret, and the limit that its filter has. What BF.INSERT makes
- * is new, though a filter with valkey-bloom's seed is replicated as content. */
+/* Sets the secret of an object before it gets its name, and the limit of its filter. What
+ * BF.INSERT creates is new, although a filter with a valkey-bloom seed is replicated as content. */
 static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo *info)
 {
     if (!object->born_full || host_loads(h) || host_is(h, "BF.INSERT")) {
@@ -215,11 +216,10 @@ static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo
 enum {
     HOST_JOB_NAMES = 4,
     HOST_JOB_LARGE = 4 << 20,
-    HOST_JOB_PAUSE =
-        10000000 /* nanoseconds between two checks whether writes are paused */
+    HOST_JOB_PAUSE = 10000000 /* nanoseconds between two checks for paused writes */
 };
 
-/* ... and if it does not get it after all. */
+/* Undoes this if the object does not get the name. */
 static bg_err host_abandon(struct object *object, bg_err err)
 {
     redis_secret_leave(object->entry);
@@ -227,7 +227,8 @@ static bg_err host_abandon(struct object *object, bg_err err)
     return err;
 }
 
-/* Replicates an object that gets a name: as it was made, as the command does it anywhere, or all of it. */
+/* Replicates an object that gets a name: its creation, the command itself if it has the same
+ * result `anywhere`, or its content. */
 static bg_err host_send_object(struct redis_host *h, const struct object *object,
                                bool anywhere, bg_errinfo *info)
 {
@@ -261,7 +262,7 @@ static bg_err host_create(struct host *host, bg_bytes name, struct object *objec
     return BG_OK;
 }
 
-/* The object takes the place of the one that was found. */
+/* Puts the object in the place of the one that was found. */
 static void host_put(struct redis_host *h, struct object *object)
 {
     h->old = redis_host_place(h->client.ctx, h->names[1], object);
@@ -306,7 +307,7 @@ static bg_err host_record(struct host *host, struct object *object,
                           const struct change *change, bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    (void)object; /* that of argv[1] */
+    (void)object; /* the object of argv[1] */
     (void)info;
     if (change->op != CHANGE_ROTATE && change->n == 1
         && (h->argc == 3 || change->op == CHANGE_REMOVE)) {
@@ -370,9 +371,9 @@ static const struct host_ops host_ops = {
     .ticks = host_ticks,
 };
 
-/* ---- Running ---------------------------------------------------------------------------------------- */
+/* ---- Execution ------------------------------------------------------------------------------- */
 
-/* Whether every key of a command is a filter, or is not there. */
+/* Returns whether every key of a command is a filter or missing. */
 static bool host_keys_fit(struct redis_host *h)
 {
     const struct command *c = h->command;
@@ -392,7 +393,7 @@ static bool host_keys_fit(struct redis_host *h)
     return true;
 }
 
-/* A window is moved to the present before it is asked. */
+/* Moves a window to the current time before it is queried. */
 static void host_tick(struct redis_host *h)
 {
     if (h->first && h->first->shape.kind == BG_KIND_WINDOW && !redis_config_obeys()
@@ -418,7 +419,7 @@ static void host_tell_all(struct redis_host *h)
     }
     if (h->happened & HAPPENED_WHOLE) {
         char verb[32];
-        const char *name = h->command->name + 3; /* behind "BF." */
+        const char *name = h->command->name + 3; /* after "BF." */
         size_t n = 0;
         for (; name[n] && n < sizeof verb - 1; n++) {
             verb[n] = (char)(name[n] | 32);
@@ -432,14 +433,15 @@ static void host_tell_all(struct redis_host *h)
     }
 }
 
-/* ---- Loading by another thread ------------------------------------------------------------------------- */
+/* ---- Loading on another thread --------------------------------------------------------------- */
 
 /*
- * When the last chunk of a large dump has come, all of it is verified and decoded. That takes a second
- * per gigabyte or two, so the client waits, and the server does not: the handler runs on the thread of
- * redis_worker.h. Nobody else can do anything with the object meanwhile, since its content is unknown;
- * it is held, so that it stays when its key is deleted. The keyspace is accessed under the server's lock,
- * and only when a command could write: see host_job_lock.
+ * When the last chunk of a large dump has arrived, the whole dump is verified and decoded. This
+ * takes about a second per one or two gigabytes, so the handler runs on the thread of
+ * redis_worker.h: the client waits, but the server does not. No other client can use the object
+ * in the meantime, since its content is unknown. The object is held, so that it survives the
+ * deletion of its key. The keyspace is accessed under the server's lock, and only when a command
+ * could write: see host_job_lock.
  */
 struct host_job {
     struct redis_host h;
@@ -448,7 +450,7 @@ struct host_job {
     struct redis_argv words;
     RedisModuleString *names[HOST_JOB_NAMES];
     struct object *object;
-    uint64_t term; /* redis_config_term when it began */
+    uint64_t term; /* redis_config_term when it started */
 };
 
 static void host_run_request(struct redis_host *h)
@@ -466,8 +468,9 @@ static struct host_job *host_job_of(struct host *host)
     return (struct host_job *)host; /* its first member's first member */
 }
 
-/* Returns whether the result may still be written: the server has been a primary since the job started, and
- * the key still holds the object that was being loaded. The server's lock is held. */
+/* Returns whether the result may still be written: the server has been a primary since the job
+ * started, and the key still holds the object that was being loaded. The caller holds the
+ * server's lock. */
 static bg_err host_job_stands(const struct host_job *job, bg_errinfo *info)
 {
     const struct redis_host *h = &job->h;
@@ -493,13 +496,13 @@ static void host_job_sleep(void)
 }
 
 /*
- * Acquires the server's lock at a time when the object may be written. Its content is prepared before if
- * the change has to be replicated. On error the lock is held as well.
+ * Acquires the server's lock at a time when the object may be written. If the change has to be
+ * replicated, its content is prepared before. On error, the lock is held as well.
  *
- * CLIENT PAUSE, FAILOVER and a SHUTDOWN that waits for replicas freeze the data set: the server aborts
- * if a module replicates anything during that time. The server postpones commands, and this function
- * waits as well. All three conditions (role and key, pause, listeners) are checked under the same lock
- * under which the object is written, so none of them can change in between.
+ * CLIENT PAUSE, FAILOVER and a SHUTDOWN that waits for replicas freeze the data set: the server
+ * aborts if a module replicates anything during that time. The server postpones commands, and
+ * this function waits as well. All three conditions (role and key, pause, listeners) are checked
+ * under the same lock under which the object is written, so none of them can change in between.
  */
 static bg_err host_job_lock(struct host_job *job, const struct object *object,
                             struct redis_pieces *pieces, bg_errinfo *info)
@@ -582,7 +585,7 @@ static void host_job_run(void *context)
     free(job);
 }
 
-/* Hands a request to the thread; false: it has to be run here. */
+/* Passes a request to the thread. Returns false if it has to run here. */
 static bool host_job_begin(struct redis_host *h)
 {
     struct host_job *job = h->argc <= HOST_JOB_NAMES && redis_worker_there()
@@ -610,7 +613,7 @@ static bool host_job_begin(struct redis_host *h)
     return true;
 }
 
-/* Whether this is the last chunk of a large dump, and the client may wait. */
+/* Returns whether this is the last chunk of a large dump, and the client may wait. */
 static bool host_job_fits(struct redis_host *h, int flags)
 {
     uint64_t done = 0, total = 0;
@@ -622,10 +625,10 @@ static bool host_job_fits(struct redis_host *h, int flags)
            && total >= HOST_JOB_LARGE && total - done <= h->argv[h->argc - 1].len;
 }
 
-/* ---- One request ---------------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
-/* Commands do not wait for an object that the thread holds. Commands from a primary are never refused,
- * because the replica would then differ from it. */
+/* Returns whether a command has to be refused because the thread holds its object. Commands from
+ * a primary are never refused, because the replica would then differ from it. */
 static bool host_must_wait(const struct redis_host *h)
 {
     return h->first && h->command->flags & COMMAND_SLOW && !redis_config_obeys()
@@ -648,7 +651,7 @@ static void host_handle(struct redis_host *h)
                                .argc = h->argc,
                                .reply = { &redis_reply_ops, &h->client, 2 } };
     int flags =
-        0; /* finding them takes time, and answers about items are the same in both protocols */
+        0; /* determining it takes time, and replies about items are the same in both protocols */
     if (!h->command->run_many && !(h->command->flags & COMMAND_ASKS)) {
         flags = redis.GetContextFlags(h->client.ctx);
         h->protocol = flags & REDIS_CTX_RESP3 ? 3 : 2;
@@ -659,7 +662,7 @@ static void host_handle(struct redis_host *h)
         reply_error(&request.reply, ARGS_WRONGTYPE);
     } else if (host_must_wait(h)) {
         reply_error(&request.reply,
-                    "TRYAGAIN the last chunk of this filter is being checked");
+                    "TRYAGAIN the last chunk of this filter is being verified");
     } else if (!host_job_fits(h, flags) || !host_job_begin(h)) {
         host_tidy(h);
         host_tick(h);

@@ -1,8 +1,9 @@
 /*
- * redis_host.h - the server as a host (host.h): names are its keys, records are what it replicates.
+ * redis_host.h - the server as a host (host.h): names are keys, and recorded changes are
+ * replicated.
  *
- * Threads. Handlers run on the server's main thread, one after the other, and what they change is
- * replicated and written to the AOF in that order (`ordered`).
+ * Thread safety: handlers run on the server's main thread, one after another, and their changes
+ * are replicated and written to the AOF in that order (`ordered`).
  */
 #ifndef REDIS_HOST_H
 #define REDIS_HOST_H
@@ -15,7 +16,7 @@
 int redis_host_run(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
                    const struct command *command);
 
-/* Arguments as bytes: few of them in place. */
+/* Arguments as bytes. Small numbers of arguments need no allocation. */
 enum { REDIS_ARGV_FEW = 128 };
 
 struct redis_argv {
@@ -26,15 +27,16 @@ struct redis_argv {
 bool redis_argv_take(struct redis_argv *argv, RedisModuleString **of, size_t n);
 void redis_argv_give(struct redis_argv *argv);
 
-/* The object of a key, or NULL; false: it is of another type. `mode`: REDIS_READ or REDIS_WRITE. */
+/* Returns the object of a key, or NULL. Returns false if the key has another type. `mode`:
+ * REDIS_READ or REDIS_WRITE. */
 bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
                      struct object **object);
 
-/* An object becomes the value of a key that is empty or has another object, which is returned. */
+/* Stores an object in a key that is empty or holds another object, which is returned. */
 struct object *redis_host_place(RedisModuleCtx *ctx, RedisModuleString *name,
                                 struct object *object);
 
-/* Tells clients that watch or cache a key, and those who listen to events, that it has changed. */
+/* Notifies clients that watch or cache a key, and subscribers of keyspace events, of a change. */
 void redis_host_tell(RedisModuleCtx *ctx, RedisModuleString *key,
                      const struct object *object, const char *verb);
 

@@ -1,10 +1,10 @@
 /*
  * redis_import.c - see redis_import.h.
  *
- * A server finds a type by the nine characters of its name and hands over the version that the value
- * was saved with, and then the fields one by one. It knows their types: asked for another one it
- * reports an error, and gives nothing more. So fields in another order than expected are refused, never
- * taken for something else.
+ * A server finds a type by the nine characters of its name, and passes the version that the value
+ * was saved with and then the fields one by one. It knows their types: reading a field as another
+ * type reports an error, and no more fields can be read. Fields in an unexpected order are
+ * therefore rejected, never misinterpreted.
  */
 #include "redis_import.h"
 
@@ -17,7 +17,7 @@
 
 enum { IMPORT_BLOOM, IMPORT_VALKEY, IMPORT_CUCKOO, IMPORT_TYPES };
 
-/* `version` is that of what is saved. */
+/* `version` is the version to save. */
 static const struct {
     const char *name;
     bg_foreign_format format;
@@ -29,7 +29,7 @@ static const struct {
 };
 
 static RedisModuleType
-    *import_registered[IMPORT_TYPES]; /* NULL: somebody else has it */
+    *import_registered[IMPORT_TYPES]; /* NULL: another module has registered it */
 
 bool redis_import_is(const RedisModuleType *type)
 {
@@ -51,7 +51,7 @@ bool redis_import_fits(const RedisModuleType *type, const struct object *object)
     return false;
 }
 
-/* ---- Loading ---------------------------------------------------------------------------------------- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 struct import_io {
     struct import_source source;
@@ -92,7 +92,7 @@ static bool import_load_failed(struct import_source *source)
     return redis.IsIOError(import_of_source(source));
 }
 
-/* What a file of the server has is loaded whatever its size; clients keep to the limit. */
+/* Loads a value. Files of the server are loaded at any size; clients have to respect the limit. */
 static void *import_load(RedisModuleIO *io, int version, size_t which)
 {
     struct import_io from = { .source = { import_load_number, import_load_real,
@@ -107,7 +107,7 @@ static void *import_load(RedisModuleIO *io, int version, size_t which)
                      redis_config_obeys(), &object, &info);
     redis_memory_guard(false);
     if (err || !object) {
-        redis.LogIOError(io, "warning", "a %s that cannot be loaded: %s",
+        redis.LogIOError(io, "warning", "cannot load a value of type %s: %s",
                          import_types[which].name,
                          info.message[0] ? info.message : bg_strerror(err));
         return NULL;
@@ -132,7 +132,7 @@ static void *import_load_cuckoo(RedisModuleIO *io, int version)
     return import_load(io, version, IMPORT_CUCKOO);
 }
 
-/* ---- Saving ------------------------------------------------------------------------------------------ */
+/* ---- Saving ---------------------------------------------------------------------------------- */
 
 static RedisModuleIO *import_of_sink(struct import_sink *sink)
 {
@@ -163,8 +163,8 @@ static void import_save(RedisModuleIO *io, void *value)
     };
     bg_errinfo info = { 0 };
     const bg_err err = export_value(value, &to.sink, &info);
-    if (err) { /* what is saved is then no value, and will not be loaded: never one that says no */
-        redis.LogIOError(io, "warning", "a filter cannot be saved: %s",
+    if (err) { /* the saved value is incomplete, and loading it will fail */
+        redis.LogIOError(io, "warning", "cannot save a filter: %s",
                          info.message[0] ? info.message : bg_strerror(err));
     }
 }
@@ -182,7 +182,7 @@ bool redis_import_register(RedisModuleCtx *ctx, const struct redis_type_methods 
                                                     import_types[i].version, &methods);
         if (!import_registered[i]) {
             redis.Log(ctx, "notice",
-                      "another module has the type %s: its values stay there",
+                      "another module has registered the type %s and keeps its values",
                       import_types[i].name);
         }
     }

@@ -1,4 +1,4 @@
-/* redis_info.c - see redis_info.h. Fields get the module's name as a prefix by the server. */
+/* redis_info.c - see redis_info.h. The server prefixes fields with the module's name. */
 #include "redis_info.h"
 
 #include "redis_memory.h"
@@ -8,14 +8,14 @@
 static void info_tell(RedisModuleInfoCtx *ctx, int for_crash_report)
 {
     if (redis.InfoAddSection(ctx, "filters") != REDIS_OK) {
-        return; /* not asked for */
+        return; /* not requested */
     }
     (void)redis.InfoAddFieldCString(ctx, "version", BG_VERSION);
     (void)redis.InfoAddFieldULongLong(ctx, "filters", redis_type_count());
     (void)redis.InfoAddFieldULongLong(ctx, "filter_bytes", redis_memory_used());
     (void)redis.InfoAddFieldULongLong(ctx, "background_loads", redis_worker_done());
     (void)redis.InfoAddFieldULongLong(ctx, "pieces_moved", redis_memory_moves());
-    if (!for_crash_report) { /* which may come while the lock is held */
+    if (!for_crash_report) { /* a crash report may be written while the lock is held */
         (void)redis.InfoAddFieldULongLong(ctx, "filters_being_freed",
                                           redis_memory_waiting());
     }

@@ -1,4 +1,4 @@
-/* redis_info.h - what INFO says of the module. */
+/* redis_info.h - the module's section of INFO. */
 #ifndef REDIS_INFO_H
 #define REDIS_INFO_H
 

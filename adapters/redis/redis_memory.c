@@ -1,16 +1,16 @@
 /*
  * redis_memory.c - see redis_memory.h.
  *
- * Alignment. The server promises that of malloc; what more is asked for is taken by asking for more
- * bytes. The address that the server gave lies in the word before the one that is handed out.
+ * Alignment. The server guarantees the alignment of malloc. For larger alignments, more bytes are
+ * allocated. The address returned by the server is stored in the word before the aligned address.
  *
- * Defragmentation. The server asks for each value from time to time, on its main thread. Every piece
- * that the object has is offered to it; it takes those that lie in slabs, up to 14 KiB, which others
- * of the same size have left nearly empty. Small filters are made of such pieces; the bits of large
- * ones are pages of their own, which the server leaves alone.
+ * Defragmentation. The server visits each value regularly, on its main thread. Every allocation
+ * of the object is offered to the server. It moves those that are in nearly empty slabs
+ * (allocations up to 14 KiB). Small filters consist of such allocations; the bits of large
+ * filters are pages of their own, which the server leaves in place.
  *
- * Threads. `reaper.lock` guards the list and the life of the thread, which is started with the first
- * large object. A child of fork has no such thread; it frees what it frees at once.
+ * Thread safety: `reaper.lock` protects the list and the lifetime of the thread, which starts
+ * with the first large object. A child of fork has no such thread and frees objects at once.
  */
 #include "redis_memory.h"
 
@@ -23,15 +23,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- The allocator ----------------------------------------------------------------------------- */
+/* ---- The allocator --------------------------------------------------------------------------- */
 
-enum { MEMORY_LARGE = 4 << 20 }; /* to be cleared by handing back its pages */
+enum { MEMORY_LARGE = 4 << 20 }; /* from this size on, cleared by releasing its pages */
 
 static _Atomic uint64_t memory_used;
 
-/* Makes memory zero. Whole pages of what is large are handed back to the system, which gives others
- * when they are touched, all zero: allocators have theirs from it, private and of no file. Where it
- * refuses (pages that are locked) they are written. */
+/* Zeroes memory. Whole pages of large blocks are returned to the kernel, which provides zeroed
+ * pages on the next access: allocators use private anonymous memory. If the kernel refuses
+ * (locked pages), they are overwritten. */
 static void memory_clear(char *memory, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -45,11 +45,12 @@ static void memory_clear(char *memory, size_t bytes)
     memset(memory + before + whole, 0, bytes - before - whole);
 }
 
-/* ---- The guard ----------------------------------------------------------------------------------- */
+/* ---- The guard ------------------------------------------------------------------------------- */
 
 enum {
     GUARD_STEP = 1 << 20, /* bytes between two checks of the server's memory */
-    GUARD_SHARE = 8       /* of maxmemory, where keys can be evicted */
+    GUARD_SHARE =
+        8 /* share of maxmemory (1/8) that a command may use if keys can be evicted */
 };
 
 static _Thread_local struct {
@@ -71,7 +72,7 @@ bool redis_memory_refused(void)
     return guard.refused;
 }
 
-/* Returns whether there is room for `bytes` more. */
+/* Returns whether `bytes` more fit. */
 static bool guard_has_room(uint64_t bytes)
 {
     int unknown = 0;
@@ -88,7 +89,7 @@ static bool guard_has_room(uint64_t bytes)
            || (evicts && guard.taken <= most / GUARD_SHARE);
 }
 
-/* `bytes` are about to be allocated. */
+/* Checks an allocation of `bytes`. */
 static bool guard_checks(uint64_t bytes)
 {
     guard.unseen += bytes;
@@ -126,9 +127,10 @@ bool redis_memory_grant(uint64_t bytes)
     return room;
 }
 
-/* ---- Aligned memory ------------------------------------------------------------------------------ */
+/* ---- Aligned memory -------------------------------------------------------------------------- */
 
-/* All of it zero. Where the server cannot give such memory (Redis before 7.4) it is made so. */
+/* Allocates memory, zeroed if requested. If the server has no calloc (Redis before 7.4), clears
+ * it here. */
 static void *memory_take(size_t bytes, int zeroed)
 {
     if (!zeroed) {
@@ -150,8 +152,8 @@ static size_t memory_grid(size_t alignment)
     return alignment > least ? alignment : least;
 }
 
-/* Where in what the server gave there is room for the word, and a multiple of the grid behind it:
- * at most a grid further on, since what it gave is a multiple of the word's size. */
+/* Returns the first aligned address with room for the word before it. It is at most one alignment
+ * unit further on, since the server's address is a multiple of the word size. */
 static char *memory_place(char *given, size_t grid)
 {
     const uintptr_t from = (uintptr_t)given + sizeof given;
@@ -203,9 +205,9 @@ uint64_t redis_memory_used(void)
     return atomic_load_explicit(&memory_used, memory_order_relaxed);
 }
 
-/* ---- Defragmentation ------------------------------------------------------------------------------ */
+/* ---- Defragmentation ------------------------------------------------------------------------- */
 
-enum { DEFRAG_STEP = 16 }; /* pieces between two looks at the time */
+enum { DEFRAG_STEP = 16 }; /* allocations between two checks of the time */
 
 static _Atomic uint64_t defrag_moves;
 static bool defrag_on = true;
@@ -215,15 +217,15 @@ void redis_memory_let_move(bool on)
     defrag_on = on;
 }
 
-/* One call of the server. An object of many pieces is done in several of them. */
+/* One call of the server. An object with many allocations needs several calls. */
 struct defrag {
     RedisModuleDefragCtx *ctx;
-    unsigned long from; /* pieces that were offered in calls before */
+    unsigned long from; /* allocations offered in earlier calls */
     unsigned long at;
     bool stopped;
 };
 
-/* Whether it is the turn of this piece. */
+/* Returns whether this allocation is next. */
 static bool defrag_next(struct defrag *defrag)
 {
     if (defrag->stopped || defrag->at < defrag->from) {
@@ -239,8 +241,8 @@ static bool defrag_next(struct defrag *defrag)
     return true;
 }
 
-/* The server copies all that it gave, as it lay there; in the new place another address in it may be
- * the multiple of the grid. */
+/* Moves an allocation. The server copies the whole block as it was; at the new address, another
+ * offset may be the aligned one. */
 static void *defrag_move(void *context, void *memory, size_t bytes, size_t alignment)
 {
     struct defrag *defrag = context;
@@ -277,7 +279,7 @@ int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object)
     return defrag.stopped;
 }
 
-/* Moves nothing, and adds up what the server has given for the pieces. */
+/* Moves nothing, but adds up the sizes of the server's blocks. */
 static void *defrag_measure(void *context, void *memory, size_t bytes, size_t alignment)
 {
     size_t *sum = context;
@@ -302,7 +304,7 @@ uint64_t redis_memory_moves(void)
     return atomic_load_explicit(&defrag_moves, memory_order_relaxed);
 }
 
-/* ---- The thread that frees ----------------------------------------------------------------------- */
+/* ---- The reaper thread ----------------------------------------------------------------------- */
 
 enum {
     REAPER_LARGE = 1 << 20,
@@ -331,10 +333,10 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t come, gone;
     pthread_t thread;
-    pid_t process; /* that has the thread; 0: none */
+    pid_t process; /* the process of the thread; 0: none */
     bool stops;
-    struct object *first; /* linked by `entry`, which nobody else needs any more */
-    uint64_t waiting;     /* with the one that is being freed */
+    struct object *first; /* linked by `entry`, which is no longer needed */
+    uint64_t waiting;     /* including the one being freed */
 } reaper = { .lock = PTHREAD_MUTEX_INITIALIZER,
              .come = PTHREAD_COND_INITIALIZER,
              .gone = PTHREAD_COND_INITIALIZER };
@@ -361,7 +363,7 @@ static void *reaper_run(void *unused)
     return NULL;
 }
 
-/* Whether there is a thread; `lock` is held. */
+/* Returns whether the thread exists. The caller holds `lock`. */
 static bool reaper_there(void)
 {
     if (reaper.process == 0 && !reaper.stops) {
@@ -371,7 +373,7 @@ static bool reaper_there(void)
     return reaper.process != 0 && reaper.process == getpid();
 }
 
-/* Waits until nothing waits, or for long enough; `lock` is held. */
+/* Waits until no object is left, or until the timeout. The caller holds `lock`. */
 static void reaper_pause(long patience)
 {
     struct timespec until;
@@ -386,7 +388,7 @@ static void reaper_pause(long patience)
     }
 }
 
-/* ---- Holding --------------------------------------------------------------------------------------- */
+/* ---- Holds ----------------------------------------------------------------------------------- */
 
 enum { HELD_ONE = 2, HELD_DOOMED = 1 }; /* in `id`, under `lock` */
 
@@ -417,7 +419,7 @@ bool redis_memory_is_held(const struct object *object)
     return held;
 }
 
-/* Whether somebody holds it, who then frees it. */
+/* Returns whether the object is held. In that case its last holder frees it. */
 static bool memory_is_left(struct object *object)
 {
     pthread_mutex_lock(&reaper.lock);

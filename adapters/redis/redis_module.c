@@ -1,5 +1,5 @@
 /*
- * redis_module.c - what the server calls when it loads bloomgate.so, and when it lets go.
+ * redis_module.c - the entry points for loading and unloading bloomgate.so.
  */
 #include "redis_api.h"
 #include "redis_commands.h"
@@ -25,17 +25,18 @@ enum {
 int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
     const char *missing = redis_api_load(ctx);
-    if (missing) { /* the server's log may be what is missing */
+    if (missing) { /* the server's log function may be missing */
         (void)fprintf(stderr,
-                      "bloomgate: this server lacks %s: Redis 7.0, Valkey 8.0 "
-                      "or later is needed\n",
+                      "bloomgate: this server lacks %s: use Redis 7.0, Valkey 8.0 or "
+                      "later\n",
                       missing);
         return REDIS_ERR;
     }
     redis_memory_start();
     const char *name = redis_config_name(argv, argc);
     if (redis.IsModuleNameBusy(name)) {
-        redis.Log(ctx, "warning", "bloomgate: another module is called %s", name);
+        redis.Log(ctx, "warning",
+                  "bloomgate: another module with the name %s is loaded", name);
         return REDIS_ERR;
     }
     redis.SetModuleAttribs(ctx, name, MODULE_VERSION, REDIS_API_VERSION);
@@ -49,7 +50,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
                : REDIS_ERR;
 }
 
-/* Servers do not unload modules that have data types; this is for those that will. */
+/* Current servers do not unload modules that have data types; this is for future ones. */
 int RedisModule_OnUnload(RedisModuleCtx *ctx)
 {
     (void)ctx;

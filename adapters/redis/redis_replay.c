@@ -1,13 +1,13 @@
 /*
  * redis_replay.c - see redis_replay.h.
  *
- * Pieces of a content come one after the other, in one transaction or one file, so there is one
- * place for them. It grows with what has come (gather.h); another name, or a piece that does not
- * follow, gives it up.
+ * The pieces of a content arrive consecutively, in one transaction or one file, so one buffer is
+ * enough. It grows with the bytes received (gather.h). A piece for another key, or a piece out of
+ * order, discards it.
  *
- * Pieces that are sent are made as they are sent, so there is no copy of the content here; the server
- * keeps what replicas have not read yet. By a thread without the server's lock they are made before,
- * as strings of the server's, which sending does not copy.
+ * Pieces are encoded while they are sent, so the content is not copied here; the server keeps
+ * what replicas have not read yet. A thread without the server's lock encodes them in advance, as
+ * server strings, which are sent without copying.
  */
 #include "redis_replay.h"
 
@@ -27,10 +27,10 @@
 
 enum {
     REPLAY_HASH = 8,
-    REPLAY_SECRET = 4 /* which argument of CREATE and DONE it is */
+    REPLAY_SECRET = 4 /* argument index of the secret in CREATE and DONE */
 };
 
-/* ---- Sending ------------------------------------------------------------------------------------- */
+/* ---- Sending --------------------------------------------------------------------------------- */
 
 void redis_replay_create(RedisModuleCtx *ctx, RedisModuleString *key,
                          const struct object *object)
@@ -91,9 +91,9 @@ void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
     }
 }
 
-/* ---- Contents ------------------------------------------------------------------------------------ */
+/* ---- Content --------------------------------------------------------------------------------- */
 
-/* A content on its way, to who listens or to an AOF that is being rewritten. */
+/* A content that is sent to replicas and the AOF, or written to an AOF rewrite. */
 struct sending {
     RedisModuleCtx *ctx;
     RedisModuleIO *io; /* or NULL */
@@ -115,7 +115,7 @@ static bg_err replay_send_piece(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* What was put becomes an object; or, unless `whole`, there is one of unknown content. */
+/* Ends the content with an object, or, unless `whole`, with an object of unknown content. */
 static void replay_send_end(const struct sending *s, const struct object *object,
                             bool whole)
 {
@@ -213,21 +213,21 @@ void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
     struct sending s = { .io = io, .key = key };
     bg_errinfo info = { 0 };
     const bg_err err = redis_state_content(object, replay_send_piece, &s, &s.n, &info);
-    if (err) { /* which then is of unknown content: "maybe" to everything */
-        redis.LogIOError(io, "warning", "the content of a filter cannot be saved: %s",
+    if (err) { /* its content is then unknown, and every key is "maybe" */
+        redis.LogIOError(io, "warning", "cannot save the content of a filter: %s",
                          info.message[0] ? info.message : bg_strerror(err));
     }
     replay_send_end(&s, object, !err && s.n > 0);
 }
 
-/* ---- What is being put ------------------------------------------------------------------------------ */
+/* ---- Received content ------------------------------------------------------------------------ */
 
 static struct {
-    char *name; /* whose, with the number of its database; NULL: nobody's */
+    char *name; /* the key with its database number; NULL: no content */
     size_t name_n;
     int db;
     struct gather gather;
-    size_t n; /* bytes that have come */
+    size_t n; /* bytes received */
 } put;
 
 static void put_forget(void)
@@ -263,17 +263,17 @@ static const char *put_piece(int db, bg_bytes name, uint64_t offset, uint64_t to
     const uint64_t most = redis_settings.max_filter_bytes;
     if (piece.len == 0 || total > SIZE_MAX || offset > total
         || piece.len > total - offset) {
-        return "ERR a piece over the end of its content";
+        return "ERR the piece exceeds the end of its content";
     }
     if (most && total / 2 > most && !redis_config_obeys()) {
-        return "ERR a content over max-filter-memory";
+        return "ERR the content exceeds max-filter-memory";
     }
     if (offset == 0 && !put_begin(db, name, (size_t)total)) {
         return "ERR Insufficient memory";
     }
     if (!put_is_for(db, name) || offset != put.n || total != put.gather.size) {
         put_forget();
-        return "ERR a piece that does not follow what has come so far";
+        return "ERR the piece does not follow the last one";
     }
     if (!gather_count(&put.gather, put.n + piece.len)) {
         put_forget();
@@ -284,7 +284,7 @@ static const char *put_piece(int db, bg_bytes name, uint64_t offset, uint64_t to
     return NULL;
 }
 
-/* ---- Doing -------------------------------------------------------------------------------------------- */
+/* ---- Execution ------------------------------------------------------------------------------- */
 
 struct replay {
     RedisModuleCtx *ctx;
@@ -292,7 +292,7 @@ struct replay {
     bg_bytes *argv;
     size_t argc;
     struct object *object; /* of the key, or NULL */
-    const char *verb;      /* what happened, for events; NULL: nothing yet */
+    const char *verb;      /* what happened, for keyspace events; NULL: nothing yet */
     char why[300];
 };
 
@@ -303,7 +303,7 @@ static const char *replay_failed(struct replay *r, bg_err err, const bg_errinfo 
     return r->why;
 }
 
-/* An object takes the name. */
+/* Stores an object under the key. */
 static const char *replay_place(struct replay *r, struct gather *content)
 {
     struct object *made = NULL;
@@ -334,7 +334,7 @@ static const char *replay_done(struct replay *r)
 {
     if (!put_is_for(redis.GetSelectedDb(r->ctx), r->argv[1]) || put.n == 0
         || put.n != put.gather.size) {
-        return "ERR there is no content, or it is not complete";
+        return "ERR the content is missing or incomplete";
     }
     gather_uncount(&put.gather);
     const char *wrong = replay_place(r, &put.gather);
@@ -430,11 +430,10 @@ static const char *replay_run(struct replay *r)
     return "ERR expected CREATE, ADD, KEYS, REMOVE, ROTATE, PUT or DONE";
 }
 
-/* ---- Permissions
- * --------------------------------------------------------------------------------------- */
+/* ---- Permissions ----------------------------------------------------------------------------- */
 
-/* Returns whether the client's user may run REPLCONF, which is in the categories admin and dangerous. A
- * client without a known user (a script, another module) may not. */
+/* Returns whether the client's user may run REPLCONF, which is in the categories admin and
+ * dangerous. A client without a known user (a script, another module) may not. */
 static bool replay_user_is_admin(RedisModuleCtx *ctx)
 {
     static const char word[] = "REPLCONF";
@@ -453,8 +452,9 @@ static bool replay_user_is_admin(RedisModuleCtx *ctx)
     return may;
 }
 
-/* If modules have categories, the server has already checked them. Redis 7.0 lets every user with +@all
- * run every module command, so the check is done here, except for commands from the primary or a file. */
+/* Returns whether the client may run BG.REPLAY. If modules have ACL categories, the server has
+ * already checked them. Redis 7.0 lets every user with +@all run every module command, so the
+ * check is done here, except for commands from the primary or a file. */
 static bool replay_is_allowed(RedisModuleCtx *ctx)
 {
     return redis.SetCommandACLCategories
@@ -470,10 +470,10 @@ static int replay_command(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
     }
     if (!replay_is_allowed(ctx)) {
         return redis.ReplyWithError(
-            ctx, "NOPERM BG.REPLAY is for replication: it needs a user with the "
+            ctx, "NOPERM BG.REPLAY is for replication: it requires a user with the "
                  "permissions of a replica (REPLCONF)");
     }
-    if (argc == REPLAY_SECRET + 1) { /* which SLOWLOG would show */
+    if (argc == REPLAY_SECRET + 1) { /* hides it from SLOWLOG */
         (void)redis.RedactClientCommandArgument(ctx, REPLAY_SECRET);
     }
     struct replay r = { .ctx = ctx, .key = argv[1], .argc = (size_t)argc };
@@ -493,7 +493,7 @@ static int replay_command(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
         (void)redis.ReplicateVerbatim(ctx);
     }
     if (wrong && redis_config_obeys()) {
-        redis.Log(ctx, "warning", "what was replicated cannot be done: %s", wrong);
+        redis.Log(ctx, "warning", "cannot apply a replicated change: %s", wrong);
     }
     return wrong ? redis.ReplyWithError(ctx, wrong)
                  : redis.ReplyWithSimpleString(ctx, "OK");
@@ -513,7 +513,7 @@ bool redis_replay_register(RedisModuleCtx *ctx)
         NULL,
         "key <CREATE state secret | ADD hashes | KEYS item [item ...] | REMOVE hashes | "
         "ROTATE milliseconds | PUT offset total piece | DONE state secret>",
-        "For servers: a change of a filter, as replicas and append-only files get it",
+        "Internal: applies a replicated change of a filter",
         "O(N) with N bytes",
         "0.1.0"
     };

@@ -1,18 +1,19 @@
 /*
- * redis_replay.h - changes as replicas and AOF files get them: exact, whatever their configuration.
+ * redis_replay.h - changes as replicas and AOF files get them: exact, regardless of their
+ * configuration.
  *
- *     BG.REPLAY key CREATE state secret     an empty object, or one of unknown content
- *     BG.REPLAY key ADD hashes              8 bytes each, low byte first
- *     BG.REPLAY key KEYS key [key ...]      where hashes would not do (host.h)
+ *     BG.REPLAY key CREATE state secret     creates an empty object, or one of unknown content
+ *     BG.REPLAY key ADD hashes              8 bytes each, little-endian
+ *     BG.REPLAY key KEYS key [key ...]      where hashes do not work (host.h)
  *     BG.REPLAY key REMOVE hashes
  *     BG.REPLAY key ROTATE milliseconds
  *     BG.REPLAY key PUT offset total bytes  a piece of a content, in order
- *     BG.REPLAY key DONE state secret       an object of what was put
+ *     BG.REPLAY key DONE state secret       creates an object from the pieces
  *
- * State, secret and content are those of redis_state.h. CREATE and DONE take the place of what has
- * the name; when that expires stays. Everything is checked as if it came from anybody, since it may.
+ * redis_state.h describes state, secret and content. CREATE and DONE replace the value of the
+ * key, which keeps its expiry. All arguments are validated, since they may come from any client.
  *
- * Commands that come to the same everywhere are sent as they are instead (redis_host.c).
+ * Commands that have the same result everywhere are replicated as they are (redis_host.c).
  */
 #ifndef REDIS_REPLAY_H
 #define REDIS_REPLAY_H
@@ -20,22 +21,22 @@
 #include "object.h"
 #include "redis_api.h"
 
-/* Sends to replicas and AOF. */
+/* Send a change to replicas and the AOF. */
 void redis_replay_create(RedisModuleCtx *ctx, RedisModuleString *key,
                          const struct object *object);
 void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
                          const struct change *change);
-/* ... all of an object. If nobody listens nothing is read: the end is sent all the same, which counts
- * as a change for the server. */
+/* Sends a whole object. If there are no receivers, nothing is read; DONE is still sent, since the
+ * server must count a change. */
 bg_err redis_replay_content(RedisModuleCtx *ctx, RedisModuleString *key,
                             const struct object *object, bg_errinfo *info);
 
-/* Whether there may be an AOF, replicas, or anybody else who is sent what is replicated. */
+/* Returns whether there may be an AOF, replicas or other receivers of replicated commands. */
 bool redis_replay_is_heard(RedisModuleCtx *ctx);
 
-/* The same in two steps, for a thread that has the object alone: its content as strings, which takes
- * long and needs no lock; and with the server's lock, sending these, and forgetting them. If nobody
- * listens there need not be any. */
+/* The same in two steps, for a thread with exclusive use of the object: encoding the content as
+ * strings, which takes long and needs no lock; and, under the server's lock, sending and freeing
+ * them. Without receivers, no strings are needed. */
 struct redis_pieces {
     RedisModuleString **of;
     size_t count, room;

@@ -1,4 +1,4 @@
-/* redis_reply.c - see redis_reply.h. Each is one call of the server's. */
+/* redis_reply.c - see redis_reply.h. Each function is one call of the server API. */
 #include "redis_reply.h"
 
 #include "redis_memory.h"

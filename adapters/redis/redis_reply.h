@@ -1,14 +1,14 @@
-/* redis_reply.h - replies (reply.h) carried by the server, in the protocol of its client. */
+/* redis_reply.h - sends replies (reply.h) through the server, in the protocol of its client. */
 #ifndef REDIS_REPLY_H
 #define REDIS_REPLY_H
 
 #include "redis_api.h"
 #include "reply.h"
 
-/* What a reply goes to: `to` of struct reply. */
+/* The destination of a reply: `to` of struct reply. */
 struct redis_client {
     RedisModuleCtx *ctx;
-    bool failed; /* an error was sent, maybe as one of several replies */
+    bool failed; /* an error was sent, possibly as one of several replies */
 };
 
 extern const struct reply_ops redis_reply_ops;

@@ -1,4 +1,4 @@
-/* redis_secret.c - see redis_secret.h. A list: there are few, mostly one. */
+/* redis_secret.c - see redis_secret.h. A list is sufficient: there are few secrets, usually one. */
 #include "redis_secret.h"
 
 #include "object.h"
@@ -15,21 +15,21 @@ struct redis_secret {
     uint8_t secret[BG_SECRET_BYTES];
 };
 
-/* The table holds two secrets: the current one, and the previous one, which a failed CONFIG SET restores by
- * its id. */
+/* The table holds two secrets: the current one, and the previous one, which a failed CONFIG SET
+ * restores by its ID. */
 static struct {
     pthread_mutex_t lock;
     struct redis_secret *first, *current, *before;
     bool chosen; /* the current one was set, and is not random */
     uint8_t wanted
-        [BG_KEY_ID_BYTES]; /* if chosen and `current` is NULL: the id of the expected secret */
+        [BG_KEY_ID_BYTES]; /* if chosen and `current` is NULL: the ID of the expected secret */
 } secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* The secret that secret_of last returned to the handler on this thread. It is held until the handler
- * returns, because another thread may delete the last filter that uses it. */
+/* The secret that secret_of last returned to the handler on this thread. It is held until the
+ * handler returns, because another thread may delete the last filter that uses it. */
 static _Thread_local struct redis_secret *lent;
 
-/* ---- Ids --------------------------------------------------------------------------------------- */
+/* ---- IDs ------------------------------------------------------------------------------------- */
 
 static bg_err secret_id(const uint8_t secret[BG_SECRET_BYTES],
                         uint8_t id[BG_KEY_ID_BYTES], bg_errinfo *info)
@@ -50,7 +50,7 @@ static bg_err secret_id(const uint8_t secret[BG_SECRET_BYTES],
     return err;
 }
 
-/* ---- The list; `lock` is held ------------------------------------------------------------------- */
+/* ---- The list; the caller holds `lock` ------------------------------------------------------- */
 
 static struct redis_secret *secret_find(const uint8_t id[BG_KEY_ID_BYTES])
 {
@@ -75,7 +75,7 @@ static void secret_drop(struct redis_secret *held)
     free(held);
 }
 
-/* Holds a secret, which is added to the list if it is not there. */
+/* Holds a secret, and adds it to the list if it is new. */
 static bg_err secret_take(const uint8_t secret[BG_SECRET_BYTES],
                           struct redis_secret **held, bg_errinfo *info)
 {
@@ -113,19 +113,19 @@ static bg_err secret_make(bg_errinfo *info)
     }
     if (secrets.chosen) {
         return object_error(info, BG_EINVAL,
-                            "the secret with the id %.16s is not known: set "
+                            "the secret with the ID %.16s is not known: set "
                             "bloomgate.secret to its 32 digits",
                             (const char *)secrets.wanted);
     }
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
-        return object_error(info, BG_EIO, "the system has no random numbers");
+        return object_error(info, BG_EIO, "the OS provides no random numbers");
     }
     const bg_err err = secret_take(random, &secrets.current, info);
     explicit_bzero(random, sizeof random);
     return err;
 }
 
-/* ---- For handlers ---------------------------------------------------------------------------------- */
+/* ---- For handlers ---------------------------------------------------------------------------- */
 
 static bg_err secret_current(void *context, bg_hash_spec *hash,
                              uint8_t key_id[BG_KEY_ID_BYTES], bg_errinfo *info)
@@ -147,8 +147,7 @@ static bg_err secret_of(void *context, const uint8_t key_id[BG_KEY_ID_BYTES],
     (void)context;
     pthread_mutex_lock(&secrets.lock);
     struct redis_secret *found = secret_find(key_id);
-    found =
-        found ? found : secrets.current; /* the decoder finds out if that is wrong */
+    found = found ? found : secrets.current; /* the decoder detects a wrong secret */
     if (found) {
         hash->secret = found->secret;
         found->holders++;
@@ -159,15 +158,17 @@ static bg_err secret_of(void *context, const uint8_t key_id[BG_KEY_ID_BYTES],
     return found ? BG_OK
                  : object_error(
                      info, BG_EINVAL,
-                     "the secret of this filter is not known here: it comes "
-                     "with RESTORE, MIGRATE, replication, or bloomgate.secret");
+                     "the secret of this filter is not known here: use RESTORE, "
+                     "MIGRATE or replication, which include it, or set "
+                     "bloomgate.secret");
 }
 
 const struct secret_source redis_secrets = { secret_current, secret_of, NULL };
 
-/* ---- For the module ---------------------------------------------------------------------------------- */
+/* ---- For the module -------------------------------------------------------------------------- */
 
-/* `lock` is held; `now` is held by the table from then on, or is NULL. */
+/* Sets the current secret, or NULL. The table takes over the caller's hold on `now`. The caller
+ * holds `lock`. */
 static void secret_put(struct redis_secret *now, bool chosen)
 {
     secret_drop(secrets.before);
@@ -180,7 +181,8 @@ void redis_secret_set(const uint8_t secret[BG_SECRET_BYTES])
 {
     struct redis_secret *now = NULL;
     pthread_mutex_lock(&secrets.lock);
-    if (!secret || !secret_take(secret, &now, NULL)) { /* else there is no memory */
+    if (!secret
+        || !secret_take(secret, &now, NULL)) { /* fails only if memory is short */
         secret_put(now, secret != NULL);
     }
     pthread_mutex_unlock(&secrets.lock);
@@ -219,7 +221,7 @@ bg_err redis_secret_join(const uint8_t key_id[BG_KEY_ID_BYTES],
     *held = NULL;
     bg_err err = secret_id(secret, id, info);
     if (!err && memcmp(id, key_id, sizeof id) != 0) {
-        err = object_error(info, BG_EFORMAT, "the secret does not belong to its id");
+        err = object_error(info, BG_EFORMAT, "the secret does not match its ID");
     }
     if (!err) {
         pthread_mutex_lock(&secrets.lock);

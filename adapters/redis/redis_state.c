@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Writing ------------------------------------------------------------------------------------ */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 size_t redis_state_write(const struct object *object, bool whole,
                          char text[REDIS_STATE_TEXT])
@@ -34,7 +34,9 @@ bg_bytes redis_state_secret(const struct object *object)
                : (bg_bytes){ "", 0 };
 }
 
-enum { STATE_SMALL = 64 << 10 }; /* querying canaries would take longer than the rest */
+enum {
+    STATE_SMALL = 64 << 10
+}; /* below this size, querying canaries would take longer than the rest */
 
 bg_err redis_state_content(const struct object *object, bg_file_write write,
                            void *context, size_t *n, bg_errinfo *info)
@@ -46,14 +48,14 @@ bg_err redis_state_content(const struct object *object, bg_file_write write,
                                    : BG_OK;
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------ */
+/* ---- Parsing --------------------------------------------------------------------------------- */
 
 struct state {
     uint64_t items, deleted, expansions, refused, rotated, reshaped;
     struct object_shape shape;
 };
 
-/* A number, and the byte behind it. */
+/* Parses a number and the byte after it. */
 static bool state_number(const char **text, const char *end, char behind,
                          uint64_t *value)
 {
@@ -92,20 +94,21 @@ static bg_err state_parse(bg_bytes text, struct state *state, bg_errinfo *info)
     return object_shape_read(p, (size_t)(end - p), &state->shape, info);
 }
 
-/* Holds the secret that came along; none is fine if none is needed. */
+/* Holds the secret that came with the object. An object without a keyed hash has none. */
 static bg_err state_secret(const struct object_shape *shape, bg_bytes secret,
                            struct redis_secret **held, bg_errinfo *info)
 {
     const bool keyed = !shape->foreign && object_shape_is_keyed(shape);
     *held = NULL;
     if (secret.len != (keyed ? BG_SECRET_BYTES : 0)) {
-        return object_error(info, BG_EFORMAT, "a secret of %zu bytes, expected %d",
+        return object_error(info, BG_EFORMAT, "the secret has %zu bytes, expected %d",
                             secret.len, keyed ? BG_SECRET_BYTES : 0);
     }
     return keyed ? redis_secret_join(shape->key_id, secret.data, held, info) : BG_OK;
 }
 
-/* Decodes the content; its own limit, under which it may grow, is no reason to lose it. */
+/* Decodes the content. The object's own growth limit does not apply, since its content must not
+ * be lost. */
 static bg_err state_decode(const struct object_shape *shape, struct gather *content,
                            struct command_settings *settings, struct object **object,
                            bg_errinfo *info)
@@ -113,7 +116,8 @@ static bg_err state_decode(const struct object_shape *shape, struct gather *cont
     const uint64_t most = settings->max_filter_bytes;
     bg_err err = BG_ENOMEM;
     if (most && content->size / 2 > most) {
-        return object_error(info, BG_ENOMEM, "a filter of %zu bytes, the limit is %llu",
+        return object_error(info, BG_ENOMEM,
+                            "the filter has %zu bytes, and the limit is %llu",
                             content->size, (unsigned long long)most);
     }
     if (shape->limit && (!most || shape->limit < most)) {
@@ -126,8 +130,8 @@ static bg_err state_decode(const struct object_shape *shape, struct gather *cont
                : err;
 }
 
-/* The growth limit in the state of an object is capped at the limit for new objects of this server. 0: the
- * state comes from a primary or a file, and its limit is kept. */
+/* Caps the growth limit of an object at the limit for new objects of this server. 0: the state
+ * comes from a primary or a file, and its limit is kept. */
 static void state_limit(struct object_shape *shape, uint64_t most)
 {
     if (most && shape->limit > most) {
@@ -152,12 +156,13 @@ static bg_err state_make(const struct state *state, struct gather *content, bool
         return err;
     }
     if (state->shape.foreign || (!empty && !state->shape.imported)) {
-        return object_error(info, BG_EFORMAT, "a filter without its content");
+        return object_error(info, BG_EFORMAT, "the content of the filter is missing");
     }
     if (limited && settings.max_filter_bytes
         && state->shape.limit > settings.max_filter_bytes) {
         return object_error(info, BG_ENOMEM,
-                            "a filter with a limit of %llu bytes, here it is %llu",
+                            "the filter has a limit of %llu bytes, and the limit "
+                            "here is %llu",
                             (unsigned long long)state->shape.limit,
                             (unsigned long long)settings.max_filter_bytes);
     }
@@ -196,7 +201,9 @@ bg_err redis_state_attach(struct object *object, bg_errinfo *info)
         return BG_OK;
     }
     object->entry = redis_secret_hold(object->shape.key_id);
-    return object->entry ? BG_OK
-                         : object_error(info, BG_EINVAL,
-                                        "the secret of this filter is not known here");
+    return object->entry
+               ? BG_OK
+               : object_error(info, BG_EINVAL,
+                              "the secret of this filter is not known here: set "
+                              "bloomgate.secret");
 }

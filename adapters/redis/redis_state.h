@@ -1,12 +1,14 @@
 /*
- * redis_state.h - an object as it is kept and sent: in RDB files, in AOF files, to replicas.
+ * redis_state.h - the encoding of an object in RDB files, AOF files and replication.
  *
- *     state     "1 ITEMS DELETED EXPANSIONS REFUSED ROTATED RESHAPED;SHAPE"     text, see object.h
- *     secret    16 bytes if the hash is keyed, else none
- *     content   a filter file (docs/format.md), or a dump of RedisBloom (docs/foreign.md); none if
- *               the object's content is unknown
+ *     state     "1 ITEMS DELETED EXPANSIONS REFUSED ROTATED RESHAPED;SHAPE"     text, see
+ *     object.h
+ *     secret    16 bytes if the hash is keyed, otherwise empty
+ *     content   a filter file (docs/format.md), or a RedisBloom dump (docs/foreign.md); empty if
+ *     the
+ *               object's content is unknown
  *
- * All three may come from anybody. What cannot be trusted makes no object.
+ * All three are untrusted input. Invalid input creates no object.
  */
 #ifndef REDIS_STATE_H
 #define REDIS_STATE_H
@@ -17,31 +19,33 @@
 
 enum { REDIS_STATE_TEXT = OBJECT_SHAPE_TEXT + 160 };
 
-/* Writes the state of an object; returns its length. `whole`: its content comes with it, or it is
+/* Writes the state of an object and returns its length. `whole`: its content follows, or it is
  * empty. */
 size_t redis_state_write(const struct object *object, bool whole,
                          char text[REDIS_STATE_TEXT]);
 
-/* The secret of an object; no bytes if it has none. */
+/* Returns the secret of an object; empty if it has none. */
 bg_bytes redis_state_secret(const struct object *object);
 
-/* Writes the content piece by piece, 1 MiB or less, with no copy of it in memory; *n says how many
- * bytes it has, before the first piece is written. None, and BG_OK, if it is unknown. Nobody changes
- * the object meanwhile: this is the server's thread, a child of it, or one that has the object alone. */
+/* Writes the content in pieces of at most 1 MiB, without a copy in memory. Sets *n to its total
+ * size before the first piece. Writes nothing and returns BG_OK if the content is unknown. The
+ * object must not change in the meantime: call this on the server's main thread, in its child, or
+ * with exclusive use of the object. */
 bg_err redis_state_content(const struct object *object, bg_file_write write,
                            void *context, size_t *n, bg_errinfo *info);
 
 /*
- * Makes the object again; without content (size 0): an empty one, if `empty` allows that, or one of
- * unknown content if the shape says so. `limited`: no larger than the settings allow. All of the
- * content has come, and it is given back as it is read.
+ * Re-creates the object. Without content (size 0), it is empty if `empty` is set, or of unknown
+ * content if its shape is imported. `limited`: it must not be larger than the settings allow. The
+ * content is complete, and its memory is released while it is read.
  * Errors: BG_EFORMAT, BG_ECHECKSUM and others of bg_decode; BG_ENOMEM.
  */
 bg_err redis_state_read(bg_bytes text, bg_bytes secret, struct gather *content,
                         bool empty, bool limited, struct object **object,
                         bg_errinfo *info);
 
-/* Holds the secret that an object needs, which is about to get a name. BG_EINVAL: it is unknown. */
+/* Holds the secret that an object needs before it gets a name. Errors: BG_EINVAL if it is
+ * unknown. */
 bg_err redis_state_attach(struct object *object, bg_errinfo *info);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * redis_syntax.c - see redis_syntax.h. Reads from left to right; a list of arguments is collected on
- * the stack and then copied to the nodes, behind those of its own parts.
+ * redis_syntax.c - see redis_syntax.h. A recursive-descent parser: the arguments of a list are
+ * collected on the stack and then copied to the nodes, after those of their parts.
  */
 #include "redis_syntax.h"
 
@@ -33,7 +33,7 @@ static bool reader_is_upper(const char *word, size_t n)
     return n > 0;
 }
 
-/* A copy of some letters, small ones if asked for; NULL: no room. */
+/* Copies some letters, in lowercase if `small` is set. Returns NULL if there is no space. */
 static const char *reader_text(struct reader *r, const char *word, size_t n, bool small)
 {
     struct redis_syntax *to = r->to;
@@ -50,7 +50,7 @@ static const char *reader_text(struct reader *r, const char *word, size_t n, boo
     return copy;
 }
 
-/* The next word, 0 bytes if it is none. */
+/* Returns the length of the next word, 0 if there is none. */
 static size_t reader_word(const struct reader *r)
 {
     return strcspn(r->at, " []<>|");
@@ -79,7 +79,7 @@ static enum redis_argument_type reader_type(const char *name)
     return REDIS_ARGUMENT_STRING;
 }
 
-/* A word: a value, a token, or a token and its value. */
+/* Parses a word: a value, a token, or a token and its value. */
 static bool reader_name(struct reader *r, node *one)
 {
     size_t n = reader_word(r);
@@ -115,7 +115,7 @@ static bool reader_keep(struct reader *r, const node *list, size_t n, node **kep
     return true;
 }
 
-/* One argument of a list: itself, or a block. */
+/* Combines the arguments of a list into one: the argument itself, or a block. */
 static bool reader_block(node *list, size_t n, node *one)
 {
     if (n == 1) {
@@ -129,7 +129,7 @@ static bool reader_block(node *list, size_t n, node *one)
     return n > 0;
 }
 
-/* What stands in brackets, behind the first of them; `end` closes them. */
+/* Parses the text after an opening bracket; `end` closes it. */
 static bool reader_choice(struct reader *r, char end, node *one)
 {
     const char ends[] = { '|', end, 0 };
@@ -151,10 +151,10 @@ static bool reader_choice(struct reader *r, char end, node *one)
     return reader_keep(r, choices, n, &one->subargs);
 }
 
-/* "[item ...]" behind an item; the reader stands behind the bracket. */
+/* Parses "[item ...]" after an item. The reader is past the bracket. */
 static bool reader_repeats(struct reader *r)
 {
-    const char *end = r->at + strcspn(r->at, "[]"); /* not that of brackets inside */
+    const char *end = r->at + strcspn(r->at, "[]"); /* does not end a nested bracket */
     if (*end != ']' || end - r->at < 4 || strncmp(end - 3, "...", 3) != 0) {
         return false;
     }
@@ -162,7 +162,7 @@ static bool reader_repeats(struct reader *r)
     return true;
 }
 
-/* A list up to one of these ends, which is left to be read. */
+/* Parses a list up to one of the characters in `ends`, which is not consumed. */
 static bool reader_list(struct reader *r, const char *ends, node **list, size_t *n)
 {
     node found[SYNTAX_WIDTH];

@@ -1,10 +1,11 @@
 /*
- * redis_syntax.h - the syntax of a command, "key item [item ...]", as COMMAND DOCS wants it: a tree.
+ * redis_syntax.h - converts the syntax of a command, "key item [item ...]", to the tree that
+ * COMMAND DOCS requires.
  *
  *     word            a value of that name
- *     WORD            a word to be said; before a value, its token
- *     [ ... ]         may be left out
- *     < a | b >       one of these; so in [ a | b ], too
+ *     WORD            a literal token; before a value, its token
+ *     [ ... ]         optional
+ *     < a | b >       one of these; [ a | b ] is the optional form
  *     x [x ...]       one or more
  */
 #ifndef REDIS_SYNTAX_H
@@ -15,7 +16,7 @@
 
 enum { SYNTAX_NODES = 128, SYNTAX_TEXT = 1024 };
 
-/* The arguments, ended by one without a name, and room for what they point to. */
+/* The arguments, which end with one without a name, and the memory that they point to. */
 struct redis_syntax {
     struct redis_command_argument *arguments;
     struct redis_command_argument nodes[SYNTAX_NODES];
@@ -23,7 +24,7 @@ struct redis_syntax {
     size_t used_nodes, used_text;
 };
 
-/* False: it is longer than there is room for, or not such a text. */
+/* Parses the syntax of a command. Returns false if it is invalid or does not fit. */
 bool redis_syntax_read(const struct command *command, struct redis_syntax *syntax);
 
 #endif

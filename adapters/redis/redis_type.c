@@ -1,15 +1,15 @@
 /*
- * redis_type.c - values as the server asks for them: saved, loaded, rewritten, copied, freed.
+ * redis_type.c - the methods of the data type: save, load, rewrite, copy, free.
  *
  *     RDB    1 | state | secret | bytes of the content | its pieces, of any size
  *
- * where numbers and strings are the server's own. What they mean is in redis_state.h. A content's
- * size is believed as far as its pieces have come (gather.h). Whatever is wrong is logged, and is an
- * error of RESTORE, or of loading the file: never a filter that would say no.
+ * Numbers and strings use the server's encoding. redis_state.h describes the fields. Memory for a
+ * content grows with the pieces received, not by its announced size (gather.h). Errors are logged
+ * and make RESTORE, or loading the file, fail: they never produce a filter that answers "no".
  *
- * Saving happens in a child of fork as well, so it takes no lock that another thread might have held:
- * pins of slots are none. Pieces are written as they are made, of 1 MiB; there is no copy of the
- * content, neither in the child nor here.
+ * Values are also saved in a child of fork, so saving takes no lock that another thread might
+ * have held (pinning a slot takes none). Pieces of 1 MiB are written as they are encoded; the
+ * content is not copied, neither in the child nor here.
  */
 #include "redis_type.h"
 
@@ -38,7 +38,7 @@ void redis_type_born(void)
     atomic_fetch_add(&type_count, 1);
 }
 
-/* ---- Saving -------------------------------------------------------------------------------------- */
+/* ---- Saving ---------------------------------------------------------------------------------- */
 
 struct saving {
     RedisModuleIO *io;
@@ -69,8 +69,8 @@ static bg_err type_save_piece(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Memory is all that can be missing, before the first piece: then the content is unknown, "maybe" to
- * everything. A content that did not come to its end would not be loaded. */
+/* Saves a value. Only memory can be short, before the first piece: the content is then saved as
+ * unknown, and every key is "maybe". A truncated content would be rejected when loading. */
 static void type_save(RedisModuleIO *io, void *value)
 {
     struct saving saving = { .io = io, .object = value };
@@ -78,7 +78,7 @@ static void type_save(RedisModuleIO *io, void *value)
     const bg_err err =
         redis_state_content(value, type_save_piece, &saving, &saving.n, &info);
     if (err) {
-        redis.LogIOError(io, "warning", "the content of a filter cannot be saved: %s",
+        redis.LogIOError(io, "warning", "cannot save the content of a filter: %s",
                          info.message[0] ? info.message : bg_strerror(err));
     }
     if (!saving.begun) {
@@ -87,7 +87,7 @@ static void type_save(RedisModuleIO *io, void *value)
     }
 }
 
-/* ---- Loading ------------------------------------------------------------------------------------- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 struct loaded {
     char *state, *secret;
@@ -95,7 +95,7 @@ struct loaded {
     struct gather content;
 };
 
-/* All pieces of the content. */
+/* Reads all pieces of the content. */
 static bool type_load_content(RedisModuleIO *io, struct gather *content)
 {
     const uint64_t total = redis.LoadUnsigned(io);
@@ -138,19 +138,20 @@ static void *type_load(RedisModuleIO *io, int version)
     struct object *object = NULL;
     bg_errinfo info = { 0 };
     if (version != TYPE_VERSION) {
-        redis.LogIOError(io, "warning", "a filter of version %d, expected %d", version,
+        redis.LogIOError(io, "warning",
+                         "cannot load a filter of version %d, expected %d", version,
                          TYPE_VERSION);
         return NULL;
     }
     redis_memory_guard(!redis_config_obeys());
     if (!type_load_parts(io, &loaded)) {
-        redis.LogIOError(io, "warning", "a filter that is cut short or damaged");
+        redis.LogIOError(io, "warning",
+                         "cannot load a filter: it is truncated or damaged");
     } else if (redis_state_read((bg_bytes){ loaded.state, loaded.state_n },
                                 (bg_bytes){ loaded.secret, loaded.secret_n },
                                 &loaded.content, false, !redis_config_obeys(), &object,
                                 &info)) {
-        redis.LogIOError(io, "warning", "a filter that cannot be trusted: %s",
-                         info.message);
+        redis.LogIOError(io, "warning", "cannot load a filter: %s", info.message);
     }
     redis_memory_guard(false);
     redis.Free(loaded.state);
@@ -167,12 +168,13 @@ static void type_rewrite(RedisModuleIO *io, RedisModuleString *key, void *value)
     redis_replay_rewrite(io, key, value);
 }
 
-/* ---- The rest -------------------------------------------------------------------------------------- */
+/* ---- Other methods --------------------------------------------------------------------------- */
 
-/* What an object needs besides its bits, about. */
+/* The approximate size of an object without its bits. */
 enum { TYPE_OVERHEAD = 3 << 10 };
 
-/* As the server counts it, and what is held for a dump; about, while somebody works on it. */
+/* Returns the size as the server counts it, plus memory held for a dump. Approximate while a
+ * thread works on the object. */
 static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t samples)
 {
     (void)ctx;
@@ -183,9 +185,10 @@ static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t s
                  : (size_t)object_bytes(object) + TYPE_OVERHEAD;
 }
 
-/* Returns the effort to free an object in the server's units: pages, or pieces if there are many. The server
- * frees up to 64 units on its main thread. A server that is evicting keys must free at once: it does not see
- * memory that another thread is still freeing, and would evict more keys. */
+/* Returns the effort to free an object in the server's units: pages, or allocations if there are
+ * many. The server frees up to 64 units on its main thread. A server that is evicting keys must
+ * free at once: it does not see memory that another thread is still freeing, and would evict more
+ * keys. */
 static size_t type_free_effort(RedisModuleKeyOptCtx *ctx, const void *value)
 {
     (void)ctx;

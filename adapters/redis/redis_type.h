@@ -9,10 +9,10 @@ extern RedisModuleType *redis_type;
 
 bool redis_type_register(RedisModuleCtx *ctx);
 
-/* Filters in the server, with those that are being freed. */
+/* Returns the number of filters in the server, including those being freed. */
 uint64_t redis_type_count(void);
 
-/* Told of an object that became a value, so that it is counted; `free` of the type tells the end. */
+/* Counts an object that became a value. The type's `free` method uncounts it. */
 void redis_type_born(void);
 
 #endif

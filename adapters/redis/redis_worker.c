@@ -1,4 +1,4 @@
-/* redis_worker.c - see redis_worker.h. A list under a lock; the thread waits for it to have something. */
+/* redis_worker.c - see redis_worker.h. A list under a lock; the thread waits for entries. */
 #include "redis_worker.h"
 
 #include <pthread.h>
@@ -16,9 +16,9 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t come;
     struct task *first, **last;
-    struct task *spare; /* so that a task can be given without memory being asked for */
+    struct task *spare; /* allows adding a task without allocating */
     _Atomic uint64_t done;
-    pid_t process; /* that has the thread; 0: none */
+    pid_t process; /* the process of the thread; 0: none */
 } worker = { .lock = PTHREAD_MUTEX_INITIALIZER,
              .come = PTHREAD_COND_INITIALIZER,
              .last = &worker.first };

@@ -1,18 +1,19 @@
-/* redis_worker.h - a thread for what would keep the server's main thread too long. One thing after the
- * other. */
+/* redis_worker.h - a thread for work that would block the server's main thread for too long. It
+ * runs one job at a time. */
 #ifndef REDIS_WORKER_H
 #define REDIS_WORKER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether there is the thread, which is started when it is first asked for. The main thread's. */
+/* Returns whether the thread exists, and starts it on the first call. Main thread only. */
 bool redis_worker_there(void);
 
-/* Has the thread call a function; it is there. */
+/* Runs a function on the thread, which must exist. */
 void redis_worker_run(void (*run)(void *job), void *job);
 
-/* Counts a finished job. Call it before unblocking the client of the job, so that the client sees the new count. */
+/* Counts a finished job. Call it before unblocking the client of the job, so that the client sees
+ * the new count. */
 void redis_worker_count(void);
 
 /* Returns the number of finished jobs. */
