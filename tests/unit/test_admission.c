@@ -1,5 +1,6 @@
-/* The bouncer of a cache: no at first sight, yes at the second, no again when it was too long
- * ago; many at once as one by one; figures; what it refuses. */
+/* The admission filter of a cache: rejects a key at its first occurrence, admits it at the
+ * second, and rejects it again if the first was too long ago; batches equal single calls;
+ * statistics; invalid arguments. */
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -16,7 +17,7 @@ static bg_admission *must_admission(const bg_admission_options *options)
     return door;
 }
 
-/* So few false positives that there are none here. */
+/* Options with so low a rate that no false positives occur here. */
 static bg_admission_options exact(uint64_t items)
 {
     bg_admission_options options = BG_ADMISSION_OPTIONS_INIT;
@@ -47,18 +48,18 @@ TEST(admission__the_second_time)
     bg_admission_options options = exact(1000);
     bg_admission *door = must_admission(&options);
     for (uint64_t key = 0; key < 1000; key++) {
-        CHECK(!would_admit(door, key)); /* remembers nothing */
+        CHECK(!would_admit(door, key)); /* does not record the key */
         CHECK(!would_admit(door, key));
         CHECK(!admit(door, key));
         CHECK(would_admit(door, key));
         CHECK(admit(door, key));
     }
-    CHECK(!bg_admission_admit(door, NULL, 0)); /* a key like others */
+    CHECK(!bg_admission_admit(door, NULL, 0)); /* a key like any other */
     CHECK(bg_admission_admit(door, NULL, 0));
     bg_admission_free(door);
 }
 
-/* By count: a key is remembered for `items` calls at least, for items g / (g - 1) at most. */
+/* By count: a key is remembered for at least `items` calls, and at most items g / (g - 1). */
 TEST(admission__forgets_by_count)
 {
     static const uint32_t generations[] = { 0, 2, 3, 8, 64 };
@@ -185,7 +186,7 @@ TEST(admission__without_a_bouncer_all_may_enter)
     bg_admission_free(NULL);
 }
 
-/* A full window admits new keys at the rate asked for, and says so. */
+/* A full window admits new keys at the requested rate, and reports that rate. */
 TEST(admission__first_sights_at_the_rate)
 {
     static const double rates[] = { 0, 0.1, 0.001 };
@@ -237,7 +238,7 @@ TEST(admission__says_how_it_is)
     CHECK_EQ(bg_admission_about(door, NULL), BG_EINVAL);
     bg_admission_free(door);
     options.items = 1000000;
-    options.rate = 0; /* what the header says of memory */
+    options.rate = 0; /* the memory that the header documents */
     door = must_admission(&options);
     CHECK_NEAR(stats_of(door).bytes, 2.8e6, 0.03);
     bg_admission_free(door);
@@ -296,7 +297,7 @@ TEST(admission__memory_comes_from_the_allocator_and_may_be_missing)
         CHECK(door || c.live == 0);
         CHECK(at < 20);
     }
-    CHECK(c.live >= 6); /* generations, one in waiting, two handles */
+    CHECK(c.live >= 6); /* generations, a spare one, two handles */
     CHECK(!admit(door, 1));
     bg_admission_free(door);
     CHECK_EQ(c.live, 0);

@@ -1,4 +1,4 @@
-/* The ground floor: checked arithmetic, words, error details. */
+/* The base layer: checked arithmetic, bit operations, error details. */
 #include "support/check.h"
 
 #include "base/bits.h"
@@ -98,7 +98,7 @@ TEST(checked__doubles_become_counts_or_nothing)
 
 /* ---- bits.h ---------------------------------------------------------------------- */
 
-/* The high half of a product by long multiplication, bit after bit. */
+/* Computes the high half of a product by long multiplication, bit by bit. */
 static uint64_t slow_mulhi(uint64_t a, uint64_t b)
 {
     uint64_t high = 0, low = 0;
@@ -179,7 +179,7 @@ TEST(err__every_code_has_its_number_name_and_text)
 #undef SAME
     CHECK_EQ(BG_OK, 0);
     CHECK_EQ(BG_EBUILD, 10);
-    CHECK_EQ(BG_ENOTFOUND, 11); /* frozen: no number may ever move */
+    CHECK_EQ(BG_ENOTFOUND, 11); /* frozen: numbers must never change */
     CHECK_EQ(BG_ECANCELED, 12);
     CHECK_EQ(BG_EBUSY, 13);
     CHECK_EQ(BG_ELIMIT, 14);

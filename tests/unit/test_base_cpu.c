@@ -1,7 +1,7 @@
 /*
- * The choice of an instruction set. The environment is read when the library is first
- * used, so each value of BLOOMGATE_CPU is tried in a child process in which nothing has
- * been used yet; these tests stand first in the file.
+ * Selection of the instruction set. The environment is read when the library is first used, so
+ * each value of BLOOMGATE_CPU is tested in a child process in which nothing has been used yet.
+ * These tests must be the first in the file.
  */
 #define _POSIX_C_SOURCE 200809L /* setenv, fork */
 
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What `ask` answers in a fresh process with BLOOMGATE_CPU=name (NULL: not set). */
+/* Returns the result of `ask` in a fresh process with BLOOMGATE_CPU=name (NULL: not set). */
 static int in_child(const char *name, int (*ask)(void))
 {
     pid_t child = fork();
@@ -38,7 +38,7 @@ static int ask_current(void)
     return (int)bg_cpu_current();
 }
 
-/* All sets that this machine has, as bits. */
+/* Returns all instruction sets of this machine, as bits. */
 static int ask_available(void)
 {
     int have = 0;
@@ -110,7 +110,7 @@ TEST(cpu__environment_does_not_change_what_there_is)
     CHECK(has(available, BG_CPU_SCALAR));
     CHECK_EQ(in_child("scalar", ask_available), available);
     CHECK_EQ(in_child("avx2", ask_available), available);
-    CHECK_EQ(available & 0xf0, 0); /* no unknown one */
+    CHECK_EQ(available & 0xf0, 0); /* no unknown ones */
 }
 
 TEST(cpu__scalar_leaves_no_features)
@@ -121,7 +121,7 @@ TEST(cpu__scalar_leaves_no_features)
     }
 }
 
-/* ---- From here on the library is used in this process ---------------------------- */
+/* ---- From here on, the library is used in this process --------------------------- */
 
 TEST(cpu__names)
 {

@@ -1,5 +1,5 @@
-/* Memory for filters: aligned, zero, zero again, given back to where it came from; hidden,
- * where it has secrets. */
+/* Memory for filters: aligned, zeroed, zeroed again, and returned to its allocator; hidden if
+ * it holds secrets. */
 #define _GNU_SOURCE /* memmem */
 
 #include "support/check.h"
@@ -32,7 +32,7 @@ static bool all_zero(const unsigned char *p, size_t n)
 typedef bool take_function(struct bgi_memory *memory, size_t bytes,
                            const bg_allocator *allocator, bool small_pages);
 
-/* Takes, fills, zeroes and gives back; all of it must be as memory.h says. */
+/* Allocates, fills, zeroes and frees; all of it must behave as documented in memory.h. */
 static void check_piece(take_function *take, size_t bytes, bool small_pages)
 {
     struct bgi_memory memory;
@@ -47,7 +47,7 @@ static void check_piece(take_function *take, size_t bytes, bool small_pages)
     bgi_memory_give(&memory);
     CHECK(memory.base == NULL);
     CHECK_EQ(memory.bytes, 0);
-    bgi_memory_give(&memory); /* empty: nothing happens */
+    bgi_memory_give(&memory); /* empty: does nothing */
 }
 
 TEST(memory__is_aligned_and_zero_in_every_size)
@@ -78,8 +78,8 @@ TEST(memory__large_pieces_begin_at_a_large_page)
     }
 }
 
-/* More than 16 MiB go back to the kernel where they are zeroed; begin and end of the
- * range lie inside pages, and what is beside it must stay. */
+/* Ranges above 16 MiB are zeroed by returning them to the kernel. The start and end of the
+ * range lie inside pages, and the adjacent bytes must stay. */
 TEST(memory__zeroes_a_range_and_nothing_else)
 {
     const size_t bytes = (20 << 20) + 12345;
@@ -186,7 +186,8 @@ TEST(memory__hidden_is_left_out_of_core_files)
     }
 }
 
-/* At a limit, hidden memory is refused rather than replaced with memory that is not hidden, even if that costs less. */
+/* At a limit, hidden memory is refused rather than replaced with memory that is not hidden,
+ * even if that costs less. */
 static size_t limit_room, limit_used;
 
 static int limit_take(void *context, size_t bytes)
@@ -263,6 +264,6 @@ TEST(memory__of_secrets_is_hidden_and_not_inherited)
         CHECK_EQ(p[sizes[i] - 1], 0x77);
         bgi_secret_give(&memory);
         CHECK(memory.base == NULL);
-        bgi_secret_give(&memory); /* empty: nothing happens */
+        bgi_secret_give(&memory); /* empty: does nothing */
     }
 }

@@ -1,5 +1,5 @@
-/* The pool of hidden memory: pieces are aligned, zero, apart from each other, and left out of core files; slabs
- * that are empty are returned. */
+/* The pool of hidden memory: pieces are aligned, zeroed, disjoint, and excluded from core
+ * files; empty slabs are returned. */
 #include "base/pool.h"
 
 #include "support/check.h"
@@ -53,7 +53,7 @@ TEST(pool__sizes_are_close)
     }
 }
 
-/* Random takes and gives, each thread with pieces of its own. */
+/* Random allocations and frees; each thread has its own pieces. */
 static void *pool_churn(void *seed)
 {
     enum { PIECES = 400 };
@@ -99,7 +99,7 @@ static void *pool_turn(void *stop)
     return NULL;
 }
 
-/* A child of fork can use the pool, even if another thread was using it during the fork. */
+/* A forked child can use the pool, even if another thread was using it during the fork. */
 TEST(pool__children_of_fork_can_take)
 {
     _Atomic bool stop = false;

@@ -1,6 +1,6 @@
 /*
- * Batches of keys in all four forms equal the single calls, in small filters and in
- * those beyond the cache. (Batches of hashes on every instruction set: test_kind.c.)
+ * Batches of keys in all four forms equal single calls, in small filters and in filters larger
+ * than the cache. (For batches of hashes on every instruction set, see test_kind.c.)
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -15,7 +15,7 @@ static bg_bytes pairs[MOST];
 static uint8_t fixed[MOST * 8];
 static uint64_t key_hashes[MOST];
 
-/* Every seventh key is an old one, so that "new" is not always true. */
+/* Every seventh key is already present, so that "new" is not always true. */
 static void prepare(const bg_filter *filter)
 {
     for (size_t i = 0; i < MOST; i++) {
@@ -53,7 +53,7 @@ static bool bit_of(const uint64_t *bitmap, size_t i)
     return bitmap[i / 64] >> (i % 64) & 1;
 }
 
-/* Bits beyond n are zero, words beyond them untouched. */
+/* Bits beyond n are zero, and words beyond them are untouched. */
 static void check_end(const uint64_t *bitmap, size_t n)
 {
     if (n % 64) {
@@ -77,7 +77,7 @@ static void check_form(bg_kind kind, uint64_t bytes, int form, size_t n)
     CHECK_EQ(count, expected);
     check_end(bitmap, n);
     CHECK(bg_filter_equal(one, many));
-    CHECK_EQ(add_form(form, many, n, NULL), 0); /* all known by now */
+    CHECK_EQ(add_form(form, many, n, NULL), 0); /* all present by now */
 
     memset(bitmap, 0xab, sizeof bitmap);
     count = ask_form(form, many, MOST, bitmap);
@@ -111,7 +111,7 @@ TEST(batch__equals_single_beyond_the_cache)
     }
 }
 
-/* A key that occurs again and again in one batch is new once, the first time. */
+/* A key that occurs repeatedly in one batch is new only the first time. */
 TEST(batch__repeated_keys_are_new_once)
 {
     for (int i = 0; i < KIND_COUNT * 2; i++) {

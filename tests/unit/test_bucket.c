@@ -1,6 +1,6 @@
 /*
  * The token bucket: never more than the rate and the burst allow, however time passes; and
- * threads that share one.
+ * threads that share a bucket.
  */
 #include "support/check.h"
 
@@ -23,12 +23,12 @@ TEST(bucket__rates)
     struct bucket_rate rate = rate_of(5000, 0);
     CHECK_EQ(rate.interval, 200000);
     CHECK_EQ(rate.depth, SECOND);
-    rate = rate_of(0.5, 0); /* one token at least */
+    rate = rate_of(0.5, 0); /* at least one token */
     CHECK_EQ(rate.interval, 2 * SECOND);
     CHECK_EQ(rate.depth, 2 * SECOND);
     rate = rate_of(10, 3.9);
     CHECK_EQ(rate.depth, 3 * SECOND / 10);
-    rate = rate_of(1e-300, 1e300); /* the longest there is, but no wrong one */
+    rate = rate_of(1e-300, 1e300); /* extreme, but valid */
     CHECK(rate.interval > 0 && rate.depth >= rate.interval);
     CHECK_EQ(rate_of(0, 5).interval, 0);
     CHECK_EQ(rate_of(2e9, 0).interval, 0);
@@ -53,17 +53,17 @@ TEST(bucket__burst_then_rate)
     struct bucket bucket = { 0 };
     uint64_t now = 100 * SECOND;
     CHECK_EQ(bucket_take(&bucket, &rate, now, 2), 2);
-    CHECK_EQ(bucket_take(&bucket, &rate, now, 9), 3); /* as many as there are */
+    CHECK_EQ(bucket_take(&bucket, &rate, now, 9), 3); /* as many as are available */
     CHECK_EQ(bucket_take(&bucket, &rate, now, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10 - 1, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 1), 1);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 1), 0);
-    now += 1000 * SECOND; /* it does not save up more than the burst */
+    now += 1000 * SECOND; /* it does not accumulate more than the burst */
     CHECK_EQ(bucket_take(&bucket, &rate, now, 100), 5);
     CHECK_EQ(bucket_take(&bucket, &rate, now, 0), 0);
 }
 
-/* Any steps forward: what was taken between any two moments is bounded, (B2). */
+/* Arbitrary steps forward: the tokens taken between any two points in time are bounded (B2). */
 TEST(bucket__never_more_than_promised)
 {
     for (int round = 0; round < 200; round++) {
@@ -81,7 +81,7 @@ TEST(bucket__never_more_than_promised)
     }
 }
 
-/* Somebody who always wants one gets what the rate promises, no less. */
+/* A caller that always requests one token gets the full rate. */
 TEST(bucket__no_less_than_promised)
 {
     struct bucket_rate rate = rate_of(1000, 10);
@@ -99,16 +99,16 @@ TEST(bucket__clock_goes_back)
     struct bucket bucket = { 0 };
     uint64_t now = 1000 * SECOND;
     CHECK_EQ(bucket_take(&bucket, &rate, now, 100), 10);
-    /* By a little: nothing, until the clock is where it was, and a token came. */
+    /* A small step back: no tokens until the clock has caught up and a token has accrued. */
     CHECK_EQ(bucket_take(&bucket, &rate, now - SECOND / 2, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 5), 1);
-    /* By much: nothing for it, and it goes on from there. */
+    /* A large step back: no tokens for that, and it continues from there. */
     now = 5 * SECOND;
     CHECK_EQ(bucket_take(&bucket, &rate, now, 5), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 5), 1);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND, 100), 9);
-    /* To and fro in small steps: never more than forward alone would have given. */
+    /* Back and forth in small steps: never more than moving forward alone would give. */
     uint64_t all = 0, top = now + SECOND;
     for (int i = 0; i < 10000; i++) {
         uint64_t at = top + (uint64_t)i * SECOND / 10000;

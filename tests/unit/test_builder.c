@@ -1,6 +1,6 @@
 /*
- * The builder: keys of every form, in any order and number, become the same filter, of
- * every kind; it tells how far it is, can be stopped, and survives the want of memory.
+ * The builder: keys of every form, in any order and number, produce the same filter, for every
+ * kind. It reports progress, can be stopped, and survives failed allocations.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -111,7 +111,7 @@ TEST(builder__sizes_any_kind_by_the_number_of_keys)
     for (int k = 0; k < EVERY; k++) {
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             bg_spec spec = rate_spec(every_kind[k], 0.01);
-            spec.items = 12345678; /* means nothing */
+            spec.items = 12345678; /* has no effect */
             bg_filter *filter = filter_of_numbers(&spec, sizes[s], 1);
             bg_info info = info_of(filter);
             CHECK_EQ(info.design_items, sizes[s] ? sizes[s] : 1);
@@ -142,7 +142,7 @@ TEST(builder__goes_on_after_a_filter)
     bg_builder_free(builder);
 }
 
-/* Beyond one bucket of the sort and one piece of a filter, with keys that come twice. */
+/* More than one bucket of the sort and one piece of a filter, with duplicate keys. */
 TEST(builder__threads_make_the_same_filter)
 {
     const uint64_t n = CHECK_EMULATED ? 300000 : CHECK_SANITIZED ? 2300000 : 5000000;
@@ -218,8 +218,8 @@ TEST(builder__tells_and_can_be_stopped)
     }
 }
 
-/* With several threads only the caller's own tells, of what all have done, and when that is
- * depends on who was faster. */
+/* With several threads, only the calling thread reports progress, for all of them; when it does
+ * depends on which thread is faster. */
 TEST(builder__threads_can_be_stopped)
 {
     bg_spec spec = rate_spec(BG_KIND_FUSE, 0.01);
@@ -239,7 +239,7 @@ TEST(builder__threads_can_be_stopped)
     bg_builder_free(builder);
 }
 
-/* ---- What goes wrong ------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------- */
 
 TEST(builder__refuses_bad_arguments)
 {
@@ -302,7 +302,7 @@ TEST(builder__respects_sizes)
     bg_builder_free(builder);
 
     spec.max_bytes = 0;
-    spec.rate = 0; /* in exactly so many bytes */
+    spec.rate = 0; /* in exactly this many bytes */
     spec.bytes = 1600;
     spec.k = 8;
     builder = must_build(&spec);
@@ -321,7 +321,7 @@ TEST(builder__respects_sizes)
     bg_builder_free(builder);
 }
 
-/* Hashes that no hash function makes: refused in good time, never a wrong filter. */
+/* Hashes that no hash function produces: refused in reasonable time, never a wrong filter. */
 TEST(builder__survives_bad_hashes)
 {
     enum { N = 20000 };
@@ -354,11 +354,11 @@ TEST(builder__survives_bad_hashes)
     }
 }
 
-/* ---- No memory ------------------------------------------------------------------- */
+/* ---- Failed allocations ---------------------------------------------------------- */
 
 static struct counting c;
 
-/* Returns how many calls failed; each was repeated until it worked, but the creation. */
+/* Returns how many calls failed. Each was repeated until it succeeded, except for creation. */
 static unsigned scenario(bg_kind kind, const bg_filter *model)
 {
     bg_spec spec = rate_spec(kind, 0.01);
@@ -425,7 +425,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Numbers of every sort of unevenness, against the C library. */
+/* Numbers with every kind of skew, compared with the C library. */
 TEST(builder__sort_sorts_anything)
 {
     enum { MOST = 30000 };
@@ -456,7 +456,7 @@ TEST(builder__sort_sorts_anything)
     }
 }
 
-/* Kinds that are made of other filters grow by themselves. */
+/* Kinds that are composed of other filters grow by themselves. */
 TEST(builder__refuses_composed_kinds)
 {
     static const bg_kind composed[] = { BG_KIND_SCALABLE, BG_KIND_WINDOW };

@@ -1,6 +1,6 @@
 /*
- * test_capacity.c - how much a filter has room for, and its layers: for every kind, as it was
- * made, as it grows, in shards, copied and cleared.
+ * test_capacity.c - the capacity of a filter, and its layers: for every kind, when created,
+ * while growing, in shards, copied and cleared.
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"
@@ -46,7 +46,7 @@ TEST(capacity__of_bloom_kinds_is_what_the_spec_said)
     check_figures(NULL, 0, 0);
 }
 
-/* A filter takes as many keys as it says, and not a tenth more. */
+/* A filter accepts as many keys as it reports, and not a tenth more. */
 static void check_fills(bg_filter *filter)
 {
     const uint64_t capacity = bg_filter_capacity(filter);
@@ -98,7 +98,7 @@ static void check_same(const bg_filter *a, const bg_filter *b)
     check_figures(a, bg_filter_capacity(b), bg_filter_layers(b));
 }
 
-/* A scalable filter gets a layer whenever it has as many keys as it has room for. */
+/* A scalable filter gets a new layer whenever it has reached its capacity. */
 TEST(capacity__of_a_scalable_filter_grows_with_its_layers)
 {
     bg_filter *filter = make_of(BG_KIND_SCALABLE, 500, 0), *copy = NULL;

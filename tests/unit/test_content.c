@@ -1,6 +1,6 @@
 /*
- * Filters taken apart and put together again, as files do it: every kind and variant comes
- * back equal and goes on working; what no filter of the kind can have written is refused.
+ * Filters disassembled and reassembled, as files do it: every kind and variant is restored
+ * equal and keeps working. Content that no filter of the kind can have written is refused.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -16,7 +16,7 @@ enum { KEYS = 3000 };
 
 static uint64_t hashes[KEYS];
 
-/* A filter in pieces. */
+/* A disassembled filter. */
 struct pieces {
     struct bgi_recipe recipe;
     uint64_t n, *numbers;
@@ -53,7 +53,7 @@ static struct pieces take_apart(const bg_filter *filter)
     return p;
 }
 
-/* NULL when it is refused. */
+/* Returns NULL if it is refused. */
 static bg_filter *put_together(const struct pieces *p, const bg_spec *how)
 {
     bg_filter *filter = NULL;
@@ -80,7 +80,7 @@ static void drop(struct pieces *p)
     free(p->words);
 }
 
-/* Comes back equal, says the same of itself, and finds its keys. */
+/* Checks that the filter is restored equal, reports the same figures, and finds its keys. */
 static void check_returns(const bg_filter *filter, const bg_spec *how)
 {
     struct pieces p = take_apart(filter);
@@ -101,7 +101,7 @@ static void check_returns(const bg_filter *filter, const bg_spec *how)
     CHECK(memcmp(again.numbers, p.numbers, (size_t)p.n * 8) == 0);
     CHECK(memcmp(&again.recipe, &p.recipe, sizeof p.recipe) == 0);
     drop(&again);
-    /* It goes on: the other half of the keys. */
+    /* It accepts the other half of the keys. */
     if (!(bg_kind_traits((bg_kind)p.recipe.kind) & BG_IS_STATIC)) {
         for (size_t i = KEYS / 2; i < KEYS; i++) {
             (void)bg_filter_add_hash(back, hashes[i]);
@@ -221,7 +221,8 @@ TEST(content__windows_return)
     }
 }
 
-/* Downtime does not count: what was there when it was saved stays for its whole window. */
+/* Downtime does not count: keys that were present when the filter was saved stay for their
+ * whole window. */
 TEST(content__a_window_goes_on_where_it_was)
 {
     uint64_t now = 1000;
@@ -253,7 +254,7 @@ TEST(content__a_window_goes_on_where_it_was)
     bg_filter_free(filter);
 }
 
-/* A state that says something: full, saturated, overflowed. */
+/* States with a meaning: full, saturated, overflowed. */
 TEST(content__states_return)
 {
     random_hashes(hashes, KEYS);
@@ -393,7 +394,7 @@ TEST(content__numbers_that_are_none)
     }
 }
 
-/* Every single bit of a quotient filter's table: what is accepted keeps the invariants, so
+/* Flips every single bit of a quotient filter's table: accepted tables keep the invariants, so
  * that inserting and removing does no harm; most bits are refused. */
 TEST(content__quotient_tables_with_a_wrong_bit)
 {
@@ -426,7 +427,7 @@ TEST(content__quotient_tables_with_a_wrong_bit)
     drop(&p);
 }
 
-/* If one shard uses all words, there is no room for the next one: it must not grow without a
+/* If one shard uses all words, none are left for the next one, which must not grow without a
  * limit. The layers would be 64 B * 2^i, 40 of them. */
 TEST(content__no_room_is_not_any_room)
 {
@@ -458,7 +459,7 @@ TEST(content__no_room_is_not_any_room)
     drop(&p);
 }
 
-/* ---- Without memory ---------------------------------------------------------------------- */
+/* ---- Failed allocations ------------------------------------------------------------------ */
 
 /* An allocator that fails after a number of allocations. */
 static void *allocate_some(void *context, size_t bytes, size_t alignment, int zeroed)
@@ -501,7 +502,7 @@ static unsigned open_without(const unsigned char *bytes, size_t n)
     return failed;
 }
 
-/* A file is not damaged if there is no memory for its layers. */
+/* A file is not reported as damaged if there is no memory for its layers. */
 TEST(content__files_without_memory_are_not_damaged)
 {
     const uint32_t kinds[] = { BG_KIND_SCALABLE, BG_KIND_WINDOW };

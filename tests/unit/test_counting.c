@@ -1,6 +1,6 @@
 /*
- * test_counting.c - what counting filters do beyond the contract of all kinds: widths and
- * layouts, saturation, removes that find nothing, merging.
+ * test_counting.c - properties of counting filters beyond the contract of all kinds: widths and
+ * layouts, saturation, removes of absent keys, merging.
  */
 #include "bloomgate/filter.h"
 #include "filter/handle.h"
@@ -91,7 +91,7 @@ static void strangers_body(const bg_spec *spec)
     CHECK(refused > KEYS * 9 / 10);
     CHECK(bg_filter_equal(filter, before)); /* all or nothing */
     CHECK_OK(bg_filter_remove_u64(filter, 3));
-    if (!bg_filter_may_contain_u64(filter, 3)) { /* taken back once, not twice */
+    if (!bg_filter_may_contain_u64(filter, 3)) { /* removed once, not twice */
         CHECK_EQ(bg_filter_remove_u64(filter, 3), BG_ENOTFOUND);
     }
     for (uint64_t key = 0; key < KEYS / 2; key++) {
@@ -106,12 +106,12 @@ TEST(counting__refuses_to_remove_strangers)
     for_each_variant(strangers_body);
 }
 
-/* Counts are exact as long as nothing else shares the counters. */
+/* Counts are exact as long as no other key shares the counters. */
 static void counts_body(const bg_spec *spec)
 {
     bg_filter *filter = must_create(spec);
     uint64_t times = highest(spec->width) < 200 ? highest(spec->width) - 1 : 200;
-    times = spec->flags & BG_SCATTERED ? times / 4 : times; /* may draw one twice */
+    times = spec->flags & BG_SCATTERED ? times / 4 : times; /* repeated counters */
     for (uint64_t i = 1; i <= times; i++) {
         CHECK_EQ(bg_filter_add(filter, "again", 5), i == 1);
         CHECK(bg_filter_count(filter, "again", 5) >= i);
@@ -133,7 +133,7 @@ TEST(counting__counts)
     for_each_variant(counts_body);
 }
 
-/* A counter at its highest value no longer counts: the key stays, whatever is removed. */
+/* A counter at its maximum no longer counts: the key stays, whatever is removed. */
 static void saturation_body(const bg_spec *spec)
 {
     if (spec->width > 8) {
@@ -158,7 +158,7 @@ static void saturation_body(const bg_spec *spec)
     bg_filter_clear(filter);
     CHECK_EQ(info_of(filter).saturated, 0);
     CHECK_EQ(info_of(filter).ones, 0);
-    (void)bg_filter_add_u64(filter, 42); /* a clear leaves a working filter behind */
+    (void)bg_filter_add_u64(filter, 42); /* the cleared filter works */
     CHECK(bg_filter_may_contain_u64(filter, 42));
     CHECK(bg_filter_may_contain_u64(copy, 42));
     bg_filter_free(copy);
@@ -170,7 +170,7 @@ TEST(counting__saturated_counters_stay)
     for_each_variant(saturation_body);
 }
 
-/* Merging adds counters: what is in both must be removed twice. */
+/* Merging adds counters: a key that is in both must be removed twice. */
 static void merge_body(const bg_spec *spec)
 {
     bg_filter *a = must_create(spec), *b = must_create(spec), *sum = must_create(spec);
@@ -234,12 +234,12 @@ TEST(counting__variants_do_not_mix)
     bg_filter_free(c);
 }
 
-/* Batches give what single calls give. */
+/* Batches equal single calls. */
 static void batches_body(const bg_spec *spec)
 {
     uint64_t keys[300], bitmap[BG_BITMAP_WORDS(300)];
     bg_filter *one = must_create(spec), *many = must_create(spec);
-    many->core.adds_ask = many->core.looks_ask = 1; /* as if beyond the cache */
+    many->core.adds_ask = many->core.looks_ask = 1; /* as if larger than the cache */
     for (size_t i = 0; i < 300; i++) {
         keys[i] = check_random_below(200);
     }
@@ -254,7 +254,7 @@ static void batches_body(const bg_spec *spec)
     CHECK_EQ(added, count);
     CHECK(bg_filter_equal(one, many));
     for (size_t i = 0; i < 300; i++) {
-        keys[i] += i % 3 == 0 ? 1000 : 0; /* not there */
+        keys[i] += i % 3 == 0 ? 1000 : 0; /* absent */
     }
     count = bg_filter_may_contain_many_u64(many, keys, 300, bitmap);
     for (size_t i = 0; i < 300; i++) {
@@ -280,8 +280,8 @@ TEST(counting__batches_equal_single_calls)
     for_each_variant(batches_body);
 }
 
-/* Predicted and measured rate, over many small filters or a few large ones: a single
- * small one may well be off. */
+/* Compares the predicted and the measured rate, over many small filters or a few large ones: a
+ * single small one may well deviate. */
 static void rate_of(uint64_t items, double rate, uint32_t flags)
 {
     bg_spec spec = counting_spec(4, flags | BG_EXCLUSIVE);
@@ -310,7 +310,7 @@ static void rate_of(uint64_t items, double rate, uint32_t flags)
 TEST(counting__rate_is_as_predicted)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* arithmetic, the same everywhere */
+        return; /* arithmetic, the same on every machine */
     }
     static const double rates[] = { 0.1, 0.01, 0.001 };
     for (int r = 0; r < 3; r++) {
@@ -356,7 +356,7 @@ TEST(change__null_and_kinds_that_cannot)
     CHECK_EQ(bg_kind_traits((bg_kind)99), 0);
 }
 
-/* The same operations under every instruction set: the same answers and words. */
+/* The same operations with every instruction set give the same answers and words. */
 TEST(counting__every_set_equals_scalar)
 {
     bg_cpu before = bg_cpu_current();

@@ -1,7 +1,7 @@
 /*
- * Creating a large filter and giving it to a slot touches almost none of its pages. Pages are
- * counted, not time: mincore reports those that were read or written since they were mapped.
- * A filter that is created like another one equals a cleared copy of that.
+ * Creating a large filter and passing it to a slot touches almost none of its pages. The test
+ * counts pages, not time: mincore reports those that were read or written since they were
+ * mapped. A filter that is created like another one equals a cleared copy of it.
  */
 #define _DEFAULT_SOURCE /* mincore */
 
@@ -113,11 +113,11 @@ TEST(creation__touches_few_pages)
     }
 }
 
-/* ---- Like another one ------------------------------------------------------------ */
+/* ---- Created like another filter ------------------------------------------------- */
 
 enum { LIKE_KEYS = 4000 };
 
-/* A filter with keys; a scalable one has several layers. */
+/* Creates a filter with keys; a scalable one has several layers. */
 static bg_filter *like_source(unsigned i, uint32_t flags)
 {
     bg_spec spec = sample_spec(i, LIKE_KEYS, 0.01);
@@ -145,7 +145,7 @@ static void like_digest(const bg_filter *filter, char digest[BG_DIGEST_TEXT])
     free(bytes);
 }
 
-/* The files of two windows may differ in how far the place of the next period is cleared. */
+/* The files of two windows may differ in how much of the slot for the next period is cleared. */
 static void like_same(unsigned i, const bg_filter *a, const bg_filter *b)
 {
     char digests[2][BG_DIGEST_TEXT];
@@ -208,7 +208,7 @@ TEST(creation__like_another_keeps_secret_and_allocator)
     CHECK_EQ(c.live, 0);
 }
 
-/* Fails each allocation in turn: nothing stays allocated, and the source stays as it was. */
+/* Fails each allocation in turn: nothing stays allocated, and the source is unchanged. */
 TEST(creation__like_another_without_memory)
 {
     for (unsigned i = 0; i < SAMPLES; i++) {

@@ -1,7 +1,7 @@
 /*
- * Cuckoo filters: where fingerprints go, that keys come and go as in an exact multiset,
- * that the rate is the predicted one, what happens when there is no room, and that
- * readers miss nothing beside writers that push fingerprints around.
+ * Cuckoo filters: where fingerprints are placed, agreement with an exact multiset, the
+ * predicted rate, full filters, and readers that miss nothing while writers relocate
+ * fingerprints.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -44,7 +44,7 @@ static struct home home_of(uint64_t hash, uint32_t k, uint64_t buckets)
     return home;
 }
 
-/* What is in a slot, bit by bit. */
+/* Reads the content of a slot, bit by bit. */
 static uint64_t slot_of(const bg_filter *filter, uint64_t bucket, unsigned slot)
 {
     uint64_t value = 0, k = filter->core.k;
@@ -67,7 +67,7 @@ static uint64_t slots_in_use(const bg_filter *filter)
     return used;
 }
 
-/* ---- Making them ------------------------------------------------------------------ */
+/* ---- Creating filters ------------------------------------------------------------- */
 
 static bg_filter *cuckoo_of(uint64_t units, uint32_t k, uint32_t flags)
 {
@@ -89,7 +89,7 @@ static bg_filter *cuckoo_for(uint64_t items, double rate, uint32_t flags)
     return must_create(&spec);
 }
 
-/* At least `slots` slots. */
+/* Returns the units for at least `slots` slots. */
 static uint64_t units_for(uint64_t slots, uint32_t k)
 {
     uint64_t units = 1;
@@ -99,7 +99,7 @@ static uint64_t units_for(uint64_t slots, uint32_t k)
     return units;
 }
 
-/* The content of a filter, to be compared with what it is later; to be freed. */
+/* Returns a copy of the filter's content, for a later comparison. The caller frees it. */
 static uint64_t *words_of(const bg_filter *filter)
 {
     uint64_t *words = malloc((size_t)bg_filter_size_bytes(filter));
@@ -165,15 +165,15 @@ TEST(cuckoo__fingerprints_are_where_the_essay_says)
     }
 }
 
-/* A hash whose first bucket is `bucket`, with the low 32 bits of another. */
+/* Returns a hash whose first bucket is `bucket`, with the low 32 bits of another hash. */
 static uint64_t hash_in(uint64_t bucket, uint64_t buckets, uint64_t like)
 {
     uint64_t high = ((bucket << 32) + buckets - 1) / buckets;
     return (high + (high < UINT32_MAX)) << 32 | (uint32_t)like;
 }
 
-/* The other bucket's other bucket is the first: a key that begins at the second bucket
- * with the same fingerprint has the same two. */
+/* The other bucket's other bucket is the first one: a key that starts at the second bucket with
+ * the same fingerprint has the same two buckets. */
 TEST(cuckoo__other_bucket_is_its_own_inverse)
 {
     for (int w = 0; w < WIDTHS; w++) {
@@ -263,7 +263,7 @@ static void check_model(uint32_t k, uint32_t flags)
     size_t steps = (CHECK_SANITIZED ? 10000 : 40000) * check_scale();
     for (size_t i = 0; i < steps; i++) {
         uint64_t key = check_random_below(MODEL_KEYS);
-        /* Comes near to full, then near to empty, by turns. */
+        /* Alternates between nearly full and nearly empty. */
         bool fills = check_random_below(10) < (i / 4000 % 2 ? 3 : 8);
         fills ? model_insert(&m, key) : model_remove(&m, key);
         if (i % 500 == 0) {
@@ -302,7 +302,7 @@ static double measured_rate(const bg_filter *filter, size_t probes)
     return (double)maybe / (double)asked;
 }
 
-/* 3.5 standard deviations are 5 % of this many expected hits. */
+/* 3.5 standard deviations are 5% of this many expected hits. */
 static size_t probes_for(double rate)
 {
     return (size_t)(5000 / rate);
@@ -311,7 +311,7 @@ static size_t probes_for(double rate)
 TEST(cuckoo__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* arithmetic, the same everywhere, and slow there */
+        return; /* arithmetic, the same on every machine, and slow there */
     }
     const double loads[] = { 0.1, 0.5, 0.8, 0.95 };
     const uint64_t slots[] = { 2000, 300000 };
@@ -320,7 +320,7 @@ TEST(cuckoo__measured_rate_is_the_predicted_one)
             for (int s = 0; s < 2; s++) {
                 uint32_t k = widths[w];
                 if (k == 16 && loads[l] < 0.8) {
-                    continue; /* too rare to be measured in short time */
+                    continue; /* too rare to measure quickly */
                 }
                 bg_filter *filter = cuckoo_of(units_for(slots[s], k), k, 0);
                 uint64_t n = (uint64_t)(loads[l] * (double)slots[s]);
@@ -338,11 +338,11 @@ TEST(cuckoo__measured_rate_is_the_predicted_one)
     }
 }
 
-/* Where the two buckets are often one: many tiny filters. */
+/* Many tiny filters, in which the two buckets are often the same. */
 TEST(cuckoo__rate_of_tiny_filters)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* arithmetic, the same everywhere, and slow there */
+        return; /* arithmetic, the same on every machine, and slow there */
     }
     const uint64_t buckets[] = { 1, 2, 3, 5 };
     for (int b = 0; b < 4; b++) {
@@ -383,9 +383,9 @@ TEST(cuckoo__width_follows_from_the_rate)
     }
 }
 
-/* ---- Room ------------------------------------------------------------------------- */
+/* ---- Capacity --------------------------------------------------------------------- */
 
-/* What a filter was made for goes in, at any size. */
+/* A filter accepts the number of keys it was created for, at any size. */
 TEST(cuckoo__takes_what_it_was_made_for)
 {
     unsigned refused = 0, filters = 0;
@@ -442,7 +442,8 @@ TEST(cuckoo__a_refused_insert_changes_nothing)
                 n++;
             }
             uint64_t *words = words_of(filter);
-            for (uint64_t i = 0; i < 50; i++) { /* this one again and again: the same */
+            for (uint64_t i = 0; i < 50; i++) { /* the same key repeatedly: the same
+                                                   result */
                 CHECK_EQ(bg_filter_insert_u64(filter, n, &is_new), BG_EFULL);
                 CHECK(same_words(filter, words));
             }
@@ -454,7 +455,7 @@ TEST(cuckoo__a_refused_insert_changes_nothing)
             size_t done = 99, added = 99;
             CHECK_EQ(bg_filter_insert_many_u64(filter, &n, 1, &done, &added), BG_EFULL);
             CHECK_EQ(done + added, 0);
-            for (uint64_t i = 0; i < n / 20; i++) { /* goes on serving */
+            for (uint64_t i = 0; i < n / 20; i++) { /* still answers correctly */
                 CHECK_OK(bg_filter_remove_u64(filter, i));
             }
             CHECK_OK(bg_filter_insert_u64(filter, n, NULL));
@@ -495,7 +496,7 @@ TEST(cuckoo__an_add_without_room_makes_everything_maybe)
             CHECK_OK(bg_filter_copy(filter, &copy, NULL));
             check_overflowed(copy);
             bg_filter_free(copy);
-            CHECK(!bg_filter_add_u64(filter, 123456789)); /* nothing is new any more */
+            CHECK(!bg_filter_add_u64(filter, 123456789)); /* no key is new any more */
             CHECK_EQ(bg_filter_remove_u64(filter, 123456789), BG_OK);
             check_overflowed(filter);
             bg_filter_clear(filter);
@@ -509,7 +510,7 @@ TEST(cuckoo__an_add_without_room_makes_everything_maybe)
 
 /* ---- Copies ----------------------------------------------------------------------- */
 
-/* A hash whose two buckets are one, or are not. */
+/* Returns a hash whose two buckets are the same, or are different. */
 static uint64_t hash_with(uint64_t units, uint32_t k, bool one)
 {
     for (;;) {
@@ -534,14 +535,14 @@ static void check_copies(uint32_t k, uint32_t flags, bool one)
     uint64_t *words = words_of(filter);
     CHECK_EQ(bg_filter_insert_hash(filter, hash, &is_new), BG_EFULL);
     CHECK(!is_new && same_words(filter, words));
-    /* Inserts alone count exactly: all can be removed. */
+    /* Inserts count exactly: all copies can be removed. */
     for (uint64_t i = most; i > 0; i--) {
         CHECK(bg_filter_may_contain_hash(filter, hash));
         CHECK_OK(bg_filter_remove_hash(filter, hash));
     }
     CHECK(!bg_filter_may_contain_hash(filter, hash));
     CHECK_EQ(bg_filter_remove_hash(filter, hash), BG_ENOTFOUND);
-    /* An add too many is dropped and noted, and the key is never lost. */
+    /* An excess add is dropped and recorded, and the key is never lost. */
     for (uint64_t i = 0; i < most + 3; i++) {
         CHECK_EQ(bg_filter_add_hash(filter, hash), i == 0);
     }
@@ -553,7 +554,7 @@ static void check_copies(uint32_t k, uint32_t flags, bool one)
         CHECK(bg_filter_may_contain_hash(filter, hash));
     }
     CHECK(same_words(filter, words));
-    /* Others are removed as usual. */
+    /* Other keys are removed normally. */
     uint64_t other = hash_with(units, k, false);
     if (bg_filter_count_hash(filter, other) == 0
         && bg_filter_insert_hash(filter, other, NULL) == BG_OK) {
@@ -574,8 +575,8 @@ TEST(cuckoo__copies_of_a_key_are_bounded)
     }
 }
 
-/* An add of a member that finds no room for a copy in a full filter: nothing goes missing,
- * whatever is removed from then on, and the filter goes on telling strangers apart. */
+/* Adds a member to a full filter that has no space for another copy: nothing is lost, whatever
+ * is removed afterwards, and the filter still rejects most absent keys. */
 TEST(cuckoo__a_dropped_copy_ends_removes)
 {
     for (int w = 0; w < WIDTHS; w++) {
@@ -584,7 +585,7 @@ TEST(cuckoo__a_dropped_copy_ends_removes)
             bg_filter *filter =
                 cuckoo_of(units_for(2000, widths[w]), widths[w], modes[m]);
             bg_filter *copy = NULL;
-            while (n - key < 10000) { /* until nothing goes in for long */
+            while (n - key < 10000) { /* until no insert has succeeded for long */
                 if (bg_filter_insert_u64(filter, n, NULL) == BG_OK) {
                     key = n;
                 }
@@ -615,8 +616,8 @@ TEST(cuckoo__a_dropped_copy_ends_removes)
 
 /* ---- Floods ----------------------------------------------------------------------- */
 
-/* Many different keys whose buckets are all in a small set: what fits goes in, the rest
- * is refused without looking through the whole table, and nothing is changed. */
+/* Many different keys whose buckets all lie in a small set: those that fit are inserted, the
+ * rest are refused without searching the whole table, and nothing else changes. */
 static void check_flood(uint32_t k, uint64_t from, uint64_t to, uint64_t room)
 {
     uint64_t units = units_for(4000, k), buckets = buckets_of(units, k), in = 0;
@@ -865,7 +866,7 @@ TEST(cuckoo__plans_say_what_will_be)
     CHECK(plan.rate_2x == 1 && plan.rate_10x == 1); /* they do not fit */
 }
 
-/* ---- Failing memory --------------------------------------------------------------- */
+/* ---- Failed allocations ----------------------------------------------------------- */
 
 TEST(cuckoo__without_memory_nothing_stays)
 {
@@ -897,9 +898,9 @@ TEST(cuckoo__without_memory_nothing_stays)
 /* ---- Threads ---------------------------------------------------------------------- */
 
 /*
- * Members stay in throughout. Writers push them around: they fill the filter with
- * strangers up to where every insert moves something, take them out again, and add and
- * remove copies of members. Readers ask for members in all ways.
+ * Members are present throughout. Writers move them: they fill the filter with other keys until
+ * every insert relocates something, remove those keys again, and add and remove copies of
+ * members. Readers look up members in all ways.
  */
 enum { MEMBERS = 200, STRANGERS = 100, READERS = 2, WRITERS = 2 };
 
@@ -1007,10 +1008,10 @@ TEST(cuckoo__readers_miss_nothing_beside_writers)
 }
 
 /*
- * One key, which is always in at least once: a copy is added to one bucket, then that in
- * the other bucket is removed, which is how a key can move without being moved. (A
- * remove takes from the first bucket if it can, and the mirrored hash's first one is the
- * second.)
+ * One key that is always present at least once: a copy is added to one bucket, then the copy in
+ * the other bucket is removed. This is how a key can move without being relocated. (A remove
+ * takes from the first bucket if it can, and the mirrored hash's first bucket is the second
+ * one.)
  */
 struct dance {
     bg_filter *filter;
@@ -1068,7 +1069,7 @@ TEST(cuckoo__readers_miss_no_key_whose_copies_change)
     }
 }
 
-/* Threads that fill one filter in batches: everything is in, once. */
+/* Threads that fill one filter in batches: every key is present exactly once. */
 struct share {
     bg_filter *filter;
     pthread_t thread;

@@ -1,10 +1,10 @@
 /*
- * What a filter says of itself. The intervals are promised to hold the true value 19
- * times out of 20. That is counted over many seeded trials; it may fall short by four
- * standard deviations of such a count, and by 1 % for the model. So that an interval
- * cannot win by being too wide, its width is compared with how much the estimates
- * really scatter: five standard errors of the scatter seen, and 3 % for the model. Both
- * bounds close in as BG_TEST_SCALE adds trials.
+ * A filter's estimates about itself. The intervals are documented to include the true value 19
+ * times out of 20. The test counts this over many seeded trials; the count may fall short by
+ * four standard deviations, and by 1% for the model. So that an interval cannot pass by being
+ * too wide, its width is compared with the actual scatter of the estimates: five standard
+ * errors of the observed scatter, and 3% for the model. Both bounds tighten as BG_TEST_SCALE
+ * adds trials.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -18,7 +18,7 @@ enum { BYTES = 8192, MOST = 400000, TRIALS = 200 };
 
 static uint64_t hashes[MOST];
 
-/* How often the truth lay inside, and how the estimates scattered. */
+/* How often the true value was inside, and how the estimates scattered. */
 struct tally {
     double trials, inside, sum, squares, widths;
 };
@@ -45,7 +45,7 @@ static void tally_check(const struct tally *t, const char *what, bg_kind kind,
     }
 }
 
-/* The mean width is that of a 95 % interval of the scatter seen. */
+/* The mean width is that of a 95% interval of the observed scatter. */
 static void tally_check_width(const struct tally *t, bg_kind kind, double fill)
 {
     double mean = t->sum / t->trials;
@@ -58,7 +58,7 @@ static void tally_check_width(const struct tally *t, bg_kind kind, double fill)
     }
 }
 
-/* How many keys bring a filter to that fill. */
+/* Returns how many keys bring a filter to that fill. */
 static size_t keys_for(const bg_filter *filter, double fill)
 {
     struct bgi_model model = filter->kind->model(filter->core.units, filter->core.k);
@@ -100,7 +100,7 @@ static void check_items(bg_kind kind, uint32_t k, double fill)
 BG_BLOOM_KINDS(ITEMS_TEST)
 #undef ITEMS_TEST
 
-/* A large filter with few keys: nearly every key set k bits of its own. */
+/* A large filter with few keys: nearly every key has set k bits of its own. */
 TEST(estimate__few_keys_in_a_large_filter)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -110,7 +110,7 @@ TEST(estimate__few_keys_in_a_large_filter)
             (void)bg_filter_add_hash(filter, check_random());
             bg_estimate e = info_of(filter).items;
             CHECK_NEAR(e.value, n, 0.5);
-            e.low = floor(e.low); /* numbers of keys are whole */
+            e.low = floor(e.low); /* numbers of keys are integers */
             e.high = ceil(e.high);
             tally_add(&t, e, (double)n);
         }
@@ -174,7 +174,7 @@ TEST(estimate__rate_is_the_predicted_one_at_this_fill)
 
 /* ---- Two filters ----------------------------------------------------------------- */
 
-/* Sets with `common` keys of n in both. */
+/* Sets of n keys that have `common` keys in common. */
 static void check_overlap(bg_kind kind, size_t n, size_t common)
 {
     struct tally both = { 0 }, either = { 0 }, jaccard = { 0 };
@@ -249,7 +249,7 @@ TEST(overlap__with_a_full_filter_has_no_upper_bound)
 
 /* ---- Observed rates -------------------------------------------------------------- */
 
-/* The bounds are, by definition, the rates p from which the observed one is just 1.96
+/* By definition, the bounds are the rates p from which the observed one is exactly 1.96
  * standard deviations away: |hits / n - p| = 1.96 sqrt(p (1 - p) / n). */
 static void check_wilson_bound(double observed, double n, double p)
 {

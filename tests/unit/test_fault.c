@@ -1,7 +1,7 @@
 /*
- * No memory: an allocator that fails at its n-th call, once or from then on, for every
- * n that a scenario reaches; and a system that has none left. Nothing leaks, nothing
- * crashes, the error is reported, and what was there stays as it was.
+ * Out of memory: an allocator that fails at its n-th call, once or from then on, for every n
+ * that a scenario reaches; and an OS without free memory. Nothing leaks, nothing crashes, the
+ * error is reported, and existing content is unchanged.
  */
 #define _DEFAULT_SOURCE /* fork, setrlimit */
 
@@ -24,7 +24,7 @@ static bg_spec spec_of(bg_kind kind)
     return spec;
 }
 
-/* Either it worked and there is a filter, or it says BG_ENOMEM and there is none. */
+/* Either the call succeeded and there is a filter, or it returned BG_ENOMEM and there is none. */
 static bool check_made(bg_err err, const bg_filter *filter, const bg_errinfo *why)
 {
     if (err == BG_OK) {
@@ -40,7 +40,7 @@ static bool check_made(bg_err err, const bg_filter *filter, const bg_errinfo *wh
     return false;
 }
 
-/* Copies and folds of `filter`, and a merge; counts what failed. */
+/* Copies and folds `filter`, and merges; counts failures. */
 static unsigned use_filter(bg_filter *filter, const bg_filter *model)
 {
     bg_filter *copy, *folded;
@@ -58,15 +58,15 @@ static unsigned use_filter(bg_filter *filter, const bg_filter *model)
     }
     if (copy) {
         CHECK(bg_filter_equal(copy, model));
-        CHECK_OK(bg_filter_merge(filter, copy, NULL)); /* takes no memory */
+        CHECK_OK(bg_filter_merge(filter, copy, NULL)); /* needs no memory */
         CHECK(bg_filter_equal(filter, model));
     }
     bg_filter_free(copy);
     return failed;
 }
 
-/* The whole scenario; returns how many calls failed. `model` has the same keys, from an
- * allocator of its own. */
+/* Runs the whole scenario; returns how many calls failed. `model` has the same keys, from its
+ * own allocator. */
 static unsigned scenario(bg_kind kind, const bg_filter *model)
 {
     bg_spec spec = spec_of(kind);
@@ -132,7 +132,7 @@ TEST(fault__allocator_fails_from_then_on)
     }
 }
 
-/* In the middle of three halvings: the one that was made on the way is given back. */
+/* Fails in the middle of three halvings: the intermediate filter is freed. */
 TEST(fault__fold_fails_halfway)
 {
     bg_kind kind = BG_KIND_BLOCKED;
@@ -155,9 +155,9 @@ TEST(fault__fold_fails_halfway)
     CHECK_EQ(c.live, 0);
 }
 
-/* ---- Every kind, whatever it can do ------------------------------------------------ */
+/* ---- Every kind, with all its operations ------------------------------------------- */
 
-/* Made or refused for want of memory; with the same keys in. */
+/* Created with the same keys, or refused for lack of memory. */
 static unsigned check_derived(bg_err err, bg_filter *made, bg_errinfo *why)
 {
     unsigned failed = !check_made(err, made, why);
@@ -168,7 +168,7 @@ static unsigned check_derived(bg_err err, bg_filter *made, bg_errinfo *why)
     return failed;
 }
 
-/* A static filter; each step is repeated when it fails. */
+/* Builds a static filter; each step is repeated if it fails. */
 static bg_filter *every_build(const bg_spec *spec, unsigned *failed)
 {
     bg_builder *builder = NULL;
@@ -195,7 +195,8 @@ static bg_filter *every_build(const bg_spec *spec, unsigned *failed)
     return filter;
 }
 
-/* A filter of KEYS keys. Growing cannot fail: it is done without, and told. */
+/* Creates a filter of KEYS keys. Growing cannot fail: the filter continues without the layer,
+ * and reports that. */
 static bg_filter *every_fill(unsigned sample, const bg_spec *spec, unsigned *failed)
 {
     bg_filter *filter = NULL;
@@ -211,7 +212,7 @@ static bg_filter *every_fill(unsigned sample, const bg_spec *spec, unsigned *fai
     return filter;
 }
 
-/* What takes memory: copies, and what makes another filter of one. */
+/* Operations that need memory: copies, and operations that derive a filter from another. */
 static unsigned every_derive(unsigned sample, const bg_filter *filter)
 {
     bg_filter *made = NULL;
@@ -234,7 +235,7 @@ static unsigned every_derive(unsigned sample, const bg_filter *filter)
     return failed;
 }
 
-/* A merge may take memory: of shards that can be full, and of layers. */
+/* A merge may need memory: for shards that can be full, and for layers. */
 static unsigned every_merge(unsigned sample, bg_filter *filter, const bg_spec *spec)
 {
     unsigned failed = 0;
@@ -259,7 +260,7 @@ static unsigned every_merge(unsigned sample, bg_filter *filter, const bg_spec *s
     return failed;
 }
 
-/* Whether some call failed, or a layer is missing. A scalable filter that has not grown
+/* Returns whether some call failed, or a layer is missing. A scalable filter that has not grown
  * can be compacted. */
 static bool every_scenario(unsigned sample, bool grows)
 {
@@ -272,7 +273,7 @@ static bool every_scenario(unsigned sample, bool grows)
         failed += every_derive(sample, filter);
         failed += every_merge(sample, filter, &spec);
         failed += info_of(filter).saturated > 0;
-        if (samples[sample].kind == BG_KIND_WINDOW) { /* takes no memory */
+        if (samples[sample].kind == BG_KIND_WINDOW) { /* needs no memory */
             size_t calls = c.calls;
             CHECK_OK(bg_filter_rotate(filter, 0, NULL));
             CHECK_EQ(c.calls, calls);
@@ -287,7 +288,7 @@ static bool every_scenario(unsigned sample, bool grows)
     return failed;
 }
 
-/* Returns how many faults there were. */
+/* Returns the number of faults. */
 static size_t every_fault(unsigned sample, bool grows)
 {
     counting_start(&c);
@@ -318,14 +319,14 @@ TEST(fault__every_kind_without_memory_once_and_for_ever)
     printf("= every kind: %zu faults of memory, nothing lost\n", faults);
 }
 
-/* ---- The system has none --------------------------------------------------------- */
+/* ---- The OS has no memory -------------------------------------------------------- */
 
 static bool same_error(bg_err err, const bg_filter *filter, const bg_errinfo *why)
 {
     return err == BG_ENOMEM && !filter && why->code == BG_ENOMEM && why->message[0];
 }
 
-/* In a process whose address space is limited; returns 0 when all is as it should. */
+/* Runs in a process whose address space is limited; returns 0 if everything is correct. */
 static int without_memory(void)
 {
     bg_spec spec = exact_spec(BG_KIND_BLOCKED, (200 << 20) / 64, 8, 0);
@@ -356,7 +357,7 @@ static int without_memory(void)
     if (!bg_filter_may_contain_u64(filter, 1) || bg_filter_may_contain_u64(filter, 2)) {
         return 6;
     }
-    bg_filter_free(filter); /* and once it is free, there is room again */
+    bg_filter_free(filter); /* and once it is freed, there is memory again */
     if (bg_filter_create(&spec, &second, &why) != BG_OK) {
         return 7;
     }

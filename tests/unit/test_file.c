@@ -1,6 +1,6 @@
 /*
- * Files: every kind comes back from memory, disk and map; every flipped bit and every
- * missing end is noticed; damaged blocks answer "maybe"; secrets, versions, canaries.
+ * Files: every kind is restored from memory, disk and mapping; every flipped bit and every
+ * truncation is detected; damaged blocks answer "maybe"; secrets, versions, canaries.
  */
 #include "support/files.h"
 #include "support/forge.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <sys/stat.h>
 
-/* ---- There and back ---------------------------------------------------------------- */
+/* ---- Round trips ------------------------------------------------------------------- */
 
 TEST(file__every_kind_comes_back_from_memory)
 {
@@ -199,7 +199,7 @@ static size_t middle_of_words(const unsigned char *bytes)
     return (size_t)(layout.words_at + header.word_bytes / 2);
 }
 
-/* With one bad block of any kind: refused, or every key is found all the same. */
+/* With one bad block of any kind: refused, or every key is found nevertheless. */
 TEST(file__a_bad_block_never_says_no)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_CLASSIC,
@@ -260,7 +260,7 @@ TEST(file__damage_outside_of_blocks_is_refused_even_if_tolerated)
     bg_filter_free(filter);
 }
 
-/* ---- Headers that were made on purpose ---------------------------------------------- */
+/* ---- Forged headers ----------------------------------------------------------------- */
 
 TEST(file__versions)
 {
@@ -271,7 +271,7 @@ TEST(file__versions)
     forge(bytes, 10, 2, 7); /* 1.7 */
     CHECK_OK(bg_decode(bytes, n, NULL, &back, &why));
     bg_filter_free(back);
-    forge(bytes, 300, 1, 1); /* something that only 1.7 knows */
+    forge(bytes, 300, 1, 1); /* a feature that only 1.7 has */
     CHECK_OK(bg_decode(bytes, n, NULL, &back, &why));
     bg_filter_free(back);
     unsigned char *old = malloc(n);
@@ -302,7 +302,7 @@ TEST(file__unknown_profiles_are_refused)
     bg_filter_free(filter);
 }
 
-/* Fields that a kind or a profile has no use for are 0, and nothing has a default. */
+/* Fields that a kind or a profile does not use are 0, and no field has a default. */
 TEST(file__headers_that_nobody_writes_are_refused)
 {
     static const struct {
@@ -315,7 +315,7 @@ TEST(file__headers_that_nobody_writes_are_refused)
         { 2, 96, 8, 1 },    /* length */
         { 5, 32, 4, 0 },    /* counting: width 0 for 4 */
         { 12, 32, 4, 4 },   /* window: width */
-        { 2, 232, 4, 'x' }, /* the name of a custom hash that it is not */
+        { 2, 232, 4, 'x' }, /* a custom hash name, although it has none */
     };
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         bg_filter *filter = files_make(lies[i].filter, 1), *back = NULL;
@@ -331,7 +331,7 @@ TEST(file__headers_that_nobody_writes_are_refused)
     }
 }
 
-/* The root of a filter in shards has no numbers, so an end of zeros is one number more. */
+/* The root of a sharded filter has no numbers, so trailing zeros are one number too many. */
 TEST(file__one_shard_is_refused)
 {
     bg_filter *filter = files_make(2, 1), *back = NULL;
@@ -344,7 +344,7 @@ TEST(file__one_shard_is_refused)
     bg_filter_free(filter);
 }
 
-/* A static filter of one unit, which no builder makes: look-ups would read beyond it. */
+/* A static filter of one unit, which no builder creates: lookups would read beyond it. */
 TEST(file__static_filters_without_room_for_a_key_are_refused)
 {
     for (unsigned i = 9; i < 11; i++) {
@@ -379,7 +379,7 @@ TEST(file__static_filters_without_room_for_a_key_are_refused)
     }
 }
 
-/* Every field with every value of a list: refused, or a filter that can be used. */
+/* Every field with every value of a list: refused, or a usable filter. */
 TEST(file__forged_headers_do_no_harm)
 {
     static const uint64_t values[] = { 0,
@@ -479,7 +479,7 @@ TEST(file__secrets_and_functions)
         CHECK_EQ(bg_decode(bytes, n, &options, &back, &why), BG_EINCOMPAT);
         CHECK(back == NULL);
         CHECK_OK(bg_verify_bytes(bytes, n, NULL, NULL, NULL)); /* without the secret */
-        /* The secret itself is nowhere in the file. */
+        /* The secret itself does not occur in the file. */
         for (size_t i = 0; !custom && i + sizeof secret <= n; i++) {
             CHECK(memcmp(bytes + i, secret, sizeof secret) != 0);
         }
@@ -488,7 +488,7 @@ TEST(file__secrets_and_functions)
     }
 }
 
-/* Words of another filter under a header whose checksums are right: canaries see it. */
+/* Words of another filter under a header with valid checksums: the canaries detect it. */
 TEST(file__canaries_see_an_empty_filter)
 {
     bg_spec spec = files_spec(2);

@@ -1,8 +1,7 @@
 /*
- * What has gone wrong in other loaders of filters, tried on ours; each test is named after
- * the record of the defect. All files here have right checksums: they come from somebody who
- * knows the format. (What was wrong with RedisBloom's own format is tried on it, in
- * test_foreign_redisbloom.c.)
+ * Defects of other filter loaders, tested against ours; each test is named after the identifier
+ * of the defect. All files here have valid checksums, as an attacker who knows the format would
+ * write them. (Defects in RedisBloom's own format are tested in test_foreign_redisbloom.c.)
  */
 #include "support/files.h"
 #include "support/forge.h"
@@ -21,7 +20,7 @@ enum {
     NUMBERS = 4096
 };
 
-/* One field of a file changed: every way to read it refuses it, and for the same reason. */
+/* One field of a file is changed: every way to read the file refuses it, for the same reason. */
 static void check_refused(unsigned file, size_t offset, size_t size, uint64_t value)
 {
     size_t n;
@@ -44,7 +43,7 @@ static void check_refused(unsigned file, size_t offset, size_t size, uint64_t va
     files_clean();
 }
 
-/* Lengths that are not compared with what is there: a write beyond the heap. */
+/* Lengths that are not compared with the actual size: a write beyond the heap buffer. */
 TEST(cve_2024_25115__lengths_beyond_the_bytes)
 {
     static const uint64_t lengths[] = { 1 << 20,        INT32_MAX, UINT32_MAX,
@@ -57,7 +56,7 @@ TEST(cve_2024_25115__lengths_beyond_the_bytes)
     }
 }
 
-/* An assertion that input can reach: this test is run with assertions on. */
+/* An assertion that input can reach: this test runs with assertions enabled. */
 TEST(cve_2024_25116__no_assertion_is_reached)
 {
     for (uint64_t value = 0; value < 70; value++) {
@@ -77,7 +76,7 @@ TEST(cve_2024_25116__no_assertion_is_reached)
     }
 }
 
-/* A product of sizes that wraps around: units times the bytes of one. */
+/* A product of sizes that wraps around: the number of units times the bytes per unit. */
 TEST(cve_2024_55656__products_that_wrap)
 {
     check_refused(CASE_BLOCKED, AT_UNITS, 8, (1ull << 58) + 1); /* x 64 = 64 */
@@ -104,7 +103,7 @@ TEST(redisbloom_2025_11__geometry_and_words_that_differ)
     }
 }
 
-/* A shift by more than a word has bits: widths, and sizes that come to bits of a quotient. */
+/* A shift by more bits than a word has: widths, and sizes that become bits of a quotient. */
 TEST(red_181297__shifts_beyond_a_word)
 {
     static const uint64_t ks[] = { 0, 1, 33, 63, 64, 65, 128, UINT32_MAX };
@@ -115,7 +114,7 @@ TEST(red_181297__shifts_beyond_a_word)
     check_refused(CASE_SCALABLE, AT_WIDTH, 4, 64);
 }
 
-/* Metadata that says something else than the buffer: the numbers of a filter. */
+/* Metadata that contradicts the buffer: the numbers of a filter. */
 TEST(mod_13409__numbers_and_words_that_differ)
 {
     check_refused(CASE_SCALABLE, NUMBERS, 8, 0);
@@ -135,7 +134,7 @@ TEST(mod_15943__numbers_of_parts)
     }
 }
 
-/* Rates that are no numbers. */
+/* Rates that are not numbers. */
 TEST(mod_17621__rates_that_are_no_numbers)
 {
     static const uint64_t rates[] = { 0x7ff0000000000000, 0xfff0000000000000,
@@ -147,7 +146,7 @@ TEST(mod_17621__rates_that_are_no_numbers)
     }
 }
 
-/* As many hash functions as INT_MAX: work without bound for every query. */
+/* As many hash functions as INT_MAX: unbounded work for every query. */
 TEST(mod_18487__work_per_query_is_bounded)
 {
     static const uint64_t ks[] = { 65, 255, 65536, INT32_MAX };
@@ -158,16 +157,16 @@ TEST(mod_18487__work_per_query_is_bounded)
     }
 }
 
-/* One decoder accepted what another refused: check_refused asks all of ours. */
+/* One decoder accepted what another refused: check_refused runs all of ours. */
 TEST(valkey_bloom_90__all_ways_in_agree)
 {
     check_refused(CASE_SCALABLE, AT_RATE, 8, 0x4000000000000000 /* 2.0 */);
     check_refused(CASE_SCALABLE, AT_WIDTH, 4, 0);
     check_refused(CASE_BLOCKED, AT_FLAGS, 4,
-                  1u << 30); /* a flag of the library's own */
+                  1u << 30); /* an internal flag of the library */
 }
 
-/* Division by zero: filters of no size. */
+/* Division by zero: filters of size zero. */
 TEST(cve_2013_5700__filters_of_no_size)
 {
     for (unsigned file = 0; file < FILES_CASES_COUNT; file++) {
@@ -176,7 +175,7 @@ TEST(cve_2013_5700__filters_of_no_size)
     }
 }
 
-/* A payload that ends early must not end the process. (Every length of every kind:
+/* A truncated payload must not end the process. (For every length of every kind, see
  * file__every_truncation_is_noticed.) */
 TEST(cve_2026_21864__truncated_payloads)
 {

@@ -1,10 +1,9 @@
 /*
- * Files when the system fails: every call to it, and every piece of memory, refused once or
- * for ever; short reads and writes; no room on the disk; and the process killed before and
- * after every call. Whatever happens, the path holds the old file or the new one, whole.
+ * Files on a failing OS: every system call and every allocation fails once or permanently;
+ * short reads and writes; a full disk; and the process is killed before and after every call.
+ * Whatever happens, the path holds the old file or the new one, complete.
  *
- * The calls of the library go through the functions below (the linker's --wrap), which
- * count them.
+ * The library's calls go through the functions below (the linker's --wrap), which count them.
  */
 #define _GNU_SOURCE
 #include "support/files.h"
@@ -16,7 +15,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-/* ---- The system, interposed ---------------------------------------------------------- */
+/* ---- Interposed system calls --------------------------------------------------------- */
 
 enum fault { NONE, FAIL, FAIL_FROM_NOW_ON, KILL_BEFORE, KILL_AFTER, MEANWHILE };
 
@@ -25,7 +24,7 @@ static struct {
     unsigned at;    /* which call, from 1 */
     unsigned calls; /* so far */
     bool fired;
-    bool shortens; /* reads and writes do half of what they are asked for */
+    bool shortens; /* reads and writes process half of the requested bytes */
     int error;
     void (*meanwhile)(void); /* what another process does before the call */
 } faults;
@@ -39,7 +38,7 @@ static void faults_set(enum fault fault, unsigned at, int error)
     faults.error = error;
 }
 
-/* Whether this call fails; or it is the last thing that this process does. */
+/* Returns whether this call fails. Does not return if the process is to be killed before it. */
 static bool call_fails(void)
 {
     unsigned call = ++faults.calls;
@@ -109,7 +108,7 @@ int __wrap_open(const char *path, int flags, ...)
     return fd;
 }
 
-/* ---- What is done, and what must be true afterwards ----------------------------------- */
+/* ---- Operations, and what must be true afterwards ------------------------------------- */
 
 static bg_filter *old_filter, *new_filter;
 
@@ -135,7 +134,7 @@ static unsigned temporaries(void)
     return count;
 }
 
-/* Old or new, and whole. Says whether it is the new one. */
+/* Checks that the file is the old or the new one, complete. Returns whether it is the new one. */
 static bool check_old_or_new(void)
 {
     bg_filter *found = NULL;
@@ -186,7 +185,7 @@ static void fail_every_call(bool publishes, enum fault fault, int error)
             CHECK(is_new);
             break;
         }
-        /* fchmod is a courtesy; everything else is reported. */
+        /* A failure of fchmod is ignored; every other failure is reported. */
         if (err) {
             CHECK(err == BG_EIO || err == BG_ENOMEM);
             CHECK(err != BG_EIO || why.os_errno == error);
@@ -277,7 +276,7 @@ TEST(faults__opening_fails)
     end();
 }
 
-/* ---- Killed --------------------------------------------------------------------------- */
+/* ---- Killed processes ----------------------------------------------------------------- */
 
 static void kill_at_every_call(bool publishes, enum fault fault)
 {
@@ -312,7 +311,8 @@ static void kill_at_every_call(bool publishes, enum fault fault)
 
 enum { FEW = 50, MANY = 100, PLACE_BYTES = 1 << 16 };
 
-/* Two files of one size: with FEW keys and with MANY. Each states in its metadata how many. */
+/* Two files of the same size: with FEW keys and with MANY. Each states its number of keys in
+ * its metadata. */
 static struct {
     unsigned char bytes[2][PLACE_BYTES];
     size_t n;
@@ -411,7 +411,8 @@ static void place_recover(void)
     }
 }
 
-/* What is told of a file holds for the filter that was read: refused, or all of one of the two. */
+/* What is reported about a file holds for the filter that was read: it is refused, or
+ * completely one of the two. */
 TEST(faults__written_in_place_at_every_call)
 {
     place_prepare();

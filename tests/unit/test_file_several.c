@@ -1,5 +1,5 @@
 /*
- * Files made of files: merged, folded, split and joined, compared, patched.
+ * Files created from files: merged, folded, split and joined, compared, patched.
  */
 #include "support/files.h"
 
@@ -13,7 +13,7 @@ static bg_spec large_spec(void)
     return spec;
 }
 
-/* A filter with the integers from .. to - 1, saved. */
+/* Creates a filter with the integers from .. to - 1, and saves it. */
 static bg_filter *numbers_in_file(const bg_spec *spec, uint64_t from, uint64_t to,
                                   const char *path, const bg_save_options *options)
 {
@@ -55,7 +55,7 @@ static void move_shard(const char *from, const char *to, unsigned i)
     CHECK(rename(a, b) == 0);
 }
 
-/* Changes shards to those of version 0.1, without the line about the split. */
+/* Turns shards into those of version 0.1, without the line about the split. */
 static void forget_split(const char *prefix)
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -120,7 +120,7 @@ TEST(files__merge)
     bg_filter_free(numbers_in_file(&spec, 0, 10, b, &options));
     CHECK_EQ(bg_file_merge(paths, 3, all, NULL, NULL, &why), BG_EINCOMPAT);
     CHECK_STR(why.what, "key id");
-    check_numbers(all, 0, 3000); /* what was there is untouched */
+    check_numbers(all, 0, 3000); /* the existing content is unchanged */
     CHECK_EQ(bg_file_merge(paths, 0, all, NULL, NULL, &why), BG_EINVAL);
     CHECK_EQ(bg_file_merge(NULL, 1, all, NULL, NULL, &why), BG_EINVAL);
     files_clean();
@@ -164,7 +164,7 @@ TEST(files__split_and_join)
         CHECK(bg_filter_equal(filter, back));
         bg_filter_free(back);
         bg_filter_free(filter);
-        /* In the wrong order or number they would deny keys: refused. */
+        /* In the wrong order or number they would deny keys, so they are refused. */
         bg_errinfo why;
         CHECK_EQ(bg_file_join(part, 3, b, NULL, &options, &why), BG_EINCOMPAT);
         CHECK_EQ(bg_file_join(part, 1, b, NULL, &options, &why), BG_EINVAL);
@@ -287,7 +287,7 @@ TEST(files__diff_and_patch)
     CHECK_EQ(n, d.patch_bytes);
     CHECK_OK(bg_file_apply(a, p, c, NULL));
     check_same_file(b, c);
-    /* For another file; and damaged at any place: nothing is made. */
+    /* For another file, and damaged anywhere: nothing is created. */
     bg_errinfo why;
     CHECK_EQ(bg_file_apply(b, p, c, &why), BG_EINCOMPAT);
     CHECK(unlink(c) == 0);
@@ -305,7 +305,7 @@ TEST(files__diff_and_patch)
     }
     free(bytes);
     bg_filter_free(filter);
-    /* To another layout: all of it. */
+    /* To another layout: the patch contains everything. */
     spec.items *= 2;
     bg_filter_free(numbers_in_file(&spec, 0, 100, b, NULL));
     CHECK_OK(bg_file_diff(a, b, &d, NULL));

@@ -1,6 +1,6 @@
 /*
- * Files in pieces: bg_encode_to writes the bytes of bg_encode, of every kind, from the first to the
- * last; it notices who changes a filter meanwhile, and stops when it is told to.
+ * Files in pieces: bg_encode_to writes the bytes of bg_encode, for every kind, from the first
+ * to the last. It detects concurrent changes of the filter, and stops on request.
  */
 #include "support/files.h"
 
@@ -10,8 +10,8 @@ enum { STREAM_PIECE = 1 << 20 };
 struct stream {
     unsigned char *bytes;
     size_t n, room, pieces;
-    bg_filter *adds_to; /* gets a key when the first piece comes; or NULL */
-    size_t stops_after; /* so many pieces; 0: never */
+    bg_filter *adds_to; /* gets a key with the first piece; or NULL */
+    size_t stops_after; /* number of pieces; 0: never */
 };
 
 static bg_err stream_write(void *context, const void *bytes, size_t n)
@@ -105,7 +105,8 @@ TEST(file_stream__a_change_between_is_noticed)
     }
 }
 
-/* Without BG_FILE_STILL kinds in which keys move are copied: what is written is one moment. */
+/* Without BG_FILE_STILL, kinds in which keys move are copied: the written file is a consistent
+ * snapshot. */
 TEST(file_stream__kinds_that_move_keys_are_copied)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -154,7 +155,7 @@ static bool stream_progress(void *context, uint64_t done, uint64_t all)
     return done <= all;
 }
 
-/* What bg_decode says in file.h: callers may give back memory that was read. */
+/* What file.h documents for bg_decode: callers may release memory that was already read. */
 TEST(file_stream__what_was_decoded_is_not_read_again)
 {
     for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {

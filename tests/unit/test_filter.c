@@ -1,4 +1,5 @@
-/* The life of a filter: creating, in the caller's memory, freeing; and its figures. */
+/* The life cycle of a filter: creation, also in the caller's memory, and freeing; and its
+ * statistics. */
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -24,7 +25,7 @@ TEST(filter__remembers_what_was_added)
             CHECK(maybe || key >= 1000);
             wrong += maybe && key >= 1000;
         }
-        CHECK(wrong > 100 && wrong < 300); /* 1 % of 20000 */
+        CHECK(wrong > 100 && wrong < 300); /* 1% of 20000 */
         bg_filter_free(filter);
     }
 }
@@ -167,7 +168,7 @@ TEST(init_at__refuses_memory_that_is_misaligned_or_too_small)
     free(memory);
 }
 
-/* The handle holds the secret: freeing leaves nothing of it behind. */
+/* The handle holds the secret: freeing wipes it completely. */
 TEST(filter__free_wipes_the_handle)
 {
     const uint8_t secret[BG_SECRET_BYTES] = {
@@ -189,7 +190,7 @@ TEST(filter__free_wipes_the_handle)
     bg_filter_free(NULL);
 }
 
-/* ---- Figures --------------------------------------------------------------------- */
+/* ---- Statistics ------------------------------------------------------------------ */
 
 TEST(info__tells_what_was_asked_for)
 {
@@ -240,7 +241,7 @@ TEST(info__needs_its_struct_size)
     bg_filter_free(filter);
 }
 
-/* A program that was compiled when the struct was shorter gets what it has room for. */
+/* A program that was compiled with a shorter struct gets the fields that fit. */
 TEST(info__is_filled_in_as_far_as_it_reaches)
 {
     bg_filter *filter = make_filter(BG_KIND_BLOCKED, 4096, 0);
@@ -253,7 +254,7 @@ TEST(info__is_filled_in_as_far_as_it_reaches)
         info.struct_size = sizes[i];
         CHECK_OK(bg_filter_info(filter, &info));
         CHECK_EQ(info.struct_size, sizes[i]);
-        /* Up to `hash` there is no padding, whose content would be nobody's. */
+        /* Up to `hash` there is no padding, whose content would be undefined. */
         size_t plain = offsetof(bg_info, hash);
         size_t same = sizes[i] < plain ? sizes[i] : plain;
         CHECK(memcmp((char *)&info + 4, (char *)&all + 4, same - 4) == 0);

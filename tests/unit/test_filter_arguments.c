@@ -1,6 +1,6 @@
 /*
- * Bad arguments: each is refused with its code, the details name the argument, what was
- * found and what is allowed, nothing is allocated and the handle is NULL.
+ * Invalid arguments: each is refused with its code, the details name the argument, its value
+ * and the allowed values, nothing is allocated, and the handle is NULL.
  */
 #include "support/check.h"
 #include "support/samples.h"
@@ -21,7 +21,7 @@ static bg_spec good_spec(void)
     return spec;
 }
 
-/* `allowed` must stand in the text of what is expected. */
+/* `allowed` must occur in the text of the expected values. */
 static void check_refused(const bg_spec *spec, bg_err code, const char *what,
                           const char *found, const char *allowed)
 {
@@ -70,7 +70,7 @@ TEST(arguments__items_beside_bytes)
     for (int i = 0; i < KIND_COUNT; i++) {
         bg_spec spec = exact_spec(kind_at(i), 100, kind_k_usual(kind_at(i)), 0);
         (void)good_spec();
-        spec.k = 0; /* kind and bytes alone do not name a geometry */
+        spec.k = 0; /* kind and bytes alone do not define a geometry */
         check_refused(&spec, BG_EINVAL, "items", "0", "1 or more");
         spec.k = kind_k_usual(kind_at(i));
         spec.kind = BG_KIND_AUTO;
@@ -102,7 +102,7 @@ TEST(arguments__rate)
     check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "0 of them",
                   "exactly one");
     spec.rate =
-        4.94065645841246544e-324; /* the smallest there is: legal, not reachable */
+        4.94065645841246544e-324; /* the smallest double: legal, but not reachable */
     for (int i = 0; i < KIND_COUNT; i++) {
         spec.kind = (uint32_t)kind_at(i);
         check_refused(&spec, BG_ENOTSUP, "rate", "4.94066e-324 for 1000 items",
@@ -161,7 +161,7 @@ TEST(arguments__bytes)
     }
 }
 
-/* What is legal but more than any machine has: refused before memory is asked for. */
+/* Sizes that are legal but exceed every machine are refused before any allocation. */
 TEST(arguments__sizes_that_no_machine_has)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -182,7 +182,7 @@ TEST(arguments__sizes_that_no_machine_has)
 
 /* ---- Every kind, and builders ------------------------------------------------------ */
 
-/* Creating, and for static kinds a builder too, is refused; nothing is allocated. */
+/* Creating, and for static kinds also building, is refused; nothing is allocated. */
 static void check_every_refused(unsigned sample, const bg_spec *spec, bg_err code,
                                 const char *what)
 {
@@ -194,7 +194,7 @@ static void check_every_refused(unsigned sample, const bg_spec *spec, bg_err cod
     CHECK(why.message[0] != 0);
     CHECK_EQ(c.calls, 0);
     if (sample_is_static(sample)) {
-        CHECK(err == code || err == BG_ENOTSUP); /* it points to the builder */
+        CHECK(err == code || err == BG_ENOTSUP); /* it refers to the builder */
         err = bg_builder_create(spec, &builder, &why);
         CHECK(builder == NULL);
         CHECK_EQ(c.calls, 0);
@@ -230,7 +230,7 @@ TEST(arguments__every_kind_refuses_rates_that_are_none)
 TEST(arguments__every_kind_refuses_numbers_of_keys_that_are_none)
 {
     for (unsigned s = 0; s < SAMPLES; s++) {
-        if (!sample_is_static(s)) { /* to builders it means nothing */
+        if (!sample_is_static(s)) { /* builders ignore it */
             bg_spec spec = every_spec(s, 0, 0.01);
             check_every_refused(s, &spec, BG_EINVAL, "items");
             spec = every_spec(s, UINT64_MAX, 0.01);
@@ -239,7 +239,7 @@ TEST(arguments__every_kind_refuses_numbers_of_keys_that_are_none)
     }
 }
 
-/* 2^40 keys: there is a plan, or a reason why not; over max_bytes it is refused. */
+/* 2^40 keys: there is a plan, or a reason why not; a size over max_bytes is refused. */
 TEST(arguments__every_kind_plans_a_trillion_keys)
 {
     for (unsigned s = 0; s < SAMPLES; s++) {
@@ -253,7 +253,7 @@ TEST(arguments__every_kind_plans_a_trillion_keys)
         if (err == BG_OK) {
             CHECK(plan.rate <= 0.01);
             CHECK(plan.bytes > UINT64_C(1) << 38);
-        } else { /* units are numbered by 32 bits; or size_t has no more */
+        } else { /* units have 32-bit numbers, or size_t is that small */
             CHECK(sizeof(size_t) == 4 || err == BG_ENOTSUP);
             CHECK(sizeof(size_t) == 4 || strstr(why.message, "units"));
         }
@@ -280,12 +280,12 @@ TEST(arguments__every_kind_is_made_for_one_key)
         for (uint64_t i = 100; i < 1100; i++) {
             strangers += bg_filter_may_contain_u64(filter, i);
         }
-        CHECK(strangers < 40); /* 10 are expected at most; 9 standard deviations */
+        CHECK(strangers < 40); /* at most 10 are expected; 9 standard deviations */
         bg_filter_free(filter);
     }
 }
 
-/* Of a filter that gave up: nothing is new, nothing is certainly not there. */
+/* Checks a filter that gave up: no key is new, and no key is denied. */
 static void check_gave_up(bg_filter *filter)
 {
     bool is_new = true;
@@ -300,14 +300,15 @@ static void check_gave_up(bg_filter *filter)
     }
 }
 
-/* Eight times as many keys as it was made for: all are found that were not refused; who
- * refuses does so for good, takes what it was made for, and gives up only on adds. */
+/* Eight times as many keys as the filter was created for: all accepted keys are found. A kind
+ * that refuses keys keeps refusing, accepts the number it was created for, and gives up only on
+ * adds. */
 TEST(arguments__every_kind_is_filled_past_its_capacity)
 {
     enum { MADE_FOR = 500 };
     for (unsigned s = 0; s < SAMPLES; s++) {
         if (sample_is_static(s)) {
-            continue; /* takes as many as it was built of: see tests of builders */
+            continue; /* has a fixed set of keys: see the tests of builders */
         }
         bg_spec spec = sample_spec(s, MADE_FOR, 0.01);
         bg_filter *filter = must_create(&spec);
@@ -338,7 +339,7 @@ TEST(arguments__every_kind_is_filled_past_its_capacity)
     }
 }
 
-/* ---- The rest -------------------------------------------------------------------- */
+/* ---- Other arguments ------------------------------------------------------------- */
 
 TEST(arguments__k)
 {
@@ -352,7 +353,7 @@ TEST(arguments__k)
             spec.kind = (uint32_t)kind;
             spec.k = bad[b];
             if (spec.k == 0) {
-                continue; /* asks for the best one */
+                continue; /* requests the best one */
             }
             (void)snprintf(text, sizeof text, "%u", bad[b]);
             (void)snprintf(range, sizeof range, "%u .. %u for a %s filter",
@@ -420,7 +421,7 @@ TEST(arguments__allocator_without_a_function)
     check_refused(&spec, BG_EINVAL, "allocator", "a NULL function", "both functions");
 }
 
-/* What concerns the hash is refused by creating, before memory is taken. */
+/* Invalid hash settings are refused at creation, before any allocation. */
 static void check_hash_refused(const bg_hash_spec *hash)
 {
     bg_spec spec = good_spec();
@@ -466,7 +467,7 @@ TEST(arguments__nothing_at_all)
     CHECK_EQ(c.calls, 0);
 }
 
-/* Details of an earlier failure do not stay. */
+/* Details of an earlier failure are cleared. */
 TEST(arguments__success_clears_the_details)
 {
     bg_spec spec = good_spec();

@@ -1,6 +1,6 @@
 /*
- * What is common to all foreign formats: names, traits, and arguments that are refused, with
- * an error that names them.
+ * Common to all foreign formats: names, traits, and invalid arguments, each refused with an
+ * error that names the argument.
  */
 #include "support/check.h"
 
@@ -122,7 +122,7 @@ TEST(foreign__without_memory)
     bg_err err = bg_foreign_create(BG_FOREIGN_GO, 9, 0.1, &how, &f, &why);
     check_refused(err, BG_ENOMEM, f, &why, "memory");
     CHECK_EQ(calls, 1);
-    /* A header that asks for more than there is never gets as far. */
+    /* A header that claims more than the available bytes is refused before that. */
     static const unsigned char lie[24] = { 0, 0, 0x7f };
     err = bg_foreign_read(BG_FOREIGN_GO, lie, sizeof lie, &how, &f, &why);
     CHECK_EQ(err, BG_EFORMAT);

@@ -1,7 +1,7 @@
 /*
- * Golomb-coded sets of BIP158: the codes of other implementations, sets of all sizes, and
- * codes that nobody can have written. The checksums are those of sets that a second,
- * independent encoder wrote, which also gives the ten filters of the BIP's own vectors.
+ * Golomb-coded sets of BIP158: codes from other implementations, sets of all sizes, and codes
+ * that no encoder writes. The checksums are those of sets from a second, independent encoder,
+ * which also reproduces the ten filters of the BIP's own vectors.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -39,7 +39,7 @@ static void refused(const void *bytes, size_t n, const char *what)
     bytes_drop(&b);
 }
 
-/* ---- What is right ----------------------------------------------------------------- */
+/* ---- Valid sets -------------------------------------------------------------------- */
 
 static void check_five(const bg_foreign *f)
 {
@@ -177,7 +177,7 @@ TEST(bip158__a_failed_growth_changes_nothing)
     CHECK_EQ(c.mistakes, 0);
 }
 
-/* ---- What is wrong ----------------------------------------------------------------- */
+/* ---- Invalid sets ------------------------------------------------------------------ */
 
 TEST(bip158__every_truncation)
 {
@@ -187,7 +187,7 @@ TEST(bip158__every_truncation)
     struct bytes b = bytes_written(f);
     foreign_truncations(BG_FOREIGN_BIP158, &b, &how);
     foreign_faults(BG_FOREIGN_BIP158, &b, &how);
-    bytes_append(&b, "", 1); /* a byte too many */
+    bytes_append(&b, "", 1); /* one byte too many */
     foreign_refused(BG_FOREIGN_BIP158, &b, &how, BG_EFORMAT, "code");
     bytes_drop(&b);
     bg_foreign_free(f);
@@ -204,7 +204,7 @@ TEST(bip158__damage)
     bg_foreign_free(f);
 }
 
-/* N is compared with the bytes before anything is done for it. */
+/* N is compared with the size before anything else. */
 TEST(bip158__n_beyond_the_bytes)
 {
     unsigned char b[14];
@@ -241,7 +241,7 @@ TEST(bip158__cve_2013_5700_no_items)
     refused("\x00\x00", 2, "code");
 }
 
-/* A quotient of ones to the end, one of 2^20 ones, and ones in the padding. */
+/* A quotient of ones up to the end, one of 2^20 ones, and ones in the padding. */
 TEST(bip158__quotients_without_end)
 {
     static unsigned char b[1 << 17];
@@ -254,7 +254,7 @@ TEST(bip158__quotients_without_end)
     refused(padded, sizeof padded, "code");
 }
 
-/* Differences of 0 are fine: two items can have one value. */
+/* Differences of 0 are valid: two items can have the same value. */
 TEST(bip158__equal_values)
 {
     bg_foreign_options how = with_secret();

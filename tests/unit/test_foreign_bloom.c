@@ -1,8 +1,8 @@
 /*
- * Foreign formats that are one plain Bloom filter. For each there are bytes that the real
- * software writes for 20 keys (or that programs make which rebuild its files byte for byte):
- * we write the same ones, read them, and find every key. Then what strangers may send:
- * every part of such a file, every byte changed, and headers that lie.
+ * Foreign formats that consist of one plain Bloom filter. For each there are bytes that the
+ * real software writes for 20 keys (or that programs create which reproduce its files byte for
+ * byte): we write the same bytes, read them, and find every key. Then come untrusted inputs:
+ * every prefix of such a file, every byte changed, and headers that lie.
  */
 #include "support/check.h"
 
@@ -96,7 +96,8 @@ static size_t from_hex(unsigned char *to, const char *hex)
     return n;
 }
 
-/* Bytes of a golden file, in memory of just their size: an overrun is then noticed. */
+/* Returns the bytes of a golden file, in memory of exactly their size, so that an overrun is
+ * detected. */
 static unsigned char *bytes_of(const struct golden *g, size_t *n)
 {
     unsigned char all[BYTES_MOST];
@@ -172,7 +173,7 @@ static void check_written(const struct golden *g, const bg_foreign *f)
     CHECK(memcmp(bytes, expected, n) == 0);
 }
 
-/* ---- What is right -------------------------------------------------------------------- */
+/* ---- Valid files ---------------------------------------------------------------------- */
 
 TEST(foreign_bloom__writes_what_the_software_writes)
 {
@@ -198,7 +199,7 @@ TEST(foreign_bloom__reads_what_the_software_writes)
         unsigned char *bytes = bytes_of(g, &n);
         bg_foreign *f;
         CHECK_OK(bg_foreign_read(g->format, bytes, n, &options, &f, NULL));
-        free(bytes); /* nothing of them is kept */
+        free(bytes); /* the filter does not refer to them */
         CHECK_EQ(found_keys(g, f), ITEMS);
         check_written(g, f);
         CHECK_OK(bg_foreign_about(f, &about));
@@ -209,7 +210,8 @@ TEST(foreign_bloom__reads_what_the_software_writes)
         CHECK(about.ones <= about.bits && about.ones > about.bits / 4);
         CHECK(about.rate > 0 && about.rate < 0.1);
         CHECK(about.version == g->version || g->version == 0);
-        add_keys(g, f); /* all of them are in: no bit changes, though Squid counts */
+        add_keys(g, f); /* all of them are present: no bit changes, although Squid
+                           counts */
         CHECK_OK(bg_foreign_about(f, &about));
         CHECK_EQ(about.items, g->format == BG_FOREIGN_SQUID  ? 2 * ITEMS
                               : g->format == BG_FOREIGN_DCSO ? ITEMS
@@ -221,7 +223,7 @@ TEST(foreign_bloom__reads_what_the_software_writes)
     }
 }
 
-/* The rate is what it should be: keys that were not added are rarely found. */
+/* The rate is as expected: absent keys are rarely found. */
 TEST(foreign_bloom__keeps_its_rate)
 {
     enum { MANY = CHECK_EMULATED ? 1000 : 10000 };
@@ -243,14 +245,15 @@ TEST(foreign_bloom__keeps_its_rate)
                 wrong += bg_foreign_may_contain(f, key, len);
             }
         }
-        CHECK(wrong < MANY / 40); /* 2.5 %: some of them hash worse than they should */
+        CHECK(wrong < MANY / 40); /* 2.5%: some of these hash functions are worse
+                                     than they should be */
         CHECK_OK(bg_foreign_about(f, &about));
         CHECK_NEAR(about.rate, 0.01, 0.3);
         bg_foreign_free(f);
     }
 }
 
-/* ---- What is wrong -------------------------------------------------------------------- */
+/* ---- Invalid files -------------------------------------------------------------------- */
 
 TEST(foreign_bloom__refuses_every_part_of_a_file)
 {
@@ -286,7 +289,7 @@ TEST(foreign_bloom__refuses_what_follows)
                      BG_EFORMAT);
             continue;
         }
-        /* Data of the user: kept. */
+        /* User data is kept. */
         CHECK_OK(bg_foreign_read(g->format, bytes, n, &options, &f, NULL));
         CHECK_OK(bg_foreign_write(f, again, sizeof again, &size, NULL));
         CHECK(size == n && memcmp(bytes, again, n) == 0);
@@ -294,7 +297,7 @@ TEST(foreign_bloom__refuses_what_follows)
     }
 }
 
-/* Any byte changed to anything: refused, or read, asked, added to and written safely. */
+/* Any byte changed to any value: refused, or read, queried, added to and written safely. */
 TEST(foreign_bloom__bears_any_byte)
 {
     const unsigned step = CHECK_EMULATED || CHECK_SANITIZED ? 17 : 1;
@@ -325,11 +328,11 @@ TEST(foreign_bloom__bears_any_byte)
     }
 }
 
-/* A golden file with some bytes changed, and what is to be said about it. */
+/* A golden file with some bytes changed, and the expected error. */
 struct lie {
     bg_foreign_format format;
     uint32_t version; /* of the golden file */
-    uint32_t at;      /* where, and with what, it is changed */
+    uint32_t at;      /* where and with what it is changed */
     const char *hex;
     bg_err err;
     uint32_t offset;
@@ -367,9 +370,9 @@ static const struct lie lies[] = {
     { BG_FOREIGN_DCSO, 0, 24, "ffffffffffffffff", BG_EFORMAT, 24 },
     { BG_FOREIGN_DCSO, 0, 32, "0000000000000000", BG_EFORMAT, 32 },
     { BG_FOREIGN_DCSO, 0, 32, "ffffffffffffffff", BG_EFORMAT, 48 },
-    { BG_FOREIGN_DCSO, 0, 71, "80", BG_EFORMAT, 48 }, /* behind bit 190 */
+    { BG_FOREIGN_DCSO, 0, 71, "80", BG_EFORMAT, 48 }, /* after bit 190 */
     { BG_FOREIGN_SPARK, 1, 0, "00000003", BG_EVERSION, 0 },
-    { BG_FOREIGN_SPARK, 1, 0, "00000002", BG_EFORMAT, 12 }, /* the seed shifts it all */
+    { BG_FOREIGN_SPARK, 1, 0, "00000002", BG_EFORMAT, 12 }, /* shifted by the seed */
     { BG_FOREIGN_SPARK, 1, 4, "00000000", BG_EFORMAT, 4 },
     { BG_FOREIGN_SPARK, 1, 4, "ffffffff", BG_EFORMAT, 4 },
     { BG_FOREIGN_SPARK, 1, 8, "00000000", BG_EFORMAT, 8 },
@@ -377,7 +380,8 @@ static const struct lie lies[] = {
     { BG_FOREIGN_SPARK, 2, 12, "00000004", BG_EFORMAT, 16 },
     { BG_FOREIGN_HADOOP, 1, 0, "fffffffe", BG_EVERSION, 0 },
     { BG_FOREIGN_HADOOP, 1, 8, "02", BG_EVERSION, 0 },
-    { BG_FOREIGN_HADOOP, 1, 8, "00", BG_EVERSION, 0 }, /* Jenkins; Murmur was said */
+    { BG_FOREIGN_HADOOP, 1, 8, "00", BG_EVERSION, 0 }, /* Jenkins; Murmur was
+                                                          specified */
     { BG_FOREIGN_HADOOP, 1, 4, "00000000", BG_EFORMAT, 4 },
     { BG_FOREIGN_HADOOP, 1, 9, "00000000", BG_EFORMAT, 9 },
     { BG_FOREIGN_HADOOP, 1, 9, "80000001", BG_EFORMAT, 9 },
@@ -406,7 +410,7 @@ static const struct lie lies[] = {
     { BG_FOREIGN_BFV1, 0, 8, "0101", BG_EFORMAT, 8 },
     { BG_FOREIGN_BFV1, 0, 8, "ffff", BG_EFORMAT, 8 },
     { BG_FOREIGN_BFV1, 0, 14, "17000000", BG_EFORMAT, 14 },
-    { BG_FOREIGN_BIP37, 1, 0, "fd1700", BG_EFORMAT, 0 }, /* not the fewest bytes */
+    { BG_FOREIGN_BIP37, 1, 0, "fd1700", BG_EFORMAT, 0 }, /* not the shortest encoding */
     { BG_FOREIGN_BIP37, 1, 0, "fda18c", BG_EFORMAT, 0 }, /* 36,001 bytes */
     { BG_FOREIGN_BIP37, 1, 0, "fe", BG_EFORMAT, 0 },
     { BG_FOREIGN_BIP37, 1, 0, "ff", BG_EFORMAT, 0 },
@@ -482,14 +486,14 @@ TEST(foreign_bloom__checks_options)
     }
 }
 
-/* Sizes that the formats have no room for, and rates that need too many bits. */
+/* Sizes that the formats cannot represent, and rates that need too many bits. */
 TEST(foreign_bloom__refuses_sizes)
 {
     for (const struct golden *g = goldens; g < goldens + GOLDENS; g++) {
         bg_foreign_options options = options_of(g);
         bg_foreign *f;
         bg_err err = bg_foreign_create(g->format, 100, 1e-300, &options, &f, NULL);
-        CHECK_EQ(err, g->format == BG_FOREIGN_BIP37 ? BG_OK : BG_EINVAL); /* cut off */
+        CHECK_EQ(err, g->format == BG_FOREIGN_BIP37 ? BG_OK : BG_EINVAL); /* capped */
         bg_foreign_free(f);
         options.max_bytes = 1000;
         err = bg_foreign_create(g->format, (uint64_t)1 << 48, 0.01, &options, &f, NULL);
@@ -500,7 +504,7 @@ TEST(foreign_bloom__refuses_sizes)
     }
 }
 
-/* The least of all sizes and the highest of all rates still make filters that work. */
+/* The smallest sizes and the highest rates still give working filters. */
 TEST(foreign_bloom__makes_the_smallest)
 {
     static const double rates[] = { 0.999999999999, 0.9, 0.5 };
@@ -527,7 +531,7 @@ TEST(foreign_bloom__makes_the_smallest)
     }
 }
 
-/* A number has the size that was said; a key of another size was never added. */
+/* A number has the specified size; a key of another size was never added. */
 TEST(foreign_bloom__keys_have_their_size)
 {
     static const uint32_t keys[] = { BG_KEYS_UTF16, BG_KEYS_INT32, BG_KEYS_INT64 };
@@ -559,7 +563,7 @@ TEST(foreign_bloom__hadoop_has_no_empty_key)
     bg_foreign_free(f);
 }
 
-/* Bits per key and k that Cassandra's table gives. */
+/* Bits per key and k from Cassandra's table. */
 TEST(foreign_bloom__cassandra_chooses)
 {
     static const struct {
@@ -600,7 +604,7 @@ TEST(foreign_bloom__squid_knows_methods)
     bg_foreign_free(f);
 }
 
-/* Its count is an int, so there is a last add. */
+/* Its count is an int, so there is a last possible add. */
 TEST(foreign_bloom__squid_counts_to_the_end)
 {
     size_t n;
@@ -614,7 +618,7 @@ TEST(foreign_bloom__squid_counts_to_the_end)
     free(bytes);
 }
 
-/* No bytes, or no hashes: everything may be in it, and nothing is divided by zero. */
+/* No bytes or no hashes: every key may be present, and nothing is divided by zero. */
 TEST(foreign_bloom__bip37_without_bits)
 {
     static const char *const hex[] = { "00050000000100000001", "00000000000000000000",

@@ -1,9 +1,9 @@
 /*
- * The hash functions of other software: known answers for six keys, among them bytes above
- * 0x7f, which is where the variants part; and one number for 200 keys of every length.
+ * The hash functions of other software: known answers for six keys, some with bytes above 0x7f,
+ * where the variants differ; and one number for 200 keys of every length.
  *
- * The values come from programs in Python that rebuilt files of the real software byte for
- * byte, and from Python's hashlib (MD5, BLAKE2b); Jenkins's are those in the source of
+ * The values were computed by Python programs that reproduced files of the real software byte
+ * for byte, and by Python's hashlib (MD5, BLAKE2b); Jenkins's values are those in the source of
  * lookup3.
  */
 #include "support/check.h"
@@ -202,7 +202,7 @@ static const unsigned char *key_of_length(size_t n)
     return key;
 }
 
-static uint64_t digest; /* of a sequence of hashes */
+static uint64_t digest; /* over a sequence of hashes */
 
 static void fold(uint64_t hash)
 {

@@ -1,6 +1,6 @@
 /*
- * Filters of Parquet files: alone and out of whole files, which are made here; the bits of
- * DuckDB's filters; to and from the kind `split`; whatever is wrong is refused.
+ * Filters of Parquet files: alone and from whole files, which are created here; the bits of
+ * DuckDB's filters; conversion to and from the kind `split`. Invalid input is refused.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -15,10 +15,10 @@ static const unsigned char three[80] = {
     0x40, 0x04, 0x00, 0x00, 0x00, 0x21, 0x04, 0x00, 0x00, 0x40
 };
 
-/* Bytes of its header. */
+/* The bytes of its header. */
 enum { HEADER = 16 };
 
-/* ---- A writer of files, as small as can be ------------------------------------------ */
+/* ---- A minimal file writer ---------------------------------------------------------- */
 
 static void put(struct bytes *b, unsigned byte)
 {
@@ -39,7 +39,7 @@ static void put_integer(struct bytes *b, int64_t value)
     put_varint(b, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
-/* Things that a reader has to pass over: one of every type. */
+/* Fields that a reader has to skip: one of every type. */
 static void put_strange(struct bytes *b)
 {
     put(b, 0x08); /* binary, field 20 by its number */
@@ -53,7 +53,7 @@ static void put_strange(struct bytes *b)
     put(b, 2);
     put(b, 0x85);
     bytes_append(b, "\1a\2\1b\4", 6);
-    put(b, 0x1a); /* set, 24, of 2 truths */
+    put(b, 0x1a); /* set, 24, of 2 booleans */
     bytes_append(b, "\x21\1\2", 3);
     put(b, 0x13); /* byte, 25 */
     put(b, 7);
@@ -68,7 +68,7 @@ static void put_strange(struct bytes *b)
     put_integer(b, -5);
 }
 
-/* A column chunk; offset below 0: it has no filter; length 0: nobody says it. */
+/* A column chunk. An offset below 0 means that it has no filter; a length of 0 is not written. */
 static void put_column(struct bytes *b, int64_t offset, int64_t length)
 {
     put(b, 0x26); /* 2: file_offset */
@@ -177,7 +177,7 @@ TEST(parquet__three_keys_alone)
     bg_foreign_free(f);
 }
 
-/* The last bits of a filter may spell anything. */
+/* The last bits of a filter may have any value. */
 TEST(parquet__bits_that_look_like_the_end_of_a_file)
 {
     static const char *const words[] = { "PAR1", "PARE" };
@@ -192,7 +192,7 @@ TEST(parquet__bits_that_look_like_the_end_of_a_file)
 
 TEST(parquet__creates_what_writers_write)
 {
-    /* n, p and bytes: -8 n / ln(1 - p^(1/8)) bits, up to a power of two. */
+    /* n, p and bytes: -8 n / ln(1 - p^(1/8)) bits, rounded up to a power of two. */
     static const struct {
         uint64_t items;
         double rate;
@@ -322,7 +322,7 @@ TEST(parquet__part_selects_a_filter_of_a_file)
     how.part = 3;
     foreign_refused(BG_FOREIGN_PARQUET, &file, &how, BG_EINVAL, "part");
     bytes_drop(&file);
-    file = make_whole(false); /* old writers give no length */
+    file = make_whole(false); /* old writers do not write the length */
     check_parts(&file);
     bytes_drop(&file);
 }
@@ -373,7 +373,7 @@ TEST(parquet__encrypted_footer)
     bytes_drop(&file);
 }
 
-/* A footer of that content. */
+/* Checks that a footer with this content is refused. */
 static void refuse_footer(const struct bytes *footer, const char *what)
 {
     struct bytes file = bytes_copy("PAR1", 4);
@@ -396,7 +396,7 @@ TEST(parquet__footer_length_beyond_the_file)
     bytes_drop(&file);
 }
 
-/* Structs in structs, four million deep: refused, the stack being small. */
+/* Structs nested four million deep: refused, because the stack is limited. */
 TEST(parquet__footer_that_nests_for_ever)
 {
     const size_t deep = 4000000 / (1 + 3 * CHECK_EMULATED);
@@ -410,7 +410,7 @@ TEST(parquet__footer_that_nests_for_ever)
     bytes_drop(&footer);
 }
 
-/* Lists of 2^60 things, of which none is there. */
+/* Lists of 2^60 elements, none of which exists. */
 TEST(parquet__footer_with_endless_lists)
 {
     static const unsigned heads[] = { 0x49, 0x19, 0x1a, 0x1b, 0x18 };
@@ -474,7 +474,7 @@ static void check_duckdb(const char *name)
     CHECK_OK(bg_foreign_to_filter(f, &filter, NULL));
     CHECK_EQ(bg_filter_kind(filter), BG_KIND_SPLIT);
     CHECK_EQ(bg_filter_size_bytes(filter), bits.n);
-    for (uint64_t i = 0; i < 5000; i++) { /* yes and no, the same from both */
+    for (uint64_t i = 0; i < 5000; i++) { /* both give the same answers */
         CHECK_EQ(bg_filter_may_contain(filter, &i, sizeof i),
                  bg_foreign_may_contain(f, &i, sizeof i));
     }

@@ -1,7 +1,7 @@
 /*
- * Dumps of RedisBloom: read, asked, grown and written as it does; and every defect that
- * loaders of such dumps are known for, by name. The large golden was compared byte by byte
- * with what RedisBloom 2.6.12 dumped for the same keys; here is its checksum.
+ * RedisBloom dumps: read, queried, grown and written as RedisBloom does; and every known defect
+ * of loaders of such dumps, by name. The large golden file was compared byte by byte with the
+ * dump of RedisBloom 2.6.12 for the same keys; this file has its checksum.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -32,7 +32,7 @@ static const unsigned char small[222] = {
     0x00, 0x00, 0x11, 0x00, 0x00, 0x04, 0x00, 0x00, 0x00, 0x80, 0x08, 0x00
 };
 
-/* Places in it: the header's and the first link's fields, the first chunk of bits. */
+/* Offsets: the fields of the header and of the first link, and the first chunk of bits. */
 enum {
     LENGTH = 8,
     SIZE = 16,
@@ -70,7 +70,7 @@ static void refused(struct bytes *b, const char *what)
     bytes_drop(b);
 }
 
-/* The golden with another number of 8 or 4 bytes, or a double, in one place. */
+/* The golden file with another number of 8 or 4 bytes, or a double, in one place. */
 static void refused64(size_t at, uint64_t value, const char *what)
 {
     struct bytes b = small_copy();
@@ -92,7 +92,7 @@ static void refused_double(size_t at, double value, const char *what)
     refused(&b, what);
 }
 
-/* ---- What is right ----------------------------------------------------------------- */
+/* ---- Valid dumps ------------------------------------------------------------------- */
 
 TEST(redisbloom__reads_and_writes_the_same)
 {
@@ -118,7 +118,8 @@ TEST(redisbloom__grows_as_redisbloom_does)
     bg_foreign *f;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, NULL, &f, NULL));
     CHECK_OK(foreign_add_items(f, 0, 10));
-    CHECK_OK(foreign_add_items(f, 0, 10)); /* what may be there is not added again */
+    CHECK_OK(foreign_add_items(f, 0, 10)); /* an item that may be present is not
+                                              added again */
     struct bytes b = bytes_written(f), expected = small_copy();
     CHECK(bytes_same(&b, &expected));
     bytes_drop(&b);
@@ -184,7 +185,8 @@ TEST(redisbloom__large_links_are_cut)
     bytes_drop(&b);
 }
 
-/* Old links are powers of two, and positions are taken modulo 2^n2; their bits are not told. */
+/* Old links are powers of two, and positions are taken modulo 2^n2; their number of bits is not
+ * stored. */
 TEST(redisbloom__rounded_links)
 {
     struct bytes b = small_copy();
@@ -196,10 +198,10 @@ TEST(redisbloom__rounded_links)
     struct bytes again = bytes_written(f);
     CHECK(bytes_same(&again, &b));
     CHECK_EQ(foreign_add_items(f, 10, 100),
-             BG_ENOTSUP); /* another link would be rounded too */
+             BG_ENOTSUP); /* the next link would be rounded too */
     bytes_drop(&again);
     bg_foreign_free(f);
-    b.at[N2] = 1; /* two of the bits: the ones behind them are out of reach */
+    b.at[N2] = 1; /* two of the bits: those after them are out of reach */
     f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     (void)foreign_count_items(f, 0, 1000);
     bg_foreign_info about = { .struct_size = sizeof about };
@@ -221,7 +223,8 @@ TEST(redisbloom__one_that_may_not_grow_is_full)
     bytes_drop(&b);
 }
 
-/* BF.RESERVE with EXPANSION 0, as versions up to 2.4 took it: another link would have no room. */
+/* BF.RESERVE with EXPANSION 0, as versions up to 2.4 accepted it: the next link would have no
+ * capacity. */
 TEST(redisbloom__one_that_grows_by_nothing_is_full)
 {
     bg_foreign *f;
@@ -240,7 +243,7 @@ TEST(redisbloom__one_that_grows_by_nothing_is_full)
 TEST(redisbloom__numbers_that_end)
 {
     struct bytes b = small_copy();
-    bytes_put64(&b, NEXT_LINK + 16, UINT64_MAX - 8); /* sizes are 2^64 - 1 in all */
+    bytes_put64(&b, NEXT_LINK + 16, UINT64_MAX - 8); /* the sizes add up to 2^64 - 1 */
     bytes_put64(&b, SIZE, UINT64_MAX);
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     CHECK_EQ(foreign_add_items(f, 1000, 2000), BG_EFULL);
@@ -248,7 +251,7 @@ TEST(redisbloom__numbers_that_end)
     bytes_drop(&b);
 }
 
-/* One key more would ask for 2^60 entries: entries have to fit the bits that are there. */
+/* One more key would require 2^60 entries: the entries must fit the existing bits. */
 TEST(redisbloom__entries_beyond_the_bits)
 {
     struct bytes b = small_copy();
@@ -260,8 +263,8 @@ TEST(redisbloom__entries_beyond_the_bits)
     refused64(ENTRIES, 12, "entries of a link"); /* 132 bits */
 }
 
-/* A file can forge the bits per entry: a link of 32 bytes claims to be full with 250 million entries.
- * The size of the next link is limited by the bytes of this one. */
+/* A file can forge the bits per entry: a link of 32 bytes claims to be full with 250 million
+ * entries. The size of the next link is limited by the bytes of this one. */
 TEST(redisbloom__bits_per_entry_near_zero)
 {
     const uint64_t entries = 250000000;
@@ -279,7 +282,7 @@ TEST(redisbloom__bits_per_entry_near_zero)
     bytes_drop(&b);
 }
 
-/* Halving the error for ever ends where there are too many hashes. */
+/* Halving the error repeatedly ends when there are too many hashes. */
 TEST(redisbloom__growth_is_bounded)
 {
     bg_foreign *f;
@@ -320,7 +323,7 @@ TEST(redisbloom__a_failed_link_changes_nothing)
     CHECK_EQ(c.mistakes, 0);
 }
 
-/* ---- What is wrong ----------------------------------------------------------------- */
+/* ---- Invalid dumps ----------------------------------------------------------------- */
 
 TEST(redisbloom__every_truncation)
 {
@@ -337,7 +340,7 @@ TEST(redisbloom__damage)
     bytes_drop(&b);
 }
 
-/* A chunk that is longer than its link, longer than the file, and one elsewhere. */
+/* A chunk that is longer than its link, longer than the file, or in the wrong place. */
 TEST(redisbloom__cve_2024_25115_chunk_length)
 {
     refused64(CHUNK_LENGTH, 17, "chunk");
@@ -357,7 +360,7 @@ TEST(redisbloom__cve_2024_25115_chunk_offset)
     }
 }
 
-/* One chunk over the end of a link, of the right length in all. */
+/* One chunk that crosses the end of a link, with the right total length. */
 TEST(redisbloom__cve_2024_25115_chunk_over_two_links)
 {
     struct bytes b = small_copy();
@@ -368,7 +371,7 @@ TEST(redisbloom__cve_2024_25115_chunk_over_two_links)
     refused(&b, "chunk");
 }
 
-/* Sizes whose sum wraps to what is there. */
+/* Sizes whose sum wraps around to the actual size. */
 TEST(redisbloom__cve_2024_55656_sizes_that_wrap)
 {
     struct bytes b = small_copy();
@@ -406,14 +409,14 @@ TEST(redisbloom__red_184456_n2_above_63)
         refused(&b, "n2 of a link");
     }
     struct bytes b = small_copy();
-    b.at[N2] = 7; /* whose bits are not told */
+    b.at[N2] = 7; /* whose number of bits is not stored */
     refused(&b, "bits of a link");
 }
 
 TEST(redisbloom__mod_13409_header_and_chunks_differ)
 {
     struct bytes b = small_copy();
-    bytes_put64(&b, BYTES, 32); /* as long together, but not each */
+    bytes_put64(&b, BYTES, 32); /* the right total, but not each */
     bytes_put64(&b, BITS, 256);
     bytes_put64(&b, NEXT_LINK, 16);
     bytes_put64(&b, NEXT_LINK + 8, 128);
@@ -463,7 +466,7 @@ TEST(redisbloom__mod_17621_nan_and_infinite_bits_per_entry)
     refused_double(PER_ENTRY, 5e-324, "hashes of a link");
 }
 
-/* Even with bits per entry that would ask for them. */
+/* Even with bits per entry that would require them. */
 TEST(redisbloom__mod_18487_hashes_near_int_max)
 {
     refused32(HASHES, INT_MAX, "hashes of a link");
@@ -492,7 +495,7 @@ TEST(redisbloom__growth_of_nothing)
     refused32(GROWTH, UINT32_MAX, "growth");
 }
 
-/* Without 64-bit hashes, and with options that nobody knows. */
+/* Without 64-bit hashes, and with unknown options. */
 TEST(redisbloom__options)
 {
     static const uint32_t options[] = { 0, 1, 2, 7, 16 | 5, UINT32_MAX };

@@ -1,16 +1,16 @@
 /*
- * Cuckoo filters of RedisBloom: the example of its documentation is read, "item1" found where the
- * example shows it, and everything that does not agree with itself is refused: a filter that is
- * read wrongly would answer "no" to what it has. What RedisBloom itself has written is in
- * foreign/redisbloom/samples.json and compared by foreign/test_redisbloom_samples.py.
+ * Cuckoo filters of RedisBloom: the example from its documentation is read, and "item1" is
+ * found where the example shows it. Inconsistent input is refused: a misread filter would deny
+ * items that it has. Files that RedisBloom itself has written are in
+ * foreign/redisbloom/samples.json, and foreign/test_redisbloom_samples.py compares them.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
 
 #include "base/bits.h"
 
-/* CF.RESERVE cf 8, CF.ADD cf item1, then CF.SCANDUMP, as its documentation prints it: the header
- * with 8 bytes that mean nothing, as versions 2.2.7 to 2.2.10 have them, and 4 buckets of 2. */
+/* CF.RESERVE cf 8, CF.ADD cf item1, then CF.SCANDUMP, as its documentation prints it: the
+ * header with 8 unused bytes, as in versions 2.2.7 to 2.2.10, and 4 buckets of 2. */
 static const unsigned char example[16 + 46 + 16 + 8] = {
     0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x2e, 0x00, 0x00, 0x00, 0x00,
     0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00,
@@ -21,7 +21,7 @@ static const unsigned char example[16 + 46 + 16 + 8] = {
     0x00, 0x00, 0x00, 0x00, 0x07, 0x00, 0x00, 0x00
 };
 
-/* Places in it. */
+/* Offsets in it. */
 enum {
     LENGTH = 8,
     ITEMS = 16,
@@ -34,7 +34,7 @@ enum {
     CHUNK = 62,
     CHUNK_LENGTH = 70,
     SLOTS = 78,
-    ADDRESS = 8 /* what the header of other versions has not */
+    ADDRESS = 8 /* missing in the header of other versions */
 };
 
 static struct bytes example_copy(void)
@@ -104,7 +104,7 @@ static bg_foreign_info about_of(const bg_foreign *f)
     return about;
 }
 
-/* One with that expansion, buckets of `size`, and those keys. */
+/* Creates a filter with that expansion, buckets of `size`, and those keys. */
 static bg_foreign *made(unsigned expansion, unsigned size, int keys)
 {
     struct bytes b = example_copy();
@@ -119,7 +119,7 @@ static bg_foreign *made(unsigned expansion, unsigned size, int keys)
     return f;
 }
 
-/* What is written is read again, and written the same. */
+/* Checks that a written filter can be read, and is written the same again. */
 static void check_written(const bg_foreign *f, int keys)
 {
     struct bytes b = bytes_written(f);
@@ -132,7 +132,7 @@ static void check_written(const bg_foreign *f, int keys)
     bg_foreign_free(again);
 }
 
-/* ---- What is right ----------------------------------------------------------------- */
+/* ---- Valid filters ----------------------------------------------------------------- */
 
 TEST(rediscuckoo__the_example_of_the_documentation)
 {
@@ -153,7 +153,7 @@ TEST(rediscuckoo__the_example_of_the_documentation)
     bg_foreign_free(f);
 }
 
-/* Added here, it goes to where RedisBloom has put it. */
+/* An item added here is placed where RedisBloom has placed it. */
 TEST(rediscuckoo__makes_the_example)
 {
     bg_foreign *f;
@@ -201,7 +201,8 @@ TEST(rediscuckoo__removes_what_was_added)
     bg_foreign_free(f);
 }
 
-/* What can move to earlier filters does, when more than a tenth was deleted, and the last ones go. */
+/* When more than a tenth was deleted, items move to earlier filters if they can, and the last
+ * filters are freed. */
 TEST(rediscuckoo__gives_filters_back)
 {
     for (unsigned expansion = 1; expansion <= 4; expansion *= 2) {
@@ -218,7 +219,7 @@ TEST(rediscuckoo__gives_filters_back)
         }
         CHECK_EQ(about_of(f).parts, 1);
         check_written(f, 0);
-        CHECK_OK(add_items(f, 100, 200)); /* and it grows again, by empty ones */
+        CHECK_OK(add_items(f, 100, 200)); /* and it grows again, with empty ones */
         CHECK_EQ(count_items(f, 100, 200), 100);
         CHECK_EQ(about_of(f).items, 101);
         check_written(f, 0);
@@ -226,7 +227,7 @@ TEST(rediscuckoo__gives_filters_back)
     }
 }
 
-/* Compacting goes through all filters, also where one cannot be emptied. */
+/* Compacting visits all filters, even if one cannot be emptied. */
 TEST(rediscuckoo__compacts)
 {
     for (unsigned expansion = 1; expansion <= 4; expansion *= 2) {
@@ -261,7 +262,7 @@ TEST(rediscuckoo__counts_copies_up_to_a_bound)
     bg_foreign_free(f);
 }
 
-/* A failed move leaves everything as it was. */
+/* A failed move leaves everything unchanged. */
 TEST(rediscuckoo__one_that_may_not_grow_is_full)
 {
     bg_foreign *f = made(0, 2, 0);
@@ -296,9 +297,9 @@ TEST(rediscuckoo__other_formats_do_not_remove)
     bg_foreign_free(f);
 }
 
-/* ---- What is wrong ----------------------------------------------------------------- */
+/* ---- Invalid filters --------------------------------------------------------------- */
 
-/* More items than fingerprints, or fewer: then a field means something else than we think. */
+/* More items than fingerprints, or fewer: then a field has another meaning than assumed. */
 TEST(rediscuckoo__items_that_are_not_there)
 {
     refused64(ITEMS, 0, "items");
@@ -311,7 +312,7 @@ TEST(rediscuckoo__items_that_are_not_there)
     b.at[ITEMS] = 3;
     b.at[DELETED] = 2;
     refused(&b, "items");
-    b = example_copy(); /* deleted ones are counted apart */
+    b = example_copy(); /* deleted items are counted separately */
     b.at[DELETED] = 2;
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISCUCKOO, &b, NULL);
     CHECK_EQ(about_of(f).items, 1);
@@ -339,7 +340,7 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused16(EXPANSION, 3, "expansion");
     refused16(EXPANSION, 65535, "expansion");
     refused64(LENGTH, 45, "chunk");
-    refused64(LENGTH, 38, "chunk"); /* what follows is no chunk */
+    refused64(LENGTH, 38, "chunk"); /* what follows is not a chunk */
     refused64(LENGTH, 32, "chunk"); /* of versions before 2.2 */
     refused64(0, 2, "chunk");
     refused64(CHUNK, 8, "chunk");
@@ -351,7 +352,7 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused(&b, "filters");
 }
 
-/* A filter comes in pieces, and none of them has anything of the next filter. */
+/* A filter is sent in pieces, none of which includes bytes of the next filter. */
 TEST(rediscuckoo__pieces_of_filters)
 {
     static const unsigned char end[16] = { 0 };

@@ -1,8 +1,8 @@
 /*
- * Filters in table files of LevelDB and RocksDB: files that both wrote (golden/tables),
- * the same with blocks changed and checksums corrected, and what must be refused. Format
- * version 6 of RocksDB, which no packaged version writes yet, is made of version 5 by the
- * rules of its source.
+ * Filters in table files of LevelDB and RocksDB: files written by both (golden/tables), the
+ * same files with changed blocks and corrected checksums, and input that must be refused.
+ * Format version 6 of RocksDB, which no packaged version writes yet, is derived from version 5
+ * by the rules in its source.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -18,7 +18,7 @@ static size_t key_of(int i, char *key)
     return (size_t)snprintf(key, 64, "/a/rather/long/common/path/key%09d", i);
 }
 
-/* Of the even numbers from 0 all are there, of the odd ones at most one in ten. */
+/* Of the even numbers from 0 on, all are present; of the odd ones, at most one in ten. */
 static void check_keys(const bg_foreign *f, int keys)
 {
     char key[64];
@@ -58,11 +58,11 @@ static void refused(bg_foreign_format format, struct bytes *b, bg_err err,
     bytes_drop(b);
 }
 
-/* ---- Files, taken apart ------------------------------------------------------------ */
+/* ---- Files in parts ---------------------------------------------------------------- */
 
 enum { LEVEL_FOOTER = 48, ROCKS_FOOTER = 53 };
 
-/* A file and where its blocks are. */
+/* A file and the locations of its blocks. */
 struct file {
     struct bytes b;
     bool rocks;
@@ -103,7 +103,7 @@ static void correct(struct file *f, struct table_handle handle)
     memcpy(p + handle.size + 1, &sum, 4);
 }
 
-/* The format refuses the file, with checksums that are right. */
+/* Checks that the format refuses the file, with valid checksums. */
 static void refused_file(struct file *f, struct table_handle changed, bg_err err,
                          const char *what)
 {
@@ -119,7 +119,7 @@ TEST(leveldb__reads_its_files)
     check_golden(BG_FOREIGN_LEVELDB, "tables/leveldb_snappy.ldb", 300, 2, 3000);
 }
 
-/* The golden file is of use only if its index is packed. */
+/* The golden file is useful only if its index is compressed. */
 TEST(leveldb__one_index_is_packed)
 {
     struct file f = take_apart("tables/leveldb_snappy.ldb", false);
@@ -134,7 +134,7 @@ TEST(leveldb__keys_outside_of_the_file)
 {
     struct bytes b = bytes_golden("tables/leveldb_plain.ldb");
     bg_foreign *f = foreign_must(BG_FOREIGN_LEVELDB, &b, NULL);
-    CHECK(!bg_foreign_may_contain(f, "z", 1)); /* behind the last key of all */
+    CHECK(!bg_foreign_may_contain(f, "z", 1)); /* after the last key */
     char key[64];
     size_t len = key_of(198, key);
     CHECK(bg_foreign_may_contain(f, key, len));
@@ -151,7 +151,7 @@ TEST(leveldb__every_truncation)
     bytes_drop(&b);
 }
 
-/* Every byte of the blocks that count is covered by a checksum. */
+/* Every byte of the relevant blocks is covered by a checksum. */
 static void check_covered(const char *name, bool rocks)
 {
     struct file f = take_apart(name, rocks);
@@ -184,7 +184,7 @@ TEST(leveldb__damage)
     bytes_drop(&b);
 }
 
-/* Bytes are changed at random and the checksum corrected: nothing bad happens. */
+/* Changes bytes at random and corrects the checksum: nothing bad happens. */
 static void check_corrected(const char *name, bool rocks, int which)
 {
     struct file f = take_apart(name, rocks);
@@ -264,14 +264,14 @@ TEST(leveldb__filter_offsets)
     refused_file(&f, f.filter, BG_EFORMAT, "filter block");
     f = take_apart("tables/leveldb_plain.ldb", false);
     tail = f.b.at + f.filter.offset + f.filter.size - 5;
-    tail[-1] = 0x80; /* the last filter begins behind the end */
+    tail[-1] = 0x80; /* the last filter starts beyond the end */
     refused_file(&f, f.filter, BG_EFORMAT, "offset of a filter");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    f.b.at[f.filter.offset + f.filter.size - 1] = 64; /* a shift by that is undefined */
+    f.b.at[f.filter.offset + f.filter.size - 1] = 64; /* a shift by this is undefined */
     refused_file(&f, f.filter, BG_EFORMAT, "base");
 }
 
-/* Filters without bits say no; too large a k says maybe; neither divides by zero. */
+/* Filters without bits answer "no"; too large a k answers "maybe"; neither divides by zero. */
 TEST(leveldb__cve_2013_5700_no_bits)
 {
     struct file f = take_apart("tables/leveldb_plain.ldb", false);
@@ -280,7 +280,8 @@ TEST(leveldb__cve_2013_5700_no_bits)
     unsigned char *offsets = f.b.at + f.filter.offset + array;
     for (uint32_t at = 4; at < f.filter.size - 5 - array; at += 4) {
         memset(offsets + at, 0,
-               4);       /* all filters but the last are empty, the last is all */
+               4);       /* all filters except the last are empty, the last has
+                            everything */
         offsets[at] = 1; /* ... and the first is one byte long */
     }
     correct(&f, f.filter);
@@ -309,10 +310,10 @@ TEST(leveldb__k_above_30_says_maybe)
 TEST(leveldb__index_keys)
 {
     struct file f = take_apart("tables/leveldb_plain.ldb", false);
-    f.b.at[f.index.offset + 3] = 'z'; /* the first key is the greatest now */
+    f.b.at[f.index.offset + 3] = 'z'; /* the first key is now the greatest */
     refused_file(&f, f.index, BG_EFORMAT, "index");
     f = take_apart("tables/leveldb_plain.ldb", false);
-    f.b.at[f.index.offset] = 1; /* shares a byte with no key */
+    f.b.at[f.index.offset] = 1; /* there is no previous key to share a byte with */
     refused_file(&f, f.index, BG_EFORMAT, "index");
     f = take_apart("tables/leveldb_plain.ldb", false);
     f.b.at[f.index.offset + 1] = 7; /* too short for a version */
@@ -323,7 +324,7 @@ TEST(leveldb__index_keys)
     bytes_drop(&f.b);
 }
 
-/* A key can share only what the key before it has. */
+/* A key can share only bytes that the previous key has. */
 TEST(leveldb__shared_bytes_that_are_not_there)
 {
     static const unsigned char entries[] = {
@@ -370,7 +371,7 @@ static bool unpacks(const char *packed, size_t n, const char *to, size_t size)
     return good;
 }
 
-/* Whether something refuses it: the size, or the rest. */
+/* Returns whether the input is refused, because of its size or its content. */
 static bool unpacks_not(const char *packed, size_t n, size_t size)
 {
     unsigned char room[64];
@@ -390,7 +391,7 @@ TEST(snappy__literals_and_copies)
                   5, "abc", 3));
     CHECK(unpacks("\x03\xf0\x02"
                   "abc",
-                  6, "abc", 3)); /* length in a byte */
+                  6, "abc", 3)); /* length in one byte */
     CHECK(unpacks("\x03\xfc\x02\0\0\0"
                   "abc",
                   9, "abc", 3)); /* ... in four */
@@ -414,7 +415,8 @@ TEST(snappy__what_cannot_be)
     CHECK(unpacks_not("\x80", 1, 0));
     CHECK(unpacks_not("\x80\x80\x80\x80\x80\x01", 6, 0));
     CHECK(unpacks_not("\xff\xff\xff\xff\x7f", 5, 0)); /* above 32 bits */
-    CHECK(unpacks_not("\x40", 1, 64));                /* more than a byte can become */
+    CHECK(unpacks_not("\x40", 1, 64));                /* more than one byte can
+                                                         expand to */
     CHECK(unpacks_not("\x03\x08"
                       "ab",
                       4, 3));
@@ -430,7 +432,7 @@ TEST(snappy__what_cannot_be)
                       8, 6)); /* before the start */
     CHECK(unpacks_not("\x06\x08"
                       "abc\x0a\x00\0",
-                      8, 6)); /* nowhere */
+                      8, 6)); /* offset zero */
     CHECK(unpacks_not("\x05\x08"
                       "abc\x0a\x03\0",
                       8, 5));
@@ -439,7 +441,7 @@ TEST(snappy__what_cannot_be)
                       7, 6));
 }
 
-/* A few bytes that promise 4 GiB. */
+/* A few bytes that claim to expand to 4 GiB. */
 TEST(snappy__bomb)
 {
     uint64_t size;
@@ -522,7 +524,7 @@ TEST(rocksdb__footers)
     refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "metaindex");
 }
 
-/* Shapes that RocksDB would answer "maybe" for. */
+/* Shapes for which RocksDB would answer "maybe". */
 TEST(rocksdb__shapes)
 {
     static const struct {
@@ -542,7 +544,7 @@ TEST(rocksdb__shapes)
     }
 }
 
-/* The place of the filter block in the metaindex, with another size. */
+/* Stores another size for the filter block in the metaindex. */
 static struct file resized(uint64_t size)
 {
     struct file f = take_apart("tables/rocksdb_xxh3.sst", true);
@@ -569,7 +571,7 @@ TEST(rocksdb__cve_2013_5700_no_bits)
         }
         refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "filter");
     }
-    struct file f = resized(0); /* what RocksDB writes for no key at all */
+    struct file f = resized(0); /* what RocksDB writes for no keys at all */
     bg_foreign *foreign = foreign_must(BG_FOREIGN_ROCKSDB, &f.b, NULL);
     bg_foreign_info about = { .struct_size = sizeof about };
     CHECK(!bg_foreign_may_contain(foreign, "key", 3));
@@ -634,7 +636,8 @@ TEST(rocksdb__format_version_6_footer)
         bytes_drop(&f.b);
     }
     struct file f = as_version_6("tables/rocksdb_crc32c.sst");
-    f.b.at[f.table.end] = 0; /* without checksums: a metaindex beyond the start */
+    f.b.at[f.table.end] = 0; /* without checksums: a metaindex before the start of
+                                the file */
     memset(f.b.at + f.table.end + 13, 0xff, 4);
     refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "size of the metaindex");
 }

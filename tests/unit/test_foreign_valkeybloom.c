@@ -1,7 +1,7 @@
 /*
- * Dumps of valkey-bloom, as its BF.LOAD takes them. The goldens were made once by the libraries
- * that the module is built of (bloomfilter 3.0.1, bincode 1.3.3), with the seed 3, 10, 17 ...:
- * the small one stands here, of the large one its checksum.
+ * valkey-bloom dumps, as its BF.LOAD accepts them. The golden files were created once by the
+ * libraries that the module is built on (bloomfilter 3.0.1, bincode 1.3.3), with the seed 3,
+ * 10, 17 ...: the small one is in this file, and the checksum of the large one.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -41,7 +41,7 @@ static const unsigned char small[320] = {
 
 };
 
-/* Places in it. */
+/* Offsets in it. */
 enum {
     VERSION = 0,
     EXPANSION = 1,
@@ -112,7 +112,7 @@ static struct bytes empty_object(uint32_t expansion, double rate, uint64_t bytes
     return b;
 }
 
-/* ---- What is right ----------------------------------------------------------------- */
+/* ---- Valid dumps ------------------------------------------------------------------- */
 
 TEST(valkeybloom__hash_of_rust)
 {
@@ -153,7 +153,8 @@ TEST(valkeybloom__grows_as_valkey_bloom_does)
     struct bytes b = empty_object(2, 0.01, 10, 7, 8);
     bg_foreign *f = foreign_must(BG_FOREIGN_VALKEYBLOOM, &b, NULL);
     CHECK_OK(foreign_add_items(f, 0, 30));
-    CHECK_OK(foreign_add_items(f, 0, 30)); /* what may be there is not added again */
+    CHECK_OK(foreign_add_items(f, 0, 30)); /* an item that may be present is not
+                                              added again */
     struct bytes grown = bytes_written(f), expected = small_copy();
     CHECK(bytes_same(&grown, &expected));
     bytes_drop(&grown);
@@ -230,7 +231,7 @@ TEST(valkeybloom__a_seed_makes_another_filter)
     bg_foreign_free(g);
 }
 
-/* ---- What is wrong ----------------------------------------------------------------- */
+/* ---- Invalid dumps ----------------------------------------------------------------- */
 
 TEST(valkeybloom__every_truncation_is_refused)
 {

@@ -1,6 +1,5 @@
 /*
- * What is particular to fuse filters: their shapes at every step, their size, and their
- * very bits.
+ * Specifics of fuse filters: their shapes at every step, their size, and their exact bits.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -29,14 +28,15 @@ TEST(fuse__shapes_are_sound)
             CHECK(s.pieces * s.slots <= units * FUSE_UNIT);
             CHECK(s.starts == 0 || s.starts + (arity - 1) * s.length == s.slots);
             CHECK(fuse_capacity(arity, units) < (double)(s.slots * s.pieces));
-            /* What does not fill a segment of each piece is lost, little of the whole. */
+            /* The remainder that does not fill a segment of each piece is lost; it is a small
+             * part of the whole. */
             CHECK(s.length * s.pieces * 4 <= units * FUSE_UNIT || units < 32);
         }
     }
 }
 
-/* On both sides of every size at which the length of segments doubles, and of the first
- * at which there are two pieces, and three. */
+/* Tests both sides of every size at which the segment length doubles, and of the first sizes
+ * with two and with three pieces. */
 TEST(fuse__builds_around_every_step)
 {
     const uint64_t most = CHECK_EMULATED || CHECK_SANITIZED ? 30000 : 5200000;
@@ -96,7 +96,7 @@ TEST(fuse__solver_picks_the_width)
     }
 }
 
-/* The layout is part of files: the same hashes make the same bits on every machine. */
+/* The layout is part of the file format: the same hashes produce the same bits on every machine. */
 TEST(fuse__bits_are_frozen)
 {
     static const struct {
