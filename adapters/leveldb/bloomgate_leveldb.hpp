@@ -1,14 +1,14 @@
 /*
- * bloomgate_leveldb.hpp - filters of Bloomgate in LevelDB, for C++.
+ * bloomgate_leveldb.hpp - a LevelDB filter policy with Bloomgate's filters, for C++.
  *
  *     leveldb::Options options;
  *     options.filter_policy = new bloomgate::LevelPolicy(10);   // bits per key
  *
- * The policy must outlive the database; LevelDB does not delete it. Packages of LevelDB are
- * mostly built without run-time types: what derives of its classes then is compiled with
- * -fno-rtti too, as every filter policy of your own.
+ * The policy must outlive the database; LevelDB does not delete it. LevelDB packages are usually
+ * built without RTTI. Code that derives from its classes, such as a custom filter policy, must
+ * then be compiled with -fno-rtti as well.
  *
- * Threads: LevelDB asks it from any thread; it does not change.
+ * Thread safety: LevelDB calls the policy from any thread; it is immutable.
  */
 #ifndef BLOOMGATE_LEVELDB_HPP
 #define BLOOMGATE_LEVELDB_HPP
@@ -48,7 +48,7 @@ class LevelPolicy : public leveldb::FilterPolicy
     LevelPolicy(const LevelPolicy &) = delete;
     LevelPolicy &operator=(const LevelPolicy &) = delete;
 
-    /* Empty, or what was wrong with the options: then there are no filters. */
+    /* Returns an empty string, or what is wrong with the options: no filters are built then. */
     const std::string &error() const
     {
         return error_;

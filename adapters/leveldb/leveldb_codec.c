@@ -1,12 +1,11 @@
 /*
- * leveldb_codec.c - from keys to small filters and back: options, hashing, memory.
+ * leveldb_codec.c - builds small filters from keys, and queries them: options, hashing, memory.
  *
- * The codec holds what all filters of a policy have in common: the hasher, the name, the kind and
- * the bits per key for those that it makes. A filter says itself how it is to be read, so that
- * kind and bits can change from one opening of a database to the next; the hash cannot, and is
- * part of the name.
+ * The codec contains what all filters of a policy share: the hasher, the name, and the kind and
+ * bits per key of the filters that it builds. A filter describes its own layout, so kind and bits
+ * can change each time a database is opened. The hash cannot change, and is part of the name.
  *
- * Threads: a codec does not change after its creation.
+ * Thread safety: a codec is immutable after creation.
  */
 #include "bloomgate_leveldb.h"
 #include "small_filter.h"
@@ -25,7 +24,7 @@ struct bg_leveldb_codec {
     char name[sizeof BG_LEVELDB_NAME + 17];
 };
 
-/* ---- Life ---------------------------------------------------------------------------- */
+/* ---- Creation ------------------------------------------------------------------------ */
 
 static bg_err codec_error(bg_errinfo *info, bg_err code, const char *what,
                           uint32_t found, const char *expected)
@@ -62,7 +61,7 @@ static bg_err codec_check(const bg_leveldb_options *options, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Filters of another hash must not be taken for ours. */
+/* Sets the name, so that filters with another hash are never read with this one. */
 static void codec_take_name(bg_leveldb_codec *codec, const bg_hash_spec *hash)
 {
     (void)strcpy(codec->name, BG_LEVELDB_NAME);
@@ -84,7 +83,7 @@ bg_err bg_leveldb_codec_create(const bg_leveldb_options *options,
     }
     bg_leveldb_codec *made = calloc(1, sizeof *made);
     if (!made) {
-        return codec_error(info, BG_ENOMEM, "memory", 0, "room for a filter policy");
+        return codec_error(info, BG_ENOMEM, "memory", 0, "enough for a filter policy");
     }
     err = bg_hasher_init(&made->hasher, &options->hash, info);
     if (err) {
@@ -113,9 +112,9 @@ const char *bg_leveldb_codec_name(const bg_leveldb_codec *codec)
     return codec->name;
 }
 
-/* ---- Making -------------------------------------------------------------------------- */
+/* ---- Building ------------------------------------------------------------------------ */
 
-/* Hashes all keys; of neighbours that are the same, as in LevelDB's order, one is kept. */
+/* Hashes all keys. Of equal neighbors, which LevelDB's order produces, one is kept. */
 static size_t codec_hash(const bg_leveldb_codec *codec, const char *const *keys,
                          const size_t *lengths, size_t n, uint64_t *hashes)
 {
@@ -129,7 +128,7 @@ static size_t codec_hash(const bg_leveldb_codec *codec, const char *const *keys,
     return kept;
 }
 
-/* The filter of that shape in new memory, or NULL. */
+/* Returns the filter of this shape in new memory, or NULL. */
 static char *codec_make_shape(const struct small_shape *shape, const uint64_t *hashes,
                               size_t n, size_t *bytes)
 {
@@ -163,7 +162,7 @@ char *bg_leveldb_codec_make(const bg_leveldb_codec *codec, const char *const *ke
         struct small_shape shape =
             small_shape_for(kept, codec->bits_per_key, codec->bloom);
         out = codec_make_shape(&shape, hashes, kept, bytes);
-        if (!out && shape.rows) { /* no solution, or no memory for it */
+        if (!out && shape.rows) { /* no solution, or not enough memory for it */
             shape = small_shape_for(kept, codec->bits_per_key, true);
             out = codec_make_shape(&shape, hashes, kept, bytes);
         }
@@ -174,7 +173,7 @@ char *bg_leveldb_codec_make(const bg_leveldb_codec *codec, const char *const *ke
     return out;
 }
 
-/* ---- Asking -------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------- */
 
 bool bg_leveldb_codec_may_match(const bg_leveldb_codec *codec, const char *key,
                                 size_t len, const char *filter, size_t bytes)

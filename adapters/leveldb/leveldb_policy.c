@@ -1,9 +1,9 @@
 /*
  * leveldb_policy.c - a codec as a filter policy of LevelDB's C interface.
  *
- * LevelDB calls make from the thread that writes a table, often that of compaction, and
- * may_match from any thread that reads. It appends what make returns to its own buffer and frees
- * it; so it must be of malloc, and there must be something even if it has no bytes.
+ * LevelDB calls make from the thread that writes a table, often the compaction thread, and
+ * may_match from any thread that reads. It appends the result of make to its own buffer and frees
+ * it, so the result must come from malloc and must not be NULL, even if it has no bytes.
  */
 #include "bloomgate_leveldb.h"
 

@@ -1,13 +1,13 @@
 /*
- * small_bits.h - how small filters read bits out of bytes, and how a hash becomes the equation
- * of a ribbon: what the maker and the asker of a filter must do alike.
+ * small_bits.h - reads bits from bytes and derives the ribbon equation of a hash, in the same way
+ * for building and querying small filters.
  */
 #ifndef SMALL_BITS_H
 #define SMALL_BITS_H
 
 #include "small_filter.h"
 
-/* 8 bytes, little-endian on every machine; compilers make one load of it. */
+/* Reads 8 bytes, little-endian on every machine. Compilers turn this into one load. */
 static inline uint64_t small_word(const uint8_t *p)
 {
     return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16
@@ -15,7 +15,7 @@ static inline uint64_t small_word(const uint8_t *p)
            | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
 }
 
-/* The bytes from `byte` on, fewer than 9 of them, above which there are zeros. */
+/* Reads the bytes from `byte` on, fewer than 9, padded with zeros. */
 static inline uint64_t small_last_word(const uint8_t *bytes, size_t n, size_t byte)
 {
     uint64_t word = 0;
@@ -28,7 +28,7 @@ static inline uint64_t small_last_word(const uint8_t *bytes, size_t n, size_t by
     return word;
 }
 
-/* 64 bits from bit `at`; the 9 bytes from there on are read. */
+/* Reads 64 bits from bit `at`. Accesses the 9 bytes from there on. */
 static inline uint64_t small_bits_inside(const uint8_t *bytes, size_t at)
 {
     unsigned shift = at % 8;
@@ -36,7 +36,7 @@ static inline uint64_t small_bits_inside(const uint8_t *bytes, size_t at)
            | (uint64_t)bytes[at / 8 + 8] << 1 << (63 - shift);
 }
 
-/* 64 bits from bit `at` of n bytes; what lies beyond the end is zero and is not read. */
+/* Reads 64 bits from bit `at` of n bytes. Bits beyond the end are zero and are not accessed. */
 static inline uint64_t small_bits(const uint8_t *bytes, size_t n, size_t at)
 {
     if (at / 8 + 9 <= n) {
@@ -45,7 +45,7 @@ static inline uint64_t small_bits(const uint8_t *bytes, size_t n, size_t at)
     return small_last_word(bytes, n, at / 8) >> at % 8;
 }
 
-/* Spreads all bits of x over all bits of the result. */
+/* Mixes all bits of x into all bits of the result. */
 static inline uint64_t small_mix(uint64_t x)
 {
     x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
@@ -58,16 +58,16 @@ static inline uint32_t small_parity(uint64_t x)
     return (uint32_t)__builtin_parityll(x);
 }
 
-/* Ones for the lowest `n` of 64 bits. */
+/* Returns a mask of the lowest `n` of 64 bits. */
 static inline uint64_t small_ones(size_t n)
 {
     return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
 }
 
 /*
- * The equation of a hash in a ribbon of so many columns (1 .. 2^32 - 1). Up to SMALL_DENSE
- * columns it spans all of them, else that many from a start that the hash chooses. Hashes are
- * well mixed, so their own bits serve as values and start.
+ * Returns the equation of a hash in a ribbon of this many columns (1 .. 2^32 - 1). Up to
+ * SMALL_DENSE columns it spans all of them, otherwise SMALL_DENSE columns from a start that
+ * depends on the hash. Hashes are well mixed, so their own bits serve as values and start.
  */
 static inline struct small_equation small_equation_of(uint64_t hash, uint32_t seed,
                                                       size_t columns)

@@ -1,46 +1,46 @@
 /*
  * small_filter.c - the layout of small filters.
  *
- * LevelDB makes a filter for every data block: some 37 keys of 16 bytes with values of 100. Its
- * own is a Bloom filter of about 47 bytes, whose k positions come from one 32-bit hash by double
- * hashing; in so few bits the positions of a key often meet, and it answers "maybe" to 1 in 100
- * absent keys at 10 bits per key. A Bloom filter with well mixed positions would do so to 1 in
- * 125. But all keys are known when a filter is made, and there are few of them; so the usual
- * objections to solving equations (time, memory, columns to spare) have little weight, and
- * what is possible comes within reach: 1 in 2^10.
+ * LevelDB builds a filter for every data block: about 37 keys of 16 bytes with values of 100. Its
+ * own filter is a Bloom filter of about 47 bytes, whose k positions come from one 32-bit hash by
+ * double hashing. In so few bits, the positions of a key often coincide, and its false-positive
+ * rate is 1 in 100 at 10 bits per key. A Bloom filter with well-mixed positions would have 1 in
+ * 125. But all keys are known when a filter is built, and there are few of them. The usual
+ * objections to solving equations (time, memory, spare columns) therefore carry little weight,
+ * and the optimum is within reach: 1 in 2^10.
  *
  *   byte 0   layout    0 .. 191    ribbon: 8 * (rows - 1) + seed, for rows 1 .. 24
  *                      192 .. 215  Bloom filter: 191 + k, for k 1 .. 24
- *                      216 .. 255  not given yet
+ *                      216 .. 255  unassigned
  *   byte 1   check     of all other bytes, see small_filter_check
  *   then     bits      bit i is bit i % 8 of byte i / 8
  *
- * Ribbon. The bits are `rows` rows of m columns each, m = bits / rows; what is left at the end
- * is zero. A hash has m coefficients and one value per row (small_equation_of). It may be in
- * the set if in every row the parity of the columns that it has coefficients for is its value.
- * The maker solves these equations for all keys (small_solve.c). A stranger's values are right
- * by chance alone: once in 2^rows, whatever the number of keys.
- *   Up to 128 columns an equation spans all of them, so as many columns as keys suffice: a
- * random square matrix over bits can be solved with probability 0.29, hence after 3.5 seeds on
- * average. If none of the eight seeds will do, in 6 % of cases, there is a byte more. With more
- * keys the coefficients of a key are 128 columns from a place that its hash chooses, and some
- * columns more than keys are needed; there the ribbon has one row less than there are bits per
- * key, and takes fewer bits than it may.
+ * Ribbon. The bits are `rows` rows of m columns each, m = bits / rows; the rest at the end is
+ * zero. A hash has m coefficients and one value per row (small_equation_of). The set may contain
+ * the hash if, in every row, the parity of the columns selected by its coefficients equals its
+ * value. The builder solves these equations for all keys (small_solve.c). The values of an absent
+ * key match only by chance: once in 2^rows, regardless of the number of keys.
+ *   Up to 128 columns, an equation spans all of them, so as many columns as keys suffice: a
+ *   random square matrix over bits can be solved with probability 0.29, hence after 3.5 seeds on
+ *   average. If none of the eight seeds works, in 6% of cases, one more byte is used. With more
+ *   keys, the coefficients of a key span 128 columns from a position chosen by its hash, and more
+ *   columns than keys are needed; such a ribbon has one row less than there are bits per key, and
+ *   uses fewer bits than allowed.
  *
  * Bloom filter. Over m = bits; position i of a hash is one half of a mix of the hash and i / 2.
- * It is cheaper to make; and it is what more than a million keys get.
+ * It is cheaper to build, and used for more than a million keys.
  *
- * Doubt. Everything that is not a whole filter of this layout is answered "maybe": too short,
- * an unknown layout, a check that does not agree. LevelDB has a checksum for all filters of a
- * table, but looks at it only when told to be paranoid; and a ribbon of wrong bits would deny
+ * Invalid bytes. Anything that is not a complete filter of this layout is answered "maybe": too
+ * short, an unknown layout, a check that does not match. LevelDB has a checksum for all filters
+ * of a table, but verifies it only with paranoid checks; and a ribbon with wrong bits would deny
  * half of its keys.
  *
  * Invariants
- *   (S1) What make() wrote is answered "maybe" for each of its hashes.
+ *   (S1) A filter that make() wrote answers "maybe" for each of its hashes.
  *   (S2) may_match() reads filter[0 .. len) and nothing else, for any bytes.
- *   (S3) Damage inside of one byte never makes a "no" of a "maybe" (up to SMALL_CHECKED bytes).
+ *   (S3) Damage within one byte never turns a "maybe" into a "no" (up to SMALL_CHECKED bytes).
  *
- * Source of the idea: P. Dillinger, S. Walzer, Ribbon filter, 2021.
+ * Based on: P. Dillinger, S. Walzer, Ribbon filter, 2021.
  */
 #include "small_filter.h"
 
@@ -53,8 +53,8 @@ enum {
     SMALL_BLOOM =
         SMALL_MAX_ROWS * SMALL_SEEDS, /* the layout of a Bloom filter with k = 1 */
     SMALL_UNKNOWN = SMALL_BLOOM + SMALL_MAX_ROWS,
-    SMALL_LEAST = 8,     /* bytes of bits: what LevelDB's own filters have at least */
-    SMALL_CHECKED = 4096 /* bytes; in a larger filter the check would take too long */
+    SMALL_LEAST = 8,     /* bytes of bits: the minimum of LevelDB's own filters */
+    SMALL_CHECKED = 4096 /* bytes; checking a larger filter would take too long */
 };
 
 /* ---- The check ----------------------------------------------------------------------- */
@@ -65,10 +65,10 @@ static inline uint64_t small_filter_turn(uint64_t x, unsigned bits)
 }
 
 /*
- * The XOR of all 8-byte words, neighbours turned by different numbers of bits, and of layout and
- * length; then the XOR of its 8 bytes. Damage inside of one byte changes at most one bit of each
- * place mod 8, so the check differs; with other damage it agrees once in 256 times. The check of
- * zeros is not zero. There are four sums, so that they overlap.
+ * Returns the XOR of all 8-byte words, with neighbors rotated by different numbers of bits, and
+ * of layout and length; then the XOR of its 8 bytes. Damage within one byte changes at most one
+ * bit of each position mod 8, so the check differs; after other damage, it matches once in 256
+ * times. The check of zeros is not zero. Four sums are computed, so that they overlap.
  */
 static uint8_t small_filter_check(const uint8_t *filter, size_t len)
 {
@@ -78,7 +78,7 @@ static uint8_t small_filter_check(const uint8_t *filter, size_t len)
         UINT64_C(0x80) ^ filter[0] ^ len * UINT64_C(0x9e3779b97f4a7c15) >> 57;
     uint64_t b = 0, c = 0, d = 0;
     if (n > SMALL_CHECKED) {
-        n = 0; /* layout and length only */
+        n = 0; /* only layout and length */
     }
     for (; i + 32 <= n; i += 32) {
         sum ^= small_word(bits + i);
@@ -101,7 +101,7 @@ static uint8_t small_filter_check(const uint8_t *filter, size_t len)
 
 /* ---- Bloom filters ------------------------------------------------------------------- */
 
-/* Two positions of a hash among m bits, m < 2^32. */
+/* Returns two positions of a hash among m bits, m < 2^32. */
 static inline void small_filter_positions(uint64_t hash, uint32_t pair, uint64_t m,
                                           uint64_t at[2])
 {
@@ -138,19 +138,19 @@ static void small_filter_bloom_add(uint8_t *bits, uint64_t m, uint32_t k, uint64
 
 /* ---- Ribbons ------------------------------------------------------------------------- */
 
-/* What is compiled twice, with and without an instruction that counts ones; in it `popcnt` is a
- * constant. */
+/* Functions compiled twice, with and without an instruction that counts ones; `popcnt` is a
+ * constant in them. */
 #define SMALL_INLINE __attribute__((always_inline)) static inline
 
-/* A hash and the ribbon that it is looked for in. */
+/* A hash, and the ribbon in which it is looked up. */
 struct small_question {
     const uint8_t *bits;
     size_t n, columns;
     struct small_equation e;
 };
 
-/* Whether row r yields another value than the hash has, in bit 0, if `x` is what the hash has
- * coefficients for. */
+/* Returns in bit 0 whether row r yields a value other than that of the hash; `x` are the columns
+ * that the coefficients select. */
 SMALL_INLINE uint32_t small_filter_differs(const struct small_question *q, uint32_t r,
                                            uint64_t x, bool popcnt)
 {
@@ -169,13 +169,13 @@ SMALL_INLINE uint32_t small_filter_miss(const struct small_question *q, uint32_t
     return small_filter_differs(q, r, x, popcnt);
 }
 
-/* The same where all bytes that it loads are there. */
+/* Does the same if all bytes that it loads exist. */
 SMALL_INLINE uint32_t small_filter_near_miss(const struct small_question *q, uint32_t r,
                                              bool popcnt)
 {
     size_t at = r * q->columns + q->e.start;
     uint64_t x = small_word(q->bits + at / 8) >> at % 8;
-    if (q->columns > 57) { /* else 8 bytes are enough */
+    if (q->columns > 57) { /* otherwise 8 bytes are enough */
         x |= (uint64_t)q->bits[at / 8 + 8] << 1 << (63 - at % 8);
     }
     x &= q->e.low;
@@ -185,7 +185,7 @@ SMALL_INLINE uint32_t small_filter_near_miss(const struct small_question *q, uin
     return small_filter_differs(q, r, x, popcnt);
 }
 
-/* Whether row r may be loaded without looking where the bits end. */
+/* Returns whether row r can be loaded without checking where the bits end. */
 SMALL_INLINE bool small_filter_is_near(const struct small_question *q, uint32_t r)
 {
     size_t bytes = q->columns <= 57 ? 8 : q->columns <= 64 ? 9 : 17;
@@ -193,8 +193,8 @@ SMALL_INLINE bool small_filter_is_near(const struct small_question *q, uint32_t 
 }
 
 /*
- * Four rows at once: a branch after each would be guessed wrongly every other time, one after
- * four goes one way 15 times in 16.
+ * Checks four rows together: a branch after each row would be mispredicted half of the time, one
+ * after four rows goes one way 15 times in 16.
  */
 SMALL_INLINE bool small_filter_miss_in_four(const struct small_question *q, uint32_t r,
                                             bool popcnt)
@@ -229,7 +229,7 @@ SMALL_INLINE bool small_filter_ribbon_has(const uint8_t *bits, uint32_t n,
         }
     }
     for (uint32_t r = 0; rows >= 4 && r < rows;
-         r += 4) { /* the last of them perhaps twice */
+         r += 4) { /* the last rows may be checked twice */
         if (small_filter_miss_in_four(&q, r + 4 <= rows ? r : rows - 4, popcnt)) {
             return false;
         }
@@ -264,7 +264,7 @@ bool small_filter_can_popcnt(void)
 }
 #endif
 
-/* ---- Asking -------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------- */
 
 bool small_filter_may_match(const uint8_t *filter, size_t len, uint64_t hash,
                             bool popcnt)
@@ -286,14 +286,14 @@ bool small_filter_may_match(const uint8_t *filter, size_t len, uint64_t hash,
                   : small_filter_ribbon_plain(bits, n, layout, hash);
 }
 
-/* ---- Making -------------------------------------------------------------------------- */
+/* ---- Building ------------------------------------------------------------------------ */
 
 static size_t small_filter_bytes(size_t n, uint32_t bits)
 {
     return (n * bits + 7) / 8;
 }
 
-/* The fewest columns that n equations are usually solved in. */
+/* Returns the minimum number of columns in which n equations can usually be solved. */
 static size_t small_filter_columns(size_t n)
 {
     if (n <= SMALL_DENSE) {
@@ -306,7 +306,7 @@ static size_t small_filter_columns(size_t n)
 struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom)
 {
     struct small_shape shape = { 0 };
-    size_t most = UINT32_MAX / 8 - SMALL_HEADER; /* LevelDB has offsets of 32 bits */
+    size_t most = UINT32_MAX / 8 - SMALL_HEADER; /* LevelDB has 32-bit offsets */
     size_t bytes = n > most / bits_per_key ? most : small_filter_bytes(n, bits_per_key);
     bytes = bytes < SMALL_LEAST ? SMALL_LEAST : bytes;
     if (!bloom && n <= SMALL_MAX_RIBBON) {
@@ -319,7 +319,7 @@ struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom)
         shape.limit = shape.columns + shape.columns / 16 + 8 * SMALL_LEAST;
         shape.max_bytes =
             SMALL_HEADER + SMALL_LEAST + small_filter_bytes(shape.limit, shape.rows);
-    } else { /* at few bits per key and many keys a row less would cost too much */
+    } else { /* at few bits per key and many keys, one row less would cost too much */
         shape.rows = 0;
         shape.k = best_k < 1                ? 1
                   : best_k > SMALL_MAX_ROWS ? SMALL_MAX_ROWS
@@ -350,7 +350,7 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
     }
     size_t bytes = small_filter_bytes(shape->columns, shape->rows);
     for (bytes = bytes < SMALL_LEAST ? SMALL_LEAST : bytes;; bytes += 1 + bytes / 128) {
-        size_t columns = bytes * 8 / shape->rows; /* as the asker will find it */
+        size_t columns = bytes * 8 / shape->rows; /* as a reader computes it */
         if (columns > shape->limit) {
             return 0;
         }

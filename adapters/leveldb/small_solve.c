@@ -1,23 +1,24 @@
 /*
- * small_solve.c - solving the equations of a ribbon.
+ * small_solve.c - solves the equations of a ribbon.
  *
- * One equation per key: the parity of some columns of row r is bit r of the key's values. All
- * rows have the same coefficients, so they are eliminated once, with the values of all rows
- * beside them.
+ * There is one equation per key: the parity of some columns of row r is bit r of the key's
+ * values. All rows have the same coefficients, so these are eliminated once, together with the
+ * values of all rows.
  *
- * Where coefficients and values fit in two words, or in one, which is what LevelDB usually asks
- * for, the whole matrix is brought to diagonal form: for each column, the first equation that is
- * left and has it is XORed to all others that have it. That is more work than needed, but it has
- * no branches, and compilers make vector code of it: twice as fast as the other way.
+ * If coefficients and values fit into one or two words, which is the usual case in LevelDB, the
+ * whole matrix is brought to diagonal form: for each column, the first remaining equation that
+ * has it is XORed to all others that have it. This is more work than necessary, but has no
+ * branches, and compilers vectorize it: it is twice as fast as the other method.
  *
- * Else elimination goes key by key. pivots[i] is the equation whose first column is i, if there
- * is one (its lowest bit is then set); bit 0 of its coefficients is column i. A new equation is
- * XORed with the pivot of its first column until that place is free, where it stays; or until
- * nothing is left of it. Afterwards the columns are settled from the last to the first.
+ * Otherwise, elimination proceeds key by key. pivots[i] is the equation whose first column is i,
+ * if there is one (its lowest bit is then set); bit 0 of its coefficients is column i. A new
+ * equation is XORed with the pivot of its first column until that position is free, where it is
+ * stored, or until no coefficient is left. Afterwards the columns are determined from last to
+ * first.
  *
- * In both, an equation of which nothing is left must have values of zero, as that of a key that
- * came twice; else it contradicts the others. Columns that no equation begins with are free, and
- * zero.
+ * In both methods, an equation without coefficients must have zero values, like that of a
+ * repeated key; otherwise it contradicts the others. Columns that are not the first of any
+ * equation are free, and set to zero.
  */
 #include "small_solve.h"
 
@@ -25,10 +26,10 @@
 
 #include <string.h>
 
-/* ---- As a whole ------------------------------------------------------------------------ */
+/* ---- Whole matrix ---------------------------------------------------------------------- */
 
-/* Equation i is words[0][i], and words[1][i] if one does not suffice.
- * Bit c is the coefficient of column c, bit columns + r the value of row r. */
+/* Equation i is words[0][i], and words[1][i] if one word is not enough. Bit c is the coefficient
+ * of column c, bit columns + r the value of row r. */
 struct small_matrix {
     uint64_t words[2][SMALL_DENSE];
     uint8_t pivot_columns[SMALL_DENSE]; /* of the first equations */
@@ -55,7 +56,7 @@ static void small_matrix_fill(struct small_matrix *m, uint32_t seed,
     }
 }
 
-/* Puts an equation that has the column to place `used`; false if there is none left. */
+/* Moves an equation that has the column to index `used`. Returns false if there is none left. */
 static bool small_matrix_pick(struct small_matrix *m, size_t used, size_t column)
 {
     const uint64_t *words = m->words[column / 64];
@@ -73,7 +74,7 @@ static bool small_matrix_pick(struct small_matrix *m, size_t used, size_t column
 }
 
 /* XORs a pivot to all equations that have bit `at` in `words`, which is one of their words;
- * the other ones are `others`. */
+ * `others` are the other ones. */
 static void small_matrix_clear(uint64_t *restrict words, uint64_t *restrict others,
                                size_t n, size_t used, unsigned at)
 {
@@ -97,7 +98,7 @@ static void small_matrix_clear_narrow(uint64_t *words, size_t n, size_t used,
     words[used] = pivot;
 }
 
-/* Brings it to diagonal form; returns how many equations are independent. */
+/* Brings the matrix to diagonal form. Returns the number of independent equations. */
 static size_t small_matrix_eliminate(struct small_matrix *m)
 {
     size_t used = 0;
@@ -128,7 +129,7 @@ static void small_matrix_write(const struct small_matrix *m, size_t used, uint8_
     }
 }
 
-/* For n <= SMALL_DENSE hashes, and as many columns and rows together. */
+/* Solves for n <= SMALL_DENSE hashes, and as many columns and rows together. */
 static bool small_solve_whole(uint32_t rows, size_t columns, uint32_t seed,
                               const uint64_t *hashes, size_t n, uint8_t *bits)
 {
@@ -149,9 +150,9 @@ static bool small_solve_whole(uint32_t rows, size_t columns, uint32_t seed,
     return !rest;
 }
 
-/* ---- In bands -------------------------------------------------------------------------- */
+/* ---- Bands ----------------------------------------------------------------------------- */
 
-/* Drops the zeros below the lowest coefficient; there is one. */
+/* Drops the zeros below the lowest coefficient, which exists. */
 static void small_solve_shift(struct small_equation *e)
 {
     if (!e->low) {

@@ -1,19 +1,19 @@
 /*
- * bloomgate_rocksdb.h - Bloomgate's filters inside of RocksDB.
+ * bloomgate_rocksdb.h - a RocksDB filter policy with Bloomgate's filters.
  *
  *     rocksdb::BlockBasedTableOptions table;
  *     table.filter_policy.reset(bloomgate::NewFilterPolicy(10));
  *
- * or by name, in an OPTIONS file or wherever RocksDB takes the name of a policy, once
+ * or by name, in an OPTIONS file or wherever RocksDB accepts the name of a policy, once
  * libbloomgate_rocksdb.so is loaded (linked, or by LD_PRELOAD):
  *
  *     filter_policy=bloomgate:10            blocked filters, 10 bits per key
- *     filter_policy=bloomgate:10:ribbon     the same, and ribbon in the bottommost level
- *     filter_policy=bloomgate:9.5:fuse      ... or fuse
+ *     filter_policy=bloomgate:10:ribbon     the same, with ribbon filters in the bottommost level
+ *     filter_policy=bloomgate:9.5:fuse      ... or fuse filters
  *
- * Any bloomgate policy reads the filters of any other, whatever bits and kind. Filters that
- * it does not know, and damaged ones, answer "maybe": the block is read, as it would be
- * without a filter. docs/rocksdb.md says more.
+ * Every bloomgate policy reads the filters of every other, with any bits and kind. Unknown and
+ * damaged filters answer "maybe": the block is read, as it would be without a filter. See
+ * docs/rocksdb.md.
  */
 #ifndef BLOOMGATE_ROCKSDB_H
 #define BLOOMGATE_ROCKSDB_H
@@ -32,31 +32,30 @@ class ObjectLibrary;
 namespace bloomgate
 {
 
-/* What filters of the bottommost level are. All other levels have blocked ones, which are
- * quick to make: files there do not live long. */
+/* The kind of filters in the bottommost level. All other levels have blocked filters, which are
+ * fast to build: files there are short-lived. */
 enum class BottomKind { kBlocked, kFuse, kRibbon };
 
 /*
- * A policy for RocksDB, to be deleted by the caller, as a rule by the table options that it
- * is given to. `bits_per_key` is 2 to 64, for fuse at least 9; values outside are taken for
- * the nearest inside.
+ * Creates a policy for RocksDB. The caller deletes it, usually by passing it to the table
+ * options. `bits_per_key` is 2 to 64, for fuse at least 9; other values are clamped.
  * Thread safety: MT-Safe.
  */
 const ROCKSDB_NAMESPACE::FilterPolicy *
 NewFilterPolicy(double bits_per_key, BottomKind bottom = BottomKind::kBlocked);
 
 /*
- * The policy of that name: "bloomgate", which is "bloomgate:10", "bloomgate:<bits>",
+ * Creates the policy of a name: "bloomgate", which is "bloomgate:10", "bloomgate:<bits>", or
  * "bloomgate:<bits>:<kind>".
- * Errors: InvalidArgument says what is wrong with the name. *policy is unchanged then.
+ * Errors: InvalidArgument, with the reason, for an invalid name; *policy is then unchanged.
  * Thread safety: MT-Safe.
  */
 ROCKSDB_NAMESPACE::Status
 MakeFilterPolicy(const std::string &name,
                  std::shared_ptr<const ROCKSDB_NAMESPACE::FilterPolicy> *policy);
 
-/* Makes the names known to a library of RocksDB's; done for ObjectLibrary::Default() when
- * this library is loaded. */
+/* Registers the names with a RocksDB object library. Done for ObjectLibrary::Default() when this
+ * library is loaded. */
 void RegisterFilterPolicy(ROCKSDB_NAMESPACE::ObjectLibrary *library);
 
 } // namespace bloomgate

@@ -1,11 +1,10 @@
 /*
- * rocksdb_interface.h - two classes of RocksDB that its public headers only name.
+ * rocksdb_interface.h - declares two classes of RocksDB that its public headers only name.
  *
- * Since 7.0 FilterBitsBuilder and FilterBitsReader are private, yet FilterPolicy is public
- * and hands them out. All of their functions are virtual, and the classes have no members,
- * so it is enough to declare them with the same functions in the same order: RocksDB calls
- * ours through the table of addresses that our objects bring along. No symbol of RocksDB's
- * is needed.
+ * Since 7.0, FilterBitsBuilder and FilterBitsReader are private, although the public FilterPolicy
+ * returns them. All of their functions are virtual, and the classes have no members, so it is
+ * enough to declare them with the same functions in the same order: RocksDB calls the functions
+ * here through the vtables of the objects. No symbol of RocksDB is needed.
  *
  * The order has changed twice, and may change again:
  *
@@ -14,10 +13,9 @@
  *     9.6 to 10.8     AddKeyAndAlt after AddKey
  *     10.9 to 11.9    CalculateSpace and EstimatedFpRate at the end
  *
- * A version that is not in this list is refused by the compiler. Before you raise the
- * limit, compare with table/block_based/filter_policy_internal.h of that version. The
- * headers and the library that is loaded must be of one version, as RocksDB itself asks of
- * everybody who links it.
+ * The compiler rejects versions that are not in this list. Before you raise the limit, compare
+ * with table/block_based/filter_policy_internal.h of that version. The headers and the loaded
+ * library must have the same version, as RocksDB itself requires.
  */
 #ifndef ROCKSDB_INTERFACE_H
 #define ROCKSDB_INTERFACE_H
@@ -32,9 +30,9 @@
 #define BLOOMGATE_ROCKSDB_VERSION (ROCKSDB_MAJOR * 100 + ROCKSDB_MINOR)
 
 #if BLOOMGATE_ROCKSDB_VERSION < 700
-#error "RocksDB before 7.0 has another interface to filters: 7.0 to 11.9 are known."
+#error "RocksDB before 7.0 has a different filter interface (supported: 7.0 to 11.9)."
 #elif BLOOMGATE_ROCKSDB_VERSION > 1109
-#error "This RocksDB's order of functions is not known: 7.0 to 11.9 are. See above."
+#error "This RocksDB has an unknown vtable layout (supported: 7.0 to 11.9). See above."
 #endif
 
 #define BLOOMGATE_ROCKSDB_HAS_ALT   (BLOOMGATE_ROCKSDB_VERSION >= 906)

@@ -1,22 +1,22 @@
 /*
- * rocksdb_policy.cc - Bloomgate as a filter policy of RocksDB: glue only.
+ * rocksdb_policy.cc - the RocksDB filter policy: glue code only.
  *
- * A table file gets one builder. RocksDB hands it the keys and prefixes one by one; they are
+ * A table file gets one builder. RocksDB passes it the keys and prefixes one by one; they are
  * hashed at once, and laid out when the file (or a partition of its filter) ends. A reader is
- * made for every filter block that comes into memory, and asks it where it lies: see
+ * created for every filter block that is loaded into memory, and queries it in place: see
  * sst_filter.h.
  *
- * Which kind. Static filters are smaller, but take several times as long to make, so they
- * pay where files live long. RocksDB says where a file goes: the bottommost level gets the
- * policy's own kind, and so do files whose place is not known because they are written to be
- * ingested (SstFileWriter); all others are blocked, with as many bits as give them the same
- * rate: a get asks all levels, and those above hold few of the keys.
+ * Kinds. Static filters are smaller, but take several times as long to build, so they pay off
+ * where files are long-lived. RocksDB reports the level of a file: the bottommost level gets the
+ * policy's own kind, and so do files whose level is not known because they are written to be
+ * ingested (SstFileWriter). All other files get blocked filters with as many bits as they need
+ * for the same rate: a get queries all levels, and the upper levels hold few of the keys.
  *
- * Names. One factory serves "bloomgate" and "bloomgate:<anything>", so that what is wrong
- * with a name can be said. The compatibility name, by which RocksDB finds filter blocks in
- * files, has the version of the layout, not bits and kind: those are in the filters.
+ * Names. One factory handles "bloomgate" and "bloomgate:<anything>", so that invalid names get an
+ * error message. The compatibility name, by which RocksDB finds filter blocks in files, contains
+ * the version of the layout, but not bits and kind, which are stored in the filters.
  *
- * Threads. A policy is never changed. A builder is used by one thread; readers by any number.
+ * Thread safety: a policy is immutable. A builder is used by one thread, a reader by any number.
  */
 #include "bloomgate_rocksdb.h"
 
@@ -54,7 +54,7 @@ class Builder : public rocks::FilterBitsBuilder
 
     void AddKey(const rocks::Slice &key) override
     {
-        if (finished_) { /* the filter before was not verified */
+        if (finished_) { /* the previous filter was not verified */
             hashes_.Clear();
             finished_ = false;
         }
@@ -93,7 +93,7 @@ class Builder : public rocks::FilterBitsBuilder
         return bytes == 0 ? rocks::Slice() : rocks::Slice(buffer->get(), bytes);
     }
 
-    /* With detect_filter_construct_corruption: asks the filter for all that was added. */
+    /* With detect_filter_construct_corruption: queries the filter for all keys that were added. */
     rocks::Status MaybePostVerify(const rocks::Slice &content) override
     {
         if (!finished_) {
@@ -110,7 +110,8 @@ class Builder : public rocks::FilterBitsBuilder
         finished_ = false;
         return whole ? rocks::Status::OK()
                      : rocks::Status::Corruption(
-                         "bloomgate: the new filter denies a key that was added");
+                         "bloomgate: the new filter does not match a key that was "
+                         "added");
     }
 
     size_t ApproximateNumEntries(size_t bytes) override
@@ -130,10 +131,10 @@ class Builder : public rocks::FilterBitsBuilder
 #endif
 
   private:
-    const SstShape shape_; /* a copy: the policy may go before */
+    const SstShape shape_; /* a copy: the policy may be deleted first */
     const SstKind kind_;
     const bool verify_;
-    bool finished_ = false; /* hashes_ are those of the filter before */
+    bool finished_ = false; /* hashes_ belong to the previous filter */
     HashPieces hashes_;
 };
 
@@ -144,7 +145,8 @@ class Reader : public rocks::FilterBitsReader
   public:
     explicit Reader(const rocks::Slice &content)
     {
-        (void)asked_.Open(content.data(), content.size()); /* if not, "maybe" */
+        (void)asked_.Open(content.data(),
+                          content.size()); /* on failure, all answers are "maybe" */
     }
 
     bool MayMatch(const rocks::Slice &key) override
@@ -255,7 +257,8 @@ class Policy : public rocks::FilterPolicy
 
 /* ---- Names --------------------------------------------------------------------------- */
 
-/* Digits with at most three behind a point, whatever the locale; false: something else. */
+/* Parses digits with at most three decimals, independent of the locale. Returns false for other
+ * text. */
 bool ParseBits(const std::string &text, unsigned *millibits)
 {
     const size_t point = text.find('.');
@@ -273,7 +276,7 @@ bool ParseBits(const std::string &text, unsigned *millibits)
     return true;
 }
 
-/* Takes a name apart; what is wrong with it, or nothing. */
+/* Parses a name. Returns an error, or an empty string. */
 std::string Parse(const std::string &name, Parsed *to)
 {
     const size_t first = name.find(':');
@@ -300,8 +303,8 @@ std::string Parse(const std::string &name, Parsed *to)
     }
     to->kind = found->kind;
     if (to->kind == SstKind::kFuse && to->millibits < kLeastFuseBits) {
-        return "bloomgate:<bits>:fuse: fuse takes at least 9 bits per key, found '"
-               + bits + "'; ribbon does with fewer";
+        return "bloomgate:<bits>:fuse: fuse requires at least 9 bits per key, found '"
+               + bits + "'; use ribbon for fewer bits";
     }
     return "";
 }
@@ -319,8 +322,8 @@ const rocks::FilterPolicy *Produce(const std::string &name,
     return guard->get();
 }
 
-/* The factory that RocksDB calls. It drops the message, and does without a filter, when the
- * name comes from an OPTIONS file: nobody would know. So it is said here as well. */
+/* The factory that RocksDB calls. If the name comes from an OPTIONS file, RocksDB discards the
+ * message and runs without a filter, unnoticed. So the error is printed here as well. */
 const rocks::FilterPolicy *
 ProduceAloud(const std::string &name, std::unique_ptr<const rocks::FilterPolicy> *guard,
              std::string *error)
@@ -357,7 +360,7 @@ rocks::Status MakeFilterPolicy(const std::string &name,
     std::unique_ptr<const rocks::FilterPolicy> guard;
     std::string error;
     if (name != kName && name.compare(0, sizeof kName, std::string(kName) + ":") != 0) {
-        return rocks::Status::InvalidArgument("the name must begin with 'bloomgate'",
+        return rocks::Status::InvalidArgument("the name must start with 'bloomgate'",
                                               name);
     }
     if (Produce(name, &guard, &error) == nullptr) {

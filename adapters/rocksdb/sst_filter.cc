@@ -1,14 +1,14 @@
 /*
- * sst_filter.cc - laying out a filter of a table file, and opening one.
+ * sst_filter.cc - lays out a filter of a table file, and opens one.
  *
  * Invariants
- *   (I1) What is laid out answers "maybe" to all of its hashes.
- *   (I2) Any bytes can be opened; what is not wholly understood answers "maybe".
- *   (I3) A place of a group is below the places of the next group, so that neighbouring
- *        groups share at most one line, and `packed.h` finds the line as of any hash.
+ *   (I1) A filter answers "maybe" to all hashes that it was laid out from.
+ *   (I2) Any bytes can be opened; bytes that are not fully valid answer "maybe".
+ *   (I3) A place of a group is below the places of the next group, so that neighboring groups
+ *   share at most one line, and `packed.h` finds the line as for any hash.
  *
- * The price of a line is the share of keys that it would answer "maybe" by mistake: each of
- * its n keys has set one bit in k of 8 lanes of 64 bits, or of 16 lanes of 32.
+ * The price of a line is its false-positive rate: each of its n keys has set one bit in k of 8
+ * lanes of 64 bits, or of 16 lanes of 32.
  */
 #include "sst_filter.h"
 
@@ -29,10 +29,11 @@ namespace
 constexpr size_t kTrailer = 8;
 constexpr size_t kLineBytes = 64;
 constexpr size_t kGroupLines = 16;
-constexpr size_t kEvenLines = 1024; /* from here on, groups are of exactly 16 lines */
-constexpr size_t kAlignedFrom = 128 << 10; /* bytes that get zeros before them */
+constexpr size_t kEvenLines = 1024; /* from here on, groups have exactly 16 lines */
+constexpr size_t kAlignedFrom = 128
+                                << 10; /* filters of at least this size are aligned */
 constexpr uint64_t kMostGroups = 0xffffff;
-constexpr size_t kPriced = 512; /* keys of a line; beyond, all are alike */
+constexpr size_t kPriced = 512; /* keys of a line; beyond this, prices are equal */
 constexpr unsigned char kVersion = 1;
 constexpr unsigned char kMark[3] = { 'b', 'g', 'R' };
 
@@ -56,7 +57,7 @@ const bg_hasher &Hasher()
         bg_hash_spec spec = {};
         spec.profile = BG_HASH_FAST;
         if (bg_hasher_init(&made, &spec, nullptr) != BG_OK) {
-            abort(); /* the default profile is always there */
+            abort(); /* the default profile always exists */
         }
         return made;
     }();
@@ -75,7 +76,8 @@ void PutTrailer(unsigned char *to, uint64_t groups, size_t zeros)
     memcpy(to + 5, kMark, sizeof kMark);
 }
 
-/* Of 11 to 31 lines each, 16 if there are many; their number is odd. */
+/* Returns the number of groups, which is odd. A group has 11 to 31 lines, and 16 if there are
+ * many. */
 uint64_t Groups(size_t lines)
 {
     return lines / kGroupLines | 1;
@@ -86,7 +88,7 @@ size_t WayBytes(uint64_t groups)
     return static_cast<size_t>((groups + 1) / 2);
 }
 
-/* The packed filter, the ways and the trailer, in memory of RocksDB's kind. */
+/* Writes the packed filter, the ways and the trailer to memory allocated as RocksDB expects. */
 size_t Pack(const bg_filter *filter, uint64_t groups,
             const std::vector<unsigned char> &ways,
             std::unique_ptr<const char[]> *buffer)
@@ -117,7 +119,7 @@ size_t Pack(const bg_filter *filter, uint64_t groups,
 
 /* ---- Balance ------------------------------------------------------------------------- */
 
-/* The hashes of each group together. */
+/* The hashes, sorted by group. */
 struct Grouped {
     std::unique_ptr<uint64_t[]> hashes;
     size_t count = 0;
@@ -148,7 +150,7 @@ void Group(HashPieces *from, bool keep, uint64_t groups, Grouped *to)
     }
 }
 
-/* Finds the way to deal the keys of a group to its lines that costs least. */
+/* Finds the way with the lowest price to distribute the keys of a group over its lines. */
 class Balance
 {
   public:
@@ -176,8 +178,8 @@ class Balance
     }
 
   private:
-    /* Lines within the group count from where the group begins, in 1/2^24: precise enough to
-     * price, if not to place. */
+    /* Computes the price of a way. Positions within the group are in units of 1/2^24, which is
+     * precise enough for the price, but not for placing keys. */
     float Price(uint64_t group, unsigned way)
     {
         uint16_t loads[2 * kGroupLines] = { 0 };
@@ -213,9 +215,10 @@ void AddPlaced(bg_filter *filter, const SstPlaces &places, const Grouped &groupe
     }
 }
 
-/* ---- Sealed kinds -------------------------------------------------------------------- */
+/* ---- Static kinds -------------------------------------------------------------------- */
 
-/* The spec of the best filter of a static kind in so many bytes; false: there is none. */
+/* Fills in the spec of the best filter of a static kind in this many bytes. Returns false if
+ * there is none. */
 bool SealedSpec(SstKind kind, size_t keys, size_t bytes, bg_spec *spec)
 {
     struct Choice {
@@ -299,7 +302,7 @@ double SstShape::BlockedBits(SstKind kind, double bits)
     request.spec.items = keys;
     request.spec.rate = sealed.rate;
     if (bg_plan_make(&request, &plan, nullptr) != BG_OK) {
-        return 64; /* there is no such rate */
+        return 64; /* no such rate exists */
     }
     return std::min(64.0, std::max(bits, plan.bits_per_key));
 }
@@ -311,7 +314,7 @@ size_t SstShape::Lines(size_t keys) const
     if (lines < kEvenLines) {
         return lines < 1 ? 1 : static_cast<size_t>(lines);
     }
-    /* The nearest: groups whose ends are ends of lines are balanced better. */
+    /* The nearest such number: groups that end at line boundaries are balanced better. */
     return (2 * static_cast<size_t>(lines / (2 * kGroupLines)) + 1) * kGroupLines;
 }
 
@@ -369,7 +372,7 @@ size_t SstShape::LayOutSealed(SstKind kind, HashPieces *hashes, bool keep,
             return 0;
         }
     }
-    (void)keep; /* should it fail, blocked needs them */
+    (void)keep; /* if it fails, blocked needs them */
     if (bg_builder_finish(builder, &filter, nullptr) != BG_OK) {
         return 0;
     }
@@ -407,7 +410,7 @@ size_t SstShape::LayOutBlocked(HashPieces *hashes, bool keep,
     return Pack(filter, groups, ways, buffer);
 }
 
-/* ---- Asking -------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------- */
 
 bool SstAsked::Open(const char *data, size_t size)
 {

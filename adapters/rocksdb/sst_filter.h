@@ -1,39 +1,39 @@
 /*
- * sst_filter.h - one filter of a table file: laid out from hashes, and asked where it lies.
+ * sst_filter.h - one filter of a table file: laid out from hashes, and queried in place.
  *
- * Knows nothing of RocksDB, so that it can be tested and fuzzed alone. Keys are hashed by
- * HashKey, for all filters alike; the rest is about hashes.
+ * This file does not depend on RocksDB, so that it can be tested and fuzzed separately. HashKey
+ * hashes keys, in the same way for all filters; everything else works on hashes.
  *
- * Layout, version 1 (low bytes first):
+ * Layout, version 1 (little-endian):
  *
  *     [ zeros                    ]  up to 56 bytes, a multiple of 8
  *     [ packed filter            ]  bloomgate/packed.h: blocked, fuse or ribbon
  *     [ ways, 4 bits per group   ]  blocked: see below
- *     [ groups, 3 bytes          ]  0: hashes are used as they are
- *     [ zeros, 1 byte            ]  how many there are at the beginning
+ *     [ groups, 3 bytes          ]  0: hashes are used directly
+ *     [ zeros, 1 byte            ]  the number of zeros at the start
  *     [ 1, the version           ]
  *     [ 'b' 'g' 'R'              ]
  *
- * Zeros. A line should not straddle two lines of the processor's cache. Where in memory
- * RocksDB will put the block is not known, but memory of this size tends to begin at the same
- * place within a line whenever one allocator gives it (glibc: 16 bytes into a page), so the
- * memory that the filter is laid out in tells how many zeros are wanted. If it turns out
- * otherwise, two lines are read instead of one.
+ * Zeros. A line of the filter should not straddle two CPU cache lines. The address at which
+ * RocksDB will store the block is not known, but an allocator tends to return memory of this size
+ * at the same offset within a cache line (glibc: 16 bytes into a page). The address of the memory
+ * in which the filter is laid out therefore determines the number of zeros. If the guess is
+ * wrong, two cache lines are read instead of one.
  *
- * Balance. A blocked filter is as good as its lines are evenly filled: by chance some get
- * many more keys than others, and these answer "maybe" far too often. Here all keys are
- * known when a filter is laid out, so the lines are taken in groups of 16, and for each
- * group that one of 16 ways to deal its keys to its lines is chosen which gives the fewest
- * false positives. That takes 6 % of them away, for 1/4 bit per line and one multiplication
- * per look-up: what a filter would have that is 1.2 % larger.
+ * Balance. A blocked filter works best if its lines are evenly filled: by chance, some lines get
+ * many more keys than others, and have many more false positives. Here, all keys are known when a
+ * filter is laid out. The lines are divided into groups of 16, and for each group, the best of 16
+ * ways to distribute its keys over its lines is chosen: the one with the fewest false positives.
+ * This avoids 6% of false positives, at a cost of 1/4 bit per line and one multiplication per
+ * lookup. Without it, a filter would have to be 1.2% larger.
  *
  *     hash x groups = [ group | rest ]            the two halves of one product
  *     place         = group x span + (turned x span >> 64)
  *
- * with span = 2^64 / groups, and `turned` being the rest, rotated by 4 bits times what the
- * group has chosen: so the ways differ in which 4 bits of it name the line. The number of
- * groups is odd, which makes all bits of the rest as good as those of the hash. A place is a
- * hash again, in the same group: its high bits choose the line, its low bits the pattern.
+ * with span = 2^64 / groups, and `turned` being the rest, rotated by 4 bits times the group's
+ * way. The ways therefore differ in which 4 bits of the rest select the line. The number of
+ * groups is odd, which makes all bits of the rest as good as those of the hash. A place is again
+ * a hash, in the same group: its high bits select the line, its low bits the pattern.
  */
 #ifndef SST_FILTER_H
 #define SST_FILTER_H
@@ -52,13 +52,12 @@ namespace bloomgate
 
 enum class SstKind { kBlocked, kFuse, kRibbon };
 
-/* The hash of a key: XXH3-64, seed 0. */
+/* Returns the hash of a key: XXH3-64, seed 0. */
 uint64_t HashKey(const char *data, size_t size);
 
-/* Hashes of a filter to be, in pieces, so that growing copies none of them and laying out
- * can give each piece back. A hash that equals one of the last two is dropped: versions of
- * one key follow each other, with their prefix in between, which stays the same for many
- * keys. */
+/* The hashes of a future filter, in pieces, so that growing does not copy them and laying out can
+ * free each piece. A hash that equals one of the last two is dropped: versions of a key follow
+ * each other, with their prefix in between, which stays the same for many keys. */
 class HashPieces
 {
   public:
@@ -110,14 +109,14 @@ class HashPieces
     size_t count_ = 0;
 };
 
-/* What filters are wanted. Thread safety: const after it was made. */
+/* The parameters of filters. Thread safety: immutable after creation. */
 class SstShape
 {
   public:
     explicit SstShape(double bits_per_key);
 
-    /* The bits per key with which blocked filters have the rate of that kind in `bits`, at
-     * least as many and up to 64. */
+    /* Returns the bits per key with which blocked filters have the same rate as that kind with
+     * `bits`: at least as many, and up to 64. */
     static double BlockedBits(SstKind kind, double bits);
 
     double bits_per_key() const
@@ -125,16 +124,16 @@ class SstShape
         return bits_;
     }
 
-    /* Bytes of a filter for so many keys, and the other way round. */
+    /* Return the bytes of a filter for this many keys, and the reverse. */
     size_t Bytes(size_t keys) const;
     size_t Keys(size_t bytes) const;
-    /* The rate of a blocked filter of that size. */
+    /* Returns the rate of a blocked filter of this size. */
     double Rate(size_t keys, size_t bytes) const;
 
-    /* Lays out the filter of these hashes, or one of kind blocked when they are too few for
-     * that kind in so many bits. The pieces are given back on the way, unless `keep`.
-     * Returns the number of bytes in *buffer; 0, which any reader answers "maybe" for, when
-     * there are no hashes or no memory. */
+    /* Lays out the filter of these hashes, or a blocked one if they are too few for that kind in
+     * this many bits. Frees the pieces on the way, unless `keep` is set. Returns the number of
+     * bytes in *buffer; 0, for which any reader answers "maybe", if there are no hashes or memory
+     * is short. */
     size_t LayOut(SstKind kind, HashPieces *hashes, bool keep,
                   std::unique_ptr<const char[]> *buffer) const;
 
@@ -147,12 +146,12 @@ class SstShape
 
     double bits_;
     uint32_t k_;               /* of blocked filters */
-    std::vector<float> price_; /* of a line with so many keys */
+    std::vector<float> price_; /* of a line, by its number of keys */
 };
 
-/* Where hashes of a blocked filter are. */
+/* The places of hashes in a blocked filter. */
 struct SstPlaces {
-    uint64_t groups = 0;                 /* 0: where they say themselves */
+    uint64_t groups = 0;                 /* 0: the hashes themselves are the places */
     uint64_t span = 0;                   /* of a group */
     const unsigned char *ways = nullptr; /* 4 bits per group */
 
@@ -167,9 +166,9 @@ struct SstPlaces {
 };
 
 /*
- * A filter that is being asked. It refers to the bytes, which must stay, and copies them
- * only where their address is not a multiple of 8, as it may be in a mapped file.
- * Thread safety: any number of threads may ask.
+ * A filter that can be queried. It refers to the bytes, which must stay valid, and copies them
+ * only if their address is not a multiple of 8, which is possible in a mapped file.
+ * Thread safety: any number of threads may query it.
  */
 class SstAsked
 {
@@ -182,13 +181,13 @@ class SstAsked
     SstAsked(const SstAsked &) = delete;
     SstAsked &operator=(const SstAsked &) = delete;
 
-    /* Any bytes will do. False when they are no filter of ours: then all answers are
-     * "maybe". Once per object. */
+    /* Opens any bytes. Returns false if they are not a filter of this format: all answers are
+     * then "maybe". Call it once per object. */
     bool Open(const char *data, size_t size);
 
     bool MayMatch(uint64_t hash) const;
 
-    /* The same for up to 64 hashes, one bit of the result each. Changes them. */
+    /* Queries up to 64 hashes, with one bit of the result for each. Modifies the hashes. */
     uint64_t MayMatch64(uint64_t *hashes, size_t count) const;
 
     bool copied() const
@@ -200,11 +199,11 @@ class SstAsked
     bg_packed *packed_ = nullptr;
     SstPlaces places_;
     const char *words_ = nullptr;
-    size_t stride_ = 0; /* bytes from group to group, about */
+    size_t stride_ = 0; /* approximate bytes from group to group */
     std::unique_ptr<uint64_t[]> copy_;
 };
 
-/* ---- What is short enough to be here ------------------------------------------------ */
+/* ---- Inline functions --------------------------------------------------------------- */
 
 inline uint64_t SstHigh(uint64_t a, uint64_t b)
 {
@@ -232,9 +231,9 @@ inline uint64_t SstPlaces::Of(uint64_t hash) const
     return group * span + SstHigh(SstTurn(hash * groups, Way(group)), span);
 }
 
-/* The line is known only when the way of its group is. But the page that it is in is known
- * before, and if it has not been used for a while finding it takes as long as the line: so it
- * is asked for first. */
+/* The line is known only once the way of its group is. But its page is known before, and if the
+ * page has not been used for a while, finding it takes as long as loading the line. So it is
+ * prefetched first. */
 inline bool SstAsked::MayMatch(uint64_t hash) const
 {
     __builtin_prefetch(words_ + SstHigh(hash, places_.groups) * stride_);
