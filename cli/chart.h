@@ -37,8 +37,7 @@ struct chart_series {
     const char *name;
     const double *x, *y;
     size_t count;
-    unsigned style; /* color, dash and marker: the same thing has the same style in all
-                       charts */
+    unsigned style; /* color, dash and marker; consistent across charts */
 };
 
 struct chart_lines {

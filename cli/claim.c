@@ -79,8 +79,7 @@ static bool claim_reserve(void)
     struct rlimit files;
     if (claim_count == CLAIM_MANY && getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files); /* on failure, opening a file reports
-                                                   it */
+        (void)setrlimit(RLIMIT_NOFILE, &files); /* open reports failures */
     }
     if (claim_count == claim_room) {
         const size_t room = claim_room ? 2 * claim_room : 4;

@@ -88,8 +88,7 @@ struct build {
     uint64_t *files;        /* identity of each input file, for checkpoints; or NULL */
     uint64_t whole;         /* identity of the whole input, for parts of it */
     bool refuses;           /* the filter is of a kind that can fill up */
-    bool has_canaries;      /* the filter has the canaries of its generation, from a
-                               checkpoint */
+    bool has_canaries;      /* the checkpoint already has canaries */
     char made[SPEC_RECORD]; /* options of the filter, for checkpoints; "": unknown */
     atomic_bool full;       /* the filter is full, and the error was reported */
     atomic_uint_fast64_t keys, news;
@@ -431,12 +430,9 @@ static bool build_canaries(struct build *b)
 
 enum { BUILD_PATH = 4096, BUILD_LEG = 64 << 20 };
 
-static const char build_mark[] = "build: "; /* position in the input, and which
-                                               command */
-static const char build_input_mark[] =
-    "build-input: "; /* the files already read; not in version 0.1 */
-static const char build_made_mark[] = "build-options: "; /* options of the filter; not
-                                                            in version 0.1 */
+static const char build_mark[] = "build: ";              /* position and command */
+static const char build_input_mark[] = "build-input: ";  /* files read; not in 0.1 */
+static const char build_made_mark[] = "build-options: "; /* its options; not in 0.1 */
 
 static int build_partial(const struct build *b, char path[BUILD_PATH])
 {
@@ -583,8 +579,7 @@ static int build_resume(struct build *b)
     size_t at = 0;
     uint64_t offset = 0;
     int code = build_partial(b, path);
-    if (!code && !bg_file_about(path, &about, NULL)) { /* if it fails, opening the
-                                                          file reports why */
+    if (!code && !bg_file_about(path, &about, NULL)) { /* opening it reports errors */
         b->spec.kind = about.kind;
     }
     code = code

@@ -34,9 +34,7 @@ static int split_may_write(const struct split_options *o, const char *prefix,
                            uint32_t shards)
 {
     char name[SPLIT_PATH];
-    int code =
-        claim_file(prefix); /* first, so that two concurrent splits do not lock some
-                               of the files each */
+    int code = claim_file(prefix); /* first, so that two splits cannot deadlock */
     for (uint32_t i = 0; i < shards && !code; i++) {
         code = split_name(prefix, i, name);
         code = code ? code : filter_claim(name, o->save.force);
@@ -94,8 +92,7 @@ static int split_file(const struct split_options *o, const char *path,
         if (bg_file_split(path, prefix, &opening, &saving.how, &why)) {
             progress_end(&saving.progress);
             code = say_error(why.code == BG_EIO ? prefix : path, &why);
-            if (!o->save.force) { /* all files with these names were created by this
-                                     command */
+            if (!o->save.force) { /* these files are all new */
                 split_undo(prefix, file.about.shards);
             }
         }

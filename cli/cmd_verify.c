@@ -123,8 +123,7 @@ static int verify_ours(const struct verify_options *o, const char *path)
     progress_end(&progress);
     const bool asked = opening.hash || !filter_needs_secret(path);
     filter_close(&file);
-    if (err && (!verify_is_damage(err) || report.bad == 0)) { /* not a file, such as a
-                                                                 directory */
+    if (err && (!verify_is_damage(err) || report.bad == 0)) { /* a directory */
         return say_error(path, &why);
     }
     (o->json ? verify_json : verify_print)(path, &report, asked);

@@ -27,8 +27,7 @@ void columns_row(struct columns *columns);
 /* Sets the next unset cell of the last row. */
 void columns_set(struct columns *columns, const char *text);
 void columns_real(struct columns *columns, int digits,
-                  double value);                           /* digits after the decimal
-                                                              point */
+                  double value);                           /* decimal places */
 void columns_short(struct columns *columns, double value); /* 123, 12.3k, 1.23M */
 
 /* Prints the table to stdout, with two spaces between columns, or one if the table would

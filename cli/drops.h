@@ -51,8 +51,7 @@ struct drops {
     atomic_bool full;            /* a new key was refused */
 
     /* Private. */
-    pthread_rwlock_t looking; /* held for reading by adds, for writing by
-                                 measurements */
+    pthread_rwlock_t looking; /* adds read-lock it, measurements write-lock it */
     atomic_uint_fast64_t granted;
     bool closed;     /* the filter accepts no more keys */
     uint64_t looked; /* `unique` at the last measurement */

@@ -21,8 +21,7 @@ struct open_options {
     const char *block_key;  /* likewise: 32 hexadecimal digits */
 };
 extern const struct option_group open_options_group;
-extern const struct option_group open_ours_group; /* options for files of bloomgate
-                                                     only */
+extern const struct option_group open_ours_group; /* for bloomgate files */
 
 /* "auto", "bloomgate", and the names of foreign formats; NULL-terminated. */
 extern const char *const filter_formats[];

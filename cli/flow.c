@@ -133,8 +133,7 @@ static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t
                             bool *last)
 {
     const uint64_t end = flow->input->end;
-    const uint64_t first = flow->input->offset - chunk->used; /* offset of the chunk's
-                                                                 first byte */
+    const uint64_t first = flow->input->offset - chunk->used; /* of the chunk */
     if (end == UINT64_MAX || first + whole < end) {
         return whole;
     }

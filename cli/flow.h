@@ -54,8 +54,7 @@ struct flow {
     pthread_cond_t turned;     /* one of the fields below has changed */
     uint64_t turn, write_turn; /* the next chunks to deliver and to write */
     unsigned busy;             /* threads that hold a chunk */
-    bool stopped;              /* all threads stop, with exit code `code`; 0: on
-                                  request of a step */
+    bool stopped;              /* all threads stop, with exit code `code` */
     int code;
 };
 

@@ -172,8 +172,7 @@ static void input_prepare_stdin(const struct input *input)
     if (isatty(input->fd)) {
         say_note("reading from the terminal; press Ctrl-D to end the input");
     }
-    (void)fcntl(input->fd, F_SETPIPE_SZ, INPUT_PIPE); /* if it is a pipe, and if
-                                                         permitted */
+    (void)fcntl(input->fd, F_SETPIPE_SZ, INPUT_PIPE); /* for pipes, if permitted */
 }
 
 static int input_seek(struct input *input, uint64_t offset)

@@ -148,9 +148,9 @@ static void man_section(const char *title, const char *text,
 
 static const char man_about[] =
     "A filter is a compact representation of a large set of keys. A lookup returns "
-    "\"definitely not\", which is always correct, or \"maybe\", which is wrong at a "
-    "known false-positive rate. bloomgate builds filters from keys, stores them in "
-    "files, queries them, and updates them.\n\n"
+    "\"definitely not\", which is always correct, or \"maybe\". Absent keys get "
+    "\"maybe\" at a known false-positive rate. bloomgate builds filters from keys, "
+    "stores them in files, queries them, and updates them.\n\n"
     "Data goes to stdout; messages go to stderr. Files are replaced atomically, and "
     "existing files are overwritten only with --force. \"-\" is stdin, and \"--\" ends "
     "the options. Options and arguments may appear in any order.";

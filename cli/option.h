@@ -39,8 +39,7 @@ struct option {
     char letter;      /* short name, or 0 */
     enum option_type type;
     size_t at;
-    const char *value;          /* name of the value in help, such as "N"; NULL for
-                                   flags */
+    const char *value;          /* value name in help: "N"; NULL for flags */
     const char *help;           /* one line, no period */
     const char *const *choices; /* for OPTION_CHOICE, NULL-terminated */
 };

@@ -12,8 +12,7 @@
 /* Exit codes, as documented in bloomgate(1). */
 enum cli_exit {
     CLI_OK = 0,    /* success; check: at least one line was selected */
-    CLI_NO = 1,    /* check: no line selected; verify, diff, canary, remove --strict:
-                      negative result */
+    CLI_NO = 1,    /* negative result of check, verify, diff, canary, remove --strict */
     CLI_USAGE = 2, /* invalid command line */
     CLI_DATA = 3,  /* a filter or input is damaged or invalid */
     CLI_IO = 4,    /* OS error: no such file, disk full, file in use */

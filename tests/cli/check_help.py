@@ -68,7 +68,7 @@ def check_mistakes(name, names):
     expect(code == 2 and not out and f"did you mean --{longest}?" in err, f"{name}: a mistyped --{longest}: {err}")
     code, out, err = run(name, "--zzzzzzzzzzzz")
     expect(code == 2 and "unknown option --zzzzzzzzzzzz\n" in err, f"{name}: nothing is near: {err}")
-    expect(f"Try 'bloomgate {name} --help'.\n" in err, f"{name}: says where help is: {err}")
+    expect(f"Try 'bloomgate {name} --help'.\n" in err, f"{name}: shows where help is: {err}")
 
 
 def check_page(name, page):
