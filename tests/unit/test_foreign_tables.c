@@ -636,8 +636,7 @@ TEST(rocksdb__format_version_6_footer)
         bytes_drop(&f.b);
     }
     struct file f = as_version_6("tables/rocksdb_crc32c.sst");
-    f.b.at[f.table.end] = 0; /* without checksums: a metaindex before the start of
-                                the file */
+    f.b.at[f.table.end] = 0; /* no checksums: a metaindex before the file */
     memset(f.b.at + f.table.end + 13, 0xff, 4);
     refused(BG_FOREIGN_ROCKSDB, &f.b, BG_EFORMAT, "size of the metaindex");
 }

@@ -1,6 +1,6 @@
 /*
- * The gate: every outcome; a truth that fails; audits; begin and finish; batches; writes that
- * cannot be added. What takes threads is in conc_gate.c.
+ * The gate: every outcome; a failing backing store; audits; begin and finish; batches; writes
+ * that cannot be added. The tests with threads are in conc_gate.c.
  */
 #include "support/gate_world.h"
 
@@ -37,8 +37,8 @@ TEST(gate__answers_by_filter_and_truth)
     CHECK_EQ(w->asks, 2);
     w->fails = BG_TRUTH_ERROR;
     CHECK_EQ(look(w, 4), BG_UNKNOWN);
-    CHECK_EQ(look(w, lucky), BG_ABSENT_BY_FILTER); /* needs no truth */
-    w->fails = (bg_truth)17;                       /* what is no answer is an error */
+    CHECK_EQ(look(w, lucky), BG_ABSENT_BY_FILTER); /* does not need the store */
+    w->fails = (bg_truth)17;                       /* an invalid answer is an error */
     CHECK_EQ(look(w, 4), BG_UNKNOWN);
     bg_gate_stats s = stats_of(w->gate, false);
     CHECK_EQ(s.lookups, 6);
@@ -102,14 +102,14 @@ TEST(gate__times_the_truth_and_traces_every_look_up)
     CHECK_EQ(w->trace.outcome, BG_PRESENT);
     CHECK_EQ(w->trace.truth_nanoseconds, 700);
     CHECK_EQ(w->trace.audited + w->trace.shared, 0);
-    w->step = (uint64_t)0 - 500; /* the clock goes back while the truth is asked */
+    w->step = (uint64_t)0 - 500; /* the clock moves back during the query */
     CHECK_EQ(look(w, 5), BG_PRESENT);
     CHECK(w->trace.truth_nanoseconds < 10);
     CHECK(stats_of(w->gate, false).truth_nanoseconds < 720);
     bg_slot_unpin(w->slot, &pin);
     uint64_t before = stats_of(w->gate, false).truth_nanoseconds;
     for (int jump = 0; jump < 3;
-         jump++) { /* or to the end of time: a counter goes on */
+         jump++) { /* or to the end of time: a counter advances */
         w->now = 1000;
         w->step = UINT64_MAX - 1000;
         CHECK_EQ(look(w, 1), BG_PRESENT);
@@ -218,7 +218,7 @@ TEST(gate__an_audit_finds_what_the_filter_denies)
     CHECK_EQ(look(w, lucky), BG_ABSENT_BY_FILTER);
     CHECK_EQ(w->asks, 1);
     CHECK_EQ(w->trace.audited, 1);
-    w->has[planted] = true; /* past the gate */
+    w->has[planted] = true; /* bypassing the gate */
     CHECK_EQ(look(w, planted), BG_PRESENT);
     CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 1);
     CHECK_EQ(w->alarm.key_hash, hash);
@@ -228,7 +228,7 @@ TEST(gate__an_audit_finds_what_the_filter_denies)
     CHECK_EQ(s.false_negatives, 1);
     CHECK_EQ(s.outcomes[BG_PRESENT], 1);
     CHECK_EQ(s.outcomes[BG_ABSENT_BY_FILTER], 1);
-    CHECK_EQ(s.avoided, 0); /* the truth was asked */
+    CHECK_EQ(s.avoided, 0); /* the store was queried */
     CHECK_EQ(s.wasted, 0);
     CHECK_EQ(s.doubtful, 0);
     CHECK(s.observed.value < 0.5);
@@ -276,12 +276,12 @@ TEST(gate__an_audit_that_fails_changes_no_answer)
         CHECK_EQ(look(w, lucky), BG_ABSENT_BY_FILTER);
     }
     bg_gate_stats s = stats_of(w->gate, false);
-    CHECK_EQ(w->asks, 2); /* then the breaker kept them away */
+    CHECK_EQ(w->asks, 2); /* then the breaker blocked them */
     CHECK_EQ(s.breaker, 1);
     CHECK_EQ(s.audits, 2);
     CHECK_EQ(s.truth_errors, 2);
     CHECK_EQ(s.avoided, 3);
-    CHECK_EQ(s.spared_by_breaker, 0); /* nobody had to do without */
+    CHECK_EQ(s.spared_by_breaker, 0); /* no lookup went without an answer */
     world_end(w);
 }
 
@@ -314,7 +314,7 @@ static void look_while_writing(struct world *w, uint64_t key)
     CHECK_EQ(look(w, key), BG_PRESENT);
 }
 
-/* The truth has the key already and the filter not yet: that is how writes are. */
+/* The store already has the key and the filter does not yet: this is normal during a write. */
 TEST(gate__an_audit_during_a_write_is_no_alarm)
 {
     struct world *w = world_make(0.05);
@@ -398,7 +398,7 @@ TEST(gate__audits_by_ticket)
     bg_ticket ticket = { 0 };
     bool audit = false;
     CHECK_EQ(bg_gate_begin(w->gate, &lucky, sizeof lucky, &ticket, NULL),
-             BG_ABSENT_BY_FILTER); /* no audits wanted */
+             BG_ABSENT_BY_FILTER); /* no audits requested */
     CHECK_EQ(bg_gate_begin(w->gate, &lucky, sizeof lucky, &ticket, &audit),
              BG_ABSENT_BY_FILTER);
     CHECK(audit);
@@ -439,7 +439,7 @@ TEST(gate__the_breaker_is_for_tickets_too)
     w->now += 100;
     CHECK_EQ(bg_gate_begin(w->gate, &one, sizeof one, &a, NULL), BG_PENDING);
     CHECK_EQ(bg_gate_begin(w->gate, &one, sizeof one, &b, NULL), BG_FAILED);
-    w->now += 100; /* that ticket is lost, it seems */
+    w->now += 100; /* that ticket appears to be lost */
     CHECK_EQ(bg_gate_begin(w->gate, &one, sizeof one, &b, NULL), BG_PENDING);
     CHECK_EQ(bg_gate_finish(w->gate, &b, BG_TRUTH_PRESENT), BG_PRESENT);
     CHECK_EQ(stats_of(w->gate, false).breaker, 0);
@@ -531,7 +531,7 @@ TEST(gate__a_key_that_cannot_be_added_makes_every_answer_maybe)
     CHECK_EQ(s.write_errors, 1);
     CHECK_EQ(s.wasted, 0); /* no false positives */
     CHECK_EQ(s.observed.value > 0, false);
-    /* Another base, which has it. */
+    /* Another base, which has the key. */
     bg_filter *whole = world_filter(0.001);
     (void)bg_filter_add(whole, &key, sizeof key);
     CHECK_OK(bg_slot_swap(w->slot, whole, 0, BG_SLOT_DISCARD, NULL));
@@ -556,7 +556,8 @@ TEST(gate__a_sealed_slot_takes_no_writes_and_is_not_believed_after_one)
     CHECK_EQ(put(w, key), BG_ENOTSUP);
     CHECK_EQ(look(w, key), BG_PRESENT);
     CHECK_EQ(look(w, other), BG_ABSENT_BY_TRUTH);
-    CHECK_EQ(look(w, other), BG_ABSENT_BY_TRUTH); /* it is not remembered in doubt */
+    CHECK_EQ(look(w, other), BG_ABSENT_BY_TRUTH); /* answers are not cached while in
+                                                     doubt */
     bg_gate_stats s = stats_of(w->gate, false);
     CHECK_EQ(s.audits + s.false_negatives, 0);
     CHECK_EQ(s.doubtful, 1);

@@ -1,12 +1,12 @@
-/* What a gate tells of itself, and what is done about it: figures, rates, rebuilds. */
+/* Statistics of a gate and their consequences: figures, rates, rebuilds. */
 #include "support/gate_world.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* ---- Figures ----------------------------------------------------------------------- */
+/* ---- Statistics -------------------------------------------------------------------- */
 
-/* The true rate of a filter, over the absent keys that are asked for. */
+/* The true rate of a filter, over the absent keys that are looked up. */
 static double true_rate(const struct world *w)
 {
     uint64_t hits = 0;
@@ -16,7 +16,7 @@ static double true_rate(const struct world *w)
     return (double)hits / (KEYS - PRESENT);
 }
 
-/* Every key is looked up as often as every other. */
+/* Every key is looked up equally often. */
 TEST(gate__observes_the_true_rate_and_avoids_as_planned)
 {
     static const double rates[] = { 0.2, 0.05, 0.01 };
@@ -41,7 +41,7 @@ TEST(gate__observes_the_true_rate_and_avoids_as_planned)
     }
 }
 
-/* Of many samples 95 % should have the true rate in their interval. */
+/* Over many samples, 95% should have the true rate in their interval. */
 TEST(gate__the_observed_interval_is_one_of_95_percent)
 {
     enum { SAMPLES = 300, LOOKS = 1000 };
@@ -59,7 +59,7 @@ TEST(gate__the_observed_interval_is_one_of_95_percent)
         bg_gate_free(w->gate);
     }
     w->gate = NULL;
-    CHECK(inside > SAMPLES * 88 / 100); /* five deviations */
+    CHECK(inside > SAMPLES * 88 / 100); /* five standard deviations */
     CHECK(inside < SAMPLES);
     CHECK(above > SAMPLES / 3 && above < 2 * SAMPLES / 3);
     world_end(w);
@@ -91,11 +91,11 @@ TEST(gate__sees_that_the_rate_is_not_the_predicted_one)
         (void)look(w, key);
     }
     CHECK_EQ(stats_of(w->gate, true).drifting, 0);
-    for (int i = 0; i < 500; i++) { /* somebody knows a key that hurts */
+    for (int i = 0; i < 500; i++) { /* an attacker knows a false positive */
         (void)look(w, unlucky);
     }
     CHECK_EQ(stats_of(w->gate, true).drifting, 1);
-    CHECK_EQ(stats_of(w->gate, false).drifting, 0); /* not asked */
+    CHECK_EQ(stats_of(w->gate, false).drifting, 0); /* not requested */
 
     bg_slot_health known = { .struct_size = sizeof known };
     bg_gate_stats s = { .struct_size = sizeof s };
@@ -130,7 +130,7 @@ TEST(gate__a_new_base_has_a_rate_of_its_own)
     }
     bg_gate_stats s = stats_of(w->gate, false);
     CHECK(s.observed.high < 0.02);
-    CHECK_EQ(s.lookups, 2 * (KEYS - PRESENT)); /* other figures go on */
+    CHECK_EQ(s.lookups, 2 * (KEYS - PRESENT)); /* other statistics continue */
     world_end(w);
 }
 
@@ -159,7 +159,7 @@ TEST(gate__learns_from_reports)
     uint64_t reports = 0, wrong = 0, passed = 0;
     for (uint64_t key = 0; key < KEYS; key++) {
         if (bg_gate_may_contain(w->gate, &key, sizeof key) && passed++ % 2 == 0) {
-            bg_gate_report(w->gate, w->has[key]); /* every other one is told */
+            bg_gate_report(w->gate, w->has[key]); /* every second result is reported */
             reports++;
             wrong += !w->has[key];
         }
@@ -174,7 +174,7 @@ TEST(gate__learns_from_reports)
     world_end(w);
 }
 
-/* What nobody reported of the base before says nothing about the present one. */
+/* Reports about the previous base say nothing about the present one. */
 TEST(gate__reports_are_of_the_present_base)
 {
     struct world *w = world_make(0.5);
@@ -197,7 +197,7 @@ TEST(gate__reports_are_of_the_present_base)
 
 /* ---- Maintenance -------------------------------------------------------------------- */
 
-/* A source of all keys that the truth has. */
+/* A source of all keys that the store has. */
 struct reader {
     struct world *w;
     uint64_t at;
@@ -258,7 +258,7 @@ TEST(gate__is_rebuilt_when_the_observed_rate_is_too_high)
     CHECK_EQ(reasons, BG_REASON_OBSERVED);
     CHECK_EQ(reader.at, KEYS);
     CHECK_OK(bg_gate_maintain(w->gate, &policy, &source, &how, &reasons, NULL));
-    CHECK_EQ(reasons, 0); /* not again and again for what is past */
+    CHECK_EQ(reasons, 0); /* not repeatedly for past events */
     for (uint64_t key = 0; key < PRESENT; key++) {
         CHECK_EQ(look(w, key), BG_PRESENT);
     }
@@ -284,7 +284,7 @@ TEST(gate__doubt_is_a_reason_to_rebuild)
     world_end(w);
 }
 
-/* Opens a gate on a slot that takes no adds; returns a key that it denies. */
+/* Opens a gate on a slot that accepts no adds; returns a key that it denies. */
 static uint64_t world_seal(struct world *w)
 {
     bg_slot_options sealed = BG_SLOT_OPTIONS_INIT;
@@ -298,7 +298,7 @@ static uint64_t world_seal(struct world *w)
 static void write_late(struct world *w)
 {
     const uint64_t key = absent_key(w, PRESENT, false);
-    CHECK_EQ(put(w, key), BG_ENOTSUP); /* the source is past it */
+    CHECK_EQ(put(w, key), BG_ENOTSUP); /* the source has passed it */
 }
 
 TEST(gate__a_rebuild_under_way_ends_no_doubt)
@@ -501,7 +501,7 @@ TEST(gate__a_base_that_may_be_older_ends_no_doubt)
     CHECK_EQ(look(w, key), BG_PRESENT);
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
     CHECK(!maybe(w, key));
-    how.flags = BG_SLOT_DISCARD; /* the caller says that he knows better */
+    how.flags = BG_SLOT_DISCARD; /* the caller declares that the keys may be lost */
     bg_filter *newer = world_filter(0.01);
     bg_save_options saving = BG_SAVE_OPTIONS_INIT;
     saving.generation = 2;

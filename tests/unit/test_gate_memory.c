@@ -1,6 +1,6 @@
 /*
- * What a gate remembers between look-ups: the breaker, the negative cache, questions under way;
- * with a clock of the test's own.
+ * State that a gate keeps between lookups: the breaker, the negative cache, and queries in
+ * flight; with the test's own clock.
  */
 #include "support/gate_world.h"
 
@@ -34,12 +34,12 @@ TEST(gate__breaker_opens_rests_tries_and_closes)
     CHECK_EQ(w->alarms[BG_ALARM_BREAKER_OPEN], 1);
     CHECK_EQ(w->alarm.count, 1);
     CHECK_EQ(w->asks, 6);
-    w->now += 999; /* it is left alone, and the filter's "no" is not affected */
+    w->now += 999; /* the store is not queried, and the filter's "no" is not affected */
     CHECK_EQ(look(w, 1), BG_UNKNOWN);
     CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_ABSENT_BY_FILTER);
     CHECK_EQ(w->asks, 6);
     CHECK_EQ(stats_of(w->gate, false).spared_by_breaker, 1);
-    w->now += 1; /* one may try, in vain */
+    w->now += 1; /* one lookup may try, and fails */
     CHECK_EQ(look(w, 1), BG_UNKNOWN);
     CHECK_EQ(w->asks, 7);
     CHECK_EQ(look(w, 1), BG_UNKNOWN);
@@ -93,7 +93,7 @@ TEST(gate__breaker_survives_a_clock_that_jumps)
     world_open(w);
     w->fails = BG_TRUTH_ERROR;
     CHECK_EQ(look(w, 1), BG_UNKNOWN);
-    w->now = 5; /* back: tried too early rather than never */
+    w->now = 5; /* back: an early attempt is better than none */
     w->fails = BG_TRUTH_ABSENT;
     CHECK_EQ(look(w, 1), BG_PRESENT);
     CHECK_EQ(stats_of(w->gate, false).breaker, 0);
@@ -102,7 +102,7 @@ TEST(gate__breaker_survives_a_clock_that_jumps)
     w->now = UINT64_MAX;
     CHECK_EQ(look(w, 1), BG_UNKNOWN);
     CHECK_EQ(w->asks, 4);
-    w->now = 999; /* wrapped around: that is 1000 later */
+    w->now = 999; /* wrapped around: 1000 later */
     w->fails = BG_TRUTH_ABSENT;
     CHECK_EQ(look(w, 1), BG_PRESENT);
     world_end(w);
@@ -116,20 +116,20 @@ TEST(breaker__what_is_late_changes_nothing)
     CHECK_EQ(bgi_breaker_failed(&b, 0, 10), BGI_BREAKER_STAYS);
     CHECK_EQ(bgi_breaker_failed(&b, 0, 20), BGI_BREAKER_OPENS);
     CHECK_EQ(bgi_breaker_failed(&b, 0, 30), BGI_BREAKER_STAYS);
-    CHECK_EQ(bgi_breaker_worked(&b, 0), BGI_BREAKER_STAYS); /* asked before it opened */
+    CHECK_EQ(bgi_breaker_worked(&b, 0), BGI_BREAKER_STAYS); /* an older query */
     CHECK_EQ(bgi_breaker_state(&b), BGI_BREAKER_OPEN);
     CHECK(!bgi_breaker_may_ask(&b, 119, &none));
     CHECK(bgi_breaker_may_ask(&b, 120, &first));
     CHECK(first != 0);
-    CHECK(!bgi_breaker_may_ask(&b, 219, &none));  /* that one is still at it */
-    CHECK(bgi_breaker_may_ask(&b, 220, &second)); /* and now given up */
+    CHECK(!bgi_breaker_may_ask(&b, 219, &none));  /* that attempt is still in flight */
+    CHECK(bgi_breaker_may_ask(&b, 220, &second)); /* and now abandoned */
     CHECK(second != first);
     CHECK_EQ(bgi_breaker_worked(&b, first), BGI_BREAKER_STAYS);
     CHECK_EQ(bgi_breaker_failed(&b, first, 230), BGI_BREAKER_STAYS);
     CHECK_EQ(bgi_breaker_state(&b), BGI_BREAKER_TRYING);
     CHECK_EQ(bgi_breaker_failed(&b, second, 240), BGI_BREAKER_STAYS);
     CHECK_EQ(bgi_breaker_state(&b), BGI_BREAKER_OPEN);
-    CHECK(!bgi_breaker_may_ask(&b, 339, &none)); /* it rests anew */
+    CHECK(!bgi_breaker_may_ask(&b, 339, &none)); /* it pauses again */
     CHECK(bgi_breaker_may_ask(&b, 340, &second));
     CHECK_EQ(bgi_breaker_worked(&b, second), BGI_BREAKER_CLOSES);
     CHECK_EQ(bgi_breaker_failed(&b, 0, 350), BGI_BREAKER_STAYS);
@@ -166,7 +166,7 @@ TEST(gate__remembers_for_a_while_what_is_absent)
     CHECK_EQ(stats_of(w->gate, false).negative_entries, 0);
     CHECK(bg_gate_may_contain(w->gate, &unlucky, sizeof unlucky));
     CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
-    CHECK_EQ(look(w, 1), BG_PRESENT); /* present ones are not remembered */
+    CHECK_EQ(look(w, 1), BG_PRESENT); /* present keys are not cached */
     CHECK_EQ(look(w, 1), BG_PRESENT);
     CHECK_EQ(w->asks, 4);
     bg_gate_stats s = stats_of(w->gate, false);
@@ -181,7 +181,7 @@ TEST(gate__remembers_from_the_question_on)
     struct world *w = world_make(0.05);
     w->how.negative_entries = 100;
     w->how.negative_ttl = 1000;
-    w->step = 600; /* the answer is that old when it comes */
+    w->step = 600; /* the answer is that old when it arrives */
     world_open(w);
     const uint64_t unlucky = absent_key(w, PRESENT, true);
     CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
@@ -192,7 +192,7 @@ TEST(gate__remembers_from_the_question_on)
     w->step = 1000;
     w->now += 1000;
     CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
-    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH); /* never worth remembering */
+    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH); /* too old to be cached */
     world_end(w);
 }
 
@@ -218,7 +218,7 @@ TEST(gate__a_clock_that_jumps_prolongs_no_absence)
     world_open(w);
     const uint64_t unlucky = absent_key(w, PRESENT, true);
     CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
-    w->now = 999999; /* from the future: nobody knows how old */
+    w->now = 999999; /* from the future: its age is unknown */
     CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
     CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_CACHE);
     w->now = UINT64_MAX;
@@ -273,8 +273,8 @@ static void write_inside(struct world *w, uint64_t key)
     CHECK_OK(put(w, key));
 }
 
-/* The truth answers "absent", and before that is told the key is written: by another
- * thread, in life. What was overtaken must not be remembered. */
+/* The store answers "absent", and before the answer is delivered the key is written, in
+ * practice by another thread. The outdated answer must not be cached. */
 TEST(gate__an_answer_that_a_write_has_overtaken_is_not_remembered)
 {
     for (uint32_t flight = 0; flight < 2; flight++) {
@@ -375,7 +375,8 @@ TEST(recent__the_expired_go_first_and_then_the_oldest)
     bgi_recent_put(r, 5, (bg_bytes){ "f", 1 }, token, 140, 140);
     CHECK(bgi_recent_find(r, 0, (bg_bytes){ "a", 1 }, 0, 140, &token));
     CHECK(bgi_recent_find(r, 5, (bg_bytes){ "f", 1 }, 0, 140, &token));
-    CHECK_EQ(bgi_recent_count(r, 0, 140), 3); /* c expired at 130 and went, d at 140 */
+    CHECK_EQ(bgi_recent_count(r, 0, 140), 3); /* c expired at 130 and was dropped, d
+                                                 at 140 */
     bgi_recent_free(r);
 }
 
@@ -404,7 +405,7 @@ TEST(recent__holds_what_it_was_made_for_and_tells_no_lies)
     bgi_recent_free(r);
 }
 
-/* ---- Single flight, as far as one thread goes ---------------------------------------- */
+/* ---- Single flight, as far as one thread can test it --------------------------------- */
 
 static void look_again_inside(struct world *w, uint64_t key)
 {

@@ -1,7 +1,7 @@
 /*
- * Files that version 1.0 of the format wrote are read for ever, on every machine: each is
- * verified, knows its keys, and is written again bit for bit. tests/support/golden.h says
- * what is in them.
+ * Files in version 1.0 of the format stay readable forever, on every machine: each is verified,
+ * finds its keys, and is written again bit for bit. tests/support/golden.h describes their
+ * content.
  */
 #include "support/golden.h"
 
@@ -38,8 +38,8 @@ static void check_about(unsigned i, const char *path, bg_file_info *about)
     CHECK(memcmp(about->key_id, saved.key_id, sizeof saved.key_id) == 0);
 }
 
-/* Writes a filter, and says at which byte from `first` on it differs from what it was
- * read from. */
+/* Writes a filter, and reports the first byte from `first` on at which it differs from its
+ * original file. */
 static void check_same_bytes(const bg_filter *filter, unsigned i,
                              const unsigned char *bytes, size_t n, size_t first)
 {
@@ -82,9 +82,9 @@ TEST(golden__files_are_read_and_written_again)
     }
 }
 
-/* The same keys make the same numbers and words today. The header says which rate was
- * planned, of which machines differ in the last digit; and a planner may learn, so that a
- * geometry may become another one: then there is nothing to compare. */
+/* The same keys produce the same numbers and words today. The header contains the planned rate,
+ * whose last digit differs between machines. The planner may also change, which changes the
+ * geometry: then there is nothing to compare. */
 TEST(golden__files_are_made_again)
 {
     static unsigned char bytes[GOLDEN_MOST];

@@ -1,7 +1,7 @@
 /*
- * What hash.h promises: batches equal single calls on every instruction set, errors
- * name the argument, hashers are compared and wiped as written, hashes are well mixed.
- * Known answers are in test_hash_vectors.c.
+ * The promises of hash.h: batches equal single calls on every instruction set, errors name the
+ * argument, hashers are compared and wiped as documented, hashes are well mixed. Known answers
+ * are in test_hash_vectors.c.
  */
 #include "support/check.h"
 
@@ -19,7 +19,7 @@ static const uint8_t secret_bytes[BG_SECRET_BYTES] = {
     0xa5, 1, 2, 3, 4, 5, 6, 7, 8, 90, 10, 11, 12, 13, 14, 15
 };
 
-/* A custom hash: FNV-1a with a context, and a finish so that all bits are mixed. */
+/* A custom hash: FNV-1a with a context, and a finalizer that mixes all bits. */
 static uint64_t custom_hash(void *context, const void *key, size_t len)
 {
     const uint8_t *bytes = key;
@@ -67,8 +67,8 @@ static void on_cpu(bg_cpu cpu, int profile, const bg_hasher *scalar, hasher_body
     body(&hasher, scalar);
 }
 
-/* Calls `body` for each profile, with the hasher of each instruction set in turn and
- * one of the scalar set to compare with. */
+/* Calls `body` for each profile, with the hasher of each instruction set in turn, and a scalar
+ * one to compare with. */
 static void for_each(hasher_body *body)
 {
     bg_cpu before = bg_cpu_current();
@@ -94,7 +94,8 @@ static void fill_random(uint8_t *bytes, size_t n)
 
 /* ---- Batches ---- */
 
-/* Batches of every size, not a byte of `out` too many, and the same through a range. */
+/* Checks batches of every size, that no excess byte of `out` is written, and the same through a
+ * range. */
 static void check_batches(const bg_hasher *hasher, const struct bgi_keys *keys,
                           const uint64_t *expected, size_t most, size_t step)
 {
@@ -119,8 +120,8 @@ static void check_batches(const bg_hasher *hasher, const struct bgi_keys *keys,
     }
 }
 
-/* Exactly as many bytes are allocated as there are, so that the address sanitizer sees
- * reads beyond them. */
+/* The allocation has exactly the needed size, so that the address sanitizer detects reads
+ * beyond it. */
 static void fixed_body(const bg_hasher *hasher, const bg_hasher *scalar)
 {
     for (size_t width = 1; width <= 64; width++) {
@@ -168,7 +169,7 @@ TEST(hash_many_u64__equals_bytes_in_little_endian_order)
     for_each(u64_body);
 }
 
-/* Every key in an allocation of its own, at an odd address now and then. */
+/* Every key has its own allocation, now and then at an odd address. */
 static void check_pairs(const bg_hasher *hasher, const bg_hasher *scalar,
                         const size_t *lengths, size_t most, size_t step)
 {
@@ -289,7 +290,7 @@ TEST(hash_str__equals_bytes)
     for_each(string_body);
 }
 
-/* Key material of 8 bytes must not meet that of 16 bytes in the same permutation. */
+/* Key material of 8 bytes must not collide with that of 16 bytes in the same permutation. */
 static void apart_body(const bg_hasher *hasher, const bg_hasher *scalar)
 {
     (void)scalar;
@@ -311,10 +312,10 @@ TEST(hash_bytes__zeros_at_the_end_count)
 /* ---- Mixing ---- */
 
 /*
- * Each bit of the key changes each bit of the hash for half of the keys. The number of
- * changes in N keys is binomial, its deviation sqrt(N) / 2. There are about 7 * 10^5
- * counts in all; 8 deviations are exceeded with probability 1.3e-15 by each, so a sound
- * hash fails here once in 10^9 runs.
+ * Each bit of the key changes each bit of the hash for half of the keys. The number of changes
+ * in N keys is binomial, with a standard deviation of sqrt(N) / 2. There are about 7 * 10^5
+ * counts in all; each exceeds 8 deviations with probability 1.3e-15, so a sound hash fails here
+ * once in 10^9 runs.
  */
 static void avalanche(const bg_hasher *hasher, size_t width)
 {
@@ -361,9 +362,9 @@ TEST(hash__avalanche)
 }
 
 /*
- * Counters fall evenly into 256 classes by the highest and by the lowest byte of the
- * hash. The sum of squares is chi-squared with 255 degrees of freedom: mean 255, and
- * above 445 with probability 1e-12. (For a permutation it is a little smaller.)
+ * Counters fall evenly into 256 classes by the highest and by the lowest byte of the hash. The
+ * sum of squares is chi-squared with 255 degrees of freedom: its mean is 255, and it exceeds
+ * 445 with probability 1e-12. (For a permutation it is slightly smaller.)
  */
 static double chi_squared(const uint64_t *hashes, size_t n, int shift)
 {
@@ -400,7 +401,7 @@ TEST(hash__counters_are_spread_evenly)
     for_each(uniform_body);
 }
 
-/* ---- Life ---- */
+/* ---- Life cycle ---- */
 
 TEST(hasher_init__default_is_fast_with_seed_0)
 {

@@ -1,11 +1,11 @@
 /*
- * Known answers: published vectors, and values computed by other programs, for every
- * hash function on every instruction set that this machine has.
+ * Known answers: published vectors, and values computed by other programs, for every hash
+ * function on every instruction set of this machine.
  *
- * SipHash: the 64 messages 00, 00 01, ... of the reference code, the key 00 .. 0f;
- * the values of SipHash-1-3 come from a program in Python that agrees with CPython's
- * own hash of bytes (PYTHONHASHSEED=0). AES-128: FIPS-197; keyed-int with the help of
- * `openssl enc -aes-128-ecb`. XXH3 and XXH64: the sanity checks of xxHash.
+ * SipHash: the 64 messages 00, 00 01, ... of the reference code, with the key 00 .. 0f; the
+ * values of SipHash-1-3 were computed by a Python program that agrees with CPython's own hash
+ * of bytes (PYTHONHASHSEED=0). AES-128: FIPS-197; keyed-int was computed with `openssl enc
+ * -aes-128-ecb`. XXH3 and XXH64: the sanity checks of xxHash.
  */
 #include "support/check.h"
 
@@ -91,7 +91,7 @@ static const uint64_t siphash24[64] = {
     UINT64_C(0xe51b38608ef25f57), UINT64_C(0x958a324ceb064572),
 };
 
-/* Runs `body` with each instruction set in force that this machine has. */
+/* Runs `body` with each instruction set of this machine in effect. */
 static void on_every_cpu(void (*body)(void))
 {
     bg_cpu before = bg_cpu_current();
@@ -141,7 +141,7 @@ TEST(siphash__reference_vectors)
     on_every_cpu(siphash_body);
 }
 
-/* The same message many times over, so that all lanes of the vector code see it. */
+/* The same message many times, so that all lanes of the vector code process it. */
 static void siphash_lanes_body(void)
 {
     uint8_t messages[24 * 63];
@@ -190,7 +190,7 @@ static const struct aes_vector aes_vectors[] = {
         0xb4, 0xc5, 0x5a } },
 };
 
-/* The same block many times over, in batches of every size up to 40. */
+/* The same block many times, in batches of every size up to 40. */
 static void check_aes_batches(const struct bgi_aes *aes, const uint8_t *plain,
                               uint64_t expected)
 {
@@ -228,8 +228,8 @@ TEST(aes__fips_197)
     on_every_cpu(aes_body);
 }
 
-/* Each of the 256 inputs of the S-box, by way of the key schedule, and then everything
- * else: a chain in which each result is the next key and the next block. */
+/* Each of the 256 inputs of the S-box, through the key schedule, and then everything else: a
+ * chain in which each result is the next key and the next block. */
 static void aes_chain_body(void)
 {
     const uint32_t features = bgi_features();
@@ -281,7 +281,7 @@ TEST(keyed_int__vectors)
     on_every_cpu(integer_body);
 }
 
-/* The frozen values that files carry. */
+/* The frozen check values that files contain. */
 static void check_body(void)
 {
     bg_hasher hasher;

@@ -1,6 +1,6 @@
 /*
- * bg_filter_info_part: figures from a part of a filter are those of all of it, within the interval
- * that they come with; and a part is all that is read.
+ * bg_filter_info_part: statistics from a part of a filter match those of the whole, within
+ * their interval; and only that part is read.
  */
 #include "support/files.h"
 
@@ -24,7 +24,7 @@ static bool part_is_static(unsigned i)
     return bg_kind_traits((bg_kind)files_spec(i).kind) & BG_IS_STATIC;
 }
 
-/* Kinds that know without counting. */
+/* Kinds that need not count. */
 static bool part_knows(const bg_filter *filter)
 {
     return bg_filter_kind(filter) == BG_KIND_CUCKOO;
@@ -53,7 +53,7 @@ TEST(info_part__tells_of_all)
                        part.rate, all.rate);
         }
         if (!part_knows(
-                filter)) { /* not counted, so not quite the same, and less sure */
+                filter)) { /* not counted, so slightly different and less certain */
             CHECK(part.items.value < all.items.value
                   || part.items.value > all.items.value);
             CHECK(part.items.high - part.items.low > all.items.high - all.items.low);
@@ -64,7 +64,7 @@ TEST(info_part__tells_of_all)
     }
 }
 
-/* A key that no stretch has met: the interval must have room for it. */
+/* A key that no sampled stretch includes: the interval must allow for it. */
 TEST(info_part__what_is_rare_may_be_there)
 {
     for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {

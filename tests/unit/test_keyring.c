@@ -1,6 +1,6 @@
 /*
- * Keyrings: what is read and what is refused, that no error tells a secret, that appending
- * is all or nothing, and how secrets change under filters that are in files.
+ * Keyrings: what is accepted and refused, that no error reveals a secret, that appending is
+ * atomic, and how secrets are rotated under filters in files.
  */
 #define _GNU_SOURCE /* memmem, strcasestr */
 
@@ -13,7 +13,7 @@
 
 #include <sys/wait.h>
 
-/* With letters all over, so that no number in a message is part of them by chance. */
+/* Contains letters throughout, so that no number in a message matches a part of it by chance. */
 #define FIRST  "a1bc2def3a4bcd5ef6ab7cd8e9fa0b1c"
 #define SECOND "Fe1DCb2Af3eD4cb5A6fE7dcB8aFeD9Cb"
 
@@ -69,7 +69,7 @@ static void key_id_of(const char *name, uint8_t key_id[BG_KEY_ID_BYTES])
     }
 }
 
-/* ---- Good ones ------------------------------------------------------------------------ */
+/* ---- Valid keyrings ------------------------------------------------------------------- */
 
 TEST(keyring__reads_names_secrets_and_states)
 {
@@ -107,8 +107,8 @@ TEST(keyring__reads_names_secrets_and_states)
 TEST(keyring__takes_text_as_editors_leave_it)
 {
     static const char *const texts[] = {
-        "a " FIRST,                                /* no end of line */
-        "a " FIRST "\r\n",                         /* of another system */
+        "a " FIRST,                                /* no newline at the end */
+        "a " FIRST "\r\n",                         /* from another OS */
         "a " FIRST "   \t \r\n\r\n  \t\r\n",       /* blanks */
         "\t a \t " FIRST "\t\n",                   /* before and between */
         "#\n#a\n # b " SECOND "\n\na " FIRST "\n", /* comments */
@@ -146,7 +146,7 @@ TEST(keyring__names_have_up_to_31_bytes_of_which_16_are_the_id)
     CHECK_OK(bg_keyring_find(ring, key_id, &hash, NULL));
     CHECK_EQ(hash.secret[0], 0xfe);
     key_id[14] = 0;
-    key_id[15] = 'x'; /* behind the end of a name nothing may follow */
+    key_id[15] = 'x'; /* nothing may follow the end of a name */
     CHECK_EQ(bg_keyring_find(ring, key_id, &hash, NULL), BG_ENOTFOUND);
     bg_keyring_free(ring);
     files_clean();
@@ -215,9 +215,9 @@ TEST(keyring__null_is_refused_or_empty)
     files_clean();
 }
 
-/* ---- Bad ones: text -------------------------------------------------------------------- */
+/* ---- Invalid text ---------------------------------------------------------------------- */
 
-/* No four digits of a secret in any string. */
+/* Checks that no string contains four digits of a secret. */
 static void check_tells_nothing(const bg_errinfo *why, const char *hex)
 {
     const char *const strings[] = { why->what, why->found, why->expected,
@@ -263,13 +263,13 @@ TEST(keyring__bad_text_is_refused_by_line_and_tells_no_secret)
         { "\xc3\xa4 " FIRST "\n", "line 1, name", "2 bytes", 0 },
         { "\xef\xbb\xbf"
           "a " FIRST "\n",
-          "line 1, name", "4 bytes", 0 }, /* a mark */
+          "line 1, name", "4 bytes", 0 }, /* a byte order mark */
         { "a " FIRST "\rb " SECOND "\r", "line 1, secret", "34 bytes", 0 },
         { "a " FIRST "\na " SECOND "\n", "line 2, name", "that of line 1", 35 },
         { "a " FIRST "\nb " SECOND "\n#\na " SECOND " retired\n", "line 4, name",
           "that of line 1", 72 },
         { "0123456789abcdefg " FIRST "\n0123456789abcdefh " SECOND "\n", "line 2, name",
-          "that of line 1", 51 }, /* another name, the same id */
+          "that of line 1", 51 }, /* another name with the same id */
         { "0123456789abcdef0123456789abcdef " FIRST "\n", "line 1, name", "32 bytes",
           0 },
     };
@@ -286,7 +286,7 @@ TEST(keyring__bad_text_is_refused_by_line_and_tells_no_secret)
         check_tells_nothing(&why, FIRST);
         check_tells_nothing(&why, SECOND);
         CHECK_EQ(bg_keyring_open(path, &ring, NULL), BG_EFORMAT);
-        CHECK_EQ(bg_keyring_append(path, "new", &why), BG_EFORMAT); /* as it is */
+        CHECK_EQ(bg_keyring_append(path, "new", &why), BG_EFORMAT); /* unchanged */
         check_tells_nothing(&why, FIRST);
         char after[512];
         (void)read_bytes(path, after, sizeof after);
@@ -310,7 +310,7 @@ TEST(keyring__zero_bytes_are_no_end)
     files_clean();
 }
 
-/* n lines, of secrets or of what is given. */
+/* Writes n lines with secrets, or with the given text. */
 static size_t many_lines(char *text, int n, const char *behind)
 {
     size_t at = 0;
@@ -334,7 +334,7 @@ TEST(keyring__holds_256_secrets_and_64_KiB)
     bg_keyring_free(ring);
     CHECK_EQ(bg_keyring_append(path, "new", &why), BG_EFORMAT);
     CHECK_STR(why.found, "one more");
-    memset(text + n, '\n', KEYRING_BYTES - n); /* as many bytes as there can be */
+    memset(text + n, '\n', KEYRING_BYTES - n); /* the maximum number of bytes */
     write_bytes(path, text, KEYRING_BYTES, 0600);
     ring = must_open(path);
     CHECK_EQ(bg_keyring_count(ring), KEYRING_SECRETS);
@@ -350,14 +350,14 @@ TEST(keyring__holds_256_secrets_and_64_KiB)
     CHECK(truncate(path, (off_t)1 << 40) == 0); /* a TiB of nothing */
     CHECK_EQ(bg_keyring_open(path, &ring, &why), BG_EFORMAT);
     CHECK_STR(why.what, "size");
-    memset(text, '#', KEYRING_BYTES); /* no room for a line */
+    memset(text, '#', KEYRING_BYTES); /* no space for another line */
     write_bytes(path, text, KEYRING_BYTES, 0600);
     CHECK_EQ(bg_keyring_append(path, "new", &why), BG_EFORMAT);
     CHECK_STR(why.what, "size");
     files_clean();
 }
 
-/* ---- Bad ones: files ------------------------------------------------------------------- */
+/* ---- Invalid files --------------------------------------------------------------------- */
 
 static void check_refused(const char *path, bg_err code, const char *what)
 {
@@ -401,7 +401,7 @@ TEST(keyring__is_a_regular_file_by_its_own_name)
     CHECK_EQ(why.os_errno, ELOOP);
     CHECK(unlink(other) == 0);
     CHECK(symlink(files_path("nothing"), other)
-          == 0); /* nor is it created through one */
+          == 0); /* nor is it created through a link */
     check_refused(other, BG_EIO, "open");
     CHECK(unlink(other) == 0);
     CHECK(mkfifo(other, 0600) == 0);
@@ -459,8 +459,8 @@ TEST(keyring__append_keeps_every_byte)
     static const char *const texts[] = {
         "",
         "# mine\r\n\r\nold " FIRST "\tretired \r\n",
-        "old " SECOND,       /* gets an end of line */
-        "old " SECOND "\n#", /* also a comment */
+        "old " SECOND,       /* gets a newline */
+        "old " SECOND "\n#", /* also after a comment */
         "\n\n\n",
     };
     const char *path = files_path("ring");
@@ -539,7 +539,7 @@ TEST(keyring__secrets_are_not_repeated)
     files_clean();
 }
 
-/* Whoever was told that his secret is there may use it at once. */
+/* A caller that was told that its secret is stored may use it at once. */
 TEST(keyring__appends_of_several_processes_are_all_there)
 {
     enum { PROCESSES = 4, EACH = 8 };
@@ -583,7 +583,7 @@ static unsigned temporaries(void)
     return count;
 }
 
-/* Old or new, whole; says which. */
+/* Checks that the ring is the old or the new one, complete; returns which. */
 static bool check_old_or_new(const char *path, bool there)
 {
     char after[512];
@@ -614,7 +614,7 @@ static void check_faults(const char *path, bool there, enum disk_fault fault)
         bg_err err = bg_keyring_append(path, "new", &why);
         bool came = disk.calls >= at;
         disk.at = 0;
-        /* A new ring was linked to its place, and only its first name could not go. */
+        /* A new ring was linked into place, and only its temporary name could not be removed. */
         CHECK(temporaries() == 0 || (!there && !err));
         bool is_new = check_old_or_new(path, there);
         CHECK(err || is_new);
@@ -693,7 +693,8 @@ TEST(keyring__secrets_are_hidden_and_not_inherited)
     files_clean();
 }
 
-/* Neither bytes nor digits of a secret that was made here, not after any of the calls. */
+/* Neither the bytes nor the digits of a secret that was created here remain after any of the
+ * calls. */
 TEST(keyring__leaves_no_copies_behind)
 {
     struct bgi_memory memory;
@@ -728,7 +729,7 @@ TEST(keyring__leaves_no_copies_behind)
 
 /* ---- Rotation -------------------------------------------------------------------------- */
 
-/* Makes a filter with the current secret and saves it under its key id. */
+/* Creates a filter with the current secret and saves it under its key id. */
 static void save_with_current(const char *ring_path, const char *path, uint64_t key)
 {
     bg_keyring *ring = must_open(ring_path);
@@ -744,7 +745,7 @@ static void save_with_current(const char *ring_path, const char *path, uint64_t 
     bg_filter_free(filter);
 }
 
-/* Opens a file with the secret that its key id names. */
+/* Opens a file with the secret of its key id. */
 static bg_err open_by_id(const char *ring_path, const char *path, bg_filter **filter)
 {
     bg_keyring *ring = must_open(ring_path);
@@ -768,13 +769,12 @@ static void check_knows(const char *ring_path, const char *path, uint64_t key)
     bg_filter_free(filter);
 }
 
-/* Writes the ring again, its first line changed. */
+/* Rewrites the ring with its first line changed. */
 static void change_first_line(const char *path, const char *to)
 {
     char text[512], changed[600];
     (void)read_bytes(path, text, sizeof text);
-    char *second =
-        strchr(strchr(text, '\n') + 1, '\n'); /* behind the heading, a line */
+    char *second = strchr(strchr(text, '\n') + 1, '\n'); /* a line after the heading */
     CHECK(second);
     (void)snprintf(changed, sizeof changed, "%.*s%s%s", (int)(second - text), text, to,
                    second);
@@ -796,12 +796,12 @@ TEST(keyring__secrets_change_under_files)
     bg_file_info about = { .struct_size = sizeof about };
     CHECK_OK(bg_file_about(new, &about, NULL));
     CHECK(memcmp(about.key_id, "2026-11\0\0\0\0\0\0\0\0\0", BG_KEY_ID_BYTES) == 0);
-    check_knows(path, old, 1); /* both are asked, each with its own secret */
+    check_knows(path, old, 1); /* both are queried, each with its own secret */
     check_knows(path, new, 7);
     change_first_line(path, " retired");
     check_knows(path, old, 1);
     check_knows(path, new, 7);
-    change_first_line(path, ""); /* nobody needs it any more */
+    change_first_line(path, ""); /* it is no longer needed */
     CHECK_EQ(open_by_id(path, old, &filter), BG_ENOTFOUND);
     check_knows(path, new, 7);
     files_clean();

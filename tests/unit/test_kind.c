@@ -1,7 +1,7 @@
 /*
- * Every kind with every k, in both modes, on every instruction set of this machine: the
- * same hashes give the same words, the same answers and the same "new", one by one and
- * in batches, with and without asking ahead for memory.
+ * Every kind with every k, in both modes, on every instruction set of this machine: the same
+ * hashes give the same words, the same answers and the same "new", one by one and in batches,
+ * with and without prefetching.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -10,7 +10,7 @@
 
 enum {
     HASHES = 1193,      /* 0 + 1 + 63 + 64 + 65 + 1000 */
-    STRANGERS = 500,    /* hashes that are asked for but never added */
+    STRANGERS = 500,    /* hashes that are looked up but never added */
     ABOUT_BYTES = 3000, /* a fill at which "new" and "maybe" are both common */
     WORDS_MOST = 4096,
     CPUS = 4
@@ -18,13 +18,13 @@ enum {
 
 static const size_t lengths[] = { 0, 1, 63, 64, 65, 1000 };
 
-/* What the scalar set says in exclusive mode, one hash at a time. */
+/* The results of the scalar set in exclusive mode, one hash at a time. */
 static uint64_t hashes[HASHES + STRANGERS];
 static bool expect_new[HASHES], expect_maybe[HASHES + STRANGERS];
 static uint64_t expect_words[WORDS_MOST];
 static size_t words;
 
-/* A filter in the caller's memory, so that its bits can be seen. */
+/* A filter in the caller's memory, so that its bits are visible. */
 struct seen {
     uint64_t *memory;
     bg_filter *filter;
@@ -90,7 +90,7 @@ static void prepare_expected(bg_kind kind, uint32_t k)
     seen_free(s);
 }
 
-/* The bitmap says what is expected of n answers, and has nothing beyond them. */
+/* Checks that the bitmap has the n expected answers, and nothing beyond them. */
 static void check_bitmap(const uint64_t *bitmap, const bool *expected, size_t n,
                          size_t count)
 {
@@ -197,7 +197,7 @@ static void check_kind(bg_kind kind)
 BG_BLOOM_KINDS(KIND_TEST)
 #undef KIND_TEST
 
-/* ---- Beyond the cache ------------------------------------------------------------ */
+/* ---- Larger than the cache ------------------------------------------------------- */
 
 /* Larger than the L2 cache, so that the library itself prefetches. It assumes 1 MiB where
  * the size is unknown or too small to be recorded. */

@@ -1,7 +1,7 @@
 /*
- * Filters beyond 2^32 bits and beyond 4 GiB: the places of hashes are computed in full.
- * (32-bit places are the classic bug of large filters: keys alias, or are lost.) The
- * memory is never filled; only the pages that are touched exist.
+ * Filters above 2^32 bits and above 4 GiB: positions are computed with full precision. (32-bit
+ * positions are the classic bug of large filters: keys alias, or are lost.) The memory is never
+ * filled; only touched pages exist.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -13,7 +13,7 @@
 
 enum { PLACES = 64 };
 
-/* NULL, and a note, where the machine has no such piece of address space. */
+/* Returns NULL, and prints a note, if the machine has no such amount of address space. */
 static bg_filter *large_filter(bg_kind kind, uint64_t units)
 {
     bg_spec spec = exact_spec(kind, units, kind_k_usual(kind), BG_SMALL_PAGES);
@@ -29,7 +29,7 @@ static bg_filter *large_filter(bg_kind kind, uint64_t units)
     return filter;
 }
 
-/* Whether some bit is set in `bytes` bytes from `start` on. */
+/* Returns whether some bit is set in `bytes` bytes from `start` on. */
 static bool any_bit(const bg_filter *filter, uint64_t start, size_t bytes)
 {
     const unsigned char *p = filter->core.words + start;
@@ -41,8 +41,8 @@ static bool any_bit(const bg_filter *filter, uint64_t start, size_t bytes)
     return false;
 }
 
-/* Where the first bit of a hash must lie, in bytes: its share of the whole filter, or
- * of the first slice; the unit is the smallest thing that this can name. */
+/* Returns where the first bit of a hash must lie, in bytes: the hash's fraction of the whole
+ * filter, or of the first slice, with the unit as the smallest granularity. */
 static uint64_t place_of(const bg_filter *filter, uint64_t hash)
 {
     uint64_t units = filter->core.units;
@@ -83,9 +83,9 @@ static void check_corners(bg_filter *filter)
 }
 
 /*
- * Hashes that differ in high bits only, with one and the same low half, spread over the
- * filter at equal distances that are powers of two: if any of these bits were lost, two
- * of them would be one. Every other one is added.
+ * Hashes that differ only in their high bits, with the same low half, spread over the filter at
+ * equal distances that are powers of two: if any of these bits were lost, two hashes would
+ * coincide. Every second one is added.
  */
 static void check_no_aliases(bg_filter *filter)
 {
@@ -116,7 +116,7 @@ static void check_members(bg_filter *filter)
     CHECK_EQ(bg_filter_may_contain_many_hash(filter, hash, 200, bitmap), 100);
 }
 
-/* A filter of 2^log2_bytes bytes, and one that is a bit larger and no power of two. */
+/* Tests a filter of 2^log2_bytes bytes, and one that is slightly larger and not a power of two. */
 static void check_size(bg_kind kind, unsigned log2_bytes)
 {
     uint32_t unit = kind_unit_bytes(kind, kind_k_usual(kind));
@@ -150,8 +150,7 @@ TEST(large__beyond_4_gib)
     }
 }
 
-/* More than the kind has places for, or, where size_t has 32 bits, more than that: it
- * is refused, not cut. */
+/* Sizes beyond the positions of the kind, or of a 32-bit size_t, are refused, not truncated. */
 TEST(large__what_cannot_be_addressed_is_refused)
 {
     const bool narrow = sizeof(size_t) < 8;

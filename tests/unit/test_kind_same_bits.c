@@ -1,8 +1,8 @@
 /*
- * The bits of a hash are the same on every machine and in every version: a filter that
- * was written anywhere answers the same everywhere. The digests below were made on
- * x86-64; the words are read as numbers, so the order of bytes does not matter. When
- * one of them changes, files that exist can no longer be read.
+ * The bits of a hash are the same on every machine and in every version: a filter that was
+ * written anywhere gives the same answers everywhere. The digests below were computed on
+ * x86-64; words are read as numbers, so the byte order does not matter. If one of them changes,
+ * existing files can no longer be read.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -20,7 +20,7 @@ static uint64_t digest_step(uint64_t digest, uint64_t number)
     return digest;
 }
 
-/* Lines are made of 32-bit words, the other kinds of 64-bit ones. */
+/* Lines consist of 32-bit words, the other kinds of 64-bit words. */
 static uint64_t digest_of(bg_kind kind, const void *memory, size_t bytes)
 {
     uint64_t digest = UINT64_C(0xcbf29ce484222325);
@@ -38,7 +38,7 @@ static uint64_t digest_of(bg_kind kind, const void *memory, size_t bytes)
     return digest;
 }
 
-/* A filter of 500 hashes that depend on nothing but this file. */
+/* A filter of 500 hashes that depend only on this file. */
 static uint64_t digest_for(bg_kind kind, uint32_t k)
 {
     bg_spec spec =

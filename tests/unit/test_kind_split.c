@@ -1,7 +1,6 @@
 /*
- * `split` has the very bits of Parquet's filters: against the formula of the Parquet
- * specification, written down again here, and against filters that DuckDB wrote
- * (golden/parquet).
+ * `split` has exactly the bits of Parquet's filters: compared with the formula of the Parquet
+ * specification, implemented again here, and with filters that DuckDB wrote (golden/parquet).
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -10,7 +9,7 @@
 
 /* ---- The formula ----------------------------------------------------------------- */
 
-/* Sets the bits of a hash in a bitset as it stands in a Parquet file: bytes. */
+/* Sets the bits of a hash in a bitset in the byte layout of a Parquet file. */
 static void reference_add(uint8_t *bitset, uint64_t blocks, uint64_t hash)
 {
     static const uint32_t salt[8] = { 0x47b6137b, 0x44974d91, 0x8824ad5b, 0xa2b7289d,
@@ -23,8 +22,7 @@ static void reference_add(uint8_t *bitset, uint64_t blocks, uint64_t hash)
     }
 }
 
-/* The bits of a filter in the caller's memory as Parquet's bytes: 32-bit words, each
- * little-endian. */
+/* Converts a filter in the caller's memory to Parquet's bytes: 32-bit words, each little-endian. */
 static void as_parquet(const void *memory, size_t bytes, uint8_t *bitset)
 {
     const uint32_t *word = memory;
@@ -98,8 +96,8 @@ static size_t read_bitset(const char *name, uint8_t *bitset, size_t most)
     return bytes;
 }
 
-/* A line of a list of keys as the bytes that Parquet hashes; returns how many. Numbers
- * have `width` bytes, little-endian; strings (width 0) are as they are. */
+/* Converts a line of a list of keys to the bytes that Parquet hashes; returns their number.
+ * Numbers have `width` bytes, little-endian; strings (width 0) are unchanged. */
 static size_t key_bytes(char *line, size_t width, uint8_t *key)
 {
     size_t len = strcspn(line, "\n");

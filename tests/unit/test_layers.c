@@ -1,7 +1,7 @@
 /*
- * Words asked in several filters at a time: the answers are those of the filters asked
- * one by one, hash by hash, for every number of filters up to ten, every way of asking,
- * whole and partial words, on every instruction set of this machine.
+ * Groups looked up in several filters at a time: the answers equal those of the filters queried
+ * one by one, hash by hash, for every number of filters up to ten, every kind of lookup, full
+ * and partial groups, on every instruction set of this machine.
  */
 #include "filter/handle.h"
 #include "live/layers.h"
@@ -23,17 +23,17 @@ struct stack {
     struct layers layers;
 };
 
-/* What a word is made of. */
+/* The content of a group. */
 enum mix {
     MIX_STRANGERS,
     MIX_FIRST,      /* all in the first filter */
-    MIX_FIRST_MOST, /* but for the last ones */
+    MIX_FIRST_MOST, /* except for the last ones */
     MIX_LAST,
     MIX_ANY,
     MIXES
 };
 
-/* One byte per key is few: strangers are taken for members now and then. */
+/* One byte per key is little, so false positives occur now and then. */
 static void fill(bg_filter *filter, uint64_t *kept)
 {
     uint64_t n = bg_filter_size_bytes(filter);
@@ -97,7 +97,7 @@ static uint64_t one_by_one(const struct stack *s, const struct bgi_word *word)
     return maybe;
 }
 
-/* As if they fitted the cache, and as if they did not. */
+/* As if the filters fitted into the cache, and as if they did not. */
 static void check_word(struct stack *s, enum mix mix, unsigned n)
 {
     uint64_t hashes[64], after[64];
@@ -156,7 +156,7 @@ TEST(layers__answer_as_one_by_one)
     CHECK_OK(bg_cpu_select(before));
 }
 
-/* As many as there can be at all. */
+/* The maximum number of filters. */
 TEST(layers__the_most_there_are)
 {
     struct layers layers;

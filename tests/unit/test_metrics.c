@@ -1,8 +1,7 @@
 /*
- * Metrics of real slots and gates, through the public functions: the figures are those that
- * the things themselves tell, in all three formats, and what is not known is not said.
- * The text as such is tested in test_metrics_document.c, registries in
- * test_metrics_registry.c.
+ * Metrics of real slots and gates, through the public functions: the figures equal those of the
+ * objects themselves, in all three formats, and unknown figures are omitted. The text format is
+ * tested in test_metrics_document.c, registries in test_metrics_registry.c.
  */
 #include "support/files.h"
 #include "support/metrics_reader.h"
@@ -38,7 +37,7 @@ static bool has_family(const char *name)
     return false;
 }
 
-/* The number of bloomgate_NAME{filter="users"LABELS}. */
+/* Returns the value of bloomgate_NAME{filter="users"LABELS}. */
 static double users(const char *name, const char *labels)
 {
     char whole[READER_NAME + 16], all[READER_NAME + 16];
@@ -65,7 +64,7 @@ static bg_slot *make_slot(bg_filter *filter, const bg_slot_options *options)
     return slot;
 }
 
-/* A slot with keys 0 .. KEYS - 1. */
+/* Creates a slot with keys 0 .. KEYS - 1. */
 static bg_slot *make_users(void)
 {
     bg_slot *slot = make_slot(empty_filter(), NULL);
@@ -373,7 +372,7 @@ static void look_up(const struct gated *gated, uint64_t from, uint64_t to)
     }
 }
 
-/* A gate that has been used, and whose store is down by now. */
+/* Creates a gate that has been used, and whose store is down by now. */
 static void make_gated(struct gated *gated)
 {
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
@@ -449,7 +448,7 @@ TEST(gate__breaker_and_writes)
     CHECK(users("gate_write_errors_total", "") == 0);
     CHECK(users("gate_shared_lookups_total", "") == 0);
     CHECK(users("gate_doubtful", "") == 0);
-    CHECK(!has_family("bloomgate_gate_drifting")); /* cheap */
+    CHECK(!has_family("bloomgate_gate_drifting")); /* only the cheap ones */
     CHECK(has_family("bloomgate_gate_observed_fpr_ratio"));
     bg_gate_free(gated.gate);
     bg_slot_free(gated.slot);
@@ -460,7 +459,7 @@ TEST(gate__false_negatives_are_told)
     struct gated gated;
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
     bg_metrics_item item;
-    gated.slot = make_slot(empty_filter(), NULL); /* nobody told it anything */
+    gated.slot = make_slot(empty_filter(), NULL); /* nothing was reported to it */
     gated.down = false;
     options.ask = ask;
     options.context = &gated.down;

@@ -1,7 +1,7 @@
 /*
- * Metrics as text: numbers that are read back as they were whatever the locale is, labels
- * of any bytes, the table's own rules, and documents in three formats that say the same.
- * Facts are made up here; test_metrics.c has those of real slots and gates.
+ * Metrics as text: numbers that are read back unchanged whatever the locale, labels of any
+ * bytes, the rules of the table, and documents in three formats with the same content. The
+ * facts are made up here; test_metrics.c uses those of real slots and gates.
  */
 #include "support/metrics_reader.h"
 
@@ -13,8 +13,8 @@
 
 /* ---- Numbers ----------------------------------------------------------------------- */
 
-/* The library's calls come here. With a comma in force they behave as in a country that
- * writes numbers that way: few machines have such a locale installed. */
+/* The library's calls are redirected here. If `comma` is set, they behave as in a locale with a
+ * decimal comma: few machines have such a locale installed. */
 static bool comma;
 
 int __wrap_snprintf(char *to, size_t room, const char *format, ...)
@@ -43,7 +43,7 @@ double __wrap_strtod(const char *text, char **end)
     if (n >= sizeof part) {
         return (double)NAN;
     }
-    memcpy(part, text, n); /* what is behind a point is no part of the number then */
+    memcpy(part, text, n); /* then what follows a point is not part of the number */
     part[n] = 0;
     return comma ? __real_strtod(part, end) : __real_strtod(text, end);
 }
@@ -92,7 +92,7 @@ TEST(number__is_written_as_people_write_it)
     CHECK_STR(number(-(double)INFINITY), "-Inf");
 }
 
-/* Any number, with many exponents, many short ones, and subnormal ones among them. */
+/* Returns a random number, with many exponents, many short ones, and some subnormal ones. */
 static double any_number(void)
 {
     uint64_t bits = check_random();
@@ -140,7 +140,7 @@ TEST(number__is_the_shortest_that_is_read_back)
 
 static struct reader reader, other;
 
-/* A string as the writer has it, with its quotes. */
+/* Returns a string as the writer writes it, with its quotes. */
 static const char *written(const char *text, bool json)
 {
     static struct metrics_text out;
@@ -155,7 +155,7 @@ static const char *written(const char *text, bool json)
     return reader.text;
 }
 
-/* The same, read back. */
+/* Returns the same, read back. */
 static const char *there_and_back(const char *text, bool json)
 {
     static char back[8][READER_VALUE];
@@ -184,8 +184,8 @@ TEST(label__is_escaped)
     CHECK_STR(written("\\x5cxff", true), "\"\\\\x5cx5cxff\"");
     CHECK_STR(written("\\xf", true), "\"\\\\xf\"");
     CHECK_STR(written("\\xFF", true), "\"\\\\xFF\"");
-    CHECK_STR(there_and_back("\xC3", false), "\\xc3");          /* cut off */
-    CHECK_STR(there_and_back("\xC0\x80", false), "\\xc0\\x80"); /* too long */
+    CHECK_STR(there_and_back("\xC3", false), "\\xc3");          /* truncated */
+    CHECK_STR(there_and_back("\xC0\x80", false), "\\xc0\\x80"); /* overlong */
     CHECK_STR(there_and_back("\xE0\x9F\x80", true), "\\xe0\\x9f\\x80");
     CHECK_STR(there_and_back("\xED\xA0\x80", true),
               "\\xed\\xa0\\x80"); /* a surrogate */
@@ -194,8 +194,8 @@ TEST(label__is_escaped)
     CHECK_STR(there_and_back("\xE2\x82z", false), "\\xe2\\x82z");
 }
 
-/* Strings of a few bytes that are the interesting ones; reading checks that what was
- * written is UTF-8, and here that what was UTF-8 is unchanged and the rest is not lost. */
+/* Strings of a few special bytes. Reading checks that the written text is UTF-8; this test
+ * checks that valid UTF-8 is unchanged and other bytes are not lost. */
 TEST(label__any_bytes_become_utf8)
 {
     static const char bytes[] =
@@ -237,7 +237,7 @@ static size_t values_of(const struct metrics_family *family)
     return n;
 }
 
-/* The name of a family in OpenMetrics. */
+/* Returns the OpenMetrics name of a family. */
 static void open_name(const struct metrics_family *family, char name[READER_NAME])
 {
     (void)snprintf(name, READER_NAME, "%s", family->name);
@@ -295,7 +295,7 @@ TEST(table__help_is_a_sentence)
         const char *help = families[i].help;
         CHECK(strlen(help) > 10 && strlen(help) < sizeof reader.families[0].help);
         CHECK(reader_ends_with(help, "."));
-        CHECK(!strpbrk(help, "\\\"\n|")); /* goes unescaped to all formats */
+        CHECK(!strpbrk(help, "\\\"\n|")); /* written to all formats without escaping */
     }
 }
 
@@ -343,7 +343,7 @@ static void make_value(struct metrics_facts *facts, const struct metrics_value *
     }
 }
 
-/* Facts with random values, of which different parts are known. */
+/* Creates facts with random values, of which different parts are known. */
 static struct metrics_facts *make_facts(void)
 {
     static struct metrics_facts facts[MADE];
@@ -374,7 +374,7 @@ static void write_to(struct reader *to, const struct metrics_facts *facts, size_
     reader_read(to, format);
 }
 
-/* What a sample has to be, by the table. */
+/* Checks a sample against the table. */
 static void expect_number(const struct metrics_facts *facts,
                           const struct metrics_family *family,
                           const struct metrics_value *value, bool json, char *to)
@@ -534,7 +534,7 @@ static bool stubborn_sink(void *context, const char *text, size_t len)
 {
     struct stubborn *stubborn = context;
     CHECK(text && len > 0);
-    CHECK(stubborn->calls < stubborn->most); /* not a word after it has said stop */
+    CHECK(stubborn->calls < stubborn->most); /* no calls after it has returned stop */
     stubborn->longest = len > stubborn->longest ? len : stubborn->longest;
     return ++stubborn->calls < stubborn->most;
 }

@@ -1,6 +1,6 @@
 /*
- * Metrics of registries: their own figures, those of tenants in memory and no others, and
- * that looking at tenants neither keeps them in memory nor brings them back.
+ * Metrics of registries: their own figures, those of tenants in memory and no others, and that
+ * reading the metrics neither keeps tenants in memory nor loads them.
  */
 #include "support/files.h"
 #include "support/metrics_reader.h"
@@ -50,7 +50,7 @@ static const char *name_of(unsigned i)
     return names[i];
 }
 
-/* Adds n keys to a tenant, as far as its quota goes. */
+/* Adds n keys to a tenant, up to its quota. */
 static void use(bg_registry *registry, const char *name, uint64_t n)
 {
     bg_tenant *tenant = NULL;

@@ -1,7 +1,7 @@
 /*
- * The rate model against sums that are computed in another way, slowly: over the number
- * of keys in a unit, and over the number of bits that are set. (Measured rates are
- * compared in tests/prop.)
+ * The rate model compared with sums that are computed in another, slow way: over the number of
+ * keys in a unit, and over the number of set bits. (tests/prop compares it with measured
+ * rates.)
  */
 #define _POSIX_C_SOURCE 200809L /* fork, alarm */
 
@@ -21,7 +21,7 @@ static struct bgi_model model_of(bg_kind kind, uint64_t units, uint32_t k)
     return bgi_kind_of(kind)->model(units, k);
 }
 
-/* Probability that j of n keys come to a unit. */
+/* Returns the probability that j of n keys fall into a unit. */
 static double binomial(double n, double j, double p)
 {
     return exp(lgamma(n + 1) - lgamma(j + 1) - lgamma(n - j + 1) + j * log(p)
@@ -42,7 +42,7 @@ static void occupancy(unsigned bits, unsigned balls, double *after)
     }
 }
 
-/* The chance that k throws hit bits that are set, after `balls` throws set some. */
+/* Returns the probability that k throws hit set bits, after `balls` throws have set some. */
 static double slow_rate_throws(unsigned bits, unsigned balls, unsigned k)
 {
     static double after[BITS_MOST + 1];
@@ -54,8 +54,8 @@ static double slow_rate_throws(unsigned bits, unsigned balls, unsigned k)
     return rate;
 }
 
-/* Units with `lanes` lanes of which a key uses all: lanes are independent, given the
- * number of keys in the unit. */
+/* Units with `lanes` lanes, all of which a key uses: lanes are independent, given the number of
+ * keys in the unit. */
 static double slow_rate_lanes(unsigned units, unsigned lanes, unsigned bits, unsigned n)
 {
     double rate = 0;
@@ -65,8 +65,8 @@ static double slow_rate_lanes(unsigned units, unsigned lanes, unsigned bits, uns
     return rate;
 }
 
-/* The model is exact down to 1e-10. Below it takes lanes as independent and loads as
- * Poisson-distributed: some times too much, never too little. */
+/* The model is exact down to 1e-10. Below that, it treats lanes as independent and loads as
+ * Poisson-distributed: this gives a few times too much, never too little. */
 static void check_rate(const struct bgi_model *model, double n, double exact)
 {
     double rate = bgi_model_rate(model, n);
@@ -96,7 +96,7 @@ TEST(model__split_and_full_lines_equal_the_sum_over_loads)
     }
 }
 
-/* A key that shares a line and the low half of its hash with another one. */
+/* A key that shares a line and the low half of its hash with another key. */
 TEST(model__equal_patterns_are_a_floor)
 {
     struct bgi_model model = model_of(BG_KIND_BLOCKED, 1000, 16);
@@ -115,7 +115,7 @@ static double choose(unsigned n, unsigned k)
     return c;
 }
 
-/* The chance that k different bits of a word are set, once j keys have set k each. */
+/* Returns the probability that k different bits of a word are set, after j keys have set k each. */
 static double slow_rate_word(unsigned j, unsigned k)
 {
     double after[65] = { 1 }, rate = 0;
@@ -142,7 +142,8 @@ TEST(model__register_equals_the_sum_over_loads_and_bits)
     for (unsigned k = 1; k <= 10; k += 3) {
         for (unsigned n = 1; n <= 400; n = n * 3 + 7) {
             struct bgi_model model = model_of(BG_KIND_REGISTER, units, k);
-            model.clustered = false; /* of random subsets; the rest is in prop_rate.c */
+            model.clustered = false; /* for random subsets; prop_rate.c tests the
+                                        rest */
             double rate = 0;
             for (unsigned j = 1; j <= n && j < 60; j++) {
                 rate += binomial(n, j, 1.0 / units) * slow_rate_word(j, k);
@@ -174,8 +175,8 @@ TEST(model__partitioned_is_the_product_over_slices)
     }
 }
 
-/* Lanes of which a key uses some. One line, one key: a stranger must have the same k of
- * 8 lanes and the same bit in each. */
+/* Lanes of which a key uses some. With one line and one key, a false positive must have the
+ * same k of 8 lanes and the same bit in each. */
 TEST(model__masked_lines_with_one_key)
 {
     for (uint32_t k = 3; k < 8; k++) {
@@ -274,10 +275,10 @@ TEST(model__a_single_smallest_unit)
 }
 
 /*
- * With few keys in many bits, keys rarely share one, and the error of the number that
- * follows from the ones falls with the square root of the size: sixteen times the size,
- * a quarter of the error. What is left is small against the terms that it is the
- * difference of, so it must not be computed as that difference.
+ * With few keys in many bits, keys rarely share a bit, and the error of the number derived from
+ * the ones falls with the square root of the size: sixteen times the size, a quarter of the
+ * error. The remaining error is small compared with the terms whose difference it is, so it
+ * must not be computed as that difference.
  */
 TEST(model__items_error_of_few_keys_falls_with_size)
 {
@@ -314,8 +315,8 @@ TEST(model__rates_are_never_negative)
     }
 }
 
-/* The sum over loads ends even where its terms vanish beside the first. In a child, so
- * that a sum without end fails this test alone. */
+/* The sum over loads terminates even if its terms are negligible compared with the first. This
+ * runs in a child, so that an endless sum fails only this test. */
 TEST(model__sums_over_tiny_loads_end)
 {
     pid_t child = fork();

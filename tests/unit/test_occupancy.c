@@ -1,5 +1,5 @@
 /*
- * Where the bits of a filter are: by cells of one size, over the words of all its parts.
+ * Where the bits of a filter are: by cells of equal size, over the words of all its parts.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -45,7 +45,7 @@ TEST(occupancy__of_an_empty_filter_is_nothing)
     bg_filter_free(filter);
 }
 
-/* The high bits of a hash choose the place, so these fill the first quarter. */
+/* The high bits of a hash choose the position, so these hashes fill the first quarter. */
 TEST(occupancy__shows_where_the_bits_are)
 {
     double shares[8];
@@ -55,13 +55,13 @@ TEST(occupancy__shows_where_the_bits_are)
     }
     CHECK(bg_filter_occupancy(filter, shares, 8) == BG_OK);
     CHECK(shares[0] > 0.1 && shares[1] > 0.1);
-    for (int i = 3; i < 8; i++) { /* a cell's edge may lie within a line */
+    for (int i = 3; i < 8; i++) { /* a cell boundary may lie within a line */
         CHECK(shares[i] == 0);
     }
     bg_filter_free(filter);
 }
 
-/* Parts one after another: every word is in a cell, none in two, whatever the cells. */
+/* Parts one after another: every word belongs to exactly one cell, whatever the cells. */
 TEST(occupancy__of_parts_adds_up)
 {
     for (uint32_t shards = 2; shards <= 7; shards += 5) {

@@ -1,8 +1,8 @@
 /*
- * The operation log: what was appended comes back and nothing else does, whatever is cut
- * off or flipped; syncing by policy and shared by threads; snapshots that replay nothing
- * twice; and a process that dies, a disk that fails and power that is lost at every single
- * call to the system.
+ * The operation log: appended records are read back and nothing else is, whatever is cut off or
+ * flipped; syncing by policy and shared by threads; snapshots after which nothing is replayed
+ * twice; and a process that dies, a disk that fails and a power loss at every single system
+ * call.
  */
 #define _GNU_SOURCE /* flock, usleep */
 
@@ -25,7 +25,7 @@ struct record {
     uint64_t hash;
 };
 
-/* What a replay told. */
+/* What a replay reported. */
 struct heard {
     struct record records[RECORDS_MOST];
     uint64_t first;
@@ -103,7 +103,7 @@ static bg_oplog_report replay(const char *path, struct heard *heard)
     return report;
 }
 
-/* ---- There and back ---------------------------------------------------------------- */
+/* ---- Round trips ------------------------------------------------------------------- */
 
 TEST(oplog__what_is_appended_comes_back)
 {
@@ -184,7 +184,7 @@ TEST(oplog__the_largest_frames_and_no_larger_ones)
     files_clean();
 }
 
-/* The bytes that docs/oplog.md promises, once and for ever. */
+/* The byte format of docs/oplog.md, which must never change. */
 TEST(oplog__the_bytes_of_a_frame)
 {
     static const unsigned char promised[] = {
@@ -347,7 +347,7 @@ TEST(oplog__no_flipped_bit_is_replayed)
             frame++;
         }
         CHECK_OK(err);
-        CHECK_EQ(report.frames, frame - 1); /* and nothing behind it */
+        CHECK_EQ(report.frames, frame - 1); /* and nothing after it */
         CHECK(report.code != BG_OK);
         CHECK(report.what[0]);
         CHECK_EQ(report.end + report.dropped, small.n);
@@ -384,7 +384,7 @@ TEST(oplog__an_unknown_operation_is_an_error_and_not_an_end)
     size_t n = small.n + oplog_write_frame(small.bytes + small.n, 47, &op, &hash, 1);
     CHECK_EQ(walk(small.bytes, n, &heard, &report), BG_EVERSION);
     CHECK_EQ(heard.n, 7);
-    /* Nor is such a file cut when it is opened. */
+    /* Such a file is not truncated when it is opened, either. */
     bg_filter *filter = make(BG_KIND_BLOCKED);
     struct oplog_header header = oplog_header_of(filter);
     oplog_write_header(&header, small.bytes);
@@ -400,7 +400,7 @@ TEST(oplog__an_unknown_operation_is_an_error_and_not_an_end)
     files_clean();
 }
 
-/* Writes a header, with the checksum it needs, to a file. */
+/* Writes a header, with its checksum, to a file. */
 static void put_header(const char *path, unsigned char bytes[OPLOG_HEADER])
 {
     uint32_t crc = bgi_le32(bgi_crc32c(0, bytes, OPLOG_CRC_AT));
@@ -446,7 +446,7 @@ TEST(oplog__other_versions_and_other_filters_are_refused)
     CHECK(log == NULL);
     CHECK_EQ(bg_oplog_replay(files_path("none"), NULL, NULL, NULL, &why), BG_EIO);
     CHECK_EQ(why.os_errno, ENOENT);
-    FILE *pointer = fopen(path, "w"); /* filters are published so, logs are not */
+    FILE *pointer = fopen(path, "w"); /* filters are published this way, logs are not */
     CHECK(pointer && fputs("bloomgate-pointer 1\nelsewhere\n", pointer) > 0
           && fclose(pointer) == 0);
     CHECK_EQ(bg_oplog_replay(path, NULL, NULL, NULL, &why), BG_EFORMAT);
@@ -474,7 +474,7 @@ TEST(oplog__a_torn_tail_is_cut_off_and_appended_behind)
         bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
         how.position = 2;
         CHECK_OK(bg_oplog_open(path, filter, &how, &log, &report, NULL));
-        CHECK_EQ(disk.data_syncs, syncs + 1); /* what was found is made safe */
+        CHECK_EQ(disk.data_syncs, syncs + 1); /* the found records are synced */
         CHECK_EQ(report.next, 2);
         CHECK_EQ(report.dropped, 29 - torn);
         CHECK_EQ(report.code, torn == 29 ? BG_OK : BG_EFORMAT);
@@ -498,7 +498,7 @@ TEST(oplog__only_one_has_it_open)
     bg_filter *filter = make(BG_KIND_BLOCKED);
     bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0), *second = NULL;
     bg_errinfo why;
-    for (int turn = 0; turn < 2; turn++) { /* also once the file was replaced */
+    for (int turn = 0; turn < 2; turn++) { /* also after the file was replaced */
         CHECK_EQ(bg_oplog_open(path, filter, NULL, &second, NULL, &why), BG_EIO);
         CHECK_EQ(why.os_errno, EWOULDBLOCK);
         CHECK(second == NULL);
@@ -553,7 +553,7 @@ TEST(oplog__each_policy_syncs_when_it_says)
         CHECK_OK(bg_oplog_tick(log, NULL));
         CHECK_EQ(disk.data_syncs - before, policy == BG_OPLOG_EVERYSEC);
         fake_time += second;
-        CHECK_OK(bg_oplog_tick(log, NULL)); /* there is nothing to be synced */
+        CHECK_OK(bg_oplog_tick(log, NULL)); /* there is nothing to sync */
         CHECK_EQ(disk.data_syncs - before, policy == BG_OPLOG_EVERYSEC);
         append(log, BG_OPLOG_ADD, 5);
         CHECK_OK(bg_oplog_sync(log, NULL));
@@ -571,7 +571,7 @@ enum { THREADS = 4 };
 struct worker {
     pthread_t thread;
     bg_oplog *log;
-    bg_filter *filter; /* or NULL: only append */
+    bg_filter *filter; /* NULL: only append */
     uint64_t number, rounds;
     uint64_t last;
 };
@@ -583,7 +583,7 @@ static void *work(void *argument)
         uint8_t ops[3] = { BG_OPLOG_ADD, BG_OPLOG_ADD, BG_OPLOG_MARK };
         uint64_t first, hash = me->number << 32 | i;
         uint64_t hashes[3] = { hash, ~hash, i };
-        if (me->filter && i % 3 == 2) { /* take back what I added before */
+        if (me->filter && i % 3 == 2) { /* undo an earlier add of this thread */
             hash = me->number << 32 | (i - 1);
             hashes[0] = hash;
             ops[0] = BG_OPLOG_REMOVE;
@@ -757,7 +757,8 @@ static uint64_t window_clock(void *context)
     return *(const uint64_t *)context;
 }
 
-/* The clock of a process that recovers a window may be behind the times in the log, such as after a reboot. */
+/* The clock of a process that recovers a window may lag behind the times in the log, for
+ * example after a reboot. */
 TEST(oplog__a_clock_that_starts_again_forgets_nothing)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -809,7 +810,7 @@ TEST(oplog__what_a_kind_cannot_do_is_refused_and_not_logged)
     CHECK_EQ(state_of(log).next, 0);
     CHECK(!bg_filter_may_contain_hash(filter, 1));
     ops[1] = BG_OPLOG_REMOVE;
-    CHECK_OK(bg_oplog_append(log, ops, hashes, 2, NULL, NULL)); /* a log takes all */
+    CHECK_OK(bg_oplog_append(log, ops, hashes, 2, NULL, NULL)); /* accepts all */
     CHECK_OK(bg_oplog_close(log, NULL));
     CHECK_EQ(bg_oplog_apply(path, 0, filter, NULL, &why), BG_ENOTSUP);
     bg_filter_free(filter);
@@ -851,7 +852,7 @@ TEST(oplog__a_snapshot_says_up_to_where_it_is_complete)
     files_clean();
 }
 
-/* A crash between the two: the snapshot is new, the log still has what is in it. */
+/* A crash between the two: the snapshot is new, and the log still has its records. */
 TEST(oplog__nothing_in_the_snapshot_is_replayed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -898,12 +899,12 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
     CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
     CHECK_OK(bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL));
     CHECK_OK(bg_oplog_close(log, NULL));
-    /* The old snapshot lacks what the log no longer has. */
+    /* The old snapshot lacks records that the log no longer has. */
     CHECK_EQ(bg_oplog_recover(old, path, NULL, &back, NULL, &why), BG_EINCOMPAT);
     CHECK(back == NULL);
     CHECK_EQ(bg_oplog_open(path, filter, NULL, &log, NULL, &why), BG_EINCOMPAT);
     CHECK_STR(why.what, "position");
-    /* A log that ends before its snapshot: what comes next must not be numbered again. */
+    /* A log that ends before its snapshot: new records must not reuse numbers. */
     CHECK(unlink(path) == 0);
     log = open_log(path, filter, BG_OPLOG_ALWAYS, 0);
     CHECK_OK(bg_oplog_append(log, NULL, &hash, 1, NULL, NULL));
@@ -1032,7 +1033,7 @@ TEST(oplog__snapshots_while_threads_change_the_filter)
     }
 }
 
-/* What happens while a filter is being saved, from its progress. */
+/* What happens while a filter is being saved, called from its progress callback. */
 struct during {
     bg_oplog *log;
     bg_filter *filter;
@@ -1072,7 +1073,7 @@ static bool add_during(void *context, uint64_t done, uint64_t all)
 
 static struct during *early;
 
-/* When the snapshot's file is made, and nothing of the filter is in it. */
+/* Called when the snapshot's file is created, before anything of the filter is in it. */
 static void add_early(void)
 {
     (void)add_during(early, 0, 0);
@@ -1115,9 +1116,9 @@ TEST(oplog__what_happens_during_a_snapshot_is_in_the_log)
     }
 }
 
-/* ---- A life, and its end at every call --------------------------------------------- */
+/* ---- A life, ended at every call --------------------------------------------------- */
 
-/* What operation number i is: each prefix of this makes a filter that can be compared. */
+/* Returns operation number i. Each prefix of the sequence gives a filter that can be compared. */
 enum { LIFE = 45 };
 
 static struct record life_record(uint64_t i)
@@ -1126,7 +1127,7 @@ static struct record life_record(uint64_t i)
                       : (struct record){ BG_OPLOG_ADD, hash_of(i % 20) };
 }
 
-/* Appends the frame that begins with number i, 1 to 3 records, and does it. */
+/* Appends the frame that starts with number i, with 1 to 3 records, and applies it. */
 static bg_err life_step(bg_oplog *log, bg_filter *filter, uint64_t i, uint64_t *next)
 {
     uint8_t ops[3];
@@ -1159,7 +1160,7 @@ static bool there_is(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* The filter of a folder, and the number up to which it is complete. */
+/* Returns the filter of a directory, and the number up to which it is complete. */
 static bg_filter *life_recover(const char *folder, uint64_t *next)
 {
     char path[600], snapshot[600];
@@ -1184,7 +1185,8 @@ static bg_filter *life_recover(const char *folder, uint64_t *next)
     return filter;
 }
 
-/* Nothing that was acknowledged is missing, and what is there is right; it can go on. */
+/* Checks that nothing acknowledged is missing, that the content is correct, and that the log
+ * can be continued. */
 static void life_check_folder(const char *folder, uint64_t acknowledged)
 {
     char path[600];
@@ -1203,8 +1205,8 @@ static void life_check_folder(const char *folder, uint64_t acknowledged)
     bg_filter_free(filter);
 }
 
-/* A whole life: snapshots in between, and once closed and opened again. Every number that
- * is acknowledged goes to `acknowledged`. */
+/* A whole life: snapshots in between, and one close and reopen. Writes every acknowledged
+ * number to `acknowledged`. */
 static void life_live(const char *folder, int acknowledged)
 {
     char path[600], snapshot[600];
@@ -1265,8 +1267,8 @@ TEST(oplog__death_at_any_moment)
 
 /* ---- A disk that fails ------------------------------------------------------------- */
 
-/* A life on a disk that fails once: whoever lives it tries again, and when the log has
- * failed recovers and goes on. True when the fault came about. */
+/* A life on a disk that fails once: it retries, and if the log has failed, recovers and
+ * continues. Returns whether the fault occurred. */
 static bool life_with_fault(const char *folder, unsigned long at, enum disk_fault fault)
 {
     char path[600], snapshot[600];
@@ -1293,7 +1295,7 @@ static bool life_with_fault(const char *folder, unsigned long at, enum disk_faul
             err = bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL);
             CHECK(err == BG_OK || err == BG_EIO);
         }
-        if (state_of(log).failed) { /* for good */
+        if (state_of(log).failed) { /* permanently */
             uint64_t hash = 1;
             CHECK_EQ(bg_oplog_append(log, NULL, &hash, 1, NULL, NULL), BG_EIO);
             CHECK_EQ(bg_oplog_sync(log, NULL), BG_EIO);
@@ -1327,7 +1329,7 @@ TEST(oplog__a_failing_call_costs_nothing_that_was_acknowledged)
     CHECK(faults * step > 300);
 }
 
-/* Fails the next call but `after`. */
+/* Lets `after` calls succeed, and fails the next one. */
 static void fail_next(enum disk_fault fault, unsigned long after)
 {
     disk.calls = 0;
@@ -1365,7 +1367,7 @@ TEST(oplog__a_full_disk_can_be_emptied)
     files_clean();
 }
 
-/* Until the folder is synced nobody knows which of the two logs will be found. */
+/* Until the directory is synced, it is unknown which of the two logs will be found. */
 TEST(oplog__a_log_whose_new_name_may_get_lost_has_failed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -1381,7 +1383,7 @@ TEST(oplog__a_log_whose_new_name_may_get_lost_has_failed)
         disk.at = 0;
         folders += strstr(why.what, "folder") != NULL;
         CHECK_EQ(state_of(log).failed, folders > 2 ? BG_EIO : BG_OK);
-        if (folders <= 2) { /* it goes on */
+        if (folders <= 2) { /* it continues */
             append(log, BG_OPLOG_ADD, 2);
         }
         CHECK_EQ(bg_oplog_close(log, NULL), folders > 2 ? BG_EIO : BG_OK);
@@ -1478,7 +1480,7 @@ TEST(oplog__opening_makes_file_and_name_safe)
     disk_empty_folder(after);
     (void)snprintf(path, sizeof path, "%s/log", folder);
     CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_NO, 0), NULL));
-    disk.folder = folder; /* of all that nothing was synced */
+    disk.folder = folder; /* of all, nothing was synced */
     disk.platter = platter;
     disk.on_write = count_written;
     written_again = 0;

@@ -1,7 +1,7 @@
 /*
- * Packed filters: what they answer is what the filter answers, at any place in memory that
- * is a multiple of 8, by every instruction set; what is not one is refused, and whatever is
- * accepted can be asked.
+ * Packed filters: their answers equal those of the filter, at any address that is a multiple of
+ * 8, with every instruction set. Invalid bytes are refused, and everything that is accepted can
+ * be queried.
  */
 #include "support/samples.h"
 
@@ -31,7 +31,7 @@ static bg_filter *sample_filled(unsigned i)
     return filling_end(&fill);
 }
 
-/* Memory of `room` bytes, `offset` bytes into a line. */
+/* Returns memory of `room` bytes, `offset` bytes into a line. */
 static unsigned char *memory_at(unsigned char **piece, size_t room, size_t offset)
 {
     *piece = aligned_alloc(64, (room + offset + 127) / 64 * 64);
@@ -80,7 +80,7 @@ TEST(packed__answers_as_the_filter_does_at_any_address)
         }
         bg_filter_free(filter);
     }
-    CHECK_EQ(tried, KIND_COUNT + 3); /* and fuse, of 3 and of 4, and ribbon */
+    CHECK_EQ(tried, KIND_COUNT + 3); /* and fuse, with 3 and with 4, and ribbon */
 }
 
 TEST(packed__refuses_kinds_that_change)
@@ -100,7 +100,8 @@ TEST(packed__refuses_kinds_that_change)
     }
 }
 
-/* A packed sample in memory of exactly its size, so that sanitizers see its ends. */
+/* Returns a packed sample in memory of exactly its size, so that sanitizers detect reads beyond
+ * its ends. */
 static unsigned char *packed_sample(bg_kind kind, size_t *n)
 {
     bg_filter *filter = sample_filled(sample_of(kind));
@@ -112,7 +113,7 @@ static unsigned char *packed_sample(bg_kind kind, size_t *n)
     return bytes;
 }
 
-/* Asks whatever is accepted; true when it was. */
+/* Queries the filter if it is accepted; returns whether it was. */
 static bool ask_any(const unsigned char *bytes, size_t n)
 {
     bg_packed *packed;
@@ -150,7 +151,7 @@ TEST(packed__survives_any_tail_and_any_cut)
             bytes[at] = before;
         }
         for (size_t cut = n > 300 ? n - 300 : 0; cut < n; cut++) {
-            CHECK(!ask_any(bytes, cut)); /* its tail is gone */
+            CHECK(!ask_any(bytes, cut)); /* its tail is missing */
         }
         for (unsigned damage = 0; damage < 200; damage++) {
             bytes[check_random_below(n - 3)] = (unsigned char)check_random();

@@ -1,4 +1,4 @@
-/* Plans: what follows from a geometry, costs and objectives, and what is refused. */
+/* Plans: figures derived from a geometry, costs and objectives, and invalid requests. */
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -25,7 +25,7 @@ static bg_plan plan_of(const bg_plan_request *ask)
     return plan;
 }
 
-/* ---- What follows ---------------------------------------------------------------- */
+/* ---- Derived figures ------------------------------------------------------------- */
 
 TEST(plan__figures_agree_with_each_other)
 {
@@ -50,7 +50,7 @@ TEST(plan__figures_agree_with_each_other)
     }
 }
 
-/* The fill that is predicted is the one that comes. */
+/* The predicted fill is the actual fill. */
 TEST(plan__fill_is_what_comes)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -95,7 +95,7 @@ TEST(plan__growth_multiplies_the_items)
     CHECK_EQ(grown.k, direct.k);
     ask.growth = 1;
     CHECK_EQ(plan_of(&ask).items, 100000);
-    ask.growth = 0; /* as 1 */
+    ask.growth = 0; /* same as 1 */
     CHECK_EQ(plan_of(&ask).items, 100000);
     ask.spec.items = (UINT64_C(1) << 55) + 1; /* more digits than a double has */
     ask.spec.max_bytes = 0;
@@ -109,7 +109,7 @@ TEST(plan__calls_avoided_and_wasted)
 {
     bg_plan_request ask = request_of(100000, 0.01);
     ask.queries_per_second = 5000;
-    bg_plan p = plan_of(&ask); /* share not known: all absent */
+    bg_plan p = plan_of(&ask); /* share unknown: all absent */
     CHECK_NEAR(p.calls_wasted, 5000 * p.rate, 1e-12);
     CHECK_NEAR(p.calls_avoided + p.calls_wasted, 5000, 1e-12);
     ask.absent_share = 0.25;
@@ -122,7 +122,7 @@ TEST(plan__calls_avoided_and_wasted)
     CHECK_NEAR(p.cost, 7 * (double)p.bytes / 1073741824.0 + 3 * p.calls_wasted, 1e-12);
 }
 
-/* ---- To a filter ----------------------------------------------------------------- */
+/* ---- From plan to filter --------------------------------------------------------- */
 
 static void check_same_geometry(const bg_plan_request *ask)
 {
@@ -194,7 +194,7 @@ static double cost_at(bg_plan_request ask, double rate)
     return plan_of(&ask).cost;
 }
 
-/* Neighbouring rates cost no less, but for the steps of whole units. */
+/* Neighboring rates cost no less, except for steps of whole units. */
 static void check_cheapest(const bg_plan_request *ask)
 {
     bg_plan p = plan_of(ask);
@@ -224,7 +224,7 @@ TEST(plan__cheapest_is_a_minimum)
     }
 }
 
-/* Dearer calls make the rate lower, dearer memory makes it higher. */
+/* More expensive calls lower the rate, more expensive memory raises it. */
 TEST(plan__cheapest_follows_the_prices)
 {
     bg_plan_request ask = request_of(1000000, 0);
@@ -286,7 +286,7 @@ TEST(plan__calibration_measures_the_keyed_hash)
     CHECK(p.keyed_hash_ns >= 0 && p.keyed_hash_ns < 1e6);
     CHECK(isfinite(p.keyed_hash_ns));
     p.keyed_hash_ns = 0;
-    CHECK(memcmp(&p, &same, sizeof p) == 0); /* and touches nothing else */
+    CHECK(memcmp(&p, &same, sizeof p) == 0); /* and it changes nothing else */
     bg_plan_calibrate(NULL);
 }
 
@@ -319,9 +319,9 @@ TEST(predict__rounds_bytes_down_to_units)
     CHECK(bg_predict_rate(BG_KIND_BLOCKED, 704, 8, 50) < whole);
 }
 
-/* ---- What is refused ------------------------------------------------------------- */
+/* ---- Invalid requests ------------------------------------------------------------ */
 
-/* The plan is left alone, and the details name the argument and what was found. */
+/* The plan is unchanged, and the details name the argument and its value. */
 static void check_refused(const bg_plan_request *ask, const char *what,
                           const char *found)
 {
@@ -385,7 +385,7 @@ TEST(plan__refuses_what_is_out_of_range)
     ask = request_of(1000, 0.01);
     ask.latency_objective = 0.1;
     check_refused(&ask, "call_seconds", "0");
-    ask.call_seconds = 0.1; /* every call keeps the objective: no filter is needed */
+    ask.call_seconds = 0.1; /* every call meets the objective: no filter is needed */
     check_refused(&ask, "latency_objective", "0.1");
     ask = request_of(1000, 0.01);
     ask.reserved = 1;

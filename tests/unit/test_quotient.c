@@ -1,7 +1,7 @@
 /*
- * Quotient filters: against an exact multiset, in every width, mode and instruction set,
- * with hashes that spread and hashes that crowd; full filters and floods; rates, sizes and
- * estimates; listing, merging and changing the size; threads.
+ * Quotient filters: compared with an exact multiset, in every width, mode and instruction set,
+ * with uniform and with clustered hashes; full filters and floods; rates, sizes and estimates;
+ * listing, merging and resizing; threads.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -13,8 +13,8 @@
 
 enum { POOL = 700, SMALLEST = 256 /* quotients */ };
 
-/* Slots of a block for remainders of k bits: what fits into 512 bits with an offset of 8
- * bits and two bits more for each. */
+/* Returns the slots of a block for remainders of k bits: as many as fit into 512 bits with an
+ * offset of 8 bits and two more bits for each. */
 static uint64_t slots_of_a_block(uint32_t k)
 {
     return k < 6 ? 63 : 504 / (k + 2);
@@ -26,7 +26,7 @@ static uint64_t units_for(unsigned bits, uint32_t k)
     return (quotients + spare + slots_of_a_block(k) - 1) / slots_of_a_block(k);
 }
 
-/* Of 2^bits quotients. */
+/* Returns a spec with 2^bits quotients. */
 static bg_spec quotient_spec(unsigned bits, uint32_t k, uint32_t flags)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -57,8 +57,8 @@ static unsigned quotient_bits_of(const bg_filter *filter)
 
 /* ---- An exact multiset ----------------------------------------------------------- */
 
-/* Some hashes, all different in the bits that are kept, in ascending order, and how often
- * each is in the filter. */
+/* Some hashes, all different in the bits that are kept, in ascending order, and how often each
+ * is in the filter. */
 static uint64_t pool[POOL], counts[POOL];
 static size_t pool_size;
 
@@ -93,7 +93,7 @@ static void make_pool(unsigned kept, enum spread spread)
     memset(counts, 0, sizeof counts);
 }
 
-/* A hash whose first bits are those of the pool. */
+/* Returns a hash that has the first bits of one in the pool. */
 static uint64_t some_hash(size_t i, unsigned kept)
 {
     return pool[i] | (kept < 64 ? check_random() >> kept : 0);
@@ -118,8 +118,8 @@ static bool check_next(void *context, uint64_t prefix, uint64_t count)
     return true;
 }
 
-/* Answers, counts, the listing, and the very words of a filter that got its keys in
- * another order. */
+/* Checks answers, counts, the listing, and that the words equal those of a filter that received
+ * its keys in another order. */
 static void check_content(const bg_filter *filter, unsigned kept)
 {
     struct listing listing = { 0, 0 };
@@ -236,7 +236,7 @@ TEST(quotient__known_words)
     bg_filter_free(filter);
 }
 
-/* ---- Full ------------------------------------------------------------------------- */
+/* ---- Full filters ----------------------------------------------------------------- */
 
 TEST(quotient__takes_95_percent)
 {
@@ -284,7 +284,7 @@ TEST(quotient__does_not_wrap)
         CHECK(bg_filter_may_contain_hash(filter, last | i << 40));
     }
     bg_filter_free(filter);
-    /* 1024 quotients: the end comes before the load does. */
+    /* 1024 quotients: the end of the table is reached before the load limit. */
     filter = quotient_filter(10, 16, 0);
     for (n = 0; bg_filter_insert_hash(filter, last | n << 40, NULL) == BG_OK;) {
         n++;
@@ -341,7 +341,7 @@ TEST(quotient__flood_of_one_key)
     }
 }
 
-/* Counts add up without end: they stay at the highest number. */
+/* Counts do not overflow: they stay at the maximum. */
 TEST(quotient__counts_saturate)
 {
     bg_filter *a = quotient_filter(8, 2, 0), *b = quotient_filter(8, 2, 0);
@@ -365,7 +365,7 @@ TEST(quotient__counts_saturate)
 TEST(quotient__measured_rate_is_the_predicted_one)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
-        return; /* arithmetic, the same everywhere, and slow there */
+        return; /* arithmetic, the same on every machine, and slow there */
     }
     static const double loads[] = { 0.3, 0.6, 0.95 };
     static const uint32_t widths[] = { 2, 3, 5, 7 };
@@ -462,7 +462,7 @@ TEST(quotient__bad_sizes)
     CHECK(isnan(bg_predict_rate(BG_KIND_QUOTIENT, 100, 8, 1)));
 }
 
-/* ---- Other sizes, two filters ----------------------------------------------------- */
+/* ---- Resizing, two filters -------------------------------------------------------- */
 
 static bool stop_at_third(void *context, uint64_t prefix, uint64_t count)
 {
@@ -548,7 +548,7 @@ TEST(quotient__resize_refused)
     bg_filter_free(filter);
 }
 
-/* Grows from the smallest to 200,000 keys, and no key goes missing. */
+/* Grows from the smallest size to 200,000 keys without losing a key. */
 TEST(quotient__grows)
 {
     bg_filter *filter = quotient_filter(8, 20, BG_EXCLUSIVE);
@@ -731,7 +731,7 @@ static bg_filter *shared;
 static uint64_t steady[STEADY], churn[WRITERS][CHURN];
 static bool stop_reading;
 
-/* Adds and removes its own keys, again and again, and leaves them in. */
+/* Adds and removes its own keys repeatedly, and finally leaves them in. */
 static void *write_keys(void *context)
 {
     const uint64_t *keys = context;
@@ -756,7 +756,7 @@ static bool count_told(void *context, uint64_t prefix, uint64_t count)
     return true;
 }
 
-/* What was there before the writers began is there all the time. */
+/* Keys that were present before the writers started are present all the time. */
 static void *read_keys(void *context)
 {
     (void)context;
@@ -818,12 +818,12 @@ static void run_threads(uint32_t k, unsigned bits, bool crowded)
 
 TEST(quotient__threads)
 {
-    run_threads(9, 13, false); /* two regions and a bit, 61 % load */
-    run_threads(16, 13, true); /* runs are pushed from one region into the next */
+    run_threads(9, 13, false); /* two regions and a bit, 61% load */
+    run_threads(16, 13, true); /* runs are shifted from one region into the next */
     run_threads(12, 14, true);
 }
 
-/* A small table in which nearly every change moves keys that are asked for meanwhile. */
+/* A small table in which nearly every change moves keys that are being looked up. */
 enum { HAMMER_STEADY = 130, HAMMER_CHURN = 90 };
 
 static void *hammer_keys(void *context)
@@ -849,8 +849,7 @@ static void run_hammer(bool crowded)
     random_hashes(steady, HAMMER_STEADY);
     random_hashes(churn[0], HAMMER_CHURN);
     for (size_t i = 0; i < HAMMER_STEADY; i++) {
-        steady[i] >>=
-            crowded ? 2 : 0; /* more of them than the quotients that they have */
+        steady[i] >>= crowded ? 2 : 0; /* more keys than quotients */
         CHECK_OK(bg_filter_insert_hash(shared, steady[i], NULL));
     }
     for (size_t i = 0; crowded && i < HAMMER_CHURN; i++) {

@@ -1,6 +1,6 @@
 /*
- * Answers of the backing store that became void: every order of finding, putting, forgetting and
- * an event that ends the era (recent.c), for the negative cache, for shared questions and for
+ * Answers of the backing store that became invalid: every order of finding, putting, forgetting
+ * and an event that ends the era (recent.c), for the negative cache, for shared queries and for
  * tickets.
  */
 #include "support/gate_world.h"
@@ -38,7 +38,7 @@ TEST(recent__a_later_era_finds_nothing_of_before)
     CHECK_EQ(bgi_recent_count(r, 1, 0), 1);
     CHECK_EQ(bgi_recent_count(r, 2, 0), 0);
     CHECK(!find(r, apple, 2, &token));
-    CHECK(!find(r, apple, 1, &token)); /* nor does a lookup that began earlier */
+    CHECK(!find(r, apple, 1, &token)); /* nor does a lookup that started earlier */
     CHECK_EQ(bgi_recent_count(r, 1, 0), 0);
     bgi_recent_free(r);
 }
@@ -48,7 +48,7 @@ TEST(recent__an_answer_that_an_event_overtook_is_not_found)
     struct bgi_recent *r = one_set();
     uint64_t token, later;
     CHECK(!find(r, apple, 1, &token));
-    remember(r, apple, token); /* the event was between find and put */
+    remember(r, apple, token); /* the event happened between find and put */
     CHECK(!find(r, apple, 2, &later));
     bgi_recent_free(r);
 }
@@ -97,16 +97,16 @@ TEST(recent__a_write_and_an_event_in_any_order_leave_nothing)
         }
         remember(r, apple, token);
         CHECK(!find(r, apple, 2, &later));
-        remember(r, pear, 0); /* a token of 0 is never right */
+        remember(r, pear, 0); /* a token of 0 is never valid */
         CHECK(!find(r, pear, 2, &later));
         bgi_recent_free(r);
     }
 }
 
 /*
- * Two lookups, each of which begins (reads the era), finds and puts; a write of the key; and an
- * event. At any point a third lookup may begin. It may find an answer only if neither the write nor
- * the event came after the question.
+ * Two lookups, each of which starts (reads the era), finds and puts; a write of the key; and an
+ * event. A third lookup may start at any point. It may find an answer only if neither the write
+ * nor the event came after the query.
  */
 enum step {
     BEGIN,
@@ -120,7 +120,8 @@ enum step {
 struct story {
     struct bgi_recent *r;
     uint64_t era, eras[2], tokens[2];
-    unsigned happened, asked[2]; /* writes and events, so far and when it asked */
+    unsigned happened, asked[2]; /* writes and events, so far and at the time of the
+                                    query */
     bool told[2];
 };
 
@@ -137,14 +138,14 @@ static void story_step(struct story *s, unsigned step)
         s->eras[who] = s->era;
     } else if (step % 3 == FIND) {
         (void)find(s->r, apple, s->eras[who], &s->tokens[who]);
-        s->asked[who] = s->happened; /* it asks right after that */
+        s->asked[who] = s->happened; /* it queries right after that */
     } else {
         remember(s->r, apple, s->tokens[who]);
         s->told[who] = true;
     }
 }
 
-/* Runs these n steps; returns whether a lookup that begins then finds the key. */
+/* Runs these n steps; returns whether a lookup that starts then finds the key. */
 static bool story_ends(const unsigned order[STEPS], unsigned n)
 {
     struct story s = { .r = one_set(), .era = 1 };
@@ -162,7 +163,7 @@ static bool story_ends(const unsigned order[STEPS], unsigned n)
     return finds;
 }
 
-/* Runs all orders that begin with these n steps; returns how many there are. */
+/* Runs all orders that start with these n steps; returns their number. */
 static unsigned story_run(unsigned order[STEPS], unsigned n, unsigned used,
                           unsigned *found)
 {
@@ -298,7 +299,7 @@ static void begin_migration(struct world *w, uint64_t key)
     CHECK_OK(bg_slot_migrate(w->slot, filter_with(key), NULL));
 }
 
-/* Each makes earlier answers void; and what comes before all of it. */
+/* Each makes earlier answers invalid; and what precedes it. */
 static const struct event {
     void (*happens)(struct world *w, uint64_t key);
     void (*before)(struct world *w, uint64_t key);
@@ -337,19 +338,19 @@ TEST(gate__an_event_makes_the_remembered_void)
         CHECK_EQ(look(w, key), BG_ABSENT_BY_TRUTH);
         CHECK_EQ(look(w, key), BG_ABSENT_BY_CACHE);
         CHECK_EQ(stats_of(w->gate, false).negative_entries, 1);
-        w->has[key] = true; /* past the gate */
+        w->has[key] = true; /* bypassing the gate */
         event->happens(w, key);
         CHECK_EQ(stats_of(w->gate, false).negative_entries, 0);
         CHECK(bg_gate_may_contain(w->gate, &key, sizeof key));
         CHECK_EQ(look(w, key), BG_PRESENT);
-        w->has[key] = false; /* from now on it is remembered as before */
+        w->has[key] = false; /* from now on it is cached as before */
         CHECK_EQ(look(w, key), BG_ABSENT_BY_TRUTH);
         CHECK_EQ(look(w, key), BG_ABSENT_BY_CACHE);
         world_end(w);
     }
 }
 
-/* The backing store has answered "absent", and the lookup does not have the answer yet. */
+/* The backing store has answered "absent", and the lookup has not received the answer yet. */
 static void event_inside(struct world *w, uint64_t key)
 {
     w->inside = NULL;
@@ -374,7 +375,7 @@ TEST(gate__an_answer_that_an_event_overtook_is_not_remembered)
 static void event_and_look_inside(struct world *w, uint64_t key)
 {
     event_inside(w, key);
-    CHECK_EQ(look(w, key), BG_PRESENT); /* does not get the answer that is under way */
+    CHECK_EQ(look(w, key), BG_PRESENT); /* does not get the answer in flight */
 }
 
 TEST(gate__a_lookup_inside_of_an_overtaken_one_asks)
@@ -425,7 +426,7 @@ TEST(gate__a_batch_uses_nothing_that_is_void)
     }
 }
 
-/* The filters of the base stay, so the cache does as well. */
+/* The filters of the base stay, so the cache stays as well. */
 TEST(gate__a_delta_and_a_failed_rebuild_keep_the_cache)
 {
     struct world *w = world_make(0.05);
@@ -483,7 +484,7 @@ TEST(gate__in_doubt_every_lookup_asks)
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
     CHECK_EQ(look(w, denied), BG_PRESENT);
     CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
-    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH); /* not remembered either */
+    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH); /* not cached either */
     CHECK(bg_gate_may_contain(w->gate, &unlucky, sizeof unlucky));
     w->has[unlucky] = true;
     CHECK_EQ(look(w, unlucky), BG_PRESENT);
@@ -569,8 +570,8 @@ static bg_outcome look_by_ticket(struct world *w, uint64_t key)
     return bg_gate_finish(w->gate, &ticket, BG_TRUTH_PRESENT);
 }
 
-/* The cache remembers a key, the filter loses it, and it is written past the gate. When an audit
- * has found it, and the filter has it again, it is no longer remembered as absent. */
+/* The cache has a key, the filter loses it, and the key is written without the gate. When an
+ * audit has found it, and the filter has it again, it is no longer cached as absent. */
 TEST(gate__what_an_audit_finds_is_not_remembered_as_absent)
 {
     static bg_outcome (*const ways[])(struct world *, uint64_t) = { look, look_in_batch,
@@ -616,7 +617,7 @@ TEST(gate__each_audit_that_finds_a_key_raises_one_alarm)
     world_end(w);
 }
 
-/* The key is deleted, and the slot gets a base of the keys that are left. */
+/* The key is deleted, and the slot gets a base of the remaining keys. */
 static void deleted_inside(struct world *w, uint64_t key)
 {
     w->inside = NULL;
