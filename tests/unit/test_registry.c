@@ -1,4 +1,4 @@
-/* The registry: names and their files, who there is, gates of tenants; without memory. */
+/* The registry: names and their files, listing tenants, gates of tenants; failed allocations. */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
 #include "support/registry_world.h"
@@ -50,7 +50,7 @@ TEST(names__longest)
         name[BG_NAME_MOST] = 0;
         check_form(name, NULL);
     }
-    for (int i = 0; i < 2000; i++) { /* on either side of where forms change */
+    for (int i = 0; i < 2000; i++) { /* on both sides of where forms change */
         size_t len = 1 + (size_t)check_random_below(BG_NAME_MOST);
         uint64_t odd = check_random_below(101);
         for (size_t j = 0; j < len; j++) {
@@ -89,7 +89,7 @@ TEST(names__one_form_each)
     form[0] = '+';
     form[sizeof form - 1] = 0;
     CHECK(!decodes(form));
-    /* Whatever is a form is that of the name that it stands for. */
+    /* Every valid form is the form of the name that it decodes to. */
     for (int i = 0; i < 20000; i++) {
         char text[16] = "", name[BG_NAME_MOST + 1], again[NAME_FILE_BYTES];
         size_t len = 1 + (size_t)check_random_below(12);
@@ -125,7 +125,7 @@ TEST(table__all_in_one_place)
     CHECK(name_table_find(table, UINT64_MAX, is_named, "d") == NULL);
     CHECK(name_table_find(table, UINT64_MAX - 1, is_named, "a") == NULL);
     name_table_take(table, UINT64_MAX, &things[1]);
-    name_table_take(table, UINT64_MAX, &things[1]); /* is not there: nothing happens */
+    name_table_take(table, UINT64_MAX, &things[1]); /* not present: does nothing */
     CHECK(name_table_find(table, UINT64_MAX, is_named, "b") == NULL);
     CHECK(name_table_find(table, UINT64_MAX, is_named, "c") == &things[2]);
     unsigned more = 0;
@@ -136,7 +136,7 @@ TEST(table__all_in_one_place)
     name_table_release(&table->retired);
 }
 
-/* ---- Who there is --------------------------------------------------------------------- */
+/* ---- Listing tenants ------------------------------------------------------------------ */
 
 TEST(registry__created_at_first_use)
 {
@@ -286,7 +286,7 @@ TEST(registry__bad_options)
     CHECK_EQ(bg_registry_create(&options, NULL, &why), BG_EINVAL);
 }
 
-/* Counts, and does something to the registry in the middle. */
+/* Counts, and modifies the registry in the middle. */
 struct counted {
     bg_registry *registry;
     unsigned n, stop_at, remove_at;
@@ -301,7 +301,7 @@ static bool count_tenant(void *context, bg_tenant *tenant)
     CHECK(i < 500 && !c->seen[i]);
     c->seen[i] = true;
     c->n++;
-    if (c->n == c->remove_at) { /* all that is there, this one as well */
+    if (c->n == c->remove_at) { /* everything that exists, including this tenant */
         for (unsigned j = 0; j < 300; j++) {
             (void)snprintf(name, sizeof name, "t%u", j);
             (void)!bg_registry_remove(c->registry, name, NULL);
@@ -328,7 +328,7 @@ TEST(registry__each)
     struct counted some = { .registry = registry, .stop_at = 100 };
     bg_registry_each(registry, count_tenant, &some);
     CHECK_EQ(some.n, 100);
-    /* Those who are gone may be told, those who came are behind them. */
+    /* Removed tenants may be listed; new ones are listed after them. */
     struct counted less = { .registry = registry, .remove_at = 70 };
     bg_registry_each(registry, count_tenant, &less);
     CHECK(less.n >= 70 + 10 && less.n <= 128 + 10);
@@ -383,7 +383,7 @@ TEST(registry__removed_while_held)
     CHECK_EQ(bg_registry_remove(registry, "acme", NULL), BG_ENOTFOUND);
     CHECK_EQ(find(registry, "acme"), BG_ENOTFOUND);
     CHECK_EQ(registry_stats(registry).tenants, 0);
-    check_keys(old, 0, 100); /* whoever has it keeps it */
+    check_keys(old, 0, 100); /* existing holders keep it */
     add_all(old, 100, 200);
     bg_tenant *young = get_tenant(registry, "acme");
     CHECK(young != old);
@@ -396,8 +396,8 @@ TEST(registry__removed_while_held)
     bg_registry_free(registry);
 }
 
-/* A look-up that has found a tenant and not yet counted itself: whatever happens meanwhile,
- * the tenant waits for it. */
+/* A lookup that has found a tenant but not yet counted itself: whatever happens in the
+ * meantime, the tenant waits for it. */
 TEST(registry__removed_while_being_looked_up)
 {
     bg_registry_options options = usual();
@@ -431,7 +431,7 @@ TEST(registry__table_replaced_while_being_searched)
     fill_names(registry, (unsigned)room + 1);
     CHECK(atomic_load(&registry->table) != old);
     CHECK_EQ(bgi_grace_pending(&registry->grace), 1);
-    for (uint64_t i = 0; i < old->cells; i++) { /* it is as it was */
+    for (uint64_t i = 0; i < old->cells; i++) { /* it is unchanged */
         n += atomic_load(&old->cell[i].thing) != NULL;
     }
     CHECK_EQ(n, room);
@@ -442,7 +442,7 @@ TEST(registry__table_replaced_while_being_searched)
 
 /* ---- Gates --------------------------------------------------------------------------------- */
 
-/* The truth has the even numbers. */
+/* The backing store has the even numbers. */
 static bg_truth ask_even(void *context, const void *key, size_t len, void *request)
 {
     unsigned *asked = context;
@@ -506,7 +506,7 @@ static bg_truth ask_flag(void *context, const void *key, size_t len, void *reque
     return *(const bool *)context ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
 }
 
-/* A key that was absent a moment ago, and is added past the gate. */
+/* A key that was just absent is added without the gate. */
 TEST(gates__learn_of_what_tenants_add)
 {
     bool written = false;
@@ -520,7 +520,7 @@ TEST(gates__learn_of_what_tenants_add)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     bg_gate *own = bg_tenant_gate(acme);
-    add_all(acme, 1000, 1100); /* ten times too many: it denies little */
+    add_all(acme, 1000, 1100); /* ten times the capacity: it denies little */
     uint64_t keys[2] = { 0, 0 };
     for (unsigned n = 0, key = 1; n < 2; key++) {
         if (look_up(own, key) == BG_ABSENT_BY_TRUTH) {
@@ -538,7 +538,7 @@ TEST(gates__learn_of_what_tenants_add)
     bg_registry_free(registry);
 }
 
-/* A gate that knows of a key that the filter lacks: a file could not say so. */
+/* A gate that knows about a key that the filter lacks: a file could not record that. */
 TEST(gates__doubtful_ones_stay)
 {
     bg_errinfo why;
@@ -559,7 +559,7 @@ TEST(gates__doubtful_ones_stay)
         err = bg_gate_wrote(own, &key, sizeof key);
     }
     CHECK_EQ(err, BG_EFULL);
-    bg_tenant_release(acme); /* so that nothing but the doubt keeps it */
+    bg_tenant_release(acme); /* so that only the doubt keeps it in memory */
     CHECK_EQ(pass(registry, IDLE), 1);
     acme = get_tenant(registry, "acme");
     CHECK_EQ(tenant_stats(acme).in_memory, 1);
@@ -638,7 +638,7 @@ TEST(gates__ended_doubts_stay_over_evictions)
     files_clean();
 }
 
-/* ---- Without memory ------------------------------------------------------------------------ */
+/* ---- Failed allocations -------------------------------------------------------------------- */
 
 TEST(memory__any_allocation_fails)
 {
@@ -659,7 +659,7 @@ TEST(memory__any_allocation_fails)
             add_all(tenant, 0, 100);
             CHECK_EQ(pass(registry, IDLE), 1);
             CHECK_EQ(count_found(tenant, 0, 100),
-                     100); /* perhaps it is not read: "maybe" */
+                     100); /* it may not have been read: "maybe" */
             err = add(tenant, 1);
             the_time += SECOND;
             check_keys(tenant, 0, 100);

@@ -1,6 +1,6 @@
 /*
- * Tenants that leave memory and come back with every key; folders; and what happens when the
- * files, the disk or the clock do not play along.
+ * Tenants that are evicted from memory and reloaded with every key; directories; and failures
+ * of files, the disk or the clock.
  */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
@@ -10,7 +10,7 @@
 
 #include <sys/wait.h>
 
-/* ---- Leaving and coming back -------------------------------------------------------------- */
+/* ---- Eviction and reload ------------------------------------------------------------------ */
 
 TEST(evict__idle_ones_go_and_come_back)
 {
@@ -53,7 +53,7 @@ TEST(evict__idle_ones_go_and_come_back)
     files_clean();
 }
 
-/* Every kind that takes adds. */
+/* Every kind that accepts adds. */
 TEST(evict__kinds)
 {
     unsigned tried = 0;
@@ -103,7 +103,7 @@ TEST(evict__secrets)
     files_clean();
 }
 
-/* What was only read is not written again. */
+/* A tenant that was only read is not written again. */
 TEST(evict__unchanged_ones_are_not_written)
 {
     bg_registry_options options = on_disk();
@@ -119,7 +119,7 @@ TEST(evict__unchanged_ones_are_not_written)
     CHECK_EQ(pass(registry, IDLE), 1);
     CHECK(file_number("acme.bg") != number);
     check_keys(acme, 0, 101);
-    /* Unless the file is gone, or another one. */
+    /* Unless the file is missing or was replaced. */
     CHECK(unlink(files_path("acme.bg")) == 0);
     CHECK_EQ(pass(registry, IDLE), 1);
     check_keys(acme, 0, 101);
@@ -137,7 +137,7 @@ TEST(evict__whoever_has_the_slot_keeps_it)
     bg_slot *slot = bg_tenant_slot(acme);
     CHECK_EQ(pass(registry, IDLE), 0);
     CHECK_OK(bg_slot_add(slot, "k", 1, NULL));
-    bg_tenant_release(acme); /* somebody else still holds it */
+    bg_tenant_release(acme); /* another caller still holds it */
     CHECK_EQ(pass(registry, IDLE), 0);
     CHECK_OK(bg_slot_add(slot, "l", 1, NULL));
     bg_tenant_release(again);
@@ -159,7 +159,7 @@ static void use_meanwhile(void)
     add_all(who_is_used, 100, 200);
 }
 
-/* Somebody comes while it is being written: it stays, and nothing is lost by that. */
+/* A tenant that is used while it is being written stays in memory, and nothing is lost. */
 TEST(evict__used_while_it_is_written)
 {
     bg_registry_options options = on_disk();
@@ -182,7 +182,7 @@ TEST(evict__used_while_it_is_written)
     files_clean();
 }
 
-/* A number that grows with the truth is not lost on the way. */
+/* The completeness number is not lost by an eviction. */
 TEST(evict__completeness_stays)
 {
     bg_registry_options options = on_disk();
@@ -265,13 +265,13 @@ TEST(evict__many)
     files_clean();
 }
 
-/* No room in memory: "maybe", and adds are refused, until there is. */
+/* Not enough memory to reload: answers are "maybe" and adds are refused, until there is memory. */
 TEST(evict__no_room_to_come_back)
 {
     bg_errinfo why;
     uint64_t key = 1 << 30;
     bg_registry_options options = on_disk();
-    options.max_total_bytes = 2000; /* two of 1000 items do not fit */
+    options.max_total_bytes = 2000; /* two tenants of 1000 items do not fit */
     bg_registry *registry = open_registry(&options);
     bg_tenant *a = get_tenant(registry, "a");
     add_all(a, 0, 100);
@@ -291,10 +291,10 @@ TEST(evict__no_room_to_come_back)
     files_clean();
 }
 
-/* ---- Files that are not what they were --------------------------------------------------- */
+/* ---- Files that have changed ------------------------------------------------------------- */
 
-/* It answers "maybe", refuses adds, tries again after pauses that double; and is itself again
- * when the file is. */
+/* The tenant answers "maybe", refuses adds, and retries after pauses that double; it recovers
+ * when the file does. */
 static void check_away(bg_registry *registry, bg_tenant *tenant, bg_err expected)
 {
     bg_errinfo why;
@@ -329,7 +329,7 @@ TEST(away__damaged_file)
     damage("acme.bg", 4096 + 100);
     check_away(registry, acme, BG_ECHECKSUM);
     CHECK_EQ(pass(registry, IDLE), 0); /* nothing is written in its place */
-    damage("acme.bg", 4096 + 100);     /* right again */
+    damage("acme.bg", 4096 + 100);     /* intact again */
     check_keys(acme, 0, 500);
     CHECK_EQ(tenant_stats(acme).returns, 1);
     CHECK_EQ(pass(registry, IDLE), 1);
@@ -362,7 +362,7 @@ TEST(away__missing_file)
     files_clean();
 }
 
-/* A clock that goes back does not make the pause longer. */
+/* A clock that moves back does not lengthen the pause. */
 TEST(away__clock_goes_back)
 {
     bg_registry_options options = on_disk();
@@ -404,7 +404,7 @@ TEST(away__files_of_others)
     files_clean();
 }
 
-/* One of the tenant's own, but from before: what was added since is not in it. */
+/* An older file of the same tenant: keys added since then are missing from it. */
 TEST(away__older_file)
 {
     bg_registry_options options = on_disk();
@@ -427,7 +427,7 @@ TEST(away__older_file)
     files_clean();
 }
 
-/* ---- Folders ----------------------------------------------------------------------------- */
+/* ---- Directories ------------------------------------------------------------------------- */
 
 static const char *const odd_names[] = {
     "acme",  "Acme",  "..",         ".",           "/",
@@ -465,7 +465,8 @@ TEST(folder__any_name_and_back)
     }
     bg_tenant_release(get_tenant(registry, longest));
     CHECK_EQ(pass(registry, IDLE), ODD_NAMES + 1);
-    CHECK_EQ(count_files(), ODD_NAMES + 1); /* all there, and none elsewhere */
+    CHECK_EQ(count_files(), ODD_NAMES + 1); /* all in the directory, and none
+                                               elsewhere */
     bg_registry_free(registry);
     registry = open_registry(&options);
     CHECK_EQ(registry_stats(registry).tenants, ODD_NAMES + 1);
@@ -515,13 +516,13 @@ TEST(folder__what_else_is_there)
         __real_open(files_path("gone.bg.tmp.12.00ab"), O_CREAT | O_WRONLY, 0600));
     bg_registry *registry = open_registry(&options);
     CHECK_EQ(registry_stats(registry).tenants, 0);
-    CHECK(!file_exists("gone.bg.tmp.12.00ab")); /* of a save that never ended */
+    CHECK(!file_exists("gone.bg.tmp.12.00ab")); /* left by an unfinished save */
     CHECK_EQ(count_files(), 4);                 /* and .bg, which is not counted */
     bg_registry_free(registry);
     files_clean();
 }
 
-/* A filter that was saved by hand: its items are estimated. */
+/* A filter that was saved manually: its number of items is estimated. */
 TEST(folder__a_file_by_hand)
 {
     bg_registry_options options = on_disk();
@@ -534,7 +535,7 @@ TEST(folder__a_file_by_hand)
     bg_tenant *acme = get_tenant(registry, "acme");
     check_keys(acme, 0, 500);
     CHECK_NEAR(tenant_stats(acme).items, 500, 0.1);
-    /* One that comes later is found at creation: no empty one in its place. */
+    /* A file that appears later is found at creation, instead of creating an empty filter. */
     CHECK_OK(bg_save(filter, files_path("late.bg"), NULL, NULL));
     bg_tenant *late = get_tenant(registry, "late");
     check_keys(late, 0, 500);
@@ -569,13 +570,13 @@ TEST(folder__removal_deletes)
     CHECK(file_exists("acme.bg"));
     CHECK_OK(bg_registry_remove(registry, "acme", NULL));
     CHECK(!file_exists("acme.bg"));
-    CHECK(has(acme, 1 << 30)); /* gone from disk while held: nobody knows */
+    CHECK(has(acme, 1 << 30)); /* deleted from disk while held: unknown */
     CHECK_EQ(add(acme, 1), BG_ENOTFOUND);
     bg_tenant *young = get_tenant(registry, "acme");
     CHECK(count_found(young, 0, 100) < 20);
     CHECK_OK(add(young, 1));
     bg_tenant_release(young);
-    /* One that is in memory and was removed leaves no file. */
+    /* Removing a tenant that is in memory leaves no file. */
     CHECK_OK(bg_registry_remove(registry, "acme", NULL));
     CHECK_EQ(pass(registry, 10 * IDLE), 0);
     CHECK_EQ(count_files(), 0);
@@ -602,7 +603,7 @@ TEST(folder__save)
     CHECK_OK(bg_slot_add(slot, "x", 1, NULL));
     CHECK_OK(bg_registry_save(registry, NULL));
     CHECK(file_number("b.bg") != number_b);
-    CHECK_OK(bg_slot_add(slot, "y", 1, NULL)); /* behind the registry's back */
+    CHECK_OK(bg_slot_add(slot, "y", 1, NULL)); /* without the registry's knowledge */
     CHECK_OK(bg_registry_save(registry, NULL));
     bg_tenant_release(a);
     bg_tenant_release(b);
@@ -620,7 +621,7 @@ TEST(folder__save)
     files_clean();
 }
 
-/* ---- Disks that fail --------------------------------------------------------------------- */
+/* ---- Failing disks ----------------------------------------------------------------------- */
 
 static void fault_at(unsigned long at, enum disk_fault fault)
 {
@@ -629,8 +630,8 @@ static void fault_at(unsigned long at, enum disk_fault fault)
     disk.fault = fault;
 }
 
-/* At every single call to the disk: the tenant stays, with all its keys, or has gone and comes
- * back with all of them; and the next tick is as if nothing had been. */
+/* At every single disk call: the tenant stays in memory with all its keys, or is evicted and
+ * can be reloaded with all of them; and the next tick works normally. */
 static void fail_everywhere(enum disk_fault fault, bool saving)
 {
     bool failed = true;
@@ -682,7 +683,7 @@ TEST(disk__full_at_any_call)
     fail_everywhere(DISK_ENOSPC, true);
 }
 
-/* The process dies at any call: the next one finds every tenant as it was or as it is. */
+/* The process dies at any call: the next one finds every tenant in its old or its new state. */
 TEST(disk__process_dies_at_any_call)
 {
     bool died = !CHECK_EMULATED;
@@ -712,7 +713,7 @@ TEST(disk__process_dies_at_any_call)
         uint64_t more = count_found(acme, 100, 200);
         CHECK(more < 20 || more == 100);
         CHECK(died || more == 100);
-        CHECK_EQ(count_files(), 1); /* nothing is left lying about */
+        CHECK_EQ(count_files(), 1); /* no temporary files are left */
         bg_tenant_release(acme);
         bg_registry_free(registry);
     }
@@ -738,7 +739,7 @@ TEST(disk__file_that_cannot_be_removed)
     files_clean();
 }
 
-/* ---- Files that are replaced in between -------------------------------------------------- */
+/* ---- Files that are replaced in the meantime --------------------------------------------- */
 
 static unsigned opens_left;
 

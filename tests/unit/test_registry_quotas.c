@@ -1,4 +1,4 @@
-/* What tenants may have: items, bytes, rates; and that one cannot take it from another. */
+/* Quotas of tenants: items, bytes, rates; and that one tenant cannot use up another's. */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
 #include "support/registry_world.h"
@@ -26,7 +26,7 @@ TEST(quotas__items)
     CHECK_STR(why.found, "50");
     CHECK(*why.expected);
     CHECK(!has(acme, refused));
-    CHECK_OK(add(acme, 3)); /* is there: no item more */
+    CHECK_OK(add(acme, 3)); /* it exists: the number of items stays the same */
     CHECK_EQ(tenant_stats(acme).items, 50);
     CHECK_EQ(tenant_stats(acme).limited_items, 1);
     CHECK_EQ(registry_stats(registry).limited, 1);
@@ -48,7 +48,7 @@ TEST(quotas__items_of_a_batch)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     for (size_t i = 0; i < N; i++) {
-        numbers[i] = i % 2 ? 0 : i; /* every other one is an old one */
+        numbers[i] = i % 2 ? 0 : i; /* every second one exists already */
         keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
     }
     CHECK_OK(bg_tenant_add_many(acme, keys, N, &done, &added, NULL));
@@ -62,7 +62,7 @@ TEST(quotas__items_of_a_batch)
     CHECK_EQ(tenant_stats(acme).items, MOST);
     CHECK(done < N && added <= done);
     CHECK_EQ(tenant_stats(acme).limited_items, N - done);
-    for (size_t i = 0; i < done; i++) { /* what is said to be in is */
+    for (size_t i = 0; i < done; i++) { /* keys reported as added are present */
         CHECK(bg_tenant_may_contain(acme, &numbers[i], sizeof numbers[i]));
     }
     CHECK(!bg_tenant_may_contain(acme, &numbers[done], sizeof numbers[done]));
@@ -75,7 +75,7 @@ TEST(quotas__bytes_of_a_new_one)
     bg_tenant *tenant = NULL;
     bg_errinfo why;
     bg_registry_options options = usual();
-    options.max_bytes = 1000; /* 1000 items take more */
+    options.max_bytes = 1000; /* 1000 items need more */
     bg_registry *registry = open_registry(&options);
     CHECK_EQ(bg_registry_get(registry, "acme", BG_REGISTRY_CREATE, &tenant, &why),
              BG_ELIMIT);
@@ -107,7 +107,7 @@ TEST(quotas__bytes_of_one_that_grows)
     CHECK(in > 1000 && tenant_stats(acme).bytes > 2 * first); /* it has grown */
     CHECK_EQ(tenant_stats(acme).limited_bytes, 1);
     CHECK_EQ(registry_stats(registry).bytes, tenant_stats(acme).bytes);
-    /* The rate that it was made for holds: no key went beyond what it has room for. */
+    /* The designed rate holds: no key was added beyond the capacity. */
     check_keys(acme, 0, in);
     CHECK(count_found(acme, 1 << 20, (1 << 20) + 10000) < 150);
     bg_tenant_release(acme);
@@ -150,7 +150,7 @@ static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
     bg_registry_free(registry);
 }
 
-/* One that has grown is held up by the total, one that has not is not. */
+/* The total limits a tenant that has grown, but not one that has not. */
 TEST(quotas__total_bytes_of_those_who_grow)
 {
     bg_errinfo why = { .code = BG_OK };
@@ -238,7 +238,7 @@ TEST(quotas__tenants)
              BG_ELIMIT);
     CHECK_STR(why.what, "max_tenants");
     CHECK_STR(why.found, "3");
-    fill_names(registry, 3); /* those there are go on */
+    fill_names(registry, 3); /* existing tenants continue to work */
     CHECK_OK(bg_registry_remove(registry, "t0", NULL));
     bg_tenant_release(get_tenant(registry, "d"));
     CHECK_EQ(registry_stats(registry).limited, 1);
@@ -259,7 +259,7 @@ TEST(quotas__rate)
     CHECK_EQ(bg_tenant_add(acme, &key, sizeof key, NULL, &why), BG_ELIMIT);
     CHECK_STR(why.what, "inserts_per_second");
     CHECK(!has(acme, key));
-    add_all(other, 0, 10); /* has a bucket of its own */
+    add_all(other, 0, 10); /* has its own bucket */
     the_time += SECOND / 100;
     CHECK_OK(add(acme, key));
     CHECK_EQ(add(acme, key), BG_ELIMIT);
@@ -268,8 +268,8 @@ TEST(quotas__rate)
     CHECK_EQ(add(acme, 110), BG_ELIMIT);
     CHECK_EQ(tenant_stats(acme).limited_rate, 3);
     CHECK_EQ(tenant_stats(other).limited_rate, 0);
-    CHECK(has(acme, 0)); /* asking is free */
-    /* A batch: as many as there are. */
+    CHECK(has(acme, 0)); /* lookups are free */
+    /* A batch takes as many tokens as there are. */
     uint64_t numbers[20];
     bg_bytes keys[20];
     size_t done = 0;
@@ -295,7 +295,7 @@ TEST(quotas__clock_jumps)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 10);
-    the_time -= 900 * SECOND; /* back: nothing for it, and no standstill */
+    the_time -= 900 * SECOND; /* back: no tokens for that, but no standstill either */
     CHECK_EQ(add(acme, 10), BG_ELIMIT);
     the_time += SECOND;
     add_all(acme, 10, 20);

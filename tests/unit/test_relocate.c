@@ -1,5 +1,5 @@
-/* Filters, foreign filters and slots whose memory is moved between any two things that are done to
- * them: nothing is lost, nothing is read where it was, and no secret stays behind. */
+/* Filters, foreign filters and slots whose memory is moved between any two operations: nothing
+ * is lost, the old memory is never read, and no secret stays there. */
 #include "support/mover.h"
 #include "support/samples.h"
 #include "support/slots.h"
@@ -27,7 +27,7 @@ static void check_keys(const bg_filter *filter, uint64_t n)
     }
 }
 
-/* Moves it and compares it with a copy from before, which stays where it is. */
+/* Moves the filter and compares it with a copy from before, which is not moved. */
 static void move_and_compare(bg_filter **filter, struct movable *m)
 {
     bg_filter *copy = NULL;
@@ -74,7 +74,7 @@ static void fill_moving(unsigned sample, const bg_spec *spec, struct movable *m)
     bg_filter_free(filter);
 }
 
-/* Scalable ones begin small, so that they grow far beyond the layers that their handle has. */
+/* Scalable ones start small, so that they grow far beyond the layers in their handle. */
 TEST(relocate__every_kind_keeps_its_keys)
 {
     for (unsigned i = 0; i < SAMPLES; i++) {
@@ -167,7 +167,7 @@ static void foreign_story(bg_foreign_format format)
     CHECK_OK(bg_foreign_create(format, format == BG_FOREIGN_BIP158 ? 1000 : 100, 0.02,
                                &how, &foreign, NULL));
     CHECK(bg_foreign_allocator(foreign)->context == &m);
-    for (uint64_t i = 0; i < 1000; i++) { /* so many that a chain gets links */
+    for (uint64_t i = 0; i < 1000; i++) { /* enough for a chain to get links */
         const bg_bytes key = key_of(i, text);
         CHECK_OK(bg_foreign_add(foreign, key.data, key.len, NULL));
         if (i % 100 == 0) {

@@ -1,6 +1,6 @@
 /*
- * What is particular to ribbon filters: their shapes, every width, their size, their very
- * bits, and the same answers from every instruction set.
+ * Specifics of ribbon filters: their shapes, every width, their size, their exact bits, and the
+ * same answers from every instruction set.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -25,7 +25,7 @@ TEST(ribbon__shapes_are_sound)
             CHECK(s.pieces >= 1 && s.pieces * s.units <= units);
             CHECK(s.limits <= s.units && s.second <= s.limits * RIBBON_BLOCK);
             CHECK_EQ(s.second % RIBBON_BLOCK, 0);
-            /* (I4): a block after the last in which a key can begin. */
+            /* (I4): a block after the last one in which a key can start. */
             CHECK(s.starts[0] == 0 || s.starts[0] + RIBBON_BLOCK == s.second);
             CHECK(s.starts[1] == 0
                   || s.second + s.starts[1] + RIBBON_BLOCK == s.limits * RIBBON_BLOCK);
@@ -37,7 +37,7 @@ TEST(ribbon__shapes_are_sound)
     }
 }
 
-/* On both sides of the size at which the second layer comes in, and of two pieces. */
+/* Tests both sides of the size at which the second layer is introduced, and of two pieces. */
 TEST(ribbon__builds_around_every_step)
 {
     static const uint64_t steps[] = { 2, 3, RIBBON_LAYERED, RIBBON_PIECE_UNITS,
@@ -67,7 +67,7 @@ TEST(ribbon__every_width)
     }
 }
 
-/* Within 3 % of k bits per key. */
+/* Within 3% of k bits per key. */
 TEST(ribbon__size_is_as_documented)
 {
     const uint64_t n = CHECK_EMULATED || CHECK_SANITIZED ? 100000 : 3000000;
@@ -96,7 +96,7 @@ TEST(ribbon__solver_picks_the_width)
     }
 }
 
-/* The same filter, asked under every instruction set of this machine. */
+/* The same filter, queried with every instruction set of this machine. */
 TEST(ribbon__instruction_sets_agree)
 {
     enum { N = 20000, ASK = 40000 };
@@ -132,7 +132,7 @@ TEST(ribbon__instruction_sets_agree)
     CHECK_OK(bg_cpu_select(before));
 }
 
-/* The layout is part of files: the same hashes make the same bits on every machine. */
+/* The layout is part of the file format: the same hashes produce the same bits on every machine. */
 TEST(ribbon__bits_are_frozen)
 {
     static const struct {

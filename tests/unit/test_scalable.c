@@ -1,6 +1,6 @@
 /*
- * Scalable filters: the ladder, growth, merging, compacting, planning; a model;
- * threads; no memory.
+ * Scalable filters: the ladder, growth, merging, compacting, planning; a model; threads; failed
+ * allocations.
  */
 #include "filter/handle.h"
 #include "live/ladder.h"
@@ -166,8 +166,8 @@ TEST(scalable__single_and_batch_agree)
     bg_filter_free(many);
 }
 
-/* Batches of every length, of members and strangers, after each new layer: on most
- * machines the last of them are beyond the second-level cache. */
+/* Batches of every length, of members and other keys, after each new layer: on most machines
+ * the last of them exceed the L2 cache. */
 TEST(scalable__batches_agree_with_every_number_of_layers)
 {
     enum { MOST = CHECK_EMULATED ? 5 : 10, KEYS = 200 };
@@ -242,7 +242,7 @@ static void model_check(const bg_filter *filter, const unsigned char *in)
     CHECK((double)wrong <= 10 + 1.3 * expected);
 }
 
-/* Adds, batches, copies, clears and merges of two filters, against exact sets. */
+/* Adds, batches, copies, clears and merges of two filters, compared with exact sets. */
 static void model_run(uint32_t width, uint32_t flags)
 {
     static unsigned char in[2][MODEL_KEYS];
@@ -484,11 +484,11 @@ TEST(scalable__smallest_and_largest_first_capacity)
     CHECK(filter == NULL);
 }
 
-/* ---- No memory ------------------------------------------------------------------- */
+/* ---- Failed allocations ---------------------------------------------------------- */
 
 static struct counting c;
 
-/* Grows, copies, merges, compacts; nothing that was added may go missing. */
+/* Grows, copies, merges, compacts; no added key may be lost. */
 static unsigned fault_scenario(void)
 {
     bg_spec spec = scalable_spec(300, 0.01);
@@ -570,7 +570,7 @@ struct conc {
     bool done[THREAD_KEYS / 100];
 };
 
-/* Adds its keys by hundreds, and says so; half of them singly. */
+/* Adds its keys in hundreds, and publishes its progress; half of them singly. */
 static void *conc_add(void *context)
 {
     struct conc *t = context;
@@ -587,7 +587,7 @@ static void *conc_add(void *context)
     return NULL;
 }
 
-/* What was said to be in must be in. */
+/* Keys reported as added must be found. */
 static void *conc_ask(void *context)
 {
     struct conc *all = context;
@@ -630,7 +630,7 @@ TEST(scalable__threads_lose_nothing_while_it_grows)
     CHECK_NEAR(info.items.value, added, 0.03);
     CHECK(info.rate < 0.0101);
     CHECK(info.saturated < 64 * THREADS * 12); /* (I4) of scalable.c */
-    /* Exactly one layer each time: as many as one thread would have made. */
+    /* Exactly one layer each time: as many as one thread would have created. */
     bg_plan plan = plan_of(&spec, (double)added / 100);
     CHECK(info.bytes <= plan.bytes * 2 + 64 && info.bytes * 2 >= plan.bytes);
     bg_filter_free(filter);

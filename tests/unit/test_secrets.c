@@ -1,6 +1,6 @@
 /*
- * Secrets of keyed filters in memory: none is where a core file would have it, and none is
- * left in memory that was given back.
+ * Secrets of keyed filters in memory: none is where a core file would include it, and none is
+ * left in freed memory.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -15,7 +15,7 @@ static const bg_hash_profile profiles[] = { BG_HASH_KEYED, BG_HASH_KEYED24,
 
 enum { PROFILES = sizeof profiles / sizeof *profiles };
 
-/* A secret that is nowhere else. */
+/* Returns a secret that occurs nowhere else. */
 static uint8_t *new_secret(struct bgi_memory *memory)
 {
     CHECK(bgi_secret_take(memory, BG_SECRET_BYTES));
@@ -34,7 +34,7 @@ static bg_spec keyed_spec(unsigned i, bg_hash_profile profile, const uint8_t *se
     return spec;
 }
 
-/* What begins empty, before later calls can overwrite what the first one left. */
+/* Objects that start empty, before later calls can overwrite what the first one left. */
 static void begin(const bg_spec *spec, void (*look)(const bg_filter *filter))
 {
     bg_filter *filter = NULL;
@@ -50,7 +50,7 @@ static void begin(const bg_spec *spec, void (*look)(const bg_filter *filter))
     look(NULL);
 }
 
-/* Made, copied, saved and opened; `look` is told of each. */
+/* A filter that is created, copied, saved and opened; calls `look` for each. */
 static void live(unsigned i, bg_hash_profile profile, const uint8_t *secret,
                  void (*look)(const bg_filter *filter))
 {
@@ -106,8 +106,8 @@ static void look_everywhere(const bg_filter *filter)
     CHECK_EQ(pages_dumped(looked_for, BG_SECRET_BYTES), 0);
 }
 
-/* Not only handles: layers, shards and generations within, and what functions left on the
- * stack or on the heap. A sanitizer has memory of its own, of many TiB. */
+/* Covers not only handles but also layers, shards and generations inside, and what functions
+ * left on the stack or on the heap. Skipped with a sanitizer, whose own memory is many TiB. */
 TEST(secrets__none_is_in_memory_that_would_be_dumped)
 {
     struct bgi_memory memory;
@@ -130,7 +130,7 @@ TEST(secrets__none_is_in_memory_that_would_be_dumped)
     files_clean();
 }
 
-/* Registries have a copy of that of their template. */
+/* A registry has a copy of the secret of its template. */
 TEST(secrets__none_of_a_registry_would_be_dumped)
 {
     struct bgi_memory memory;
@@ -182,13 +182,13 @@ TEST(secrets__large_filters_are_hidden_as_well)
     bgi_secret_give(&memory);
 }
 
-/* ---- Memory that was given back ------------------------------------------------------ */
+/* ---- Freed memory -------------------------------------------------------------------- */
 
 struct looking {
     bg_allocator hooks;
     const uint8_t *secret;
     size_t released;
-    unsigned held; /* secrets that lay in memory that came back */
+    unsigned held; /* number of secrets found in freed memory */
 };
 
 static void *looking_allocate(void *context, size_t bytes, size_t alignment, int zeroed)

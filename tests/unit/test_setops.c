@@ -38,7 +38,7 @@ static void check_fold(bg_kind kind, uint32_t k, uint32_t flags)
         CHECK_EQ(bg_filter_size_bytes(folded), bg_filter_size_bytes(large) >> times);
         CHECK_EQ(info_of(folded).flags, flags);
         check_members(folded, 0, KEYS);
-        /* It is a whole filter: it goes on taking keys. */
+        /* It is a complete filter: it accepts more keys. */
         add_keys(folded, KEYS, KEYS + 10);
         add_keys(small, KEYS, KEYS + 10);
         CHECK(bg_filter_equal(folded, small));
@@ -126,7 +126,7 @@ TEST(merge__equals_adding_both)
         CHECK_OK(bg_filter_copy(b, &before, NULL));
         CHECK_OK(bg_filter_merge(a, b, NULL));
         CHECK(bg_filter_equal(a, both));
-        CHECK(bg_filter_equal(b, before)); /* what is merged from stays as it was */
+        CHECK(bg_filter_equal(b, before)); /* the source is unchanged */
         bg_filter_free(a);
         bg_filter_free(b);
         bg_filter_free(both);
@@ -149,7 +149,7 @@ TEST(merge__with_itself_changes_nothing)
     }
 }
 
-/* Neither filter is touched by a refusal, and the details name the difference. */
+/* A refusal changes neither filter, and the details name the difference. */
 static void check_refusal(const bg_spec *one, const bg_spec *other, const char *what,
                           const char *found)
 {
@@ -309,7 +309,7 @@ TEST(copy__without_filter_or_place_is_refused)
     bg_filter_free(filter);
 }
 
-/* One bit decides, wherever it is. */
+/* A single different bit is detected, wherever it is. */
 TEST(equal__sees_every_bit)
 {
     for (int i = 0; i < KIND_COUNT; i++) {

@@ -1,6 +1,5 @@
 /*
- * test_sharded.c - filters in shards: they do what a filter in one piece does, whatever
- * the kind.
+ * test_sharded.c - sharded filters behave like a single filter, whatever the kind.
  */
 #include "bloomgate/filter.h"
 #include "support/check.h"
@@ -23,7 +22,7 @@ static bg_spec sharded_spec(bg_kind kind, uint32_t shards)
     return spec;
 }
 
-/* Runs a test on every kind that can be in shards, with every number of them. */
+/* Runs a test on every kind that can be sharded, with every number of shards. */
 static void for_each_kind(void (*body)(const bg_spec *spec))
 {
     static const bg_kind kinds[] = {
@@ -215,7 +214,7 @@ TEST(sharded__a_plan_tells_what_will_be)
     bg_filter_free(filter);
 }
 
-/* The rate with few keys in many shards is still what was asked for. */
+/* The rate with few keys in many shards is still the requested one. */
 TEST(sharded__rate_is_as_asked)
 {
     if (CHECK_EMULATED || CHECK_SANITIZED) {
@@ -271,7 +270,7 @@ TEST(sharded__threads_add)
     for_each_kind(threads_body);
 }
 
-/* Every allocation fails once: nothing leaks, nothing is half made. */
+/* Every allocation fails once: nothing leaks, and nothing is half created. */
 static void fault_body(const bg_spec *spec)
 {
     static struct counting c;

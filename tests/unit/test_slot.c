@@ -1,6 +1,6 @@
 /*
- * test_slot.c - slots by one thread: what is asked and what takes adds in every state, every
- * change, files, rebuilding, and what is refused. (conc_slot.c has the threads.)
+ * test_slot.c - slots in one thread: which filters are queried and accept adds in every state,
+ * every change, files, rebuilding, and refused operations. (For threads, see conc_slot.c.)
  */
 #define _GNU_SOURCE /* truncate */
 
@@ -192,8 +192,8 @@ TEST(slot__both_are_asked_during_a_migration)
     }
 }
 
-/* What takes no adds would lose those of the migration when it is settled, or when the base
- * is swapped, which asks for BG_SLOT_DISCARD only if that takes adds. */
+/* A filter that accepts no adds would lose those of the migration when it is settled, or when
+ * the base is swapped, because a swap requires BG_SLOT_DISCARD only if the filter accepts adds. */
 TEST(slot__nobody_migrates_to_what_takes_no_adds)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -208,7 +208,7 @@ TEST(slot__nobody_migrates_to_what_takes_no_adds)
     bg_slot_free(slot);
 }
 
-/* Many keys at once are the same as one by one, whatever hashes there are. */
+/* A batch equals single calls, whatever the hashers. */
 TEST(slot__batches_over_several_hashes)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -329,7 +329,7 @@ TEST(slot__reloads_what_is_good)
     files_clean();
 }
 
-/* What is wrong with a file leaves the old filter serving. */
+/* If a file is invalid, the old filter stays in use. */
 static void check_refused(bg_slot *slot, const char *path, const bg_reload_options *how,
                           bg_err expected, const char *what)
 {
@@ -405,7 +405,7 @@ TEST(slot__drill_files_of_another_filter)
     CHECK_EQ(count_keys(slot, 0, 700), 700);
     bg_slot_free(slot);
 
-    slot = make_slot(make_with(0, 500), 0); /* takes adds */
+    slot = make_slot(make_with(0, 500), 0); /* accepts adds */
     save_keys(other, 0, 500, 9, NULL);
     check_refused(slot, other, NULL, BG_EINCOMPAT, "slot");
     bg_slot_free(slot);
@@ -436,7 +436,7 @@ TEST(slot__saves_with_its_completeness)
 
 /* ---- Watching ---------------------------------------------------------------------------- */
 
-#if !CHECK_EMULATED /* the emulator does not know inotify everywhere */
+#if !CHECK_EMULATED /* not every emulator supports inotify */
 TEST(slot__a_watch_reloads_when_the_file_is_replaced)
 {
     const char *path = files_path("watched");
@@ -470,7 +470,7 @@ TEST(slot__a_watch_reloads_when_the_file_is_replaced)
     files_clean();
 }
 
-/* Whether its folder was moved away or deleted: what is at its path then is watched. */
+/* If the directory is moved away or deleted, the watch follows whatever is at its path then. */
 TEST(slot__a_watch_finds_its_folder_again)
 {
     char folder[512], away[512], path[600];
@@ -514,7 +514,7 @@ static bg_err publish_next(void *context, bg_bytes *keys, size_t room, size_t *n
     (void)info;
     save_keys(publisher->path, 500, 500, 1, NULL);
     CHECK_EQ(bg_watch_poll(publisher->watch, 10000, NULL, NULL), BG_EBUSY);
-    CHECK_OK(bg_watch_poll(publisher->watch, 0, NULL, NULL)); /* and says so once */
+    CHECK_OK(bg_watch_poll(publisher->watch, 0, NULL, NULL)); /* and reports it once */
     *n = 0;
     return BG_OK;
 }
@@ -564,7 +564,7 @@ struct numbers {
     uint64_t n, at, dies;
     uint64_t key[64];
     bg_slot *slot;
-    uint64_t add; /* the next key that is added meanwhile */
+    uint64_t add; /* the next key to add in the meantime */
     bool counted; /* it is read twice: the first time to count */
     unsigned rewinds, stops;
 };
@@ -634,7 +634,7 @@ TEST(slot__rebuilds_by_the_true_count)
     struct numbers numbers = numbers_of(3000, slot);
     bg_slot_health health = { .struct_size = sizeof health };
     for (uint64_t key = 0; key < 3000; key++) {
-        CHECK_OK(bg_slot_add_u64(slot, key, NULL)); /* thirty times too many */
+        CHECK_OK(bg_slot_add_u64(slot, key, NULL)); /* thirty times the capacity */
     }
     CHECK(count_keys(slot, 1000000, 1000) > 500);
     CHECK_OK(rebuild(slot, &numbers, NULL, BG_KIND_AUTO, &report, NULL));
@@ -649,12 +649,12 @@ TEST(slot__rebuilds_by_the_true_count)
     CHECK_OK(bg_slot_examine(slot, &health));
     CHECK_EQ(health.capacity, 6000);
     CHECK_NEAR(health.items.value, 3000 + (double)(numbers.add - added_from), 0.05);
-    CHECK_OK(bg_slot_add_u64(slot, 12345678, NULL)); /* it goes on taking adds */
+    CHECK_OK(bg_slot_add_u64(slot, 12345678, NULL)); /* it still accepts adds */
     CHECK_EQ(stats_of(slot).rebuilds, 1);
     bg_slot_free(slot);
 }
 
-/* A base that was sealed later, merged or rebuilt has keys that were added here. */
+/* A base that was sealed later, merged or rebuilt includes keys that were added here. */
 static void let_base_have_adds(int way, bg_slot *slot)
 {
     struct numbers numbers = numbers_of(1000, NULL);
@@ -685,14 +685,14 @@ TEST(slot__what_has_adds_is_not_thrown_away)
         CHECK_EQ(bg_slot_swap(slot, other, 69, 0, NULL), BG_EINCOMPAT);
         CHECK_OK(bg_slot_swap(slot, other, 69, BG_SLOT_DISCARD, NULL));
         CHECK_OK(
-            bg_slot_swap(slot, make_with(0, 10), 0, 0, NULL)); /* nothing is owed */
+            bg_slot_swap(slot, make_with(0, 10), 0, 0, NULL)); /* no keys are owed */
         bg_slot_free(slot);
     }
 }
 
-/* However often it fails, it can be tried again, with a delta or without. */
-/* Without a base nobody knows what came before, whatever a delta has: while a first base is
- * being made, and after that has failed. */
+/* However often it fails, it can be retried, with or without a delta. */
+/* Without a base, it is unknown which keys came before, whatever a delta has: while a first
+ * base is being created, and after that has failed. */
 static bool maybe_while_making(void *context, const bg_rebuild_progress *progress)
 {
     bg_slot *slot = context;
@@ -728,7 +728,7 @@ TEST(slot__a_delta_alone_denies_nothing)
     }
     bg_filter *delta = make(BG_KIND_BLOCKED, 2000);
     bg_errinfo why;
-    CHECK_EQ(bg_slot_compact(slot, delta, &why), BG_EINVAL); /* with what? */
+    CHECK_EQ(bg_slot_compact(slot, delta, &why), BG_EINVAL); /* there is no base */
     CHECK(strstr(why.message, "base") != NULL);
     CHECK_OK(bg_slot_swap(slot, make_with(0, 2000), 0, 0, NULL));
     CHECK_EQ(count_keys(slot, 0, 2000), 2000);
@@ -744,7 +744,7 @@ TEST(slot__rebuilds_that_failed_do_not_use_it_up)
         for (uint64_t round = 0; round < 10; round++) {
             add_keys(slot, 500 + 10 * round, 10);
             numbers = numbers_of(2000, slot);
-            numbers.stops = 3; /* when it has been counted */
+            numbers.stops = 3; /* after it has been counted */
             CHECK_EQ(rebuild(slot, &numbers, make(BG_KIND_BLOCKED, 2000), BG_KIND_AUTO,
                              NULL, NULL),
                      BG_ECANCELED);
@@ -837,7 +837,7 @@ TEST(slot__rebuilds_are_stopped_and_refused)
     bg_slot_free(slot);
 }
 
-/* A cuckoo filter that is too small for the source says so, and the old one stays. */
+/* A cuckoo filter that is too small for the source fails, and the old one stays. */
 TEST(slot__a_new_filter_without_room_is_not_used)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -854,7 +854,7 @@ TEST(slot__a_new_filter_without_room_is_not_used)
     bg_slot_free(slot);
 }
 
-/* Every other change waits its turn. */
+/* Every other change waits for its turn. */
 static bg_err next_that_changes(void *context, bg_bytes *keys, size_t room, size_t *n,
                                 bg_errinfo *info)
 {
@@ -926,7 +926,7 @@ TEST(slot__advises_a_rebuild_for_each_reason)
     bg_slot_free(slot);
 }
 
-/* Of eight keys the one that sets the most bits. */
+/* Returns the one of eight keys that sets the most bits. */
 static uint64_t greediest(const bg_slot *slot, uint64_t *candidate)
 {
     uint64_t best = 0, most = 0;
@@ -945,7 +945,7 @@ static uint64_t greediest(const bg_slot *slot, uint64_t *candidate)
     return best;
 }
 
-/* Honest keys set as many bits as expected; chosen ones more. */
+/* Ordinary keys set as many bits as expected; chosen keys set more. */
 TEST(slot__notices_pollution)
 {
     bg_kind kinds[] = { BG_KIND_CLASSIC, BG_KIND_PARTITIONED, BG_KIND_BLOCKED,
@@ -963,7 +963,8 @@ TEST(slot__notices_pollution)
             (void)bg_filter_add_u64(full, key);
         }
         slot = make_slot(full, 0);
-        add_keys(slot, 200000, 2000); /* few, so that chance in a part is much */
+        add_keys(slot, 200000, 2000); /* few, so that chance has a large effect in a
+                                         part */
         for (uint64_t most = 512; most <= 65536; most *= 2) {
             CHECK_OK(bg_slot_examine_part(slot, most, &health));
             CHECK_EQ(health.polluted, 0);
@@ -983,7 +984,7 @@ TEST(slot__notices_pollution)
     bg_slot_free(slot);
 }
 
-/* Bits that no add has set: seen from a part of them as well. */
+/* Bits that no add has set are also detected from a part of the filter. */
 TEST(slot__notices_pollution_from_a_part)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 20000), 0);
@@ -1010,7 +1011,7 @@ TEST(slot__notices_pollution_from_a_part)
     bg_slot_free(slot);
 }
 
-/* Keys that the base has set bits in the delta nevertheless. */
+/* Keys that the base has already still set bits in the delta. */
 TEST(slot__adding_again_is_no_pollution)
 {
     bg_slot *slot = make_slot(make_with(0, 2000), 0);
@@ -1032,7 +1033,7 @@ TEST(slot__adding_again_is_no_pollution)
     bg_slot_free(slot);
 }
 
-/* Absent canaries tell the rate, also where the fill no longer fits the design. */
+/* Absent canaries measure the rate, even if the fill no longer matches the design. */
 TEST(slot__measures_its_rate)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 20000), 0);

@@ -1,6 +1,6 @@
 /*
- * test_slot_content.c - what a slot holds, as a whole: cleared, merged into, rotated, in every
- * state that it can be in; and a copy of it taken by its owner.
+ * test_slot_content.c - the content of a slot as a whole: cleared, merged into, rotated, in
+ * every possible state; and a copy of it taken by its owner.
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* The base, which stays where it is as long as nobody changes the slot. */
+/* Returns the base, which stays valid as long as the slot is not changed. */
 static const bg_filter *base_of(const bg_slot *slot)
 {
     bg_pin pin;
@@ -27,7 +27,7 @@ static const bg_filter *base_of(const bg_slot *slot)
 
 /* ---- Clearing ----------------------------------------------------------------------- */
 
-/* Every kind: the same filter as before, empty, which takes keys again. */
+/* Every kind: the same filter as before, but empty, and it accepts keys again. */
 TEST(slot_clear__leaves_an_empty_filter_of_the_same_recipe)
 {
     static const struct {
@@ -72,7 +72,7 @@ TEST(slot_clear__keeps_sealed_what_is_sealed)
     bg_slot_free(slot);
 }
 
-/* A base for one thread is sealed; when it is to take adds it is made for many. */
+/* A base for one thread is sealed; if it is to accept adds, it is created for many threads. */
 TEST(slot_clear__makes_one_filter_of_base_and_deltas)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -149,7 +149,7 @@ TEST(slot_clear__readers_of_the_old_list_are_safe)
     bg_slot *slot = make_slot(make_with(0, 500), 0);
     bg_pin pin;
     bg_slot_pin(slot, &pin);
-    CHECK_OK(bg_slot_clear(slot, NULL)); /* does not wait for ever */
+    CHECK_OK(bg_slot_clear(slot, NULL)); /* does not wait forever */
     const bg_filter *old = bg_pin_filter(&pin, 0, NULL);
     CHECK(old && bg_filter_may_contain_u64(old, 499));
     CHECK(!bg_slot_may_contain_u64(slot, 499));
@@ -169,7 +169,7 @@ TEST(slot_clear__refuses_what_cannot_be)
     bg_slot_free(slot);
 }
 
-/* Without memory, at whatever moment, the slot is as it was. */
+/* If memory runs out at any point, the slot is unchanged. */
 TEST(slot_clear__without_memory_changes_nothing)
 {
     size_t failures = 0;
@@ -224,7 +224,7 @@ TEST(slot_merge__adds_what_is_in_another_filter)
     bg_slot_free(slot);
 }
 
-/* Bits that came by a merge are nobody's adds: the keys that did come look honest. */
+/* Bits from a merge are not counted as adds: the actual adds look ordinary. */
 TEST(slot_merge__is_no_pollution)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 20000), 0);
@@ -322,7 +322,7 @@ TEST(slot_rotate__moves_a_window)
     bg_slot_free(slot);
 }
 
-/* By time; what is cleared goes on at the time that it was. */
+/* By time; a cleared window continues at its current time. */
 TEST(slot_rotate__by_time)
 {
     bg_slot *slot = make_slot(make_window(300), 0);
@@ -355,13 +355,13 @@ TEST(slot_rotate__moves_what_takes_adds)
     CHECK(strstr(why.message, "window") != NULL);
     CHECK_EQ(bg_slot_rotate(NULL, 0, &why), BG_EINVAL);
     CHECK_OK(bg_slot_migrate(slot, make_window(0), NULL));
-    CHECK_OK(bg_slot_rotate(slot, 0, NULL)); /* the one of the two that is */
+    CHECK_OK(bg_slot_rotate(slot, 0, NULL)); /* only one of the two can be rotated */
     bg_slot_free(slot);
 }
 
 /* ---- Copies ------------------------------------------------------------------------- */
 
-/* As slot.h tells owners to do it. */
+/* As slot.h documents it for owners. */
 TEST(slot_copy__of_the_base_by_pin_and_copy)
 {
     bg_slot *slot = make_slot(make(BG_KIND_SCALABLE, 200), 0);

@@ -87,7 +87,7 @@ TEST(slot_guard__after_a_rebuild_that_failed)
         CHECK_EQ(count_keys(slot, 0, 1010), 1010); /* the deltas stayed */
         CHECK_EQ(swap(slot, empty(), 5, 0), BG_EINCOMPAT);
         CHECK_OK(swap(slot, empty(), 5, BG_SLOT_DISCARD));
-        CHECK_EQ(bg_slot_complete(slot), 5); /* the deltas begin at 1000 */
+        CHECK_EQ(bg_slot_complete(slot), 5); /* the deltas start at 1000 */
         bg_slot_free(slot);
     }
 }
@@ -408,7 +408,7 @@ TEST(slot_guard__migrates_or_not)
  * they act as another thread, which advances the slot. */
 struct meanwhile {
     bg_slot *slot;
-    uint64_t advance; /* to this number; 0: does nothing */
+    uint64_t advance; /* to this number; 0: do nothing */
     int call;         /* in which call, from 1 */
 };
 

@@ -1,6 +1,6 @@
 /*
- * test_slot_hash.c - slots by hash: that hashes do what keys do, in every state of a slot,
- * and nothing at all in filters of another hasher.
+ * test_slot_hash.c - slots by hash: hashes do what keys do, in every state of a slot, and have
+ * no effect in filters of another hasher.
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"
@@ -43,7 +43,7 @@ static bool bit(const uint64_t *bitmap, size_t i)
     return bitmap[i / 64] >> i % 64 & 1;
 }
 
-/* Another hasher's filter, and its check value. */
+/* Creates a filter of another hasher, and returns its check value. */
 static bg_filter *other_filter(uint64_t *check)
 {
     bg_filter *filter = make_seeded(BG_KIND_BLOCKED, 2000, 77);
@@ -51,7 +51,8 @@ static bg_filter *other_filter(uint64_t *check)
     return filter;
 }
 
-/* How many of keys first .. may be in, by hash; the bitmap and the key by itself agree. */
+/* Counts the keys from `first` on that may be present, by hash. The bitmap and single lookups
+ * must agree. */
 static size_t ask_hashes(const bg_slot *slot, uint64_t first, size_t n)
 {
     uint64_t maybe[BG_BITMAP_WORDS(MOST)];
@@ -109,8 +110,8 @@ TEST(slot_hash__refuses_what_has_no_hasher)
     CHECK_EQ(bg_slot_count(NULL, "a", 1), 1);
 }
 
-/* Every kind that takes adds: what hashes add, keys find, and the bitmap says what single
- * adds say. */
+/* Every kind that accepts adds: keys added by hash are found by key, and the bitmap equals the
+ * results of single adds. */
 TEST(slot_hash__adds_as_keys_do)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_CLASSIC,
@@ -157,7 +158,7 @@ TEST(slot_hash__a_key_twice_in_a_batch_is_new_once)
         CHECK_OK(
             bg_slot_hash_many(slot, batch->bytes, MOST, batch->hashes, &batch->check));
         size_t done = 0, news = 0;
-        if (k == 1) { /* by key, for once */
+        if (k == 1) { /* this one by key */
             CHECK_OK(bg_slot_add_many_which(slot, batch->bytes, MOST, is_new, &done));
         } else {
             CHECK_OK(bg_slot_add_many_hash(slot, batch->hashes, MOST, batch->check,
@@ -200,8 +201,8 @@ TEST(slot_hash__of_another_hasher_adds_nothing_and_finds_everything)
     bg_slot_free(slot);
 }
 
-/* During a migration to another hasher both must have the key, so hashes are of no use; one
- * of the same hasher goes on. */
+/* During a migration to another hasher, both filters must get the key, so hashes cannot be
+ * used; with the same hasher they can. */
 TEST(slot_hash__in_a_migration)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -230,12 +231,12 @@ TEST(slot_hash__in_a_migration)
     batch = hashed(slot, 7000, 100);
     CHECK_OK(
         bg_slot_add_many_hash(slot, batch->hashes, 100, batch->check, is_new, &done));
-    CHECK_OK(bg_slot_settle(slot, false, NULL)); /* the new one alone has them */
+    CHECK_OK(bg_slot_settle(slot, false, NULL)); /* only the new filter has them */
     CHECK_EQ(ask_hashes(slot, 7000, 100), 100);
     bg_slot_free(slot);
 }
 
-/* A sealed base of another hasher beside the delta: what it has, nobody can say by hash. */
+/* A sealed base of another hasher next to the delta: its content cannot be queried by hash. */
 TEST(slot_hash__beside_a_base_of_another_hasher_nothing_is_certainly_new)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
@@ -255,7 +256,7 @@ TEST(slot_hash__beside_a_base_of_another_hasher_nothing_is_certainly_new)
     bg_slot_free(slot);
 }
 
-/* The same with a delta of the same hasher: what the base has is not new. */
+/* The same with a delta of the same hasher: keys of the base are not new. */
 TEST(slot_hash__in_layers)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);

@@ -1,6 +1,6 @@
 /*
- * Slots whose filters are mapped files: when such a file is written to, the filter answers "maybe" as
- * soon as the write is detected, and from then on never "no" for a key that it had.
+ * Slots whose filters are mapped files: when such a file is written to, the filter answers
+ * "maybe" as soon as the write is detected, and from then on never "no" for a key that it had.
  */
 #define _GNU_SOURCE /* truncate */
 

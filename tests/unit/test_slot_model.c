@@ -43,14 +43,14 @@ struct file {
 struct world {
     bg_slot *slot;
     struct counting memory; /* the slot's */
-    uint64_t state;         /* of random numbers */
+    uint64_t state;         /* of the random number generator */
     uint64_t log;           /* the last number */
-    uint64_t number[KEYS];  /* of a key in the log; 0: it is not there */
+    uint64_t number[KEYS];  /* the number of a key in the log; 0: it is not there */
     bool acked[KEYS];
-    bool before[KEYS]; /* acknowledged before the migration began */
-    uint32_t advances; /* how many of 4 adds */
+    bool before[KEYS]; /* acknowledged before the migration started */
+    uint32_t advances; /* after how many of 4 adds */
     struct file files[FILES];
-    uint64_t generation, published; /* lowest that is accepted; last that was written */
+    uint64_t generation, published; /* the lowest accepted; the last written */
     bg_rebuild *rebuild;
     /* The source of a rebuild. */
     uint64_t at, dies, adds, source_key[KEYS];

@@ -1,6 +1,7 @@
 /*
- * test_slot_push.c - rebuilds whose keys are handed in: every key of the truth, and every one
- * that is added meanwhile, is in the new base; and whatever goes wrong, the old one stays.
+ * test_slot_push.c - rebuilds whose keys are pushed by the caller: every key of the backing
+ * store, and every key added in the meantime, is in the new base; and if anything fails, the
+ * old base stays.
  */
 #include "base/bits.h"
 #include "bloomgate/bloomgate.h"
@@ -34,7 +35,7 @@ static bg_rebuild *begin(bg_slot *slot, bg_kind kind, uint64_t items, bg_filter 
     return rebuild;
 }
 
-/* Hands in keys first .. first + n - 1; n is a multiple of BATCH. */
+/* Pushes keys first .. first + n - 1; n is a multiple of BATCH. */
 static bg_err push(bg_rebuild *rebuild, uint64_t first, uint64_t n)
 {
     bg_err err = BG_OK;
@@ -58,11 +59,11 @@ TEST(slot_push__replaces_the_base)
     CHECK_EQ(stats_of(slot).rebuilding, 1);
     CHECK_EQ(count_keys(slot, 0, 500), 500);
     add_keys(slot, 2000, 300);
-    CHECK_OK(push(rebuild, 300, 1000)); /* 0 .. 299 are not of the truth any more */
+    CHECK_OK(push(rebuild, 300, 1000)); /* the store no longer has 0 .. 299 */
     CHECK_OK(bg_rebuild_add_many(rebuild, NULL, 0, NULL));
     add_keys(slot, 2300, 300);
     CHECK_EQ(count_keys(slot, 0, 500), 500);
-    CHECK(count_keys(slot, 700, 500) < 20); /* the next base is not asked yet */
+    CHECK(count_keys(slot, 700, 500) < 20); /* the next base is not queried yet */
     CHECK_OK(bg_rebuild_commit(rebuild, &report, NULL));
     CHECK_EQ(count_keys(slot, 300, 1000), 1000);
     CHECK_EQ(count_keys(slot, 2000, 600), 600);
@@ -159,14 +160,14 @@ TEST(slot_push__keeps_other_changes_away)
     CHECK_EQ(bg_slot_migrate(slot, filter, NULL), BG_EBUSY);
     CHECK_EQ(bg_slot_layer(slot, filter, NULL), BG_EBUSY);
     bg_filter_free(filter);
-    CHECK_EQ(stats_of(slot).rebuilding, 1); /* still the first one's */
+    CHECK_EQ(stats_of(slot).rebuilding, 1); /* still the first rebuild */
     CHECK_OK(push(rebuild, 0, 500));
     CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
     CHECK_OK(bg_slot_clear(slot, NULL));
     bg_slot_free(slot);
 }
 
-/* A merge goes to the next base as well, or is refused if that cannot take it. */
+/* A merge also goes to the next base, or is refused if that base cannot accept it. */
 TEST(slot_push__gets_what_is_merged_meanwhile)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -188,7 +189,7 @@ TEST(slot_push__gets_what_is_merged_meanwhile)
     bg_slot_free(slot);
 }
 
-/* A merge that the next base has no room for fails the rebuild, not the merge. */
+/* A merge that does not fit into the next base fails the rebuild, not the merge. */
 TEST(slot_push__is_given_up_when_a_merge_does_not_fit_the_next_base)
 {
     bg_slot *slot = make_slot(make(BG_KIND_QUOTIENT, 100), 0);
@@ -207,7 +208,7 @@ TEST(slot_push__is_given_up_when_a_merge_does_not_fit_the_next_base)
     bg_slot_free(slot);
 }
 
-/* Too small for what is handed in, or for what is added meanwhile: the old one stays. */
+/* Too small for the pushed keys, or for keys added in the meantime: the old base stays. */
 TEST(slot_push__that_was_too_small_fails)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -251,7 +252,7 @@ TEST(slot_push__refuses_what_cannot_be)
     CHECK_EQ(bg_slot_rebuild_begin(slot, NULL, &rebuild, NULL), BG_EINVAL);
     CHECK_EQ(bg_slot_rebuild_begin(slot, &how, NULL, NULL), BG_EINVAL);
     CHECK_EQ(stats_of(slot).rebuilding, 0);
-    CHECK_EQ(stats_of(slot).rebuild_failures, 1); /* the one that had begun */
+    CHECK_EQ(stats_of(slot).rebuild_failures, 1); /* the rebuild that was running */
     CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
     CHECK_EQ(bg_rebuild_add_many(rebuild, NULL, 1, NULL), BG_EINVAL);
     CHECK_EQ(bg_rebuild_add_many(NULL, NULL, 0, NULL), BG_EINVAL);
@@ -260,8 +261,8 @@ TEST(slot_push__refuses_what_cannot_be)
     bg_slot_free(slot);
 }
 
-/* A rebuild with another secret, seen by one who hashes once: hashes of the old one never get
- * into the new one, nor the other way round. */
+/* A rebuild with another secret, for a caller that hashes once: hashes of the old secret never
+ * get into the new filter, nor the other way round. */
 TEST(slot_push__with_another_hasher)
 {
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 2000), 0);
@@ -276,7 +277,7 @@ TEST(slot_push__with_another_hasher)
     CHECK_EQ(bg_slot_hash_many(slot, &bytes, 1, &unused, &unused), BG_EINCOMPAT);
     CHECK_EQ(bg_slot_add_many_hash(slot, &hash, 1, check, NULL, NULL), BG_EINCOMPAT);
     CHECK(!bg_slot_may_contain(slot, &key, 8));
-    /* Only the base is asked, and that has the old hasher. */
+    /* Only the base is queried, and it has the old hasher. */
     CHECK_EQ(bg_slot_may_contain_many_hash(slot, &hash, 1, check, NULL), 0);
     CHECK_OK(bg_slot_add_many_which(slot, &bytes, 1, NULL, NULL));
     CHECK_EQ(bg_slot_may_contain_many_hash(slot, &hash, 1, check, NULL), 1);
@@ -303,7 +304,7 @@ TEST(slot_push__says_how_complete_it_is)
     bg_slot_free(slot);
 }
 
-/* Without memory, at whatever moment, the slot is as it was. */
+/* If memory runs out at any point, the slot is unchanged. */
 TEST(slot_push__without_memory_changes_nothing)
 {
     size_t failures = 0;
@@ -411,7 +412,8 @@ static void *begin_it(void *argument)
     return NULL;
 }
 
-/* One who came before the next base did, as an add that did not see it, is waited for. */
+/* The rebuild waits for readers from before the next base, because an add among them would not
+ * see it. */
 TEST(slot_push__begins_when_all_have_left_who_did_not_see_it)
 {
     struct beginner beginner = { .slot = make_slot(make_with(0, 500), 0) };

@@ -1,6 +1,6 @@
 /*
- * From what is asked to a geometry: the promised bits per key, the best k, sizes that
- * grow with what is asked, limits, and the choice of a kind.
+ * From a request to a geometry: the documented bits per key, the best k, sizes that grow with
+ * the request, limits, and the choice of a kind.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -42,7 +42,7 @@ static double bits_for(bg_kind kind, double rate)
     return plan_of(&spec).bits_per_key;
 }
 
-/* ---- What the headers promise ---------------------------------------------------- */
+/* ---- Documented figures ---------------------------------------------------------- */
 
 TEST(solve__promised_bits_per_key)
 {
@@ -58,7 +58,7 @@ TEST(solve__promised_bits_per_key)
     CHECK(bits_for(BG_KIND_REGISTER, 0.001) <= 23.2);
 }
 
-/* No filter can do it with fewer than log2(1 / rate): a model that says so is wrong. */
+/* No filter can use fewer bits than log2(1 / rate): a model that claims so is wrong. */
 TEST(solve__no_kind_beats_what_is_possible)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -68,8 +68,8 @@ TEST(solve__no_kind_beats_what_is_possible)
     }
 }
 
-/* plan.h: 10 bits per key give 0.82 % in a classic filter, 0.97 % in a blocked one and
- * 1.27 % in Parquet's. */
+/* plan.h: 10 bits per key give 0.82% in a classic filter, 0.97% in a blocked one and 1.27% in
+ * Parquet's. */
 TEST(solve__rates_at_10_bits_per_key)
 {
     bg_spec spec = rate_spec(BG_KIND_CLASSIC, 1000000, 0);
@@ -83,8 +83,8 @@ TEST(solve__rates_at_10_bits_per_key)
 
 /* ---- The best k ------------------------------------------------------------------ */
 
-/* With a rate given: no other k needs fewer bytes, but for the 1 in 4096 within which
- * sizes are searched, and a unit. */
+/* For a given rate, no other k needs fewer bytes, except for the tolerance of 1 in 4096 of the
+ * size search, and one unit. */
 static void check_best_for_rate(bg_kind kind, uint64_t items, double rate)
 {
     bg_spec spec = rate_spec(kind, items, rate);
@@ -127,7 +127,7 @@ TEST(solve__k_is_the_best_for_a_rate)
     }
 }
 
-/* With a size given: no other k has a lower rate. */
+/* For a given size, no other k has a lower rate. */
 static void check_best_for_bytes(bg_kind kind, uint64_t items, uint64_t bytes)
 {
     bg_spec spec = bytes_spec(kind, items, bytes);
@@ -161,7 +161,7 @@ TEST(solve__k_is_the_best_for_a_size)
 
 /* ---- Bits per key ---------------------------------------------------------------- */
 
-/* What was asked for, within a unit of the kind; a small filter does not swell. */
+/* The result is the requested one within a unit of the kind; a small filter is not inflated. */
 TEST(solve__bits_per_key_are_kept)
 {
     static const uint64_t items[] = { 1, 10, 100, 1000, 1000000 };
@@ -190,7 +190,7 @@ TEST(solve__bits_per_key_with_k)
 {
     bg_spec spec = rate_spec(BG_KIND_PARTITIONED, 10, 0);
     spec.bits_per_key = 10;
-    spec.k = 20; /* a unit is larger than all bits asked for: one unit */
+    spec.k = 20; /* one unit is larger than all requested bits: one unit */
     bg_plan plan = plan_of(&spec);
     CHECK_EQ(plan.k, 20);
     CHECK_EQ(plan.units, 1);
@@ -222,7 +222,7 @@ TEST(solve__size_grows_with_items_and_shrinks_with_rate)
     }
 }
 
-/* One unit fewer would miss the rate, but for the 1 in 4096 of the search. */
+/* One unit fewer would miss the rate, except for the tolerance of 1 in 4096 of the search. */
 TEST(solve__size_is_not_larger_than_needed)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -277,7 +277,7 @@ TEST(solve__exact_geometry_needs_no_items)
     }
 }
 
-/* More bytes than a double has digits for: still rounded down, to the very unit. */
+/* More bytes than a double has digits for: still rounded down, exact to the unit. */
 TEST(solve__bytes_are_exact_beyond_2_to_the_53)
 {
     if (sizeof(size_t) < 8) {
@@ -315,7 +315,7 @@ TEST(solve__folds_are_honoured)
     }
 }
 
-/* With a size given the filter gets smaller, not larger, to be foldable. */
+/* For a given size, the filter becomes smaller, not larger, to be foldable. */
 TEST(solve__folds_within_given_bytes)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -393,7 +393,7 @@ TEST(solve__auto_is_classic_where_only_that_fits)
     CHECK_EQ(plan.kind, BG_KIND_CLASSIC);
     CHECK(strstr(plan.reason, "classic") != NULL);
     CHECK(plan.bytes <= spec.max_bytes && plan.rate <= 0.001);
-    ask.spec.max_bytes = 14 * 1000000 / 8; /* neither */
+    ask.spec.max_bytes = 14 * 1000000 / 8; /* neither fits */
     CHECK_EQ(bg_plan_make(&ask, &plan, &why), BG_ENOMEM);
     ask.spec = rate_spec(BG_KIND_AUTO, 1000000, 0.01);
     ask.spec.k = 40; /* more than a line has */
@@ -402,7 +402,7 @@ TEST(solve__auto_is_classic_where_only_that_fits)
     CHECK_EQ(plan.k, 40);
 }
 
-/* Below a rate of about 1e-7 lines are filled too unevenly. */
+/* Below a rate of about 1e-7, lines are filled too unevenly. */
 TEST(solve__auto_is_classic_where_blocked_takes_half_as_much_again)
 {
     for (double rate = 0.1; rate > 1e-9; rate /= 3) {

@@ -1,7 +1,7 @@
 /*
- * What all static kinds promise: every key of the set is answered "maybe", strangers at
- * the predicted rate, whatever the number of keys; copies and equality; what a filter that
- * takes no keys says to those who try.
+ * Common promises of all static kinds: every key of the set is answered "maybe", absent keys at
+ * the predicted rate, whatever the number of keys; copies and equality; adds to a filter that
+ * accepts no keys.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -33,7 +33,7 @@ static bg_spec spec_of(struct variant v)
     return spec;
 }
 
-/* Key number i of a set, and of no other set, as a hash. */
+/* Returns key number i of a set, and of no other set, as a hash. */
 static uint64_t key_of(uint64_t set, uint64_t i)
 {
     uint64_t state = set << 40 ^ i;
@@ -91,7 +91,7 @@ TEST(static__every_small_size_builds)
     }
 }
 
-/* Sizes at which another library is known to fail for a large share of key sets. */
+/* Sizes at which another library is known to fail for many key sets. */
 TEST(static__sizes_around_11500_build)
 {
     for (int v = 0; v < VARIANTS; v++) {
@@ -134,8 +134,8 @@ static void check_rate(struct variant v, uint64_t n)
     double expected = n ? ldexp(1, -(int)v.k) : 0;
     CHECK_NEAR(info.rate, expected, 1e-12);
     CHECK(n == 0 || fabs(info.design_rate / expected - 1) < 1e-12);
-    /* 6400 hits are 1.25 % off at one standard deviation: 5 % is four. Rates too low for
-     * that get fewer probes; the most for large filters, and for all in a soak. */
+    /* 6400 hits deviate by 1.25% at one standard deviation: 5% is four. Rates too low for that
+     * get fewer probes; large filters, and all filters in a soak, get the most. */
     uint64_t probes = n ? (uint64_t)(6400 / expected) : 1000000, hits = 0, asked = 0;
     if (probes > 30000000) {
         probes = n >= 1000000 || check_scale() > 1 ? 30000000 : 4000000;
@@ -170,9 +170,9 @@ TEST(static__rate_is_as_predicted)
     }
 }
 
-/* ---- Look-ups ------------------------------------------------------------------------ */
+/* ---- Lookups ------------------------------------------------------------------------- */
 
-/* Singly, in batches of any length, by hash and by key: one answer. */
+/* Singly, in batches of any length, by hash and by key: the answers agree. */
 TEST(static__all_ways_to_ask_agree)
 {
     enum { N = 3000, ASK = 5000 };
@@ -213,7 +213,7 @@ TEST(static__all_ways_to_ask_agree)
     }
 }
 
-/* Random sets, some keys more than once, against the exact answer. */
+/* Random sets, with some duplicate keys, compared with the exact answer. */
 TEST(static__model)
 {
     enum { MOST = 4000 };
@@ -239,7 +239,7 @@ TEST(static__model)
     }
 }
 
-/* ---- Life --------------------------------------------------------------------------- */
+/* ---- Life cycle --------------------------------------------------------------------- */
 
 TEST(static__copies_and_equality)
 {
@@ -253,7 +253,7 @@ TEST(static__copies_and_equality)
         CHECK(bg_filter_equal(a, copy));
         CHECK_EQ(missing(copy, 1, 1000), 0);
         CHECK_NEAR(info_of(copy).items.value, 1000, 0);
-        bg_filter_add_hash(copy, 1); /* which ruins it: no longer the same */
+        bg_filter_add_hash(copy, 1); /* which invalidates it: no longer equal */
         CHECK(!bg_filter_equal(a, copy));
         bg_filter_free(copy);
         CHECK_OK(bg_filter_copy(a, &copy, NULL));
@@ -268,7 +268,7 @@ TEST(static__copies_and_equality)
     }
 }
 
-/* No keys: a certain "no" for all. */
+/* No keys: every answer is "no". */
 TEST(static__empty_set)
 {
     for (int v = 0; v < VARIANTS; v++) {
@@ -390,7 +390,7 @@ TEST(static__refuses_bad_specs)
 
 struct asker {
     const bg_filter *filter;
-    uint64_t lost, refused; /* members missed; strangers told "no" */
+    uint64_t lost, refused; /* missed members; denied other keys */
 };
 
 static void *ask(void *context)
@@ -403,7 +403,7 @@ static void *ask(void *context)
     return NULL;
 }
 
-/* Queries beside an add: members never go missing, and what comes after it is "maybe". */
+/* Queries during an add: members are never missed, and later answers are "maybe". */
 TEST(static__threads_ask_while_one_adds)
 {
     enum { THREADS = 4 };

@@ -1,6 +1,6 @@
 /*
- * The hash functions of Parquet, RocksDB, RedisBloom and LevelDB against values that this
- * software computed; XXPH3 at every length where it changes its way of reading.
+ * The hash functions of Parquet, RocksDB, RedisBloom and LevelDB, compared with values computed
+ * by that software; XXPH3 at every length where its algorithm changes.
  */
 #include "support/check.h"
 
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Six keys; the fifth has bytes with a sign and an odd length. */
+/* Six keys; the fifth has bytes above 0x7f and an odd length. */
 static const unsigned char odd[19] = { 0xf0, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6,
                                        0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd,
                                        0xfe, 0xff, 0xff, 0x80, 0x7f };
@@ -99,7 +99,7 @@ TEST(table_hashes__leveldb)
     }
 }
 
-/* The library's own SipHash-2-4 is the one that BIP158 wants. */
+/* The library's own SipHash-2-4 is the one that BIP158 uses. */
 TEST(table_hashes__siphash24)
 {
     static const uint64_t expected[6] = { 0x726fdb47dd0e0e31, 0x2ba3e8e9a71148ca,
@@ -113,4 +113,4 @@ TEST(table_hashes__siphash24)
     }
 }
 
-/* RFC 3720, B.4, and the usual check value; in one piece and in two. */
+/* RFC 3720, B.4, and the standard check value; in one piece and in two. */

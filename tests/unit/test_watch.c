@@ -111,7 +111,7 @@ TEST(watch__a_link_of_a_folder_is_switched)
     files_clean();
 }
 
-/* As in Kubernetes: the file is a link through another link, and that one is switched. */
+/* As in Kubernetes: the file is a link through another link, and the latter is switched. */
 TEST(watch__a_link_within_a_link_is_switched)
 {
     make_two("v1", "v2");

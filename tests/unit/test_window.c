@@ -1,6 +1,6 @@
 /*
- * Windows, by generations and aged: ages, rates, batches, copies, merges, clocks; a
- * model with ages; threads; no memory.
+ * Windows, by generations and aged: ages, rates, batches, copies, merges, clocks; a model with
+ * ages; threads; failed allocations.
  */
 #include "filter/handle.h"
 #include "live/window_body.h"
@@ -36,7 +36,7 @@ static void rotate(bg_filter *filter, uint64_t now)
 
 static const uint64_t absent = (uint64_t)1 << 40;
 
-/* An aged window lets go of a key slice by slice: after so many periods more. */
+/* Returns how many more periods an aged window takes to forget a key, slice by slice. */
 static uint64_t fading(int mode)
 {
     return mode == BG_WINDOW_AGED ? AGED_K_MOST : 0;
@@ -129,7 +129,7 @@ TEST(window__follows_a_clock)
         CHECK(bg_filter_may_contain_u64(filter, 1));
         CHECK(ask_range(filter, (uint64_t)1399 << 20, 100) < 5);
         uint64_t period = bg_filter_period(filter);
-        rotate(filter, 500); /* back in time: nothing */
+        rotate(filter, 500); /* back in time: no effect */
         CHECK_EQ(bg_filter_period(filter), period);
         CHECK(bg_filter_may_contain_u64(filter, 1));
         bg_filter_free(filter);
@@ -234,7 +234,7 @@ TEST(window__generations_have_the_planned_rate)
 TEST(window__aged_has_the_planned_rate)
 {
     if (CHECK_EMULATED) {
-        return; /* arithmetic, the same everywhere, and slow there */
+        return; /* arithmetic, the same on every machine, and slow there */
     }
     const uint32_t generations[] = { 2, 5, 8, 13, 24, 40 };
     for (size_t i = 0; i < 6; i++) {
@@ -309,7 +309,7 @@ static void model_check(const bg_filter *filter, const uint64_t *when, uint32_t 
     CHECK((double)wrong < 20 + most * (double)out);
 }
 
-/* Adds, batches, turns, jumps, copies, merges and clears, against exact ages. */
+/* Adds, batches, rotations, jumps, copies, merges and clears, compared with exact ages. */
 static void model_run(int mode, uint32_t g, uint64_t share, uint32_t flags)
 {
     static uint64_t when[2][MODEL_KEYS];
@@ -369,7 +369,7 @@ static void model_run(int mode, uint32_t g, uint64_t share, uint32_t flags)
             break;
         }
         if (step % 20 == 0) {
-            /* Small filters are too full after a merge. */
+            /* Small filters are overfull after a merge. */
             model_check(filter[f], when[f], g, fading(mode), share < 2000 ? 0.3 : 0.1);
         }
     }
@@ -511,7 +511,7 @@ TEST(window__refuses_nonsense_in_options)
     bg_filter_free(plain);
 }
 
-/* ---- No memory ------------------------------------------------------------------- */
+/* ---- Failed allocations ---------------------------------------------------------- */
 
 static struct counting c;
 
@@ -561,7 +561,7 @@ enum { ADDERS = 3, ROUNDS = CHECK_EMULATED ? 200 : 1500, BATCH = 70 };
 
 struct conc {
     bg_filter *filter;
-    bg_filter *copy; /* which turns as well, to be compared */
+    bg_filter *copy; /* which is rotated as well, for comparison */
     uint32_t generations;
     bool stop;
     uint64_t id;

@@ -102,8 +102,8 @@ static uint64_t longest(uint32_t mode, uint32_t generations)
 
 /* ---- Another clock --------------------------------------------------------------------- */
 
-/* The key is added just before a period ends, and the file is opened by a clock whose
- * period is about to end: neither shortens the window of the key. */
+/* The key is added just before a period ends, and the file is opened with a clock whose period
+ * is about to end: neither shortens the window of the key. */
 TEST(window_time__any_clock_may_go_on_with_a_file)
 {
     static const uint64_t clocks[] = { 0, 7, 99, 50099, UINT64_MAX - 5 };
@@ -130,7 +130,7 @@ TEST(window_time__any_clock_may_go_on_with_a_file)
     }
 }
 
-/* Time in memory counts however often the window is opened. */
+/* Time in memory counts, however often the window is opened. */
 TEST(window_time__reopened_often_it_still_forgets)
 {
     for (uint32_t mode = 0; mode < 2; mode++) {
@@ -281,8 +281,8 @@ TEST(window_time__times_that_are_far_can_be_saved)
 
 /* ---- Merging --------------------------------------------------------------------------- */
 
-/* Two windows whose current periods began at different times: merged keys stay as long as they
- * would have stayed in their own window. */
+/* Two windows whose current periods started at different times: merged keys stay as long as
+ * they would have stayed in their own window. */
 TEST(window_time__a_merged_key_keeps_its_window)
 {
     for (uint32_t mode = 0; mode < 2; mode++) {
