@@ -142,7 +142,7 @@ static const struct bgc_option {
     }
     OPTION("KIND", OPTION_KIND, kind, "auto or the name of a kind, such as blocked"),
     OPTION("CAPACITY", OPTION_U64, items, "a number of items"),
-    OPTION("ERROR", OPTION_REAL, rate, "a rate between 0 and 1, exclusive"),
+    OPTION("ERROR", OPTION_REAL, rate, "a rate above 0 and below 1"),
     OPTION("BITS", OPTION_REAL, bits_per_key, "a number of bits per item"),
     OPTION("BYTES", OPTION_U64, bytes, "a number of bytes"),
     OPTION("K", OPTION_U32, k, "a number of bits per item"),

@@ -50,7 +50,7 @@ static void rebuild_begin(struct request *request, struct object *object)
         reply_error(
             &request->reply,
             "ERR expected: BEGIN capacity [ERROR rate], with a capacity above 0 and "
-            "a rate between 0 and 1");
+            "a rate above 0 and below 1");
         return;
     }
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;

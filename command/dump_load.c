@@ -560,8 +560,8 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
     if (data.len < REDIS_HEADER + REDIS_LINK
         || (data.len - REDIS_HEADER) % REDIS_LINK != 0
         || (data.len - REDIS_HEADER) / REDIS_LINK != dump_get32(p + 8)) {
-        return object_error(info, BG_EFORMAT, "the header has an invalid size, %zu bytes",
-                            data.len);
+        return object_error(info, BG_EFORMAT,
+                            "the header has an invalid size, %zu bytes", data.len);
     }
     *load = (struct load){ .foreign = BG_FOREIGN_REDISBLOOM, .header = data.len };
     load->size = LOAD_RECORD + data.len;

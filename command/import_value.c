@@ -311,7 +311,7 @@ static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
     size_t at = 0, n = 0;
     if (!import_failed(file) && found != buckets) {
         return object_error(info, BG_EFORMAT,
-                            "a filter has %llu buckets, expected %llu",
+                            "buckets of a filter: found %llu, expected %llu",
                             (unsigned long long)found, (unsigned long long)buckets);
     }
     const bg_err err = import_string(file, IMPORT_RECORD, &at, &n, info);
@@ -320,8 +320,9 @@ static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
     }
     const uint64_t slots = buckets * bucket_size;
     if (n != slots) {
-        return object_error(info, BG_EFORMAT, "a filter has %zu bytes, expected %llu",
-                            n, (unsigned long long)slots);
+        return object_error(info, BG_EFORMAT,
+                            "bytes of a filter: found %zu, expected %llu", n,
+                            (unsigned long long)slots);
     }
     *done += n;
     dump_put64(file->bytes + at, 1 + *done);

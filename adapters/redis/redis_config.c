@@ -162,7 +162,7 @@ static const char *config_set_rate(bg_bytes text)
 {
     double rate = 0;
     if (!args_real(text, &rate) || !(rate > 0) || rate >= 1) {
-        return "bf-error-rate: expected a rate between 0 and 1, exclusive";
+        return "bf-error-rate: expected a rate above 0 and below 1";
     }
     redis_settings.bf_error_rate = rate > 0.25 ? 0.25 : rate;
     return NULL;
@@ -244,7 +244,7 @@ static const char *config_check_ratio(bg_bytes text)
     double ratio = 0;
     return args_real(text, &ratio) && ratio > 0 && ratio < 1
                ? NULL
-               : "expected a ratio between 0 and 1, exclusive";
+               : "expected a ratio above 0 and below 1";
 }
 
 static const char *config_check_switch(bg_bytes text)

@@ -370,7 +370,7 @@ def test_samples_by_restore(h):
         answer = h.ask("RESTORE", name, 0, payload(value_of(sample)))
         if sample["version"] != 4:
             assert isinstance(answer, Error), name
-            assert f"a {sample['type']} that cannot be loaded: version 3, expected 4" in h.read_log()
+            assert f"cannot load a value of type {sample['type']}: the value has version 3, expected 4" in h.read_log()
             continue
         assert answer == "OK", name
         assert h.ask("TYPE", name) == sample["type"]
@@ -455,7 +455,7 @@ def test_cuckoo_filters_that_disagree(h):
             forged[at] = forged[at] + (b"\0" if isinstance(forged[at], bytes) else 65536 if at == 0 else 1)
             before = len(h.read_log())
             assert isinstance(h.ask("RESTORE", "k", 0, payload(module_value("MBbloomCF", 4, forged))), Error), name
-            assert "that cannot be loaded: " + name in h.read_log()[before:], name
+            assert "cannot load a value of type MBbloomCF: " + name in h.read_log()[before:], name
     assert h.ask("EXISTS", "k") == 0
 
 

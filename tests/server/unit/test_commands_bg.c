@@ -88,8 +88,10 @@ TEST(bg__create_words)
         { "BG.CREATE x KIND",
           "-ERR KIND: found nothing, expected auto or the name of a kind, "
           "such as blocked" },
-        { "BG.CREATE x KIND blocked", "-ERR CAPACITY is missing: for how many items?" },
-        { "BG.CREATE x BITS 10", "-ERR CAPACITY is missing: for how many items?" },
+        { "BG.CREATE x KIND blocked",
+          "-ERR CAPACITY is missing: specify the number of items" },
+        { "BG.CREATE x BITS 10",
+          "-ERR CAPACITY is missing: specify the number of items" },
         { "BG.CREATE x CAPACITY 0",
           "-ERR CAPACITY: found 0, expected a number of items" },
         { "BG.CREATE x CAPACITY -5",
@@ -107,21 +109,24 @@ TEST(bg__create_words)
         { "BG.CREATE x KIND counting CAPACITY 10 FOLDS 1",
           "-ERR FOLDS: found 1 for a counting filter, expected 0 for a kind that does not fold" },
         { "BG.CREATE x KIND fuse CAPACITY 10",
-          "-ERR a static kind is built from all keys at once: build a file, and BG.RELOAD it" },
+          "-ERR a static filter must be built from all keys at once: build a file, then load "
+          "it with BG.RELOAD" },
         { "BG.CREATE x KIND blocked CAPACITY 10 WINDOW 5",
-          "-ERR WINDOW, COUNT, MANUAL, GENERATIONS and AGED are for KIND window" },
+          "-ERR WINDOW, COUNT, MANUAL, GENERATIONS and AGED require KIND window" },
         { "BG.CREATE x WINDOW 5 COUNT 5 CAPACITY 10",
-          "-ERR a window moves by time (WINDOW), by items (COUNT) or by hand (MANUAL): say one "
-          "of them" },
+          "-ERR a window advances by time (WINDOW), by items (COUNT) or manually (MANUAL): "
+          "specify only one of them" },
         { "BG.CREATE x MANUAL CAPACITY 10 GENERATIONS 1",
-          "-ERR GENERATIONS: expected 2 .. 64" },
-        { "BG.CREATE x MANUAL", "-ERR CAPACITY is missing: for how many items?" },
+          "-ERR GENERATIONS must be in the range [2, 64]" },
+        { "BG.CREATE x MANUAL",
+          "-ERR CAPACITY is missing: specify the number of items" },
         { "BG.CREATE x HASH custom",
           "-ERR HASH: found custom, expected fast, keyed, keyed24, keyed-int or xxh64" },
         { "BG.CREATE x HASH keyed",
-          "-ERR hash: found keyed, expected one that needs no secret: there is no keyring" },
+          "-ERR hash: found keyed, expected a hash without a secret: there is no keyring" },
         { "BG.CREATE x HASH keyed SEED 5",
-          "-ERR SEED: a keyed hash has a secret instead, say HASH fast or HASH xxh64" },
+          "-ERR SEED cannot be used with a keyed hash, which has a secret: use HASH fast or "
+          "HASH xxh64" },
         { "BG.CREATE x CAPACITY 10 FOO 5", "-ERR Unknown argument received: 'FOO'" },
         { "BG.CREATE", "-ERR wrong number of arguments for 'bg.create' command" },
     };
@@ -195,10 +200,9 @@ TEST(bg__keys)
         { "BG.CREATE b KIND blocked CAPACITY 3 ERROR 0.001", "+OK" },
         { "BG.ADD b a", ":1" },
         { "BG.ADD b a", ":0" },
-        { "BG.MADD b a x y z",
-          "[:0 :1 :1 -FULL the filter has as many items as it was made for]" },
-        { "BG.ADD b z", "-FULL the filter has as many items as it was made for" },
-        { "BG.MADD b z", "-FULL the filter has as many items as it was made for" },
+        { "BG.MADD b a x y z", "[:0 :1 :1 -FULL the filter has reached its capacity]" },
+        { "BG.ADD b z", "-FULL the filter has reached its capacity" },
+        { "BG.MADD b z", "-FULL the filter has reached its capacity" },
         { "BG.MEXISTS b a z", "[:1 :0]" },
         { "BG.COUNT b a", ":1" },
         { "BG.COUNT b z", ":0" },
@@ -212,10 +216,8 @@ TEST(bg__keys)
         { "BG.DEL q a IF 3", ":0" }, /* a retry */
         { "BG.DEL q a", ":1" },
         { "BG.DEL q c", ":0" },
-        { "BG.DEL q a IF 0",
-          "-ERR expected an item, or an item, IF and a count above 0" },
-        { "BG.DEL q a b c",
-          "-ERR expected an item, or an item, IF and a count above 0" },
+        { "BG.DEL q a IF 0", "-ERR expected: item [IF count], with a count above 0" },
+        { "BG.DEL q a b c", "-ERR expected: item [IF count], with a count above 0" },
         { "CF.COUNT q a",
           ":1" }, /* CF.* work on filters that can delete, BF.* on all filters of BG */
         { "CF.ADD q z", ":1" },
@@ -240,7 +242,7 @@ TEST(bg__keys)
     const bg_bytes items[] = { { "a", 1 }, { "n", 1 } };
     CHECK_STR(fake_pipeline(&h, "BG.EXISTS", "o", items, 2), ":1 :0");
     CHECK_STR(fake_pipeline(&h, "BG.ADD", "b", items, 2),
-              ":0 -FULL the filter has as many items as it was made for");
+              ":0 -FULL the filter has reached its capacity");
     CHECK_STR(fake_pipeline(&h, "BG.ADD", "none", items, 2),
               "-NOFILTER no such filter 'none' -NOFILTER no such filter 'none'");
     h.record_fails = BG_EIO;
@@ -296,7 +298,7 @@ TEST(bg__windows_merge_in_the_same_period)
     CHECK_STR(fake(&h, "BG.ADD young item"), ":1");
     CHECK_STR(
         fake(&h, "BG.MERGE old young"),
-        "-INCOMPATIBLE 'young' cannot be merged into 'old': period of the window: "
+        "-INCOMPATIBLE cannot merge filter 'young' into 'old': period of the window: "
         "found 130 and 128, expected the same: create one as a cleared copy of the "
         "other");
     CHECK_STR(fake(&h, "BG.MERGE copy old"), "+OK");
@@ -478,10 +480,10 @@ TEST(bg__merges)
     CHECK_STR(fake(&h, "BG.MERGE new s0 none"), "-NOFILTER no such filter 'none'");
     CHECK_STR(fake(&h, "BG.CREATE large KIND blocked CAPACITY 5000"), "+OK");
     CHECK(strncmp(fake(&h, "BG.MERGE s0 large"),
-                  "-INCOMPATIBLE 'large' cannot be merged into 's0': ", 50)
+                  "-INCOMPATIBLE cannot merge filter 'large' into 's0': ", 53)
           == 0);
     CHECK(strncmp(fake(&h, "BG.MERGE new s0 large"),
-                  "-INCOMPATIBLE 'large' cannot be merged into 'new': ", 51)
+                  "-INCOMPATIBLE cannot merge filter 'large' into 'new': ", 54)
           == 0);
     h.create_fails = BG_ELIMIT;
     CHECK_STR(fake(&h, "BG.MERGE new s0 s1"), "-LIMIT create: told to fail");
@@ -519,8 +521,8 @@ TEST(bg__merges_counts)
               "expansion:1");
     CHECK_STR(
         fake(&h, "BG.MERGE a a"),
-        "-INCOMPATIBLE 'a' cannot be merged into 'a': a filter that counts is not merged "
-        "into itself");
+        "-INCOMPATIBLE cannot merge filter 'a' into 'a': a filter that counts cannot be "
+        "merged into itself");
     CHECK_STR(fake(&h, "BG.MERGE c a b"), "+OK");
     CHECK_STR(fake(&h, "CF.COUNT c item-10"), ":3");
     CHECK_STR(fake(&h, "CF.DEL c item-10"), ":1");
@@ -546,10 +548,9 @@ TEST(bg__folds)
     fill(&h, "f", 500, 600); /* it accepts adds, and is saved */
     has(&h, "f", 0, 600);
     fake_replay(&h);
-    CHECK_STR(fake(&h, "BG.FOLD f 0"), "-ERR expected how often to halve it, 1 .. 20");
-    CHECK_STR(fake(&h, "BG.FOLD f x"), "-ERR expected how often to halve it, 1 .. 20");
-    CHECK_STR(fake(&h, "BG.FOLD f 1 1"),
-              "-ERR expected how often to halve it, 1 .. 20");
+    CHECK_STR(fake(&h, "BG.FOLD f 0"), "-ERR times must be in the range [1, 20]");
+    CHECK_STR(fake(&h, "BG.FOLD f x"), "-ERR times must be in the range [1, 20]");
+    CHECK_STR(fake(&h, "BG.FOLD f 1 1"), "-ERR times must be in the range [1, 20]");
     CHECK_STR(fake(&h, "BG.FOLD none"), "-NOFILTER no such filter 'none'");
     CHECK_EQ(fake(&h, "BG.FOLD f 20")[0], '-');
     CHECK_STR(fake(&h, "CF.ADD q a"), ":1");
@@ -685,9 +686,8 @@ TEST(bg__plans)
         { "BG.PLAN 10 1", "-ERR bad error rate" },
         { "BG.PLAN 10 0.1 FOO 1", "-ERR Unknown argument received: 'FOO'" },
         { "BG.PLAN 10 0.1 KIND foo", "-ERR Unknown argument received: 'KIND'" },
-        { "BG.PLAN 10 0.1 ABSENT 2",
-          "-ERR ABSENT: expected a number above 0, up to 1" },
-        { "BG.PLAN 10 0.1 QPS", "-ERR QPS: expected a number above 0, up to 1e+15" },
+        { "BG.PLAN 10 0.1 ABSENT 2", "-ERR ABSENT must be above 0 and at most 1" },
+        { "BG.PLAN 10 0.1 QPS", "-ERR QPS must be above 0 and at most 1e+15" },
         { "BG.PLAN 10 0.1 LATENCY 5",
           "-ERR CALLTIME: found 0, expected above 0, with a LATENCY" },
         { "BG.PLAN 10", "-ERR wrong number of arguments for 'bg.plan' command" },
@@ -718,7 +718,7 @@ TEST(bg__rebuilds)
     CHECK_STR(fake(&h, "BG.REBUILD f STATUS"), "[$rebuilding :0 $keys :0]");
     CHECK_STR(fake(&h, "BG.REBUILD f BEGIN 1000"), "+OK");
     CHECK_STR(fake(&h, "BG.REBUILD f BEGIN 1000"),
-              "-ERR a rebuild is under way: COMMIT or ABORT it");
+              "-ERR a rebuild is already in progress: use COMMIT or ABORT");
     CHECK_STR(fake(&h, "BG.REBUILD f ADD item-50 item-51 item-52"), ":3");
     CHECK_STR(fake(&h, "BG.REBUILD f ADD new-1"), ":4");
     CHECK_STR(fake(&h, "BG.EXISTS f new-1"), ":0");   /* not queried yet */
@@ -745,9 +745,12 @@ TEST(bg__rebuilds)
     CHECK_STR(fake(&h, "BG.EXISTS f other"), ":0");
     has(&h, "f", 200, 900);
     static const struct fake_line lines[] = {
-        { "BG.REBUILD f COMMIT", "-ERR no rebuild is under way: BEGIN one" },
-        { "BG.REBUILD f ABORT", "-ERR no rebuild is under way: BEGIN one" },
-        { "BG.REBUILD f ADD x", "-ERR no rebuild is under way: BEGIN one" },
+        { "BG.REBUILD f COMMIT",
+          "-ERR no rebuild is in progress: start one with BEGIN" },
+        { "BG.REBUILD f ABORT",
+          "-ERR no rebuild is in progress: start one with BEGIN" },
+        { "BG.REBUILD f ADD x",
+          "-ERR no rebuild is in progress: start one with BEGIN" },
         { "BG.REBUILD f ADD",
           "-ERR wrong number of arguments for 'bg.rebuild' command" },
         { "BG.REBUILD f COMMIT x",
@@ -755,14 +758,14 @@ TEST(bg__rebuilds)
         { "BG.REBUILD f FOO", "-ERR expected BEGIN, ADD, COMMIT, ABORT or STATUS" },
         { "BG.REBUILD none STATUS", "-NOFILTER no such filter 'none'" },
         { "BG.REBUILD f BEGIN",
-          "-ERR expected BEGIN, a number of items, and maybe ERROR and a "
-          "rate above 0 and below 1" },
+          "-ERR expected: BEGIN capacity [ERROR rate], with a capacity above 0 and a rate "
+          "above 0 and below 1" },
         { "BG.REBUILD f BEGIN 0",
-          "-ERR expected BEGIN, a number of items, and maybe ERROR and a "
-          "rate above 0 and below 1" },
+          "-ERR expected: BEGIN capacity [ERROR rate], with a capacity above 0 and a rate "
+          "above 0 and below 1" },
         { "BG.REBUILD f BEGIN 5 ERROR 2",
-          "-ERR expected BEGIN, a number of items, and maybe "
-          "ERROR and a rate above 0 and below 1" },
+          "-ERR expected: BEGIN capacity [ERROR rate], with a capacity above 0 and a rate "
+          "above 0 and below 1" },
     };
     FAKE_SCRIPT(&h, lines);
     fake_end(&h);
@@ -778,8 +781,10 @@ TEST(bg__rebuilds_what_deletes)
     }
     CHECK_STR(fake(&h, "BG.REBUILD q BEGIN 1000"), "+OK");
     const size_t before = h.recorded;
-    CHECK_STR(fake(&h, "CF.DEL q item-5"),
-              "-ERR items cannot be deleted while the filter is being rebuilt");
+    CHECK_STR(
+        fake(&h, "CF.DEL q item-5"),
+        "-ERR cannot delete items while the filter is being rebuilt: commit or abort "
+        "the rebuild first");
     CHECK_EQ(h.recorded, before); /* nor after a crash */
     for (size_t i = 0; i < 250; i++) {
         run(&h, NULL, "BG.REBUILD q ADD item-%zu", i);
@@ -801,13 +806,14 @@ TEST(bg__rebuilds_what_deletes)
         char line[64];
         (void)snprintf(line, sizeof line, "BG.REBUILD q ADD k-%zu", i);
         full = strcmp(fake(&h, line),
-                      "-FULL the new filter has no room: ABORT, and BEGIN with a "
-                      "larger one")
+                      "-FULL the new filter has reached its capacity: use ABORT, then "
+                      "BEGIN with a larger capacity")
                == 0;
     }
     CHECK(full);
     CHECK_STR(fake(&h, "BG.REBUILD q COMMIT"),
-              "-FULL the new filter had no room: it is dropped");
+              "-FULL the new filter reached its capacity and was discarded: use BEGIN "
+              "with a larger capacity");
     has(&h, "q", 6, 250);
     CHECK_STR(fake(&h, "BG.REBUILD q BEGIN 10"),
               "+OK"); /* and it is freed with its object */
@@ -859,11 +865,11 @@ TEST(bg__files)
     CHECK_STR(fake(&h, "BG.RELOAD copy users.bg"), digest);
     has(&h, "copy", 0, 100);
     CHECK_STR(fake(&h, "BG.ADD copy x"),
-              "-ERR the filter takes no items: its content comes in files");
+              "-ERR the filter accepts no adds: its content is loaded from files");
     CHECK_STR(
         fake(&h, "BG.MERGE copy f"),
-        "-INCOMPATIBLE 'f' cannot be merged into 'copy': the filter takes no items, its "
-        "content comes in files");
+        "-INCOMPATIBLE cannot merge filter 'f' into 'copy': the filter accepts no adds: its "
+        "content is loaded from files");
     run(&h, NULL, "BG.INFO copy");
     CHECK_EQ(field(&h, "sealed")->integer, 1);
     CHECK_EQ((uint64_t)field(&h, "capacity")->integer, 1000);
@@ -1010,8 +1016,8 @@ TEST(bg__gates)
         { BG_ABSENT_BY_TRUTH, "[:0 $absent_by_truth]", "[#f $absent_by_truth]" },
         { BG_PRESENT, "[:1 $present]", "[#t $present]" },
         { BG_UNKNOWN, "[_ $unknown]", "[_ $unknown]" },
-        { BG_FAILED, "-FAILED the truth behind 'gate' did not answer",
-          "-FAILED the truth behind 'gate' did not answer" },
+        { BG_FAILED, "-FAILED the backing store of gate 'gate' did not answer",
+          "-FAILED the backing store of gate 'gate' did not answer" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         h.outcome = cases[i].outcome;
@@ -1021,7 +1027,7 @@ TEST(bg__gates)
     CHECK_STR(fake(&h, "BG.MLOOKUP gate a b"), "[[:1 $present] [:1 $present]]");
     h.outcome = BG_FAILED;
     CHECK_STR(fake(&h, "BG.MLOOKUP gate a"),
-              "[-FAILED the truth behind 'gate' did not answer]");
+              "[-FAILED the backing store of gate 'gate' did not answer]");
     CHECK_STR(fake(&h, "BG.LOOKUP other key"), "-NOGATE no such gate 'other'");
     CHECK_STR(fake(&h, "BG.MLOOKUP other a b"), "-NOGATE no such gate 'other'");
     CHECK_STR(fake(&h, "BG.WROTE gate a b"), "+OK");
@@ -1029,9 +1035,12 @@ TEST(bg__gates)
     CHECK_STR(fake(&h, "BG.WROTE other a"), "-NOGATE no such gate 'other'");
     static const struct host_ops nothing = { .find = fake_find };
     h.host.ops = &nothing;
-    CHECK_STR(fake(&h, "BG.WROTE gate a"), "-ERR there are no gates here");
-    CHECK_STR(fake(&h, "BG.LOOKUP gate key"), "-ERR there are no gates here");
-    CHECK_STR(fake(&h, "BG.RELOAD f x"), "-ERR there are no files here");
+    CHECK_STR(fake(&h, "BG.WROTE gate a"),
+              "-ERR gates are not available on this server");
+    CHECK_STR(fake(&h, "BG.LOOKUP gate key"),
+              "-ERR gates are not available on this server");
+    CHECK_STR(fake(&h, "BG.RELOAD f x"),
+              "-ERR filter files are not available on this server");
     fake_end(&h);
 }
 

@@ -304,8 +304,10 @@ TEST(cf__bounds_of_growth)
     h.settings.max_filter_bytes = 100000;
     CHECK_STR(fake(&h, "CF.RESERVE m 100"), "+OK");
     CHECK(add_numbered(&h, "m", 0, 100000) > 50000);
-    CHECK_STR(fake(&h, "CF.ADD m more"),
-              "-ERR Insufficient memory: twice the size is more than 100000 bytes");
+    CHECK_STR(
+        fake(&h, "CF.ADD m more"),
+        "-ERR Insufficient memory: the filter is full and cannot grow: doubling it would "
+        "exceed the limit of 100000 bytes");
     CHECK(strncmp(fake(&h, "CF.RESERVE n 10000000"), "-ERR Insufficient memory", 24)
           == 0);
     h.settings.max_filter_bytes = 0;

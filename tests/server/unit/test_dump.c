@@ -170,9 +170,11 @@ TEST(dump__cf_round_trip)
         CHECK_STR(fake(&h, line), ":1");
     }
     /* dumps of one family cannot be loaded into another */
-    CHECK(strncmp(load(&h, "BF.LOADCHUNK", "other", &pieces.of[0]),
-                  "-ERR received bad data: a dump of another family of filters", 50)
-          == 0);
+    CHECK(
+        strncmp(load(&h, "BF.LOADCHUNK", "other", &pieces.of[0]),
+                "-ERR received bad data: the dump contains a filter of another family",
+                50)
+        == 0);
     pieces_free(&pieces);
     fake_end(&h);
 }
@@ -192,30 +194,26 @@ TEST(dump__words)
         { "CF.LOADCHUNK none 0 data", "-ERR Invalid position" },
         { "CF.LOADCHUNK none 2 data", "-ERR Invalid position" },
         { "CF.LOADCHUNK none 1 data",
-          "-ERR Invalid header: a header of 4 bytes, expected 38" },
+          "-ERR Invalid header: the header has 4 bytes, expected 38" },
         { "BG.DUMP none 0", "-NOFILTER no such filter 'none'" },
         { "BG.LOAD none", "-NOFILTER no such filter 'none'" },
         { "BG.LOAD none data",
-          "-ERR received bad data: the data is no chunk of a dump" },
+          "-ERR received bad data: the data is not a chunk of a dump" },
         { "BG.LOAD none data x",
           "-ERR wrong number of arguments for 'bg.load' command" },
         { "BF.ADD k a", ":1" },
         { "BF.SCANDUMP k 1",
-          "-ERR there is no dump under way, or it has expired: begin again "
-          "with 0" },
+          "-ERR no dump is in progress, or it has expired: start again with 0" },
         { "BF.LOADCHUNK k 2 data", "-ERR invalid offset - no link found" },
-        { "BG.DUMP k x", "-ERR cursor: expected 0, or the number that came back" },
-        { "BG.DUMP k 0 SIZE",
-          "-ERR expected SIZE and a number of bytes, 1 .. 268435456" },
-        { "BG.DUMP k 0 SIZE 0",
-          "-ERR expected SIZE and a number of bytes, 1 .. 268435456" },
+        { "BG.DUMP k x", "-ERR cursor must be 0 or a returned cursor" },
+        { "BG.DUMP k 0 SIZE", "-ERR SIZE must be in the range [1, 268435456] bytes" },
+        { "BG.DUMP k 0 SIZE 0", "-ERR SIZE must be in the range [1, 268435456] bytes" },
         { "BG.DUMP k 0 SIZE 268435457",
-          "-ERR expected SIZE and a number of bytes, 1 .. 268435456" },
-        { "BG.DUMP k 0 FOO 1",
-          "-ERR expected SIZE and a number of bytes, 1 .. 268435456" },
+          "-ERR SIZE must be in the range [1, 268435456] bytes" },
+        { "BG.DUMP k 0 FOO 1", "-ERR SIZE must be in the range [1, 268435456] bytes" },
         { "BG.DUMP k 7",
-          "-ERR there is no dump under way, or it has expired: begin again with 0" },
-        { "BG.LOAD k", "-ERR nothing is being loaded there" },
+          "-ERR no dump is in progress, or it has expired: start again with 0" },
+        { "BG.LOAD k", "-ERR no load of this filter is in progress" },
     };
     struct fake h;
     fake_begin(&h);
@@ -225,7 +223,7 @@ TEST(dump__words)
     CHECK_STR(fake(&h, "BF.SCANDUMP k 99999999"),
               "-ERR invalid offset - no link found");
     CHECK_STR(fake(&h, "BG.DUMP k 99999999"),
-              "-ERR cursor: it is beyond the end of the dump");
+              "-ERR cursor is beyond the end of the dump");
     fake_end(&h);
 }
 
@@ -288,15 +286,17 @@ TEST(dump__unfinished_answers_maybe)
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         CHECK_STR(
             fake(&h, changes[i]),
-            "-ERR the filter is being loaded, or its content was lost: it accepts no "
-            "items until you load it completely, or drop it");
+            "-ERR the filter is not available: its load is incomplete, or its content was "
+            "lost. Load it completely, or drop it");
     }
-    CHECK_STR(fake(&h, "BG.DUMP copy 0"),
-              "-ERR the filter is being loaded, or its content was lost");
+    CHECK_STR(
+        fake(&h, "BG.DUMP copy 0"),
+        "-ERR the filter is not available: its load is incomplete, or its content "
+        "was lost");
     fake_replay(&h); /* after a crash it is still unknown */
     /* out of order, twice, from another dump */
     CHECK_STR(bg_load(&h, "copy", pieces.of[2].bytes, pieces.of[2].n),
-              "-ERR this chunk does not follow what has come so far");
+              "-ERR this chunk does not follow the last one: load the chunks in order");
     (void)bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n);
     CHECK_EQ(h.items[0].type, '[');
     check_state(&h, "copy", true, false);
@@ -304,7 +304,7 @@ TEST(dump__unfinished_answers_maybe)
     struct pieces others;
     bg_dump(&h, "k", 1000, &others);
     CHECK_STR(bg_load(&h, "copy", others.of[1].bytes, others.of[1].n),
-              "-ERR this chunk does not follow what has come so far");
+              "-ERR this chunk does not follow the last one: load the chunks in order");
     /* the first chunk of another dump starts over */
     for (size_t i = 0; i < others.count; i++) {
         (void)bg_load(&h, "copy", others.of[i].bytes, others.of[i].n);
@@ -316,7 +316,7 @@ TEST(dump__unfinished_answers_maybe)
     CHECK_STR(bg_load(&h, "copy", others.of[0].bytes, others.of[0].n),
               "-ERR item exists");
     CHECK_STR(bg_load(&h, "copy", others.of[1].bytes, others.of[1].n),
-              "-ERR this chunk does not follow what has come so far");
+              "-ERR this chunk does not follow the last one: load the chunks in order");
     pieces_free(&pieces);
     pieces_free(&others);
     fake_end(&h);
@@ -377,12 +377,13 @@ TEST(dump__forged_chunks)
     memcpy(stream, (uint8_t *)pieces.of[0].bytes + DUMP_HEADER, n);
     /* above the limit: refused before anything is allocated */
     CHECK(strncmp(load_forged(&h, "x", 1, 0, UINT64_C(1) << 60, "a", 1),
-                  "-ERR Insufficient memory: a dump of 1152921504606846976 bytes", 60)
+                  "-ERR Insufficient memory: the dump has 1152921504606846976 bytes",
+                  60)
           == 0);
     CHECK_STR(load_forged(&h, "x", 1, 5, 5, "a", 1),
-              "-ERR received bad data: the chunk lies beyond the end of its dump");
+              "-ERR received bad data: the chunk extends beyond the end of its dump");
     CHECK_STR(load_forged(&h, "x", 1, UINT64_MAX, 5, "a", 1),
-              "-ERR received bad data: the chunk lies beyond the end of its dump");
+              "-ERR received bad data: the chunk extends beyond the end of its dump");
     CHECK_EQ(h.entries_count, 1);
     /* memory grows with the received bytes, not with the announced size */
     (void)load_forged(&h, "x", 1, 0, 1 << 20, "a", 1);
@@ -390,11 +391,14 @@ TEST(dump__forged_chunks)
     CHECK(object_bytes(h.entries[1].object) <= 64 << 10);
     check_state(&h, "x", true, false);
     /* invalid as a whole: the name stays unknown, and can be loaded again */
-    CHECK_STR(load_forged(&h, "x", 2, 0, 1, "a", 1),
-              "-ERR received bad data: the chunks do not make up the dump");
+    CHECK_STR(
+        load_forged(&h, "x", 2, 0, 1, "a", 1),
+        "-ERR received bad data: the chunks do not match the checksum of the dump: "
+        "dump the filter again");
     check_state(&h, "x", false, true);
-    CHECK_STR(load_forged(&h, "x", dump_checksum("a\n", 2), 0, 2, "a\n", 2),
-              "-ERR received bad data: the dump does not begin with its line");
+    CHECK_STR(
+        load_forged(&h, "x", dump_checksum("a\n", 2), 0, 2, "a\n", 2),
+        "-ERR received bad data: the dump does not start with a description line");
     static const char *const lines[] = {
         "bloomgate dump 1 \n",
         "bloomgate dump 1 family=bf\n",
@@ -426,7 +430,8 @@ TEST(dump__forged_chunks)
     CHECK_STR(
         load_forged(&h, "x", dump_checksum(forged, used + rest), 0, used + rest, forged,
                     used + rest),
-        "-ERR received bad data: a filter of kind blocked in a dump of another family");
+        "-ERR received bad data: the dump contains a filter of kind blocked, which belongs to "
+        "another family");
     pieces_free(&pieces);
     fake_end(&h);
 }
@@ -447,7 +452,7 @@ TEST(dump__copies_expire)
     (void)fake(&h, "BF.SCANDUMP k 0");
     h.now += DUMP_KEPT + 1;
     CHECK_STR(fake(&h, "BF.SCANDUMP k 100"),
-              "-ERR there is no dump under way, or it has expired: begin again with 0");
+              "-ERR no dump is in progress, or it has expired: start again with 0");
     CHECK(object->dump == NULL);
     (void)fake(&h, "BF.SCANDUMP k 0"); /* and is freed with its object */
     fake_end(&h);

@@ -636,7 +636,7 @@ TEST(import__fields_of_a_cuckoo_filter_that_disagree)
         const char *expected;
     } lies[] = {
         { FILTERS, 0, "filters" },
-        { FILTERS, 3, "cut short" },
+        { FILTERS, 3, "truncated" },
         { FILTERS, 65537, "filters" },
         { BUCKETS, 0, "buckets of a filter" },
         { BUCKETS, 128, "buckets of a filter" },

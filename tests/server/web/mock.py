@@ -414,8 +414,8 @@ def plan(query):
                            "multiple": multiples, "rate_at": [rate_with(kind, b, got, m) for m in multiples]})
     return {"request": {"items": items, "error": error, "growth": growth}, "kinds": kinds,
             "recommended": {"kind": "blocked", "reason": "blocked: a look-up reads one cache line, 6 bits in it"},
-            "hints": ["all keys are known beforehand: ribbon takes 29 % less; nothing can be added later", "keys are removed again: cuckoo takes 27 % more",
-                      "nobody knows how many keys there will be: scalable takes 39 % more; it grows"], "curves": curves}
+            "hints": ["all keys are known in advance: ribbon needs 29% less; no keys can be added later", "keys have to be deleted: cuckoo needs 27% more",
+                      "the number of keys is unknown: scalable needs 39% more; it grows"], "curves": curves}
 
 
 # ---- HTTP --------------------------------------------------------------------------------------
