@@ -1,10 +1,10 @@
 /*
- * conc_admission.c - many threads at one door.
+ * conc_admission.c - many threads on one admission filter.
  *
- *   race     threads bring the same new keys at the same time: of each key somebody is told
- *            no, never all of them yes; and afterwards it is in
- *   own      threads bring keys of their own twice while periods end under them: the second
- *            time it is yes, always
+ *   race     threads present the same new keys at the same time: for each key at least one
+ *            thread is refused, never all admitted; and afterwards the key is known
+ *   own      threads present their own keys twice while periods end: the second time, the
+ *            key is always admitted
  *   figures  every answer is counted once
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_barrier */
@@ -24,7 +24,7 @@ struct job {
     bg_admission *door;
     uint64_t keys;
     atomic_uint ready;
-    atomic_uchar *refused; /* of each key: by how many */
+    atomic_uchar *refused; /* for each key: by how many threads */
     pthread_barrier_t together;
 };
 
@@ -85,7 +85,7 @@ static bg_admission *make_door(uint64_t items)
     return door;
 }
 
-/* All bring all keys, in the same order. */
+/* All threads present all keys, in the same order. */
 static void *bring_all(void *argument)
 {
     struct member *m = argument;
@@ -116,8 +116,8 @@ TEST(admission__of_each_key_the_first_is_refused)
     free(job.refused);
 }
 
-/* Periods end in the midst of batches, but no thread is ahead of another by more than
- * that, so nobody's keys are forgotten while he sleeps. */
+/* Periods end in the middle of batches, but no thread is ahead of another by more than that, so
+ * no keys are forgotten while a thread sleeps. */
 static void *bring_own(void *argument)
 {
     struct member *m = argument;

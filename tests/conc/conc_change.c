@@ -2,11 +2,10 @@
  * conc_change.c - adds, removes and queries of many threads at once, on one filter of a kind
  * that can remove.
  *
- * Some keys are in throughout: readers ask for them all the time, and one "no" is a failure.
- * Meanwhile writers, each with keys of its own, add and remove them again and check that a
- * key is there between its add and its remove. At the end every writer has taken back
- * all that was its own, so that the filter must equal, in number of keys, what it was at the
- * beginning.
+ * Some keys are present throughout: readers look them up all the time, and one "no" is a
+ * failure. Meanwhile writers, each with its own keys, add and remove them and check that a key
+ * is present between its add and its remove. At the end every writer has removed all of its own
+ * keys, so the number of keys in the filter must be the same as at the start.
  */
 #include "bloomgate/filter.h"
 #include "support/check.h"
@@ -20,12 +19,12 @@ enum { FIXED = 2000, OWN = 200, WRITERS = 3, READERS = 2 };
 struct crowd {
     bg_filter *filter;
     size_t rounds;
-    int writing; /* writers still at work */
+    int writing; /* number of writers that are still running */
 };
 
 struct member {
     struct crowd *crowd;
-    uint64_t first; /* of the keys of its own */
+    uint64_t first; /* of its own keys */
 };
 
 static void *write_and_take_back(void *arg)

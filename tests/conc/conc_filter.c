@@ -1,17 +1,16 @@
 /*
  * conc_filter.c - many threads on one filter: the promises (C1) to (C3) of filter.h.
  *
- *   publish     threads add, announce what they added by a release store, and ask for
- *               what others announced: never a false negative
- *   race        threads add the same keys at once: somebody is told "new"; in a
- *               register filter exactly one
- *   set         merge, copy, fold and the rest while others add
+ *   publish     threads add, announce the added keys by a release store, and look up keys
+ *               that others announced: never a false negative
+ *   race        threads add the same keys at once: at least one gets "new"; in a register
+ *               filter exactly one
+ *   set         merge, copy, fold and so on while others add
  *   handover    exclusive filters, passed on under a lock
  *
- * and after each: the words are those of a filter built by one thread. All of it for
- * every kind and every instruction set that this machine has. One check is one answer
- * about one key. Reads of vectors are invisible to the thread sanitizer; what it proves
- * is the scalar path.
+ * After each test, the words must equal those of a filter built by one thread. All tests run
+ * for every kind and every instruction set of this machine. One check is one answer about one
+ * key. The thread sanitizer does not see vector reads, so it verifies only the scalar path.
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock */
 
@@ -57,8 +56,7 @@ static void *member_start(void *argument)
     return NULL;
 }
 
-/* Runs `work` in that many threads, which begin together; returns the number of checks
- * that they made. */
+/* Runs `work` in that many threads, which start together; returns the number of their checks. */
 static uint64_t team_run(unsigned size, void (*work)(struct member *), void *job)
 {
     static struct member team[THREADS];
@@ -81,7 +79,7 @@ static uint64_t team_run(unsigned size, void (*work)(struct member *), void *job
     return checks;
 }
 
-/* Rounds of a test that usually takes so many; in soak, ten times more on top. */
+/* Returns the number of rounds, given the default; in soak, ten times more on top. */
 static unsigned conc_rounds(unsigned usual)
 {
     unsigned scale = (unsigned)check_scale();
@@ -90,7 +88,7 @@ static unsigned conc_rounds(unsigned usual)
 
 /* ---- Keys ----------------------------------------------------------------------- */
 
-/* Key `number` of a round. */
+/* Returns key `number` of a round. */
 static uint64_t conc_key(uint64_t seed, uint64_t number)
 {
     seed += number * 0x9e3779b97f4a7c15u;
@@ -106,7 +104,7 @@ struct keys {
     uint64_t bitmap[BATCH_WORDS];
 };
 
-/* Names keys first .. first + n - 1 in every way that there is. */
+/* Prepares keys first .. first + n - 1 in every form. */
 static void keys_name(struct keys *keys, const bg_filter *filter, uint64_t seed,
                       uint64_t first, size_t n)
 {
@@ -124,7 +122,7 @@ static void keys_set_bit(struct keys *keys, size_t i, bool value)
     keys->bitmap[i / 64] |= (uint64_t)value << (i % 64);
 }
 
-/* Adds them in way `how`; which were new is in the bitmap afterwards. */
+/* Adds them in form `how`; afterwards the bitmap shows which were new. */
 static size_t keys_add(struct keys *k, bg_filter *filter, uint64_t how)
 {
     memset(k->bitmap, 0, sizeof k->bitmap);
@@ -146,7 +144,7 @@ static size_t keys_add(struct keys *k, bg_filter *filter, uint64_t how)
     return count;
 }
 
-/* Asks for them in way `how`; returns how many may be contained. */
+/* Looks them up in form `how`; returns how many may be contained. */
 static size_t keys_ask(const struct keys *k, const bg_filter *filter, uint64_t how)
 {
     switch (how % 7) {
@@ -180,7 +178,7 @@ static bg_filter *conc_filter(bg_kind kind, uint64_t items, double bits, uint32_
     return filter;
 }
 
-/* Whether `filter` has the words that one thread makes of keys 0 .. n - 1. */
+/* Checks that `filter` has the words that one thread produces from keys 0 .. n - 1. */
 static void conc_check_words(const bg_filter *filter, uint64_t seed, uint64_t n)
 {
     bg_filter *alone;
@@ -192,7 +190,7 @@ static void conc_check_words(const bg_filter *filter, uint64_t seed, uint64_t n)
     bg_filter_free(alone);
 }
 
-/* Runs a test for every instruction set that there is, and prints what it did. */
+/* Runs a test for every available instruction set, and prints a summary. */
 static void conc_each_cpu(bg_kind kind, const char *what,
                           uint64_t (*test)(bg_kind kind))
 {
@@ -219,7 +217,7 @@ static void conc_each_cpu(bg_kind kind, const char *what,
         conc_each_cpu(BG_KIND_##KIND, #what, what##_test);                             \
     }
 
-/* ---- First use: threads race for what the library does once --------------------- */
+/* ---- First use: threads race for the library's one-time initialization ---------- */
 
 static void first_use(struct member *m)
 {
@@ -236,7 +234,7 @@ TEST(first_use)
 
 /* ---- Publish -------------------------------------------------------------------- */
 
-/* What a thread has added: the first `count` keys of its range. One line each. */
+/* The keys that a thread has added: the first `count` of its range. One cache line each. */
 struct published {
     _Alignas(64) atomic_uint_fast64_t count;
 };
@@ -244,7 +242,7 @@ struct published {
 struct publish {
     bg_filter *filter;
     uint64_t seed;
-    uint64_t each; /* keys of one thread; ranges overlap by half with the next one's */
+    uint64_t each; /* keys of one thread; each range overlaps half of the next */
     unsigned threads;
     struct published published[THREADS];
 };
@@ -254,7 +252,7 @@ static uint64_t publish_first(const struct publish *job, unsigned thread)
     return thread * (job->each / 2);
 }
 
-/* Asks for a stretch of what some thread has announced. */
+/* Looks up a stretch of keys that some thread has announced. */
 static void publish_ask(struct member *m, struct publish *job)
 {
     struct keys keys;
@@ -290,12 +288,12 @@ static void publish_work(struct member *m)
             publish_ask(m, job);
         }
         if (member_below(m, 4) == 0) {
-            sched_yield(); /* more threads than processors: mix them */
+            sched_yield(); /* more threads than cores: mix them */
         }
     }
 }
 
-/* One round in four is small: a few lines that everybody writes to. */
+/* One round in four is small: a few lines that all threads write to. */
 static uint64_t publish_test(bg_kind kind)
 {
     static struct publish job;
@@ -355,9 +353,9 @@ static unsigned race_winners(const struct race *job, size_t key)
 }
 
 /*
- * Every bit was missing to the add that set it first, which therefore was told "new".
- * So the keys that were new to somebody have set all bits: a filter of these keys alone
- * has the same words. Where there is room for all keys, every one of them was new.
+ * Every bit was missing for the add that set it first, which therefore got "new". So the keys
+ * that were new to some thread have set all bits: a filter of only these keys has the same
+ * words. If there is space for all keys, every one of them was new.
  */
 static void race_check(const struct race *job, bool roomy)
 {
@@ -395,7 +393,7 @@ static uint64_t race_test(bg_kind kind)
     return checks;
 }
 
-/* ---- Sets: merge, copy, fold and the rest while others add ---------------------- */
+/* ---- Sets: merge, copy, fold and so on while others add ------------------------- */
 
 enum { SET_ADDERS = 8, SET_OTHERS = 5, SET_KEYS = 2000 };
 
@@ -424,7 +422,7 @@ static void sets_add(struct member *m, struct sets *job)
     atomic_fetch_sub(&job->adding, 1);
 }
 
-/* What was announced by now by the adders of one filter. */
+/* Records what the adders of one filter have announced so far. */
 static void sets_note(struct sets *job, unsigned first, uint64_t *counts)
 {
     for (unsigned t = first; t < SET_ADDERS; t += 2) {
@@ -433,7 +431,7 @@ static void sets_note(struct sets *job, unsigned first, uint64_t *counts)
     }
 }
 
-/* It must all be in `filter`. */
+/* Checks that all of it is in `filter`. */
 static void sets_check(struct member *m, struct sets *job, const bg_filter *filter,
                        unsigned first, const uint64_t *counts)
 {
@@ -449,7 +447,7 @@ static void sets_check(struct member *m, struct sets *job, const bg_filter *filt
     }
 }
 
-/* Copies of the filter, or folded ones. */
+/* Checks copies of the filter, or folded ones. */
 static void sets_copy(struct member *m, struct sets *job, uint32_t folds)
 {
     uint64_t counts[SET_ADDERS];
@@ -472,7 +470,7 @@ static void sets_merge(struct member *m, struct sets *job)
     sets_check(m, job, job->filter, 1, counts);
 }
 
-/* Ones never become fewer. */
+/* The number of ones never decreases. */
 static void sets_look(struct member *m, struct sets *job)
 {
     bg_info before = { .struct_size = sizeof before }, after = before;
@@ -495,7 +493,7 @@ static void sets_work(struct member *m)
         return;
     }
     bool adding;
-    do { /* once more when all is in */
+    do { /* once more when everything is added */
         adding = atomic_load(&job->adding) > 0;
         switch (m->number - SET_ADDERS) {
         case 0: sets_copy(m, job, 0); break;
@@ -533,10 +531,10 @@ struct handover {
     bg_filter *filter;
     uint64_t seed;
     pthread_rwlock_t lock;
-    uint64_t added; /* keys 0 .. added - 1 are in; under the lock */
+    uint64_t added; /* keys 0 .. added - 1 are present; under the lock */
 };
 
-/* Adds the next keys, alone. */
+/* Adds the next keys, holding the lock exclusively. */
 static bool handover_add(struct member *m, struct handover *job)
 {
     struct keys keys;
@@ -550,7 +548,7 @@ static bool handover_add(struct member *m, struct handover *job)
     return left > n;
 }
 
-/* Asks for some keys, beside others who ask. */
+/* Looks up some keys, concurrently with other readers. */
 static void handover_ask(struct member *m, struct handover *job)
 {
     struct keys keys;
@@ -592,7 +590,7 @@ static uint64_t handover_test(bg_kind kind)
     return checks;
 }
 
-/* ---- All of them, for every kind ------------------------------------------------ */
+/* ---- All tests, for every kind -------------------------------------------------- */
 
 #define CONC_TESTS(NAME, number, name)                                                 \
     CONC_TEST(publish, name, NAME)                                                     \

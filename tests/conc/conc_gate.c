@@ -1,7 +1,7 @@
 /*
- * conc_gate.c - many threads at one gate: look-ups of one key that share a question, writes
- * in between, a truth that fails for all of them; the breaker's single trial; and readers
- * beside writers with everything turned on, none of whom may be told "absent" of a key whose
+ * conc_gate.c - many threads on one gate: lookups of one key that share a query, writes in
+ * between, a backing store that fails for all of them; the breaker's single trial; and readers
+ * and writers with all features enabled, where no lookup may return "absent" for a key whose
  * write has returned.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
@@ -33,14 +33,14 @@ static void join(pthread_t thread)
 
 /* ---- One key ------------------------------------------------------------------------ */
 
-/* A store of one key, that answers slowly. */
+/* A store of one key that answers slowly. */
 struct store {
     atomic_bool has;
     _Atomic bg_truth fails;
     atomic_uint asks, asking, most_asking;
     atomic_uint sleep_ms;
-    atomic_bool gone;      /* the first question was put ... */
-    atomic_bool may_go_on; /* ... and waits for that, if it is to */
+    atomic_bool gone;      /* the first query was sent ... */
+    atomic_bool may_go_on; /* ... and waits for this, if configured */
     atomic_bool holds;
     atomic_int value;
     _Atomic uint64_t now; /* if there is a clock */
@@ -48,7 +48,7 @@ struct store {
     bg_gate *gate;
 };
 
-/* What a look-up gets. */
+/* The result of a lookup. */
 struct row {
     int value;
     bool shared;
@@ -111,7 +111,7 @@ static void store_close(struct store *s)
 struct looker {
     struct store *store;
     struct row row;
-    bool blind; /* wants no row */
+    bool blind; /* needs no row */
     bg_outcome outcome;
     pthread_t thread;
 };
@@ -136,9 +136,9 @@ static uint64_t shared_so_far(const struct store *s)
     return stats.shared;
 }
 
-/* Lets threads look the key up at once until they all happen to have met in one flight;
- * the truth takes longer every time, so that they do in the end. Every one's outcome must be
- * `expected`, in every round. */
+/* Lets threads look up the key at once until they have all met in one flight; the store takes
+ * longer every time, so that they do in the end. Every outcome must be `expected`, in every
+ * round. */
 static void look_together(struct store *s, bg_outcome expected, bool blind)
 {
     struct looker lookers[FOLLOWERS + 1];
@@ -178,9 +178,9 @@ TEST(gate__look_ups_at_once_ask_once)
     look_together(&s, BG_ABSENT_BY_TRUTH, false);
     atomic_store(&s.has, true);
     look_together(&s, BG_PRESENT, false);
-    look_together(&s, BG_PRESENT, true); /* who wants no row needs no sharing */
+    look_together(&s, BG_PRESENT, true); /* a lookup without a row needs no sharing */
     atomic_store(&s.fails, BG_TRUTH_ERROR);
-    look_together(&s, BG_UNKNOWN, false); /* no stampede on a truth that fails */
+    look_together(&s, BG_UNKNOWN, false); /* no stampede on a failing store */
     store_close(&s);
 }
 
@@ -217,7 +217,7 @@ static bg_filter *filter_of_key(void)
     return filter;
 }
 
-/* The key is in the store, by a write through the gate or past it. */
+/* The key is in the store, by a write through the gate or without it. */
 static void tell_of_key(struct store *s, int way)
 {
     if (way == 0) {
@@ -229,8 +229,8 @@ static void tell_of_key(struct store *s, int way)
     }
 }
 
-/* One thread asks and is held up; the key is written; a lookup that begins then must neither get
- * the old answer nor wait for it, and the answer must not be remembered. */
+/* One thread queries and is delayed; the key is written; a lookup that starts then must neither
+ * get the old answer nor wait for it, and the answer must not be cached. */
 TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
 {
     for (int way = 0; way < 3; way++) {
@@ -262,8 +262,8 @@ TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
     }
 }
 
-/* In doubt, keys may be written past the gate at any time. A lookup that begins after such a write
- * must not get the answer to an earlier query. */
+/* In doubt, keys may be written without the gate at any time. A lookup that starts after such a
+ * write must not get the answer to an earlier query. */
 TEST(gate__in_doubt_no_lookup_joins_another_one)
 {
     struct store s;
@@ -279,7 +279,7 @@ TEST(gate__in_doubt_no_lookup_joins_another_one)
     while (!atomic_load(&s.gone)) {
         pause_ms(1);
     }
-    atomic_store(&s.has, true); /* past the gate */
+    atomic_store(&s.has, true); /* without the gate */
     look_in_thread(&after, &s);
     for (int i = 0; i < 2000 && atomic_load(&s.asks) < 2; i++) {
         pause_ms(1); /* a lookup that joined would wait for the first one */
@@ -293,16 +293,16 @@ TEST(gate__in_doubt_no_lookup_joins_another_one)
     store_close(&s);
 }
 
-/* ---- Two gates whose truths ask each other ----------------------------------------------- */
+/* ---- Two gates whose stores query each other --------------------------------------------- */
 
 struct twin {
     bg_slot *slot;
     bg_gate *gate;
     struct twin *other;
-    atomic_uint *met; /* look-ups whose truth is being asked */
+    atomic_uint *met; /* lookups whose store query is in progress */
 };
 
-/* The first question of each thread waits for that of the other one, then looks up there. */
+/* The first query of each thread waits for that of the other one, then looks up there. */
 static bg_truth twin_ask(void *context, const void *key, size_t len, void *request)
 {
     struct twin *twin = context;
@@ -361,7 +361,7 @@ TEST(gate__one_thread_at_a_time_tries_a_broken_truth)
     atomic_store(&s.fails, BG_TRUTH_ERROR);
     CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_UNKNOWN);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        atomic_fetch_add(&s.now, 1000); /* it has rested */
+        atomic_fetch_add(&s.now, 1000); /* the pause is over */
         atomic_store(&s.sleep_ms, 1);
         for (int i = 0; i < LOOKERS; i++) {
             look_in_thread(&lookers[i], &s);
@@ -387,11 +387,10 @@ enum { WRITERS = 2, READERS = 3, SPAN = 1 << 15 };
 /* Keys are numbers; each writer writes its own, in order. */
 struct town {
     atomic_bool has[WRITERS][SPAN];
-    _Atomic uint64_t
-        written[WRITERS]; /* keys below are written, and that has returned */
+    _Atomic uint64_t written[WRITERS]; /* writes of lower keys have returned */
     atomic_bool done;
     atomic_uint false_negatives;
-    atomic_uint errors; /* how many questions shall fail */
+    atomic_uint errors; /* number of queries that are to fail */
     size_t keys;
     bg_slot *slot;
     bg_gate *gate;
@@ -422,7 +421,7 @@ static bg_truth town_ask(void *context, const void *key, size_t len, void *reque
     (void)len;
     (void)request;
     if (check_random_below(64) == 0) {
-        pause_ms(0); /* somebody else's turn, in the middle of a question */
+        pause_ms(0); /* let others run, in the middle of a query */
     }
     const bool has = atomic_load(town_cell(t, key));
     if (check_random_below(64) == 0) {
@@ -461,7 +460,7 @@ static void *town_writes(void *arg)
     return NULL;
 }
 
-/* Looks up what has just been written and what will be next, singly and in batches. */
+/* Looks up keys that were just written and those that come next, singly and in batches. */
 static void *town_reads(void *arg)
 {
     struct citizen *c = arg;
@@ -524,7 +523,7 @@ TEST(gate__what_was_written_is_found_by_all)
         memset(t, 0, sizeof *t);
         t->keys = CHECK_EMULATED ? 500 : CHECK_SANITIZED ? 4000 : 8000;
         spec.items = 8000;
-        spec.rate = 0.2; /* so that the truth is asked for absent keys as well */
+        spec.rate = 0.2; /* so that absent keys are also queried in the store */
         how.context = t;
         how.ask = town_ask;
         how.write = town_write;
@@ -548,9 +547,10 @@ TEST(gate__what_was_written_is_found_by_all)
     }
 }
 
-/* ---- Writes past the gate, which the owner reports afterwards ------------------------------ */
+/* ---- Writes without the gate, which the owner reports afterwards --------------------------- */
 
-/* A key is written past the gate; then all earlier answers are made void; then it is published. */
+/* A key is written without the gate; then all earlier answers are invalidated; then the key is
+ * published. */
 struct past {
     struct town *town;
     bg_filter *all; /* has every key */
@@ -577,7 +577,7 @@ static void *past_writes(void *arg)
     return NULL;
 }
 
-/* Looks up the keys around the last one, single and by ticket. */
+/* Looks up the keys around the last one, singly and by ticket. */
 static void *past_reads(void *arg)
 {
     struct citizen *c = arg;

@@ -1,6 +1,6 @@
 /*
- * conc_loader.c - many threads load one filter; it must become, bit for bit, what one thread
- * makes of the same keys.
+ * conc_loader.c - many threads load one filter; the result must equal, bit for bit, what one
+ * thread produces from the same keys.
  */
 #include "base/bits.h"
 #include "bloomgate/bloomgate.h"
@@ -85,13 +85,13 @@ static void load_once(bg_kind kind, uint64_t items, uint32_t flags)
     CHECK(news > 0 && news <= KEYS);
     if (items >= KEYS) {
         CHECK(news
-              > KEYS - KEYS / 50); /* of a hundred at most one seemed to be there */
+              > KEYS - KEYS / 50); /* at most one in a hundred was a false positive */
     }
     bg_filter_free(filter);
     bg_filter_free(alone);
 }
 
-/* Filters of one line, of a few, of all sizes; much too full ones as well. */
+/* Filters of one line, of a few, of all sizes; also far overfull ones. */
 TEST(loader__makes_what_one_thread_makes)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_SPLIT };

@@ -1,13 +1,13 @@
 /*
- * conc_merge.c - merges of many threads at once with adds, queries and, for windows,
+ * conc_merge.c - merges of many threads concurrent with adds, queries and, for windows,
  * rotations, on filters of every kind that can be merged.
  *
- * Two filters of one spec. Some keys are in each from the beginning; each has a writer that
- * goes on adding keys of its own; two threads merge one into the other all the time, one in
- * each direction (kinds that count, in one direction and a few times, so that counts do
- * not double without end); readers ask for what was there before and for what writers have told to be in. One
- * "no" is a failure: bg_filter_merge is MT-Safe, and (C1) and (C2) of filter.h hold beside
- * it. In the end, after one more merge, each filter has all keys of both.
+ * There are two filters of one spec. Some keys are in each from the start; each has a writer
+ * that keeps adding its own keys; two threads merge one into the other all the time, one in
+ * each direction (kinds that count, in one direction and a few times, so that counts do not
+ * double without end); readers look up the initial keys and the keys that writers have
+ * announced. One "no" is a failure: bg_filter_merge is MT-Safe, and (C1) and (C2) of filter.h
+ * hold during a merge. At the end, after one more merge, each filter has all keys of both.
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"
@@ -25,13 +25,13 @@ enum {
 
 struct side {
     bg_filter *filter;
-    uint64_t added; /* so many of its own keys are in */
+    uint64_t added; /* number of its own keys that are added */
 };
 
 struct pair {
     struct side side[SIDES];
     bool both_ways;
-    int writing; /* writers still at work */
+    int writing; /* number of writers that are still running */
 };
 
 struct thread {
@@ -49,7 +49,7 @@ static bool pair_busy(struct pair *pair)
     return __atomic_load_n(&pair->writing, __ATOMIC_ACQUIRE) > 0;
 }
 
-/* By ones, and by batches. */
+/* Singly and in batches. */
 static void *write_own(void *arg)
 {
     const struct thread *t = arg;
@@ -87,7 +87,7 @@ static void *merge_from_the_other(void *arg)
     return NULL;
 }
 
-/* Whatever its own writer has told to be in is in. */
+/* All keys that its own writer has announced are present. */
 static void *ask_for_own(void *arg)
 {
     const struct thread *t = arg;
@@ -151,12 +151,12 @@ static void pair_run(const bg_spec *spec, bool both_ways)
     bg_filter_free(pair.side[1].filter);
 }
 
-/* Room for all keys of both; scalable filters grow meanwhile. */
+/* Capacity for all keys of both; scalable filters grow meanwhile. */
 static bg_spec pair_spec(unsigned sample)
 {
     bg_spec spec = sample_variant(sample);
     spec.items = spec.kind == BG_KIND_SCALABLE ? 100 : 2 * (FIXED + OWN);
-    spec.items *= sample_can(sample, BG_CAN_FILL_UP) ? 4 : 1; /* counts take slots */
+    spec.items *= sample_can(sample, BG_CAN_FILL_UP) ? 4 : 1; /* counts use slots */
     spec.rate = 0.01;
     return spec;
 }
@@ -175,7 +175,7 @@ TEST(merge__beside_adds_and_queries)
           >= 13); /* Bloom kinds, counting, quotient, scalable, windows, shards */
 }
 
-/* ---- Windows that turn meanwhile ---------------------------------------------------- */
+/* ---- Windows that are rotated meanwhile --------------------------------------------- */
 
 enum { TURNS = CHECK_SANITIZED || CHECK_EMULATED ? 40 : 200, GENERATIONS = 4 };
 
@@ -190,8 +190,9 @@ static void *merge_when_it_can(void *arg)
     struct turning *t = arg;
     while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
         bg_err err = bg_filter_merge(t->filter, t->other, NULL);
-        CHECK(err == BG_OK || err == BG_EINCOMPAT); /* of another period */
-        (void)sched_yield();                        /* who turns wants the lock too */
+        CHECK(err == BG_OK || err == BG_EINCOMPAT); /* from another period */
+        (void)sched_yield();                        /* the rotating thread needs the
+                                                       lock too */
     }
     return NULL;
 }
@@ -214,7 +215,7 @@ static void turning_run(uint32_t mode)
         for (uint64_t i = 0; i < 100; i++) {
             (void)bg_filter_add_u64(turn % 2 ? t.filter : t.other, turn << 20 | i);
         }
-        if (turn % 2 == 0) { /* both are in this period: nobody else turns them */
+        if (turn % 2 == 0) { /* both are in this period: no other thread rotates them */
             CHECK_OK(bg_filter_merge(t.filter, t.other, NULL));
         }
         for (uint64_t back = 0; back < GENERATIONS && back <= turn; back++) {

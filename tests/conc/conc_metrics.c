@@ -1,7 +1,7 @@
 /*
  * Metrics written while threads look up and add, and while the slot changes: documents are
- * whole, and counters never go back. Prometheus takes one that does for a restart, and all
- * that was counted before for an increase.
+ * complete, and counters never decrease. Prometheus would interpret a decrease as a restart,
+ * and count the whole value as an increase.
  */
 #include "support/filters.h"
 #include "support/metrics_reader.h"
@@ -34,7 +34,7 @@ static bg_filter *empty_filter(void)
 {
     bg_spec spec = BG_SPEC_INIT;
     spec.items = KEYS;
-    spec.rate = 0.2; /* so that there is much of everything */
+    spec.rate = 0.2; /* so that all counters grow quickly */
     return must_create(&spec);
 }
 
@@ -61,7 +61,7 @@ static void *change(void *context)
     return NULL;
 }
 
-/* The next counter of a document behind sample i. */
+/* Returns the next counter of a document after sample i. */
 static const struct reader_sample *next_counter(const struct reader *reader, size_t *i)
 {
     while (*i < reader->samples_n) {
@@ -73,7 +73,7 @@ static const struct reader_sample *next_counter(const struct reader *reader, siz
     return NULL;
 }
 
-/* Every counter of a document is at least what it was in the one before. */
+/* Checks that every counter of a document is at least its value in the previous document. */
 static void compare(const struct reader *before, const struct reader *after)
 {
     const struct reader_sample *old, *new;

@@ -1,12 +1,12 @@
 /*
- * conc_registry.c - a registry under threads: one creator per name, look-ups while the
- * table is replaced, quotas that hold, and above all tenants that leave memory and come
- * back while keys are being added to them.
+ * conc_registry.c - a registry under threads: one creator per name, lookups while the table is
+ * replaced, quotas that hold, and above all tenants that are evicted and reloaded while keys
+ * are being added to them.
  *
- * The oracle of the latter is exact. Every writer has keys of its own, and says after each
- * add how far it is; whoever asks for a key that was said to be in must be told "maybe".
- * The clock moves by itself, so that every tenant is always due: whatever can happen between
- * an evictor and its victims does.
+ * The oracle for the latter is exact. Every writer has its own keys, and announces its progress
+ * after each add; a lookup of an announced key must return "maybe". The clock advances by
+ * itself, so that every tenant is always due for eviction: this covers all interleavings of an
+ * evictor and its victims.
  */
 #define _GNU_SOURCE /* usleep */
 
@@ -21,7 +21,7 @@ enum { THREADS = 4, FEWER = CHECK_SANITIZED || CHECK_EMULATED };
 
 static _Atomic uint64_t ticks;
 
-/* Every look at it finds it later than before. */
+/* Every call returns a later time. */
 static uint64_t rushing_clock(void *context)
 {
     (void)context;
@@ -72,7 +72,7 @@ enum { NAMES = 200 };
 struct creator {
     bg_registry *registry;
     atomic_uint *waiting;
-    uint64_t key; /* of its own */
+    uint64_t key; /* its own key */
     bg_tenant *found[NAMES];
 };
 
@@ -117,8 +117,8 @@ TEST(registry__one_creator_per_name)
 
 struct table_crowd {
     bg_registry *registry;
-    _Atomic unsigned made;   /* names below this one are there, for ever */
-    _Atomic unsigned rounds; /* of the one who removes */
+    _Atomic unsigned made;   /* names below this one exist permanently */
+    _Atomic unsigned rounds; /* of the removing thread */
     unsigned most;
     _Atomic unsigned roles;
 };
@@ -131,8 +131,8 @@ static void make_names(struct table_crowd *crowd)
     }
 }
 
-/* Fills the table with cells of those who have gone, so that it is replaced more often. Held
- * by nobody else, or held while it is removed. */
+/* Fills the table with cells of removed tenants, so that it is replaced more often. A tenant is
+ * held only by this thread, or is held while it is removed. */
 static void come_and_go(struct table_crowd *crowd)
 {
     char name[24];
@@ -152,7 +152,7 @@ static void come_and_go(struct table_crowd *crowd)
     }
 }
 
-/* One that comes and goes: there or not, but never half. */
+/* A tenant that is repeatedly created and removed: it exists or not, but never partially. */
 static void look_up_fleeting(struct table_crowd *crowd, unsigned i)
 {
     char name[16];
@@ -280,7 +280,7 @@ TEST(quotas__items_are_exact)
 struct neighbour {
     bg_registry *registry;
     bool floods;
-    atomic_int *calm; /* who are at work */
+    atomic_int *calm; /* number of running threads */
 };
 
 static void *live_next_to_a_flood(void *arg)
@@ -326,9 +326,9 @@ enum { TENANTS = 3, WRITERS = 3, READERS = 2, RESTS = 10 };
 struct race {
     bg_registry *registry;
     uint64_t adds;                            /* of each writer to each tenant */
-    _Atomic uint64_t added[WRITERS][TENANTS]; /* how many of them are in */
+    _Atomic uint64_t added[WRITERS][TENANTS]; /* number of them that are added */
     atomic_int writing;
-    atomic_int resting; /* writers who let the evictor win */
+    atomic_int resting; /* writers that let the evictor win */
     atomic_uint roles;
     bool saves; /* now and then */
 };
@@ -359,8 +359,8 @@ static void add_some(struct race *race, unsigned writer, unsigned t, uint64_t i,
     bg_tenant_release(tenant);
 }
 
-/* Mostly somebody comes before an evictor is done. So writers rest a few times, until one
- * tenant has left, or all have: then they come back, and what they have must be there. */
+/* Mostly a tenant is used before an evictor is done. So writers pause a few times, until one
+ * tenant was evicted, or all were: then they return, and their keys must be present. */
 static void rest(struct race *race)
 {
     bg_registry_stats before = registry_stats(race->registry), now = before;
@@ -409,7 +409,7 @@ static void evict_keys(struct race *race)
     }
 }
 
-/* Asks for what was said to be in before. */
+/* Looks up keys that were announced before. */
 static void read_keys(struct race *race, uint64_t state)
 {
     bg_tenant *held[TENANTS]; /* all the time: that does not keep them in memory */
@@ -450,7 +450,7 @@ static void *run_race(void *arg)
     return NULL;
 }
 
-/* That all keys of all tenants are there, and hardly any other. */
+/* Checks that all keys of all tenants are present, and hardly any others. */
 static void check_race(const struct race *race)
 {
     for (unsigned t = 0; t < TENANTS; t++) {
@@ -506,10 +506,10 @@ TEST(evict__no_add_is_lost_beside_saves)
     race_once(BG_KIND_QUOTIENT, true);
 }
 
-/* ---- Somebody who is in ------------------------------------------------------------------- */
+/* ---- A thread inside a tenant ------------------------------------------------------------- */
 
-/* A thread that stops in the middle of using a tenant: at the clock, which is looked at
- * before the slot is used, or in the hash, after it was noted that there is a change. */
+/* A thread that stops in the middle of using a tenant: at the clock, which is read before the
+ * slot is used, or in the hash, after the change was recorded. */
 static _Thread_local bool stops_at_clock, stops_in_hash;
 static atomic_bool has_stopped, may_go_on;
 
@@ -576,8 +576,8 @@ static void *do_chore(void *arg)
     return NULL;
 }
 
-/* Somebody stops inside; a chore begins; after a while, or when the chore is done (which
- * would be wrong), he goes on. */
+/* A thread stops inside; a chore starts; after a while, or when the chore is done (which would
+ * be wrong), the thread continues. */
 static void chore_around(struct chore *chore, struct insider *in)
 {
     pthread_t inside, outside;
@@ -627,7 +627,7 @@ TEST(evict__waits_for_those_who_are_in)
     files_clean();
 }
 
-/* What is not in the file counts as changed, else the last tick would not write it. */
+/* Keys that are not in the file count as changed; otherwise the last tick would not write them. */
 TEST(evict__saves_wait_as_well)
 {
     bg_registry_options options = with_stops();
@@ -663,7 +663,7 @@ TEST(evict__slot_that_is_handed_out_meanwhile_stays)
     files_clean();
 }
 
-/* ---- Coming back ---------------------------------------------------------------------------- */
+/* ---- Reloading ------------------------------------------------------------------------------ */
 
 struct comer {
     bg_tenant *tenant;
@@ -718,8 +718,8 @@ struct brawl {
     unsigned rounds;
 };
 
-/* A name is taken by whoever makes it, so nobody else removes it: what was added must be
- * there as long as it was not removed, whatever its namesakes before did on the disk. */
+/* A name belongs to the thread that creates it, so no other thread removes it: added keys must
+ * be present until it is removed, whatever earlier tenants of that name did on disk. */
 static void live_and_die(struct brawl *brawl, unsigned role)
 {
     char name[24];
@@ -740,7 +740,7 @@ static void live_and_die(struct brawl *brawl, unsigned role)
             CHECK_OK(bg_registry_get(brawl->registry, name, 0, &tenant, NULL));
         }
         while (r % 3 && (r >> 20) % 4 == 0 && tenant_stats(tenant).in_memory) {
-            (void)usleep(100); /* nobody else uses it, so it goes */
+            (void)usleep(100); /* no other thread uses it, so it is evicted */
         }
         for (uint64_t key = 0; key < 10; key++) {
             uint64_t own = (uint64_t)i << 32 | key;
@@ -753,7 +753,8 @@ static void live_and_die(struct brawl *brawl, unsigned role)
         CHECK_EQ(missing, 0);
         if (r >> 18 & 1) {
             CHECK_OK(bg_registry_remove(brawl->registry, name, NULL));
-            if (r >> 19 & 1) { /* a namesake while the old one is still held */
+            if (r >> 19 & 1) { /* another tenant of that name while the old one is
+                                  still held */
                 bg_tenant *young = get_tenant(brawl->registry, name);
                 uint64_t own = (uint64_t)i << 32;
                 CHECK(young != tenant);
@@ -798,7 +799,7 @@ TEST(registry__everything_at_once)
 {
     bg_registry_options options = on_disk();
     options.spec.items = 100;
-    options.spec.rate = 1e-9; /* "no" is no chance */
+    options.spec.rate = 1e-9; /* no false positive hides a "no" */
     struct brawl brawl = { .registry = open_registry(&options),
                            .busy = THREADS,
                            .rounds = (FEWER ? 40 : 120) * (unsigned)check_scale() };
@@ -807,7 +808,7 @@ TEST(registry__everything_at_once)
     CHECK_EQ(stats.created - stats.removed, stats.tenants);
     CHECK_EQ(stats.return_failures, 0);
     CHECK(stats.evictions > 0);
-    /* What is not there has no file, what has a file is there. */
+    /* A tenant that does not exist has no file, and every file has a tenant. */
     CHECK_OK(bg_registry_save(brawl.registry, NULL));
     bg_registry_free(brawl.registry);
     brawl.registry = open_registry(&options);

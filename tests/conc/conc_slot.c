@@ -1,11 +1,11 @@
 /*
- * conc_slot.c - slots that change while threads add and ask.
+ * conc_slot.c - slots that change while threads add and query.
  *
- * Each adder has keys of its own, 0, 1, 2 ... A key goes to the truth first (`true_to`, a
- * number), then to the slot, then it is announced (`added_to`). Whoever asks for an
- * announced key must be told "maybe", whatever the slot goes through meanwhile: layers,
- * compactions, migrations, rebuilds from the truth, all mixed at random. One check is one
- * such answer.
+ * Each adder has its own keys, 0, 1, 2 ... A key is first written to the backing store
+ * (`true_to`, a number), then to the slot, and then it is announced (`added_to`). A lookup of
+ * an announced key must return "maybe", whatever happens to the slot meanwhile: layers,
+ * compactions, migrations, rebuilds from the store, all mixed at random. One check is one such
+ * answer.
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"
@@ -45,8 +45,8 @@ struct worker {
     pthread_t thread;
 };
 
-/* A batch by its hashes; by itself where these are of no use, be it only since the slot
- * changed meanwhile. */
+/* Adds a batch by its hashes; by keys if these cannot be used, even if only because the slot
+ * has just changed. */
 static bg_err add_hashes(struct world *world, const uint64_t keys[BATCH])
 {
     uint64_t hashes[BATCH], check = 0;
@@ -102,7 +102,7 @@ static void ask_one(struct worker *me, unsigned adder, uint64_t i)
     }
 }
 
-/* The same by hash, of whatever hasher there was a moment ago. */
+/* The same by hash, with whatever hasher was just in use. */
 static void ask_hashes(struct worker *me, const uint64_t keys[BATCH])
 {
     uint64_t hashes[BATCH], check = 0;
@@ -147,7 +147,7 @@ static void *ask_keys(void *argument)
 
 /* ---- Changes --------------------------------------------------------------------------- */
 
-/* The truth as a source. */
+/* The backing store as a source. */
 struct truth {
     const struct world *world;
     unsigned adder;
@@ -201,7 +201,7 @@ static bg_filter *some_filter(uint64_t random)
     return must_create(&spec);
 }
 
-/* Hands in the keys of the truth; now and then gives up. */
+/* Pushes the keys of the store; now and then aborts. */
 static bg_err push(struct world *world, const bg_rebuild_options *how, unsigned left)
 {
     struct truth truth = { .world = world };
@@ -235,7 +235,8 @@ static void rebuild(struct world *world, uint64_t random)
     how.spec.kind = is_static ? BG_KIND_FUSE : BG_KIND_BLOCKED;
     how.delta = is_static ? some_filter(random) : NULL;
     how.headroom = 3;
-    how.spec.hash.seed = 1 + ((random >> 40 & 7) == 0); /* 0 would be as it was */
+    how.spec.hash.seed = 1 + ((random >> 40 & 7) == 0); /* 0 would be the same as
+                                                           before */
     if (random & 32) {
         how.progress = give_up;
         how.context = &left;
@@ -246,7 +247,7 @@ static void rebuild(struct world *world, uint64_t random)
     CHECK(err == BG_OK || err == BG_ECANCELED || err == BG_EBUSY);
 }
 
-/* One change; what is not possible now is refused, and that is all. */
+/* One change; if it is not possible now, it is refused without effect. */
 static void change(struct world *world, uint64_t random)
 {
     bg_slot *slot = world->slot;
@@ -263,9 +264,9 @@ static void change(struct world *world, uint64_t random)
     case 3:
         filter = some_filter(random);
         (void)!bg_slot_compact(slot, filter, NULL);
-        filter = NULL; /* it is the slot's, whatever came of it */
+        filter = NULL; /* the slot owns it, even on failure */
         break;
-    case 4: /* and back, as the new one has not all keys */
+    case 4: /* and back, as the new one does not have all keys */
         filter = some_filter(random);
         err = bg_slot_migrate(slot, filter, NULL);
         filter = err == BG_OK ? NULL : filter;
@@ -278,7 +279,7 @@ static void change(struct world *world, uint64_t random)
     bg_filter_free(filter);
 }
 
-/* One that chance may not bring about: base and delta that can be merged. */
+/* A change that may not occur by chance: a base and a delta that can be merged. */
 static void compact_for_sure(struct world *world)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -318,7 +319,7 @@ TEST(slot__no_key_is_lost_by_any_change)
         } else {
             change(&world, check_random());
         }
-        while (atomic_load(&world.checks) == before) { /* somebody has seen it */
+        while (atomic_load(&world.checks) == before) { /* a reader has seen it */
             sched_yield();
         }
     }
@@ -366,7 +367,7 @@ static void *pin_and_unpin(void *argument)
     return NULL;
 }
 
-/* What is replaced stays as long as somebody has it, and not longer. */
+/* A replaced filter stays as long as it is pinned, and not longer. */
 TEST(slot__swaps_under_pins)
 {
     static struct world world;
@@ -402,8 +403,8 @@ TEST(slot__swaps_under_pins)
 
 /* ---- Saturation ------------------------------------------------------------------------ */
 
-/* Numbers below `in_truth` are the truth, those below `n` were added as well; one thread
- * goes on with both, one asks. */
+/* Numbers below `in_truth` are in the store, those below `n` were added as well; one thread
+ * advances both, one queries. */
 struct saturated {
     bg_slot *slot;
     _Atomic uint64_t in_truth, n;
@@ -474,7 +475,7 @@ static double rate_of(const bg_slot *slot)
     return maybes / 1e5;
 }
 
-/* Two and a half times as many keys as it was made for: rebuilt for twice the true number,
+/* Two and a half times as many keys as it was created for: rebuilt for twice the true number,
  * under adds and queries. With a scale of 10, 25 million in a filter for 10 million. */
 TEST(slot__a_saturated_filter_is_rebuilt_under_load)
 {

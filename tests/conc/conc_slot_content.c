@@ -1,7 +1,7 @@
 /*
  * conc_slot_content.c - slots that are merged into, cleared and rotated while threads add and
- * ask: no key that was merged is lost by a rebuild at the same time, one that is added after
- * a clear has returned is found, and nobody uses what is gone.
+ * query: no merged key is lost by a concurrent rebuild, a key added after a clear has returned
+ * is found, and no thread uses freed memory.
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"
@@ -16,7 +16,7 @@ enum { KEYS = 50, MERGES = 400, ITEMS = KEYS * MERGES, BATCH = 64 };
 
 struct world {
     bg_slot *slot;
-    _Atomic uint64_t true_to, merged_to; /* merges: in the truth, and in the slot */
+    _Atomic uint64_t true_to, merged_to; /* merges: in the store, and in the slot */
     atomic_bool over;
     _Atomic uint64_t checks, missed;
 };
@@ -37,7 +37,7 @@ static uint64_t key_of(uint64_t merge, uint64_t i)
 
 /* ---- Merges and rebuilds ---------------------------------------------------------------- */
 
-/* The truth first, then the slot. */
+/* The store first, then the slot. */
 static void *merge_all(void *argument)
 {
     struct world *world = argument;
@@ -81,7 +81,7 @@ static void *ask_merged(void *argument)
     return NULL;
 }
 
-/* From the truth as it is once every add goes to the new base. */
+/* From the store's content once every add goes to the new base. */
 static void rebuild(struct world *world, bool give_up)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -134,7 +134,7 @@ TEST(slot_content__merges_are_not_lost_by_rebuilds)
 
 /* ---- Clears and rotations --------------------------------------------------------------- */
 
-/* Adds and asks by hash, whatever becomes of it. */
+/* Adds and queries by hash, whatever the results. */
 static void *use(void *argument)
 {
     struct world *world = argument;
@@ -180,7 +180,7 @@ static void clear_under_load(const bg_spec *spec)
         }
         CHECK_OK(bg_slot_add_u64(world.slot, i, NULL));
         CHECK(bg_slot_may_contain_u64(world.slot, i));
-        while (atomic_load(&world.checks) == before) { /* somebody has seen it */
+        while (atomic_load(&world.checks) == before) { /* a reader has seen it */
             (void)sched_yield();
         }
     }

@@ -1,19 +1,20 @@
 /*
- * conc_slot_model.c - random changes of a slot, failures included, while threads add and ask.
+ * conc_slot_model.c - random changes of a slot, failures included, while threads add and query.
  *
- * test_slot_model.c has one thread; here adders and askers run during every change. Memory is refused at random:
- * to the slot, to its filters and to growth during adds. Files are damaged, sources fail, rebuilds are aborted.
+ * test_slot_model.c has one thread; here adders and readers run during every change.
+ * Allocations fail at random: for the slot, for its filters and for growth during adds. Files
+ * are damaged, sources fail, rebuilds are aborted.
  *
- * The backing store is a log: key n has number n, and is written there first. In half of the worlds the numbers are
- * used: writers take turns and advance the slot.
+ * The backing store is a log: key n has number n, and is written there first. In half of the
+ * worlds the numbers are used: writers take turns and advance the slot.
  *
  *   (M1) No acknowledged key is denied.
- *   (M2) With numbers, no key of the log is denied by bg_slot_may_contain_at with its own number, acknowledged
- *        or not.
+ *   (M2) With numbers, no key of the log is denied by bg_slot_may_contain_at with its own
+ *        number, acknowledged or not.
  *   (M3) A saved file has every key up to the number that it states.
  *
- * The changes never give up keys: no BG_SLOT_DISCARD and no bg_slot_clear, and a migration is settled forward only
- * after all keys were added again.
+ * The changes never give up keys: no BG_SLOT_DISCARD and no bg_slot_clear, and a migration is
+ * settled forward only after all keys were added again.
  */
 #include "base/bits.h"
 #include "bloomgate/bloomgate.h"
@@ -34,19 +35,19 @@ enum { WORLDS = CHECK_EMULATED ? 2 : CHECK_SANITIZED ? 14 : 42 };
 struct world {
     bg_slot *slot;
     bg_allocator memory;
-    _Atomic uint64_t refuses; /* one allocation in so many; 0: none */
+    _Atomic uint64_t refuses; /* fail one allocation in this many; 0: none */
     _Atomic uint64_t allocations;
     bg_spec spec;
     bool numbered;
     pthread_mutex_t write;
     _Atomic uint64_t log;   /* the last number */
-    _Atomic uint64_t limit; /* of the log, so that every change has its share of adds */
+    _Atomic uint64_t limit; /* of the log, so that adds happen during every change */
     atomic_bool acked[KEYS + 1];
     atomic_bool over;
     _Atomic uint64_t asked, tried, denied;
-    uint64_t random; /* of the changes */
+    uint64_t random; /* for the changes */
     uint64_t generation;
-    uint64_t added_again; /* all keys up to here, since the migration began */
+    uint64_t added_again; /* all keys up to here, since the migration started */
     char path[512];
     bool is_saved; /* there is a file */
 };
@@ -99,7 +100,7 @@ static bg_spec some_spec(struct world *world, uint64_t which)
     return spec;
 }
 
-/* An empty one, or NULL. */
+/* Creates an empty filter, or returns NULL. */
 static bg_filter *make(struct world *world)
 {
     bg_filter *filter = NULL;
@@ -107,7 +108,7 @@ static bg_filter *make(struct world *world)
     return filter;
 }
 
-/* One with all keys up to a number, or NULL. */
+/* Creates a filter with all keys up to a number, or returns NULL. */
 static bg_filter *make_complete(struct world *world, uint64_t to)
 {
     bg_filter *filter = make(world);
@@ -137,7 +138,7 @@ static void unlock_writes(struct world *world)
     }
 }
 
-/* A new key. If it is refused, it is not written either, so that it has no number. */
+/* Adds a new key. If it is refused, it is not written to the log either, so it has no number. */
 static void add_numbered(struct world *world, uint64_t random)
 {
     (void)pthread_mutex_lock(&world->write);
@@ -196,7 +197,7 @@ static void *add_keys(void *argument)
     return NULL;
 }
 
-/* ---- Askers ---------------------------------------------------------------------------- */
+/* ---- Readers --------------------------------------------------------------------------- */
 
 static bool is_denied(const struct world *world, uint64_t key)
 {

@@ -1,6 +1,6 @@
 /*
- * adversary.h - what the tests of attacks share: filters for an attacker's victim and for
- * his replica of it, and his tools.
+ * adversary.h - shared by the attack tests: filters for an attacker's victim and for the
+ * attacker's replica of it, and the attacker's tools.
  */
 #ifndef ADVERSARY_H
 #define ADVERSARY_H
@@ -11,21 +11,21 @@
 
 enum { ITEMS = 10000, HARVEST = 2000 };
 
-/* How many filters, with secrets of their own, an attack is tried on. */
+/* The number of filters, each with its own secret, that an attack is tried on. */
 static inline unsigned adversary_filters(void)
 {
     return MEASURE_SANITIZED ? 8 : measure_soaks() ? 32 * (unsigned)check_scale() : 64;
 }
 
-/* The keyed profiles take turns: `keyed` hashes the integers here by SipHash,
- * `keyed-int` by AES, which takes too long without the processor's help. */
+/* Alternates the keyed profiles: `keyed` hashes the integers here with SipHash, `keyed-int`
+ * with AES, which takes too long without hardware support. */
 static inline bg_hash_profile adversary_keyed(unsigned turn)
 {
     return turn % 2 || bg_cpu_current() == BG_CPU_SCALAR ? BG_HASH_KEYED
                                                          : BG_HASH_KEYED_INT;
 }
 
-/* A spec for `items` keys at 1 %, and a new secret each time. */
+/* A spec for `items` keys at 1%, with a new secret each time. */
 struct victim_spec {
     bg_spec spec;
     uint8_t secret[BG_SECRET_BYTES];
@@ -43,7 +43,8 @@ static inline void victim_init(struct victim_spec *v, unsigned sample, uint64_t 
     v->spec.hash.secret = v->secret;
 }
 
-/* A filter of a sample with `n` keys in; *predicted, unless NULL, is its rate. */
+/* Creates a filter of a sample with `n` keys; stores its predicted rate in *predicted, unless
+ * NULL. */
 static inline bg_filter *victim_full(unsigned sample, bg_hash_profile profile,
                                      uint64_t seed, const uint64_t *keys, size_t n,
                                      double *predicted)
@@ -60,7 +61,7 @@ static inline bg_filter *victim_full(unsigned sample, bg_hash_profile profile,
     return filter;
 }
 
-/* Asks for `probes` fresh random keys. */
+/* Looks up `probes` fresh random keys. */
 static inline void adversary_probe(const bg_filter *filter, size_t probes,
                                    struct measure *m)
 {
@@ -75,7 +76,7 @@ static inline void adversary_probe(const bg_filter *filter, size_t probes,
     measure_add(m, hits, (probes + 1023) / 1024 * 1024);
 }
 
-/* Keys that the replica answers "maybe", none of them a member. */
+/* Finds keys that the replica answers "maybe", none of them a member. */
 static inline void attack_harvest(const bg_filter *replica, uint64_t *keys)
 {
     for (size_t found = 0; found < HARVEST;) {
@@ -87,9 +88,9 @@ static inline void attack_harvest(const bg_filter *replica, uint64_t *keys)
 }
 
 /*
- * XXH3 of 32 bytes folds the product (w0 ^ (s0 + seed)) * (w1 ^ (s1 - seed)) of the
- * first two words w and words s of a public constant. With w0 = s0 + seed it is 0
- * whatever w1 is: 2^64 keys with one hash.
+ * XXH3 of 32 bytes folds the product (w0 ^ (s0 + seed)) * (w1 ^ (s1 - seed)) of the first two
+ * words w and words s of a public constant. With w0 = s0 + seed the product is 0 whatever w1
+ * is: 2^64 keys have the same hash.
  */
 static inline void forge_key(unsigned char *key, uint64_t seed, uint64_t free_word)
 {

@@ -1,16 +1,14 @@
 /*
- * measure.h - a measured rate of false positives against the predicted one.
+ * measure.h - compares a measured false-positive rate with the predicted one.
  *
  * A cell is one geometry, measured with one or more filters. Its uncertainty (sigma) is
- * relative to the predicted rate and has two sources: the number of hits, which is
- * binomial, and the filters themselves, since with few keys chance makes one filter
- * fuller than the next. With 8 filters or more the scatter between them shows both;
- * with fewer only the first is known, and the caller takes care that the second is
- * small.
+ * relative to the predicted rate and has two sources: the number of hits, which is binomial,
+ * and the filters themselves, since with few keys chance makes one filter fuller than the next.
+ * With 8 filters or more, the scatter between them shows both; with fewer, only the first is
+ * known, and the caller ensures that the second is small.
  *
- * A cell is good when the measured rate is within 5 % of the predicted one. Where 5 %
- * is less than 5 sigma the cell is weak: it is allowed 5 % + 4 sigma, and counted
- * apart.
+ * A cell is good if the measured rate is within 5% of the predicted one. If 5% is less than 5
+ * sigma, the cell is weak: it is allowed 5% + 4 sigma, and counted separately.
  *
  * BG_TEST_TABLE=1, or a BG_TEST_SCALE of 10 or more, prints every cell.
  */
@@ -38,7 +36,7 @@
 
 enum { MEASURE_SOAK = 10 };
 
-/* What has been counted in one cell. Every filter gets the same number of probes. */
+/* The counts of one cell. Every filter gets the same number of probes. */
 struct measure {
     double filters;
     double probes; /* of all filters together */
@@ -108,7 +106,7 @@ static inline struct measure_verdict measure_judge(const struct measure *m,
     return v;
 }
 
-/* Enters a cell into the summary; prints it when it is bad or all are to be printed. */
+/* Adds a cell to the summary; prints it if it is bad or if all cells are to be printed. */
 static inline void measure_enter(struct measure_summary *s, const char *cell,
                                  const struct measure *m, double predicted)
 {

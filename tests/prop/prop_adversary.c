@@ -1,22 +1,21 @@
 /*
- * prop_adversary.c - what somebody who chooses keys against a filter can do to it.
+ * prop_adversary.c - what an attacker who chooses keys can do to a filter.
  *
- * The attacker knows this library, the filter's geometry and, for `fast`, its hash and
- * seed. Attacks (Gerbet, Kumar, Lauradoux, "The power of evil choices in Bloom
- * filters", 2015):
+ * The attacker knows this library, the filter's geometry and, for `fast`, its hash and seed.
+ * Attacks (Gerbet, Kumar, Lauradoux, "The power of evil choices in Bloom filters", 2015):
  *
  *   pollution   insert only keys that set as many fresh bits as possible, so that the
- *               filter is full before its time; where a key has one line or word, only
- *               keys of the first half of them, so that these are full altogether;
+ *               filter is full too early; if a key has one line or word, only keys of
+ *               the first half of them, so that this half becomes completely full;
  *   harvest     find keys offline that the filter answers "maybe";
- *   forgery     find keys with the very hash of a member.
+ *   forgery     find keys with exactly the hash of a member.
  *
- * `fast` falls to all three, as hash.h says: these tests show that the attacks work.
- * `keyed` must withstand the same attacker, who has to guess the secret: after the
- * attack absent keys hit at the predicted rate, within 5 % (and 4 sigma where weak).
+ * `fast` is vulnerable to all three, as hash.h documents: these tests show that the attacks
+ * work. `keyed` must withstand the same attacker, who has to guess the secret: after the
+ * attack, absent keys hit at the predicted rate, within 5% (and 4 sigma where weak).
  *
- * Pollution is tried on the kinds that are sets of bits; prop_attack.c has what is done
- * to other kinds in its place.
+ * Pollution is tried on the kinds that are sets of bits; prop_attack.c has the corresponding
+ * attacks on other kinds.
  */
 #include "filter/handle.h"
 #include "prop/adversary.h"
@@ -28,7 +27,7 @@
 
 enum { CANDIDATES = 12 };
 
-/* A filter for ITEMS keys at 1 % that is empty; keyed ones get a new secret each time. */
+/* Creates an empty filter for ITEMS keys at 1%; keyed ones get a new secret each time. */
 static bg_filter *adversary_filter(bg_kind kind, bg_hash_profile profile, uint64_t seed)
 {
     struct victim_spec v;
@@ -43,8 +42,8 @@ static void adversary_add(bg_filter *filter, const uint64_t *keys)
 
 /* ---- The attacker's tools ------------------------------------------------------- */
 
-/* How many bits a key would set that `filter` lacks in its first `words` words;
- * `scratch` is an empty filter of the same geometry and hash, and is left empty. */
+/* Returns how many bits a key would set that `filter` lacks in its first `words` words.
+ * `scratch` is an empty filter of the same geometry and hash, and stays empty. */
 static unsigned attack_fresh_bits(const bg_filter *filter, bg_filter *scratch,
                                   size_t words, uint64_t key)
 {
@@ -61,8 +60,8 @@ static unsigned attack_fresh_bits(const bg_filter *filter, bg_filter *scratch,
     return fresh;
 }
 
-/* Chooses ITEMS keys that fill `replica`, which the attacker believes to be like the
- * filter, as fast as the best of some candidates can. */
+/* Chooses ITEMS keys that fill `replica`, which the attacker believes to equal the filter, as
+ * fast as the best of some candidates can. */
 static void attack_pollute(bg_filter *replica, uint64_t *keys)
 {
     bg_filter *scratch;
@@ -87,7 +86,7 @@ static void attack_pollute(bg_filter *replica, uint64_t *keys)
 
 /* ---- Pollution ------------------------------------------------------------------ */
 
-/* The rate of a `fast` filter that was filled by an attacker who knows the seed. */
+/* Returns the rate of a `fast` filter that was filled by an attacker who knows the seed. */
 static double pollution_of_fast(bg_kind kind, uint64_t *keys)
 {
     struct measure fast = { 0 };
@@ -114,7 +113,7 @@ static void adversary_pollution(bg_kind kind)
     double predicted = 0;
     for (unsigned f = 0; f < filters; f++) {
         bg_hash_profile profile = adversary_keyed(f / (filters / 2));
-        if (f % (filters / 2) == 0) { /* the attacker guesses the secret wrong */
+        if (f % (filters / 2) == 0) { /* the attacker guesses a wrong secret */
             bg_filter *replica = adversary_filter(kind, profile, 0);
             predicted = info_of(replica).design_rate;
             attack_pollute(replica, keys);
@@ -143,7 +142,7 @@ BG_BLOOM_KINDS(ADVERSARY_POLLUTION)
 
 /* ---- Harvest -------------------------------------------------------------------- */
 
-/* The attacker knows the members and looks for false positives on his own machine. */
+/* The attacker knows the members and searches for false positives offline. */
 static void adversary_harvest(unsigned sample)
 {
     static uint64_t members[ITEMS], found[HARVEST];
@@ -188,9 +187,9 @@ TEST(adversary__harvest)
 
 /* ---- An attacker who sees answers ----------------------------------------------- */
 
-/* Without the secret but with the filter's answers: asks before each insertion and
- * inserts only what is absent, so that no insertion is lost on a false positive. (Nobody
- * can be asked while a static filter is being built.) */
+/* Without the secret but with the filter's answers: queries before each insertion and inserts
+ * only absent keys, so that no insertion is wasted on a false positive. (A static filter cannot
+ * be queried while it is being built.) */
 static bg_filter *adaptive_fill(unsigned sample, bg_hash_profile profile,
                                 double *predicted)
 {
@@ -210,8 +209,8 @@ static bg_filter *adaptive_fill(unsigned sample, bg_hash_profile profile,
     return filter;
 }
 
-/* Takes false positives that he found by asking and asks for their neighbours: one bit
- * flipped, and the next numbers. */
+/* Takes false positives that the attacker found by querying, and queries their neighbors: one
+ * bit flipped, and the next numbers. */
 static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t *asked)
 {
     size_t hits = 0;
@@ -225,7 +224,7 @@ static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t 
             keys[i] = base ^ (uint64_t)1 << i;
             keys[64 + i] = base + 2 + i; /* + 1 may be one of the flips */
         }
-        for (unsigned i = 0; i < 64; i++) { /* nor a flip twice */
+        for (unsigned i = 0; i < 64; i++) { /* no duplicate flip either */
             keys[64 + i] += __builtin_popcountll(keys[64 + i] ^ base) == 1 ? 1000 : 0;
         }
         hits += bg_filter_may_contain_many_u64(victim, keys, 128, NULL);

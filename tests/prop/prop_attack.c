@@ -1,23 +1,24 @@
 /*
- * prop_attack.c - attacks that a kind invites by what it can do: refuse, remove, count,
+ * prop_attack.c - attacks that are specific to the operations of a kind: refuse, remove, count,
  * grow, forget, be built.
  *
- * The attacker is that of prop_adversary.c. He knows this library, and for `fast` the hash
- * and its seed; for `keyed` he has to guess the secret, and does all the same. Attacks (Filic
- * and others, "Deletions and dishonesty", 2024; Gerbet and others, 2015):
+ * The attacker is the one of prop_adversary.c, who knows this library, and for `fast` the hash
+ * and its seed; for `keyed` the attacker has to guess the secret, and attacks with that.
+ * Attacks (Filic and others, "Deletions and dishonesty", 2024; Gerbet and others, 2015):
  *
  *   crowding    only keys whose hashes lie in one half of all hashes
  *   eviction    cuckoo: keys that share a few buckets; quotient: keys of the last slots
- *   flood       one key again and again; counters and counts that only go up
- *   deletion    removes of keys that were never added, false positives by choice, and of
+ *   flood       one key repeatedly; counters and counts that only increase
+ *   deletion    removes of keys that were never added, chosen false positives, and of
  *               twins, keys with the hash of a member
- *   growth      scalable: more keys than the memory that it may take
+ *   growth      scalable: more keys than its allowed memory holds
  *   oblivion    window: adds that push everything out
  *   building    static kinds: one key many times, and sets that are hard to solve
  *
- * What must hold for `fast` too: nobody's key goes missing unless what was never added was
- * removed, refusals change nothing and leave the filter at work, memory is bounded, and
- * every call ends. For `keyed` the attacks do no more than random keys.
+ * The following must hold for `fast` too: no key of another user is lost unless keys that were
+ * never added are removed, refusals change nothing and leave the filter working, memory is
+ * bounded, and every call terminates. For `keyed` the attacks have no more effect than random
+ * keys.
  */
 #include "filter/handle.h"
 #include "prop/adversary.h"
@@ -38,8 +39,7 @@ static bg_hasher attacker_hasher(bg_hash_profile profile)
     return hasher;
 }
 
-/* n keys whose hashes, as far as the attacker knows, are `least` or more, or less than
- * that. */
+/* Finds n keys whose hashes, according to the attacker, are at least `least`, or below it. */
 static void attack_range(bg_hash_profile profile, uint64_t least, bool above,
                          uint64_t *keys, size_t n)
 {
@@ -78,7 +78,7 @@ static size_t missing(const bg_filter *filter, const uint64_t *keys, size_t n)
 
 /* ---- Crowding ------------------------------------------------------------------------- */
 
-/* The rate of filters that are full of such keys. */
+/* Returns the rate of filters that are full of such keys. */
 static double crowded(unsigned sample, bg_hash_profile profile, unsigned filters,
                       struct measure *m, double *predicted)
 {
@@ -95,8 +95,8 @@ static double crowded(unsigned sample, bg_hash_profile profile, unsigned filters
     return m->hits / m->probes;
 }
 
-/* Kinds whose places follow from the high bits of a hash get too many keys there. Static
- * ones have to be built, or say that they cannot: below. */
+/* Kinds whose positions are derived from the high bits of a hash get too many keys there.
+ * Static ones have to be built, or report that they cannot: see below. */
 TEST(attack__crowding)
 {
     for (unsigned s = KIND_COUNT; s < SAMPLES; s++) {
@@ -122,8 +122,8 @@ TEST(attack__crowding)
 
 enum { EVICTED = 1000, FEW_WORDS = 16 };
 
-/* Whether all places that a key can have are in the first words: `scratch`, empty, is
- * filled with copies of it until there are no more, and emptied. */
+/* Returns whether all positions that a key can have are in the first words: fills `scratch`,
+ * which is empty, with copies of the key until no more fit, and empties it again. */
 static bool attack_fits(bg_filter *scratch, uint64_t key)
 {
     const uint64_t *words = bgi_filter_words(scratch);
@@ -137,8 +137,8 @@ static bool attack_fits(bg_filter *scratch, uint64_t key)
     return fits;
 }
 
-/* Keys that share a few buckets: those are soon full. The rest is refused, nothing else
- * changes, and others go in as before. */
+/* Keys that share a few buckets: those are soon full. Further keys are refused, nothing else
+ * changes, and other keys are inserted as before. */
 TEST(attack__cuckoo_evictions)
 {
     static uint64_t keys[EVICTED], others[EVICTED / 2];
@@ -182,8 +182,8 @@ TEST(attack__cuckoo_evictions)
     }
 }
 
-/* Keys of the last slots: what is beyond them is soon full. Each insert moves what is
- * there, and is refused when there is no room. */
+/* Keys of the last slots: the space beyond them is soon full. Each insert moves the existing
+ * entries, and is refused if there is no space. */
 TEST(attack__quotient_last_slots)
 {
     static uint64_t keys[ITEMS], others[ITEMS / 4];
@@ -200,7 +200,7 @@ TEST(attack__quotient_last_slots)
                 CHECK_OK(bg_filter_copy(victim, &before, NULL));
             }
             if (inserted(victim, &keys[i], 1)) {
-                keys[in++] = keys[i]; /* to be asked for */
+                keys[in++] = keys[i]; /* for later lookups */
             } else {
                 refused++;
                 CHECK(!look || bg_filter_equal(victim, before));
@@ -223,7 +223,7 @@ TEST(attack__quotient_last_slots)
     }
 }
 
-/* Keys of one slot: a run as long as there are keys, all found. */
+/* Keys of one slot: a run as long as the number of keys, all found. */
 TEST(attack__quotient_one_run)
 {
     enum { RUN = 300, SMALL = 1000 };
@@ -244,7 +244,7 @@ TEST(attack__quotient_one_run)
 
 enum { MEMBERS = 2000, FLOOD = 100000 };
 
-/* One key, very often, in every kind: nobody else notices, and it takes next to no room. */
+/* One key, very often, in every kind: other keys are not affected, and it uses almost no space. */
 TEST(attack__flood_of_one_key)
 {
     static uint64_t members[MEMBERS];
@@ -279,8 +279,8 @@ TEST(attack__flood_of_one_key)
     }
 }
 
-/* Many keys, each often enough to saturate its counters; then all of them are taken back.
- * Saturated counters stay where they are, and so does every member. */
+/* Many keys, each often enough to saturate its counters; then all of them are removed.
+ * Saturated counters keep their value, and every member stays. */
 TEST(attack__counting_saturation)
 {
     static uint64_t members[MEMBERS];
@@ -316,8 +316,8 @@ TEST(attack__counting_saturation)
 
 /* ---- Deletion ------------------------------------------------------------------------------ */
 
-/* Removes keys that were never added: those that a replica takes for members, or random
- * ones. Says how many removes were let through, and how many members are missing. */
+/* Removes keys that were never added: false positives of a replica, or random keys. Returns how
+ * many removes were accepted, and how many members are missing. */
 static size_t deletion(unsigned sample, bg_hash_profile profile, bool chosen,
                        size_t *lost)
 {
@@ -341,8 +341,8 @@ static size_t deletion(unsigned sample, bg_hash_profile profile, bool chosen,
     return removed;
 }
 
-/* What filter.h warns of: who may remove what was never added makes members go missing. Who
- * can choose them does the most harm; with `keyed` that is no more than by chance. */
+/* filter.h warns about this: removing keys that were never added loses members. Chosen keys do
+ * the most harm; with `keyed`, no more than random ones. */
 TEST(attack__deletion_of_strangers)
 {
     const unsigned rounds = 8;
@@ -362,16 +362,17 @@ TEST(attack__deletion_of_strangers)
             samples[s].name, rounds * HARVEST, fast, keyed, random, lost_fast, lost,
             by_chance);
         CHECK(fast > rounds * HARVEST / 3 && lost_fast > 20 * lost);
-        /* Five standard deviations of the difference, were they Poisson. */
+        /* Five standard deviations of the difference, if they were Poisson. */
         double more = (double)keyed - (double)random;
         CHECK(more <= 5 * sqrt((double)(keyed + random) + 1));
-        double worse = (double)lost - (double)by_chance; /* a remove may hit several */
+        double worse = (double)lost - (double)by_chance; /* a remove may affect
+                                                            several */
         CHECK(worse <= 10 * sqrt((double)(lost + by_chance) + 1));
     }
 }
 
-/* Twins: keys with one hash. Whoever adds his twin may remove it, and the member stays; a
- * twin that was never added takes the member with it, unless the hash is keyed. */
+/* Twins: keys with the same hash. A caller that adds a twin may remove it, and the member
+ * stays; removing a twin that was never added removes the member, unless the hash is keyed. */
 TEST(attack__deletion_of_twins)
 {
     for (unsigned s = 0; s < SAMPLES; s++) {
@@ -398,8 +399,8 @@ TEST(attack__deletion_of_twins)
 
 /* ---- Growth ---------------------------------------------------------------------------------- */
 
-/* A flood of new keys: never more memory than allowed, no key lost, and it is told. Keys
- * that are in, or taken for members, do not make it grow. */
+/* A flood of new keys: never more memory than allowed, no key lost, and the state is reported.
+ * Keys that are present, or are false positives, do not make it grow. */
 TEST(attack__scalable_growth)
 {
     static uint64_t keys[20 * ITEMS], found[HARVEST];
@@ -468,8 +469,8 @@ static bg_filter *attacked_window(uint32_t mode, bool by_count, bg_hash_profile 
     return must_create(&v.spec);
 }
 
-/* By count: even one key that is added again and again moves the window, as promised: not
- * before so many adds. */
+/* By count: even one key that is added repeatedly moves the window, as documented: not before
+ * that many adds. */
 static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
 {
     bg_filter *victim = attacked_window(mode, true, profile);
@@ -488,7 +489,8 @@ static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
     bg_filter_free(victim);
 }
 
-/* By time: a flood moves nothing. It spoils the rate, which is told, until it has passed. */
+/* By time: a flood moves nothing. It raises the rate, which is reported, until the flood has
+ * passed. */
 static void oblivion_by_time(uint32_t mode, bg_hash_profile profile)
 {
     static uint64_t flood[20 * WINDOW];
@@ -537,7 +539,7 @@ static bg_builder *attacked_builder(unsigned sample, bg_hash_profile profile)
     return builder;
 }
 
-/* One key very often, and keys with one hash, count once. */
+/* One key very often, and keys with the same hash, count once. */
 TEST(attack__builder_duplicates)
 {
     static uint64_t keys[MEMBERS], flood[FLOOD];
@@ -570,8 +572,8 @@ TEST(attack__builder_duplicates)
     }
 }
 
-/* Whether a filter was built of these keys; else the keys are still there, and it is said
- * why there is none. */
+/* Returns whether a filter was built from these keys. Otherwise the builder still has the keys,
+ * and reports the reason. */
 static bool attacked_build(unsigned sample, bg_hash_profile profile,
                            const uint64_t *keys)
 {
@@ -592,8 +594,8 @@ static bool attacked_build(unsigned sample, bg_hash_profile profile,
     return err == BG_OK;
 }
 
-/* Keys that crowd in an ever smaller part of all hashes. With `fast` the filter is right, or
- * after a bounded number of tries there is none; with `keyed` there is one. */
+/* Keys in an ever smaller part of all hashes. With `fast` the filter is correct, or building
+ * fails after a bounded number of attempts; with `keyed` building succeeds. */
 TEST(attack__builder_crowding)
 {
     enum { LEAST = 1, MOST = MEASURE_SANITIZED ? 5 : 11, SETS = (MOST + 1) / 2 };

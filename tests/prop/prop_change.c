@@ -1,37 +1,36 @@
 /*
- * prop_change.c - random operations against an exact multiset, for every kind: whatever is
- * done to a filter, no key is lost.
+ * prop_change.c - random operations against an exact multiset, for every kind: whatever is done
+ * to a filter, no key is lost.
  *
- * A world is a few filters of one random geometry, each with what the model knows of every
- * key: how often it is in, and since when. Operations are drawn at random: adds, inserts,
- * removes of keys that are there, queries and counts, singly and in batches; copies, clears,
- * and what else the kind can do:
+ * A world is a few filters of one random geometry, each with the model's state of every key:
+ * its count, and since when it is present. Operations are drawn at random: adds, inserts,
+ * removes of keys that are present, queries and counts, singly and in batches; copies, clears,
+ * and whatever else the kind supports:
  *
  *   merge     into another of the same spec, and into itself
  *   resize    quotient, twice or four times as large or small; the slots of a world then
- *             have different sizes, and are merged all the same
+ *             have different sizes, and are merged nevertheless
  *   fold      Bloom kinds         compact   scalable, which also grows by adds
- *   rotate    windows: by hand, by the number of adds, by a clock, by times told
- *   build     static kinds: of keys some of which come twice, by one or two threads
+ *   rotate    windows: manually, by the number of adds, by a clock, by given times
+ *   build     static kinds: from keys with duplicates, by one or two threads
  *
- * Some worlds are in shards, and worlds take turns on the instruction sets. After each
- * operation, what must hold is checked:
+ * Some worlds are sharded, and worlds alternate between the instruction sets. After each
+ * operation, these properties are checked:
  *
- *   - a key that is in is answered "maybe", and counted at least as often as it is in;
- *   - an add says "new" exactly when the key was answered "no" before (but for the one
- *     with which a filter that is full gives up telling keys apart);
- *   - what was added can be removed as often;
- *   - an insert, a merge or a resize that is refused leaves every key in, and a merge the
- *     very same filter;
- *   - a key of a window is in as long as its period is one of the last ones, and as long as
- *     it is younger than the window, counted here; a window that is let run out is empty.
+ *   - a key that is present is answered "maybe", with a count of at least its true count;
+ *   - an add reports "new" exactly if the key was answered "no" before (except for the add
+ *     with which a full filter stops distinguishing keys);
+ *   - added keys can be removed as often as they were added;
+ *   - a refused insert, merge or resize loses no key, and a refused merge leaves the filter
+ *     identical;
+ *   - a key of a window is present as long as its period is one of the last ones, and as long
+ *     as it is younger than the window, counted here; a window that runs out is empty.
  *
- * Keys are only removed when they are in: of others nothing is promised (filter.h). Keys
- * that are in often enough to saturate a counter stay for ever; the exact count goes down
- * all the same.
+ * Keys are removed only if they are present: nothing is promised for others (filter.h). Keys
+ * whose count has saturated a counter stay permanently; the exact count decreases nevertheless.
  *
- * At the end each kind tells how many operations of which sort there were; one add, remove,
- * query or count of one key is one operation, also in a batch. soak.sh adds these up.
+ * At the end, each kind prints its number of operations by type; one add, remove, query or
+ * count of one key is one operation, also in a batch. soak.sh adds these up.
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"
@@ -43,9 +42,9 @@
 
 enum { IDS = 3000, SLOTS = 3, BATCH = 200, STEPS = 4000, BUILDS = 20, FADING = 10 };
 
-/* ---- What is counted --------------------------------------------------------------- */
+/* ---- Counters ---------------------------------------------------------------------- */
 
-/* Operations, and after LAST_OPERATION what came of them. */
+/* Operations, and after LAST_OPERATION their results. */
 #define ACTS(X)                                                                        \
     X(ADD, "adds")                                                                     \
     X(INSERT, "inserts")                                                               \
@@ -105,20 +104,20 @@ enum motion { BY_HAND, BY_COUNT, BY_CLOCK, BY_TIMES, MOTIONS };
 
 struct slot {
     bg_filter *filter;
-    bool blind;          /* a filter that fills up has had adds: it may have given up */
+    bool blind;          /* a filter that can fill up has had adds: it may have given
+                            up */
     uint64_t adds;       /* so far */
-    uint32_t in[IDS];    /* how often each key is in */
+    uint32_t in[IDS];    /* count of each key */
     uint64_t since[IDS]; /* windows: the period of its latest add */
-    uint64_t
-        stamp[IDS]; /* ... and the time, or the number, of that add; 0: not known */
+    uint64_t stamp[IDS]; /* ... and the time, or the number, of that add; 0: unknown */
 };
 
 struct world {
     bg_spec spec;
     bg_window_options window;
     enum motion motion;
-    uint64_t now; /* what the clock says */
-    bool adds;    /* a kind that fills up is given adds too, not only inserts */
+    uint64_t now; /* the current time of the clock */
+    bool adds;    /* a kind that fills up gets adds too, not only inserts */
     unsigned ids;
     struct slot slots[SLOTS];
     struct tally *tally;
@@ -146,13 +145,13 @@ static bool is_window(const struct world *w)
     return w->spec.kind == BG_KIND_WINDOW;
 }
 
-/* Key number `id` as a number: sparse, so that strangers are easy to find. */
+/* Returns key number `id` as a number: sparse, so that absent keys are easy to find. */
 static uint64_t name_of(unsigned id)
 {
     return (uint64_t)id * 0x9e3779b97f4a7c15u;
 }
 
-/* Whether a key must be answered "maybe". */
+/* Returns whether a key must be answered "maybe". */
 static bool holds(const struct world *w, const struct slot *s, unsigned id)
 {
     if (!s->in[id] || !is_window(w)) {
@@ -170,14 +169,15 @@ static void check_member(struct world *w, const struct slot *s, unsigned id)
     count(w, QUERY, 1);
     if (holds(w, s, id)) {
         CHECK(maybe);
-        uint32_t limit = s->in[id] < 8 ? s->in[id] : 8; /* what every kind can count */
+        uint32_t limit = s->in[id] < 8 ? s->in[id] : 8; /* every kind can count up to
+                                                           8 */
         bool exact = world_can(w, BG_CAN_COUNT) && !s->blind;
         CHECK(bg_filter_count_u64(s->filter, name_of(id)) >= (exact ? limit : 1));
         count(w, COUNT, 1);
     }
 }
 
-/* The members of a slot are in a filter, which may be another one made of it. */
+/* The members of a slot are present in a filter, which may be derived from the slot's filter. */
 static void check_all(struct world *w, const struct slot *s, const bg_filter *filter)
 {
     uint64_t keys[BATCH], maybe[BG_BITMAP_WORDS(BATCH)];
@@ -196,7 +196,7 @@ static void check_all(struct world *w, const struct slot *s, const bg_filter *fi
 
 /* ---- Keys -------------------------------------------------------------------------- */
 
-/* Notes an add, of a window's key in that period. */
+/* Records an add of a key; for a window, in that period. */
 static void note_add(struct world *w, struct slot *s, unsigned id, uint64_t period)
 {
     s->adds++;
@@ -205,7 +205,7 @@ static void note_add(struct world *w, struct slot *s, unsigned id, uint64_t peri
     s->stamp[id] = w->motion == BY_COUNT ? s->adds : w->now;
 }
 
-/* What came of adds: layers, turns. */
+/* The state before adds: layers, rotations. */
 struct before {
     uint64_t bytes;
     uint64_t period;
@@ -224,13 +224,13 @@ static void note_changes(struct world *w, const struct slot *s, struct before wa
     count(w, w->motion == BY_COUNT ? TURN_COUNT : TURN_CLOCK, is.period != was.period);
 }
 
-/* Whether this add may be one that cannot be refused. */
+/* Returns whether this step may be an add, which cannot be refused. */
 static bool draws_add(const struct world *w)
 {
     return (w->adds || !world_can(w, BG_CAN_FILL_UP)) && below(2);
 }
 
-/* Adds a key: how is drawn. A refused insert is one that did not happen. */
+/* Adds a key in a random way. A refused insert has no effect. */
 static void step_add(struct world *w, struct slot *s)
 {
     unsigned id = below(w->ids);
@@ -359,8 +359,8 @@ static void rotate(struct world *w, struct slot *s)
     }
 }
 
-/* Windows are merged only in the same period. Those that go by time agree on it; of others
- * the one that is behind is moved, unless that takes too long. */
+/* Windows are merged only in the same period. Those that use time agree on it; of other
+ * windows, the one that lags is moved, unless that takes too long. */
 static bool same_period(struct world *w, struct slot *a, struct slot *b)
 {
     if (w->motion == BY_COUNT && below(40)) {
@@ -453,7 +453,7 @@ static void step_compact(struct world *w, struct slot *s)
     bg_filter_free(compacted);
 }
 
-/* Time passes; now and then so much that everything is forgotten. */
+/* Lets time pass; now and then enough to forget everything. */
 static void step_rotate(struct world *w, struct slot *s)
 {
     if (w->motion == BY_COUNT && below(40)) {
@@ -472,7 +472,7 @@ static void step_rotate(struct world *w, struct slot *s)
     check_all(w, s, s->filter);
 }
 
-/* What only this kind can do. */
+/* Operations that only this kind has. */
 static void step_special(struct world *w, struct slot *s)
 {
     if (is_window(w)) {
@@ -512,7 +512,7 @@ static void world_step(struct world *w)
     }
 }
 
-/* ---- Making worlds ------------------------------------------------------------------ */
+/* ---- Creating worlds ---------------------------------------------------------------- */
 
 static uint64_t world_clock(void *context)
 {
@@ -526,7 +526,7 @@ static void world_window(struct world *w)
     w->window.mode = below(2) ? BG_WINDOW_AGED : BG_WINDOW_GENERATIONS;
     w->window.generations = below(2) ? 2 + below(4) : 2 + below(23);
     if (w->window.mode == BG_WINDOW_GENERATIONS) {
-        w->window.kind = below(6); /* a Bloom kind, or the usual one */
+        w->window.kind = below(6); /* a Bloom kind, or the default */
     }
     if (w->motion == BY_COUNT) {
         w->window.count = 1 + below(below(2) ? 100 : IDS);
@@ -576,7 +576,7 @@ static void world_run(bg_kind kind, struct tally *tally)
     for (int i = 0; i < SLOTS; i++) {
         w->slots[i].filter = must_create(&w->spec);
         if (w->motion == BY_TIMES) {
-            rotate(w, &w->slots[i]); /* time begins */
+            rotate(w, &w->slots[i]); /* time starts */
         }
     }
     for (int i = 0; i < STEPS; i++) {
@@ -590,7 +590,7 @@ static void world_run(bg_kind kind, struct tally *tally)
     free(w);
 }
 
-/* ---- Static kinds: worlds are built anew and anew ------------------------------------- */
+/* ---- Static kinds: worlds are rebuilt repeatedly -------------------------------------- */
 
 /* Adds n random keys, some of them more than once, in single calls and batches. */
 static void build_add(struct world *w, bg_builder *builder, unsigned n)
@@ -625,7 +625,8 @@ static void build_check(struct world *w, bg_filter *filter)
     }
     count(w, QUERY, w->ids);
     CHECK_EQ(bg_filter_insert_u64(filter, name_of(0), NULL), BG_ENOTSUP);
-    (void)bg_filter_add_u64(copy, name_of(IDS)); /* too late: now all may be in */
+    (void)bg_filter_add_u64(copy, name_of(IDS)); /* too late: now every key may be
+                                                    present */
     CHECK_EQ(bg_filter_may_contain_u64(copy, check_random()), true);
     bg_filter_free(copy);
 }
@@ -656,7 +657,7 @@ static void build_run(bg_kind kind, struct tally *tally)
 
 /* ---- All kinds ----------------------------------------------------------------------- */
 
-/* What must have happened to a kind, or this test tests less than it says. */
+/* Operations that must have occurred for a kind, or this test covers less than it claims. */
 static bool must_happen(bg_kind kind, enum act act)
 {
     uint32_t traits = bg_kind_traits(kind);

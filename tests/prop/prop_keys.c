@@ -1,17 +1,16 @@
 /*
- * prop_keys.c - the predicted rate holds for the keys that people have, through the
- * real hash functions: counters, pointers, UUIDs, URLs, long common prefixes, keys of 1
- * byte to 64 KiB, keys that differ in one bit, keys full of NULs.
+ * prop_keys.c - the predicted rate holds for realistic keys, through the real hash functions:
+ * counters, pointers, UUIDs, URLs, long common prefixes, keys of 1 byte to 64 KiB, keys that
+ * differ in one bit, keys full of NULs.
  *
- * For each set of keys and each hash profile: filters of all kinds and variants
- * (samples.h) at 1 % and 0.1 %, that share one hasher. Members are added as keys, to
- * static kinds by way of a builder. For the probes each key is hashed once and all
- * filters are asked for the hash; the first probes are asked for as keys as well, and
- * must give the same answers. Then again with another seed or secret, since one filter
- * is fuller or emptier than the model by chance.
+ * For each set of keys and each hash profile: filters of all kinds and variants (samples.h) at
+ * 1% and 0.1%, which share one hasher. Members are added as keys, to static kinds through a
+ * builder. For the probes, each key is hashed once and the hash is looked up in all filters;
+ * the first probes are also looked up as keys, and must give the same answers. This is repeated
+ * with another seed or secret, since by chance one filter is fuller or emptier than the model.
  *
- * Kinds that are no sets of bits are run with fewer filters; without soak at 1 % and with
- * two profiles only.
+ * Kinds that are not sets of bits are run with fewer filters; without soak, only at 1% and with
+ * two profiles.
  */
 #include "bloomgate/filter.h"
 #include "prop/measure.h"
@@ -24,7 +23,7 @@
 
 enum { CHUNK = 256, LONGEST = 65536, RATES = 2 };
 
-/* Where the bytes of a chunk of keys go; `pool` is random, for long keys. */
+/* Buffers for the bytes of a chunk of keys; `pool` is random, for long keys. */
 struct arena {
     unsigned char *bytes;
     size_t used;
@@ -80,14 +79,14 @@ static size_t key_counter(const struct arena *arena, uint64_t i, unsigned char *
     return keys_put(key, i, 8);
 }
 
-/* Addresses of objects of 64 bytes. */
+/* Addresses of 64-byte objects. */
 static size_t key_pointer(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     (void)arena;
     return keys_put(key, 0x7f5a00000000u + 64 * i, 8);
 }
 
-/* The numbers 0, 1, 2 ... as floating point: all variation in the high bits. */
+/* The numbers 0, 1, 2 ... as floating point: all variation is in the high bits. */
 static size_t key_double(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     (void)arena;
@@ -142,10 +141,9 @@ static size_t key_prefixed(const struct arena *arena, uint64_t i, unsigned char 
 }
 
 /*
- * Lengths of 1 to 65536 bytes. First all keys of one and of two bytes, the even
- * ones as members, the others as probes; then 1 in 32 of 64 bytes and more, the rest
- * of 8 to 63. Of a long key only 8 bytes differ from the others: at its beginning, its
- * end, or anywhere.
+ * Lengths of 1 to 65536 bytes. First all keys of one and of two bytes, the even ones as
+ * members, the others as probes; then 1 in 32 of 64 bytes and more, the rest of 8 to 63. Only 8
+ * bytes of a long key differ from the others: at its start, at its end, or anywhere.
  */
 static size_t key_mixed(const struct arena *arena, uint64_t i, unsigned char *key)
 {
@@ -169,8 +167,8 @@ static size_t key_mixed(const struct arena *arena, uint64_t i, unsigned char *ke
     return length;
 }
 
-/* Members are 32 random bytes, probes are members with one bit flipped (after 256
- * rounds through the members, with two). */
+/* Members are 32 random bytes, probes are members with one flipped bit (after 256 rounds
+ * through the members, with two). */
 static size_t key_one_bit(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     uint64_t member = i % arena->members, flip = i / arena->members;
@@ -188,7 +186,7 @@ static size_t key_one_bit(const struct arena *arena, uint64_t i, unsigned char *
     return 32;
 }
 
-/* A small number and NULs: of 24 neighbours all bytes are the same but their count. */
+/* A small number and NULs: groups of 24 keys differ only in the number of their bytes. */
 static size_t key_nuls(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     (void)arena;
@@ -211,7 +209,7 @@ enum { KEY_SETS = sizeof key_sets / sizeof *key_sets };
 
 /* ---- Filters -------------------------------------------------------------------- */
 
-/* One filter of a sample at a rate; all rows have one hasher. */
+/* One filter of a sample at a rate; all rows share one hasher. */
 struct row {
     unsigned sample;
     double rate;
@@ -226,13 +224,13 @@ struct row {
 enum { ROWS = RATES * SAMPLES };
 static const double rates[RATES] = { 1e-2, 1e-3 };
 
-/* Kinds that only set bits are where a weak hash shows first: these are run throughout. */
+/* A weak hash first shows in kinds that only set bits: these are always run. */
 static bool rows_always(unsigned sample)
 {
     return samples[sample].kind <= BG_KIND_REGISTER && !samples[sample].shards;
 }
 
-/* Of the others there is one filter for so many of these. */
+/* The other kinds get one filter for this many filters of these kinds. */
 static double rows_skip(void)
 {
     return measure_soaks() ? 4 : 2;
@@ -257,7 +255,7 @@ static unsigned rows_list(struct row *rows, bg_hash_profile profile, uint64_t me
     return n;
 }
 
-/* Begins to fill a filter for each row that is to have one. */
+/* Starts a filter for each row that is to have one. */
 static void rows_begin(struct row *rows, unsigned n, bg_hash_profile profile,
                        uint64_t items)
 {
@@ -274,7 +272,7 @@ static void rows_begin(struct row *rows, unsigned n, bg_hash_profile profile,
         spec->hash.seed = seed;
         spec->hash.secret = secret;
         filling_begin(&rows[r].fill, rows[r].sample, spec, items);
-        spec->hash = (bg_hash_spec){ .profile = BG_HASH_FAST }; /* the secret goes */
+        spec->hash = (bg_hash_spec){ .profile = BG_HASH_FAST }; /* drop the secret */
     }
 }
 
@@ -287,7 +285,7 @@ static void rows_free(struct row *rows, unsigned n)
 
 /* ---- Measuring ------------------------------------------------------------------ */
 
-/* Makes keys first .. first + n - 1. */
+/* Generates keys first .. first + n - 1. */
 static void keys_make(struct arena *arena, const struct key_set *set, uint64_t first,
                       size_t n, bg_bytes *keys)
 {
@@ -299,7 +297,7 @@ static void keys_make(struct arena *arena, const struct key_set *set, uint64_t f
     }
 }
 
-/* Adds the members, ends the filters, and asks for all members. */
+/* Adds the members, finishes the filters, and looks up all members. */
 static void keys_add(struct row *rows, unsigned n, struct arena *arena,
                      const struct key_set *set)
 {
@@ -327,7 +325,7 @@ static void keys_add(struct row *rows, unsigned n, struct arena *arena,
     }
 }
 
-/* Asks each filter for so many keys that are no members. */
+/* Looks up a number of absent keys in each filter. */
 static void keys_probe(struct row *rows, unsigned n, struct arena *arena,
                        const struct key_set *set)
 {
@@ -357,21 +355,21 @@ static void keys_probe(struct row *rows, unsigned n, struct arena *arena,
     }
 }
 
-/* How many probes of each filter. */
+/* Chooses the number of probes of each filter. */
 static void keys_effort(struct row *rows, unsigned n, double filters, bool slow)
 {
     for (unsigned r = 0; r < n; r++) {
         bool always = rows_always(rows[r].sample);
         double rounds = always ? filters : ceil(filters / rows_skip());
-        double hits = rows[r].rate < 5e-3 ? 1400 : 10500; /* sigma 2.7 and 1 % */
+        double hits = rows[r].rate < 5e-3 ? 1400 : 10500; /* sigma 2.7% and 1% */
         hits = measure_soaks() && always ? 16000 : hits;
         double share = hits / rows[r].rate / rounds / (slow ? 100 : 1);
         rows[r].probes = (uint64_t)ceil(share / CHUNK) * CHUNK;
     }
 }
 
-/* How many rows, from the first, there are in round number `turn`: the kinds that are not
- * run always come last, and in some rounds only. */
+/* Returns how many rows, from the first, take part in round number `turn`: the kinds that are
+ * not always run come last, and only in some rounds. */
 static unsigned rows_in(const struct row *rows, unsigned n, double turn)
 {
     while (fmod(turn, rows_skip()) > 0 && !rows_always(rows[n - 1].sample)) {
@@ -388,7 +386,7 @@ static void keys_cells(struct arena *arena, const struct key_set *set,
     double filters =
         ceil((soak ? 200000 * (double)check_scale() : 3.2e5) / (double)arena->members);
     static struct row rows[ROWS];
-    /* AES without the processor's help takes 50 times as long. */
+    /* AES without hardware support takes 50 times as long. */
     bool slow = MEASURE_SANITIZED
                 || (profile == BG_HASH_KEYED_INT && bg_cpu_current() == BG_CPU_SCALAR);
     filters = slow ? 1 : fmax(4, filters);

@@ -1,11 +1,11 @@
 /*
- * prop_large.c - filters of more than 2^32 bits: every part of them is used, evenly; no
- * member is lost; the rate is the predicted one.
+ * prop_large.c - filters of more than 2^32 bits: every part of them is used evenly; no member
+ * is lost; the rate is the predicted one.
  *
- * Always: 2^32 + 2^29 bits of each kind, nearly empty: 5e6 keys with the fewest bits
- * per key that the kind allows, which for most of them leaves a rate that can be
- * measured. In soak: 450e6 keys at 1 % in each kind, every one of them asked for; and,
- * given the memory, nearly empty filters of 2^35 + 2^29 bits.
+ * Always: 2^32 + 2^29 bits of each kind, nearly empty: 5e6 keys with the fewest bits per key
+ * that the kind allows, which for most of them leaves a measurable rate. In soak: 450e6 keys at
+ * 1% in each kind, all of them looked up; and, if there is enough memory, nearly empty filters
+ * of 2^35 + 2^29 bits.
  */
 #define _DEFAULT_SOURCE /* _SC_AVPHYS_PAGES */
 
@@ -25,7 +25,7 @@ struct members {
     uint64_t n;
 };
 
-/* Adds or asks for n numbers of a sequence; returns how many were new or contained. */
+/* Adds or looks up n numbers of a sequence; returns how many were new, or may be contained. */
 static uint64_t large_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
 {
     uint64_t hashes[CHUNK], count = 0;
@@ -41,7 +41,7 @@ static uint64_t large_run(bg_filter *filter, uint64_t *state, uint64_t n, bool a
     return count;
 }
 
-/* Batches and single calls agree: asks for members, and adds some, one by one. */
+/* Checks that batches and single calls agree: looks up members, and adds some, one by one. */
 static void large_check_single(bg_filter *filter, uint64_t state)
 {
     for (unsigned i = 0; i < 200000; i++) {
@@ -62,7 +62,7 @@ static void large_check_parts(const bg_filter *filter)
         all += parts[p];
     }
     for (unsigned p = 0; p < PARTS; p++) {
-        double share = all / PARTS; /* up to 16 ones of a key go together */
+        double share = all / PARTS; /* up to 16 ones of a key are adjacent */
         CHECK_NEAR(parts[p], share, 6 * sqrt(16 / share));
     }
 }
@@ -92,7 +92,8 @@ static void large_check(bg_filter *filter, struct members members, double probes
     uint64_t added = large_run(filter, &state, members.n, true);
     uint64_t first_probe = state;
     CHECK(added <= members.n);
-    double seen = (double)members.n * predicted; /* at most, when the last ones came */
+    double seen = (double)members.n * predicted; /* at most, when the last keys were
+                                                    added */
     CHECK((double)(members.n - added) <= seen + 6 * sqrt(seen) + 6);
     state = members.start;
     CHECK_EQ(large_run(filter, &state, members.n, false), members.n);

@@ -1,22 +1,21 @@
 /*
  * prop_model.c - random sequences of operations against an exact set.
  *
- * A world is a few filters of one random geometry, each with the exact set of the keys
- * that it was given. Operations are drawn at random: adds and look-ups, single and in
- * batches, by bytes, fixed width, integer and hash; merge, fold, copy, clear. After
- * each, what must hold is checked:
+ * A world is a few filters of one random geometry, each with the exact set of its keys.
+ * Operations are drawn at random: adds and lookups, single and in batches, by bytes, fixed
+ * width, integer and hash; merge, fold, copy, clear. After each, these properties are checked:
  *
- *   - a member is answered "maybe", for ever;
- *   - an add says "new" only for a key that is no member, and exactly when a look-up
- *     before it said "no"; in a batch, only for the first of equal keys;
+ *   - a member is always answered "maybe";
+ *   - an add reports "new" only for a key that is not a member, and exactly if a lookup
+ *     before it answered "no"; in a batch, only for the first of equal keys;
  *   - bitmaps, counts and single answers agree.
  *
- * Each filter has a twin of the other mode (shared or exclusive), on the scalar
- * instruction set, which gets every key one by one as a hash: every answer of the two
- * must be the same, false positives included, and so must their words.
+ * Each filter has a twin of the other mode (shared or exclusive), on the scalar instruction
+ * set, which gets every key one by one as a hash: all answers of the two must be the same,
+ * including false positives, and so must their words.
  *
- * Worlds go through all kinds, modes, hash profiles and instruction sets in turn. One
- * check is one answer about one key; their number is printed.
+ * Worlds cycle through all kinds, modes, hash profiles and instruction sets. One check is one
+ * answer about one key; the number of checks is printed.
  */
 #include "bloomgate/filter.h"
 #include "filter/handle.h"
@@ -28,10 +27,10 @@
 
 enum { IDS = 4096, SLOTS = 3, BATCH = 300, KEY_BYTES = 16, LONG_BYTES = 2000 };
 
-/* How a key is named: a key number i is always named in way i % WAYS. */
+/* The form of a key: key number i always has form i % WAYS. */
 enum way { BY_BYTES, BY_FIXED, BY_U64, BY_HASH, WAYS };
 
-/* The names of all keys. */
+/* The forms of all keys. */
 static struct {
     bg_bytes bytes[IDS];
     unsigned char fixed[IDS][KEY_BYTES];
@@ -43,7 +42,7 @@ struct slot {
     bg_filter *filter;
     bg_filter *twin;
     bool has[IDS]; /* the exact set */
-    void *memory;  /* of a filter that was made by bg_filter_init_at */
+    void *memory;  /* of a filter that was created by bg_filter_init_at */
 };
 
 struct world {
@@ -87,7 +86,7 @@ static uint64_t model_custom_hash(void *context, const void *key, size_t len)
     return check_random_next(&state);
 }
 
-/* ---- One key, both ways --------------------------------------------------------- */
+/* ---- One key, in both filters --------------------------------------------------- */
 
 static uint64_t model_hash(const bg_filter *filter, unsigned id)
 {
@@ -123,7 +122,7 @@ static bool model_ask(const bg_filter *filter, unsigned id)
     }
 }
 
-/* ---- Many keys, all named in one way -------------------------------------------- */
+/* ---- Many keys of one form ------------------------------------------------------ */
 
 struct batch_keys {
     size_t n;
@@ -134,7 +133,7 @@ struct batch_keys {
     uint64_t bitmap[BG_BITMAP_WORDS(BATCH)];
 };
 
-/* Draws keys named in one way; some come twice. */
+/* Draws keys of one form, some of them twice. */
 static enum way batch_draw(const struct world *world, struct batch_keys *b)
 {
     enum way way = (enum way)model_below(WAYS);
@@ -175,7 +174,7 @@ static bool batch_bit(const struct batch_keys *b, size_t i)
     return b->bitmap[i / 64] >> (i % 64) & 1;
 }
 
-/* The count is that of the ones, and nothing is set beyond the end. */
+/* Checks that the count is the number of ones, and that nothing is set beyond the end. */
 static void batch_check_bitmap(const struct batch_keys *b, size_t count)
 {
     size_t ones = 0;
@@ -250,7 +249,7 @@ static void op_ask_many(struct world *world, struct slot *slot)
     world->checks += b.n;
 }
 
-/* Asks a filter for every key; members must be there. */
+/* Looks up every key in a filter; members must be found. */
 static void model_check_all(struct world *world, const struct slot *slot,
                             const bg_filter *filter)
 {
@@ -306,7 +305,7 @@ static void op_fold(struct world *world, struct slot *slot)
     CHECK(bg_filter_equal(folded, twin));
     model_check_all(world, slot, folded);
 
-    bg_spec spec = world->spec; /* what adding the keys to a small filter gives */
+    bg_spec spec = world->spec; /* equals a small filter to which the keys were added */
     bg_filter *direct;
     spec.bytes = info.bytes >> times;
     CHECK_OK(bg_filter_create(&spec, &direct, NULL));
@@ -374,7 +373,7 @@ static void model_step(struct world *world)
 
 /* ---- Worlds --------------------------------------------------------------------- */
 
-/* A geometry: tiny, small, or too large for the second-level cache. */
+/* A geometry: tiny, small, or larger than the L2 cache. */
 static void world_size(struct world *world, const struct bgi_kind *kind)
 {
     bg_spec *spec = &world->spec;
@@ -394,7 +393,7 @@ static void world_size(struct world *world, const struct bgi_kind *kind)
     world->ids = (unsigned)(ids < IDS ? ids : IDS) / WAYS * WAYS;
 }
 
-/* One filter in eight lives in memory of ours. */
+/* One filter in eight is in the caller's memory. */
 static void slot_create(struct world *world, struct slot *slot)
 {
     memset(slot, 0, sizeof *slot);

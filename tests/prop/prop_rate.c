@@ -1,17 +1,17 @@
 /*
- * prop_rate.c - the rate that is predicted is the rate that is measured, for every kind
- * over a grid of sizes and rates. Keys here are hashes from a generator, so what is
- * tested is the layout and its model; prop_keys.c has real keys and hashes.
+ * prop_rate.c - the predicted rate equals the measured rate, for every kind over a grid of
+ * sizes and rates. Keys here are hashes from a generator, so this tests the layout and its
+ * model; prop_keys.c uses real keys and hashes.
  *
  *   items   1e3 .. 1e6, in soak 1e7      rate   1e-1 .. 1e-4, in soak 1e-5
  *   (the lowest rate takes most of the time: 1e-4 without soak for 1e4 and 1e6 items only,
  *   1e-5 for 1e6)
  *
- * Each cell aims at 16,000 false positives (sigma 0.8 %), in soak at 1000 x scale, over
- * so many filters that their own scatter is small too: 4e6 keys in all, x scale.
+ * Each cell aims at 16,000 false positives (sigma 0.8%), in soak at 1000 x scale, over enough
+ * filters that their own scatter is small too: 4e6 keys in all, x scale.
  *
- * Of kinds that are no sets of bits, and of windows, there are fewer cells and more weak
- * ones unless it is a soak.
+ * Kinds that are not sets of bits, and windows, have fewer cells and more weak ones except in
+ * soak.
  */
 #include "bloomgate/builder.h"
 #include "bloomgate/filter.h"
@@ -23,8 +23,8 @@
 
 enum { CHUNK = 4096 };
 
-/* Adds or asks for `n` random hashes, which have not been drawn before; returns how
- * many were new, or may be contained. */
+/* Adds or looks up `n` random hashes that have not been drawn before; returns how many were
+ * new, or may be contained. */
 static size_t rate_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
 {
     uint64_t hashes[CHUNK];
@@ -41,7 +41,7 @@ static size_t rate_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
     return count;
 }
 
-/* How many filters, and how many probes of each. */
+/* Chooses the number of filters, and of probes of each. */
 static void rate_effort(uint64_t items, double rate, double *filters, double *probes)
 {
     double keys = 4e6 * (measure_soaks() ? (double)check_scale() : 1);
@@ -97,7 +97,7 @@ static void rate_cell(bg_kind kind, uint64_t items, double rate, double load,
 
 /* ---- Other kinds ------------------------------------------------------------------ */
 
-/* A static filter of `n` random hashes. */
+/* Builds a static filter of `n` random hashes. */
 static bg_filter *rate_build(const bg_spec *spec, uint64_t *state, uint64_t n)
 {
     bg_builder *builder = NULL;
@@ -111,8 +111,8 @@ static bg_filter *rate_build(const bg_spec *spec, uint64_t *state, uint64_t n)
     return filter;
 }
 
-/* As rate_cell, for kinds that fill up, grow, or are built. Some of them have much lower
- * rates than were asked for: without soak those are measured with a tenth of the hits. */
+/* Like rate_cell, for kinds that fill up, grow, or are built. Some of them have much lower
+ * rates than requested: without soak, those are measured with a tenth of the hits. */
 static void rate_other_cell(bg_kind kind, uint64_t items, double rate, uint64_t *state,
                             struct measure_summary *summary)
 {
@@ -171,15 +171,15 @@ static void rate_other_grid(bg_kind kind)
 
 /* ---- Windows ---------------------------------------------------------------------- */
 
-/* What is planned is the rate of a window in the middle of its life: all of its periods
- * are full, and keys of older ones have come and gone. */
+/* The planned rate is that of a window in the middle of its life: all of its periods are full,
+ * and keys of older periods have been added and forgotten. */
 struct rate_window {
     bg_window_options options;
     uint64_t items; /* of the window: generations - 1 periods */
     double rate;
 };
 
-/* After how many periods all that it had is forgotten. */
+/* Returns after how many periods all current keys are forgotten. */
 static uint32_t rate_window_periods(const struct rate_window *window)
 {
     const uint32_t fading = window->options.mode == BG_WINDOW_AGED ? 10 : 0;
@@ -248,8 +248,8 @@ static void rate_window_grid(bg_window_mode mode, uint32_t generations, uint32_t
         window.items = items / (generations - 1) * (generations - 1);
         for (double rate = 0.1; rate > lowest; rate /= 10) {
             bool too_long = rate < 2e-4 && items != 100000;
-            /* An aged window of a few keys a period has a handful of blocks, for which the
-             * model is up to 5 % too high at 10 % and 40 generations. */
+            /* An aged window with a few keys per period has a handful of blocks, for which the
+             * model is up to 5% too high at 10% and 40 generations. */
             bool tiny = items / (generations - 1) < 50;
             if (!too_long && !tiny) {
                 window.rate = rate;
@@ -305,7 +305,7 @@ static void rate_grid(bg_kind kind)
     CHECK_EQ(summary.bad, 0);
 }
 
-/* Filters with fewer and with more keys than they were made for. */
+/* Filters with fewer and with more keys than they were designed for. */
 static void rate_loads(bg_kind kind)
 {
     const double loads[] = { 0.25, 0.5, 0.75, 2, 4 };
