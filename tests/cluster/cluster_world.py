@@ -1,5 +1,5 @@
-"""A real cluster on this machine: three primaries, a replica of each, with the module of bloomgate; in a
-folder of its own, on free ports, gone in the end.
+"""A real cluster on this machine: three primaries, a replica of each, with the Bloomgate module; in its own
+directory, on free ports, and deleted at the end.
 
     with cluster_world.World("redis-server", MODULE) as world:
         world.nodes[0].ask("CLUSTER", "INFO")"""
@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from service import MORTAL  # noqa: E402  pylint: disable=wrong-import-position
 
 PRIMARIES, REPLICAS = 3, 1
-BUS = 10000  # the port of the cluster's own traffic lies so much higher
+BUS = 10000  # the cluster bus port is this much higher
 
 
 class Failed(Exception):
@@ -65,7 +65,7 @@ class Link:
 
 
 def free_port():
-    """One that is free, and the port of the bus as well."""
+    """Returns a port that is free, together with its bus port."""
     while True:
         with socket.socket() as one, socket.socket() as other:
             one.bind(("127.0.0.1", 0))
@@ -90,7 +90,7 @@ def wait_for(condition, what, seconds=60):
 
 
 class Secure:
-    """Certificates of an authority of its own, in a folder that is made, and a password for all."""
+    """Certificates of its own authority, in a new directory, and a shared password."""
 
     def __init__(self, folder, password="of-the-cluster"):
         self.folder, self.password = folder, password
@@ -108,7 +108,7 @@ class Secure:
         assert done.returncode == 0, done.stderr
 
     def issue(self, name, whom):
-        """NAME.pem and NAME.key, for somebody."""
+        """Creates NAME.pem and NAME.key for a subject."""
         with open(self.path("extensions"), "w", encoding="utf-8") as file:
             file.write(f"subjectAltName={whom}\n")
         self.run("req", *self.new_key(f"{name}.key"), "-out", "request", "-subj", f"/CN={name}")
@@ -141,7 +141,7 @@ class Node:
         self.port, self.process, self.link = 0, None, None
 
     def start(self):
-        for _ in range(10):  # somebody else may take the port before the server does
+        for _ in range(10):  # another process may use the port first
             self.port = free_port()
             self.launch()
             if self.is_up():
@@ -208,7 +208,7 @@ class Node:
 
 
 class World:
-    """`secure`: a Secure, for TLS and a password; `arguments`: of the server, further ones."""
+    """`secure`: a Secure, for TLS and a password; `arguments`: additional arguments of the server."""
 
     def __init__(self, server, module, *module_arguments, node_timeout=2000, primaries=PRIMARIES, replicas=REPLICAS, secure=None, arguments=()):
         self.server, self.module = server, os.path.abspath(module)
@@ -242,7 +242,7 @@ class World:
         return ("--port", "0", "--tls-port", str(port)) if self.secure else ("--port", str(port))
 
     def is_ready(self):
-        """All nodes that are alive know all slots, and each replica follows its primary."""
+        """Returns whether all running nodes know all slots, and each replica is connected to its primary."""
         for node in filter(Node.is_alive, self.nodes):
             try:
                 state = dict(line.split(":", 1) for line in node.ask("CLUSTER", "INFO").decode().split("\r\n") if line)
@@ -256,13 +256,13 @@ class World:
         return True
 
     def slots_of(self, node):
-        """How many slots a node has, by itself."""
+        """Returns the number of slots of a node, according to itself."""
         mine = [line.split() for line in node.ask("CLUSTER", "NODES").decode().split("\n") if "myself" in line][0]
         ranges = [word.split("-") for word in mine[8:] if not word.startswith("[")]
         return sum(int(r[-1]) - int(r[0]) + 1 for r in ranges)
 
     def primary_of(self, slot, asked=None):
-        """The node that has a slot, as one node that is alive sees it."""
+        """Returns the node that has a slot, according to a running node."""
         asked = asked or next(filter(Node.is_alive, self.nodes))
         for first, last, where, *_ in asked.ask("CLUSTER", "SLOTS"):
             if first <= slot <= last:
@@ -288,7 +288,7 @@ class World:
         return "\n".join(f"--- {node.number}\n{node.log()}" for node in self.nodes)
 
     def move_slot(self, slot, source, target):
-        """As redis-cli --cluster reshard moves one: key by key, then for good."""
+        """Moves a slot like redis-cli --cluster reshard: key by key, then the slot itself."""
         source_name, target_name = source.name(), target.name()
         target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source_name)
         source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target_name)
@@ -300,12 +300,12 @@ class World:
         for node in (target, source, *(n for n in self.nodes if n not in (source, target) and n.is_alive())):
             try:
                 node.ask("CLUSTER", "SETSLOT", slot, "NODE", target_name)
-            except Failed as error:  # replicas take no orders
+            except Failed as error:  # replicas reject this
                 assert "SETSLOT only with masters" in str(error), error
 
 
 def stop(node):
-    """The node stands still, and goes on with `resume`."""
+    """Pauses a node, until `resume`."""
     node.signal(signal.SIGSTOP)
 
 

@@ -1,5 +1,5 @@
-"""Nodes of a cluster that are made up: sets in the place of filters, and every kind of trouble that a
-client may meet. Each node is a thread that answers RESP; `trouble` is asked before each command."""
+"""Fake cluster nodes: sets instead of filters, and every kind of failure that a client may encounter. Each
+node is a thread that serves RESP; `trouble` is called before each command."""
 
 import contextlib
 import copy
@@ -12,7 +12,7 @@ from shard_reference import crc16
 
 
 class Hang(Exception):
-    """The node does not answer any more on this connection."""
+    """The node stops answering on this connection."""
 
 
 class Cut(Exception):
@@ -32,7 +32,7 @@ DUMP = b"BGdump1\n" + struct.pack("<QQQQ", 0xb86d0311b50bb964, 1, 0, 7) + b"\nsh
 
 
 class Node:
-    """A socket of its own; `cluster` knows the rest."""
+    """A node with its own socket; `cluster` has the shared state."""
 
     def __init__(self, cluster, number):
         self.cluster, self.number = cluster, number
@@ -132,7 +132,7 @@ class Node:
         return elsewhere or self.carry_out(name, words)
 
     def redirect(self, slot, key, asking):
-        """MOVED or ASK, as a node of Redis does it."""
+        """Replies with MOVED or ASK, like a Redis node."""
         owner, target = self.cluster.owner(slot), self.cluster.moving.get(slot)
         if owner is self:
             if target is not None and key not in self.keys and key not in self.hashes:
@@ -186,7 +186,7 @@ class FakeCluster:
         self.trouble = lambda node, words: None
         self.replica_of = {} # number of a node: number of its replica
         self.moving = {}     # slot: the node that it is moving to
-        self.told = None     # what CLUSTER SLOTS says, if it is not so
+        self.told = None     # the reply to CLUSTER SLOTS, if it differs
         self.nodes = [Node(self, i) for i in range(nodes)]
         self.owners = [i * nodes // 16384 for i in range(16384)]
 
@@ -210,12 +210,12 @@ class FakeCluster:
         return ",".join(node.address() for node in self.nodes)
 
     def members(self):
-        """All that was added, whatever it belongs to."""
+        """Returns all added items of all nodes."""
         return set().union(*(members for node in self.nodes for members in node.keys.values()))
 
     def close(self):
         for node in self.nodes:
-            node.listener.shutdown(socket.SHUT_RDWR)  # wakes who waits in accept
+            node.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept
             node.listener.close()
 
 

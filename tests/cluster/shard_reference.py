@@ -1,5 +1,5 @@
-"""Names and routes of shards, from their description in docs/cluster.md alone: what the C code is
-compared with."""
+"""Names and routes of shards, implemented only from their description in docs/cluster.md, as a reference
+for the C code."""
 
 import functools
 import math
@@ -55,7 +55,7 @@ def crc16(data):
 
 
 def slot(key):
-    """Of a name of a shard, which begins with its tag."""
+    """Returns the slot of a shard name, which starts with its tag."""
     return crc16(key[1:key.index("}")].encode()) % 16384
 
 

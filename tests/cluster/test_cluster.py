@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""One filter over a real cluster, three primaries and three replicas, by the command line: names and
-routes as the documents have them, exact merges, slots that move and a primary that is killed while keys
-are being added. Every key that was acknowledged is found afterwards.
+"""A filter that is sharded over a real cluster of three primaries and three replicas, with the command
+line: documented names and routes, exact merges, slots that move, and a primary that is killed while keys
+are being added. Every acknowledged key is found afterwards.
 usage: test_cluster.py BLOOMGATE MODULE [SERVER [SCALE]]      SERVER: redis-server, valkey-server"""
 
 import os
@@ -27,7 +27,7 @@ from cluster_world import wait_for  # noqa: E402
 PROGRAM, MODULE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SERVER = sys.argv[3] if len(sys.argv) > 3 else "redis-server"
 SCALE = int(sys.argv[4]) if len(sys.argv) > 4 else 1
-ROOM = 500000 * SCALE  # keys that a filter is made for
+ROOM = 500000 * SCALE  # capacity of a filter
 SHARDS = 16
 DOCUMENT = os.path.join(ROOT, "docs/cluster.md")
 
@@ -45,9 +45,9 @@ def create(world, *names):
 
 
 class Adder:
-    """The command line as it adds what it is fed, and what it has acknowledged so far. Keys come as long as
-    it is wanted, some thousand at a time, each batch when most of the one before is in; when the filter is
-    full, the same ones again."""
+    """The command line while it adds keys, and the keys that it has acknowledged so far. It gets keys until
+    it is stopped, some thousands at a time, each batch when most of the previous one is acknowledged;
+    when the filter is full, the same keys again."""
 
     def __init__(self, world, name, *options):
         self.process = subprocess.Popen([PROGRAM, "--cluster", world.addresses(), "--timeout", "1s", "--patience", "60s",
@@ -76,7 +76,7 @@ class Adder:
             self.acknowledged.append(line.rstrip("\n"))
 
     def wait_for(self, more):
-        """Until so many more are acknowledged."""
+        """Waits until this many more keys are acknowledged."""
         goal = len(self.acknowledged) + more
         wait_for(lambda: len(self.acknowledged) >= goal or self.process.poll() is not None, f"{more} more keys", 120)
         assert self.process.poll() is None, self.process.stderr.read()
@@ -92,7 +92,7 @@ class Adder:
 
 
 def check_all(world, name, keys):
-    """Every one of them may be contained; of others no more than the rate allows."""
+    """Checks that the filter may contain all keys, and that its false-positive rate is as expected."""
     text = "".join(key + "\n" for key in keys)
     missing = cli(world, "check", "-v", name, keys=text).stdout.split()
     assert not missing, f"{len(missing)} of {len(keys)} acknowledged keys are lost: {missing[:5]}"
@@ -151,7 +151,7 @@ def test_dump(world):
             assert subprocess.run([PROGRAM, "info", path], capture_output=True).returncode in (0, 2)
             verified = subprocess.run([PROGRAM, "info", "--json", path], capture_output=True, text=True)
             assert "keyed" in verified.stdout + verified.stderr
-        # One whose hash is no secret can be asked from its files.
+        # A filter with an unkeyed hash can be queried from its files.
         cli(world, "create", "-n", "10000", "--hash", "fast", "open")
         cli(world, "add", "open", keys="".join(key + "\n" for key in keys))
         cli(world, "dump", "open", os.path.join(folder, "o"))
@@ -163,7 +163,7 @@ def test_dump(world):
 
 
 def test_documents(world):
-    """What docs/cluster.md shows: lines of a shell, and a program in Python."""
+    """The examples in docs/cluster.md: shell commands, and a Python program."""
     with open(DOCUMENT, encoding="utf-8") as file:
         text = file.read()
     environment = {**transcript.surroundings(PROGRAM), "BLOOMGATE_CLUSTER": world.addresses()}
@@ -187,7 +187,7 @@ def test_info_and_drop(world):
 
 
 def test_slots_move_while_adding(world):
-    """By redis-cli, as an operator would; and those of the shards to and fro, by hand."""
+    """With redis-cli, as an operator would do it; and the slots of the shards back and forth, by commands."""
     create(world, "moved")
     adder = Adder(world, "moved")
     adder.wait_for(1000)
@@ -211,7 +211,7 @@ def test_slots_move_while_adding(world):
 
 
 def test_replica_that_lags(world):
-    """What is on a primary alone is not acknowledged, even if nothing is left to be added."""
+    """Writes that only a primary has are not acknowledged, even if nothing is left to add."""
     create(world, "lag")
     wait_for(world.is_ready, "all replicas")
     name = shard_reference.names("lag", SHARDS)[0]
@@ -222,7 +222,7 @@ def test_replica_that_lags(world):
     cluster_world.stop(replica)
     try:
         link = cluster_world.Link(primary.port)
-        link.ask("BG.MADD", name, *keys)  # somebody else adds them, without WAIT
+        link.ask("BG.MADD", name, *keys)  # another client adds them, without WAIT
         link.close()
         done = subprocess.run([PROGRAM, "--cluster", primary.address(), "--patience", "300ms", "add", "-w", "1",
                                "--wait", "100ms", "--acknowledged", "lag"],
@@ -235,7 +235,8 @@ def test_replica_that_lags(world):
 
 
 def denied_by_servers(world, name, keys):
-    """The number of keys that the primaries themselves deny, without the precautions of the command line."""
+    """Returns the number of keys that the primaries themselves deny, without the precautions of the command
+    line."""
     shards = [[] for _ in range(SHARDS)]
     for key in keys:
         shards[shard_reference.route(key.encode(), SHARDS)].append(key)
@@ -247,7 +248,7 @@ def denied_by_servers(world, name, keys):
 
 
 def save(node):
-    """Saves the data of a node, also while it saves for a replica."""
+    """Saves the data of a node, even while it saves for a replica."""
     def saved():
         try:
             return node.ask("SAVE") == "OK"
@@ -287,7 +288,8 @@ def test_primary_comes_back_with_an_old_save(world):
     lost = denied_by_servers(world, "restarted", keys) > 0
     done = cli(world, "check", "-v", "-c", "--open", "restarted", keys=text)
     assert done.stdout == "0\n", done
-    # A replica that began to copy the restarted primary before its promotion is in doubt even if it kept the keys.
+    # A replica that started to copy the restarted primary before its promotion is in doubt even if it kept
+    # the keys.
     assert "may have lost keys" in cli(world, "info", "restarted").stdout or not lost
     if lost:  # its replica has copied the remaining data, and denies no key after its promotion
         promote(world.replica_of(world.primary_of(shard_slots("restarted")[3])))
@@ -318,11 +320,11 @@ def test_primary_is_killed_while_adding(world):
         start = time.monotonic()
         wait_for(lambda node=heir: node.info("replication")["role"] == "master", "a failover", 60)
         failover = time.monotonic() - start
-        # It has no replica now, so nothing of its slots can be acknowledged, until there is one again.
+        # It has no replica now, so writes to its slots cannot be acknowledged until there is one again.
         victim.launch()
         adder.wait_for(3000)
     keys = adder.end()
-    victim.kill()  # again, for the primaries that there are now hold everything
+    victim.kill()  # again, since the current primaries have all keys
     check_all(world, "killed", keys)
     print(f"  {before} keys before, {len(keys) - before} after; the replica took over after {failover:.1f} s")
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The distributed crawl of the examples, on a cluster that is started for it.
+"""The distributed crawl of the examples, on a new cluster.
 usage: test_crawl.py EXAMPLE MODULE [SERVER]"""
 
 import os

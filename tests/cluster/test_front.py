@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""The service as a front: names that it forwards to a cluster of made-up nodes, and what it answers when
-these do not.
+"""The service as a front: names that it forwards to a cluster of fake nodes, and its replies if these fail.
 usage: test_front.py BLOOMGATED [PART OF A NAME...]"""
 
 import http.client
@@ -23,7 +22,7 @@ KEYS = [f"key-{i}" for i in range(300)]
 
 
 class Front:
-    """A service before a cluster of its own."""
+    """A service in front of its own cluster."""
 
     def __init__(self, program, *words, lines=(), http=False):
         self.cluster = fake_nodes.FakeCluster(3)
@@ -58,7 +57,7 @@ def test_forwards(program):
         assert s.ask("BG.EXISTS", "seen", "x") == 0 == s.ask("BF.EXISTS", "seen", "x")
         assert s.ask("BF.MEXISTS", "seen", "x", *KEYS, "y") == [0] + [1] * 300 + [0]
         assert front.cluster.members() == {key.encode() for key in KEYS + ["a", "b", "c"]}
-        for name in shard_reference.names("seen", 16):  # each where it belongs
+        for name in shard_reference.names("seen", 16):  # each on its node
             for key in front.cluster.owner(shard_reference.slot(name)).keys[name.encode()]:
                 assert shard_reference.names("seen", 16)[shard_reference.route(key, 16)] == name
         with s.connect() as c:
@@ -83,7 +82,7 @@ def test_replies_stay_in_order(program):
 
 @service.alone
 def test_pipelines_are_batches(program):
-    """Runs of single requests, what stands between them, and one that the run does not end with."""
+    """Runs of single requests, requests between them, and a last request that does not belong to the run."""
     with Front(program) as (front, s):
         with s.connect() as c:
             adds = [("BF.ADD", "seen", key) for key in KEYS]
@@ -98,7 +97,7 @@ def test_pipelines_are_batches(program):
                             [*asks[:2], ("CLIENT", "REPLY", "SKIP"), *asks[:1], ("PING",), *asks[:1], ("MULTI",), ("PING",),
                              ("EXEC",), ("QUIT",)]))
             assert [c.reply() for _ in range(8)] == [0, 1, "PONG", 0, "OK", "QUEUED", ["PONG"], "OK"]
-        with s.connect() as c:  # what is no request is said behind the replies to those that are
+        with s.connect() as c:  # the error for an invalid request follows the replies to valid ones
             c.send(service.encode(*asks[0]) + service.encode(*asks[1]) + b"*1\r\n$x\r\n" + service.encode("PING"))
             assert [c.reply(), c.reply()] == [0, 1]
             assert c.reply().startswith("ERR Protocol error") and c.is_closed()
@@ -120,7 +119,7 @@ def test_doubt_is_maybe(program):
             assert s.ask(*words).startswith("FAILED the cluster did not answer: "), words
         service.wait_for(lambda: "state=down" in s.ask("INFO", "sharded").decode(), what="the watch")
         front.up()
-        service.wait_for(lambda: s.ask("BF.EXISTS", "seen", "x") == 0, what="the cluster to be asked again")
+        service.wait_for(lambda: s.ask("BF.EXISTS", "seen", "x") == 0, what="a new query to the cluster")
         assert s.ask("BF.EXISTS", "seen", "a") == 1
         log = s.read_log()
         assert log.count("the cluster does not answer") == 1 and "the cluster answers again" in log, log
@@ -128,7 +127,7 @@ def test_doubt_is_maybe(program):
 
 @service.alone
 def test_some_shards_fail(program):
-    """Those that answer are believed; a list of adds is cut where the first is not in."""
+    """Answers of working shards are trusted; a list of adds is truncated at the first failure."""
     with Front(program) as (front, s):
         front.cluster.trouble = lambda node, words: \
             b"-FULL no room\r\n" if node.number == 2 and words[0] == b"BG.MADD" else None
@@ -177,7 +176,7 @@ def test_rights_and_rates(program):
 
 @service.alone
 def test_nobody_else_waits(program):
-    """While the cluster hangs, the event loops serve others."""
+    """While the cluster hangs, the event loops serve other clients."""
     with Front(program, lines=("workers 1",)) as (front, s):
         hanging = threading.Event()
 
@@ -217,19 +216,19 @@ def test_stops_meanwhile(program):
 
 
 def of_node(cluster, number):
-    """Which of KEYS have their shards at a node, and which do not."""
+    """Returns those of KEYS whose shards are on a node, and the others."""
     names = shard_reference.names("seen", 16)
     at = [cluster.owner(shard_reference.slot(names[shard_reference.route(key.encode(), 16)])).number for key in KEYS]
     return [key for key, node in zip(KEYS, at) if node == number], [key for key, node in zip(KEYS, at) if node != number]
 
 
 def is_watch(words):
-    """A question of the service's own, whether a shard is there."""
+    """Returns whether it is a request of the service itself, which checks that a shard exists."""
     return words[0] != b"BG.MADD" and (words[-1] in (b"", b"SLOTS", b"replication") or words[-1].endswith(b"/witness"))
 
 
 def lose(front, number, how=fake_nodes.Cut):
-    """A node breaks off whatever is begun with it, or lets it hang."""
+    """Makes a node close every connection, or hang."""
     def trouble(node, words):
         if node.number == number:
             raise how(b"")
@@ -242,7 +241,7 @@ def wait_for_state(s, state, name="seen"):
 
 
 def figures(s):
-    """{(metric, labels as text): value} of the fronts."""
+    """Returns {(metric, labels as text): value} of the fronts."""
     text = Asker(s).told("GET", "/metrics", 200)
     lines = [line.rsplit(" ", 1) for line in text.decode().splitlines() if line.startswith("bloomgate_front_")]
     return {line[0]: float(line[1]) for line in lines}
@@ -250,7 +249,7 @@ def figures(s):
 
 @service.alone
 def test_one_node_is_lost(program):
-    """Its keys are doubtful, and only these; nobody waits for it; it is taken back."""
+    """Only its keys are "maybe"; no client waits for it; it is used again when it returns."""
     with Front(program, http=True) as (front, s):
         gone, there = of_node(front.cluster, 2)
         assert s.ask("BF.MADD", "seen", *gone[:2], *there[:2]) == [1] * 4
@@ -277,7 +276,7 @@ def test_one_node_is_lost(program):
             assert found["bloomgate_front_" + metric] == value, (metric, value, found)
         assert found['bloomgate_front_failed_connections_total{filter="seen",reason="broken"}'] > 0, found
         asker = Asker(s)
-        asker.ask("GET", "/readyz?fronts=1", 200)  # there is something to be asked
+        asker.ask("GET", "/readyz?fronts=1", 200)  # some shards can be queried
         front.up()
         wait_for_state(s, "up")
         assert s.ask("BF.MEXISTS", "seen", gone[0], gone[5], there[7]) == [1, 0, 1]
@@ -288,7 +287,8 @@ def test_one_node_is_lost(program):
 
 @service.alone
 def test_unanswered_adds_are_unknown(program):
-    """Sent, and not answered: told apart from what was refused, and no longer tried until the watch is through."""
+    """Adds without an answer are reported differently from refused ones, and not retried until the watch
+    succeeds."""
     with Front(program, http=True) as (front, s):
         wait_for_state(s, "up")
         gone, there = of_node(front.cluster, 2)
@@ -308,7 +308,7 @@ def test_unanswered_adds_are_unknown(program):
 
 @service.alone
 def test_adds_wait_for_replicas(program):
-    """Without replicas adds fail, and questions are answered as ever."""
+    """Without replicas, adds fail, and queries are answered as usual."""
     with Front(program, "replicas=1", http=True) as (front, s):
         wait_for_state(s, "up")
         assert s.ask("BF.MADD", "seen", "a", "b") == [1, 1]
@@ -327,7 +327,8 @@ def test_adds_wait_for_replicas(program):
 
 @service.alone
 def test_starts_without_a_cluster(program):
-    """It starts, says that it is not ready, answers by its rule, and finds the cluster when that comes."""
+    """It starts, reports that it is not ready, answers according to its settings, and connects to the
+    cluster when that starts."""
     def nobody(_, __):
         raise fake_nodes.Cut(b"")
     second = "sharded strict nodes=127.0.0.1:1 shards=4 fail=closed timeout=300ms patience=300ms"
@@ -357,7 +358,7 @@ def test_starts_without_a_cluster(program):
 
 @service.alone
 def test_a_node_that_hangs_stalls_nobody(program):
-    """More requests than there are threads ask a node that hangs: they come back, and so do all others."""
+    """More requests than threads query a node that hangs: they return, and so do all others."""
     second = fake_nodes.FakeCluster(1)
     for name in shard_reference.names("other", 4):
         second.nodes[0].keys[name.encode()] = set()
@@ -382,14 +383,14 @@ def test_a_node_that_hangs_stalls_nobody(program):
         for key in gone:
             assert s.ask("BF.EXISTS", "seen", key) == 1
         assert s.ask("BF.EXISTS", "seen", there[0]) == 0
-        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "nobody waits for it"
+        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "no client waits for it"
         front.up()
         wait_for_state(s, "up")
     second.close()
 
 
 def complete(program, cluster):
-    """Does what the operator does when all keys have been added again."""
+    """Marks the filter as complete, as the operator does when all keys have been added again."""
     bloomgate = os.path.join(os.path.dirname(program), "bloomgate")
     done = subprocess.run([bloomgate, "--cluster", cluster.addresses(), "complete", "seen"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done
@@ -406,7 +407,7 @@ def test_a_server_that_is_started_again(program):
         gone, there = of_node(front.cluster, 2)
         assert s.ask("BG.MADD", "seen", *gone, *there) == [1] * 300
         assert s.ask("BG.MEXISTS", "seen", *gone, *there, "absent") == [1] * 300 + [0]
-        for _ in range(5):  # whatever the watch has found so far
+        for _ in range(5):  # regardless of what the watch has found so far
             node.restart(saved)
             assert s.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
         facts = wait_for_state(s, "partly")
@@ -456,7 +457,7 @@ def test_missing_shards(program):
         wait_for_state(s, "up")
 
 
-# ---- What is told, and HTTP ----------------------------------------------------------------------
+# ---- Status and HTTP -----------------------------------------------------------------------------
 
 
 @service.alone
@@ -467,7 +468,7 @@ def test_redirections_are_counted(program):
         slot = shard_reference.slot(name)
         old, new = front.cluster.owner(slot), front.cluster.nodes[2]
         assert old is not new, "no test"
-        assert s.ask("BF.ADD", "seen", "a") == 1  # there is a client that knows the old place
+        assert s.ask("BF.ADD", "seen", "a") == 1  # the client has the old address
         new.keys[name.encode()] = old.keys.pop(name.encode())
         front.cluster.moving[slot] = new
         assert s.ask("BF.EXISTS", "seen", "a") == 1
@@ -528,7 +529,7 @@ def test_keys_over_http(program):
 
 
 def plain(s, method, path, body=None, kind="application/json"):
-    """What the contract is not asked about."""
+    """Sends a request without validating it against the contract."""
     connection = http.client.HTTPConnection("127.0.0.1", s.http_port, timeout=30)
     connection.request(method, path, json.dumps(body) if isinstance(body, dict) else body, {"Content-Type": kind, "X-Bloomgate": "1"})
     response = connection.getresponse()
@@ -539,7 +540,7 @@ def plain(s, method, path, body=None, kind="application/json"):
 
 @service.alone
 def test_passwords_are_read_anew(program):
-    """The password is in a file; after it was changed here and there, the front goes on."""
+    """The password is in a file; after it was changed in the file and the cluster, the front continues."""
     folder = tempfile.mkdtemp(prefix="bloomgate-front-")
     path = os.path.join(folder, "password")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The command line against made-up nodes: redirections, nodes that fail, lie, hang or talk nonsense.
-Whatever happens, no key that was acknowledged is missing, and none that is in is called absent.
+"""The command line with fake nodes: redirections, and nodes that fail, lie, hang or send invalid replies.
+In all cases, no acknowledged key is missing, and no added key is reported as absent.
 usage: test_redirections.py BLOOMGATE [PART OF A NAME...]"""
 
 import itertools
@@ -19,7 +19,7 @@ INPUT = "".join(key + "\n" for key in KEYS)
 
 
 def run(cluster, *arguments, keys="", password=None, quick=False):
-    """The command; quick: it soon loses its patience."""
+    """Runs the command; `quick` sets a short patience."""
     environment = {**os.environ, "LC_ALL": "C"}
     environment.pop("BLOOMGATE_PASSWORD", None)
     if password:
@@ -47,7 +47,7 @@ def add_and_check(cluster, *options):
 
 
 class Times:
-    """Trouble for the first n commands of a name, or of any."""
+    """A failure of the first n commands of a name, or of any name."""
 
     def __init__(self, n, what, name=None):
         self.left, self.what, self.name = n, what, name
@@ -76,7 +76,7 @@ def test_plain():
 
 def test_moved():
     cluster = made()
-    cluster.told = [0] * 16384  # all nodes say that the first has all
+    cluster.told = [0] * 16384  # all nodes report that the first has all slots
     add_and_check(cluster)
 
 
@@ -91,7 +91,7 @@ def test_moved_for_ever():
 
 def test_asked():
     cluster = made(2)
-    for key in list(cluster.nodes[0].keys):  # the first has given its filters away, not yet its slots
+    for key in list(cluster.nodes[0].keys):  # the first has lost its filters, but still has its slots
         cluster.moving[fake_nodes.slot_of(key)] = cluster.nodes[1]
         cluster.nodes[1].keys[key] = cluster.nodes[0].keys.pop(key)
     add_and_check(cluster)
@@ -120,7 +120,7 @@ def test_hanging():
 
 
 def test_nobody_but_hanging_nodes():
-    """Each takes its time; all together no more than the patience allows."""
+    """Each node uses its timeout, but the total is limited by the patience."""
     cluster = made(20)
     for node in cluster.nodes:
         node.seen.clear()
@@ -144,11 +144,11 @@ def test_promises_take_no_memory():
     done = run(cluster, "check", "f", keys=INPUT, quick=True)
     assert done.returncode == 4 and not done.stdout, done
     after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    assert after < max(before, 200 * 1024), f"{after} KiB"  # sanitizers take some
+    assert after < max(before, 200 * 1024), f"{after} KiB"  # sanitizers need some
 
 
 def test_wrong_answers():
-    """A list that is too short, or no list, is an error; nobody is called absent for it."""
+    """A list that is too short, or not a list, is an error; no key is reported as absent because of it."""
     for wrong in (b"*1\r\n:0\r\n", b"*0\r\n", b":0\r\n", b"+OK\r\n", b"$-1\r\n", b"*-1\r\n"):
         cluster = made()
         assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -158,7 +158,7 @@ def test_wrong_answers():
         cluster.trouble = Times(1, wrong, b"BG.MEXISTS")
         done = run(cluster, "check", "-v", "--open", "f", keys=INPUT, quick=True)
         assert done.returncode == 1 or wrong == b"*1\r\n:0\r\n", (wrong, done)
-        assert len(done.stdout.split()) <= 1, (wrong, done)  # the 0 that it did say
+        assert len(done.stdout.split()) <= 1, (wrong, done)  # the 0 in the reply
 
 
 def test_missing_filter():
@@ -185,7 +185,7 @@ def test_nobody_answers():
 
 
 def test_replicas():
-    """An add is acknowledged when the replicas have it, and not before."""
+    """An add is acknowledged only when the replicas have it."""
     cluster = made()
     cluster.replicas = 0
     done = run(cluster, "add", "-w", "1", "--wait", "20ms", "--acknowledged", "f", keys=INPUT, quick=True)
@@ -194,7 +194,7 @@ def test_replicas():
     cluster.replicas = 1
     done = run(cluster, "add", "-w", "1", "--acknowledged", "f", keys=INPUT)
     assert done.returncode == 0 and done.stdout == INPUT, done
-    for node in cluster.nodes:  # a write that is replicated for certain stands between
+    for node in cluster.nodes:  # a write that is certainly replicated is in between
         waits = [i for i, words in enumerate(node.seen) if words[0] == b"WAIT"]
         assert waits and all(node.seen[i - 1][0] == b"SET" for i in waits), node.seen
         assert all(cluster.owner(fake_nodes.slot_of(node.seen[i - 1][1])) is node for i in waits)
@@ -243,7 +243,7 @@ def test_restart_from_an_old_save():
     assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
     assert check(cluster, "-v").stdout == "0\n"
     cluster.nodes[1].restart(saved)
-    for _ in range(2):  # time does not end it
+    for _ in range(2):  # waiting does not help
         done = check(cluster)
         assert done.returncode == 4 and "its server restarted and may have lost keys" in done.stderr, done
         done = check(cluster, "-v", "--open")
@@ -556,7 +556,7 @@ def test_late_witnesses_erase_no_doubt():
 
 
 def test_shards_that_are_created_again():
-    """A server was emptied, or a shard was deleted: what is created in its place denies nothing."""
+    """A server was emptied, or a shard was deleted: the re-created shard denies no key."""
     for options, shards, code in (((), 6, 3), (("--missing",), 6, 0), (("--missing",), 1, 0)):
         cluster = made()
         node = cluster.nodes[1]
@@ -621,7 +621,7 @@ def test_create_that_was_interrupted():
 
 
 def test_history_changes_by_itself():
-    """As in a primary that has had no replica for an hour."""
+    """As on a primary that has had no replica for an hour."""
     cluster = made()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
     cluster.nodes[1].history = "f" * 40

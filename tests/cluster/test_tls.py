@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A cluster of three primaries with TLS, certificates of clients and a password: the command line and the
-service as a front reach it, and say what is wrong when they cannot. The front loses a node that is stopped
-and one that is killed, and takes them back.
+"""A cluster of three primaries with TLS, client certificates and a password: the command line and the
+service as a front connect to it, and report errors if they cannot. The front loses a node that is paused
+and one that is killed, and reconnects.
 usage: test_tls.py BLOOMGATE BLOOMGATED MODULE [SERVER]"""
 
 import os
@@ -25,7 +25,7 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/c
 
 
 class Tried:
-    """The programs, and what they are tried on."""
+    """The programs, and the cluster they are tested with."""
 
     def __init__(self, cli, program, world, folder):
         self.cli, self.program, self.world, self.folder = os.path.abspath(cli), program, world, folder
@@ -42,7 +42,7 @@ class Tried:
         return done.returncode, done.stdout, done.stderr
 
     def refused(self, *words, what, password="of-the-cluster"):
-        """It fails, and names a node and what was expected."""
+        """Checks that it fails with the address of a node and this error."""
         code, _, said = self.run("info", "seen", "--timeout", "2s", "--patience", "200ms", *words, password=password)
         assert code and what in said and any(node.address() + ": " in said for node in self.world.nodes), (words, code, said)
 
@@ -55,7 +55,7 @@ class Tried:
         return service.Service(self.program, line + " ".join(words), http=True)
 
     def keys_of(self, node):
-        """Those whose shards a node has, and the others."""
+        """Returns the keys whose shards are on a node, and the others."""
         ports = [self.world.primary_of(shard_reference.slot(NAMES[shard_reference.route(key.encode(), 16)])).port for key in KEYS]
         return [key for key, port in zip(KEYS, ports) if port == node.port], [key for key, port in zip(KEYS, ports) if port != node.port]
 
@@ -75,7 +75,7 @@ def test_command_line(t):
     assert code == 0 and "keys added: 200" in said, said
     code, out, said = t.run("check", "-v", "seen", *t.tls, keys=[*KEYS, "x", "y"])
     assert (code, out) == (0, "x\ny\n"), (code, out, said)
-    large = [f"{i:01000}" for i in range(3000)]  # many records of TLS in a reply and in a request
+    large = [f"{i:01000}" for i in range(3000)]  # many TLS records in a reply and in a request
     code, _, said = t.run("add", "seen", *t.tls, "--acknowledged", keys=large)
     assert code == 0, said
     code, _, said = t.run("dump", "seen", os.path.join(t.folder, "dump"), *t.tls)
@@ -95,7 +95,7 @@ def test_password_in_a_file(t):
 
 
 def test_least_rights(t):
-    """What docs/cluster.md says a user needs is enough."""
+    """The permissions listed in docs/cluster.md are sufficient."""
     for node in t.world.nodes:
         node.ask("ACL", "SETUSER", "front", "on", ">least", *RIGHTS.split())
     for words in (("add", "seen"), ("check", "seen")):
@@ -124,7 +124,7 @@ def test_what_is_refused(t):
 
 
 def test_no_tls_there(t):
-    """A port that does not speak it, and one that does not speak at all."""
+    """A port without TLS, and one that never answers."""
     with service.Service(t.program) as plain:
         done = subprocess.run([t.cli, "--cluster", f"127.0.0.1:{plain.port}", "info", "seen", *t.tls, "--patience", "200ms"],
                               capture_output=True, text=True, timeout=60)
@@ -150,9 +150,9 @@ def test_front_that_is_not_let_in(t):
         facts = wait_for(s, "down")
         assert any(node.address() + ": TLS: certificate rejected: " in facts["error"] for node in t.world.nodes), facts
         assert s.ask("BF.EXISTS", "seen", "x") == 1 and s.ask("BF.ADD", "seen", "x").startswith("FAILED")
-    with t.front("user=nobody") as s:
+    with t.front("user=unknown") as s:
         facts = wait_for(s, "down")
-        assert "check the password of user 'nobody'" in facts["error"], facts
+        assert "check the password of user 'unknown'" in facts["error"], facts
     s = t.front("tls-cert=/nowhere")
     try:
         done = subprocess.run([t.program, s.configure()], capture_output=True, text=True, timeout=60)
@@ -162,7 +162,7 @@ def test_front_that_is_not_let_in(t):
 
 
 def test_nodes_stand_still_and_die(t):
-    """Keys of the others are answered as ever. Nobody waits but for the first moment."""
+    """Keys of other nodes are answered as usual. Clients wait only for the first moment."""
     node = t.world.nodes[1]
     mine, others = t.keys_of(node)
     with t.front() as s:
@@ -181,7 +181,7 @@ def test_nodes_stand_still_and_die(t):
                 assert s.ask("BF.ADD", "seen", doubtful[0]).startswith("FAILED the cluster did not answer")
             finally:
                 back()
-            if lose == node.kill:  # it comes back without memory
+            if lose == node.kill:  # it restarts without its data
                 facts = service.wait_for(lambda: (lambda f: f if f["shards"]["missing"] and not f["shards"]["down"] else None)(state_of(s)),
                                          what="the shards to be missed")
                 assert facts["shards"]["missing"] + facts["shards"]["up"] == 16, facts
@@ -195,7 +195,7 @@ PLACES = {}
 
 
 def where(t, key):
-    """The node of a key, as all nodes were alive."""
+    """Returns the node of a key while all nodes were running."""
     slot = shard_reference.slot(NAMES[shard_reference.route(key.encode(), 16)])
     if slot not in PLACES:
         for first, last, place, *_ in t.world.nodes[0].ask("CLUSTER", "SLOTS"):

@@ -1,6 +1,6 @@
 /*
- * leveldb_world.h - a real LevelDB with 112-byte records, opened with any policy; and where in
- * its tables the filters are.
+ * leveldb_world.h - a real LevelDB with 112-byte records, opened with any policy; and access to
+ * the filters in its tables.
  */
 #ifndef LEVELDB_WORLD_H
 #define LEVELDB_WORLD_H
@@ -20,11 +20,11 @@ struct world {
     char path[512];
 };
 
-/* What LevelDB complains about fails the test. */
+/* Fails the test if LevelDB reports an error. */
 static inline void world_must(char *error)
 {
     if (error) {
-        check_fail(__FILE__, __LINE__, "LevelDB says: %s", error);
+        check_fail(__FILE__, __LINE__, "LevelDB error: %s", error);
     }
 }
 
@@ -43,7 +43,7 @@ static inline void world_start(struct world *w, const char *name,
     w->options = leveldb_options_create();
     w->read = leveldb_readoptions_create();
     w->write = leveldb_writeoptions_create();
-    w->cache = leveldb_cache_create_lru(0); /* every block is read anew */
+    w->cache = leveldb_cache_create_lru(0); /* every read loads its block again */
     leveldb_options_set_create_if_missing(w->options, 1);
     leveldb_options_set_compression(w->options, 0);
     leveldb_options_set_cache(w->options, w->cache);
@@ -72,7 +72,7 @@ static inline void world_end(struct world *w)
     leveldb_cache_destroy(w->cache);
 }
 
-/* Key number i: 12 bytes, some of them zeros. */
+/* Writes key number i: 12 bytes, some of them zeros. */
 static inline size_t world_key(char key[32], size_t i)
 {
     return (size_t)snprintf(key, 32, "key%09zu", i) + (key[3] = '\0');
@@ -88,7 +88,7 @@ static inline void world_put(struct world *w, size_t i, size_t version)
     world_must(error);
 }
 
-/* Whether key number i is there, with that version. */
+/* Returns whether key number i exists with that version. */
 static inline bool world_has(struct world *w, size_t i, size_t version)
 {
     char key[32], expected[100], *error = NULL;
@@ -101,7 +101,7 @@ static inline bool world_has(struct world *w, size_t i, size_t version)
     return right;
 }
 
-/* Even numbers below 2 n are put. */
+/* Puts the even numbers below 2 n. */
 static inline void world_fill(struct world *w, size_t n, size_t version)
 {
     for (size_t i = 0; i < n; i++) {
@@ -114,7 +114,7 @@ static inline void world_compact(struct world *w)
     leveldb_compact_range(w->db, NULL, 0, NULL, 0);
 }
 
-/* All even ones are there, none of the odd. */
+/* Checks that all even numbers exist, and no odd ones. */
 static inline void world_check(struct world *w, size_t n, size_t version)
 {
     size_t lost = 0, found = 0;
@@ -126,9 +126,10 @@ static inline void world_check(struct world *w, size_t n, size_t version)
     CHECK_EQ(found, 0);
 }
 
-/* ---- Its tables ------------------------------------------------------------------------ */
+/* ---- Tables ---------------------------------------------------------------------------- */
 
-/* Calls for each table; the file is written back if it returns true. Returns how many were. */
+/* Calls a function for each table, and writes the file back if it returns true. Returns the
+ * number of files written. */
 static inline size_t
 world_tables(const struct world *w, const char *ending,
              bool (*change)(uint8_t *file, size_t size, void *context), void *context)
@@ -174,7 +175,7 @@ static inline uint64_t world_varint(const uint8_t **at)
     }
 }
 
-/* The filters of a table by that policy: NULL if it has none. */
+/* The filters of a table by that policy. `data` is NULL if it has none. */
 struct world_filters {
     uint8_t *data; /* of all filters, */
     uint8_t *

@@ -1,5 +1,5 @@
 /*
- * test_leveldb_codec.c - options and names of codecs, keys of every sort, and threads.
+ * test_leveldb_codec.c - options and names of codecs, all sorts of keys, and threads.
  */
 #include "bloomgate_leveldb.h"
 #include "support/check.h"
@@ -17,7 +17,7 @@ struct keys {
     char room[MOST * 64];
 };
 
-/* n keys of random bytes and lengths 0 .. longest. */
+/* Creates n keys of random bytes and lengths 0 .. longest. */
 static void fill_keys(struct keys *keys, size_t n, size_t longest)
 {
     keys->n = n;
@@ -78,7 +78,7 @@ TEST(codec__repeated_keys_cost_nothing)
     size_t once, often;
     free(bg_leveldb_codec_make(codec, keys.data, keys.lengths, keys.n, &once));
     for (size_t i = 37;
-         i-- > 0;) { /* each ten times in a row, as versions of a key come */
+         i-- > 0;) { /* each ten times in a row, like versions of a key */
         for (size_t j = 0; j < 10; j++) {
             keys.data[i * 10 + j] = keys.data[i];
             keys.lengths[i * 10 + j] = keys.lengths[i];

@@ -1,6 +1,6 @@
 /*
- * test_leveldb_database.c - the policy in a real LevelDB: nothing is lost, whatever is written,
- * compacted, repaired, damaged, or opened with another policy; and it spares reads.
+ * test_leveldb_database.c - the policy in a real LevelDB: no key is lost when it is written,
+ * compacted, repaired, damaged, or opened with another policy; and the filters avoid reads.
  */
 #define _GNU_SOURCE /* memmem */
 
@@ -11,7 +11,7 @@
 
 enum { KEYS = 8000 };
 
-/* ---- A policy that counts what another one answers -------------------------------------- */
+/* ---- A policy that counts the answers of another one ------------------------------------ */
 
 struct counted {
     bg_leveldb_codec *codec;
@@ -56,7 +56,7 @@ static leveldb_filterpolicy_t *counted_policy(struct counted *c, uint32_t kind)
                                        counted_name);
 }
 
-/* ---- Life ------------------------------------------------------------------------------ */
+/* ---- Lifecycle ------------------------------------------------------------------------- */
 
 TEST(database__filters_are_made_and_asked)
 {
@@ -74,7 +74,7 @@ TEST(database__filters_are_made_and_asked)
         for (size_t k = 0; k < KEYS; k++) {
             CHECK(!world_has(&w, 2 * k + 1, 1));
         }
-        CHECK(counted.asked >= KEYS - 100); /* but for those between two tables */
+        CHECK(counted.asked >= KEYS - 100); /* except for keys between two tables */
         CHECK(counted.denied >= counted.asked - (i ? 130 : 25)); /* expected: 65, 8 */
         counted.denied = 0;
         world_check(&w, KEYS, 1);
@@ -107,7 +107,7 @@ static bool has_filters(uint8_t *file, size_t size, void *name)
     return world_filters_of(file, size, name).n > 0;
 }
 
-/* How many tables have filters of that policy. */
+/* Returns the number of tables with filters of that policy. */
 static size_t tables_with(const struct world *w, const char *name)
 {
     char copy[64];
@@ -191,7 +191,7 @@ TEST(database__repaired)
 
 /* ---- Damage ---------------------------------------------------------------------------- */
 
-/* One byte of every filter is changed. */
+/* Changes one byte of every filter. */
 static bool damage_each(uint8_t *file, size_t size, void *count)
 {
     struct world_filters filters = world_filters_of(file, size, BG_LEVELDB_NAME);
@@ -217,7 +217,7 @@ static bool zero_all(uint8_t *file, size_t size, void *count)
     return filters.n > 0;
 }
 
-/* Filters of no bytes, whatever their block has. */
+/* Makes all filters empty, regardless of their blocks. */
 static bool empty_all(uint8_t *file, size_t size, void *count)
 {
     struct world_filters filters = world_filters_of(file, size, BG_LEVELDB_NAME);
@@ -228,7 +228,7 @@ static bool empty_all(uint8_t *file, size_t size, void *count)
     return filters.n > 0;
 }
 
-/* A version that will come: layouts that this one does not know. */
+/* Simulates a future version: unknown layouts. */
 static bool later_layouts(uint8_t *file, size_t size, void *count)
 {
     struct world_filters filters = world_filters_of(file, size, BG_LEVELDB_NAME);
@@ -242,7 +242,7 @@ static bool later_layouts(uint8_t *file, size_t size, void *count)
     return filters.n > 0;
 }
 
-/* Without paranoid checks LevelDB does not notice damage to filters; we do. */
+/* Without paranoid checks, LevelDB does not detect damaged filters; the policy does. */
 TEST(database__damaged_filters_lose_nothing)
 {
     bool (*damages[])(uint8_t *, size_t, void *) = { damage_each, zero_all, empty_all,
@@ -261,14 +261,15 @@ TEST(database__damaged_filters_lose_nothing)
         CHECK(damaged >= KEYS / 60);
         world_open(&w, policy);
         world_check(&w, KEYS, 1);
-        world_compact(&w); /* and filters are good again */
+        world_compact(&w); /* restores valid filters */
         world_check(&w, KEYS, 1);
         world_end(&w);
     }
     leveldb_filterpolicy_destroy(policy);
 }
 
-/* Anything at all in the place of filters and offsets: it may cost keys, but nothing else. */
+/* Replaces filters and offsets with random bytes: this may lose keys, but must have no other
+ * effect. */
 static bool garbage(uint8_t *file, size_t size, void *count)
 {
     struct world_filters filters = world_filters_of(file, size, BG_LEVELDB_NAME);
@@ -299,7 +300,7 @@ TEST(database__garbage_for_filters)
     leveldb_filterpolicy_destroy(policy);
 }
 
-/* ---- Keys of any sort -------------------------------------------------------------------- */
+/* ---- All sorts of keys ------------------------------------------------------------------- */
 
 static size_t binary_key(char key[300], uint64_t i)
 {
@@ -319,7 +320,7 @@ TEST(database__binary_keys_without_values)
     char key[300], *error = NULL;
     world_start(&w, "binary", policy);
     for (uint64_t i = 0; i < n;
-         i++) { /* hundreds of keys in a block, and repeated ones */
+         i++) { /* hundreds of keys in a block, including repeated ones */
         leveldb_put(w.db, w.write, key, binary_key(key, i), "", 0, &error);
         world_must(error);
     }
@@ -349,7 +350,7 @@ TEST(database__large_blocks)
     world_compact(&w);
     size_t lost = 0;
     for (size_t i = 0; i < KEYS;
-         i += 37) { /* each takes its time: a block is a megabyte */
+         i += 37) { /* each lookup is slow: a block is a megabyte */
         lost += !world_has(&w, 2 * i, 1) || world_has(&w, 2 * i + 1, 1);
     }
     CHECK_EQ(lost, 0);

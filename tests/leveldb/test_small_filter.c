@@ -1,6 +1,6 @@
 /*
- * test_small_filter.c - the layout of small filters: every size, every number of bits, both
- * kinds; what damage does; and the bytes, which must stay what they are.
+ * test_small_filter.c - the layout of small filters: all sizes, all numbers of bits, both kinds;
+ * the effect of damage; and the bytes, which must not change.
  */
 #include "small_filter.h"
 #include "support/check.h"
@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A filter in memory that ends with it, so that a sanitizer sees a step beyond. */
+/* A filter in a buffer of exactly its size, so that a sanitizer detects reads beyond the end. */
 struct made {
     uint8_t *bytes;
     size_t len;
     struct small_shape shape;
 };
 
-/* Both ways to ask must agree. */
+/* Queries in both ways, which must agree. */
 static bool asked(const uint8_t *bytes, size_t len, uint64_t hash)
 {
     bool plain = small_filter_may_match(bytes, len, hash, false);
@@ -97,7 +97,7 @@ TEST(small_filter__takes_the_bits_that_it_may)
     }
 }
 
-/* The share of strangers that a filter of n keys takes for members. */
+/* Returns the false-positive rate of a filter of n keys. */
 static double rate_of(size_t n, uint32_t bits, bool bloom, size_t trials)
 {
     size_t filters = 1 + 2000 / n, hits = 0, each = trials / filters;
@@ -261,7 +261,7 @@ TEST(small_filter__cut_or_moved)
     free(hashes);
 }
 
-/* With a check that agrees: found by trying all of them. */
+/* With a matching check, found by trying all values. */
 TEST(small_filter__layouts_of_later_versions_say_maybe)
 {
     for (unsigned layout = 216; layout < 256; layout++) {
@@ -270,8 +270,7 @@ TEST(small_filter__layouts_of_later_versions_say_maybe)
             CHECK(asked(bytes, sizeof bytes, check_random()));
         }
     }
-    size_t answers =
-        0; /* the layout before is one that says "no" if the check agrees */
+    size_t answers = 0; /* the previous layout answers "no" if the check matches */
     for (unsigned check = 0; check < 256; check++) {
         uint8_t bytes[20] = { 215, (uint8_t)check, 1, 2, 3 };
         answers += !asked(bytes, sizeof bytes, check_random());
@@ -279,7 +278,8 @@ TEST(small_filter__layouts_of_later_versions_say_maybe)
     CHECK_EQ(answers, 1);
 }
 
-/* Tables that exist have these bytes. Not to be changed without another name of the policy. */
+/* Existing tables contain these bytes. They must not change without changing the name of the
+ * policy. */
 static void check_bytes(size_t n, uint32_t bits, bool bloom, const char *expected)
 {
     uint64_t hashes[200], state = 1;

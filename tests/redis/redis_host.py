@@ -1,6 +1,6 @@
-"""Servers with the module in them: redis-server and valkey-server, each started in a folder of its
-own on a free port, asked in RESP, stopped, and their logs searched for complaints. And the runner of
-the scripts beside this one, which runs every test in each server that is installed.
+"""Servers with the module loaded: redis-server and valkey-server, each started in its own directory on a
+free port, queried over RESP, and stopped; their logs are searched for errors. Also the runner of the
+scripts in this directory, which runs every test in each installed server.
 
     import redis_host
 
@@ -9,9 +9,9 @@ the scripts beside this one, which runs every test in each server that is instal
 
     redis_host.main(__doc__)                     # the last line is "N passed, N failed"
 
-A script is called with the path of bloomgate.so, and parts of names of tests to be run; --server
-redis or --server valkey: in that one only; --server PATH: in that program. For a module that was built with sanitizers, BG_PRELOAD is
-the path of their library, which servers are started with."""
+A script is called with the path of bloomgate.so, and optionally parts of test names. --server redis and
+--server valkey select one server, --server PATH a program. For a module built with sanitizers,
+BG_PRELOAD is the path of their library, with which servers are started."""
 
 import argparse
 import os
@@ -31,8 +31,8 @@ CRASH = re.compile(r"=== (REDIS|VALKEY) BUG REPORT|AddressSanitizer|runtime erro
 
 
 class Host(service.Service):
-    """A server with the module, and with these options of its configuration: port=1, save="" ...
-    `arguments`: what stands behind the module's path."""
+    """A server with the module and these configuration options: port=1, save="" ... `arguments` follow the
+    path of the module."""
 
     def __init__(self, program, module, arguments=(), **options):
         super().__init__(program)
@@ -87,7 +87,7 @@ class Host(service.Service):
         assert not CRASH.search(text), text[-20000:]
 
     def info(self, section, field):
-        """A field of INFO, as text."""
+        """Returns a field of INFO as text."""
         for line in self.ask("INFO", section).decode().splitlines():
             name, _, value = line.partition(":")
             if name == field:
@@ -96,7 +96,7 @@ class Host(service.Service):
 
 
 def replica_of(primary, *arguments, **options):
-    """A started server that follows another one."""
+    """Starts a server that replicates another one."""
     host = Host(primary.program, primary.module, arguments, replicaof=f"127.0.0.1 {primary.port}", **options)
     host.start()
     wait_for(lambda: host.info("replication", "master_link_status") == "up", what="the replica's link")
@@ -105,7 +105,7 @@ def replica_of(primary, *arguments, **options):
 
 
 def caught_up(primary, replica):
-    """Until the replica has everything that the primary has sent."""
+    """Waits until the replica has everything that the primary has sent."""
     assert primary.ask("WAIT", 1, 30000) >= 1, replica.read_log()[-3000:]
 
 
@@ -139,11 +139,11 @@ def run_in(program, module, tests, options):
 
 
 def test_stops(shared):
-    """It ends as it should."""
+    """Checks that the server stops cleanly."""
     shared.stop()
 
 
-alone = service.alone  # marks a test that is given a Host that is not started, as a pattern
+alone = service.alone  # marks a test that gets a Host that is not started, as a template
 
 
 def options_of(usage):
@@ -158,7 +158,7 @@ def options_of(usage):
 
 
 def servers_of(asked):
-    """A path is that program; a part of a name is those that are installed."""
+    """Returns the program of a path, or the installed servers that match a part of a name."""
     if "/" in asked:
         path = os.path.abspath(asked)
         if not os.access(path, os.X_OK):

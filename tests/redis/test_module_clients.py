@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The clients that are used in earnest, in servers with the module: redis-py and, where there is one,
-valkey-py, with what tests/server/test_redis_py.py asks of the service.
+"""Widely used clients with the module: redis-py and, if installed, valkey-py, with the tests of the service
+in tests/server/test_redis_py.py.
 usage: test_module_clients.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import importlib
@@ -13,7 +13,7 @@ CLIENTS = ("redis", "valkey")
 TESTS = (checks.test_bf, checks.test_bf_full, checks.test_bf_grows, checks.test_bf_scandump, checks.test_cf,
          checks.test_cf_grows_and_shrinks, checks.test_cf_scandump, checks.test_pipelines, checks.test_pipeline_error_of_form,
          checks.test_asyncio)
-# In RESP3 these clients give facts as dictionaries, which those tests do not know.
+# In RESP3, these clients return information as dictionaries, which those tests do not support.
 FACTS = (checks.test_bf, checks.test_bf_grows, checks.test_cf, checks.test_cf_grows_and_shrinks)
 
 
@@ -31,7 +31,7 @@ def speaks_resp3(client):
 
 
 def check(h, test):
-    """One test, with each client that there is."""
+    """Runs one test with each installed client."""
     checks.TYPES = {"BF": b"bloomgate", "CF": b"bloomgate"}
     there = [found for found in map(library, CLIENTS) if found]
     if not there:

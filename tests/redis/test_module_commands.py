@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The module's commands: every one of them with good and bad arguments, in RESP2 and RESP3, answered
-as the service answers them (--service PATH-OF-BLOOMGATED); and what is the server's business: types,
+"""The module's commands: all commands with valid and invalid arguments, in RESP2 and RESP3, with the same
+replies as the service (--service PATH-OF-BLOOMGATED); and the integration with the server: types,
 transactions, scripts, ACL, COMMAND DOCS, CONFIG, INFO, events, maxmemory.
 usage: test_module_commands.py PATH-OF-BLOOMGATE.SO [--service PATH] [--server redis] [PART-OF-A-NAME...]"""
 
@@ -71,7 +71,7 @@ def lines_of(story):
 
 
 def close_enough(ours, theirs):
-    """Numbers that were printed by another printf are equal if they are numbers of the same size."""
+    """Compares replies. Numbers may be formatted differently."""
     if isinstance(ours, list) and isinstance(theirs, list):
         return len(ours) == len(theirs) and all(map(close_enough, ours, theirs))
     if isinstance(ours, tuple) and isinstance(theirs, tuple):
@@ -99,7 +99,7 @@ def test_as_the_service(h):
                     theirs.ask("HELLO", protocol)
                     for words in lines_of(story):
                         a, b = ours.ask(*words), theirs.ask(*words)
-                        assert close_enough(a, b), f"{name}, RESP{protocol}, {words}: {a!r}, the service says {b!r}"
+                        assert close_enough(a, b), f"{name}, RESP{protocol}, {words}: {a!r}, the service replies {b!r}"
                         asked.add(words[0].upper())
     known = {row[0].decode().upper() for row in h.ask("COMMAND") if b"." in row[0]}
     left = known - asked - {"BG.REPLAY", "BG.HELP"}
@@ -211,7 +211,7 @@ def test_acl(h):
 
 
 def test_replay_is_for_admins(h):
-    """Also on Redis 7.0, where modules have no categories, and in scripts and transactions."""
+    """Also on Redis 7.0, where modules have no ACL categories, and in scripts and transactions."""
     state = "1 0 0 0 0 0 0;family=bf kind=scalable items=100 rate=0.01"
     words = ("BG.REPLAY", "a", "CREATE", state, "")
     assert h.ask(*words) == "OK", "an admin may"
@@ -229,7 +229,7 @@ def test_replay_is_for_admins(h):
 
 
 def config_name(h, name):
-    """With the module's name before it, but in Redis 8."""
+    """Returns the name with the module's prefix, except in Redis 8."""
     return name if h.ask("CONFIG", "GET", name) else "bloomgate." + name
 
 
@@ -261,7 +261,7 @@ def test_config(h):
 
 @alone
 def test_arguments(pattern):
-    """Of the loadmodule line, by all names; wrong ones keep the server from starting."""
+    """Arguments of the loadmodule line, by all names; invalid ones prevent the server from starting."""
     with Host(pattern.program, pattern.module, ["ERROR_RATE", 0.002, "initial_size", 321, "CF_MAX_EXPANSIONS", 9,
                                                 "cf-bucket-size", 3, "bloom-expansion", 8]) as h:
         h.ask("BF.ADD", "k", "a")
@@ -283,8 +283,8 @@ def test_arguments(pattern):
 
 @alone
 def test_secret(pattern):
-    """Two servers with one secret have filters that can be merged; with two, they cannot. The secret is
-    not told by anything but payloads, and the loadmodule line."""
+    """Servers with the same secret have filters that can be merged; with different secrets, they cannot.
+    Only payloads and the loadmodule line reveal the secret."""
     secret = "00112233445566778899aabbccddeeff"
     with Host(pattern.program, pattern.module, ["secret", secret]) as a, \
             Host(pattern.program, pattern.module, ["secret", secret]) as b, Host(pattern.program, pattern.module) as c:
@@ -327,7 +327,8 @@ def test_replicated_secret_is_not_shown(pattern):
 
 @alone
 def test_secret_is_not_shown(pattern):
-    """CONFIG GET and CONFIG REWRITE return the id of the secret, which is enough if a filter has the secret."""
+    """CONFIG GET and CONFIG REWRITE return the ID of the secret, which is enough if a filter has the
+    secret."""
     first, second = "00112233445566778899aabbccddeeff", "ff" * 16
     name = "bloomgate.secret"
     with Host(pattern.program, pattern.module, save="3600 1000000") as h:
@@ -342,7 +343,7 @@ def test_secret_is_not_shown(pattern):
         assert h.ask("CONFIG", "GET", name)[1].decode() != shown and digest_of_new(h) != digest
         assert h.ask("CONFIG", "SET", name, shown) == "OK" and digest_of_new(h) == digest, "one that is known"
         assert isinstance(h.ask("CONFIG", "SET", name, "id:" + 16 * "A"), Error), "one that is not"
-        # the id in the server's file: known again once a filter with the secret is loaded
+        # the ID in the server's file: known again once a filter with the secret is loaded
         assert h.ask("CONFIG", "REWRITE") == "OK"
         with open(h.folder + "/server.conf", encoding="utf-8") as file:
             assert first not in file.read()
@@ -351,7 +352,7 @@ def test_secret_is_not_shown(pattern):
         h.restart()
         assert h.ask("BF.EXISTS", "kept", "x") == 1
         assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest
-        # ... and until then new filters are refused
+        # ... until then, new filters are refused
         h.ask("FLUSHALL")
         h.restart()
         assert "bloomgate.secret" in str(h.ask("BF.RESERVE", "new", 0.01, 100))
@@ -375,7 +376,7 @@ def test_info(h):
 
 
 def test_maxmemory(h):
-    """Adds are refused over maxmemory; filters are evicted for others."""
+    """Adds are refused over maxmemory; filters are evicted for other keys."""
     h.ask("BF.RESERVE", "k", 0.01, 10**6)
     h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     h.ask("CONFIG", "SET", "maxmemory", "1mb")
@@ -390,7 +391,7 @@ def test_maxmemory(h):
 
 
 def test_exports(h):
-    """Nothing but the two functions that servers call."""
+    """The module exports only the two functions that servers call."""
     names = subprocess.run(["nm", "-D", "--defined-only", h.module], capture_output=True, text=True, check=True).stdout
     assert {line.split()[-1] for line in names.splitlines()} == {"RedisModule_OnLoad", "RedisModule_OnUnload"}, names
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""In the place of RedisBloom and of valkey-bloom: configuration files in their words, the stream of a
-primary with valkey-bloom and its append-only files, and replies as their clients know them.
+"""A drop-in replacement for RedisBloom and valkey-bloom: their configuration files, the replication stream
+and append-only files of a primary with valkey-bloom, and the replies that their clients expect.
 usage: test_module_dropin.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import math
@@ -38,8 +38,8 @@ def check_values(host, values, prefix=""):
 
 @alone
 def test_file_of_valkey_bloom(pattern):
-    """Its file, with another loadmodule line, starts the server and means what it says; and again after
-    CONFIG REWRITE. The type's name does not follow the module's."""
+    """Its file, with another loadmodule line, starts the server with the same settings, also after CONFIG
+    REWRITE. The name of the type does not depend on the module's name."""
     with Host(pattern.program, pattern.module, ["name", "bf"], **VALKEY_FILE) as h:
         check_values(h, VALKEY_FILE)
         assert b"bf" in module_names(h) and b"bloomgate" not in module_names(h)
@@ -56,7 +56,7 @@ def test_file_of_valkey_bloom(pattern):
         h.ask("CONFIG", "SET", "bf.bloom-expansion", 4294967295, "bf.bloom-capacity", 2**40)
         assert h.ask("CONFIG", "REWRITE") == "OK" and h.ask("SAVE") == "OK"
         rewritten = os.path.join(h.folder, "server.conf")
-        h.configure = lambda: rewritten  # clients know the port
+        h.configure = lambda: rewritten  # clients use the same port
         h.restart()
         check_values(h, {**VALKEY_FILE, "bf.bloom-expansion": "4294967295", "bf.bloom-capacity": str(2**40)})
         assert h.ask("BF.EXISTS", "k", "a") == 1
@@ -64,7 +64,7 @@ def test_file_of_valkey_bloom(pattern):
 
 @alone
 def test_file_of_redisbloom(pattern):
-    """Names without a prefix in Redis 8; with that of the module everywhere, and as arguments."""
+    """Names without a prefix in Redis 8; with the module's prefix everywhere, and as arguments."""
     with Host(pattern.program, pattern.module) as h:
         plain = config(h, "bf-error-rate") is not None
         assert plain == (is_redis(h) and version(h) >= (8,)), "Redis 8 has names without a prefix, others have not"
@@ -129,7 +129,7 @@ FIXED_SEED = bytes((89, 15, 245, 34, 234, 120, 17, 218, 167, 20, 216, 9, 59, 62,
 
 
 def empty_dump(capacity, rate, tightening, expansion, seed):
-    """An empty filter as valkey-bloom writes it for BF.LOAD."""
+    """Returns an empty filter as valkey-bloom writes it for BF.LOAD."""
     n = math.ceil(capacity * math.log(rate) / (-8 * math.log(2) ** 2))
     k = max(1, round(8 * n / capacity * math.log(2)))
     bloom = b"\x01" + struct.pack("<QI", n, k) + seed + bytes(n)
@@ -146,7 +146,7 @@ def items_of(name, n, word="item"):
 
 
 def creation(name, items):
-    """As its primaries send a filter that was made."""
+    """Returns the command with which its primaries replicate a new filter."""
     capacity, rate, tightening, expansion, seed = FILTERS[name]
     grows = ("EXPANSION", expansion) if expansion else ("NONSCALING",)
     return ("BF.INSERT", name, "CAPACITY", capacity, "ERROR", f"{rate:f}", "TIGHTENING", tightening, "SEED", seed, *grows,
@@ -154,7 +154,7 @@ def creation(name, items):
 
 
 def stream():
-    """What a primary sends: filters that are made, empty or not, and adds as clients have sent them."""
+    """Returns the stream of a primary: new filters, empty or not, and adds as clients sent them."""
     for number, name in enumerate(FILTERS):
         yield creation(name, items_of(name, 5) if number % 2 else ())
         yield ("BF.MADD", name, *items_of(name, 30))
@@ -163,7 +163,7 @@ def stream():
 
 
 def expected_digests(h):
-    """The same filters, loaded by BF.LOAD and filled by hand."""
+    """Returns the digests of the same filters, loaded with BF.LOAD and filled here."""
     h.ask("FLUSHALL")
     for number, (name, shape) in enumerate(FILTERS.items()):
         assert h.ask("BF.LOAD", name, empty_dump(*shape)) == "OK", name
@@ -180,7 +180,7 @@ def digests(h):
 
 
 class Primary:
-    """Something that a replica follows: answers its greeting, sends an empty RDB file and then a stream."""
+    """A fake primary: handles the handshake of a replica, and sends an empty RDB file and then a stream."""
 
     def __init__(self, commands):
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -196,13 +196,13 @@ class Primary:
             with link, link.makefile("rb") as file:
                 while not self.greet(link, file):
                     pass
-                while file.read(4096):  # its acknowledgements, until it goes
+                while file.read(4096):  # its acknowledgments, until it disconnects
                     pass
         except OSError as error:
             self.wrong = error
 
     def greet(self, link, file):
-        """One command of the replica; true when the stream was sent."""
+        """Handles one command of the replica. Returns true when the stream was sent."""
         count = int(file.readline()[1:])
         words = [file.read(int(file.readline()[1:]) + 2)[:-2] for _ in range(count)]
         if words[0].upper() != b"PSYNC":
@@ -218,8 +218,8 @@ class Primary:
 
 @alone
 def test_follows_valkey_bloom(pattern):
-    """A replica with this module of a primary with valkey-bloom has its filters, bit for bit, and goes on
-    with them when it is the primary."""
+    """A replica with this module, of a primary with valkey-bloom, has the same filters, bit for bit, and
+    continues with them as the primary."""
     with Host(pattern.program, pattern.module) as other:
         expected = expected_digests(other)
     primary = Primary([*stream(), ("SET", "done", "1")])
@@ -242,7 +242,7 @@ def test_follows_valkey_bloom(pattern):
 
 @alone
 def test_append_only_file_of_valkey_bloom(h):
-    """The part that was rewritten has BF.LOAD, the part after it what its primaries send."""
+    """The rewritten part contains BF.LOAD, the part after it contains what its primaries send."""
     with Host(h.program, h.module) as other:
         expected = expected_digests(other)
         loaded = other.ask("BG.DIGEST", "plain")
@@ -291,14 +291,14 @@ def test_options_of_valkey_bloom(h):
     try:
         assert h.ask("BF.INSERT", "v", "CAPACITY", 100, "VALIDATESCALETO", 10**5, "ITEMS", "a").startswith("ERR provided")
         assert h.ask("BF.INSERT", "w", "CAPACITY", 100, "VALIDATESCALETO", 10**4, "ITEMS", "a") == [1]
-        assert h.ask("BF.MADD", "w", *range(10**4)).count(1) > 9800, "it has grown as it was told that it may"
+        assert h.ask("BF.MADD", "w", *range(10**4)).count(1) > 9800, "it has grown as configured"
         assert h.ask("BF.INSERT", "s", "CAPACITY", 10**7, "SEED", SEED).startswith("ERR Insufficient memory")
     finally:
         h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "0")
 
 
 def test_limit_of_a_seeded_filter(h):
-    """It is that of the time when the filter was made, also after it was loaded elsewhere."""
+    """The limit is that of the time when the filter was created, even after it was loaded elsewhere."""
     h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "20kb")
     assert h.ask("BF.INSERT", "k", "CAPACITY", 1000, "SEED", SEED) == []
     h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "0")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Payloads of DUMP and of BG.DUMP, changed in every way, given back by RESTORE, BG.LOAD,
-BF.LOADCHUNK and BG.REPLAY to a server that is used afterwards. It refuses them or has a filter that
-works: it never ends, and never leaks. The server is told not to look at the checksum of RESTORE, which
-an attacker would make right.
+"""Payloads of DUMP and BG.DUMP, modified in every way and sent with RESTORE, BG.LOAD, BF.LOADCHUNK and
+BG.REPLAY to a server that is used afterwards. The server rejects them or gets a working filter: it never
+crashes and never leaks memory. It is configured to ignore the checksum of RESTORE, which an attacker
+would compute.
 
-    --payloads 1e6    so many random ones instead of a few thousand, in each server
+    --payloads 1e6    number of random payloads per server, instead of a few thousand
 
 usage: test_module_hostile.py PATH-OF-BLOOMGATE.SO [--server redis] [--payloads N] [PART-OF-A-NAME...]"""
 
@@ -16,7 +16,7 @@ from redis_host import Error, Skip, wait_for
 
 
 def sealed(body):
-    """What DUMP gives, with another checksum; servers can be told not to look at it."""
+    """Returns a payload of DUMP with another checksum, which servers can be configured to ignore."""
     return body + bytes(8)
 
 
@@ -39,7 +39,7 @@ def make(h, kind):
     for words in MAKERS[kind]:
         reply = h.ask(*words)
         assert not isinstance(reply, Error), (words, reply)
-    if kind == "unknown":  # of which one chunk of several has come
+    if kind == "unknown":  # one of several chunks is loaded
         h.ask("BF.ADD", "w", "a")
         h.ask("BG.LOAD", "v", h.ask("BG.DUMP", "w", 0, "SIZE", 100)[1])
         h.ask("DEL", "w")
@@ -53,19 +53,19 @@ TRAFFIC = (("BF.ADD", "t", "a"), ("BF.EXISTS", "t", "a"), ("BF.MADD", "t", "b", 
 
 
 def use(h):
-    """Everything that can be done with what was let in, and it is gone again."""
+    """Runs all commands on an accepted filter, then deletes it."""
     h.connection.pipeline(TRAFFIC)
 
 
 def restore_all(h, bodies, accepted):
-    """RESTOREs many payloads; what gets in is used."""
+    """Sends many payloads with RESTORE, and uses the accepted filters."""
     replies = h.connection.pipeline([("RESTORE", "t", 0, sealed(body)) if i % 2 == 0 else ("DEL", "t")
                                      for body in bodies for i in range(2)])[::2]
     for body, reply in zip(bodies, replies):
         if not isinstance(reply, Error):
             accepted.append(body)
             assert h.ask("RESTORE", "t", 0, sealed(body), "REPLACE") == "OK"
-            found = h.ask("BG.MEXISTS", "t", *range(9))  # all of which were added to every victim
+            found = h.ask("BG.MEXISTS", "t", *range(9))  # all were added to every victim
             assert found == [1] * 9 or str(found).startswith("WRONGTYPE"), f"a false no: {found}, {body!r}"
             use(h)
 
@@ -76,7 +76,7 @@ def connect(h):
 
 
 def test_every_byte(h):
-    """Each byte of a payload changed in some ways, and each payload cut after each byte."""
+    """Each byte of a payload modified in some ways, and each payload truncated after each byte."""
     for kind in MAKERS:
         connect(h)
         make(h, kind)
@@ -97,7 +97,7 @@ def test_every_byte(h):
 
 
 def mutated(rng, data, pool):
-    """Some bytes changed, cut, doubled, or taken from another payload."""
+    """Modifies, removes or duplicates bytes, or copies some from another payload."""
     data = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
         how, at = rng.randrange(7), rng.randrange(max(1, len(data)))
@@ -121,8 +121,8 @@ def mutated(rng, data, pool):
 
 
 def mutated_value(rng, pool):
-    """The same of a payload of DUMP, but for its first byte: that says that the value is a module's. Others
-    are the server's own business, which takes very long for some of them."""
+    """Does the same with a payload of DUMP, except for its first byte, which marks it as a module value.
+    Other types are handled by the server itself, which takes very long for some of them."""
     data = rng.choice(pool)
     return data[:1] + mutated(rng, data[1:], pool)
 
@@ -147,7 +147,7 @@ def test_random_restore(h):
 
 
 def chunk_sealed(chunk):
-    """A chunk of BG.DUMP with its checksum made right, if there is an XXH64 to make it with."""
+    """Returns a chunk of BG.DUMP with a correct checksum, if an XXH64 implementation is available."""
     try:
         import xxhash  # pylint: disable=import-outside-toplevel
     except ImportError:
@@ -212,7 +212,7 @@ def test_random_chunks(h):
 
 
 def test_nothing_leaks(h):
-    """The same hostile payloads again and again: memory stays where it was."""
+    """The same hostile payloads, repeatedly: memory usage stays the same."""
     if os.environ.get("BG_PRELOAD"):
         raise Skip("sanitizers keep what was freed")
     connect(h)

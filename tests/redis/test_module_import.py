@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Filters of RedisBloom and valkey-bloom, loaded by this module when theirs is not there: RESTORE
-payloads and RDB files with values of their types, made by RedisBloom (tests/foreign/redisbloom) or written
-here byte by byte, their dumps, and what is forged in them. usage: test_module_import.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
+"""Filters of RedisBloom and valkey-bloom, loaded by this module if theirs is not loaded: RESTORE payloads
+and RDB files with values of their types, created by RedisBloom (tests/foreign/redisbloom) or written
+here byte by byte, their dumps, and forged versions.
+usage: test_module_import.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import hashlib
 import json
@@ -15,13 +16,13 @@ from redis_host import Error, alone, caught_up, replica_of, wait_for
 
 MASK = (1 << 64) - 1
 
-# ---- Values of modules, as RDB files have them ---------------------------------------------------
+# ---- Module values in RDB files ------------------------------------------------------------------
 
 NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 def type_id(name, version):
-    """Nine characters of six bits, and ten bits of a version."""
+    """Encodes nine characters of six bits, and a version of ten bits."""
     number = 0
     for letter in name:
         number = number << 6 | NAME.index(letter)
@@ -68,13 +69,13 @@ def crc64(data):
 
 
 def payload(value):
-    """What DUMP gives and RESTORE takes."""
+    """Returns a value in the format of DUMP and RESTORE."""
     data = b"\x07" + value + struct.pack("<H", 9)
     return data + struct.pack("<Q", crc64(data))
 
 
 def rdb_file(values):
-    """A file with these values, without a checksum."""
+    """Returns a file with these values, without a checksum."""
     body = b"".join(b"\x07" + length(len(name)) + name + value for name, value in values.items())
     return b"REDIS0009\xfe\x00" + body + b"\xff" + bytes(8)
 
@@ -96,7 +97,7 @@ def murmur64a(key, seed):
 
 
 class Chain:
-    """A Bloom filter of RedisBloom: links of twice the entries and half of the error."""
+    """A Bloom filter of RedisBloom: each link has twice the entries and half the error rate."""
 
     def __init__(self, entries, error, keys):
         self.links = []
@@ -144,7 +145,7 @@ class Chain:
 
 
 def cuckoo_slots(buckets, keys):
-    """The bytes of a cuckoo filter of RedisBloom with buckets of two."""
+    """Returns the bytes of a RedisBloom cuckoo filter with buckets of two."""
     slots = bytearray(2 * buckets)
     for key in keys:
         h = murmur64a(key, 0)
@@ -161,13 +162,13 @@ def cuckoo_slots(buckets, keys):
 
 
 def cuckoo_dump(buckets, keys):
-    """One, as CF.SCANDUMP gives it."""
+    """Returns a cuckoo filter in the format of CF.SCANDUMP."""
     slots = cuckoo_slots(buckets, keys)
     return [(1, struct.pack("<QQQQHHH", len(keys), buckets, 0, 1, 2, 20, 1)), (1 + len(slots), slots)]
 
 
 def cuckoo_fields(buckets, *keys):
-    """A chain of filters with these keys, as RDB files have it."""
+    """Returns a chain of filters with these keys, as the fields of an RDB file."""
     out = [len(keys), buckets, sum(map(len, keys)), 0, 2, 20, 1]
     for those in keys:
         out += [buckets, cuckoo_slots(buckets, those)]
@@ -212,7 +213,7 @@ def siphash13(data, secret):
 
 
 class Valkey:
-    """A filter of valkey-bloom: of one part, with room for its keys."""
+    """A filter of valkey-bloom with one part, sized for its keys."""
 
     def __init__(self, capacity, rate, keys):
         self.capacity, self.rate = capacity, rate
@@ -231,7 +232,7 @@ class Valkey:
         return b"\x01" + struct.pack("<QI", len(self.bits), self.k) + SEED + bytes(self.bits)
 
     def dump(self):
-        """The argument of BF.LOAD."""
+        """Returns the argument of BF.LOAD."""
         bloom = self.bloom()
         return (b"\x01" + struct.pack("<IddBQ", 2, self.rate, 0.5, 1, 1) + struct.pack("<Q", len(bloom)) + bloom
                 + struct.pack("<qq", self.items, self.capacity))
@@ -267,7 +268,7 @@ def test_restore_of_redisbloom(h):
     assert h.ask("TYPE", "k4") == "MBbloom--"
     assert h.ask("BF.INFO", "k4", "FILTERS") == [3]
     assert h.ask("BF.INFO", "k4", "CAPACITY") == [700]
-    # it goes on, and is saved as the other module saves it
+    # it accepts adds, and is saved in the format of the other module
     assert h.ask("BF.ADD", "k4", "new") == 1
     assert h.ask("BF.ADD", "k4", "new") == 0
     chain.add(b"new")
@@ -315,7 +316,7 @@ def test_cuckoo_filters_come_by_scandump(h):
     assert h.ask("CF.SCANDUMP", "k", 0)[0] == 1
 
 
-# ---- What RedisBloom itself has made ---------------------------------------------------------------
+# ---- Samples created by RedisBloom ---------------------------------------------------------------
 
 
 def samples():
@@ -349,14 +350,14 @@ def digest_of(h, name, family):
 
 
 def check_sample(h, name, sample):
-    """It answers as it did where it was made."""
+    """Checks that a filter gives the same answers as in RedisBloom."""
     family = "CF" if sample["type"] == "MBbloomCF" else "BF"
     keys = [b"nobody:%d" % i for i in range(sample["absent"])]
     if members_of(sample):
         check_has(h, name, members_of(sample), family + ".MEXISTS")
     assert [i for i, found in enumerate(h.ask(family + ".MEXISTS", name, *keys)) if found] == sample["found"], name
     info = h.ask(family + ".INFO", name)[1::2]
-    if sample["name"] == "bloom-expansion-0":  # which says 0 there: here as everywhere that it does not grow
+    if sample["name"] == "bloom-expansion-0":  # the value contains 0; here, 0 always means that it does not grow
         sample["info"][-1] = None
     assert (info[1:] if family == "CF" else info[:1] + info[2:]) == sample["info"], (name, info, sample["info"])
     counts = sample.get("counts", [])
@@ -375,7 +376,7 @@ def test_samples_by_restore(h):
         assert answer == "OK", name
         assert h.ask("TYPE", name) == sample["type"]
         check_sample(h, name, sample)
-        assert h.ask("DUMP", name)[1:-10] == value_of(sample), name  # the way back
+        assert h.ask("DUMP", name)[1:-10] == value_of(sample), name  # saved again
 
 
 def test_samples_by_loadchunk(h):
@@ -392,7 +393,7 @@ def test_samples_by_loadchunk(h):
 
 
 def test_samples_go_on(h):
-    """More items, and less, make the bytes that they make in RedisBloom, also after being saved."""
+    """Adding and deleting items produces the same bytes as in RedisBloom, even after being saved."""
     for sample in samples():
         name, family = sample["name"], sample["type"] == "MBbloomCF" and "CF" or "BF"
         if not sample.get("more"):
@@ -403,7 +404,7 @@ def test_samples_go_on(h):
             if i == 10:
                 assert h.ask("DEBUG", "RELOAD") == "OK"
         assert digest_of(h, name, family) == sample["more_sha256"], name
-        if "less_sha256" in sample:  # filters of the chain go meanwhile
+        if "less_sha256" in sample:  # filters of the chain are removed meanwhile
             for i in range(sample["more"]):
                 assert h.ask("CF.DEL", name, f"more:{i}") == 1
                 if i % 50 == 10:
@@ -414,7 +415,7 @@ def test_samples_go_on(h):
 
 
 def test_cuckoo_filters_by_restore(h):
-    """Items are deleted and added, none is lost, and all of it is saved."""
+    """Items are deleted and added, none is lost, and everything is saved."""
     assert h.ask("RESTORE", "k", 0, payload(cuckoo_value(256, keys_of(200), keys_of(150, "second")))) == "OK"
     keys = keys_of(200) + keys_of(150, "second")
     check_has(h, "k", keys, "CF.MEXISTS")
@@ -422,9 +423,9 @@ def test_cuckoo_filters_by_restore(h):
     assert h.ask("CF.INFO", "k")[3:10:2] == [256, 2, 350, 0]
     for key in keys_of(200):
         assert h.ask("CF.DEL", "k", key) == 1
-    assert h.ask("CF.DEL", "k", "nobody has added this") == 0
+    assert h.ask("CF.DEL", "k", "this was never added") == 0
     check_has(h, "k", keys_of(150, "second"), "CF.MEXISTS")
-    filters, items, deleted = h.ask("CF.INFO", "k")[5:10:2]  # the second filter was emptied into the first
+    filters, items, deleted = h.ask("CF.INFO", "k")[5:10:2]  # the second filter was compacted into the first
     assert (filters, items) == (1, 150) and 0 < deleted < 200
     assert h.ask("CF.ADD", "k", "twice") == h.ask("CF.ADD", "k", "twice") == 1
     assert h.ask("CF.ADDNX", "k", "twice") == 0
@@ -439,13 +440,13 @@ def test_cuckoo_filters_by_restore(h):
     for key in keys_of(150, "second") + [b"twice", b"twice"]:
         assert h.ask("CF.DEL", "k", key) == 1
     assert sum(h.ask("CF.MEXISTS", "k", *keys)) == 0
-    assert h.ask("CF.SCANDUMP", "k", 0) == [0, None]  # an empty one is dumped by its value only
+    assert h.ask("CF.SCANDUMP", "k", 0) == [0, None]  # SCANDUMP cannot dump an empty filter
     assert h.ask("RESTORE", "empty", 0, h.ask("DUMP", "k")) == "OK"
     assert h.ask("CF.ADD", "empty", "a") == 1
 
 
 def test_cuckoo_filters_that_disagree(h):
-    """Each number once wrong: refused, and the log names it."""
+    """Each number is wrong once: the value is refused, and the log contains the number's name."""
     fields = cuckoo_fields(256, keys_of(40), keys_of(40, "b"))
     names = ["filters", "buckets", "items", None, "bytes of a filter", None, "buckets of a filter",
              "buckets of a filter", "bytes of a filter"]
@@ -460,7 +461,7 @@ def test_cuckoo_filters_that_disagree(h):
 
 
 def test_what_is_cleared_is_ours(h):
-    """A key gets our own type when its filter does; when it expires stays."""
+    """After BG.CLEAR, the key has the module's own type, and keeps its expiry."""
     chain = Chain(100, 0.01, keys_of(50))
     assert h.ask("RESTORE", "k", 100000, payload(chain.value())) == "OK"
     assert h.ask("BG.CLEAR", "k") == "OK"
@@ -472,7 +473,7 @@ def test_what_is_cleared_is_ours(h):
 
 
 def forgeries(fields, rng):
-    """The same fields with one of them changed, missing, or of another type."""
+    """Returns the same fields with one of them changed, missing, or of another type."""
     which = rng.randrange(len(fields))
     out = list(fields)
     value = out[which]
@@ -490,7 +491,7 @@ def forgeries(fields, rng):
 
 
 def test_forged_values(h):
-    """Refused, or harmless; and the server answers on."""
+    """They are refused or harmless, and the server keeps responding."""
     rng = random.Random(redis_host.OPTIONS.seed)
     kinds = [("MBbloom--", 4, "BF", Chain(20, 0.01, keys_of(50)).fields()),
              ("bloomfltr", 1, "BF", Valkey(50, 0.01, keys_of(40)).fields()),
@@ -514,7 +515,7 @@ def test_forged_values(h):
 
 
 def test_cut_values(h):
-    """A payload that ends anywhere."""
+    """A payload truncated at any position."""
     for value in (Chain(5, 0.01, keys_of(8)).value(), cuckoo_value(16, keys_of(12), keys_of(9, "b"))):
         for n in range(len(value)):
             assert isinstance(h.ask("RESTORE", "k", 0, payload(value[:n]), "REPLACE"), Error), n
@@ -523,7 +524,7 @@ def test_cut_values(h):
 
 @alone
 def test_rdb_file_of_the_other_module(h):
-    """One line is changed, and the data is there: an RDB file of RedisBloom and valkey-bloom."""
+    """After changing one line, the data is available: an RDB file of RedisBloom and valkey-bloom."""
     chain, valkey = Chain(1000, 0.001, keys_of(3000)), Valkey(500, 0.01, keys_of(400))
     with open(os.path.join(h.folder, "dump.rdb"), "wb") as file:
         file.write(rdb_file({b"bloom": chain.value(), b"cuckoo": cuckoo_value(4096, keys_of(800)),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The thread that checks the last chunk of a large dump while the state of the server changes: writes
-are paused, the server becomes a replica, shuts down, or the key changes.
+"""The thread that verifies the last chunk of a large dump while the state of the server changes: writes are
+paused, the server becomes a replica, shuts down, or the key changes.
 usage: test_module_jobs.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import os
@@ -11,7 +11,7 @@ import redis_host
 from redis_host import Error, Host, alone, caught_up, free_port, replica_of, wait_for
 from service import encode
 
-LARGE = 8 << 20  # bytes: dumps from 4 MiB on are checked by the thread
+LARGE = 8 << 20  # bytes: the thread verifies dumps of at least 4 MiB
 PAUSE = 0.2      # seconds in which the server reads nothing
 
 
@@ -28,8 +28,9 @@ def chunks_of(h, name="src"):
 
 
 class Race:
-    """Loads all chunks but the last. The last one and the given commands are then read in the same
-    turn of the server's loop: so the thread is started, and cannot write before the commands have run."""
+    """Loads all chunks except the last. The last one and the given commands are then read in the same
+    iteration of the server's event loop: so the thread is started, and cannot write before the commands
+    have run."""
 
     def __init__(self, h, chunks, *commands):
         for chunk in chunks[:-1]:
@@ -85,7 +86,7 @@ def test_writes_are_paused(pattern):
         chunks = chunks_of(h)
         race = Race(h, chunks, ("CLIENT", "PAUSE", 600000, "WRITE"))
         assert race.replies(1) == ["OK"]
-        time.sleep(PAUSE)  # time for the job to do what it must not do
+        time.sleep(PAUSE)  # time for the job to do something wrong
         assert h.ask("BG.EXISTS", "dst", "nothing") == 1, "nothing is written during the pause"
         assert h.ask("CLIENT", "UNPAUSE") == "OK"
         assert isinstance(race.loaded(), list)
@@ -239,7 +240,7 @@ def test_key_changes_while_loading(h):
 
 
 def test_last_chunk_where_clients_cannot_wait(h):
-    """In MULTI and in scripts the chunk is checked at once."""
+    """In MULTI and in scripts, the chunk is verified synchronously."""
     chunks = chunks_of(h)
     digest, before = h.ask("BG.DIGEST", "src"), loads(h)
     for way in ("MULTI", "EVAL"):

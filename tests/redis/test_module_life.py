@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Filters as values of the server: copied, renamed, migrated, expired, unlinked when they are large,
-saved by a child, killed with the server and there again.
+"""Filters as values of the server: copied, renamed, migrated, expired, unlinked if they are large, saved by
+a child, and recovered after the server is killed.
 usage: test_module_life.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
 BG_TEST_SCALE=64: with filters of 1 GiB."""
 
@@ -15,7 +15,7 @@ LARGE = work(16) << 20  # bytes
 
 
 def large(h, name, items=2000):
-    """A filter of LARGE bytes with some items."""
+    """Creates a filter of LARGE bytes with some items."""
     assert h.ask("BG.CREATE", name, "KIND", "blocked", "BYTES", LARGE, "K", 8) == "OK"
     assert h.ask("BG.MADD", name, *range(items)) == [1] * items
 
@@ -27,7 +27,7 @@ def freed(h):
 
 
 def test_large_ones_go(h):
-    """By every way that a value can go."""
+    """Deletes values in every possible way."""
     for words in (("UNLINK", "k"), ("DEL", "k"), ("BG.DROP", "k"), ("FLUSHALL", "SYNC"), ("FLUSHALL", "ASYNC"),
                   ("SET", "k", "x"), ("PEXPIRE", "k", 1), ("RENAME", "other", "k")):
         large(h, "k")
@@ -117,13 +117,13 @@ def test_migrated(pattern):
         assert b.ask("BF.MEXISTS", "k", *range(500)) == [1] * 500
         assert b.ask("CF.COUNT", "c", "x") == 2 and b.ask("BG.EXISTS", "w", "x") == 1
         assert b.ask("BF.ADD", "k", "more") == 1
-        # ... and a filter that was made there is of another secret, so it is not merged by mistake
+        # ... and a filter that was created there has another secret, so it is not merged by mistake
         b.ask("BF.RESERVE", "new", 0.01, 100)
         assert str(b.ask("BG.MERGE", "new", "k")).startswith("INCOMPATIBLE")
 
 
 def dumped(h, name, command, at="SCANDUMP"):
-    """All pieces of BF.SCANDUMP or CF.SCANDUMP."""
+    """Returns all chunks of BF.SCANDUMP or CF.SCANDUMP."""
     iterator, pieces = 0, []
     while True:
         iterator, data = h.ask(f"{command}.{at}", name, iterator)
@@ -144,7 +144,7 @@ def test_dumped_and_loaded(h):
 
 
 def test_loaded_in_pieces(h):
-    """A large one, while others go on; and the name may be given to something else meanwhile."""
+    """Loads a large filter while other clients continue; the name may be reused in the meantime."""
     large(h, "k")
     digest, cursor, chunks = h.ask("BG.DIGEST", "k"), 0, []
     while True:
@@ -174,7 +174,7 @@ def test_loaded_in_pieces(h):
 
 
 def test_dropped_while_loading(h):
-    """The client goes away, the key goes away."""
+    """The client disconnects, or the key is deleted."""
     large(h, "k")
     cursor, chunks = 0, []
     while True:
@@ -192,13 +192,13 @@ def test_dropped_while_loading(h):
         c.close()
         assert h.ask("PING") == "PONG"
         h.ask("BF.ADD", "x", "a")
-    wait_for(lambda: h.ask("FLUSHALL") == "OK"  # the server may read what was sent only now
+    wait_for(lambda: h.ask("FLUSHALL") == "OK"  # the server may read the sent data only now
              and h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to come back")
 
 
 @alone
 def test_saved_by_a_child(pattern):
-    """BGSAVE while adds go on; what was there at its beginning is in the file."""
+    """BGSAVE while adds continue; the file contains the keys that existed at its start."""
     h = Host(pattern.program, pattern.module)
     with h:
         h.ask("BF.RESERVE", "k", 0.01, 10000)
@@ -219,8 +219,8 @@ def test_saved_by_a_child(pattern):
 
 
 def check_killed(pattern, fsync):
-    """kill -9 in the middle of adds, and every one that was acknowledged is there again. (Without fsync
-    the system still has what was written: only a crash of the machine would lose it.)"""
+    """Kills the server during adds, and checks that every acknowledged add is recovered. (Without fsync,
+    the OS still has the written data: only a crash of the machine would lose it.)"""
     rng = random.Random(3)
     h = Host(pattern.program, pattern.module, appendonly="yes", appendfsync=fsync)
     with h:
@@ -257,13 +257,14 @@ def test_killed_always(pattern):
 
 @alone
 def test_killed_without_fsync(pattern):
-    """Not "everysec": while a sync takes long, the server then keeps acknowledged writes to itself for up to 2 seconds."""
+    """Not "everysec": while a sync takes long, the server then holds back acknowledged writes for up to 2
+    seconds."""
     check_killed(pattern, "no")
 
 
 @alone
 def test_failover(pattern):
-    """A replica becomes the primary: its filters take adds, and keep their secret and their limits."""
+    """A replica becomes the primary: its filters accept adds, and keep their secret and their limits."""
     with Host(pattern.program, pattern.module) as a:
         b = replica_of(a, "max-filter-memory", 1 << 20)
         try:

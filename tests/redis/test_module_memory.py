@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What large filters need besides themselves: saved by SAVE and by a child, sent to a replica, written to
-an AOF, loaded again from all of these and from chunks, it is little, never another filter. Sizes that
-payloads only promise take nothing. Memory is what the kernel says of the process: its most (VmHWM),
-against what it had before, or has in the end.
+"""The additional memory for large filters: when they are saved by SAVE and by a child, sent to a replica,
+written to an AOF, and loaded from all of these and from chunks, it is small, never the size of another
+filter. Sizes that payloads only announce use no memory. Memory is the figure of the kernel for the
+process: its peak (VmHWM), compared with the value before or at the end.
 usage: test_module_memory.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
 BG_TEST_SCALE=32: with filters of 1 GiB."""
 
@@ -14,11 +14,11 @@ from redis_host import Error, Host, Skip, alone, replica_of, wait_for
 from service import encode, work
 
 LARGE = work(32) << 20  # bytes
-LITTLE = LARGE // 3     # of which buffers of the server are the most
+LITTLE = LARGE // 3     # mostly buffers of the server
 if os.environ.get("BG_PRELOAD"):
-    LITTLE = 4 * LARGE  # sanitizers keep what was freed
+    LITTLE = 4 * LARGE  # sanitizers keep freed memory
 
-# Kinds whose files are written in other ways: bits that are only set, keys that move, parts.
+# Kinds whose files are written in different ways: bits that are only set, keys that move, parts.
 KINDS = {
     "blocked": ("BG.CREATE", "k", "KIND", "blocked", "BYTES", LARGE, "K", 8),
     "cuckoo": ("BG.CREATE", "k", "KIND", "cuckoo", "CAPACITY", LARGE // 2, "ERROR", 0.001),
@@ -35,12 +35,12 @@ def memory_of(process, field):
 
 
 def memory(h, field):
-    """Bytes, from the kernel: VmHWM, VmRSS."""
+    """Returns bytes reported by the kernel: VmHWM, VmRSS."""
     return memory_of(h.process.pid, field)
 
 
 def more(h, act):
-    """Bytes that the server needed at most while something was done, above what it had before."""
+    """Returns the peak memory of the server during an action, minus its memory before."""
     try:
         with open(f"/proc/{h.process.pid}/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
@@ -52,7 +52,7 @@ def more(h, act):
 
 
 def make(h, kind="blocked"):
-    """A filter of which every page has been written to; returns its digest."""
+    """Creates a filter of which every page has been written to. Returns its digest."""
     assert not isinstance(h.ask(*KINDS[kind]), Error), kind
     step = 5000
     for i in range(0, LARGE // 256, step):
@@ -76,8 +76,8 @@ def children(h):
 
 
 def more_in_child(h, command):
-    """Bytes that the child of a command needed at most, above what the server has; it ends slowly, so that
-    there is time to look."""
+    """Returns the peak memory of the child of a command, minus that of the server. The child ends slowly,
+    so that there is time to measure."""
     h.ask("CONFIG", "SET", "rdb-key-save-delay", 100000)
     before, most = memory(h, "VmRSS"), 0
     assert not isinstance(h.ask(command), Error), command
@@ -103,7 +103,7 @@ def follower(h):
 
 
 def loaded(h, digest, what):
-    """A server that has begun with the filter in a file."""
+    """Starts a server with the filter in a file."""
     assert h.ask("BG.DIGEST", "k") == digest
     extra = memory(h, "VmHWM") - memory(h, "VmRSS")
     print(f"  {what}: {extra / LARGE:.2f} of the filter while loading", flush=True)
@@ -172,8 +172,8 @@ def thread_has_loaded(h, times):
 
 @alone
 def test_loaded_from_chunks(pattern):
-    """When the last one comes, which is decoded by a thread; nobody listens to what is replicated. Then
-    the same with those who are sent the content: a replica, and an AOF without one."""
+    """The last chunk is decoded by a thread, without receivers of replicated commands. Then the same with
+    receivers of the content: a replica, and an AOF without a replica."""
     with Host(pattern.program, pattern.module, ("secret", 2 * "0123456789abcdef")) as h:
         digest = make(h)
         chunks = chunks_of(h, "k")
@@ -203,7 +203,7 @@ def test_loaded_from_chunks(pattern):
 
 
 def test_new_ones_are_empty(h):
-    """Also in memory that another one was in, which a server may not clear by itself."""
+    """Also in memory that was used by another filter, which a server may not clear by itself."""
     def empty():
         assert h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", 6 << 20, "K", 8, "HASH", "fast") == "OK"
         return h.ask("BG.DIGEST", "k")
@@ -217,7 +217,8 @@ def test_new_ones_are_empty(h):
 
 
 def test_clearing_a_copy_touches_few_pages(h):
-    """The shape of a copy does not describe its filter; BG.CLEAR creates an empty filter like it, and does not copy the filter first."""
+    """The shape of a copy does not describe its filter. BG.CLEAR creates an empty filter like it, and does
+    not copy the filter first."""
     for kind in KINDS:
         full = make(h, kind)
         assert h.ask("COPY", "k", "copy") == 1
@@ -230,11 +231,11 @@ def test_clearing_a_copy_touches_few_pages(h):
         assert h.ask("DEL", "k", "copy") == 2
 
 
-# ---- Payloads in other pieces ------------------------------------------------------------------------
+# ---- Payloads with other pieces ------------------------------------------------------------------
 
 
 def length_of(body, at):
-    """A length as RDB files have it, and where it ends."""
+    """Parses a length in RDB format. Returns it and its end."""
     first = body[at]
     if first >> 6 == 0:
         return first & 63, at + 1
@@ -255,7 +256,7 @@ def string(data):
 
 
 def taken_apart(payload):
-    """What DUMP gave: the type, state and secret, the content in one piece, and what follows."""
+    """Splits a payload of DUMP: the type, state and secret, the content in one piece, and the rest."""
     body = payload[:-10]
     at = 1 + 9
     fields = []
@@ -280,7 +281,7 @@ def put_together(head, state, secret, pieces, version, total):
 
 
 def test_other_pieces(h):
-    """As builds before wrote them, in one piece, and as nobody writes them."""
+    """Content in one piece, as earlier versions wrote it, and in pieces that no version writes."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
@@ -301,7 +302,7 @@ def test_other_pieces(h):
 
 
 def test_promises_take_nothing(h):
-    """A size that is only said, by each way that pieces come."""
+    """A size that is only announced, for each way in which pieces arrive."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
@@ -383,7 +384,7 @@ def test_full_caches_take_filters(h):
 def test_buffers_are_counted(h):
     """The buffers of dumps and loads are part of used_memory, and respect maxmemory."""
     size = 16 * MIB
-    all_freed(h)  # filters of the test before
+    all_freed(h)  # filters of the previous test
     h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", size, "K", 8)
     h.ask("BG.MADD", "k", *range(1000))
     start, cursor, chunks = used(h), 0, []
@@ -392,7 +393,7 @@ def test_buffers_are_counted(h):
         chunks.append(chunk)
         if cursor == 0:
             break
-        assert used(h) > start + size // 2, "the copy that is read"  # buffers of closed connections may be freed meanwhile
+        assert used(h) > start + size // 2, "the copy that is read"  # buffers of closed connections may be freed in the meantime
     wait_for(lambda: used(h) < start + size // 2, what="the copy to go")
     h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     try:
@@ -434,7 +435,8 @@ def test_maxmemory_of_replicas_and_files(pattern):
 
 @alone
 def test_growth_that_is_refused(pattern):
-    """A filter that cannot grow refuses items, as its replica could grow, and would lack keys that are there by chance."""
+    """A filter that cannot grow refuses items, because its replica could grow, and would lack false
+    positives."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:
@@ -480,7 +482,7 @@ def test_growth_that_nearly_fits(pattern):
 
 @alone
 def test_growth_over_the_limit(pattern):
-    """A filter of another server grows up to the limit of this one. A file may say that more was added."""
+    """A filter from another server grows up to the limit of this one. A file may state that more was added."""
     with Host(pattern.program, pattern.module) as other:
         assert other.ask("BF.RESERVE", "k", 0.05, 20000) == "OK"
         other.ask("BF.MADD", "k", *range(10000))
@@ -512,8 +514,8 @@ def test_stored_expansion_is_bounded(h):
 
 
 def test_stored_limits_are_not_believed(h):
-    """A payload does not determine how far a filter may grow on this server, and has no values that no command
-    accepts."""
+    """A payload does not determine how far a filter may grow on this server, and cannot contain values that
+    no command accepts."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The same everywhere: after every command that writes, the filters of a primary, of a replica with
-another configuration, of what its RDB and its AOF load, and of DUMP and RESTORE have the same digest
-and the same figures. And what is written to the AOF and to replicas: nothing, if nothing changed.
+"""Consistency: after every write command, the filters of a primary, of a replica with another
+configuration, of those loaded from its RDB and its AOF, and of DUMP and RESTORE have the same digest and
+the same figures. Nothing is written to the AOF and to replicas if nothing changed.
 usage: test_module_same.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import shlex
@@ -12,9 +12,9 @@ import redis_host
 from redis_host import Error, Host, alone, caught_up, replica_of, wait_for
 from service import work
 
-# What each step does; every key is compared after every line. "LOAD:from:to" dumps a filter and loads
-# it under another name; "BIG:n" stands for n items.
-# A rebuild is one transaction, because it does not survive the reload after each line.
+# The commands of each step; every key is compared after every line. "LOAD:from:to" dumps a filter and
+# loads it under another name; "BIG:n" stands for n items. A rebuild is one transaction, because it does
+# not survive the reload after each line.
 STORIES = {
     "bloom": """
         BF.ADD default a
@@ -174,7 +174,7 @@ def words_of(line):
 
 
 def facts(host):
-    """What every filter of a server is, by name. Nothing here changes anything there."""
+    """Returns information about every filter of a server, by name, without changing anything."""
     found = {}
     names = sorted(host.ask("KEYS", "*"))
     answers = host.connection.pipeline([words for name in names for words in
@@ -185,13 +185,13 @@ def facts(host):
             found[name] = str(reply)
             continue
         about = dict(zip(reply[::2], reply[1::2]))
-        about[b"loading"] = max(about[b"loading"], about[b"lost"])  # a dump is on its way to the primary only
+        about[b"loading"] = max(about[b"loading"], about[b"lost"])  # a load is in progress only on the primary
         found[name] = [digest, *(about.get(figure) for figure in FIGURES), ttl > 0]
     return found
 
 
 def dump(host, name):
-    """All chunks of BG.DUMP."""
+    """Returns all chunks of BG.DUMP."""
     chunks, cursor = [], 0
     while True:
         reply = host.ask("BG.DUMP", name, cursor, "SIZE", 1000)
@@ -222,7 +222,7 @@ def step(host, line, compare):
 
 
 def restored(host, other):
-    """The filters of one server, by DUMP and RESTORE, in another one."""
+    """Returns the filters of one server after DUMP and RESTORE to another one."""
     other.ask("FLUSHALL")
     for name in host.ask("KEYS", "*"):
         reply = other.ask("RESTORE", name, 0, host.ask("DUMP", name))
@@ -297,7 +297,7 @@ def rewrite(host):
 
 
 def restarted(host):
-    """What a server has after kill -9 and a new start, by its AOF."""
+    """Returns the filters of a server after kill -9 and a restart from its AOF."""
     host.kill()
     host.start()
     return facts(host)
@@ -330,7 +330,7 @@ def test_windows(pattern):
 
 @alone
 def test_windows_move(pattern):
-    """By asking the primary, and its replica follows; asking the replica moves nothing."""
+    """A query on the primary moves a window, and its replica follows; a query on the replica moves nothing."""
     with Host(pattern.program, pattern.module) as host:
         replica = replica_of(host)
         try:
@@ -379,7 +379,8 @@ def test_windows_of_a_late_replica(pattern):
 
 
 def within_period(found):
-    """Facts without the time of the last move. On a replica it can be later, within the same period."""
+    """Returns the information without the time of the last move, which can be later on a replica, within
+    the same period."""
     moved = FIGURES.index(b"window_moved") + 1
     return {name: fact[:moved] + fact[moved + 1:] for name, fact in found.items()}
 
@@ -415,7 +416,7 @@ def test_transactions(pattern):
 
 @alone
 def test_nothing_is_written_for_nothing(pattern):
-    """500 adds of a key that is there, questions, and refused commands: no byte for the AOF, none for
+    """500 adds of an existing key, queries, and refused commands: nothing is written to the AOF or sent to
     replicas."""
     host = Host(pattern.program, pattern.module, appendonly="yes", appendfsync="always")
     with host:

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Versions of RocksDB: the adapter compiles with the functions that each of them has, and refuses those
-# that it does not know. The headers are the installed ones, with another number.
+# Versions of RocksDB: the adapter compiles with the functions of each known version, and rejects unknown
+# versions. The headers are the installed ones, with another version number.
 # usage: check_versions.sh COMPILER ROCKSDB-INCLUDE INCLUDE...
 set -euo pipefail
 compiler=$1 installed=$2
@@ -10,7 +10,7 @@ temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 passed=0 failed=0
 
-compile() { # VERSION FILE: only looks at it
+compile() { # VERSION FILE: checks only the syntax
     mkdir -p "$temp/$1/rocksdb"
     sed "s/^#define ROCKSDB_MAJOR .*/#define ROCKSDB_MAJOR ${1%.*}/; s/^#define ROCKSDB_MINOR .*/#define ROCKSDB_MINOR ${1#*.}/" \
         "$installed/rocksdb/version.h" >"$temp/$1/rocksdb/version.h"
@@ -32,7 +32,7 @@ includes=(-I"$adapter")
 for include in "$@"; do
     includes+=(-I"$include")
 done
-for version in 9.6 11.9; do # of one order each; the installed one is of the third
+for version in 9.6 11.9; do # one for each function order; the installed version has the third
     compile $version rocksdb_policy.cc && status=0 || status=1
     judge "RocksDB $version compiles" $status
 done

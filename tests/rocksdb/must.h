@@ -1,6 +1,6 @@
 /*
- * must.h - the harness for tests in C++, where that of C does not compile: it counts, goes on,
- * and ends with the same last line.
+ * must.h - a test harness for C++, where the one for C does not compile: it counts failures,
+ * continues, and prints the same last line.
  */
 #ifndef MUST_H
 #define MUST_H
@@ -19,7 +19,7 @@ inline unsigned must_wrong = 0;
                  : (void)(must_wrong++,                                                \
                           std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition)))
 
-/* Runs all cases, prints which failed, returns what main returns. */
+/* Runs all cases, prints the failed ones, and returns the result of main. */
 template <size_t N> int MustRun(const MustCase (&cases)[N])
 {
     unsigned failed = 0;

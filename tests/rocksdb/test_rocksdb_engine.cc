@@ -1,7 +1,7 @@
 /*
- * Real databases: no key is lost, whatever kind and bits wrote the filters and whatever reads
- * them, by Get, MultiGet and iterators; absent keys are answered without reading a block; the
- * kind of a filter is that of its level; what is wrong with a name is said.
+ * Real databases: no key is lost, regardless of the kind and bits that wrote the filters and of
+ * the policy that reads them, by Get, MultiGet and iterators; absent keys are answered without
+ * reading a block; the kind of a filter is that of its level; invalid names get an error message.
  */
 #include <cstring>
 #include <filesystem>
@@ -31,7 +31,7 @@ using namespace ROCKSDB_NAMESPACE;
 
 constexpr int kKeys = 10000;
 
-/* Even numbers are there, odd ones are absent. */
+/* Even numbers exist, odd ones are absent. */
 std::string Key(int number)
 {
     char text[32];
@@ -39,7 +39,7 @@ std::string Key(int number)
     return text;
 }
 
-/* A folder that goes with the object. */
+/* A directory that is deleted with the object. */
 class Scratch
 {
   public:
@@ -130,7 +130,7 @@ class Store
         MUST(db_->Flush({}).ok());
     }
 
-    /* Overwrites, deletes and merges files, so that keys come several times. */
+    /* Overwrites keys, deletes keys and compacts files, so that keys occur several times. */
     void Churn()
     {
         for (int i = 0; i < kKeys; i += 6) {
@@ -157,7 +157,8 @@ class Store
         return lost;
     }
 
-    /* The same in batches of 50, with absent keys in between; also counts those found. */
+    /* Does the same in batches of 50, with absent keys in between; also counts the absent keys
+     * that are found. */
     int LostInBatches()
     {
         int lost = 0;
@@ -179,7 +180,7 @@ class Store
         return lost;
     }
 
-    /* Of each prefix, its keys by an iterator that may use the filter for it. */
+    /* Reads the keys of each prefix with an iterator that may use the filter for it. */
     int LostByPrefix()
     {
         int lost = 0;
@@ -196,7 +197,7 @@ class Store
         return lost;
     }
 
-    /* Block reads of absent gets; keys that begin like those that are there. */
+    /* Returns the block reads of gets of absent keys, which start like existing keys. */
     uint64_t ReadsOfAbsent(int step)
     {
         std::string value;
@@ -280,7 +281,7 @@ void no_key_is_lost()
             store.Fill(kKeys / 2, kKeys);
             CheckAll(&store, setting); /* in level 0 */
             store.Churn();
-            CheckAll(&store, setting); /* in the bottommost one */
+            CheckAll(&store, setting); /* in the bottommost level */
             MUST(store.FilterBytes() > 0);
         }
         Store again(scratch / "db", setting);
@@ -307,7 +308,7 @@ void absent_keys_cost_no_reads()
     }
 }
 
-/* The bottommost level has the policy's kind, others blocked filters: seen by their size. */
+/* The bottommost level has the policy's kind, others have blocked filters, as their sizes show. */
 void the_bottom_has_its_own_kind()
 {
     const Scratch scratch;
@@ -343,7 +344,7 @@ void files_to_be_ingested_are_for_the_bottom()
     MUST(store.ReadsOfAbsent(2) < 60);
 }
 
-/* Whatever wrote it, all others read it, and use it. */
+/* Every policy reads and uses the filters of all others. */
 void policies_read_each_other()
 {
     const char *policies[] = { "bloomgate:10", "bloomgate:16", "bloomgate:12:fuse",
@@ -383,7 +384,7 @@ void built_in_filters_are_left_alone()
     MUST(store.ReadsOfAbsent(2) < 300);
 }
 
-/* ---- Builders and readers, as RocksDB uses them --------------------------------------- */
+/* ---- Builders and readers, as used by RocksDB ----------------------------------------- */
 
 struct Made {
     explicit Made(const char *name, bool verify)
@@ -404,7 +405,7 @@ void verification_finds_what_is_missing()
          { "bloomgate:10", "bloomgate:10:fuse", "bloomgate:10:ribbon" }) {
         Made made(name, true);
         for (int round = 0; round < 3;
-             round++) { /* builders serve partition after partition */
+             round++) { /* builders are used for consecutive partitions */
             MUST(made.builder->EstimateEntriesAdded() == 0);
             for (int i = 0; i < 3000; i++) {
                 made.builder->AddKey(Key(round * 5000 + i));
@@ -432,7 +433,8 @@ void verification_finds_what_is_missing()
         Made bare(name, false);
         bare.builder->AddKey("a");
         (void)bare.builder->Finish(&bare.buffer);
-        MUST(bare.builder->MaybePostVerify("damaged").ok()); /* was not asked for */
+        MUST(bare.builder->MaybePostVerify("damaged")
+                 .ok()); /* verification was not requested */
         MUST(bare.builder->Finish(&bare.buffer).empty());
     }
 }

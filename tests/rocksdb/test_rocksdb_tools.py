@@ -1,5 +1,5 @@
-"""RocksDB's own tools, as they are packaged: db_bench, ldb and sst_dump are told of the policy by
-an OPTIONS file, and given the library by LD_PRELOAD.
+"""RocksDB's own tools, as packaged: db_bench, ldb and sst_dump get the policy from an OPTIONS file, and the
+library by LD_PRELOAD.
 usage: test_rocksdb_tools.py libbloomgate_rocksdb.so"""
 
 import glob
@@ -47,14 +47,14 @@ def must(condition, what):
 
 
 def version():
-    """Of the tools, for the OPTIONS file."""
+    """Returns the version of the tools, for the OPTIONS file."""
     _, text = run(["db_bench", "--version"], preload=False)
     found = re.search(r"\d+\.\d+\.\d+", text)
     return found.group() if found else "7.8.3"
 
 
 def bench(folder, policy, benchmarks, *more, number=NUMBER):
-    """Runs db_bench with a policy; returns what it printed."""
+    """Runs db_bench with a policy. Returns its output."""
     path = os.path.join(folder, "OPTIONS-given")
     with open(path, "w", encoding="utf-8") as f:
         f.write(OPTIONS.format(version=VERSION, policy=policy))
@@ -135,7 +135,7 @@ def sst_dump_names_them(folder):
 
 
 def damaged_filters_lose_nothing(folder):
-    """Every filter's mark is overwritten in the file, and checksums are not looked at."""
+    """Overwrites the mark of every filter in the file; checksums are not verified."""
     bench(folder, "bloomgate:10", "fillseq,compact", "--checksum_type=0")
     damaged = 0
     for path in glob.glob(f"{folder}/db/*.sst"):

@@ -1,6 +1,6 @@
 /*
- * Filters of table files, without RocksDB: every kind and size answers "maybe" to its own
- * keys, at the rate that it is expected to have; bytes of strangers answer "maybe" to all.
+ * Filters of table files, without RocksDB: all kinds and sizes answer "maybe" to their own keys
+ * and have the expected rate; invalid bytes answer "maybe" to everything.
  */
 #include <cstring>
 #include <string>
@@ -41,7 +41,7 @@ Block LayOut(double bits, SstKind kind, uint64_t keys)
     return block;
 }
 
-/* The share of `asked` absent keys that are answered "maybe". */
+/* Returns the share of absent keys that are answered "maybe". */
 double Rate(const SstAsked &asked, uint64_t questions)
 {
     uint64_t maybe = 0;
@@ -78,7 +78,7 @@ void balance_beats_chance()
     MUST(asked.Open(block.bytes.get(), block.size));
     MUST(static_cast<double>(block.size) * 8 <= 10.06 * 200000);
     const double rate = Rate(asked, 2000000);
-    /* 0.97 % is what lines filled by chance give, 0.92 % what is measured. */
+    /* Randomly filled lines have 0.97%, and 0.92% is measured. */
     MUST(rate > 0.0080 && rate < 0.0095);
 }
 
@@ -121,7 +121,7 @@ void batches_agree_with_single_questions()
     }
 }
 
-/* Where a block lies is RocksDB's choice. */
+/* RocksDB determines the address of a block. */
 void any_address_will_do()
 {
     for (const SstKind kind : { SstKind::kBlocked, SstKind::kFuse, SstKind::kRibbon }) {
@@ -179,7 +179,7 @@ void what_is_not_known_says_maybe()
         copy[at]--;
     }
     for (size_t at = block.size - 8; at < block.size - 4; at++) {
-        copy[at] = static_cast<char>(copy[at] + 40); /* as many groups do not fit */
+        copy[at] = static_cast<char>(copy[at] + 40); /* this many groups do not fit */
         SstAsked asked;
         MUST(!asked.Open(copy.data(), copy.size()) && AllMaybe(asked));
         copy[at] = static_cast<char>(copy[at] - 40);
@@ -250,7 +250,7 @@ int main()
         { "sealed kinds reach their rate", sealed_kinds_reach_their_rate },
         { "batches agree with single questions", batches_agree_with_single_questions },
         { "any address will do", any_address_will_do },
-        { "what is not known says maybe", what_is_not_known_says_maybe },
+        { "unknown bytes answer maybe", what_is_not_known_says_maybe },
         { "repeated keys count once", repeated_keys_count_once },
         { "nothing makes nothing", nothing_makes_nothing },
         { "sizes are foreseen", sizes_are_foreseen },

@@ -1,4 +1,4 @@
-/* test_reply_scan.c - replies in pieces, and what is none. */
+/* test_reply_scan.c - replies that arrive in pieces, and invalid ones. */
 #include "support/check.h"
 
 #include "reply_scan.h"
@@ -9,12 +9,12 @@
 
 #define COUNT(entries) (sizeof(entries) / sizeof *(entries))
 
-/* What comes of a text that arrives byte by byte, and how long the reply is. */
+/* Parses a text that arrives byte by byte. Returns the state and the length of the reply. */
 static enum reply_state drip(const char *text, size_t n, size_t *length)
 {
     struct reply_scan scan = { 0 };
     enum reply_state state = REPLY_MORE;
-    char *copy = malloc(n ? n : 1); /* so that a sanitizer sees its end */
+    char *copy = malloc(n ? n : 1); /* so that a sanitizer detects its end */
     for (size_t i = 0; i <= n && state == REPLY_MORE; i++) {
         memcpy(copy, text, i);
         state = reply_scan(&scan, copy, i);
@@ -86,7 +86,7 @@ TEST(what_is_no_reply)
         size_t length = 0;
         if (at_once(bad[i], strlen(bad[i]), &length) != REPLY_BAD
             || drip(bad[i], strlen(bad[i]), &length) != REPLY_BAD) {
-            check_fail(__FILE__, __LINE__, "entry %zu was taken for a reply", i);
+            check_fail(__FILE__, __LINE__, "entry %zu was accepted as a reply", i);
         }
     }
 }

@@ -1,4 +1,5 @@
-/* test_shard_names.c - names of shards, slots, routes and capacities: frozen values, and properties. */
+/* test_shard_names.c - names of shards, slots, routes and capacities: frozen values and
+ * properties. */
 #include "support/check.h"
 
 #include "shard_names.h"
@@ -10,14 +11,14 @@ static bg_bytes bytes(const char *text)
     return (bg_bytes){ text, strlen(text) };
 }
 
-/* As the documents of Redis Cluster and its tool CLUSTER KEYSLOT have it. */
+/* Values from the Redis Cluster documentation and CLUSTER KEYSLOT. */
 TEST(slots)
 {
     CHECK_EQ(shard_slot(bytes("123456789")), 0x31c3);
     CHECK_EQ(shard_slot(bytes("")), 0);
     CHECK_EQ(shard_slot(bytes("foo")), 12182);
     CHECK_EQ(shard_slot(bytes("{user1000}.following")), shard_slot(bytes("user1000")));
-    CHECK_EQ(shard_slot(bytes("foo{}{bar}")), 8363); /* an empty tag is none */
+    CHECK_EQ(shard_slot(bytes("foo{}{bar}")), 8363); /* an empty tag does not count */
     CHECK_EQ(shard_slot(bytes("foo{{bar}}zap")), shard_slot(bytes("{bar")));
     CHECK_EQ(shard_slot(bytes("foo{bar}{zap}")), shard_slot(bytes("bar")));
     CHECK_EQ(shard_slot(bytes("{")), shard_slot((bg_bytes){ "{", 1 }));
@@ -62,7 +63,7 @@ TEST(names_are_frozen)
     CHECK_STR(name, "{0}/0of1");
 }
 
-/* tests/cluster/test_routes.py has them from an implementation of its own. */
+/* tests/cluster/shard_reference.py computes these with an independent implementation. */
 TEST(routes_are_frozen)
 {
     const bg_bytes items[] = { bytes("a"), bytes("b"), bytes("c"), bytes("") };
@@ -76,7 +77,7 @@ TEST(routes_are_frozen)
     CHECK_EQ(to[0] + to[1] + to[2] + to[3], 0);
 }
 
-/* Shards get what they are made for: none of many more than its capacity, and not much less. */
+/* No shard exceeds its capacity, and capacities are not much larger than necessary. */
 TEST(capacities_suffice)
 {
     enum { ITEMS = 50000 };
@@ -103,7 +104,7 @@ TEST(capacities_suffice)
         CHECK(capacity >= ITEMS / shards[s]);
     }
     CHECK_EQ(shard_capacity(1000, 1), 1000);
-    CHECK_EQ(shard_capacity(5, 16), 5); /* they may all fall to one */
+    CHECK_EQ(shard_capacity(5, 16), 5); /* they may all belong to one shard */
     CHECK_EQ(shard_capacity(1000000, 16), 63900);
     CHECK(shard_capacity(UINT64_MAX, 16) > UINT64_MAX / 16);
 }

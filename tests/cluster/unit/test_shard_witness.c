@@ -1,4 +1,4 @@
-/* Witnesses of shards: a witness that is written can be read, and lists only the processes in it. */
+/* Witnesses of shards: a written witness can be read, and lists only the processes in it. */
 #include "support/check.h"
 
 #include "shard_witness.h"
@@ -48,8 +48,9 @@ TEST(witness__what_is_written_is_read)
     CHECK_EQ(read_text(text, process(7, 1, 70)), WITNESS_GOOD); /* promoted */
     CHECK_EQ(read_text(text, process(7, 1, 2)), WITNESS_RESTART);
     CHECK_EQ(read_text(text, process(8, UINT64_MAX, 0)), WITNESS_GOOD);
-    CHECK_EQ(read_text(text, process(9, 1, 0)), WITNESS_GOOD);    /* had the shard */
-    CHECK_EQ(read_text(text, process(9, 1, 2)), WITNESS_RESTART); /* ... and copied */
+    CHECK_EQ(read_text(text, process(9, 1, 0)), WITNESS_GOOD); /* served the shard */
+    CHECK_EQ(read_text(text, process(9, 1, 2)),
+             WITNESS_RESTART); /* ... and copied other data */
     CHECK_EQ(read_text(text, process(10, 70, 70)), WITNESS_RESTART);
     CHECK_EQ(read_text(text, process(0, 70, 70)), WITNESS_RESTART);
     free(text);

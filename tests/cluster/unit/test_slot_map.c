@@ -1,4 +1,4 @@
-/* test_slot_map.c - who has which slot: what CLUSTER SLOTS, MOVED and ASK say. */
+/* test_slot_map.c - which node has which slot, from CLUSTER SLOTS, MOVED and ASK. */
 #include "support/check.h"
 
 #include "slot_map.h"
@@ -37,7 +37,7 @@ TEST(slots_of_a_cluster)
                   NODE("$9\r\n127.0.0.1\r\n",
                        "7003") "*3\r\n:8192\r\n:16383\r\n" NODE("$-1\r\n", "7001")),
         0));
-    CHECK_EQ(map->count, 3); /* a host that is not given is the same node */
+    CHECK_EQ(map->count, 3); /* an omitted host means the same node */
     CHECK_EQ(map->owner[0], 0);
     CHECK_EQ(map->owner[8191], 0);
     CHECK_EQ(map->owner[8192], 2);
@@ -93,7 +93,7 @@ TEST(redirections)
                                        "-1 h:1" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         if (map_redirection(map, bytes(bad[i]), 0, &slot, &node)) {
-            check_fail(__FILE__, __LINE__, "'%s' was understood", bad[i]);
+            check_fail(__FILE__, __LINE__, "'%s' was accepted", bad[i]);
         }
     }
     CHECK_EQ(map_address(map, bytes(":7000"), MAP_NOBODY), MAP_NOBODY);

@@ -1,23 +1,23 @@
 /*
- * What the module does when a server defragments, without a server: its memory is a fake that moves
- * every piece to another address, at another distance from a line, and spoils the old one. Commands
- * run in between; fake_host.h compares all answers in the end.
+ * Tests the module's defragmentation without a server. The server's memory is a fake that moves
+ * every allocation to another address, with another offset within a cache line, and overwrites
+ * the old one. Commands run in between; fake_host.h compares all replies at the end.
  */
 #include "server/support/fake_host.h"
 
 #include "redis_memory.h"
 #include "redis_secret.h"
 
-enum { SLAB = 14 << 10 }; /* larger pieces stay where they are */
+enum { SLAB = 14 << 10 }; /* larger allocations stay in place */
 
 struct redis_api redis;
 
-/* As the server's: how often it was asked, and when it wants to stop. */
+/* Simulates the server's context: counts the calls, and determines when to stop. */
 struct RedisModuleDefragCtx {
     bool late;
     unsigned long cursor;
     size_t asked, moved;
-    bool hurry; /* stops as often as it can */
+    bool hurry; /* stops as often as possible */
 };
 
 static size_t server_live, server_turn;
@@ -27,9 +27,9 @@ void redis_secret_leave(struct redis_secret *held)
     CHECK(held == NULL);
 }
 
-/* ---- Memory -------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* In front of every piece; what is given is a multiple of 16. */
+/* The header of every allocation. Addresses are multiples of 16. */
 struct piece {
     void *base;
     size_t bytes;
@@ -116,7 +116,7 @@ static void server_begin(struct fake *h)
     h->settings.allocator = &redis_allocator;
 }
 
-/* ---- Stories ------------------------------------------------------------------------------------- */
+/* ---- Tests ----------------------------------------------------------------------------------- */
 
 static struct fake_entry *entry_of(struct fake *h, const char *name)
 {
@@ -125,7 +125,8 @@ static struct fake_entry *entry_of(struct fake *h, const char *name)
     return entry;
 }
 
-/* As servers do: once, or again and again while there is more. How often. */
+/* Defragments like a server: once, or repeatedly while there is more. Returns the number of
+ * calls. */
 static size_t defragment(struct fake_entry *entry, RedisModuleDefragCtx *ctx)
 {
     size_t calls = 1;
@@ -133,7 +134,7 @@ static size_t defragment(struct fake_entry *entry, RedisModuleDefragCtx *ctx)
         CHECK(ctx->late && calls < 10000);
         calls++;
     }
-    CHECK_EQ(pthread_mutex_trylock(&entry->object->writing), 0); /* a lock that works */
+    CHECK_EQ(pthread_mutex_trylock(&entry->object->writing), 0); /* the lock works */
     CHECK_EQ(pthread_mutex_unlock(&entry->object->writing), 0);
     return calls;
 }
@@ -171,7 +172,7 @@ TEST(module_memory__objects_of_every_sort_are_moved)
     }
 }
 
-/* Copies of it are the server's as well. */
+/* Copies also come from the server's memory. */
 TEST(module_memory__filters_of_others_are_moved)
 {
     struct fake h;
@@ -212,11 +213,11 @@ TEST(module_memory__many_pieces_in_several_calls)
     server_begin(&h);
     CHECK_STR(fake(&h, "BG.CREATE k KIND blocked CAPACITY 5000 ERROR 0.01 SHARDS 200"),
               "+OK");
-    CHECK_EQ(defragment(entry_of(&h, "k"), &once), 1); /* which has no time limit */
+    CHECK_EQ(defragment(entry_of(&h, "k"), &once), 1); /* no time limit */
     CHECK(once.moved > 200);
     const uint64_t moves = redis_memory_moves();
     CHECK(defragment(entry_of(&h, "k"), &late) > 10);
-    CHECK_EQ(late.moved, once.moved); /* each piece once, and none left out */
+    CHECK_EQ(late.moved, once.moved); /* each allocation once, and none omitted */
     CHECK_EQ(redis_memory_moves() - moves, late.moved);
     fake_end(&h);
     CHECK_EQ(server_live, 0);
@@ -256,7 +257,7 @@ TEST(module_memory__what_is_used_stays)
     CHECK(entry->object == before && ctx.asked == 0);
     CHECK_STR(fake(&h, "BG.REBUILD k ABORT"), "+OK");
 
-    redis_memory_let_move(false); /* by configuration */
+    redis_memory_let_move(false); /* disabled by the configuration */
     (void)defragment(entry, &ctx);
     CHECK(entry->object == before && ctx.asked == 0);
     redis_memory_let_move(true);
