@@ -1,8 +1,8 @@
 /*
- * fuzz_builder.c - an input is a spec and a list of keys, some of them again and again,
- * in all forms, by well-mixed hashes and by any. What is built must say "maybe" to every
- * key; the keys backwards, with another number of threads, must build the same filter; a
- * refusal must leave the keys where they are.
+ * fuzz_builder.c - an input is a spec and a list of keys, with repetitions, in all forms, with
+ * well-mixed and with arbitrary hashes. The built filter must answer "maybe" for every key; the
+ * keys in reverse order, with another number of threads, must build the same filter; a refusal
+ * must keep the keys.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"

@@ -1,9 +1,9 @@
 /*
- * fuzz_change.c - an input is a program for the kinds that remove, count, fill up, grow or
- * age: it creates two filters of a spec, inserts, adds, removes, counts, copies, merges,
- * clears. Beside every filter runs the exact multiset of its keys. A filter must never
- * say "no" to a member, nor count fewer than there are (up to 8); a refused insert or merge
- * and a remove of what is certainly not there change nothing.
+ * fuzz_change.c - an input is a program for the kinds that remove, count, fill up, grow or age:
+ * it creates two filters of a spec, inserts, adds, removes, counts, copies, merges, clears.
+ * Each filter is compared with the exact multiset of its keys. A filter must never answer "no"
+ * for a member, nor count fewer than there are (up to 8); a refused insert or merge and a
+ * remove of a definitely absent key change nothing.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
@@ -11,11 +11,11 @@
 
 enum { SLOTS = 2, KEYS = 256, BATCH_MOST = 100, STEPS_MOST = 80, BYTES_MOST = 1 << 20 };
 
-/* Keys are 0 .. 255: few enough to meet often. */
+/* Keys are 0 .. 255: few enough to collide often. */
 struct slot {
     bg_filter *filter;
     uint32_t in[KEYS];
-    bool overflowed; /* an add found no room: only "maybe" is promised */
+    bool overflowed; /* an add did not fit: only "maybe" is promised */
 };
 
 static struct slot slots[SLOTS];
@@ -107,7 +107,7 @@ static void step_insert(struct slot *s, uint64_t key)
     s->in[key] += err == BG_OK;
 }
 
-/* An add cannot fail; what found no room is not counted, but must be answered "maybe". */
+/* An add cannot fail; a key that did not fit is not counted, but must be answered "maybe". */
 static void step_add(struct slot *s, uint64_t key)
 {
     (void)bg_filter_add_u64(s->filter, key);
@@ -182,7 +182,7 @@ static void step_insert_many(struct slot *s, struct fuzz_input *in)
     }
 }
 
-/* Every key that is in, once, in one of four forms. */
+/* Removes every present key once, in one of four forms. */
 static void step_remove_many(struct slot *s, uint8_t form)
 {
     struct many many;

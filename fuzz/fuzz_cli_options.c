@@ -1,10 +1,10 @@
 /*
- * fuzz_cli_options.c - command lines: any words, read with the options of any subcommand, which
- * is not run; and the parsers of numbers.
+ * fuzz_cli_options.c - command lines: any words, parsed with the options of any subcommand,
+ * which is not run; and the number parsers.
  *
- * Input: a byte chooses the subcommand; the rest are words, divided by newlines. A word that
- * begins with a byte from 0x80 on stands for an option of the subcommand, by its number, which
- * what follows is put behind.
+ * Input: one byte chooses the subcommand; the rest are words, separated by newlines. If the
+ * first byte of a word is 0x80 or above, it stands for an option of the subcommand, by its
+ * number; the rest of the word is appended to it.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 
@@ -26,7 +26,7 @@ struct line {
     size_t count;
 };
 
-/* The name of an option, as it is typed; "" if there is none of that number. */
+/* The name of an option, as typed; "" if there is no option of that number. */
 static void option_name(const struct option_use *uses, unsigned number, char *to)
 {
     *to = 0;
@@ -53,7 +53,7 @@ static void take_word(const struct option_use *uses, const char *from, size_t n,
     }
     n = n < WORD_BYTES - 1 - used ? n : WORD_BYTES - 1 - used;
     memcpy(to + used, from, n);
-    to[used + n] = 0; /* words end at a NUL, as they do on a command line */
+    to[used + n] = 0; /* words end at a NUL, as on a command line */
 }
 
 static void take_line(const struct option_use *uses, struct fuzz_input *in,
@@ -71,7 +71,7 @@ static void take_line(const struct option_use *uses, struct fuzz_input *in,
     }
 }
 
-/* A field has a value that its option can have. */
+/* Checks that a field has a value that its option allows. */
 static void check_value(const struct option *o, const char *field)
 {
     uint64_t bits;
@@ -114,7 +114,8 @@ static void check_line(const struct command *command, const struct option_use *u
     stream_begin(&said, &stderr);
     const bool good = option_read(uses, options, line->words, line->count, &left);
     (void)stream_end(&said);
-    FUZZ_MUST(good == (said.n == 0)); /* a mistake is said, and nothing else */
+    FUZZ_MUST(good == (said.n == 0)); /* an error prints a message, success prints
+                                         nothing */
     FUZZ_MUST(good || strstr(said.text, "--help'.\n"));
     if (good) {
         FUZZ_MUST(left.count <= line->count && left.items == line->words);
@@ -128,7 +129,7 @@ static void check_line(const struct command *command, const struct option_use *u
     free(options);
 }
 
-/* What is accepted is a number within its limits, and digits alone mean what they say. */
+/* An accepted number is within its limits, and plain digits have their plain value. */
 static void check_numbers(const char *text)
 {
     uint64_t count;

@@ -1,6 +1,6 @@
 /*
- * fuzz_cli_records.c - input of the command line: any bytes as records of any format, against a
- * simple reference; and any bytes as gzip or zstd.
+ * fuzz_cli_records.c - input of the command line: any bytes as records of any format, compared
+ * with a simple reference; and any bytes as gzip or zstd.
  *
  * Input: 4 bytes choose the format, a fifth where the bytes are cut; the rest is the input.
  */
@@ -29,7 +29,7 @@ static struct key_format take_format(struct fuzz_input *in)
     f.records = how % 4 == 1   ? KEY_RECORDS_PREFIXED
                 : how % 4 == 2 ? KEY_RECORDS_CSV
                                : KEY_RECORDS_SEPARATED;
-    if (f.records == KEY_RECORDS_PREFIXED) { /* as keys_format has it */
+    if (f.records == KEY_RECORDS_PREFIXED) { /* as in keys_format */
         f.field = 0;
         f.crlf = false;
     } else if (f.records == KEY_RECORDS_CSV) {
@@ -42,7 +42,7 @@ static struct key_format take_format(struct fuzz_input *in)
     return f;
 }
 
-/* Splits a copy in memory of its own; the message of a refusal is one line. */
+/* Splits a copy in its own memory; the message of a refusal is one line. */
 static void split(const struct key_format *f, const char *bytes, size_t n)
 {
     struct chunk chunk = { .path = "input" };
@@ -67,7 +67,7 @@ static void split(const struct key_format *f, const char *bytes, size_t n)
     chunk_free(&chunk);
 }
 
-/* Unpacks bytes in pieces of any size; what is made lies in its room. */
+/* Unpacks bytes in pieces of any size; the output stays within its buffer. */
 static void unpack(enum unpack_format format, const char *bytes, size_t n, size_t piece)
 {
     char room[512];

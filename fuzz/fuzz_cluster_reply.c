@@ -1,14 +1,14 @@
 /*
- * fuzz_cluster_reply.c - what nodes of a cluster say to the client: any bytes as a reply, as the map of
- * slots, and as a redirection.
+ * fuzz_cluster_reply.c - replies of cluster nodes to the client: any bytes as a reply, as the
+ * map of slots, and as a redirection.
  *
- * Input: 4 bytes say how the stream is cut; the rest is the stream.
+ * Input: 4 bytes choose how the stream is cut; the rest is the stream.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
 #include "slot_map.h"
 
-/* Cut anywhere, a reply has the same end, or none, or is none. */
+/* Wherever it is cut, a reply has the same end, or is incomplete, or is invalid. */
 static enum reply_state in_pieces(const char *bytes, size_t n, uint32_t cuts,
                                   size_t *length)
 {
@@ -27,7 +27,7 @@ static enum reply_state in_pieces(const char *bytes, size_t n, uint32_t cuts,
     return state;
 }
 
-/* Walks through a whole reply: as many items as it says, none behind its end. */
+/* Walks through a complete reply: it has as many items as it announces, none beyond its end. */
 static void walk(bg_bytes reply)
 {
     uint64_t left = 1;

@@ -1,8 +1,8 @@
 /*
- * fuzz_file.c - an input is a file, or a list of changes to files that are whole. Changed
- * ones get right checksums again, so that what is inside is reached: recipes, numbers and
- * words that no encoder wrote. What is refused leaves nothing behind; what is accepted is a
- * filter: it can be asked, changed, saved and read again, and merged with another.
+ * fuzz_file.c - an input is a file, or a list of changes to valid files. Changed files get
+ * valid checksums again, so that their content is reached: recipes, numbers and words that no
+ * encoder wrote. A refused file leaks nothing; an accepted one is a filter: it can be queried,
+ * changed, saved and read again, and merged with another.
  */
 #include "base/bits.h"
 #include "base/crc32c.h"
@@ -21,7 +21,7 @@ static struct {
     unsigned char bytes[FILE_MOST];
 } whole[FILE_CASES];
 
-/* ---- Files that are whole --------------------------------------------------------- */
+/* ---- Valid files ------------------------------------------------------------------ */
 
 static bg_window_options file_windows[2] = { BG_WINDOW_OPTIONS_INIT,
                                              BG_WINDOW_OPTIONS_INIT };
@@ -94,8 +94,7 @@ static void file_put(unsigned char *p, unsigned n, uint64_t value)
     }
 }
 
-/* Makes all checksums of a file right, as far as its header can be read; canaries are not
- * asked. */
+/* Corrects all checksums of a file if its header can be read; canaries are not checked. */
 static void file_seal(unsigned char *bytes, size_t n)
 {
     file_put(bytes + 168, 4, 0);
@@ -142,7 +141,7 @@ static unsigned char *file_changed(struct fuzz_input *in, size_t *n)
     return bytes;
 }
 
-/* ---- What is accepted -------------------------------------------------------------- */
+/* ---- Accepted files ---------------------------------------------------------------- */
 
 static bg_filter *file_decode(const unsigned char *bytes, size_t n, uint32_t flags)
 {
@@ -178,7 +177,7 @@ static void file_use(bg_filter *filter, const bg_filter *other)
     }
 }
 
-/* What is written in pieces must be what was written at once. */
+/* Writing in pieces must give the same bytes as writing at once. */
 struct file_whole {
     const unsigned char *bytes;
     size_t n, at;
@@ -193,7 +192,7 @@ static bg_err file_compare(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Written, in one piece or several, and read again it is the same. */
+/* A filter that is written, in one piece or several, and read again is the same. */
 static void file_return(const bg_filter *filter)
 {
     bg_save_options options = BG_SAVE_OPTIONS_INIT;
@@ -243,7 +242,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t n, m;
     unsigned char *a = file_changed(&in, &n), *b = file_changed(&in, &m);
     if (how & 2) {
-        a[fuzz_any(&in) % n] ^= 1; /* something broken, to be tolerated */
+        a[fuzz_any(&in) % n] ^= 1; /* damaged, and must be tolerated */
     }
     bg_filter *first = file_decode(a, n, how & 2 ? BG_FILE_TOLERATE : 0);
     bg_filter *second = file_decode(b, m, 0);

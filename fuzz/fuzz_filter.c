@@ -1,9 +1,9 @@
 /*
- * fuzz_filter.c - an input is a program: it creates filters from any spec, adds, asks,
- * merges, folds, copies, clears, changes the instruction set. Beside every filter runs
- * the exact set of its keys. A filter must never say "no" to a member; "new" must be
- * what a look-up said before; batches must equal single calls; a merge is the union; a
- * fold and a copy keep the members; a refusal changes nothing.
+ * fuzz_filter.c - an input is a program: it creates filters from any spec, adds, queries,
+ * merges, folds, copies, clears, changes the instruction set. Each filter is compared with the
+ * exact set of its keys. A filter must never answer "no" for a member; "new" must agree with
+ * the lookup before; batches must equal single calls; a merge is the union; a fold and a copy
+ * keep the members; a refusal changes nothing.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
@@ -21,7 +21,7 @@ enum {
 
 struct slot {
     bg_filter *filter;
-    void *memory; /* the caller's, of bg_filter_init_at */
+    void *memory; /* the caller's, for bg_filter_init_at */
     size_t n;
     uint64_t key[KEYS_MOST];
 };
@@ -78,7 +78,7 @@ static bg_filter *must_copy(const bg_filter *filter)
     return copy;
 }
 
-/* Keys from a small range often meet each other, those from a large one hardly ever. */
+/* Keys from a small range often collide, those from a large one hardly ever. */
 static uint64_t take_key(struct fuzz_input *in)
 {
     uint8_t how = fuzz_byte(in);
@@ -94,13 +94,13 @@ static void take_hash(struct fuzz_input *in, bg_hash_spec *hash)
     hash->secret = fuzz_byte(in) & 7 ? secret : NULL;
 }
 
-/* Sizes that make sense, or any bits at all. */
+/* Plausible sizes, or any bits at all. */
 static bg_spec take_spec(struct fuzz_input *in)
 {
     bg_spec spec = BG_SPEC_INIT;
     uint8_t how = fuzz_byte(in);
     spec.kind = fuzz_byte(in) % 7;
-    spec.kind = spec.kind == 6 ? 99 : spec.kind; /* the others: fuzz_change.c */
+    spec.kind = spec.kind == 6 ? 99 : spec.kind; /* for the others, see fuzz_change.c */
     spec.max_bytes = BYTES_MOST;
     if (how & 1) {
         spec.items = 1 + fuzz_byte(in) * 10u;
@@ -172,7 +172,7 @@ static void do_init_at(struct fuzz_input *in, struct slot *s)
     }
 }
 
-/* ---- Adding and asking ----------------------------------------------------------- */
+/* ---- Adds and queries ------------------------------------------------------------ */
 
 static bool ask_all_ways(const bg_filter *filter, uint64_t key)
 {
@@ -221,7 +221,7 @@ static void do_ask(struct fuzz_input *in, struct slot *s)
     FUZZ_MUST(ask_all_ways(s->filter, key) || !slot_has(s, key));
 }
 
-/* Some keys of any number and any kind. */
+/* A batch of any number of keys of any form. */
 static size_t take_batch(struct fuzz_input *in, uint64_t *keys, uint8_t *records,
                          bg_bytes *pairs)
 {
@@ -238,7 +238,7 @@ static size_t take_batch(struct fuzz_input *in, uint64_t *keys, uint8_t *records
     return n;
 }
 
-/* Counts must be those of the bitmap, whose end must be zero. */
+/* Counts must match the bitmap, which must be zero beyond its end. */
 static void check_bitmap(const uint64_t *bitmap, size_t n, size_t count)
 {
     size_t ones = 0;
@@ -250,7 +250,7 @@ static void check_bitmap(const uint64_t *bitmap, size_t n, size_t count)
     FUZZ_MUST(ones == count && bitmap[BG_BITMAP_WORDS(n)] == 77);
 }
 
-/* A loader makes the same of the same keys, half of them as hashes. */
+/* A loader produces the same filter from the same keys, half of them as hashes. */
 static void do_load(const bg_filter *before, const bg_bytes *keys, size_t n,
                     const bg_filter *after)
 {
@@ -361,7 +361,7 @@ static void check_info(const bg_info *info)
     FUZZ_MUST(info->units % (UINT64_C(1) << info->foldable) == 0);
 }
 
-/* Shares of any number of cells; of one cell it is the fill. */
+/* Shares of any number of cells; with one cell it is the fill. */
 static void check_occupancy(const bg_filter *filter, const bg_info *info, size_t cells)
 {
     double shares[256], all;
@@ -373,7 +373,7 @@ static void check_occupancy(const bg_filter *filter, const bg_info *info, size_t
     }
 }
 
-/* Half the size, the same keys; the same as folding the halves one after another. */
+/* Half the size, the same keys; equals folding the halves one after another. */
 static void do_fold(struct fuzz_input *in, struct slot *s, struct slot *to)
 {
     uint32_t times = fuzz_byte(in) % 8;
@@ -451,7 +451,7 @@ static void do_cpu(struct fuzz_input *in)
     FUZZ_MUST(bg_cpu_current() == (err ? before : cpu));
 }
 
-/* One step on a slot that may be empty: creating, and what needs no filter. */
+/* One step on a slot that may be empty: creating, and operations that need no filter. */
 static void step(struct fuzz_input *in)
 {
     uint8_t what = fuzz_byte(in) % 16, which = fuzz_byte(in);

@@ -1,10 +1,10 @@
 /*
- * fuzz_foreign.c - an input is a foreign filter: the first byte is the format's number, the
- * second chooses the options, the rest is the file. If it is read, it must be possible to ask it, to add
- * to it, to remove from it where it can, to write it and to read that again; a key that was added is
- * found ever after.
+ * fuzz_foreign.c - an input is a foreign filter: the first byte is the number of the format,
+ * the second chooses the options, the rest is the file. If it is accepted, it must be possible
+ * to query it, to add to it, to remove from it if supported, to write it and to read it again;
+ * an added key is always found afterwards.
  *
- * From 192 on the first byte creates a filter instead, from numbers of any size.
+ * From 192 on, the first byte creates a filter instead, from numbers of any size.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
@@ -15,7 +15,7 @@ enum { MEMORY_MOST = 1 << 14, KEY_MOST = 64, KEYS = 8 };
 
 static const uint32_t versions[] = { 0, 1, 2, 3, 32, 64 };
 
-/* Keys that depend on the end of the input, in the size that is right for them. */
+/* Keys that depend on the end of the input, in the size that the format requires. */
 static size_t key_of(const bg_foreign_options *how, const uint8_t *data, size_t size,
                      unsigned i, uint8_t key[KEY_MOST])
 {
@@ -56,7 +56,7 @@ static void check_read_again(const bg_foreign *foreign, const bg_foreign_options
     free(bytes);
 }
 
-/* A copy more is one that can be taken back; formats that do not count say so. */
+/* An additional copy can be removed again; formats that do not count report that. */
 static void check_remove(bg_foreign *foreign, const void *key, size_t len)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
@@ -68,7 +68,7 @@ static void check_remove(bg_foreign *foreign, const void *key, size_t len)
         return;
     }
     FUZZ_MUST(err == (before ? BG_OK : BG_ENOTFOUND));
-    /* others may have moved to where they are taken for it, and its room may be gone */
+    /* other fingerprints may have moved to where they match it, and its space may be taken */
     const uint64_t after = bg_foreign_count(foreign, key, len);
     FUZZ_MUST(err ? after == before : after + 1 >= before);
     const bg_err again = err ? BG_OK : bg_foreign_add(foreign, key, len, NULL);
@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size };
     const uint8_t first = fuzz_byte(&in), second = fuzz_byte(&in);
-    /* By its number, not its place in the list: so inputs stay what they are. */
+    /* By its number, not its position in the list, so that existing inputs keep their meaning. */
     const bg_foreign_format format = (bg_foreign_format)(first % 32);
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     bg_foreign *foreign = NULL;
@@ -120,14 +120,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const double rate = fuzz_double(&in);
         how.seed = fuzz_any(&in);
         err = bg_foreign_create(format, items, rate, &how, &foreign, NULL);
-        /* What was chosen is now in the file, and need not be said again. */
+        /* The chosen options are now in the file, and need not be specified again. */
         how.seed = format == BG_FOREIGN_SQUID ? how.seed : 0;
     } else {
         err = bg_foreign_read(format, in.data, in.left, &how, &foreign, NULL);
     }
     FUZZ_MUST((err == BG_OK) == (foreign != NULL));
     if (foreign) {
-        how.part = 0; /* what is written has no other */
+        how.part = 0; /* a written file has only one part */
         use(foreign, &how, in.data, in.left);
         bg_foreign_relocate(&foreign, &fuzz_mover);
         FUZZ_MUST(bg_foreign_allocator(foreign)->release == fuzz_memory.release);

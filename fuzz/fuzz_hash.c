@@ -1,7 +1,7 @@
 /*
- * fuzz_hash.c - keys of any content and length under every profile: batches equal
- * single calls, every instruction set equals scalar, strings and integers equal their
- * bytes, and specs that lack something are refused.
+ * fuzz_hash.c - keys of any content and length with every profile: batches equal single calls,
+ * every instruction set equals scalar, strings and integers equal their bytes, and incomplete
+ * specs are refused.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
@@ -44,7 +44,7 @@ static bg_hash_spec take_hash_spec(struct fuzz_input *in)
     return spec;
 }
 
-/* What must be there for a profile. */
+/* Returns whether the spec has everything that its profile requires. */
 static bool is_complete(const bg_hash_spec *spec)
 {
     switch (spec->profile) {
@@ -59,10 +59,10 @@ static bool is_complete(const bg_hash_spec *spec)
     }
 }
 
-/* The rest of the input is cut into keys; a byte in front of each tells its length. */
+/* Cuts the rest of the input into keys; a byte before each gives its length. */
 static void take_keys(struct fuzz_input *in, struct keys *keys)
 {
-    size_t same = fuzz_byte(in); /* below 64: all keys have that length */
+    size_t same = fuzz_byte(in); /* below 64: all keys have this length */
     keys->width = 1 + fuzz_byte(in) % 40;
     keys->fixed = in->data;
     keys->fixed_n = in->left / keys->width;
@@ -72,7 +72,7 @@ static void take_keys(struct fuzz_input *in, struct keys *keys)
         keys->pair[keys->n] = (bg_bytes){ len ? in->data : NULL, len };
         keys->number[keys->n] = 0;
         memcpy(&keys->number[keys->n], in->data, in->left < 8 ? in->left : 8);
-        size_t step = len ? len : in->left > 0; /* empty keys must come to an end */
+        size_t step = len ? len : in->left > 0; /* empty keys must end, too */
         in->data += step;
         in->left -= step;
     }
@@ -123,7 +123,7 @@ static void check_pairs(const bg_hasher *hasher, const bg_hasher *scalar,
     }
 }
 
-/* The hasher of every instruction set against that of the scalar one. */
+/* Compares the hasher of every instruction set with the scalar one. */
 static void check_sets(const bg_hash_spec *spec, const struct keys *keys)
 {
     bg_hasher scalar, hasher;

@@ -1,8 +1,8 @@
 /*
- * fuzz_header.c - an input is bytes as they are, or bytes laid over the header and numbers of
- * a small file, which then gets right checksums: the fast way to ask the decoder many
- * questions. (fuzz_file asks fewer and deeper ones.) Nothing is believed that does not fit
- * the bytes that there are.
+ * fuzz_header.c - an input is used as raw bytes, or is laid over the header and numbers of a
+ * small file, whose checksums are then corrected: a fast way to run the decoder on many inputs.
+ * (fuzz_file runs fewer and deeper ones.) No value is trusted that does not match the actual
+ * bytes.
  */
 #include "base/bits.h"
 #include "base/crc32c.h"
@@ -43,7 +43,7 @@ static void header_put32(unsigned char *p, uint32_t value)
     }
 }
 
-/* Header and numbers get right checksums; canaries are not asked. */
+/* Corrects the checksums of header and numbers; canaries are not checked. */
 static void header_seal(unsigned char *bytes, size_t n)
 {
     struct container_header h = { .numbers = bgi_load_le64(bytes + 112),
@@ -61,7 +61,7 @@ static void header_seal(unsigned char *bytes, size_t n)
     header_put32(bytes + CONTAINER_CRC_AT, bgi_crc32c(0, bytes, CONTAINER_CRC_AT));
 }
 
-/* Bytes over fields: pairs of a place and four bytes. */
+/* Overwrites fields: pairs of an offset and four bytes. */
 static void header_change(struct fuzz_input *in, unsigned char *bytes)
 {
     while (in->left >= 5) {

@@ -1,7 +1,7 @@
 /*
- * fuzz_keyring.c - an input is the text of a keyring. If it is read, its secrets written in
- * the plainest way must be read as the same ones, and each is found by its key id; if it is
- * refused, the error is one of a few sentences with numbers in them, and nothing of the text.
+ * fuzz_keyring.c - an input is the text of a keyring. If it is accepted, its secrets written in
+ * canonical form must be read as the same ones, and each is found by its key id; if it is
+ * refused, the error is one of a few sentences that contain numbers but nothing of the text.
  */
 #include "fuzz.h"
 
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* A table of just the size that is asked for: an overrun is then noticed. */
+/* Returns a table of exactly the requested size, so that an overrun is detected. */
 static struct keyring_table *read_table(const char *text, size_t n, bg_errinfo *why,
                                         bg_err *err)
 {
@@ -21,7 +21,7 @@ static struct keyring_table *read_table(const char *text, size_t n, bg_errinfo *
     return table;
 }
 
-/* Whether a text is the sentence, with a number where that has a '#'. */
+/* Returns whether a text matches the sentence, with a number in place of each '#'. */
 static bool says(const char *text, const char *sentence)
 {
     for (; *sentence; sentence++) {
@@ -58,7 +58,7 @@ static void check_refusal(const bg_errinfo *why, bg_err err, size_t n)
     FUZZ_MUST(says_one_of(why->found, found, sizeof found / sizeof *found));
 }
 
-/* The same secrets without what is around them. */
+/* Writes the same secrets without anything around them. */
 static size_t write_plainly(const struct keyring_table *table, char *text)
 {
     size_t n = 0;

@@ -1,7 +1,7 @@
 /*
- * fuzz_leveldb.c - filters of LevelDB's tables. The input is either bytes in the place of a
- * filter, with the check as it is or made good, which any key may be asked of; or keys, which a
- * filter is made of that must not deny one of them, nor after a byte of it was changed.
+ * fuzz_leveldb.c - filters of LevelDB's tables. The input is either bytes in place of a filter,
+ * with the check unchanged or corrected, which can be queried for any key; or keys, from which
+ * a filter is built that must not deny any of them, even after one of its bytes was changed.
  */
 #include "bloomgate_leveldb.h"
 #include "fuzz.h"
@@ -28,7 +28,7 @@ static bg_leveldb_codec *take_codec(struct fuzz_input *in)
     return codec;
 }
 
-/* Any bytes, in memory of just their size; with every check there is a layout that is read. */
+/* Any bytes, in memory of exactly their size; one of the possible checks gives a valid layout. */
 static void ask_bytes(const bg_leveldb_codec *codec, struct fuzz_input *in)
 {
     size_t bytes = in->left;
@@ -44,7 +44,7 @@ static void ask_bytes(const bg_leveldb_codec *codec, struct fuzz_input *in)
         }
         denied += !bg_leveldb_codec_may_match(codec, "key", 3, filter, bytes);
     }
-    FUZZ_MUST(denied <= 1); /* one check is right */
+    FUZZ_MUST(denied <= 1); /* one check is correct */
     free(filter);
 }
 

@@ -1,8 +1,8 @@
 /*
- * fuzz_live.c - an input is a program for two scalable filters or two windows of one
- * spec: it adds, asks, merges, copies, moves, clears, compacts, rotates. Beside each runs what
- * it must know: the period of the last add of every key. A filter must never say "no"
- * to a key that is in; a refusal changes nothing.
+ * fuzz_live.c - an input is a program for two scalable filters or two windows of one spec: it
+ * adds, queries, merges, copies, moves, clears, compacts, rotates. Each is compared with a
+ * model: the period of the last add of every key. A filter must never answer "no" for a key
+ * that is present; a refusal changes nothing.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
@@ -132,8 +132,9 @@ static void live_rotate(struct fuzz_input *in)
     if (both) {
         FUZZ_MUST(bg_filter_rotate(live[1].filter, now, NULL) == err);
     }
-    const uint64_t period = bg_filter_period(live[0].filter); /* it is there already */
+    const uint64_t period = bg_filter_period(live[0].filter);
     const uint64_t moved = bg_filter_moved(live[0].filter);
+    /* rotating to the current time again has no effect */
     FUZZ_MUST(!moved || bg_filter_rotate(live[0].filter, moved, NULL) == BG_OK);
     FUZZ_MUST(bg_filter_period(live[0].filter) == period);
 }
@@ -145,7 +146,7 @@ static void live_add_many(struct fuzz_input *in, struct live *f)
     for (size_t i = 0; i < n; i++) {
         keys[i] = first + i;
     }
-    /* A period may end within the batch: what comes before it then is older. */
+    /* A period may end within the batch: then the keys before that are older. */
     uint64_t period = bg_filter_period(f->filter);
     (void)bg_filter_add_many_u64(f->filter, keys, n, NULL);
     if (bg_filter_period(f->filter) == period) {
@@ -162,7 +163,7 @@ static void live_step(struct fuzz_input *in, struct live *f)
     switch (fuzz_byte(in) % 8) {
     case 0:
         FUZZ_MUST(!bg_filter_add_u64(f->filter, key) || !was
-                  || !live_in(f, key)); /* it may have gone out with this very add */
+                  || !live_in(f, key)); /* it may have expired with this very add */
         live_note(f, key, 1);
         FUZZ_MUST(bg_filter_may_contain_u64(f->filter, key));
         break;
@@ -176,7 +177,7 @@ static void live_step(struct fuzz_input *in, struct live *f)
     }
 }
 
-/* Whatever happened, there is at least what was asked for. */
+/* Whatever happened, the filter is at least as large as requested. */
 static void live_check_figures(const bg_spec *spec, const bg_filter *filter)
 {
     FUZZ_MUST(bg_filter_capacity(filter) >= spec->items);

@@ -1,9 +1,10 @@
 /*
- * fuzz_oplog.c - an input is an operation log: as it is, or with the header, the checksums
- * and, as the input likes, the numbers made good, so that what is behind them is reached.
+ * fuzz_oplog.c - an input is an operation log: unchanged, or with the header, the checksums
+ * and, as chosen by the input, the numbers corrected, so that the code after these checks is
+ * reached.
  *
- * What is told must be whole frames in order, the same whoever reads; what is behind them
- * is cut off by opening, and what is appended then is found there.
+ * The reported frames must be complete and in order, and the same for every reader; opening
+ * truncates whatever follows them, and an appended record is then found there.
  */
 #define _GNU_SOURCE /* memfd_create */
 
@@ -21,7 +22,7 @@ enum { OPLOG_FUZZ_BYTES = 1 << 16 };
 
 static unsigned char file_bytes[OPLOG_FUZZ_BYTES];
 
-/* What a replay told. */
+/* What a replay reported. */
 struct told {
     uint64_t records, next;
     uint32_t digest;
@@ -43,7 +44,7 @@ static bool tell(void *context, uint64_t first, const uint8_t *ops,
     return true;
 }
 
-/* The same filter for every input, empty again. */
+/* The same filter for every input, emptied. */
 static bg_filter *fuzz_filter(void)
 {
     static bg_filter *filter;
@@ -59,7 +60,7 @@ static bg_filter *fuzz_filter(void)
     return filter;
 }
 
-/* Makes a frame of the next bytes good, as far as the input asks for it. */
+/* Corrects a frame made of the next bytes, to the extent that the input chooses. */
 static size_t mend_frame(struct fuzz_input *in, size_t at, uint64_t *next)
 {
     unsigned char *frame = file_bytes + at;
@@ -76,7 +77,7 @@ static size_t mend_frame(struct fuzz_input *in, size_t at, uint64_t *next)
         ops[i] = !(how & 2) && ops[i] == BG_OPLOG_ROTATE ? BG_OPLOG_MARK : ops[i];
     }
     (void)oplog_write_frame(frame, how & 4 ? fuzz_any(in) : *next, ops, hashes, n);
-    if (how & 8) { /* any head, and the checksum of what it says */
+    if (how & 8) { /* any head, and a matching checksum */
         fuzz_take(in, frame, OPLOG_FRAME_HEAD);
         size_t covered = bytes - OPLOG_FRAME_CRC;
         uint32_t crc = bgi_le32(bgi_crc32c(0, frame, covered));

@@ -1,7 +1,7 @@
 /*
- * fuzz_packed.c - an input is a packed filter: any bytes, or bytes whose tail was made good.
- * Whatever is opened can be asked without reading outside of it, alike in batches and one by
- * one; and what a filter of such keys packs says "maybe" to all of them.
+ * fuzz_packed.c - an input is a packed filter: any bytes, or bytes whose tail was corrected. An
+ * opened filter can be queried without reads outside its memory, with the same answers in
+ * batches and one by one; and a filter packed from these keys answers "maybe" for all of them.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
@@ -24,7 +24,7 @@ static void ask(const bg_packed *packed, uint64_t seed)
     }
 }
 
-/* Bytes as they are, in memory that ends where they do. */
+/* Opens the bytes in memory that ends where they do. */
 static void open_bytes(struct fuzz_input *in, bool made_good)
 {
     size_t n = made_good ? in->left / 8 * 8 : in->left;
@@ -62,7 +62,7 @@ static bg_filter *some_filter(struct fuzz_input *in, const uint64_t *hashes, siz
     spec.width = spec.kind == BG_KIND_FUSE && what & 16 ? 4 : 0;
     FUZZ_MUST(bg_builder_create(&spec, &builder, NULL) == BG_OK);
     FUZZ_MUST(bg_builder_add_many_hash(builder, hashes, n) == BG_OK);
-    (void)!bg_builder_finish(builder, &filter, NULL); /* hashes may be chosen badly */
+    (void)!bg_builder_finish(builder, &filter, NULL); /* badly chosen hashes may fail */
     bg_builder_free(builder);
     return filter;
 }

@@ -1,7 +1,7 @@
 /*
- * fuzz_plan.c - plans from any numbers at all. No request may crash, hang or overflow;
- * a refusal says why; a plan keeps to the limits, its figures are in range, and the
- * spec that is made of it leads to the same geometry again.
+ * fuzz_plan.c - plans from arbitrary numbers. No request may crash, hang or overflow; a refusal
+ * gives a reason; a plan respects the limits, its figures are in range, and the spec created
+ * from it leads to the same geometry again.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-/* Where the true rate is below 1e-10 the model changes its method and says too much, in
- * the smallest filters up to this: there rates need not be in order. */
+/* Where the true rate is below 1e-10, the model changes its method and overestimates, in the
+ * smallest filters up to this: there rates need not be monotonic. */
 static const double small_rate = 1e-4;
 
 static double take_number(struct fuzz_input *in)
@@ -83,7 +83,7 @@ static void check_plan(const bg_plan_request *ask, const bg_plan *p)
     FUZZ_MUST(p->reason[0] && memchr(p->reason, 0, sizeof p->reason));
 }
 
-/* The spec of a plan leads to the same geometry, and a small one to a filter of it. */
+/* The spec of a plan leads to the same geometry, and a small one to a filter with it. */
 static void check_round_trip(const bg_plan_request *ask, const bg_plan *p)
 {
     bg_plan_request again = BG_PLAN_REQUEST_INIT;

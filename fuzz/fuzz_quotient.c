@@ -1,8 +1,8 @@
 /*
- * fuzz_quotient.c - an input is a program on two quotient filters: inserts, removes,
- * floods, merges, changes of size, copies. Beside each runs the exact multiset of the hash
- * prefixes that it keeps, small enough to be an array. A filter must answer and count
- * exactly what is there, list it in order, and be unchanged where it refuses.
+ * fuzz_quotient.c - an input is a program on two quotient filters: inserts, removes, floods,
+ * merges, resizing, copies. Each is compared with the exact multiset of the hash prefixes that
+ * it keeps, small enough for an array. A filter must answer and count exactly, list its content
+ * in order, and be unchanged if it refuses an operation.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
@@ -18,7 +18,7 @@ struct side {
 static struct side sides[2];
 static unsigned kept; /* bits of a prefix */
 
-/* Few of the quotients are used, so that runs are long and push each other. */
+/* Few of the quotients are used, so that runs are long and shift each other. */
 static uint64_t take_prefix(struct fuzz_input *in)
 {
     uint64_t prefix = fuzz_byte(in) | (uint64_t)fuzz_byte(in) << 8;
@@ -30,7 +30,8 @@ static uint64_t take_prefix(struct fuzz_input *in)
 
 static uint64_t hash_of(uint64_t prefix)
 {
-    return prefix << (64 - kept) | prefix * 77; /* what is not kept does not matter */
+    return prefix << (64 - kept) | prefix * 77; /* the bits that are not kept do not
+                                                   matter */
 }
 
 static void do_insert(struct fuzz_input *in, struct side *s)
@@ -108,7 +109,7 @@ static void check_side(struct side *s)
     }
     FUZZ_MUST(bg_filter_each(s->filter, check_entry, &next) == BG_OK);
     for (; next < s->count + PREFIXES; next++) {
-        FUZZ_MUST(*next == 0); /* nothing was left out */
+        FUZZ_MUST(*next == 0); /* nothing was omitted */
     }
 }
 
@@ -136,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     spec.kind = BG_KIND_QUOTIENT;
     spec.k = 2 + how % (KEPT_MOST - 8 - 1);
     uint64_t slots =
-        504 / (spec.k + 2); /* of a block; and 512 in all, for 256 quotients */
+        504 / (spec.k + 2); /* slots of a block; and 512 in all, for 256 quotients */
     slots = slots < 63 ? slots : 63;
     spec.bytes = 64 * ((512 + slots - 1) / slots);
     spec.flags = how & 128 ? BG_EXCLUSIVE : 0;

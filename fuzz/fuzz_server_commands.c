@@ -1,17 +1,17 @@
 /*
  * fuzz_server_commands.c - sequences of commands against a host with real objects.
  *
- * An input is a program: each step picks a template of a command or any command with any words of a
- * dictionary, among them pieces of dumps that were answered before, whole or with a byte changed.
- * What must hold, whatever they are:
- *   - a command sends just one reply, a pipeline one for each item, and errors have codes;
- *   - objects stay what they are when they are moved between commands (object_relocate);
- *   - an item that was added, and not deleted or dropped with its filter, is never denied; not by
- *     what a journal brings back, either (fake_host.h).
+ * An input is a program: each step picks a command template, or any command with any words of a
+ * dictionary, including pieces of earlier dumps, complete or with one byte changed. In all
+ * cases, the following must hold:
+ *   - a command sends exactly one reply, a pipeline one for each item, and errors have codes;
+ *   - objects keep their state when they are moved between commands (object_relocate);
+ *   - an item that was added, and not deleted or dropped with its filter, is never denied; neither
+ *     is it by an object restored from the journal (fake_host.h).
  */
 #define _GNU_SOURCE /* locks, strsep */
 
-#define CHECK_H /* fake_host.h says CHECK, a fuzzer FUZZ_MUST */
+#define CHECK_H /* fake_host.h uses CHECK, a fuzzer FUZZ_MUST */
 #include "fuzz.h"
 #define CHECK(condition) FUZZ_MUST(condition)
 #define CHECK_EQ(a, b)   FUZZ_MUST((uint64_t)(a) == (uint64_t)(b))
@@ -31,8 +31,8 @@ enum { NAMES = 3, ITEMS = 12, STEPS = 48, WORDS = 12 };
 
 static const char *const names[NAMES] = { "a", "b", "c" };
 
-/* %n: a name, %i: an item, %c: a count, %r: a rate, %w: any word, %p: a piece of a dump, %s: the
- * number that came with one; %h: the header of a dump of RedisBloom, %b: its bits, %t: their
+/* %n: a name, %i: an item, %c: a count, %r: a rate, %w: any word, %p: a piece of a dump, %s:
+ * the number that came with one; %h: the header of a RedisBloom dump, %b: its bits, %t: their
  * number. */
 static const char *const templates[] = {
     "BF.RESERVE %n %r %c",
@@ -167,7 +167,7 @@ struct world {
     struct fake host;
     struct fuzz_input in;
     uint32_t counts[NAMES]
-                   [ITEMS]; /* how often an item must be there; 0: it need not be */
+                   [ITEMS]; /* minimum count of an item; 0: it need not be present */
     uint8_t *piece;         /* the last piece of a dump */
     size_t piece_bytes;
     uint64_t number; /* that came with it */
@@ -178,7 +178,7 @@ struct world {
 struct arguments {
     bg_bytes argv[WORDS];
     char text[WORDS][40];
-    uint8_t *changed; /* a piece of which a byte is another one */
+    uint8_t *changed; /* a piece with one byte changed */
     size_t argc;
 };
 
@@ -189,7 +189,7 @@ static void put_text(struct arguments *to, const char *text)
     to->argc++;
 }
 
-/* A piece, or what the input says: whole, cut, or with a byte changed. */
+/* A piece, modified as the input chooses: complete, cut, or with one byte changed. */
 static void put_piece(struct world *w, struct arguments *to, bg_bytes bytes)
 {
     const uint8_t how = fuzz_byte(&w->in);
@@ -205,7 +205,7 @@ static void put_piece(struct world *w, struct arguments *to, bg_bytes bytes)
     to->argv[to->argc++] = bytes;
 }
 
-/* A dump of RedisBloom with some of the items: the header, or the bits of its only link. */
+/* A RedisBloom dump with some of the items: the header, or the bits of its only link. */
 static bg_bytes redis_piece(bool bits)
 {
     static uint8_t dump[4096];
@@ -309,7 +309,7 @@ static void model_add(struct world *w, int name, bg_bytes item)
     }
 }
 
-/* Something was taken away. If it was nobody's, another one may be gone. */
+/* An item was removed. If it was a false positive, another item may be lost. */
 static void model_delete(struct world *w, int name, bg_bytes item)
 {
     const int i = item_number(item);
@@ -320,7 +320,7 @@ static void model_delete(struct world *w, int name, bg_bytes item)
     }
 }
 
-/* Items of a list, from argv[first] on, for those of which the reply says that they are in. */
+/* Adds the items of a list, from argv[first] on, that the reply reports as present. */
 static void model_add_list(struct world *w, int name, const struct arguments *a,
                            size_t first, bool only_new)
 {
@@ -352,7 +352,7 @@ static size_t items_word(const struct arguments *a)
     return i + 1;
 }
 
-/* What a command that succeeded has done. */
+/* Applies the effect of a command that succeeded. */
 static void model_follow(struct world *w, const struct arguments *a)
 {
     const struct fake_item *reply = w->host.items;
@@ -381,14 +381,14 @@ static void model_follow(struct world *w, const struct arguments *a)
     }
 }
 
-/* Everything that must be there is, in the objects themselves. */
+/* Checks that every item that must be present is, in the objects themselves. */
 static void model_check(struct world *w)
 {
     for (int name = 0; name < NAMES; name++) {
         const struct object *object =
             fake_find(&w->host.host, (bg_bytes){ names[name], 1 });
         if (!object || object->shape.kind == BG_KIND_WINDOW) {
-            model_forget(w, name); /* gone, or it forgets by itself */
+            model_forget(w, name); /* dropped, or it forgets by itself */
             continue;
         }
         for (int i = 0; i < ITEMS; i++) {
@@ -404,7 +404,7 @@ static void model_check(struct world *w)
 
 /* ---- Steps ----------------------------------------------------------------------------------------- */
 
-/* Keeps what a dump answered. */
+/* Keeps the reply of a dump. */
 static void keep_piece(struct world *w)
 {
     const struct fake_item *items = w->host.items;
@@ -440,7 +440,7 @@ static void step_pipeline(struct world *w)
     }
 }
 
-/* FUZZ_SHOW=1 in the environment tells what an input does. */
+/* FUZZ_SHOW=1 in the environment prints what an input does. */
 static void show(const struct world *w, const struct arguments *a)
 {
     if (!getenv("FUZZ_SHOW")) {

@@ -1,9 +1,9 @@
 /*
- * fuzz_server_http.c - what browsers and scrapers send to the service: any bytes as a stream of
- * HTTP, and what its fields and targets are taken for.
+ * fuzz_server_http.c - what browsers and scrapers send to the service: any bytes as an HTTP
+ * stream, and the interpretation of its fields and targets.
  *
- * Input: a byte says how large bodies may be and what is checked, 4 how the stream is cut; the
- * rest is the stream.
+ * Input: one byte chooses the maximum size of bodies and what is checked, 4 bytes how the
+ * stream is cut; the rest is the stream.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -115,7 +115,7 @@ static void check_fields(void)
     (void)http_if_match(&request, "\"1f\"");
 }
 
-/* Whatever is said in an answer stays in its line. */
+/* Whatever a response contains stays in its line. */
 static void check_answer(const char *bytes, size_t n)
 {
     static char value[257];
@@ -137,7 +137,7 @@ static void check_answer(const char *bytes, size_t n)
     FUZZ_MUST(lines == 6 && !answer.overflow);
 }
 
-/* Cut anywhere, the stream is the same. */
+/* Wherever it is cut, the stream is the same. */
 static void check_pieces(const char *bytes, size_t n, uint64_t limit, uint64_t cuts)
 {
     begin(&pieces);

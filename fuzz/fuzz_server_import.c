@@ -1,11 +1,13 @@
 /*
- * fuzz_server_import.c - an input is a value that RedisBloom or valkey-bloom has saved: the first byte is
- * the format, the second the version, the rest are fields as they are asked for: numbers of any size,
- * doubles of any value, strings of any length. If it makes an object, that can be asked, added to, taken
- * apart into fields and put together again; a key that was added is found in both.
+ * fuzz_server_import.c - an input is a value that RedisBloom or valkey-bloom has saved: the
+ * first byte is the format, the second the version, the rest are fields in the order in which
+ * they are read: numbers of any size, doubles of any value, strings of any length. If it
+ * creates an object, the object can be queried, added to, disassembled into fields and
+ * reassembled; an added key is found in both.
  *
- * With a first byte of 2 the rest is the argument of BF.LOAD; with 3 the chunks of a cuckoo filter's dump,
- * each with its length in two bytes. 0, 1 and 4 are values: Bloom filters of either, and cuckoo filters.
+ * If the first byte is 2, the rest is the argument of BF.LOAD; if it is 3, the chunks of a
+ * cuckoo filter's dump, each with its length in two bytes. 0, 1 and 4 are values: Bloom filters
+ * of either, and cuckoo filters.
  */
 #define _GNU_SOURCE /* locks */
 
@@ -18,7 +20,7 @@
 
 enum { MEMORY_MOST = 1 << 14, FIELDS_MOST = 4096, KEYS = 8 };
 
-/* Fields out of an input. */
+/* Fields read from an input. */
 struct fuzz_fields {
     struct import_source source;
     struct fuzz_input in;
@@ -49,7 +51,7 @@ static void *fields_bytes(struct import_source *source, size_t *n)
     struct fuzz_input *in = &fields_of(source)->in;
     const size_t wanted = (size_t)fuzz_byte(in) * 8;
     *n = wanted < in->left ? wanted : in->left;
-    void *bytes = malloc(*n ? *n : 1); /* of just that size */
+    void *bytes = malloc(*n ? *n : 1); /* of exactly that size */
     FUZZ_MUST(bytes);
     fuzz_take(in, bytes, *n);
     return bytes;
@@ -149,7 +151,7 @@ static bool kept_failed(struct import_source *source)
 
 static const struct command_settings limits = { .max_filter_bytes = MEMORY_MOST };
 
-/* The object of its own fields, which is the same. */
+/* Reassembles the object from its own fields, which must give the same object. */
 static void check_again(const struct object *object)
 {
     const bg_foreign_format format = (bg_foreign_format)object->shape.foreign;
@@ -168,7 +170,7 @@ static void check_again(const struct object *object)
     FUZZ_MUST(dump_encode_foreign(object, &a, &n, NULL) == BG_OK);
     FUZZ_MUST(dump_encode_foreign(again, &b, &m, NULL) == BG_OK);
     FUZZ_MUST(n == m);
-    /* valkey-bloom does not save the items of filters that are full, and a stranger may lie */
+    /* valkey-bloom does not save the items of full filters, and untrusted input may lie */
     FUZZ_MUST(format == BG_FOREIGN_VALKEYBLOOM || memcmp(a, b, n) == 0);
     for (int i = 0; i < KEYS; i++) {
         const char c = (char)('a' + i);
@@ -212,7 +214,7 @@ static void use(struct object *object)
     object_free(object);
 }
 
-/* A cuckoo filter's dump as records, from chunks with a length in front of them. */
+/* Reads a cuckoo filter's dump as records, from chunks preceded by their lengths. */
 static bg_err import_chunks(struct fuzz_input *in, struct object **object)
 {
     uint8_t file[8192];

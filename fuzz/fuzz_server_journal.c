@@ -1,11 +1,11 @@
 /*
- * fuzz_server_journal.c - an input is either the raw records of a frame or part of a pack, or a program that
- * makes segments and frames with right checks around right and wrong content, and then damages
- * them.
+ * fuzz_server_journal.c - an input is either the raw records of a frame or part of a pack, or a
+ * program that creates segments and frames with valid checksums around valid and invalid
+ * content, and then damages them.
  *
- * Records that are read mean their bytes and nothing else. Of segments frames are told in order
- * and as they were made, every gap is said, and who goes on beyond damage hears first what he
- * would have heard without it.
+ * An accepted record is an exact representation of its bytes. Frames of segments are reported
+ * in order and as they were created, and every gap is reported. A walk that continues beyond
+ * damage first reports what a walk that stops there reports.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -63,7 +63,7 @@ static void check_squeezed(const uint8_t *data, size_t size)
 
 /* ---- Segments ------------------------------------------------------------------------ */
 
-/* A record that frames of our making have: its id is the frame's number. */
+/* A record of a frame created here: its id is the frame's number. */
 static size_t right_record(uint64_t sequence, struct fuzz_input *in,
                            unsigned char payload[256])
 {
@@ -87,7 +87,7 @@ static void put_right_frame(struct fuzz_input *in, uint64_t sequence)
     (void)memory_put(s, sequence, sequence > back ? sequence - back : 0, payload, n);
 }
 
-/* KEEP, MARK, or any bytes: with right checks. */
+/* KEEP, MARK, or any bytes: with valid checksums. */
 static void put_other_frame(struct fuzz_input *in)
 {
     unsigned char payload[64];
@@ -170,12 +170,12 @@ static void make(struct fuzz_input *in)
     }
 }
 
-/* What was told. */
+/* What was reported. */
 struct told {
     uint64_t next, records, missing, gaps;
     bool large;      /* one of the gaps has a large or unknown number of frames */
-    uint64_t digest; /* of all, in order */
-    uint64_t stop;   /* after so many records: for a second walk; 0: never */
+    uint64_t digest; /* of all records, in order */
+    uint64_t stop;   /* after this many records: for a second walk; 0: never */
     uint64_t digest_then;
 };
 

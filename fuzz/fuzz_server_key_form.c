@@ -79,8 +79,7 @@ static void check_sqlite(int type, int how, bg_bytes value, bg_bytes key)
 {
     const enum key_form form = key_form_of_sqlite(types[type], "BINARY", true);
     int64_t number;
-    const int ways =
-        source_integer(key, &number) ? 3 : 2; /* as source_sqlite.c binds */
+    const int ways = source_integer(key, &number) ? 3 : 2; /* as in source_sqlite.c */
     FUZZ_MUST(bind(tables[type].insert, how, value) == SQLITE_OK);
     run(tables[type].insert);
     for (int way = 0; way < ways; way++) {
@@ -93,7 +92,7 @@ static void check_sqlite(int type, int how, bg_bytes value, bg_bytes key)
     run(tables[type].clear);
 }
 
-/* What the filter holds is canonical, and stays as it is. */
+/* The form stored in the filter is canonical, and is not changed again. */
 static void check_form(enum key_form form, bg_bytes key)
 {
     bg_bytes held = key;

@@ -1,8 +1,8 @@
 /*
- * fuzz_server_pgoutput.c - what a PostgreSQL server sends: any bytes as messages of its replication stream, as
- * markers in it, and as a saved mark.
+ * fuzz_server_pgoutput.c - what a PostgreSQL server sends: any bytes as messages of its
+ * replication stream, as markers in it, and as a saved mark.
  *
- * Input: a byte chooses what the rest is.
+ * Input: one byte chooses the interpretation of the rest.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -59,7 +59,7 @@ static void check_marker(bg_bytes bytes)
     }
 }
 
-/* A mark that is accepted is printed as it was. */
+/* An accepted mark is printed unchanged. */
 static void check_mark(bg_bytes bytes)
 {
     struct postgres_mark mark;
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input in = { data, size };
     const uint8_t what = fuzz_byte(&in);
     struct pgoutput_frame frame;
-    char *copy = malloc(in.left ? in.left : 1); /* reads beyond its end are noticed */
+    char *copy = malloc(in.left ? in.left : 1); /* reads beyond its end are detected */
     FUZZ_MUST(copy);
     if (in.left) {
         memcpy(copy, in.data, in.left);

@@ -1,8 +1,8 @@
 /*
- * fuzz_server_resp.c - what clients of the service send: any bytes as a stream of RESP.
+ * fuzz_server_resp.c - what clients of the service send: any bytes as a RESP stream.
  *
- * Input: a byte chooses limits and what is checked, 4 say how the stream is cut; the rest is the
- * stream.
+ * Input: one byte chooses limits and what is checked, 4 bytes how the stream is cut; the rest
+ * is the stream.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
@@ -29,7 +29,7 @@ static void begin(struct resp_story *story)
     *story = (struct resp_story){ .requests = kept, .end = RESP_PARTIAL };
 }
 
-/* Cut anywhere, the stream is the same. */
+/* Wherever it is cut, the stream is the same. */
 static void check_pieces(const char *bytes, size_t n, const struct resp_limits *chosen,
                          uint64_t cuts)
 {
@@ -46,7 +46,7 @@ static void check_reference(const char *bytes, size_t n,
     FUZZ_MUST(resp_story_equal(&whole, &other));
 }
 
-/* What the encoder wrote is what is read. */
+/* The parser reads what the encoder wrote. */
 static void check_again(void)
 {
     begin(&other);

@@ -1,9 +1,9 @@
 /*
- * fuzz_server_settings.c - the file of options: any text, with its users and gates; and names
- * that users of that file are asked about.
+ * fuzz_server_settings.c - the configuration file: any text, with its users and gates; and
+ * names that the permissions of its users are checked for.
  *
- * Input: text, as in bloomgate.conf. A byte from 0x80 to 0xFE at the beginning of a line stands
- * for the name of an option, by its number, so that the fuzzer need not find them letter by
+ * Input: text, as in bloomgate.conf. A byte from 0x80 to 0xFE at the start of a line stands for
+ * the name of an option, by its number, so that the fuzzer need not find the names letter by
  * letter. The last line is also a name of a filter, and a value of CONFIG SET.
  */
 #define _GNU_SOURCE
@@ -32,7 +32,7 @@ static const struct command *const families[] = { commands };
 
 static size_t mistakes;
 
-/* Messages are lines that nothing in them can break. */
+/* A message is one line that none of its content can break. */
 static void hear(void *context, bool mistake, const char *text)
 {
     (void)context;
@@ -43,7 +43,7 @@ static void hear(void *context, bool mistake, const char *text)
     }
 }
 
-/* The input with names for numbers, to be freed. */
+/* Returns the input with option names in place of numbers. The caller frees it. */
 static char *expand(const uint8_t *data, size_t size, size_t *n)
 {
     size_t rows;
@@ -64,7 +64,7 @@ static char *expand(const uint8_t *data, size_t size, size_t *n)
     return text;
 }
 
-/* Numbers are within their limits, and what is shown is read back as the same. */
+/* Checks that numbers are within their limits, and that a shown value is read back as the same. */
 static void check_value(const struct setting *setting, const struct settings *settings)
 {
     char text[4096];
@@ -133,7 +133,7 @@ static void check_user(const struct user *user, bg_bytes name)
     FUZZ_MUST(user_take(user, 1, 1000, &wait) || wait > 0);
 }
 
-/* Users are kept for some inputs, which then find those of the inputs before. */
+/* Users are kept for several inputs, which then find those of earlier inputs. */
 static struct users *some_users(void)
 {
     static struct users *users;
@@ -160,7 +160,7 @@ static void check_users(const struct settings *settings, bg_bytes last)
             const struct settings_line *line = &settings->users.items[i];
             for (size_t j = 1; j < line->count; j++) {
                 if (*line->words[j]
-                    == '>') { /* its own password lets a user in, if he is on */
+                    == '>') { /* its own password logs a user in, if it is on */
                     const bg_bytes password = { line->words[j] + 1,
                                                 strlen(line->words[j]) - 1 };
                     user = users_recall(

@@ -1,7 +1,7 @@
 /*
- * fuzz_slot.c - an input is a program on a slot and a gate in front of it. The truth is a set
- * of small numbers; whatever the slot goes through, a key of the truth is answered "maybe",
- * and what is refused changes nothing.
+ * fuzz_slot.c - an input is a program on a slot and a gate in front of it. The backing store is
+ * a set of small numbers; whatever happens to the slot, a key of the store is answered "maybe",
+ * and a refused operation changes nothing.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
@@ -15,13 +15,13 @@ struct world {
     bg_slot *slot;
     bg_gate *gate;
     bool in_truth[KEYS];
-    bool failing;      /* the truth does */
+    bool failing;      /* the store is */
     uint64_t complete; /* the slot never claims more */
     uint64_t time;
-    unsigned at;   /* of the source */
-    unsigned dies; /* the source, at that key */
+    unsigned at;   /* position of the source */
+    unsigned dies; /* the source fails at that key */
     uint64_t source_key;
-    bg_rebuild *rebuild; /* that is under way, or NULL */
+    bg_rebuild *rebuild; /* in progress, or NULL */
 };
 
 /* ---- Filters ----------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static bg_filter *some_filter(struct fuzz_input *in, bool full_set, struct world
     return filter;
 }
 
-/* ---- The truth ---------------------------------------------------------------------------- */
+/* ---- The backing store -------------------------------------------------------------------- */
 
 static bg_truth ask(void *context, const void *key, size_t len, void *request)
 {
@@ -135,7 +135,7 @@ static void rebuild(struct world *world)
     (void)!bg_slot_rebuild(world->slot, &source, &how, &report, NULL);
 }
 
-/* Begins a rebuild that lasts for some steps. */
+/* Starts a rebuild that lasts for some steps. */
 static void push_begin(struct world *world)
 {
     const uint8_t what = fuzz_byte(world->in);
@@ -152,7 +152,7 @@ static void push_begin(struct world *world)
     world->rebuild = begun ? begun : world->rebuild;
 }
 
-/* Hands in the truth as it is now, and ends it. */
+/* Pushes the current content of the store, and ends the rebuild. */
 static void push_end(struct world *world)
 {
     bg_rebuild_report report = { .struct_size = sizeof report };
@@ -181,7 +181,7 @@ static void write_key(struct world *world)
     FUZZ_MUST(!world->failing || err == BG_EIO);
 }
 
-/* Adds a key that is not of the truth by its hash, and takes it back where that can be. */
+/* Adds a key that is not in the store by its hash, and removes it again if possible. */
 static void add_hash(struct world *world)
 {
     const uint64_t key = KEYS + (uint64_t)fuzz_byte(world->in);
@@ -218,7 +218,7 @@ static bool has_base(const struct world *world)
     return role == BG_ROLE_BASE;
 }
 
-/* Everything is forgotten, by the truth as well. */
+/* Everything is cleared, including the store. */
 static void clear(struct world *world)
 {
     const bool based = has_base(world);
@@ -233,7 +233,7 @@ static void clear(struct world *world)
     }
 }
 
-/* A filter with a key that is not of the truth. */
+/* Merges a filter with a key that is not in the store. */
 static void merge(struct world *world)
 {
     const uint64_t key = KEYS + (uint64_t)fuzz_byte(world->in);
@@ -263,7 +263,7 @@ static void look_up(struct world *world)
     }
 }
 
-/* A change; a filter that was refused is ours. */
+/* Makes a change; a refused filter still belongs to the caller. */
 static void change(struct world *world, uint8_t what)
 {
     const bool full = what == 3;
@@ -273,7 +273,7 @@ static void change(struct world *world, uint8_t what)
     case 0: err = bg_slot_layer(world->slot, filter, NULL); break;
     case 1:
         (void)!bg_slot_compact(world->slot, filter, NULL);
-        err = BG_OK; /* whatever came of it, the filter is the slot's */
+        err = BG_OK; /* the slot owns the filter, even on failure */
         break;
     case 2:
         err = bg_slot_migrate(world->slot, filter, NULL);
@@ -295,7 +295,7 @@ static void step(struct world *world)
 {
     bg_slot_stats stats = { .struct_size = sizeof stats };
     const uint8_t byte = fuzz_byte(world->in), what = byte % 12;
-    switch (byte < 228 ? what : 12 + byte % 8) { /* the corpus keeps its meaning */
+    switch (byte < 228 ? what : 12 + byte % 8) { /* keeps the meaning of the corpus */
     case 0:
     case 1:
     case 2:
@@ -321,10 +321,10 @@ static void step(struct world *world)
     }
 }
 
-/* ---- What holds ---------------------------------------------------------------------------- */
+/* ---- Properties ---------------------------------------------------------------------------- */
 
-/* By hash no key is denied that is not denied by itself; and where all hash alike both
- * answer the same. */
+/* Lookups by hash equal lookups by key if all filters share a hasher; otherwise every answer is
+ * "maybe". */
 static void check_hashes(struct world *world, const uint64_t keys[KEYS],
                          const uint64_t *maybe)
 {
@@ -374,7 +374,7 @@ static void check_figures(const struct world *world)
     (void)bg_slot_advise(world->slot, NULL, &gate.observed);
 }
 
-/* Moves what nobody else has any more: the answers stay the same. */
+/* Moves a slot that nothing else refers to: the answers stay the same. */
 static void check_move(bg_slot **slot)
 {
     bool before[KEYS];

@@ -1,8 +1,9 @@
 /*
- * fuzz_sst_filter.cc - an input is a filter block as RocksDB hands it over: any bytes, at any
- * address; bytes whose end was made good; or a whole one that was damaged. Asking it never
- * reads outside, and batches agree with single questions. Or it is keys and a shape: what is
- * laid out answers "maybe" to all of them, and what is cut off answers "maybe" to everything.
+ * fuzz_sst_filter.cc - an input is a filter block as RocksDB passes it: any bytes, at any
+ * address; bytes whose end was corrected; or a valid one that was damaged. Queries never read
+ * outside it, and batches agree with single queries. Or the input is keys and a shape: the
+ * filter built from them answers "maybe" for all of them, and a truncated filter answers
+ * "maybe" for everything.
  */
 #include <cstdlib>
 #include <cstring>
@@ -43,7 +44,7 @@ void Ask(const SstAsked &asked, bool opened, uint64_t seed)
     }
 }
 
-/* In memory that ends where the bytes do, and begins `offset` into it. */
+/* Opens the bytes in memory that ends where they do, at `offset` into it. */
 void OpenBytes(const unsigned char *bytes, size_t n, size_t offset)
 {
     const std::unique_ptr<char[]> own(new char[n + offset]);
@@ -55,7 +56,7 @@ void OpenBytes(const unsigned char *bytes, size_t n, size_t offset)
     Ask(asked, opened, n);
 }
 
-/* The marks of both layouts, so that what they guard is reached. */
+/* Sets the marks of both layouts, so that the code that they guard is reached. */
 void MakeGood(unsigned char *bytes, size_t n)
 {
     static const unsigned char outer[] = { 1, 'b', 'g', 'R' },
@@ -71,7 +72,7 @@ void MakeGood(unsigned char *bytes, size_t n)
     memcpy(bytes + packed - 3, inner, sizeof inner);
 }
 
-/* Made once each: planning takes longer than all the rest. */
+/* Created once each: planning takes longer than everything else. */
 const SstShape &Shape(size_t which)
 {
     static std::unique_ptr<const SstShape> shapes[16];
@@ -106,7 +107,7 @@ void LayOutKeys(struct fuzz_input *in)
         }
     }
     Ask(asked, n != 0, n);
-    if (n != 0) { /* damaged: anything may be said, nothing may happen */
+    if (n != 0) { /* damaged: any answer is fine, but no other effect */
         std::unique_ptr<unsigned char[]> damaged(new unsigned char[n]);
         memcpy(damaged.get(), block.get(), n);
         for (unsigned i = 0; i < 3; i++) {

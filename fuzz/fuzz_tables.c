@@ -1,11 +1,11 @@
 /*
- * fuzz_tables.c - strangers' bytes as filters of Parquet, RedisBloom, BIP158, RocksDB and
- * LevelDB. No input may crash, hang or take more memory than twice its size; a refusal says
- * why; what is read answers, takes keys if it can, and what is written is read back with
- * the same answers and the same bytes.
+ * fuzz_tables.c - untrusted bytes as filters of Parquet, RedisBloom, BIP158, RocksDB and
+ * LevelDB. No input may crash, hang or use more memory than twice its size; a refusal gives a
+ * reason; an accepted filter answers, accepts keys if it can, and when written is read back
+ * with the same answers and the same bytes.
  *
- * The first byte chooses the format and what to do. Blocks of tables have checksums that no
- * mutation would hit, so they are corrected first, if the input asks for it.
+ * The first byte chooses the format and the operation. Blocks of tables have checksums that no
+ * mutation would match, so they are corrected first, if the input requests that.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
@@ -22,7 +22,7 @@ static const uint8_t secret[16] = {
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 };
 
-/* ---- An allocator that watches ------------------------------------------------------ */
+/* ---- An allocator that counts ------------------------------------------------------- */
 
 static size_t taken, live;
 
@@ -31,7 +31,7 @@ static void *watched_allocate(void *context, size_t bytes, size_t alignment, int
     (void)context;
     taken += bytes;
     if (bytes > TAKEN_MOST) {
-        return NULL; /* a chain grows by what was once its own choice */
+        return NULL; /* a chain grows by its own configuration */
     }
     void *p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     FUZZ_MUST(p);
@@ -75,7 +75,8 @@ static void correct_named(void *context, const char *name, struct table_handle h
     }
 }
 
-/* The blocks that names and the footer lead to; the filter first, in case they overlap. */
+/* Corrects the blocks that names and the footer refer to; the filter first, in case they
+ * overlap. */
 static void correct_table(uint8_t *bytes, size_t n, bool rocks)
 {
     const size_t footer = rocks ? 53 : 48;
@@ -115,7 +116,7 @@ static void correct_table(uint8_t *bytes, size_t n, bool rocks)
     }
 }
 
-/* ---- What holds of a filter ---------------------------------------------------------- */
+/* ---- Properties of a filter ---------------------------------------------------------- */
 
 /* Twelve keys of all lengths. */
 static size_t key_of(size_t i, uint8_t *key)
@@ -149,8 +150,8 @@ static void *written(const bg_foreign *f, size_t *n)
     return bytes;
 }
 
-/* Written and read back: the same answers, the same bytes. A set of hashes that is being
- * built may say no where its code will say maybe, never the other way round. */
+/* Written and read back: the same answers, the same bytes. A set of hashes that is being built
+ * may answer "no" where its code answers "maybe", never the other way round. */
 static void check_written(const bg_foreign *f, const bg_foreign_options *how,
                           bg_foreign_format format)
 {
@@ -227,7 +228,7 @@ static void check_filter(bg_foreign *f, const bg_foreign_options *how,
     }
 }
 
-/* ---- The two ways to one ------------------------------------------------------------- */
+/* ---- Reading and creating ------------------------------------------------------------ */
 
 static bg_err read_one(bg_foreign_format format, const struct fuzz_input *in, bool fix,
                        const bg_foreign_options *how, bg_foreign **f)
@@ -245,7 +246,7 @@ static bg_err read_one(bg_foreign_format format, const struct fuzz_input *in, bo
     bg_err err = bg_foreign_read(format, bytes, in->left, how, f, &why);
     FUZZ_MUST((err == BG_OK) == (*f != NULL) && why.code == err);
     FUZZ_MUST((err == BG_OK) == (why.message[0] == 0));
-    /* Twice the input for bits, as much for parts; an index that is unpacked, 22 times. */
+    /* Twice the input for bits, as much for parts; an unpacked index, 22 times. */
     FUZZ_MUST(taken <= 26 * in->left + 4096);
     free(bytes);
     return err;

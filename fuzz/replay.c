@@ -1,11 +1,11 @@
 /*
- * replay.c - runs a fuzz target without libFuzzer, over files and made-up inputs.
+ * replay.c - runs a fuzz target without libFuzzer, over files and generated inputs.
  *
  *     fuzz_x [--runs N] [--seed S] FILE-OR-FOLDER...
  *
- * Every file is run once. Then N inputs follow that depend on the seed alone: every other
- * one is a file with a few bytes changed (if there are files), the rest is noise. A
- * folder that does not exist is an empty one.
+ * Every file is run once. N inputs follow that depend only on the seed: every second one is a
+ * file with a few bytes changed (if there are files), the rest is noise. A directory that does
+ * not exist counts as empty.
  */
 #define _DEFAULT_SOURCE /* scandir, alphasort */
 
@@ -40,7 +40,7 @@ static size_t random_below(size_t n)
     return (size_t)(next_random() % n);
 }
 
-/* Runs one input in a piece of memory of just its size: an overrun is then noticed. */
+/* Runs one input in memory of exactly its size, so that an overrun is detected. */
 static void run(const uint8_t *data, size_t size)
 {
     uint8_t *exact = malloc(size ? size : 1);
@@ -61,7 +61,7 @@ static void read_file(const char *path)
     size_t size = fread(data, 1, INPUT_MAX_BYTES, f);
     (void)fclose(f);
     files[file_count++] = (struct input){ data, size };
-    fprintf(stderr, "%s\n", path); /* the last one named is the one that crashed */
+    fprintf(stderr, "%s\n", path); /* the last one printed is the one that crashed */
     run(data, size);
 }
 
@@ -91,7 +91,7 @@ static void read_path(const char *path)
     }
 }
 
-/* One made-up input in `buffer`; returns its size. Short ones are the most common. */
+/* Generates one input in `buffer`; returns its size. Short ones are the most common. */
 static size_t make_up(uint8_t *buffer, bool from_file)
 {
     size_t size;

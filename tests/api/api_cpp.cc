@@ -1,5 +1,5 @@
-// The headers in C++: they compile without a warning, and what they declare works.
-// It does without the harness, which is C, but says the same last line.
+// The headers in C++: they compile without warnings, and the declared functions work. This test
+// does not use the harness, which is C, but prints the same last line.
 #include "bloomgate/bloomgate.h"
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-/* What a user of the public headers relies on. */
+/* What users of the public headers rely on. */
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -87,7 +87,7 @@ TEST(api__without_a_filter_adds_do_nothing)
     bg_filter_free(NULL);
 }
 
-/* ---- Ways to name a key ---------------------------------------------------------- */
+/* ---- Forms of keys --------------------------------------------------------------- */
 
 TEST(api__a_number_is_its_eight_little_endian_bytes)
 {
@@ -133,7 +133,7 @@ TEST(api__pairs_records_and_numbers_are_the_same_keys)
     bg_filter_free(d);
 }
 
-/* Every byte of a key counts, NUL bytes and its length as well. */
+/* Every byte of a key counts, including NUL bytes and the length. */
 TEST(api__keys_of_any_length_and_content)
 {
     enum { LONG = 64 << 10 };
@@ -204,7 +204,7 @@ TEST(api__every_hash_profile_in_a_filter)
             CHECK(maybe || i >= 1000);
             wrong += maybe && i >= 1000;
         }
-        CHECK(wrong > 30 && wrong < 200); /* 1 % of 10000 */
+        CHECK(wrong > 30 && wrong < 200); /* 1% of 10000 */
         CHECK_EQ(info_of(filter).hash, all[p]);
         CHECK_EQ(bg_hasher_profile(bg_filter_hasher(filter)), all[p]);
         checks[count++] = info_of(filter).hash_check;
@@ -275,7 +275,7 @@ TEST(api__bitmap_words)
     CHECK_EQ(BG_BITMAP_WORDS(65), 2);
 }
 
-/* A plan, a filter of it, its size, a merge, a fold: with public headers alone. */
+/* A plan, a filter from it, its size, a merge, a fold: with only the public headers. */
 TEST(api__from_plan_to_estimate)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;

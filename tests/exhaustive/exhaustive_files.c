@@ -1,9 +1,9 @@
 /*
- * exhaustive_files.c - every way to damage a file a little, for a file of every kind with
- * more than one block of words: each bit flipped, each length it could be cut to, each
- * block zeroed, replaced by each other one, and exchanged with it. All must be noticed.
+ * exhaustive_files.c - every small damage to a file, for a file of every kind with more than
+ * one block of words: each bit flipped, each length it could be truncated to, each block
+ * zeroed, replaced with each other block, and exchanged with it. All must be detected.
  *
- * Prints a table of how many were tried; `make exhaustive` puts it into TESTING.md.
+ * Prints a table of the number of attempts; `make exhaustive` puts it into TESTING.md.
  */
 #include "support/files.h"
 
@@ -74,7 +74,7 @@ static size_t block_size(size_t words, size_t block)
     return left < CONTAINER_BLOCK ? left : CONTAINER_BLOCK;
 }
 
-/* Zeroes every block, puts every other one in its place, and exchanges the two. */
+/* Zeroes every block, replaces it with every other block, and exchanges the two. */
 static void move_all(const unsigned char *bytes, size_t n, const char *name,
                      struct counts *c)
 {
@@ -88,7 +88,7 @@ static void move_all(const unsigned char *bytes, size_t n, const char *name,
         size_t at = first + a * CONTAINER_BLOCK;
         memcpy(copy, bytes, n);
         memset(copy + at, 0, block_size(words, a));
-        if (memcmp(copy, bytes, n) != 0) { /* else it was empty */
+        if (memcmp(copy, bytes, n) != 0) { /* otherwise it was empty */
             must_be_bad(copy, n, name, "zeroed block", a);
             c->blocks++;
         }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests docs/format.md: the table of the header is that of the library, and the reader that was
+"""Tests docs/format.md: the table of the header matches the library, and the reader that was
 written from the page (tools/bgread.py) verifies every golden file, and files of many more
-geometries, and answers as the library does.
+geometries, and gives the same answers as the library.
 usage: check_reader.py PATH-OF-golden_files"""
 
 import os
@@ -38,7 +38,8 @@ def text_of(path):
 
 
 def fields_of_library():
-    """(offset, size, name) of container.h, the named ones and those outside of the list."""
+    """Returns (offset, size, name) of the fields in container.h, both those in the list and
+    those outside it."""
     text = text_of("src/store/container.h")
     fields = {(int(a), int(n), name) for a, n, name in re.findall(r"\bX\((\d+), (\d+), (\w+)\)", text)}
     at = {name: int(value) for name, value in re.findall(r"CONTAINER_(\w+)_AT = (\d+)", text)}
@@ -82,7 +83,7 @@ def answers_of(file, keys):
 
 
 def check_folder(program, folder, canaries):
-    """Compares all answers; returns how many files there were."""
+    """Compares all answers; returns the number of files."""
     with tempfile.NamedTemporaryFile() as answers:
         run(program, "ask", GOLDEN_FOLDER=folder, GOLDEN_ANSWERS=answers.name)
         lines = answers.read().decode().splitlines()
@@ -109,7 +110,7 @@ def refused(data, secret=SECRET):
 
 
 def check_damage():
-    """Some flipped bits in every file, another secret, and a file that is cut off."""
+    """Some flipped bits in every file, another secret, and a truncated file."""
     for name in sorted(os.listdir(GOLDEN)):
         if not name.endswith(".bg"):
             continue

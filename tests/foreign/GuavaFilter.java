@@ -44,7 +44,7 @@ public class GuavaFilter {
         }
     }
 
-    /* How many lines of the standard input are keys for which `test` holds. */
+    /* Counts the lines of the standard input that are keys for which `test` holds. */
     private static int count(String funnel, Predicate<Object> test) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         int n = 0;
@@ -54,7 +54,7 @@ public class GuavaFilter {
         return n;
     }
 
-    /* Only a method that is not public lets one choose the strategy. */
+    /* The strategy can be chosen only through a method that is not public. */
     @SuppressWarnings("unchecked")
     private static BloomFilter<Object> create(String[] args) throws Exception {
         Class<?> strategy = Class.forName("com.google.common.hash.BloomFilter$Strategy");

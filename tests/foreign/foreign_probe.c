@@ -1,13 +1,13 @@
 /*
- * foreign_probe.c - asks a foreign filter from a script, and rebuilds it from its keys.
+ * foreign_probe.c - queries a foreign filter from a script, and rebuilds it from its keys.
  *
- *     foreign_probe about   FORMAT FILE [PART]            what is in it, one line
+ *     foreign_probe about   FORMAT FILE [PART]            its content, one line
  *     foreign_probe ask     FORMAT FILE [PART] < KEYS     "N keys, M maybe"
  *     foreign_probe rebuild FORMAT FILE [PART] < KEYS     the same, and whether a filter of
- *                                                         these keys alone has its bytes
+ *                                                         only these keys has the same bytes
  *
- * KEYS are lines of hexadecimal digits, an empty line being the empty key. `rebuild` is for
- * formats whose size can be had by way of bg_foreign_to_filter: parquet.
+ * KEYS are lines of hexadecimal digits; an empty line is the empty key. `rebuild` is for
+ * formats whose size is available through bg_foreign_to_filter: parquet.
  */
 #include "bloomgate/bloomgate.h"
 
@@ -40,7 +40,7 @@ static unsigned char *read_file(const char *path, size_t *n)
     return bytes;
 }
 
-/* The next key of standard input; false at its end. */
+/* Reads the next key of standard input; returns false at its end. */
 static bool next_key(unsigned char *key, size_t *len)
 {
     static char line[2 * KEY_MOST + 2];
@@ -69,7 +69,7 @@ static void about(const bg_foreign *foreign)
            (unsigned long long)info.items, info.rate);
 }
 
-/* An empty filter of the same size, by way of a filter of ours. */
+/* Creates an empty filter of the same size, through one of our filters. */
 static bg_filter *empty_like(const bg_foreign *foreign)
 {
     bg_filter *filter;

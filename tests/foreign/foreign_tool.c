@@ -1,12 +1,12 @@
 /*
- * foreign_tool.c - foreign formats from the command line, for the tests beside it.
+ * foreign_tool.c - foreign formats from the command line, for the tests in this directory.
  *
  *     foreign_tool make FORMAT ITEMS RATE VERSION KEYS SEED < keys > filter
  *     foreign_tool ask FORMAT FILE VERSION KEYS < keys       prints how many it may contain
  *     foreign_tool add FORMAT FILE VERSION KEYS < keys > filter    reads, adds, writes
  *
- * Keys are lines of hexadecimal digits. KEYS is a number of bg_keys. An error is printed,
- * and the exit status is 1.
+ * Keys are lines of hexadecimal digits. KEYS is a number of bg_keys. Prints an error and exits
+ * with status 1 on failure.
  */
 #include "bloomgate/bloomgate.h"
 
@@ -31,7 +31,7 @@ static void must(bg_err err, const bg_errinfo *why)
     }
 }
 
-/* The next key of the standard input; false at its end. */
+/* Reads the next key of the standard input; returns false at its end. */
 static bool next_key(size_t *len)
 {
     char digits[3] = { 0 };

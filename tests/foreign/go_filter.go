@@ -23,7 +23,7 @@ func must(err error) {
 	}
 }
 
-// How many lines of the standard input are keys for which test holds.
+// count returns the number of lines of the standard input that are keys for which test holds.
 func count(test func([]byte) bool) int {
 	n := 0
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {

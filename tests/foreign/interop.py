@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Foreign formats against the real software: each writes what the other reads, of the same keys,
-and both files must be the same, byte for byte; every key must be found in either direction.
+"""Tests foreign formats with the real software: each side reads what the other writes. For the
+same keys, both files must be identical, byte for byte, and every key must be found in either
+direction.
 usage: interop.py FOREIGN_TOOL CASE      a case is a function case_* of this file
 The last line is "N passed, N failed"."""
 
@@ -34,7 +35,7 @@ def check(what, good):
 
 
 def run(command, keys=(), text=None):
-    """What a command prints when keys are its input, one line of digits each."""
+    """Returns what a command prints if its input is the keys, one line of digits each."""
     lines = text if text is not None else "".join(key.hex() + "\n" for key in keys).encode()
     done = subprocess.run([str(word) for word in command], input=lines, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)
@@ -43,7 +44,7 @@ def run(command, keys=(), text=None):
 
 
 def make(name, items, rate, keys, version=0, how=UNSAID, seed=0):
-    """A file that the library wrote, in bytes."""
+    """Returns a file that the library wrote, as bytes."""
     return run([TOOL, "make", name, items, rate, version, how, seed], keys)
 
 
@@ -62,7 +63,7 @@ def write(path, data):
 
 
 def byte_keys(n):
-    """Keys of every length up to 39, half of their bytes above 0x7f; all different."""
+    """Returns keys of every length up to 39, half of their bytes above 0x7f; all different."""
     return [bytes((j * 37 + 200 + i) & 255 for j in range(i % 36)) + struct.pack("<I", i) for i in range(n)]
 
 
@@ -75,7 +76,7 @@ def integers(n, code):
 
 
 def compare(what, theirs, ours, asked_by_them, asked_by_us, keys):
-    """Their file and ours; and how many of the keys each finds in the other's."""
+    """Compares their file with ours, and how many of the keys each side finds in the other's."""
     check(f"{what}: identical bytes", theirs == ours and theirs)
     check(f"{what}: they find every key in ours", asked_by_them == len(keys))
     check(f"{what}: we find every key in theirs", asked_by_us == len(keys))
@@ -126,11 +127,11 @@ def case_dcso(folder):
         lines = b"".join(key + b"\n" for key in keys)
         theirs, ours = os.path.join(folder, f"theirs{items}"), os.path.join(folder, f"ours{items}")
         run(["bloom", "create", "-p", rate, "-n", items, theirs])
-        run(["bloom", "insert", theirs], text=lines * 2)  # the second time changes nothing
+        run(["bloom", "insert", theirs], text=lines * 2)  # repeating it changes nothing
         write(ours, make("dcso", items, rate, keys * 2))
         found = run(["bloom", "check", ours], text=lines).splitlines()
         compare(f"dcso {items} {rate}", read(theirs), read(ours), len(found), ask("dcso", theirs, keys), keys)
-    # The user's data goes through.
+    # User data is preserved.
     run(["bloom", "set-data", theirs], text=b"source: feed 7")
     check("dcso: data was added", len(read(theirs)) > len(read(ours)))
     check("dcso: data is kept", run([TOOL, "add", "dcso", theirs, 0, 0]) == read(theirs))
@@ -138,7 +139,7 @@ def case_dcso(folder):
 
 def case_bip37(folder):
     from bitcoin.bloom import CBloomFilter  # Debian: python3-bitcoinlib
-    # (Where a fraction of a bit per key would decide about k, bitcoinlib and Bitcoin Core differ.)
+    # (Where a fraction of a bit per key decides about k, bitcoinlib and Bitcoin Core differ.)
     for items, rate, tweak, flags in ((3, 0.01, 0, 1), (20, 0.01, 2147483649, 2), (1000, 0.001, 5, 0),
                                       (30000, 0.0001, 7, 1)):
         theirs = CBloomFilter(items, rate, tweak, flags)
@@ -154,7 +155,7 @@ def case_bip37(folder):
 
 
 class Origin(http.server.BaseHTTPRequestHandler):
-    """A web site all of whose pages may be kept for ten days."""
+    """A web site whose pages may all be cached for ten days."""
 
     def do_GET(self):
         body = self.path.encode() * 20
@@ -182,7 +183,7 @@ def fetch(url, proxy=None):
 
 
 def squid_start(folder, port):
-    """A squid of our own, with a cache and a digest of it that is made anew every second."""
+    """Starts a private squid, with a cache and a digest of it that is rebuilt every second."""
     settings = f"""http_port 127.0.0.1:{port}
 visible_hostname localhost
 http_access allow all
@@ -212,7 +213,7 @@ shutdown_lifetime 0 seconds
 
 
 def squid_digest(port, wanted):
-    """The digest, as soon as it has that many entries; None after a while."""
+    """Returns the digest as soon as it has that many entries; None after a timeout."""
     for _ in range(120):
         try:
             digest = fetch(f"http://127.0.0.1:{port}/squid-internal-periodic/store_digest")
@@ -225,7 +226,7 @@ def squid_digest(port, wanted):
 
 
 def case_squid(folder):
-    """A running proxy tells what it has in its cache."""
+    """A running proxy publishes the content of its cache."""
     site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
     threading.Thread(target=site.serve_forever, daemon=True).start()
     urls = [f"http://127.0.0.1:{site.server_port}/page/{i}" for i in range(60)]
@@ -262,7 +263,7 @@ def bfv1_positions(key, m, k, seed):
 
 
 def case_bfv1(folder):
-    """The oracle is hashlib; the format itself has no other program."""
+    """The oracle is hashlib; no other program implements the format."""
     for (items, rate), seed in zip(SIZES, (0, 1, 4294967295, 12345)):
         m = math.ceil(-items * math.log(rate) / math.log(2) ** 2)
         k = max(1, round(m / items * math.log(2)))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Parquet filters of DuckDB: every filter of a file that it writes is read, has no false negative,
-and a filter that is built of the row group's values alone has the same bytes.
+"""Tests Parquet filters of DuckDB: every filter of a file that it writes can be read, has no
+false negatives, and a filter built from only the row group's values has the same bytes.
 usage: interop_duckdb.py PROBE FOLDER      FOLDER keeps the npm package between runs
-exit status 77: skipped, the package could not be had"""
+  exit status 77: skipped because the package could not be downloaded"""
 
 import json
 import os
@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGE = "@duckdb/node-api@1.5.6-r.1"
 SKIPPED = 77
 
-# How each column's values are turned into the bytes that are hashed: Parquet's plain encoding.
+# How each column's values are converted to the bytes that are hashed: Parquet's plain encoding.
 ENCODINGS = {
     "text": lambda v: v.encode(),
     "sparse": lambda v: v.encode(),
@@ -33,7 +33,7 @@ def skip(why):
 
 
 def have_package(folder):
-    """Installs the package into the folder unless it is there."""
+    """Installs the package into the directory unless it is present."""
     if not shutil.which("node") or not shutil.which("npm"):
         skip("no node or npm (Debian: nodejs npm)")
     ready = os.path.join(folder, "ready")  # written last: a broken installation is repeated

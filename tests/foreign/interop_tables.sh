@@ -1,6 +1,6 @@
 #!/bin/bash
-# Tables that real LevelDB and RocksDB write now: no key that is in them may be answered "no",
-# and few others "maybe". What cannot be read must be refused by name.
+# Tests tables written by the installed LevelDB and RocksDB: no key in them may be answered "no",
+# and few others "maybe". Unsupported files must be refused with a specific error.
 # usage: interop_tables.sh leveldb|rocksdb WRITER PROBE
 set -euo pipefail
 engine=$1 writer=$2 probe=$3
@@ -9,23 +9,24 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 passed=0 failed=0
 
-# The hexadecimal keys of N numbers from FIRST on, by twos: as the writers have them.
+# Prints the hexadecimal keys of N numbers from FIRST on, in steps of two, as the writers write
+# them.
 hex_keys() {
     python3 -c "for i in range($1): print((b'/a/rather/long/common/path/key%09d' % ($2 + 2 * i)).hex())"
 }
 hex_keys "$keys" 0 >"$place/present"
 hex_keys "$keys" 1 >"$place/absent"
 
-result() { # good or not, and what
+result() { # status, description
     if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo -n "WRONG: "; fi
     echo "$2"
 }
 
-count_maybe() { # of a list of keys in a file
+count_maybe() { # list of keys, file
     "$probe" ask "$engine" "$2" <"$place/$1" | sed 's/.*keys, \([0-9]*\) maybe.*/\1/'
 }
 
-ask() { # what it is, and its one file
+ask() { # description, its only file
     local present absent
     [ $# = 2 ] || { result 1 "$engine $1: $(($# - 1)) files instead of one"; return; }
     present=$(count_maybe present "$2") absent=$(count_maybe absent "$2")
@@ -33,7 +34,7 @@ ask() { # what it is, and its one file
     result $? "$engine $1: maybe for $present of $keys keys that are there, for $absent of $keys others"
 }
 
-refuses() { # what, and the message
+refuses() { # file, expected message
     local message
     message=$("$probe" about "$engine" "$1" 2>&1) && message="was read"
     [[ $message == *"$2"* ]]

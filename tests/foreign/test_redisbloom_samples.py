@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Filters that RedisBloom has made (redisbloom/README.md), read by the library from what SCANDUMP gave:
-every member is found, others by chance exactly where RedisBloom finds them, more keys make the same
-bytes, and a header with any byte changed that has a meaning is refused.
+"""Reads filters created by RedisBloom (redisbloom/README.md) with the library, from the output
+of SCANDUMP: every member is found, the false positives are exactly those of RedisBloom, adding
+more keys produces the same bytes, and a header with any meaningful byte changed is refused.
 usage: test_redisbloom_samples.py FOREIGN_TOOL
 The last line is "N passed, N failed"."""
 
@@ -20,7 +20,7 @@ RECORD = 16
 CUCKOO_HEADER = 38
 # bytes of a cuckoo filter's header that nothing else depends on: deleted, iterations, an address
 FREE = set(range(16, 24)) | {34, 35} | set(range(38, 46))
-EXPANSION = {36, 37}  # where there is one filter only
+EXPANSION = {36, 37}  # if there is only one filter
 
 passed = failed = 0
 
@@ -34,7 +34,7 @@ def check(what, good):
 
 
 def tool(verb, sample, path, keys=()):
-    """Its exit status and what it prints; keys are lines of digits."""
+    """Runs the tool; returns its exit status and output. Keys are lines of digits."""
     lines = "".join(key.encode().hex() + "\n" for key in keys).encode()
     done = subprocess.run([TOOL, verb, FORMATS[sample["type"]], path, "0", "0"], input=lines,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
@@ -42,7 +42,7 @@ def tool(verb, sample, path, keys=()):
 
 
 def file_of(sample):
-    """The chunks as bg_foreign_read takes them: docs/foreign.md."""
+    """Returns the chunks in the form that bg_foreign_read accepts: docs/foreign.md."""
     return b"".join(struct.pack("<QQ", iterator, len(data) // 2) + bytes.fromhex(data)
                     for iterator, data in sample["chunks"])
 
@@ -53,7 +53,7 @@ def write(path, data):
 
 
 def count(sample, path, keys):
-    """How many of them may be in; -1: the file is refused."""
+    """Returns how many of the keys may be contained; -1 if the file is refused."""
     status, text = tool("ask", sample, path, keys)
     return int(text) if status == 0 else -1
 
@@ -68,7 +68,8 @@ def test_answers(sample, path):
 
 
 def test_written(sample, path):
-    """The same bytes again, less an address behind the header; and the same after more keys."""
+    """The same bytes are written again, without an address after the header; and the same after
+    more keys."""
     expected = json.loads(json.dumps(sample))
     if sample["type"] == "MBbloomCF":
         expected["chunks"][0][1] = expected["chunks"][0][1][:2 * CUCKOO_HEADER]
@@ -79,7 +80,7 @@ def test_written(sample, path):
 
 
 def test_damage(sample, path):
-    """Each byte of the records up to the end of the header, changed in one bit and in all."""
+    """Changes each byte of the records up to the end of the header, in one bit and in all bits."""
     whole = file_of(sample)
     free = FREE | (EXPANSION if len(sample["chunks"]) == 2 else set())
     for at in range(RECORD + len(sample["chunks"][0][1]) // 2):

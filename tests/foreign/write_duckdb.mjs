@@ -1,5 +1,5 @@
-// Writes a Parquet file by DuckDB and tells what is in it: write_duckdb.mjs FILE > JSON
-// Run it in a folder whose node_modules has @duckdb/node-api.
+// Writes a Parquet file with DuckDB and prints its content: write_duckdb.mjs FILE > JSON
+// Run it in a directory whose node_modules contains @duckdb/node-api.
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
@@ -10,7 +10,7 @@ const connection = await (await DuckDBInstance.create(':memory:')).connect();
 const rows = async query => (await connection.runAndReadAll(query)).getRowObjectsJson();
 const file = process.argv[2];
 
-// Filters are written for columns with a dictionary only: the limits are raised for that.
+// Filters are written only for columns with a dictionary: the limits are raised for that.
 await connection.run(`
     copy (select 'host' || (i * 11) || '.example' as text, (i * 7919 % 3000)::bigint as long,
                  (i * 31 % 700)::integer as short, i / 8.0::double as real,

@@ -1,4 +1,4 @@
-// Writes a database by real LevelDB with 10 bits a key: write_leveldb FOLDER KEYS plain|snappy
+// Writes a database with real LevelDB at 10 bits per key: write_leveldb FOLDER KEYS plain|snappy
 #include <leveldb/db.h>
 #include <leveldb/filter_policy.h>
 
@@ -24,7 +24,7 @@ int main(int argc, char **argv)
     leveldb::Options options;
     options.create_if_missing = true;
     options.filter_policy = policy.get();
-    options.max_file_size = 256 << 20; // all of it in one file
+    options.max_file_size = 256 << 20; // everything in one file
     options.compression = std::string(argv[3]) == "snappy" ? leveldb::kSnappyCompression
                                                            : leveldb::kNoCompression;
     leveldb::DB *db = nullptr;

@@ -1,4 +1,4 @@
-// Writes a table file by real RocksDB:
+// Writes a table file with real RocksDB:
 //   write_rocksdb FILE KEYS POLICY CHECKSUM VERSION     such as bloomfilter:10 4 5; POLICY
 //                                                       may begin with "partitioned:"
 #include <rocksdb/convenience.h>
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     table.checksum = static_cast<rocksdb::ChecksumType>(std::atoi(argv[4]));
     table.format_version = static_cast<uint32_t>(std::atoi(argv[5]));
     rocksdb::Options options;
-    options.db_host_id = ""; // files do not tell where they were made
+    options.db_host_id = ""; // the files do not record where they were created
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
     rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
     must(writer.Open(argv[1]));

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Reads the documents of metrics_sample with the software that they are for: promtool, the
-parsers of Prometheus' client library, and a JSON parser that forgives nothing; and compares what
-they found. Debian's interpreter, since the client library is Debian's.
+"""Reads the documents of metrics_sample with the software that they are meant for: promtool, the
+parsers of Prometheus' client library, and a strict JSON parser; and compares the results. Uses
+Debian's interpreter, because the client library is Debian's.
 usage: check_metrics.py METRICS_SAMPLE"""
 
 import json
@@ -38,7 +38,7 @@ def no_constants(text):
 
 
 def from_json(text):
-    """Samples as {(name, labels): value}, and types and helps by name."""
+    """Returns samples as {(name, labels): value}, and types and help texts by name."""
     made = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constants)
     if made["schema"] != "bloomgate-metrics-1":
         sys.exit(f"JSON: schema {made['schema']}")
@@ -49,7 +49,7 @@ def from_json(text):
 
 
 def from_text(families, about, form):
-    """The same of what a parser found; `about` says what the families should be."""
+    """Returns the same from a parser's results; `about` describes the expected families."""
     samples = {}
     seen = set()
     for family in families:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prometheus' own word on ops/: the rules are rules, their tests pass, and what the panels of the
-dashboard ask is PromQL."""
+"""Checks ops/ with Prometheus' own tools: the rules are valid, their tests pass, and the queries
+of the dashboard's panels are valid PromQL."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def queries():
 
 
 def check_queries():
-    """promtool checks rules, so each query becomes one. What Grafana fills in is filled in."""
+    """promtool checks rules, so each query becomes a rule. Grafana's variables are replaced."""
     rules = [{"record": f"panel:{i}", "expr": query.replace("$__rate_interval", "5m").replace("$__interval", "1m")}
              for i, query in enumerate(queries())]
     with tempfile.NamedTemporaryFile("w", suffix=".yml", encoding="utf-8") as file:

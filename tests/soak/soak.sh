@@ -1,8 +1,8 @@
 #!/bin/bash
-# Runs the unit, property and concurrency tests of a build with much more work than usual, as many
-# at a time as there are processors. Tells of each how long it took, what it counted (its lines that
-# begin with "=") and how it ended; all that it printed is in BUILD-FOLDER/soak. Ends with how many
-# operations the random runs against exact models did, by kind and in total.
+# Runs the unit, property and concurrency tests of a build with much more work than by default, one
+# per core at a time. Prints for each its duration, its counts (the lines that begin with "=") and
+# its result; the complete output is in BUILD-FOLDER/soak. Ends with the number of operations of the
+# random runs against exact models, by kind and in total.
 # usage: soak.sh BUILD-FOLDER SCALE      the seed is BG_TEST_SEED, else random
 set -euo pipefail
 
@@ -43,14 +43,14 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 export BG_TEST_SCALE=$2 BG_TEST_SEED=${BG_TEST_SEED:-random}
 mkdir -p "$build/soak"
 cd "$root"
-programs="prop_rate prop_keys prop_large conc_filter prop_model prop_change" # those that take longest
+programs="prop_rate prop_keys prop_large conc_filter prop_model prop_change" # the longest ones
 for file in tests/unit/*.c tests/prop/*.c tests/conc/*.c; do
     name=$(basename "$file" .c)
     case " $programs " in *" $name "*) ;; *) programs="$programs $name" ;; esac
 done
 echo "$programs" | tr ' ' '\n' | xargs -P "$(nproc)" -n 1 "$0" --one "$build" && status=0 || status=1
 operations "$build"
-# Everything that lives, at once: three minutes for each of the scale.
+# All live components at once: three minutes times the scale.
 mkdir -p "$build/soak/gate"
 echo "== soak_gate, $((180 * $2)) s"
 "$build/bin/soak_gate" $((180 * $2)) "$build/soak/gate" || status=1
@@ -59,10 +59,10 @@ echo "== kill_drill"
 python3 tests/server/kill_drill.py "$build/bin/bloomgated" --kills $((25 * $2)) --seed "$RANDOM" || status=1
 echo "== existence_drill"
 python3 tests/server/existence_drill.py "$build/bin" --ids $((20000000 * $2)) || status=1
-# Its memory: half an hour at scale 10.
+# The memory of the service: half an hour at scale 10.
 echo "== steady_drill, $((180 * $2)) s"
 python3 tests/server/steady_drill.py "$build/bin/bloomgated" --seconds $((180 * $2)) || status=1
-# Clusters whose slots move and whose primaries are killed, so many times.
+# Clusters whose slots move and whose primaries are killed, SCALE times.
 for server in redis-server valkey-server; do
     echo "== test_cluster, $server"
     /usr/bin/python3 tests/cluster/test_cluster.py "$build/bin/bloomgate" "$build/lib/bloomgate.so" "$server" "$2" ||

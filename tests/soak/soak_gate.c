@@ -1,21 +1,20 @@
 /*
- * soak_gate.c - everything that lives, at once, for as long as one likes.
+ * soak_gate.c - all live components at once, for any length of time.
  *
  *     soak_gate SECONDS FOLDER
  *
- *   gate       keys are written through a gate, announced, and looked up by others: each must
- *              be present, and none that was never written. Meanwhile its slot is layered,
- *              compacted, migrated and rebuilt from the truth.
+ *   gate       keys are written through a gate, announced, and looked up by other threads:
+ *              each must be present, and none that was never written. Meanwhile its slot is
+ *              layered, compacted, migrated and rebuilt from the backing store.
  *   files      a sealed slot whose file is replaced all the time, by good and by damaged
  *              ones, and reloaded by a watch and by two threads at once: keys that all good
  *              files have must always be found.
- *   tenants    a registry whose tenants are added to, asked, and written to disk as soon as
- *              nobody uses them.
- *   window     a window filter that is rotated: what was added in the present period is found.
+ *   tenants    a registry whose tenants are added to, queried, and written to disk as soon as
+ *              they are not in use.
+ *   window     a window filter that is rotated: keys added in the present period are found.
  *
- * Every answer about a key that was announced is compared with what must be true. At the end
- * memory must be what it was: the highest use in the last quarter of the time is compared
- * with that in the second one.
+ * Every answer about an announced key is checked. At the end memory must not have grown: the
+ * highest use in the last quarter of the time is compared with that in the second quarter.
  */
 #define _GNU_SOURCE /* usleep */
 
@@ -89,9 +88,9 @@ static bg_filter *new_filter(bg_kind kind, uint64_t items)
     return filter;
 }
 
-/* ---- The gate and its truth ---------------------------------------------------------------- */
+/* ---- The gate and its backing store -------------------------------------------------------- */
 
-/* Keys are 8 bytes: whose, and which. Every so often it does not answer. */
+/* A key is 8 bytes: its owner and its number. Every so often the store does not answer. */
 static bg_truth ask_truth(void *context, const void *key, size_t len, void *request)
 {
     static _Atomic uint64_t calls;
@@ -213,7 +212,7 @@ static void *change_slot(void *argument)
         case 0: err = bg_slot_layer(world.slot, filter, NULL); break;
         case 1:
             (void)!bg_slot_compact(world.slot, filter, NULL);
-            err = BG_OK; /* whatever came of it, the filter is the slot's */
+            err = BG_OK; /* the slot owns the filter, even on failure */
             break;
         case 2:
             err = bg_slot_migrate(world.slot, filter, NULL);
@@ -256,7 +255,7 @@ static void *publish_files(void *argument)
         (void)bg_filter_add_u64(filter, next_random(&random));
         MUST(bg_save(filter, path, &how, NULL) == BG_OK);
         bg_filter_free(filter);
-        if (generation % 5 == 0) { /* somebody's accident */
+        if (generation % 5 == 0) { /* a simulated accident */
             FILE *file = fopen(path, "r+");
             MUST(file && fseek(file, (long)(next_random(&random) % 5000), SEEK_SET) == 0
                  && fputs("accident", file) >= 0 && fclose(file) == 0);
@@ -362,7 +361,7 @@ static void *move_window(void *argument)
     return NULL;
 }
 
-/* ---- All of it -------------------------------------------------------------------------------- */
+/* ---- Main ------------------------------------------------------------------------------------- */
 
 static uint64_t resident_kib(void)
 {
@@ -422,7 +421,7 @@ static void free_world(void)
     bg_filter_free(world.window);
 }
 
-/* Sleeps; the highest use of memory in each quarter of the time, in KiB. */
+/* Sleeps; records the highest memory use in each quarter of the time, in KiB. */
 static void watch_memory(unsigned seconds, uint64_t most[4])
 {
     for (unsigned tenth = 0; tenth < 10 * seconds; tenth++) {
@@ -484,7 +483,8 @@ int main(int argc, char **argv)
         (void)pthread_join(threads[i], NULL);
     }
     print_figures(most);
-    /* A fifth, and 8 MiB. Under a sanitizer memory is mostly what that remembers, and grows. */
+    /* A fifth, and 8 MiB. With a sanitizer, memory is mostly the sanitizer's own records, which
+     * grow. */
     MUST(SOAK_SANITIZED || most[3] <= most[1] + most[1] / 5 + 8192);
     free_world();
     const uint64_t wrong = atomic_load(&world.wrong);
