@@ -114,8 +114,7 @@ static void check_line(const struct command *command, const struct option_use *u
     stream_begin(&said, &stderr);
     const bool good = option_read(uses, options, line->words, line->count, &left);
     (void)stream_end(&said);
-    FUZZ_MUST(good == (said.n == 0)); /* an error prints a message, success prints
-                                         nothing */
+    FUZZ_MUST(good == (said.n == 0)); /* only an error prints */
     FUZZ_MUST(good || strstr(said.text, "--help'.\n"));
     if (good) {
         FUZZ_MUST(left.count <= line->count && left.items == line->words);

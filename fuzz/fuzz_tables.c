@@ -1,8 +1,8 @@
 /*
  * fuzz_tables.c - untrusted bytes as filters of Parquet, RedisBloom, BIP158, RocksDB and
- * LevelDB. No input may crash, hang or use more memory than twice its size; a refusal gives a
- * reason; an accepted filter answers, accepts keys if it can, and when written is read back
- * with the same answers and the same bytes.
+ * LevelDB. No input may crash, hang or allocate more than a small multiple of its size; a
+ * refusal gives a reason; an accepted filter answers, accepts keys if it can, and when written
+ * is read back with the same answers and the same bytes.
  *
  * The first byte chooses the format and the operation. Blocks of tables have checksums that no
  * mutation would match, so they are corrected first, if the input requests that.
@@ -31,7 +31,7 @@ static void *watched_allocate(void *context, size_t bytes, size_t alignment, int
     (void)context;
     taken += bytes;
     if (bytes > TAKEN_MOST) {
-        return NULL; /* a chain grows by its own configuration */
+        return NULL; /* a forged chain can request any growth */
     }
     void *p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     FUZZ_MUST(p);
