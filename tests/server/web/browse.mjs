@@ -120,7 +120,7 @@ async function settle(window) {
   if (await button.count()) { // unless the previous page had it and is still shown
     await button.click({ timeout: 1000 }).catch(() => null);
   }
-  await until("everything is answered", () => window.state.waiting === 0);
+  await until("all requests are answered", () => window.state.waiting === 0);
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
 }
 
@@ -240,7 +240,7 @@ async function trySorting(window) {
     const values = await page.locator('td.c-bytes data[data-figure="bytes"]').evaluateAll((all) => all.map((one) => Number(one.value)));
     return values.every((v, i) => i === 0 || values[i - 1] <= v) && (await heading.getAttribute("aria-sort")) === "ascending";
   });
-  check("the address has the order", page.url().includes("sort=bytes"), page.url());
+  check("the address contains the order", page.url().includes("sort=bytes"), page.url());
 }
 
 async function trySearch(window) {
@@ -250,7 +250,7 @@ async function trySearch(window) {
   await page.reload();
   await until("the search survives a reload", async () => (await page.locator("#search").inputValue()) === "browse:ma" && (await page.locator("table.filters tbody tr").count()) === 1);
   await page.locator("#search").fill("no such filter anywhere");
-  await until("nothing matches, and it says so", () => page.getByText("No matching filters").count());
+  await until("the page reports that nothing matches", () => page.getByText("No matching filters").count());
 }
 
 async function tryFilter(browser) {
@@ -259,8 +259,8 @@ async function tryFilter(browser) {
   await signIn(window);
   await go(window, "#/?search=browse%3Amain");
   await page.locator("table.filters tbody tr .c-fill").first().click(); // anywhere in the row
-  await until("a row leads to its filter", async () => (await page.locator("h1").textContent()) === "browse:main");
-  await until("the title says which", async () => (await page.title()) === "browse:main · Bloomgate");
+  await until("a row links to its filter", async () => (await page.locator("h1").textContent()) === "browse:main");
+  await until("the title names the filter", async () => (await page.title()) === "browse:main · Bloomgate");
   await settle(window);
   const f = window.answers.get("/api/v1/filters/browse%3Amain").json;
   const main = page.locator("main");
@@ -290,14 +290,14 @@ async function tryKeys(window) {
   const { page } = window;
   await page.getByLabel("Is this key in the filter?").fill("key-17");
   await page.getByRole("button", { name: "Check" }).click();
-  await until("a key that is in may be in", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
+  await until("a member may be present", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
   await page.getByLabel("Is this key in the filter?").fill("browse: nobody");
   await page.keyboard.press("Enter");
-  await until("one that is not is denied", () => page.locator(".answer.no", { hasText: "Definitely not" }).count());
+  await until("an absent key is denied", () => page.locator(".answer.no", { hasText: "Definitely not" }).count());
   await page.getByRole("button", { name: "Add" }).click();
-  await until("it can be added", () => page.locator(".answer", { hasText: "definitely new" }).count());
+  await until("the key can be added", () => page.locator(".answer", { hasText: "definitely new" }).count());
   await page.getByRole("button", { name: "Check" }).click();
-  await until("and then may be in", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
+  await until("the added key may be present", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
 }
 
 async function tryCharts(window) {
@@ -307,17 +307,17 @@ async function tryCharts(window) {
   const cells = await page.locator(".heat svg rect:not(.heat-at)").count();
   same("the picture has as many parts as the API", cells, window.answers.get("/api/v1/filters/browse%3Amain/occupancy").json.shares.length);
   await page.locator(".heat svg").hover({ position: { x: 3, y: 3 } });
-  await until("the picture tells of the part under the pointer", () => page.locator(".heat-words", { hasText: "Part 1 of" }).count());
+  await until("the heat map describes the part under the pointer", () => page.locator(".heat-words", { hasText: "Part 1 of" }).count());
   const chart = page.locator('[data-chart="h-queries"] svg');
   await chart.focus();
   await page.keyboard.press("ArrowLeft");
   if (past.kept && past.points > 1) {
-    await until("arrow keys go through a chart", () => page.locator('[data-chart="h-queries"] .legend-time').count());
+    await until("arrow keys move through a chart", () => page.locator('[data-chart="h-queries"] .legend-time').count());
     await page.keyboard.press("Escape");
-    await until("Escape lets go of it", async () => (await page.locator('[data-chart="h-queries"] .legend-time').count()) === 0 && page.url().includes("browse%3Amain"));
+    await until("Escape clears the selection", async () => (await page.locator('[data-chart="h-queries"] .legend-time').count()) === 0 && page.url().includes("browse%3Amain"));
   }
   await page.getByRole("button", { name: "1 h", exact: true }).click();
-  await until("an hour is asked for", () => window.answers.get("/api/v1/history").query.get("seconds") === "3600");
+  await until("one hour is requested", () => window.answers.get("/api/v1/history").query.get("seconds") === "3600");
   await page.getByRole("button", { name: "0 – 100%" }).click();
   await shoot(window, "filter-light", true);
 }
@@ -325,27 +325,27 @@ async function tryCharts(window) {
 async function tryActions(window) {
   const { page } = window;
   await page.getByRole("button", { name: "Verify" }).click();
-  await until("verify tells what it found", () => page.locator(".verdict", { hasText: "Verified" }).count());
+  await until("verify reports its result", () => page.locator(".verdict", { hasText: "Verified" }).count());
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()]);
   same("the file has a name", download.suggestedFilename().endsWith(".bg"), true);
   check("the file has content", fs.statSync(await download.path()).size > 0);
   await page.getByRole("button", { name: "Clear…" }).click();
-  await until("clearing asks first", () => page.getByRole("dialog").getByText("Clear this filter?").count());
+  await until("clearing asks for confirmation", () => page.getByRole("dialog").getByText("Clear this filter?").count());
   await shoot(window, "confirm-light");
   await page.getByRole("button", { name: "Cancel" }).click();
-  await until("cancelling closes", async () => (await page.getByRole("dialog").count()) === 0);
+  await until("canceling closes the dialog", async () => (await page.getByRole("dialog").count()) === 0);
   same("nothing was cleared", (await ask("POST", "api/v1/filters/browse%3Amain/check", { keys: ["key-17"] })).json.results, [true]);
   await page.getByRole("button", { name: "Clear…" }).click();
   await page.getByRole("button", { name: "Clear filter" }).click();
-  await until("it is cleared", async () => (await ask("POST", "api/v1/filters/browse%3Amain/check", { keys: ["key-17"] })).json.results[0] === false);
+  await until("the filter is cleared", async () => (await ask("POST", "api/v1/filters/browse%3Amain/check", { keys: ["key-17"] })).json.results[0] === false);
   await page.getByRole("button", { name: "Drop…" }).click();
   const drop = page.getByRole("button", { name: "Drop filter" });
-  same("dropping needs a word", await drop.isDisabled(), true);
+  same("dropping needs the typed name", await drop.isDisabled(), true);
   await page.locator("#confirm").fill("drop");
   await drop.click();
-  await until("it is dropped, and all filters are shown", async () => page.url().endsWith("#/") && (await ask("GET", "api/v1/filters/browse%3Amain")).status === 404);
+  await until("the filter is dropped, and all filters are shown", async () => page.url().endsWith("#/") && (await ask("GET", "api/v1/filters/browse%3Amain")).status === 404);
   await go(window, "#/filter/browse%3Amain");
-  await until("a filter that is gone is said to be gone", () => page.getByText("Filter not found").count());
+  await until("a missing filter is reported", () => page.getByText("Filter not found").count());
   window.wrong.splice(0, window.wrong.length, ...window.wrong.filter((text) => !text.includes("404")));
 }
 
@@ -370,13 +370,13 @@ async function tryGates(browser) {
     }
     await card.getByLabel("Look up a key through the gate").fill("browse: no such key at all");
     await card.getByRole("button", { name: "Look up" }).click();
-    await until("a look-up is answered in words", () => card.locator(".answer").count());
+    await until("a lookup is answered in words", () => card.locator(".answer").count());
   }
   if (gates.length > 0) {
     await page.locator(".gate").first().getByText("All facts").click();
     await page.locator(".gate").first().getByRole("button", { name: "Rebuild…" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Rebuild" }).click();
-    await until("a rebuild begins", () => page.locator(".note", { hasText: "Rebuild started" }).count());
+    await until("a rebuild starts", () => page.locator(".note", { hasText: "Rebuild started" }).count());
   }
   await shoot(window, "gates-light", true);
   await window.close("gates");
@@ -387,15 +387,15 @@ async function tryPlanner(browser) {
   const { page } = window;
   await signIn(window);
   await go(window, "#/planner");
-  await until("the plan is there", async () => (await page.locator("table.kinds tbody tr").count()) === 12);
+  await until("the plan is shown", async () => (await page.locator("table.kinds tbody tr").count()) === 12);
   await samePlans(window);
   await page.locator("#knob-items").fill("10M");
   await until("ten million keys are planned for", () => window.answers.get("/api/v1/plan").json.request.items === 1e7);
   await page.locator("#knob-error").fill("0.1%");
   await page.locator("#knob-error").blur();
   await until("at another rate", () => window.answers.get("/api/v1/plan").json.request.error === 0.001);
-  await until("the field shows it as people write it", async () => (await page.locator("#knob-error").inputValue()) === "0.1%");
-  await until("the address has the plan", () => page.url().includes("items=10000000") && page.url().includes("error=0.001"));
+  await until("the field shows a readable rate", async () => (await page.locator("#knob-error").inputValue()) === "0.1%");
+  await until("the address contains the plan", () => page.url().includes("items=10000000") && page.url().includes("error=0.001"));
   await samePlans(window);
   const before = window.answers.get("/api/v1/plan").json.request.items;
   await page.getByRole("slider", { name: "Keys" }).focus();
@@ -406,12 +406,12 @@ async function tryPlanner(browser) {
   await until("nonsense is marked", async () => (await page.locator("#knob-items").getAttribute("aria-invalid")) === "true");
   await page.locator("#knob-items").blur();
   await page.getByRole("button", { name: "cuckoo", exact: true }).click();
-  await until("another kind can be looked at", () => page.locator(".answer-panel .reason", { hasText: "cuckoo" }).count());
+  await until("another kind can be selected", () => page.locator(".answer-panel .reason", { hasText: "cuckoo" }).count());
   await page.getByText("Costs", { exact: true }).click();
   await page.locator("#cost-queries_per_second").fill("1000");
   await page.locator("#cost-call_cost").fill("1");
   await page.locator("#cost-memory_cost").fill("0.5");
-  await until("costs come into the table", () => page.locator('table.kinds data[data-figure="cost"]').count());
+  await until("costs appear in the table", () => page.locator('table.kinds data[data-figure="cost"]').count());
   await samePlans(window);
   await shoot(window, "planner-light", true);
   await page.reload();
@@ -458,7 +458,7 @@ async function tryRest(browser) {
   same("the newest is first", await page.locator("li[data-event]").first().getAttribute("data-event"), String(Math.max(...events.map((e) => e.id))));
   await shoot(window, "events-light");
   await page.getByRole("button", { name: "Errors" }).click();
-  await until("only errors", async () => (await page.locator("li[data-event].info, li[data-event].warning").count()) === 0 && page.url().includes("level=error"));
+  await until("only errors are shown", async () => (await page.locator("li[data-event].info, li[data-event].warning").count()) === 0 && page.url().includes("level=error"));
   await tryServer(window);
   await window.close("tenants, events, server");
 }
@@ -497,9 +497,9 @@ async function tryKeyboard(browser) {
   const focused = () => page.evaluate(() => `${document.activeElement.tagName} ${document.activeElement.id} ${document.activeElement.className} ${(document.activeElement.textContent || "").slice(0, 40)}`);
   if (!credentials) {
     await press("Tab");
-    check("the first stop is the way past the menu", (await focused()).includes("Skip to content"), await focused());
+    check("the first tab stop skips the menu", (await focused()).includes("Skip to content"), await focused());
     await press("Enter");
-    check("it leads to the heading", (await focused()).startsWith("H1"), await focused());
+    check("the skip link moves to the heading", (await focused()).startsWith("H1"), await focused());
   }
   let stops = 0;
   for (let i = 0; i < 12; i++) {
@@ -516,22 +516,22 @@ async function tryKeyboard(browser) {
   await until("? opens the help", () => page.getByRole("dialog", { name: "Keyboard shortcuts" }).count());
   await shoot(window, "help-light");
   await press("Escape");
-  await until("Escape closes it", async () => (await page.getByRole("dialog").count()) === 0);
+  await until("Escape closes the help", async () => (await page.getByRole("dialog").count()) === 0);
   await press("/");
-  check("/ leads to the search", (await focused()).includes("search"), await focused());
+  check("/ focuses the search", (await focused()).includes("search"), await focused());
   await page.keyboard.type("browse:");
   await until("typing searches", async () => (await page.locator("table.filters .filter-link").allTextContents()).every((name) => name.includes("browse:")));
   await press("Escape");
   await press("j");
   await press("j");
   await press("k");
-  await until("j and k choose a row", async () => (await page.locator("tr.chosen").count()) === 1 && (await page.locator("table.filters tbody tr").first().getAttribute("class")).includes("chosen"));
+  await until("j and k select a row", async () => (await page.locator("tr.chosen").count()) === 1 && (await page.locator("table.filters tbody tr").first().getAttribute("class")).includes("chosen"));
   const name = await page.locator("tr.chosen .filter-link").textContent();
   await press("Enter");
-  await until("Enter opens it", async () => (await page.locator("h1").textContent()) === name);
+  await until("Enter opens the row", async () => (await page.locator("h1").textContent()) === name);
   check("the heading has the focus", (await focused()).startsWith("H1"), await focused());
   await press("Escape");
-  await until("Escape leaves it", () => page.locator("table.filters").count());
+  await until("Escape returns to the list", () => page.locator("table.filters").count());
   for (const [key, heading] of [["2", "Gates"], ["3", "Planner"], ["4", "Tenants"], ["5", "Events"], ["6", "Server"], ["1", "Filters"]]) {
     await press(key);
     await until(`${key} leads to ${heading}`, async () => (await page.locator("h1").textContent()) === heading);
@@ -546,29 +546,29 @@ async function tryKeyboard(browser) {
 // While paused, the page sends no requests; r sends one.
 async function tryPause(window) {
   const { page, state } = window;
-  await until("everything is answered", () => state.waiting === 0);
+  await until("all requests are answered", () => state.waiting === 0);
   const before = state.asked;
   await page.clock.install();
   await page.clock.runFor(10000);
-  same("nothing is asked while it is paused", state.asked, before);
+  same("no requests are sent while paused", state.asked, before);
   await page.keyboard.press("r");
-  await until("r asks", () => state.asked > before);
+  await until("r sends a request", () => state.asked > before);
   await page.clock.resume();
   await page.keyboard.press("p");
-  await until("p goes on", async () => (await page.locator("#pause").getAttribute("aria-pressed")) === "false");
+  await until("p resumes", async () => (await page.locator("#pause").getAttribute("aria-pressed")) === "false");
 }
 
 async function tryTheme(window, press) {
   const { page } = window;
   const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
-  same("light, as the system", await theme(), "light");
+  same("light, like the OS", await theme(), "light");
   await press("t");
   await press("t");
   await until("t: dark", async () => (await theme()) === "dark");
   await page.reload();
   await until("it stays dark", async () => (await theme()) === "dark" && (await page.locator("h1").count()) === 1);
   await press("t");
-  await until("t: as the system again", async () => (await theme()) === "light");
+  await until("t: like the OS again", async () => (await theme()) === "light");
 }
 
 // ---- Appearance ----------------------------------------------------------------------------
@@ -639,13 +639,13 @@ async function tryLooks(browser) {
     for (const [name, hash] of PAGES) {
       await go(window, hash || `#/filter/${format.segment(first.name, first.name_base64)}`);
       await settle(window);
-      same(`${name}, ${scheme}: text can be read`, await window.page.evaluate(contrasts), []);
-      same(`${name}: can be used without seeing`, await window.page.evaluate(audit), []);
+      same(`${name}, ${scheme}: text is readable`, await window.page.evaluate(contrasts), []);
+      same(`${name}: is accessible`, await window.page.evaluate(audit), []);
       if (scheme === "dark") {
         await shoot(window, `${name}-dark`, name !== "overview");
       }
     }
-    same("the system's colours", await window.page.evaluate(() => document.documentElement.dataset.theme), scheme);
+    same("the theme follows the OS", await window.page.evaluate(() => document.documentElement.dataset.theme), scheme);
     for (const width of [390, 820]) {
       await window.page.setViewportSize({ width, height: 844 });
       for (const [name, hash] of PAGES) {
@@ -693,7 +693,7 @@ async function tryHostile(browser) {
     check(`${shown.slice(0, 40)} is in the list as text`, texts.includes(shown), texts.slice(0, 5));
   }
   same("nothing of a name became part of the page", await page.evaluate(() => [document.images.length, document.scripts.length, document.querySelectorAll("td h1, th img, th script").length, document.title]), [0, 2, 0, "Filters · Bloomgate"]);
-  same("no name turns the page around", await page.evaluate(() => [...document.querySelectorAll("bdi")].every((e) => !/[\u202a-\u202e\u2066-\u2069]/.test(e.textContent))), true);
+  same("no name changes the text direction", await page.evaluate(() => [...document.querySelectorAll("bdi")].every((e) => !/[\u202a-\u202e\u2066-\u2069]/.test(e.textContent))), true);
   await shoot(window, "hostile-light", true);
   for (const hash of ["#/filter/../../../metrics", "#/filter/%ff", "#/nonsense", "#/filter/", "#/?page=-1&size=x&sort=%3Cb%3E", "#/planner?items=-1&error=x", "#/filter/x?y#z"]) {
     await page.goto(`${plain}${hash}`);
@@ -713,23 +713,23 @@ async function tryGone(browser) {
   const { page, context } = window;
   await signIn(window);
   await go(window, "#/");
-  await until("it is live", () => page.locator(".live-state.on").count());
+  await until("the page is live", () => page.locator(".live-state.on").count());
   await until("filters are shown", () => page.locator("table.filters tbody tr").count());
   const rows = await page.locator("table.filters tbody tr").count();
   await context.setOffline(true);
-  await until("a server that is gone is said to be gone", () => page.getByRole("alert").getByText("The server is unreachable").count());
-  same("what was known is still shown", await page.locator("table.filters tbody tr").count(), rows);
-  check("as old", await page.locator(".page.stale").count());
+  await until("an unreachable server is reported", () => page.getByRole("alert").getByText("The server is unreachable").count());
+  same("known filters are still shown", await page.locator("table.filters tbody tr").count(), rows);
+  check("the page is marked as stale", await page.locator(".page.stale").count());
   await shoot(window, "gone-light");
   await context.setOffline(false);
-  await until("it comes back by itself", async () => (await page.getByRole("alert").count()) === 0 && (await page.locator(".live-state.on").count()) === 1);
+  await until("the page recovers by itself", async () => (await page.getByRole("alert").count()) === 0 && (await page.locator(".live-state.on").count()) === 1);
   await page.route("**/api/v1/filters?*", (route) => route.fulfill({ status: 500, contentType: "application/json", body: '{"error":{"code":"io","message":"no space left <b>on device</b>"}}' }));
-  await until("an error is told in its own words", () => page.getByRole("alert").getByText("no space left <b>on device</b>").count());
+  await until("an error is shown with its own text", () => page.getByRole("alert").getByText("no space left <b>on device</b>").count());
   await page.unroute("**/api/v1/filters?*");
   await page.route("**/api/v1/filters?*", (route) => route.fulfill({ status: 200, contentType: "application/json", body: "{broken" }));
-  await until("an answer that is none is told", () => page.getByRole("alert").getByText("not JSON").count());
+  await until("an invalid response is reported", () => page.getByRole("alert").getByText("not JSON").count());
   await page.unroute("**/api/v1/filters?*");
-  await until("and forgotten", async () => (await page.getByRole("alert").count()) === 0);
+  await until("the error disappears", async () => (await page.getByRole("alert").count()) === 0);
   await window.close("gone");
 }
 
@@ -737,37 +737,37 @@ async function trySignIn(browser) {
   const window = await open(browser, users, { allow: ["401"] });
   const { page } = window;
   await page.goto(users);
-  await until("a password is asked for, by the page", () => page.getByRole("heading", { name: "Sign in" }).count());
+  await until("the page asks for a password", () => page.getByRole("heading", { name: "Sign in" }).count());
   await shoot(window, "sign-in-light");
   await page.getByLabel("User").fill("admin");
   await page.getByLabel("Password or token").fill("wrong");
   await page.keyboard.press("Enter");
-  await until("a wrong one is refused in words", () => page.getByText("incorrect").count());
+  await until("a wrong password is refused with a message", () => page.getByText("incorrect").count());
   await page.getByLabel("User").fill("admin");
   await page.getByLabel("Password or token").fill("secret");
   await page.getByRole("button", { name: "Sign in" }).click();
-  await until("the right one opens", () => page.locator("table.filters").count());
+  await until("the right password opens the page", () => page.locator("table.filters").count());
   await page.reload();
-  await until("it is forgotten with the page", () => page.getByRole("heading", { name: "Sign in" }).count());
+  await until("the password is forgotten on reload", () => page.getByRole("heading", { name: "Sign in" }).count());
   await page.getByLabel("Password or token").fill("secret");
   await page.getByLabel(/Stay signed in/).check();
   await page.getByRole("button", { name: "Sign in" }).click();
-  await until("a token alone will do", () => page.locator("table.filters").count());
+  await until("a token alone is sufficient", () => page.locator("table.filters").count());
   await page.reload();
-  await until("and stays, if wanted", () => page.locator("table.filters").count());
+  await until("the login is kept if requested", () => page.locator("table.filters").count());
   await go(window, "#/filter/users");
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()]);
-  check("a file can be had with a password, too", fs.statSync(await download.path()).size > 0);
+  check("a file can be downloaded with a password", fs.statSync(await download.path()).size > 0);
   await page.getByRole("button", { name: "Sign out" }).click();
-  await until("signing out", () => page.getByRole("heading", { name: "Sign in" }).count());
-  same("nothing is left behind", await page.evaluate(() => [sessionStorage.length, Object.keys(localStorage).filter((k) => /auth/.test(k)).length]), [0, 0]);
+  await until("signing out works", () => page.getByRole("heading", { name: "Sign in" }).count());
+  same("no stored data is left", await page.evaluate(() => [sessionStorage.length, Object.keys(localStorage).filter((k) => /auth/.test(k)).length]), [0, 0]);
   await window.close("sign-in");
 }
 
 async function tryLoading(browser) {
   const window = await open(browser, loading, { allow: ["503"] });
   await window.page.goto(loading);
-  await until("a service that is loading says how far it is", () => window.page.getByText("12 of 40 filters are loaded").count());
+  await until("a loading service reports its progress", () => window.page.getByText("12 of 40 filters are loaded").count());
   await shoot(window, "loading-light");
   await window.close("loading");
 }
@@ -780,13 +780,13 @@ async function tryLarge(browser) {
   const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
   check("the page stays small", nodes < 5000, nodes);
   await page.keyboard.press("]");
-  await until("] turns the page", async () => (await page.locator(".page-number").textContent()).startsWith("2 / ") && page.url().includes("page=2"));
-  await until("to other filters", () => window.answers.get("/api/v1/filters").query.get("offset") === "50");
+  await until("] shows the next page", async () => (await page.locator(".page-number").textContent()).startsWith("2 / ") && page.url().includes("page=2"));
+  await until("the next page has other filters", () => window.answers.get("/api/v1/filters").query.get("offset") === "50");
   await page.locator("#search").fill("tokens:0999");
-  await until("one of them is found", async () => (await page.locator("table.filters tbody tr").count()) === 1);
+  await until("the search finds one of them", async () => (await page.locator("table.filters tbody tr").count()) === 1);
   await page.locator("#search").fill("");
   await page.getByLabel("Health").selectOption("act");
-  await until("those to act on", async () => (await page.locator("tbody .health.act").count()) === (await page.locator("table.filters tbody tr").count()) && (await page.locator("table.filters tbody tr").count()) > 0);
+  await until("filters that need action are listed", async () => (await page.locator("tbody .health.act").count()) === (await page.locator("table.filters tbody tr").count()) && (await page.locator("table.filters tbody tr").count()) > 0);
   await shoot(window, "large-light");
   await window.close("ten thousand filters");
 }

@@ -126,7 +126,7 @@ class Contract:
                 try:
                     self.resolve(node)
                 except KeyError:
-                    check(f"reference {node['$ref']} at {where}", False, "leads nowhere")
+                    check(f"reference {node['$ref']} at {where}", False, "cannot be resolved")
             if "operationId" in node:
                 ids.append(node["operationId"])
             if "schema" in node and "example" in node and isinstance(node["schema"], dict) and "application" not in str(node.get("in")):
@@ -226,26 +226,26 @@ F = "/api/v1/filters"
 
 def ask_service(s):
     _, text = s.ask("GET", "/healthz", 200)
-    check("healthz says ok", text == b"ok\n", text)
+    check("healthz returns ok", text == b"ok\n", text)
     s.ask("GET", "/readyz", 200)
     s.ask("GET", "/readyz?verbose=1", 200)
     response, _ = s.ask("GET", "/metrics", 200)
-    check("metrics have their version", "version=0.0.4" in response.getheader("Content-Type"), response.getheader("Content-Type"))
+    check("metrics state their version", "version=0.0.4" in response.getheader("Content-Type"), response.getheader("Content-Type"))
     _, info = s.ask("GET", "/api/v1/info", 200)
     check("counts of health add up", sum(info["filters"][k] for k in ("fine", "watch", "act", "unknown")) == info["filters"]["count"], info["filters"])
     s.ask("GET", "/api/v1/tenants", 200)
     _, events = s.ask("GET", "/api/v1/events?count=5", 200)
     check("events come in order", [e["id"] for e in events["events"]] == sorted(e["id"] for e in events["events"]), events)
     _, later = s.ask("GET", f"/api/v1/events?since={events['last']}", 200)
-    check("nothing is new behind the last one", all(e["id"] > events["last"] for e in later["events"]), later)
+    check("no old events after the last one", all(e["id"] > events["last"] for e in later["events"]), later)
     s.ask("GET", "/api/v1/events?level=error", 200)
     for query in ("", "?seconds=60", "?metric=queries_per_second,adds_per_second&seconds=120"):
         _, past = s.ask("GET", f"/api/v1/history{query}", 200)
-        check("series have as many points as they say", all(len(v) == past["points"] for v in past["series"].values()), past["points"])
+        check("series have the stated number of points", all(len(v) == past["points"] for v in past["series"].values()), past["points"])
     s.ask("GET", "/api/v1/history?filter=contract%3Anone", 404)
     s.ask("GET", "/api/v1/nothing", 404)
     response, _ = s.ask("POST", "/api/v1/info", 405, {})
-    check("what is allowed is told", "GET" in response.getheader("Allow", ""), response.getheader("Allow"))
+    check("the Allow header lists the methods", "GET" in response.getheader("Allow", ""), response.getheader("Allow"))
     head, body = s.ask("HEAD", "/api/v1/info", 200)
     check("HEAD has no body", body == b"", body)
 
@@ -254,9 +254,9 @@ def ask_assets(s):
     page, text = s.ask("GET", "/", 200)
     policy = page.getheader("Content-Security-Policy") or ""
     check("the page has its policy", policy == s.contract.document["paths"]["/"]["get"]["responses"]["200"]["headers"]["Content-Security-Policy"]["example"], policy)
-    check("the page is not sniffed", page.getheader("X-Content-Type-Options") == "nosniff", page.getheader("X-Content-Type-Options"))
+    check("the page disables content sniffing", page.getheader("X-Content-Type-Options") == "nosniff", page.getheader("X-Content-Type-Options"))
     files = re.findall(rb'(?:src|href)="(assets/[^"]+)"', text)
-    check("the page names its files", len(files) >= 3, files)
+    check("the page refers to its files", len(files) >= 3, files)
     for file in files:
         one, _ = s.ask("GET", "/" + file.decode(), 200)
         s.ask("GET", "/" + file.decode(), 304, headers={"If-None-Match": one.getheader("ETag")})
@@ -264,7 +264,7 @@ def ask_assets(s):
     s.ask("GET", "/assets/..%2fopenapi.yaml", 404)
     document, text = s.ask("GET", "/openapi.yaml", 200)
     with open(DOCUMENT, "rb") as file:
-        check("the document is the document", text == file.read(), len(text))
+        check("the served document equals the file", text == file.read(), len(text))
     s.ask("GET", "/openapi.yaml", 304, headers={"If-None-Match": document.getheader("ETag")})
 
 
@@ -295,8 +295,8 @@ def ask_list(s):
 def ask_filter(s):
     name = f"{F}/contract%3Amain"
     response, made = s.ask("POST", F, 201, {"name": "contract:main", "kind": "blocked", "capacity": 1000, "error": 0.000001})
-    check("Location leads to it", urllib.parse.unquote(response.getheader("Location")).endswith("/contract:main"), response.getheader("Location"))
-    check("it is empty", made["items"] is None or made["items"]["value"] == 0, made["items"])
+    check("Location refers to the new filter", urllib.parse.unquote(response.getheader("Location")).endswith("/contract:main"), response.getheader("Location"))
+    check("the new filter is empty", made["items"] is None or made["items"]["value"] == 0, made["items"])
     s.ask("POST", F, 409, {"name": "contract:main", "capacity": 10, "error": 0.1})
     for bad in ({}, {"name": "contract:x", "capacity": "many"}, {"name": "contract:x", "capacity": 0}):
         s.ask("POST", F, 400, bad)
@@ -338,26 +338,26 @@ def ask_streams(s, name):
     s.ask("DELETE", name, 403, headers={"Origin": "null", "X-Bloomgate": "1"})
     s.ask("POST", f"{name}/add", 403, {"keys": ["mallory"]}, headers={"Sec-Fetch-Site": "cross-site"})
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": ["mallory"]})
-    check("nothing came from elsewhere", told["results"] == [False], told)
+    check("no key came from another origin", told["results"] == [False], told)
 
 
 def ask_inside(s, name):
     _, map_ = s.ask("GET", f"{name}/occupancy?cells=8", 200)
-    check("so many parts", len(map_["shares"]) == map_["cells"] <= 8, map_)
+    check("the map has the requested number of parts", len(map_["shares"]) == map_["cells"] <= 8, map_)
     check("least, mean, most", map_["least"] <= map_["mean"] <= map_["most"], map_)
     s.ask("GET", f"{name}/occupancy?cells=0", 400)
     _, told = s.ask("POST", f"{name}/verify", 200, {})
-    check("it is whole", told["ok"], told)
+    check("the filter is intact", told["ok"], told)
     s.ask("POST", f"{name}/rotate", 422, {})
     ask_file(s, name)
     _, told = s.ask("PATCH", name, 200, {"expires_in_seconds": 3600})
-    check("it will expire", 3500 < told["expires_in_seconds"] <= 3600, told["expires_in_seconds"])
+    check("the filter will expire", 3500 < told["expires_in_seconds"] <= 3600, told["expires_in_seconds"])
     _, told = s.ask("PATCH", name, 200, {"expires_in_seconds": None})
-    check("it will not", told["expires_in_seconds"] is None, told["expires_in_seconds"])
+    check("the filter will not expire", told["expires_in_seconds"] is None, told["expires_in_seconds"])
     s.ask("PATCH", name, 400, {})
     _, told = s.ask("POST", f"{name}/clear", 200, {})
     _, told = s.ask("POST", f"{name}/check", 200, {"keys": ["alice"]})
-    check("it is empty again", told["results"] == [False], told)
+    check("the cleared filter is empty", told["results"] == [False], told)
 
 
 def ask_file(s, name):
@@ -371,7 +371,7 @@ def ask_file(s, name):
     s.ask("PUT", f"{name}/file", 412, file, headers={"If-None-Match": "*"}, **kind)
     s.ask("PUT", f"{F}/contract%3Acopy/file", 201, file, headers={"If-None-Match": "*"}, **kind)
     response, _ = s.ask("PUT", f"{F}/contract%3Acopy/file", 200, file, **kind)
-    check("the tag of what is there", response.getheader("ETag"), response.getheaders())
+    check("the response has the current tag", response.getheader("ETag"), response.getheaders())
     if not s.mock:
         check("equal files, equal tags", response.getheader("ETag") == tag, (response.getheader("ETag"), tag))
         damaged = bytearray(file)
@@ -407,7 +407,7 @@ def ask_names(s):
 def ask_rename(s):
     s.ask("POST", F, 201, {"name": "contract:old", "capacity": 100, "error": 0.01})
     _, told = s.ask("PATCH", f"{F}/contract%3Aold", 200, {"name": "contract:new"})
-    check("it has the new name", told["name"] == "contract:new", told["name"])
+    check("the filter has the new name", told["name"] == "contract:new", told["name"])
     s.ask("GET", f"{F}/contract%3Aold", 404)
     s.ask("PATCH", f"{F}/contract%3Anew", 409, {"name": "contract:main"})
 
@@ -415,16 +415,16 @@ def ask_rename(s):
 def ask_plan(s):
     _, plan = s.ask("GET", "/api/v1/plan?items=1000000&error=0.01&points=12", 200)
     check("a plan for every kind", len(plan["kinds"]) == 12, [p["kind"] for p in plan["kinds"]])
-    check("curves for those that are possible", len(plan["curves"]) >= 8, len(plan["curves"]))
+    check("curves for the possible kinds", len(plan["curves"]) >= 8, len(plan["curves"]))
     for curve in plan["curves"]:
         lengths = {len(curve[k]) for k in ("bits_per_key", "bytes", "rate")}
         check(f"curve of {curve['kind']} has equal lists", len(lengths) == 1 and len(curve["multiple"]) == len(curve["rate_at"]), lengths)
     blocked = next(p for p in plan["kinds"] if p["kind"] == "blocked")
-    check("about 10 bits for 1 %", 9.5 < blocked["bits_per_key"] < 10.5, blocked["bits_per_key"])
+    check("about 10 bits for 1%", 9.5 < blocked["bits_per_key"] < 10.5, blocked["bits_per_key"])
     _, plan = s.ask("GET", "/api/v1/plan?items=1000&error=0.01&growth=10&queries_per_second=100&call_cost=1&memory_cost=1", 200)
     check("growth counts", plan["kinds"][0]["items"] == 10000, plan["kinds"][0]["items"])
-    check("costs are told", any(p.get("cost") is not None for p in plan["kinds"]), "")
-    check("no curves unless asked for", plan["curves"] == [], "")
+    check("costs are reported", any(p.get("cost") is not None for p in plan["kinds"]), "")
+    check("no curves unless requested", plan["curves"] == [], "")
     for bad in ("", "?items=0&error=0.01", "?items=1000&error=2", "?items=x&error=0.1"):
         s.ask("GET", f"/api/v1/plan{bad}", 400)
 
@@ -457,9 +457,9 @@ def ask_users(s):
         return
     for path in (F, "/api/v1/info", "/metrics", "/api/v1/plan?items=10&error=0.1"):
         response, _ = s.ask("GET", path, 401, user=False)
-        check("a browser is asked for a password", response.getheader("WWW-Authenticate", "").startswith("Basic"), response.getheader("WWW-Authenticate"))
+        check("a browser gets a Basic challenge", response.getheader("WWW-Authenticate", "").startswith("Basic"), response.getheader("WWW-Authenticate"))
         response, _ = s.ask("GET", path, 401, user=False, headers={"X-Bloomgate": "1"})
-        check("the dashboard is not", response.getheader("WWW-Authenticate", "").startswith("Bearer"), response.getheader("WWW-Authenticate"))
+        check("the dashboard gets a Bearer challenge", response.getheader("WWW-Authenticate", "").startswith("Bearer"), response.getheader("WWW-Authenticate"))
     s.ask("GET", "/healthz", 200, user=False)
     s.ask("GET", "/", 200, user=False)
     s.ask("GET", F, 401, user=False, headers={"Authorization": "Basic " + base64.b64encode(b"no:body").decode()})
@@ -495,7 +495,7 @@ def try_all(base, contract, ids, user=None, mock=False):
     if mock:
         s.ask("POST", f"{F}/contract%3Amain/merge", 200, {"from": ["contract:copy"]})
     drop_all(s)
-    check("every operation of the document was asked for", set(ids) <= s.asked, sorted(set(ids) - s.asked))
+    check("every operation of the document was requested", set(ids) <= s.asked, sorted(set(ids) - s.asked))
 
 
 def main():
