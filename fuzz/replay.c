@@ -130,7 +130,7 @@ int main(int argc, char **argv)
     for (unsigned long i = 0; i < runs; i++) {
         run(buffer, make_up(buffer, file_count && i % 2));
     }
-    printf("%zu files, %lu made-up inputs\n", file_count, runs);
+    printf("%zu files, %lu generated inputs\n", file_count, runs);
     free(buffer);
     for (size_t i = 0; i < file_count; i++) {
         free(files[i].data);

@@ -144,7 +144,7 @@ static size_t keys_add(struct keys *k, bg_filter *filter, uint64_t how)
     return count;
 }
 
-/* Looks them up in form `how`; returns how many may be contained. */
+/* Looks them up in form `how`; returns how many may be present. */
 static size_t keys_ask(const struct keys *k, const bg_filter *filter, uint64_t how)
 {
     switch (how % 7) {

@@ -127,7 +127,7 @@ TEST(slot_content__merges_are_not_lost_by_rebuilds)
     for (uint64_t merge = 0; merge < MERGES; merge++) {
         CHECK_EQ(missing(world.slot, merge), 0);
     }
-    printf("  %u rebuilds, %llu batches asked for\n", rebuilds,
+    printf("  %u rebuilds, %llu batches looked up\n", rebuilds,
            (unsigned long long)atomic_load(&world.checks));
     bg_slot_free(world.slot);
 }

@@ -20,7 +20,7 @@ static void must_be_bad(const unsigned char *bytes, size_t n, const char *name,
                         const char *what, uint64_t at)
 {
     if (bg_verify_bytes(bytes, n, NULL, NULL, NULL) == BG_OK) {
-        check_fail(__FILE__, __LINE__, "%s: %s %llu was not noticed", name, what,
+        check_fail(__FILE__, __LINE__, "%s: %s %llu was not detected", name, what,
                    (unsigned long long)at);
     }
 }

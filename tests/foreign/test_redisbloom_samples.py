@@ -53,7 +53,7 @@ def write(path, data):
 
 
 def count(sample, path, keys):
-    """Returns how many of the keys may be contained; -1 if the file is refused."""
+    """Returns how many of the keys may be present; -1 if the file is refused."""
     status, text = tool("ask", sample, path, keys)
     return int(text) if status == 0 else -1
 

@@ -89,7 +89,7 @@ def main():
         text = document(program, what, "openmetrics")
         compare("openmetrics", from_text(openmetrics.text_string_to_metric_families(text), about, "openmetrics"),
                 wanted)
-        print(f"{what}: {len(about)} families, {len(wanted)} samples, alike in three formats")
+        print(f"{what}: {len(about)} families, {len(wanted)} samples, the same in three formats")
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ static inline void measure_enter(struct measure_summary *s, const char *cell,
         s->worst_sigma = v.sigma;
     }
     if (!v.good || measure_prints()) {
-        printf("  %-44s predicted %.4e measured %.4e %+6.2f %% (sigma %4.2f %%, %6.0f "
+        printf("  %-44s predicted %.4e measured %.4e %+6.2f%% (sigma %4.2f%%, %6.0f "
                "filters, %.1e probes)%s%s\n",
                cell, predicted, v.rate, 100 * v.deviation, 100 * v.sigma, m->filters,
                m->probes, v.weak ? " weak" : "", v.good ? "" : " BAD");
@@ -130,11 +130,10 @@ static inline void measure_enter(struct measure_summary *s, const char *cell,
 
 static inline void measure_close(const struct measure_summary *s, const char *what)
 {
-    printf(
-        "= %s: %u cells, %u of them weak, %u bad; %.2e probes; worst %+.2f %% (sigma "
-        "%.2f %%); chi^2 / cells %.2f\n",
-        what, s->cells, s->weak, s->bad, s->probes, 100 * s->worst,
-        100 * s->worst_sigma, s->cells ? s->chi / s->cells : 0);
+    printf("= %s: %u cells, %u of them weak, %u bad; %.2e probes; worst %+.2f%% (sigma "
+           "%.2f%%); chi^2 / cells %.2f\n",
+           what, s->cells, s->weak, s->bad, s->probes, 100 * s->worst,
+           100 * s->worst_sigma, s->cells ? s->chi / s->cells : 0);
 }
 
 #endif

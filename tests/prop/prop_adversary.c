@@ -124,10 +124,9 @@ static void adversary_pollution(bg_kind kind)
         adversary_probe(victim, 50000, &keyed);
         bg_filter_free(victim);
     }
-    printf(
-        "= pollution of %s: predicted %.3f %%; fast %.2f %%, x %.1f; keyed %.3f %%\n",
-        bg_kind_name(kind), 100 * predicted, 100 * fast, fast / predicted,
-        100 * keyed.hits / keyed.probes);
+    printf("= pollution of %s: predicted %.3f%%; fast %.2f%%, x %.1f; keyed %.3f%%\n",
+           bg_kind_name(kind), 100 * predicted, 100 * fast, fast / predicted,
+           100 * keyed.hits / keyed.probes);
     measure_enter(&summary, "keyed, polluted", &keyed, predicted);
     CHECK_EQ(summary.bad, 0);
     CHECK(fast > 2 * predicted);
@@ -173,7 +172,7 @@ static void adversary_harvest(unsigned sample)
         bg_filter_free(victim);
     }
     measure_enter(&summary, "keyed, harvested keys", &keyed, predicted);
-    printf("= harvest from %s: fast 100 %%, keyed %.3f %% of %.3f %%\n",
+    printf("= harvest from %s: fast 100%%, keyed %.3f%% of %.3f%%\n",
            samples[sample].name, 100 * keyed.hits / keyed.probes, 100 * predicted);
     CHECK_EQ(summary.bad, 0);
 }
@@ -248,12 +247,12 @@ static void adversary_adaptive(unsigned sample)
         measure_add(&near, hits, asked);
         bg_filter_free(victim);
     }
-    printf("= adaptive attack on %s: fresh keys %.3f %%, neighbours of false positives "
-           "%.3f %% of %.3f %%\n",
+    printf("= adaptive attack on %s: fresh keys %.3f%%, neighbors of false positives "
+           "%.3f%% of %.3f%%\n",
            samples[sample].name, 100 * fresh.hits / fresh.probes,
            100 * near.hits / near.probes, 100 * predicted);
     measure_enter(&summary, "keyed, filled adaptively", &fresh, predicted);
-    measure_enter(&summary, "keyed, neighbours", &near, predicted);
+    measure_enter(&summary, "keyed, neighbors", &near, predicted);
     CHECK_EQ(summary.bad, 0);
 }
 
@@ -282,7 +281,7 @@ TEST(adversary__forgery)
         }
         bg_filter_free(victim);
     }
-    printf("= forgery: of 1000 keys made to collide %zu hit fast, %zu keyed\n", hits[0],
+    printf("= forgery: of 1000 colliding keys, %zu hit fast, %zu hit keyed\n", hits[0],
            hits[1]);
     CHECK_EQ(hits[0], 1000);
     CHECK_EQ(hits[1], 0);

@@ -109,7 +109,7 @@ TEST(attack__crowding)
         unsigned filters = adversary_filters() / 2;
         double broken = crowded(s, BG_HASH_FAST, 2, &fast, NULL);
         double rate = crowded(s, BG_HASH_KEYED, filters, &keyed, &predicted);
-        printf("= crowding of %s: predicted %.3f %%, fast x %.1f, keyed %.3f %%\n",
+        printf("= crowding of %s: predicted %.3f%%, fast x %.1f, keyed %.3f%%\n",
                samples[s].name, 100 * predicted, broken / predicted, 100 * rate);
         measure_enter(&summary, "keyed, crowded", &keyed, predicted);
         CHECK_EQ(summary.bad, 0);
@@ -169,10 +169,9 @@ TEST(attack__cuckoo_evictions)
         }
         random_hashes(others, EVICTED / 2);
         size_t more = inserted(victim, others, EVICTED / 2);
-        printf(
-            "= evictions from cuckoo, %s: %zu of %d chosen keys go in, then %zu of %d "
-            "others\n",
-            bg_hash_name(both_profiles[p]), in, EVICTED / 2, more, EVICTED / 2);
+        printf("= evictions from cuckoo, %s: %zu of %d chosen keys fit, then %zu of %d "
+               "others\n",
+               bg_hash_name(both_profiles[p]), in, EVICTED / 2, more, EVICTED / 2);
         bool fast = both_profiles[p] == BG_HASH_FAST;
         CHECK(fast ? in <= 12 * FEW_WORDS && more > EVICTED / 4 : in == EVICTED / 2);
         CHECK(fast || more == EVICTED / 2);
@@ -212,7 +211,7 @@ TEST(attack__quotient_last_slots)
         attack_range(both_profiles[p], UINT64_MAX / 2, false, others, ITEMS / 4);
         size_t more = inserted(victim, others, ITEMS / 4);
         CHECK_EQ(missing(victim, others, ITEMS / 4), 0);
-        printf("= last slots of quotient, %s: %zu of %d chosen keys go in, then %zu of "
+        printf("= last slots of quotient, %s: %zu of %d chosen keys fit, then %zu of "
                "%d others\n",
                bg_hash_name(both_profiles[p]), in, ITEMS / 2, more, ITEMS / 4);
         CHECK_EQ(in < ITEMS / 2, both_profiles[p] == BG_HASH_FAST);
@@ -308,7 +307,7 @@ TEST(attack__counting_saturation)
             CHECK_EQ(missing(victim, members + i + 1, MEMBERS - i - 1), 0);
         }
         CHECK_EQ(info_of(victim).ones, full.saturated); /* nothing else is left */
-        printf("= saturation of counting, %s: %llu counters saturated, for good\n",
+        printf("= saturation of counting, %s: %llu counters saturated permanently\n",
                bg_hash_name(both_profiles[p]), (unsigned long long)full.saturated);
         bg_filter_free(victim);
     }
@@ -357,8 +356,8 @@ TEST(attack__deletion_of_strangers)
             random += deletion(s, BG_HASH_KEYED, false, &by_chance);
         }
         printf(
-            "= deletion from %s: of %u strangers removed %zu fast, %zu keyed, %zu by "
-            "chance; members lost %zu, %zu, %zu\n",
+            "= deletion from %s: of %u absent keys, removed %zu fast, %zu keyed, %zu "
+            "by chance; members lost %zu, %zu, %zu\n",
             samples[s].name, rounds * HARVEST, fast, keyed, random, lost_fast, lost,
             by_chance);
         CHECK(fast > rounds * HARVEST / 3 && lost_fast > 20 * lost);
@@ -434,7 +433,7 @@ TEST(attack__scalable_growth)
         CHECK(after.saturated > ITEMS && after.rate > 2 * v.spec.rate);
         printf(
             "= growth of %s: %d keys in %llu of %llu bytes, %llu beyond capacity, rate "
-            "%.1f %%\n",
+            "%.1f%%\n",
             samples[s].name, 20 * ITEMS, (unsigned long long)after.bytes,
             (unsigned long long)v.spec.max_bytes, (unsigned long long)after.saturated,
             100 * after.rate);

@@ -25,7 +25,7 @@ struct members {
     uint64_t n;
 };
 
-/* Adds or looks up n numbers of a sequence; returns how many were new, or may be contained. */
+/* Adds or looks up n numbers of a sequence; returns how many were new, or may be present. */
 static uint64_t large_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
 {
     uint64_t hashes[CHUNK], count = 0;
@@ -73,7 +73,7 @@ static void large_check_rate(bg_filter *filter, uint64_t state, double probes,
     double hits = (double)large_run(filter, &state, (uint64_t)probes, false);
     double expected = predicted * probes;
     printf("= %s of %.2f x 2^32 bits: predicted %.3e, measured %.3e (%.0f hits, %.0f "
-           "expected, sigma %.2f %%)\n",
+           "expected, sigma %.2f%%)\n",
            bg_kind_name(bg_filter_kind(filter)),
            8 * (double)bg_filter_size_bytes(filter) / 4294967296.0, predicted,
            hits / probes, hits, expected, 100 / sqrt(expected));

@@ -24,7 +24,7 @@
 enum { CHUNK = 4096 };
 
 /* Adds or looks up `n` random hashes that have not been drawn before; returns how many were
- * new, or may be contained. */
+ * new, or may be present. */
 static size_t rate_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
 {
     uint64_t hashes[CHUNK];

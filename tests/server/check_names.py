@@ -40,7 +40,7 @@ def run(s):
         check_headers(s, coded)
         a.ask("PUT", f"{F}/{coded}/file", 422, b"junk", kind="application/vnd.bloomgate")  # in the log and the events
     page = a.told("GET", f"{F}?count=1000", 200)
-    assert sorted(map(decode, page["filters"])) == sorted(NAMES), "the list has other names"
+    assert sorted(map(decode, page["filters"])) == sorted(NAMES), "the list has different names"
     events = a.told("GET", "/api/v1/events?level=warning&count=1000", 200)["events"]
     assert any(e.get("filter") == "\x1b[31m" for e in events), events[-5:]
     a.ask("GET", "/metrics", 200)

@@ -95,7 +95,7 @@ def drill(folder, ids, seconds):
     info = connection.ask("BG.INFO", "ids")
     facts = {name.decode() if isinstance(name, bytes) else name: value for name, value in zip(info[::2], info[1::2])}
     print(f"memory: {memory / 2**20:,.0f} MiB, {before / 2**20:,.0f} MiB of it without the filter; "
-          f"the filter has {int(facts.get('bytes', 0)) / 2**20:,.0f} MiB", flush=True)
+          f"the filter uses {int(facts.get('bytes', 0)) / 2**20:,.0f} MiB", flush=True)
     quiet = [lookups(folder, service, ids, seconds) for _ in range(3)]
     adder = Adder(service.port, ids)
     adder.start()
@@ -117,11 +117,11 @@ def drill(folder, ids, seconds):
         lost += [k for k, answer in zip(keys, connection.ask("BG.MEXISTS", "ids", *keys)) if not answer]
     for name, runs in (("quiet", quiet), ("while rebuilding", busy)):
         for run in runs:
-            print(f"{name}: {run['requests_per_second']:,.0f} look-ups/s, p50 {run['p50_us']} us, p99 {run['p99_us']} us, "
+            print(f"{name}: {run['requests_per_second']:,.0f} lookups/s, p50 {run['p50_us']} us, p99 {run['p99_us']} us, "
                   f"p99.9 {run['p999_us']} us")
     middle = lambda runs: sorted(run["p99_us"] for run in runs)[len(runs) // 2]
     print(f"p99 while rebuilding / quiet: {middle(busy) / middle(quiet):.2f} (medians of {len(busy)} and {len(quiet)} runs)")
-    print(f"{adder.next - ids:,} IDs added meanwhile, {len(lost)} of them or of a million others lost; "
+    print(f"{adder.next - ids:,} IDs added during the rebuilds, {len(lost)} of them or of a million others lost; "
           f"rebuilt from {ids:,} IDs: {'yes' if finished else 'no'}")
     code = service.stop()
     home.cleanup()

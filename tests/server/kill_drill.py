@@ -97,7 +97,7 @@ class Service:
         end = time.monotonic() + 120
         while time.monotonic() < end:
             if self.process.poll() is not None:
-                raise RuntimeError(f"the service ended with {self.process.returncode}")
+                raise RuntimeError(f"the service exited with {self.process.returncode}")
             try:
                 connection = Connection(self.port)
                 connection.ask("BF.CARD", "none")
@@ -269,7 +269,7 @@ def drill(program, kills, policy, seed, disturbers):
         code = service.stop()
         if code != 0:
             failed += 1
-            print(f"the service ended with {code}")
+            print(f"the service exited with {code}")
         if service.complaints():
             failed += 1
             print("".join(service.complaints()[:20]))

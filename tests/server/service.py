@@ -199,7 +199,7 @@ class Service:
         return path
 
     def launch(self):
-        assert not self.is_running(), "it would be left behind"
+        assert not self.is_running(), "it would keep running"
         path = self.configure()
         self.log_start = len(self.read_log()) if os.path.exists(self.log) else 0
         with open(self.log, "ab") as log:
@@ -293,7 +293,7 @@ class Service:
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)
             self.process.wait()
-            raise AssertionError(f"it did not stop in {seconds} s:\n{self.read_log()[-4000:]}") \
+            raise AssertionError(f"the service did not stop within {seconds} s:\n{self.read_log()[-4000:]}") \
                 from None
         text = self.read_log()
         assert not COMPLAINT.search(text), text[-20000:]

@@ -56,7 +56,7 @@ class Witness:
         if kind is None:
             assert wrong is None, wrong
             times = sorted(times)
-            print(f"  others: {len(times)} answers, p50 {times[len(times) // 2] * 1e3:.2f} ms, "
+            print(f"  other clients: {len(times)} answers, p50 {times[len(times) // 2] * 1e3:.2f} ms, "
                   f"p99 {times[len(times) * 99 // 100] * 1e3:.2f} ms, worst {times[-1] * 1e3:.1f} ms",
                   flush=True)
 
@@ -170,7 +170,7 @@ def test_gone_in_the_middle(s):
             if rng.random() < 0.7:  # a reset instead of an orderly close
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             sock.close()
-        wait_for(lambda: s.ask("CLIENT", "LIST").count(b"\n") <= 3, what="connections to go")
+        wait_for(lambda: s.ask("CLIENT", "LIST").count(b"\n") <= 3, what="connections to close")
 
 
 # ---- Large numbers -----------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_large_requests_that_are_allowed(s):
         assert len(answers) == 1000000
         assert sum(c.ask("BF.MEXISTS", "k", *range(0, 1000000, 7))) == len(range(0, 1000000, 7))
     if not is_sanitized(s):
-        wait_for(lambda: s.memory() < 400 * MI, what="memory to be given back")
+        wait_for(lambda: s.memory() < 400 * MI, what="memory to be freed")
 
 
 @alone
@@ -479,7 +479,7 @@ def test_crowd(program):
                 assert sock.recv(100) in (b":0\r\n", b":1\r\n")
             for sock in crowd:
                 sock.close()
-            wait_for(lambda: s.ask("CLIENT", "LIST").count(b"\n") <= 3, what="them to go")
+            wait_for(lambda: s.ask("CLIENT", "LIST").count(b"\n") <= 3, what="connections to close")
 
 
 @alone
@@ -503,7 +503,7 @@ def test_too_many(program):
                     return c.ask("PING") == Status("PONG")
             except (Closed, OSError):
                 return False
-        wait_for(again, what="room for a new client")
+        wait_for(again, what="a new client to be accepted")
 
 
 @alone

@@ -39,9 +39,9 @@ def test_reset_while_replies_wait(s):
         c = s.connect()
         c.send(encode("COMMAND", "DOCS") * 300)  # more than sockets hold, less than the limit
         with s.connect() as other:
-            wait_for(lambda: waits(other) > 0, what="replies that wait")
+            wait_for(lambda: waits(other) > 0, what="queued replies")
         reset(c)
-    wait_for(lambda: clients(s) <= 2, what="clients to go")
+    wait_for(lambda: clients(s) <= 2, what="clients to disconnect")
 
 
 def waits(connection):
@@ -59,7 +59,7 @@ def test_pipeline_of_large_replies(program):
         n = 100
         c.send(encode("COMMAND", "DOCS") * n + encode("PING"))
         with s.connect() as other:
-            wait_for(lambda: waits(other) > 500000, what="replies that wait")
+            wait_for(lambda: waits(other) > 500000, what="queued replies")
         for i in range(n):
             assert c.reply() == whole, i
         assert c.reply() == Status("PONG")
@@ -150,7 +150,7 @@ def test_jobs_of_clients_that_are_gone(s):
             reset(c)
         else:
             c.close()
-    wait_for(lambda: clients(s) <= 2, what="clients to go")
+    wait_for(lambda: clients(s) <= 2, what="clients to disconnect")
     assert s.ask("BF.EXISTS", "gone", "199") == 1
 
 
@@ -223,7 +223,7 @@ def test_tls(program):
             whole = c.ask("COMMAND", "DOCS")
             c.send((encode("COMMAND", "DOCS") + encode("BF.ADD", "k", "x")) * 300)
             with s.connect() as other:
-                wait_for(lambda: waits(other) > 200000, what="replies that wait")
+                wait_for(lambda: waits(other) > 200000, what="queued replies")
             for i in range(300):
                 assert c.reply() == whole, i
                 assert c.reply() in (0, 1)
@@ -236,7 +236,7 @@ def test_tls(program):
         c = Connection(s.tls_port)  # no handshake
         c.send(b"PING\r\n")
         assert c.is_closed()
-        wait_for(lambda: clients(s.plain) <= 1, what="clients to go")
+        wait_for(lambda: clients(s.plain) <= 1, what="clients to disconnect")
 
 
 @alone

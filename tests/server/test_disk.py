@@ -26,7 +26,7 @@ def limit(s, size):
         resource.prlimit(s.process.pid, resource.RLIMIT_FSIZE,
                          ENDLESS if size is None else (size, resource.RLIM_INFINITY))
     except PermissionError as error:
-        raise Skip("no right to limit files") from error
+        raise Skip("no permission to limit file sizes") from error
 
 
 def journal_size(s):
@@ -68,7 +68,7 @@ def full_and_back(program, policy):
             assert s.ask("DEL", "k").startswith("MISCONF")
             assert b"aof_last_write_status:err" in s.ask("INFO", "persistence")
             limit(s, None)
-            wait_for(lambda: s.ask("BF.ADD", "back", "x") in (0, 1), what="room to be noticed")
+            wait_for(lambda: s.ask("BF.ADD", "back", "x") in (0, 1), what="free space to be noticed")
             assert b"aof_last_write_status:ok" in s.ask("INFO", "persistence")
             check(s, told)
         limit(s, journal_size(s) + 20000)
@@ -266,7 +266,7 @@ def test_a_replaced_folder(program):
         os.rmdir(data)
         os.rename(data + ".away", data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 200, what="readiness")
-        wait_for(lambda: s.ask("BF.ADD", "k", "y") == 1, what="a journal that works")
+        wait_for(lambda: s.ask("BF.ADD", "k", "y") == 1, what="a working journal")
         s.kill()
         s.start()
         assert s.ask("BF.MEXISTS", "k", "x", "y") == [1, 1]
@@ -280,7 +280,7 @@ def test_a_removed_segment(program):
         os.unlink(glob.glob(s.folder + "/data/journal-*.log")[-1])
         wait_for(lambda: refused(s), what="refusal")
         wait_for(lambda: s.ask("SAVE") == "OK", what="a fresh journal")
-        wait_for(lambda: s.ask("BF.ADD", "k", "y") == 1, what="a journal that works")
+        wait_for(lambda: s.ask("BF.ADD", "k", "y") == 1, what="a working journal")
         s.kill()
         s.start()
         assert s.ask("BF.MEXISTS", "k", "x", "y") == [1, 1]

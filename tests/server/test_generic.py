@@ -855,9 +855,9 @@ def test_tenants_and_files(program):
             assert a.ask("BG.PUBLISH", "a:1", file, "VERSIONED") == no
         a.ask("MULTI")
         assert a.ask("BG.RELOAD", "a:steal", "b:file") == no and isinstance(a.ask("EXEC"), Error)
-        assert not isinstance(b.ask("BG.RELOAD", "b:2", "b:file"), Error), "nobody has changed it"
+        assert not isinstance(b.ask("BG.RELOAD", "b:2", "b:file"), Error), "b:file is unchanged"
         assert b.ask("BF.MEXISTS", "b:2", "secret", "x") == [1, 0]
-        assert r.ask("BG.PUBLISH", "b:1", "b:file") == no, "to read is not to write"
+        assert r.ask("BG.PUBLISH", "b:1", "b:file") == no, "read permission does not include writing"
         assert not isinstance(r.ask("BG.RELOAD", "r:copy", "b:file"), Error)
         assert not isinstance(a.ask("BG.PUBLISH", "a:1", "a:file", "VERSIONED"), Error)
         assert not isinstance(a.ask("BG.RELOAD", "a:2", "a:file"), Error)
@@ -898,7 +898,7 @@ def test_loading(program):
                 s.wait_until_ready()
                 if seen >= 3:
                     break
-            assert seen >= 3, "never saw it loading"
+            assert seen >= 3, "the service was never seen loading"
             s.stop()
         finally:
             s.kill()

@@ -363,8 +363,8 @@ def test_large_downloads_and_small_requests(s):
     slow[0].send(request("GET", "/healthz"))
     same(slow[0].answer()[2], b"ok\n")
     slow[0].close()
-    wait_for(lambda: not [n for n in os.listdir(os.path.join(s.folder, "data")) if n.startswith("download")], 10, "no file left")
-    wait_for(lambda: a.told("GET", "/api/v1/info", 200)["connections"]["http"] == 1, 10, "all connections closed")
+    wait_for(lambda: not [n for n in os.listdir(os.path.join(s.folder, "data")) if n.startswith("download")], 10, "all files to be removed")
+    wait_for(lambda: a.told("GET", "/api/v1/info", 200)["connections"]["http"] == 1, 10, "all connections to close")
 
 
 def test_large_uploads(s):
@@ -386,7 +386,7 @@ def test_large_uploads(s):
     same(sorted(statuses), [201, 201, 201, 422, 422, 422])
     with Wire(s) as wire:  # an interrupted upload leaves nothing behind
         wire.send(f"PUT {F}/half/file HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(file)}\r\n\r\n", file[:1000000])
-    wait_for(lambda: a.told("GET", "/api/v1/info", 200)["connections"]["http"] == 1, 10, "the end of the connection")
+    wait_for(lambda: a.told("GET", "/api/v1/info", 200)["connections"]["http"] == 1, 10, "the connection to close")
     a.ask("GET", f"{F}/half", 404)
 
 

@@ -108,7 +108,7 @@ def test_dumps_and_loads(program):
         answers = [s.ask("BG.LOAD", "h", chunk) for chunk in chunks]
         assert is_oom(next(a for a in answers if isinstance(a, Error))), answers  # three do not fit
         s.ask("DEL", "h", "g")
-        wait_for(lambda: check(s, 64 * MI)["transfers"] == 0 and memory(s)["used_memory_filters"] < 21 * MI, what="memory to be given back")
+        wait_for(lambda: check(s, 64 * MI)["transfers"] == 0 and memory(s)["used_memory_filters"] < 21 * MI, what="memory to be freed")
 
 
 @alone
@@ -128,7 +128,7 @@ def test_many_small_filters(program):
         assert (s.ask("BF.EXISTS", "f0", "x"), s.ask("BF.ADD", "f0", "y")) == (1, 1)  # only growth is refused
         assert is_oom(s.ask("BF.ADD", "one more", "y"))
         assert s.ask("DEL", *[f"f{i}" for i in range(made // 2)]) == made // 2
-        wait_for(lambda: s.ask("BF.ADD", "again", "x") == 1, what="memory to be given back")
+        wait_for(lambda: s.ask("BF.ADD", "again", "x") == 1, what="memory to be freed")
 
 
 @alone
@@ -143,7 +143,7 @@ def test_dropped_filters_leave_nothing(program):
         s.connect().pipeline([("BF.ADD", f"f{i}", "x") for i in range(300)])
         wait_for(lambda: objects() > before + (400 << 10), what="the observer")
         assert s.ask("DEL", *[f"f{i}" for i in range(300)]) == 300
-        wait_for(lambda: objects() == before, what="memory to be given back")
+        wait_for(lambda: objects() == before, what="memory to be freed")
 
 
 @alone
@@ -166,7 +166,7 @@ def test_growth(program):
             for at in range(0, len(done), 5000):
                 assert set(s.ask(exists, name, *done[at:at + 5000])) == {1}, name
             s.ask("DEL", name)
-            wait_for(lambda: memory(s)["used_memory_filters"] < MI, what="memory to be given back")
+            wait_for(lambda: memory(s)["used_memory_filters"] < MI, what="memory to be freed")
 
 
 @alone
@@ -185,7 +185,7 @@ def test_unfinished_requests(program):
         assert s.ask("BF.EXISTS", "k", "x") == 1
         for client in clients:
             client.close()
-        wait_for(lambda: memory(s)["used_memory_buffers"] < MI, what="buffers to be given back")
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI, what="buffers to be freed")
         assert s.ask("BF.EXISTS", "k", b"y" * MI) == 0
 
 
@@ -197,7 +197,7 @@ def test_unfinished_requests_of_many_words(program):
         with s.connect() as client:
             send(client, b"*1000000\r\n" + b"$0\r\n\r\n" * words)
             wait_for(lambda: memory(s)["used_memory_buffers"] >= words * (6 + 16), what="all words to be counted")
-        wait_for(lambda: memory(s)["used_memory_buffers"] < MI, what="buffers to be given back")
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI, what="buffers to be freed")
         assert s.ask("CONFIG", "SET", "maxmemory", "16Mi") == "OK"
         with s.connect() as client:
             send(client, b"*1000000\r\n" + b"$0\r\n\r\n" * words)
@@ -243,7 +243,7 @@ def test_small_requests_of_many_clients(program):
         assert memory(s)["used_memory"] < 19 * MI, memory(s)
         for client in clients:
             client.close()
-        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="buffers to be given back")
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="buffers to be freed")
         assert s.ask("BF.ADD", "f0", "z") == 1
 
 
@@ -268,7 +268,7 @@ def test_requests_that_cannot_be_stored(program):
                 assert answer.startswith(b"HTTP/1.1 200 ") and b'"out_of_memory"' in error, answer[:200] + error[:200]
         for hog in hogs:
             hog.close()
-        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="buffers to be given back")
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="buffers to be freed")
         clients = [socket.create_connection(("127.0.0.1", s.http_port), timeout=60) for _ in range(450)]
         for part in (b"GET / HTTP/1.1\r\nX: " + b"y" * 2000, b"y" * 6000):
             for client in clients:
@@ -297,7 +297,7 @@ def test_transactions(program):
             assert memory(s)["used_memory_buffers"] >= 4000 * 200 * 64
             assert s.memory() - start < memory(s)["used_memory"] + 8 * MI, (start, s.memory(), memory(s))
         if not s.keeps_freed_memory():
-            wait_for(lambda: s.memory() < start + 20 * MI, what="memory to go back to the system")
+            wait_for(lambda: s.memory() < start + 20 * MI, what="memory to be returned to the OS")
 
 
 @alone
@@ -311,7 +311,7 @@ def test_heads_of_http(program):
         wait_for(lambda: memory(s)["used_memory_buffers"] > 50 * len(head), what="heads to be counted")
         for client in clients:
             client.close()
-        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="heads to be given back")
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="heads to be freed")
 
 
 @alone
@@ -324,7 +324,7 @@ def test_keys_of_http(program):
             client.request("POST", "/api/v1/filters/f/check", b"a\n" * keys, {"Content-Type": "text/plain"})
             assert client.getresponse().status == status, keys
             client.close()
-        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="buffers to be given back")
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="buffers to be freed")
 
 
 @alone
@@ -416,7 +416,7 @@ def test_a_gate_that_does_not_fit(program):
                      for name, mode in (("none", "none promise=read-only"), ("changes", "changes")))
     with s:
         for name in ("none", "changes"):
-            wait_for(lambda: about(name)["rebuilds_failed"] > 0, what="a build that fails")
+            wait_for(lambda: about(name)["rebuilds_failed"] > 0, what="a failed build")
             gate = wait_for(lambda: (lambda g: g if g["last_failure"] else None)(about(name)), what="a reason")
             assert gate["last_failure"].startswith("memory: "), gate
             wait_for(lambda: about(name)["source"]["state"] == "up", what="a source that is up")

@@ -38,7 +38,7 @@ def prepare():
                               timeout=180, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               check=False)
     except subprocess.TimeoutExpired:
-        raise Skip("npm did not deliver the clients in three minutes") from None
+        raise Skip("npm did not install the clients within three minutes") from None
     if done.returncode:
         reasons = [line for line in done.stdout.splitlines() if "error" in line]
         raise Skip(f"npm cannot install the clients: {'; '.join(reasons[:3]) or 'no reason given'}")

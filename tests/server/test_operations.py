@@ -153,7 +153,7 @@ def unit_is_locked_in():
     level = re.search(r"exposure level for bloomgated.service: ([\d.]+)", done.stdout + done.stderr)
     assert level, done
     assert done.returncode == 0 and float(level.group(1)) <= 1.5, level.group(0)
-    assert f"at {level.group(1)} of 10" in read("docs/operations.md"), f"operations.md says another figure than {level.group(1)}"
+    assert f"at {level.group(1)} of 10" in read("docs/operations.md"), f"operations.md has a figure other than {level.group(1)}"
 
 
 # ---- Docker --------------------------------------------------------------------------------

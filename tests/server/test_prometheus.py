@@ -181,7 +181,7 @@ def samples_of(families):
     for family in families:
         for sample in family.samples:
             key = sample.name, frozenset(sample.labels.items())
-            assert key not in samples, f"{key} stands there twice"
+            assert key not in samples, f"{key} is repeated"
             samples[key] = sample.value
             about[sample.name] = family.type, family.documentation
     return samples, about

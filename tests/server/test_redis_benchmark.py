@@ -58,7 +58,7 @@ class Checker(threading.Thread):
         answers = c.pipeline([(self.command, "k", key) for key in keys])
         for key, answer in zip(keys, answers):
             assert answer in (0, 1), answer
-            assert answer == 1 or key.startswith("out"), f"{key} is in, found {answer}"
+            assert answer == 1 or key.startswith("out"), f"{key} was added, found {answer}"
             self.positives += key.startswith("out") and answer
         self.asked += 64
 
@@ -68,7 +68,7 @@ class Checker(threading.Thread):
         assert self.wrong is None, self.wrong
         observed = self.positives / (self.asked / 2)
         print(f"  checked {self.asked} answers, {observed:.5f} of the absent keys were positive")
-        assert observed < 2 * self.rate, "more false positives than asked for"
+        assert observed < 2 * self.rate, "more false positives than the configured rate"
 
 
 def drive(s, family, pipeline, n):

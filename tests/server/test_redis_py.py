@@ -270,7 +270,7 @@ def test_passwords(program):
             assert "invalid username-password" in str(error)
         try:
             client(s).ping()
-            raise AssertionError("no error for who may not")
+            raise AssertionError("no error without permission")
         except redis.exceptions.NoPermissionError:
             pass
         s.connection = s.connect()

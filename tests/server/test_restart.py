@@ -218,7 +218,7 @@ def test_expiry(program):
         for name in ("late", "replaced", "there"):
             assert s.ask("PEXPIRETIME", name) == now + 86400000, name
         assert s.ask("PEXPIRETIME", "never") == -1
-        wait_for(lambda: s.ask("EXISTS", "soon") == 0, what="the end of a name")
+        wait_for(lambda: s.ask("EXISTS", "soon") == 0, what="the name to expire")
         assert s.ask("BF.ADD", "soon", "y") == 1
         s.kill()
         s.start()
@@ -276,7 +276,7 @@ def test_windows(program):
         s.kill()
         s.start()
         assert s.ask("BG.EXISTS", "w", "old") == 1
-        wait_for(lambda: s.ask("BG.EXISTS", "w", "old") == 0, what="a window that forgets")
+        wait_for(lambda: s.ask("BG.EXISTS", "w", "old") == 0, what="the window to forget")
         assert s.ask("BG.ADD", "w", "new") == 1
         s.kill()
         s.start()

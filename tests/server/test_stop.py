@@ -130,7 +130,7 @@ def clog(s):
         def waits():
             text = other.ask("CLIENT", "LIST").decode()
             return any(word.startswith("obl=") and int(word[4:]) > 0 for word in text.split())
-        wait_for(waits, what="replies that wait")
+        wait_for(waits, what="queued replies")
     return c
 
 
@@ -147,7 +147,7 @@ def test_a_second_signal_ends_it_at_once(program):
     with Service(program, "shutdown-grace 600s") as s:
         c = clog(s)
         s.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: is_deaf(s), what="the end of listening")
+        wait_for(lambda: is_deaf(s), what="the listener to close")
         assert s.process.poll() is None
         s.process.send_signal(signal.SIGTERM)
         assert s.wait(30) == 0
@@ -173,7 +173,7 @@ def test_the_unix_socket_of_the_next(program):
     with Service(program, "shutdown-grace 600s") as s, socket.socket(socket.AF_UNIX) as following:
         c = clog(s)
         s.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: is_deaf(s), what="the end of listening")
+        wait_for(lambda: is_deaf(s), what="the listener to close")
         if os.path.exists(s.unix):
             os.unlink(s.unix)  # as a service does if the socket has no listener
         following.bind(s.unix)
@@ -191,7 +191,7 @@ def test_a_job_without_its_client(program):
         with socket.create_connection(("127.0.0.1", s.http_port)) as c:
             c.sendall(b"GET /api/v1/filters/large?examine=true HTTP/1.1\r\nHost: localhost\r\n\r\n")
             s.process.send_signal(signal.SIGTERM)
-            wait_for(lambda: is_deaf(s), what="the end of listening")
+            wait_for(lambda: is_deaf(s), what="the listener to close")
             s.process.send_signal(signal.SIGTERM)
             s.stop()
 
@@ -210,7 +210,7 @@ def test_who_reads_late_gets_all(program):
     with Service(program, "shutdown-grace 60s") as s:
         c = clog(s)
         s.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: is_deaf(s), what="the end of listening")
+        wait_for(lambda: is_deaf(s), what="the listener to close")
         first = c.reply()
         for _ in range(199):
             assert c.reply() == first
@@ -365,7 +365,7 @@ def test_revoking_a_user(program):
                 reload("user u1 on >secret +@all ~*\n")
                 wait_for(lambda: b"u1" in s.ask("ACL", "USERS"), what="a user")
                 reload("")
-                wait_for(lambda: b"u1" not in s.ask("ACL", "USERS"), what="a user to go")
+                wait_for(lambda: b"u1" not in s.ask("ACL", "USERS"), what="a user to be removed")
         finally:
             done.set()
             thread.join()

@@ -58,7 +58,7 @@ static void must(bool holds, const char *what)
 {
     if (!holds) {
         atomic_fetch_add(&world.wrong, 1);
-        fprintf(stderr, "soak_gate: does not hold: %s\n", what);
+        fprintf(stderr, "soak_gate: violated: %s\n", what);
     }
 }
 
@@ -90,7 +90,7 @@ static bg_filter *new_filter(bg_kind kind, uint64_t items)
 
 /* ---- The gate and its backing store -------------------------------------------------------- */
 
-/* A key is 8 bytes: its owner and its number. Every so often the store does not answer. */
+/* A key is 8 bytes: its owner and its number. Now and then the store does not answer. */
 static bg_truth ask_truth(void *context, const void *key, size_t len, void *request)
 {
     static _Atomic uint64_t calls;
@@ -443,7 +443,7 @@ static void print_figures(const uint64_t most[4])
     MUST(bg_registry_about(world.registry, &tenants) == BG_OK);
     MUST(gate.false_negatives == 0 && gate.audits > 0);
     MUST(slot.rebuilds > 0 && files.reloads > 0 && tenants.evictions > 0);
-    printf("answers checked %llu; look-ups %llu, audits %llu, writes %llu\n",
+    printf("answers checked %llu; lookups %llu, audits %llu, writes %llu\n",
            (unsigned long long)atomic_load(&world.checks),
            (unsigned long long)gate.lookups, (unsigned long long)gate.audits,
            (unsigned long long)gate.writes);

@@ -53,7 +53,7 @@ static void tally_check_width(const struct tally *t, bg_kind kind, double fill)
     double said = t->widths / t->trials / 2 / 1.96;
     double allowed = 0.03 + 5 / sqrt(2 * t->trials);
     if (!(fabs(said / deviation - 1) < allowed)) {
-        check_fail(__FILE__, __LINE__, "%s at fill %g: says +- %g, scatters by %g",
+        check_fail(__FILE__, __LINE__, "%s at fill %g: claims +- %g, scatters by %g",
                    bg_kind_name(kind), fill, said, deviation);
     }
 }

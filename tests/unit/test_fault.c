@@ -316,7 +316,7 @@ TEST(fault__every_kind_without_memory_once_and_for_ever)
             faults += every_fault(s, true);
         }
     }
-    printf("= every kind: %zu faults of memory, nothing lost\n", faults);
+    printf("= every kind: %zu failed allocations, nothing lost\n", faults);
 }
 
 /* ---- The OS has no memory -------------------------------------------------------- */

@@ -157,7 +157,7 @@ TEST(mod_18487__work_per_query_is_bounded)
     }
 }
 
-/* One decoder accepted what another refused: check_refused runs all of ours. */
+/* One decoder accepted what another refused: check_refused runs all our decoders. */
 TEST(valkey_bloom_90__all_ways_in_agree)
 {
     check_refused(CASE_SCALABLE, AT_RATE, 8, 0x4000000000000000 /* 2.0 */);

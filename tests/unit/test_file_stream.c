@@ -52,7 +52,7 @@ static size_t stream_compare(const bg_filter *filter, const char *name)
         CHECK_OK(
             bg_encode_to(filter, i ? &still : &options, stream_write, &stream, NULL));
         if (stream.n != n || memcmp(stream.bytes, whole, n) != 0) {
-            check_fail(__FILE__, __LINE__, "%s: other bytes", name);
+            check_fail(__FILE__, __LINE__, "%s: different bytes", name);
         }
         pieces = stream.pieces;
         free(stream.bytes);

@@ -405,7 +405,7 @@ TEST(recent__holds_what_it_was_made_for_and_tells_no_lies)
     bgi_recent_free(r);
 }
 
-/* ---- Single flight, as far as one thread can test it --------------------------------- */
+/* ---- Single flight, in one thread --------------------------------- */
 
 static void look_again_inside(struct world *w, uint64_t key)
 {

@@ -226,7 +226,8 @@ static void check_tells_nothing(const bg_errinfo *why, const char *hex)
         char part[5] = { hex[i], hex[i + 1], hex[i + 2], hex[i + 3], 0 };
         for (size_t j = 0; j < sizeof strings / sizeof *strings; j++) {
             if (strcasestr(strings[j], part)) {
-                check_fail(__FILE__, __LINE__, "it tells \"%s\": %s", part, strings[j]);
+                check_fail(__FILE__, __LINE__, "it reveals \"%s\": %s", part,
+                           strings[j]);
             }
         }
     }
@@ -539,7 +540,7 @@ TEST(keyring__secrets_are_not_repeated)
     files_clean();
 }
 
-/* A caller that was told that its secret is stored may use it at once. */
+/* A caller whose append has succeeded may use it at once. */
 TEST(keyring__appends_of_several_processes_are_all_there)
 {
     enum { PROCESSES = 4, EACH = 8 };

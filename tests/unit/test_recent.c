@@ -626,7 +626,7 @@ static void deleted_inside(struct world *w, uint64_t key)
     CHECK(!maybe(w, key));
 }
 
-/* The answer of the backing store is older than the base, so it says nothing about the base. */
+/* The answer of the backing store is older than the base, so it does not apply to the base. */
 TEST(gate__an_audit_from_before_the_base_is_no_alarm)
 {
     struct world *w = world_of_audits();

@@ -143,7 +143,7 @@ TEST(slot_guard__after_two_swaps)
     bg_slot_free(slot);
 }
 
-/* The completeness of a file says nothing about keys that were added later. */
+/* The completeness of a file does not cover keys that were added later. */
 TEST(slot_guard__without_a_number_nothing_is_as_complete)
 {
     for (int advances = 0; advances < 2; advances++) {

@@ -131,7 +131,7 @@ static void check_files_kept(const char *from, const char *folder)
     CHECK(names.n > 0);
     for (size_t i = 0; i < names.n; i++) {
         if (access(filter_file(folder, names.at[i]), F_OK) != 0) {
-            check_fail(__FILE__, __LINE__, "%s is gone", names.at[i]);
+            check_fail(__FILE__, __LINE__, "%s is missing", names.at[i]);
         }
     }
 }

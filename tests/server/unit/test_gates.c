@@ -61,7 +61,7 @@ static void moment(void)
             moment();                                                                  \
         }                                                                              \
         if (!(condition)) {                                                            \
-            check_fail(__FILE__, __LINE__, "in vain: %s", #condition);                 \
+            check_fail(__FILE__, __LINE__, "not within a minute: %s", #condition);     \
         }                                                                              \
     } while (0)
 

@@ -553,7 +553,7 @@ TEST(password__texts_that_are_none)
         &password));
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (!password_read(texts[i], &password)) {
-            check_fail(__FILE__, __LINE__, "%s was taken", texts[i]);
+            check_fail(__FILE__, __LINE__, "%s was accepted", texts[i]);
         }
     }
     char large[2 * PASSWORD_TEXT] = "$scrypt$ln=14,r=8,p=1$MDEyMzQ1Njc4OWFiY2RlZg$";
@@ -701,7 +701,7 @@ TEST(rate__is_kept)
                                              rounding */
     CHECK(!user_take(u, 3, 5050, &wait));
     CHECK(!user_take(u, 101, 50000, &wait));
-    CHECK_EQ(wait, UINT64_MAX); /* never so many at once */
+    CHECK_EQ(wait, UINT64_MAX); /* never that many at once */
     CHECK(user_take(u, 100, 50000, NULL));
     CHECK(!user_take(u, 50, 50000, &wait));
     CHECK(wait >= 50 && wait <= 52);

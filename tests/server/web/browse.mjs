@@ -340,7 +340,7 @@ async function tryActions(window) {
   await until("the filter is cleared", async () => (await ask("POST", "api/v1/filters/browse%3Amain/check", { keys: ["key-17"] })).json.results[0] === false);
   await page.getByRole("button", { name: "Drop…" }).click();
   const drop = page.getByRole("button", { name: "Drop filter" });
-  same("dropping needs the typed name", await drop.isDisabled(), true);
+  same("dropping needs confirmation", await drop.isDisabled(), true);
   await page.locator("#confirm").fill("drop");
   await drop.click();
   await until("the filter is dropped, and all filters are shown", async () => page.url().endsWith("#/") && (await ask("GET", "api/v1/filters/browse%3Amain")).status === 404);
