@@ -1,7 +1,7 @@
 /*
  * replay.c - runs a fuzz target without libFuzzer, over files and generated inputs.
  *
- *     fuzz_x [--runs N] [--seed S] FILE-OR-FOLDER...
+ *     fuzz_x [--runs N] [--seed S] FILE-OR-DIRECTORY...
  *
  * Every file is run once. N inputs follow that depend only on the seed: every second one is a
  * file with a few bytes changed (if there are files), the rest is noise. A directory that does

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests Parquet filters of DuckDB: every filter of a file that it writes can be read, has no
 false negatives, and a filter built from only the row group's values has the same bytes.
-usage: interop_duckdb.py PROBE FOLDER      FOLDER keeps the npm package between runs
+usage: interop_duckdb.py PROBE DIRECTORY      DIRECTORY keeps the npm package between runs
   exit status 77: skipped because the package could not be downloaded"""
 
 import json

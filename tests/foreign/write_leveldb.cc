@@ -1,4 +1,4 @@
-// Writes a database with real LevelDB at 10 bits per key: write_leveldb FOLDER KEYS plain|snappy
+// Writes a database with real LevelDB at 10 bits per key: write_leveldb DIRECTORY KEYS plain|snappy
 #include <leveldb/db.h>
 #include <leveldb/filter_policy.h>
 

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Runs the unit, property and concurrency tests of a build with much more work than by default, one
 # per core at a time. Prints for each its duration, its counts (the lines that begin with "=") and
-# its result; the complete output is in BUILD-FOLDER/soak. Ends with the number of operations of the
+# its result; the complete output is in BUILD-DIRECTORY/soak. Ends with the number of operations of the
 # random runs against exact models, by kind and in total.
-# usage: soak.sh BUILD-FOLDER SCALE      the seed is BG_TEST_SEED, else random
+# usage: soak.sh BUILD-DIRECTORY SCALE      the seed is BG_TEST_SEED, else random
 set -euo pipefail
 
 if [ "$1" = --one ]; then

@@ -1,7 +1,7 @@
 /*
  * soak_gate.c - all live components at once, for any length of time.
  *
- *     soak_gate SECONDS FOLDER
+ *     soak_gate SECONDS DIRECTORY
  *
  *   gate       keys are written through a gate, announced, and looked up by other threads:
  *              each must be present, and none that was never written. Meanwhile its slot is
@@ -468,7 +468,7 @@ int main(int argc, char **argv)
     pthread_t threads[JOBS];
     uint64_t most[4] = { 0 };
     if (argc != 3) {
-        fprintf(stderr, "usage: soak_gate SECONDS FOLDER\n");
+        fprintf(stderr, "usage: soak_gate SECONDS DIRECTORY\n");
         return 2;
     }
     const unsigned seconds = (unsigned)strtoul(argv[1], NULL, 10);

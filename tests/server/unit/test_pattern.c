@@ -116,9 +116,9 @@ static void nth(uint64_t i, const char *letters, char *text)
 TEST(pattern__all_short_ones)
 {
     char pattern[8], name[8];
-    for (uint64_t i = 0; i < 1365; i++) { /* up to 5 characters out of 4 */
+    for (uint64_t i = 0; i < 1365; i++) { /* lengths up to 5, 4 letters */
         nth(i, "ab?*", pattern);
-        for (uint64_t j = 0; j < 127; j++) { /* up to 6 characters out of 2 */
+        for (uint64_t j = 0; j < 127; j++) { /* lengths up to 6, 2 letters */
             nth(j, "ab", name);
             if (matches(pattern, name) != reference(pattern, name)) {
                 check_fail(__FILE__, __LINE__, "'%s' and '%s'", pattern, name);

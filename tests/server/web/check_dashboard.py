@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the dashboard in Chromium with browse.mjs, against mocks or against a running service.
-usage: check_dashboard.py FOLDER [BASE [NAME:PASSWORD]]
-  FOLDER keeps playwright-core from npm between runs, and the last screenshots
+usage: check_dashboard.py DIRECTORY [BASE [NAME:PASSWORD]]
+  DIRECTORY keeps playwright-core from npm between runs, and the last screenshots
   exit status 77: skipped because there is no browser, or the package could not be downloaded"""
 
 import os

@@ -2,7 +2,7 @@
 """Tests the dashboard in Chromium against the real service, with browse.mjs: with filters of all
 kinds and names of all sorts, an overfull filter, gates over a small catalog, and a second time
 with users.
-usage: check_service.py BLOOMGATED FOLDER      FOLDER: see check_dashboard.py
+usage: check_service.py BLOOMGATED DIRECTORY      DIRECTORY: see check_dashboard.py
   exit status 77: skipped because there is no browser, or the package could not be downloaded"""
 
 import os

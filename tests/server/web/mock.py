@@ -808,7 +808,7 @@ def main():
     parser.add_argument("--bare", action="store_true", help="no gates")
     parser.add_argument("--frozen", action="store_true", help="time stands still, so figures can be compared")
     parser.add_argument("--user", help="NAME:PASSWORD; the password is a token as well")
-    parser.add_argument("--loading", action="store_true", help="for ever")
+    parser.add_argument("--loading", action="store_true", help="never finish loading")
     Handler.world = World(parser.parse_args())
     server = ThreadingHTTPServer(("127.0.0.1", Handler.world.options.port), Handler)
     server.daemon_threads = True
