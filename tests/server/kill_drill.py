@@ -50,7 +50,7 @@ class Connection:
     def reply(self):
         line = self.file.readline()
         if not line.endswith(b"\r\n"):
-            raise ConnectionError("the service is gone")
+            raise ConnectionError("the service has exited")
         kind, rest = line[:1], line[1:-2]
         if kind == b":":
             return int(rest)

@@ -251,7 +251,7 @@ def test_strangers_get_less(program):
             socks.append(sock)
         with s.connect() as c:
             assert c.ask("AUTH", "sesame") == Status("OK")
-        grows_less(s, before, 24 * MI, "with 200 strangers")
+        grows_less(s, before, 24 * MI, "with 200 clients that are not logged in")
         for sock in socks:
             sock.close()
 

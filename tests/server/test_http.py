@@ -606,7 +606,7 @@ def test_plan_is_that_of_the_command_line(s):
     a = Asker(s)
     program = os.path.join(os.path.dirname(s.program), "bloomgate")
     if not os.path.exists(program):
-        raise service.Skip("no bloomgate beside bloomgated")
+        raise service.Skip("no bloomgate next to bloomgated")
     text = service.subprocess.run([program, "plan", "-n", "3M", "-p", "0.1%", "--json"], check=True, capture_output=True, text=True).stdout
     theirs, mine = json.loads(text), a.told("GET", "/api/v1/plan?items=3000000&error=0.001", 200)
     same([k["kind"] for k in mine["kinds"]], [k["kind"] for k in theirs["kinds"]])
