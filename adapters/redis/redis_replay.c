@@ -1,13 +1,13 @@
 /*
  * redis_replay.c - see redis_replay.h.
  *
- * The pieces of a content arrive consecutively, in one transaction or one file, so one buffer is
- * enough. It grows with the bytes received (gather.h). A piece for another key, or a piece out of
- * order, discards it.
+ * The pieces of a filter's content arrive consecutively, in one transaction or one file, so one
+ * buffer is enough. It grows with the bytes received (gather.h). A piece for another key, or a
+ * piece out of order, discards it.
  *
- * Pieces are encoded while they are sent, so the content is not copied here; the server keeps
- * what replicas have not read yet. A thread without the server's lock encodes them in advance, as
- * server strings, which are sent without copying.
+ * Pieces are encoded while they are sent, so the content is not copied here; the server keeps what
+ * replicas have not read yet. A thread without the server's lock encodes them in advance, as server
+ * strings, which are sent without copying.
  */
 #include "redis_replay.h"
 
@@ -93,7 +93,7 @@ void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
 
 /* ---- Content --------------------------------------------------------------------------------- */
 
-/* A content that is sent to replicas and the AOF, or written to an AOF rewrite. */
+/* The content of a filter that is sent to replicas and the AOF, or written to an AOF rewrite. */
 struct sending {
     RedisModuleCtx *ctx;
     RedisModuleIO *io; /* or NULL */

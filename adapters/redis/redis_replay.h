@@ -7,7 +7,7 @@
  *     BG.REPLAY key KEYS key [key ...]      where hashes do not work (host.h)
  *     BG.REPLAY key REMOVE hashes
  *     BG.REPLAY key ROTATE milliseconds
- *     BG.REPLAY key PUT offset total bytes  a piece of a content, in order
+ *     BG.REPLAY key PUT offset total bytes  a piece of the content, in order
  *     BG.REPLAY key DONE state secret       creates an object from the pieces
  *
  * redis_state.h describes state, secret and content. CREATE and DONE replace the value of the

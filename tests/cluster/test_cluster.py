@@ -87,7 +87,7 @@ class Adder:
             thread.join()
         error = self.process.stderr.read()
         assert self.process.wait() == 0, error
-        assert len(self.acknowledged) == self.sent, "all are in"
+        assert len(self.acknowledged) == self.sent, "all are added"
         return self.acknowledged
 
 
@@ -331,7 +331,7 @@ def test_primary_is_killed_while_adding(world):
 
 def main():
     if not shutil.which(SERVER) or not shutil.which("redis-cli"):
-        print(f"skipped: no {SERVER} or redis-cli here")
+        print(f"skipped: {SERVER} or redis-cli is not installed")
         sys.exit(77)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     passed = failed = 0

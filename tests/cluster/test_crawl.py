@@ -14,7 +14,7 @@ EXAMPLE, MODULE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SERVER = sys.argv[3] if len(sys.argv) > 3 else "redis-server"
 
 if not shutil.which(SERVER) or not shutil.which("redis-cli"):
-    print(f"skipped: no {SERVER} or redis-cli here")
+    print(f"skipped: {SERVER} or redis-cli is not installed")
     sys.exit(77)
 with cluster_world.World(SERVER, MODULE) as world:
     done = subprocess.run([EXAMPLE, world.addresses()], capture_output=True, text=True, timeout=120)

@@ -137,7 +137,7 @@ def test_some_shards_fail(program):
         keys = [KEYS[there.index(0)], KEYS[there.index(1)], KEYS[there.index(2)], *KEYS]
         answer = s.ask("BG.MADD", "seen", *keys)
         assert answer[:-1] == [1, 1] and answer[-1].startswith("FULL the shard '{"), answer
-        assert s.ask("BG.MADD", "seen", *keys[2:]).startswith("FULL"), "none before the first that is not in"
+        assert s.ask("BG.MADD", "seen", *keys[2:]).startswith("FULL"), "no success before the first failure"
         front.cluster.trouble = lambda node, words: \
             b"-NOFILTER gone\r\n" if node.number == 2 and words[0].startswith(b"BG.") else None
         # A missing shard is not in doubt. A node that answers slowly, as on a busy machine, is.
@@ -193,7 +193,7 @@ def test_nobody_else_waits(program):
                 assert other.ask("BF.ADD", "local", i) == 1
             try:
                 early = waiting.socket.recv(1)
-                assert not early, "it was answered before the others: no test"
+                assert not early, "it was answered before the others: test is void"
             except BlockingIOError:
                 pass
             waiting.socket.settimeout(30)
@@ -266,7 +266,7 @@ def test_one_node_is_lost(program):
         assert s.ask("BG.ADD", "seen", there[7]) == 1
         answer = s.ask("BG.MADD", "seen", there[7], gone[7], there[8])
         assert answer[0] == 0 and answer[1].startswith("FAILED") and len(answer) == 2, answer
-        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "it is left alone"
+        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "it is not contacted"
         found = figures(s)
         for metric, value in (('checked_keys_total{filter="seen",result="unreachable"}', 2), ('checked_keys_total{filter="seen",result="maybe"}', 1),
                               ('checked_keys_total{filter="seen",result="no"}', 1), ('added_keys_total{filter="seen",result="rejected"}', 2),
@@ -280,7 +280,7 @@ def test_one_node_is_lost(program):
         front.up()
         wait_for_state(s, "up")
         assert s.ask("BF.MEXISTS", "seen", gone[0], gone[5], there[7]) == [1, 0, 1]
-        assert s.ask("BG.ADD", "seen", gone[7]) == 1, "what was refused was not added"
+        assert s.ask("BG.ADD", "seen", gone[7]) == 1, "refused keys were not added"
         log = s.read_log()
         assert log.count("the cluster does not answer") == 1 == log.count("the cluster answers again"), log
 
@@ -303,7 +303,7 @@ def test_unanswered_adds_are_unknown(program):
         assert facts["added"] == {"new": 1, "maybe_present": 0, "rejected": 0, "unknown": 1}, facts
         assert ",adds=2,failed=1," in s.ask("INFO", "sharded").decode()
         front.up()
-        service.wait_for(lambda: s.ask("BG.ADD", "seen", gone[0]) in (0, 1), what="adds to be taken again")
+        service.wait_for(lambda: s.ask("BG.ADD", "seen", gone[0]) in (0, 1), what="adds to be accepted again")
 
 
 @service.alone
@@ -318,9 +318,9 @@ def test_adds_wait_for_replicas(program):
         facts = Asker(s).told("GET", "/api/v1/fronts/seen", 200)
         assert facts["state"] == "up" and facts["shards"]["unwritable"] == 1, facts
         assert s.ask("BF.MEXISTS", "seen", "a", "x") == [1, 0]
-        assert "replicas have the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "known to take none"
+        assert "replicas have the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "known to accept none"
         front.cluster.replicas = 1
-        service.wait_for(lambda: s.ask("BF.ADD", "seen", "c") in (0, 1), what="adds to be taken again")
+        service.wait_for(lambda: s.ask("BF.ADD", "seen", "c") in (0, 1), what="adds to be accepted again")
         log = s.read_log()
         assert "accepts no adds in 1 of 16 shards: " in log and "accepts adds again" in log and "timed out" not in log, log
 
@@ -413,14 +413,14 @@ def test_a_server_that_is_started_again(program):
         facts = wait_for_state(s, "partly")
         assert 0 < facts["shards"]["incomplete"] == 16 - facts["shards"]["up"], facts
         service.wait_for(lambda: "its server restarted and may have lost keys" in
-                         Asker(s).told("GET", "/api/v1/fronts/seen", 200)["error"], what="the watch to say why")
+                         Asker(s).told("GET", "/api/v1/fronts/seen", 200)["error"], what="the watch to report the reason")
         assert figures(s)['bloomgate_front_shards{filter="seen",state="incomplete"}'] == facts["shards"]["incomplete"]
         assert s.ask("BG.MEXISTS", "seen", gone[0], "absent-1", "absent-2") [0] == 1
         assert s.ask("BG.MEXISTS", "seen", *there[:5]) == [1] * 5
-        assert s.ask("BG.MADD", "seen", *gone) == [1] * len(gone), "adds are taken"
+        assert s.ask("BG.MADD", "seen", *gone) == [1] * len(gone), "adds are accepted"
         rounds = sum(words[0] == b"CLUSTER" or words[0] == b"INFO" for words in node.seen)
         service.wait_for(lambda: sum(words[0] == b"CLUSTER" or words[0] == b"INFO" for words in node.seen) > rounds + 2, what="rounds of the watch")
-        assert Asker(s).told("GET", "/api/v1/fronts/seen", 200)["state"] == "partly", "it is not over by itself"
+        assert Asker(s).told("GET", "/api/v1/fronts/seen", 200)["state"] == "partly", "it does not end by itself"
         again = service.Service(program, f"sharded seen nodes={front.cluster.addresses()}", http=True)
         with again as other:  # another front, which has not seen the restart
             assert other.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
@@ -507,7 +507,7 @@ def test_keys_over_http(program):
             status, text = plain(s, method, path, body)
             assert status == 422 and b"over a cluster" in text, (path, status, text)
         status, text = plain(s, "POST", F, {"name": "seen", "capacity": 10, "error": 0.01})
-        assert status == 400 and b"over a cluster" in text, "no filter hides behind it"
+        assert status == 400 and b"over a cluster" in text, "it does not refer to a filter"
         a.make("local")
         status, text = plain(s, "PUT", f"{F}/seen/file", a.told("GET", f"{F}/local/file", 200), "application/vnd.bloomgate")
         assert status == 400 and b"over a cluster" in text, (status, text)

@@ -127,7 +127,7 @@ def test_nobody_but_hanging_nodes():
     cluster.trouble = lambda node, words: raises(fake_nodes.Hang())()  # CLUSTER SLOTS as well
     done = run(cluster, "check", "f", keys=INPUT, quick=True)
     assert done.returncode == 4 and "timed out waiting for a reply" in done.stderr, done
-    assert 1 <= sum(bool(node.seen) for node in cluster.nodes) < 10, "not one after the other to the last"
+    assert 1 <= sum(bool(node.seen) for node in cluster.nodes) < 10, "not all nodes one after another"
 
 
 def test_nonsense():
@@ -164,7 +164,7 @@ def test_wrong_answers():
 def test_missing_filter():
     cluster = made()
     done = run(cluster, "-s", "8", "check", "f", keys=INPUT)
-    assert done.returncode == 3 and "really in 8 shards" in done.stderr and not done.stdout, done
+    assert done.returncode == 3 and "actually in 8 shards" in done.stderr and not done.stdout, done
     done = run(cluster, "add", "g", keys=INPUT)
     assert done.returncode == 3 and "NOFILTER" in done.stderr, done
 
@@ -253,7 +253,7 @@ def test_restart_from_an_old_save():
         assert done.returncode == 3 and "of 16 shards may have lost keys" in done.stderr, done
     done = run(cluster, "add", "f", keys=INPUT)
     assert done.returncode == 0 and "may have lost keys, and deny no key until" in done.stderr, done
-    assert check(cluster).returncode == 4, "to add keys is not to add all"
+    assert check(cluster).returncode == 4, "adding some keys does not complete it"
     done = run(cluster, "complete", "misspelled")
     assert done.returncode == 3 and "NOFILTER" in done.stderr, done
     done = run(cluster, "complete", "f")
@@ -429,7 +429,7 @@ def test_data_are_copied_while_it_is_asked():
         done = run(cluster, "--batch", "20", "check", "-c", "-v", "--open", "f",
                    keys=INPUT * (30 if number == 4 else 2))
         assert done.stdout == "0\n", (word, number, done)
-        assert next(count) > number, (word, number, "it came to that")
+        assert next(count) > number, (word, number, "the case occurred")
 
 
 def test_restart_while_it_is_dumped():

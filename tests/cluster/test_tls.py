@@ -183,7 +183,7 @@ def test_nodes_stand_still_and_die(t):
                 back()
             if lose == node.kill:  # it restarts without its data
                 facts = service.wait_for(lambda: (lambda f: f if f["shards"]["missing"] and not f["shards"]["down"] else None)(state_of(s)),
-                                         what="the shards to be missed")
+                                         what="the shards to be reported as down")
                 assert facts["shards"]["missing"] + facts["shards"]["up"] == 16, facts
                 assert s.ask("BF.EXISTS", "seen", mine[0]).startswith("NOFILTER"), "never a false no"
             else:

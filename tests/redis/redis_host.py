@@ -59,7 +59,7 @@ class Host(service.Service):
         return path
 
     def launch(self):
-        assert not self.is_running(), "it would be left behind"
+        assert not self.is_running(), "it would not be stopped"
         path = self.configure()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([*service.MORTAL, self.program, path], stdout=log, stderr=log, cwd=self.folder,
@@ -151,7 +151,7 @@ def options_of(usage):
     parser.add_argument("module")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--server", default="", help="redis, valkey, or the path of a server")
-    parser.add_argument("--service", default="", help="path of bloomgated, to compare with")
+    parser.add_argument("--service", default="", help="path of bloomgated to compare with")
     parser.add_argument("--payloads", type=float, default=0)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_intermixed_args()
@@ -162,7 +162,7 @@ def servers_of(asked):
     if "/" in asked:
         path = os.path.abspath(asked)
         if not os.access(path, os.X_OK):
-            sys.exit(f"{path}: no program")
+            sys.exit(f"{path}: not a program")
         return [path]
     return [name for name in SERVERS if asked in name and shutil.which(name)]
 

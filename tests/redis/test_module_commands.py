@@ -103,7 +103,7 @@ def test_as_the_service(h):
                         asked.add(words[0].upper())
     known = {row[0].decode().upper() for row in h.ask("COMMAND") if b"." in row[0]}
     left = known - asked - {"BG.REPLAY", "BG.HELP"}
-    assert not left, f"never asked: {left}"
+    assert not left, f"not tested: {left}"
 
 
 def test_help(h):
@@ -139,7 +139,7 @@ def test_transactions_and_scripts(h):
         h.ask("BF.ADD", "k", "a")
         c.ask("MULTI")
         c.ask("BF.ADD", "k", "b")
-        assert c.ask("EXEC") is None, "a change that WATCH does not see"
+        assert c.ask("EXEC") is None, "a change that WATCH misses"
         c.ask("WATCH", "k")
         assert h.ask("BF.ADD", "k", "a") == 0
         c.ask("MULTI")
@@ -214,7 +214,7 @@ def test_replay_is_for_admins(h):
     """Also on Redis 7.0, where modules have no ACL categories, and in scripts and transactions."""
     state = "1 0 0 0 0 0 0;family=bf kind=scalable items=100 rate=0.01"
     words = ("BG.REPLAY", "a", "CREATE", state, "")
-    assert h.ask(*words) == "OK", "an admin may"
+    assert h.ask(*words) == "OK", "an admin is allowed"
     for rules in (("+@all", "-@dangerous"), ("+@all", "-@admin"), ("+@all", "-@dangerous", "-@admin")):
         h.ask("ACL", "SETUSER", "user", "reset", "on", "nopass", "~a", *rules)
         with h.connect() as c:
@@ -293,7 +293,7 @@ def test_secret(pattern):
             h.ask("BF.ADD", "k", "x")
         assert a.ask("BG.DIGEST", "k") == b.ask("BG.DIGEST", "k") != c.ask("BG.DIGEST", "k")
         assert b.ask("RESTORE", "other", 0, c.ask("DUMP", "k")) == "OK"
-        assert b.ask("BF.EXISTS", "other", "x") == 1, "the secret came along"
+        assert b.ask("BF.EXISTS", "other", "x") == 1, "the secret was included"
         assert b.ask("BG.MERGE", "k", "other").startswith("INCOMPATIBLE")
         assert b.ask("RESTORE", "same", 0, a.ask("DUMP", "k")) == "OK" and b.ask("BG.MERGE", "k", "same") == "OK"
         text = repr([a.ask("BG.INFO", "k"), a.ask("INFO", "everything"), a.ask("BG.DUMP", "k", 0),
@@ -338,7 +338,7 @@ def test_secret_is_not_shown(pattern):
         assert shown.startswith("id:") and len(shown) == 19 and first not in shown
         digest = digest_of_new(h)
         assert isinstance(h.ask("CONFIG", "SET", name, second, "maxmemory-policy", "nosuch"), Error)
-        assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest, "set back"
+        assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest, "reset"
         assert h.ask("CONFIG", "SET", name, second) == "OK"
         assert h.ask("CONFIG", "GET", name)[1].decode() != shown and digest_of_new(h) != digest
         assert h.ask("CONFIG", "SET", name, shown) == "OK" and digest_of_new(h) == digest, "one that is known"
@@ -361,7 +361,7 @@ def test_secret_is_not_shown(pattern):
 
 
 def test_info(h):
-    wait_for(lambda: h.info("bloomgate", "bloomgate_filters") == "0", what="those of other tests to go")
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filters") == "0", what="filters of other tests to be freed")
     wait_for(lambda: h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="their memory")
     before = int(h.info("memory", "used_memory"))
     h.ask("BF.RESERVE", "k", 0.01, 10**6)
@@ -372,7 +372,7 @@ def test_info(h):
     assert size <= grown < size + 300000, f"{size} bytes of filters, used_memory has grown by {grown}"
     assert size <= h.ask("MEMORY", "USAGE", "k") <= grown
     h.ask("DEL", "k")
-    wait_for(lambda: h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to come back")
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to be freed")
 
 
 def test_maxmemory(h):

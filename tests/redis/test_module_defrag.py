@@ -87,7 +87,7 @@ def test_defragmentation_keeps_all_and_frees_the_rest(h):
                         ("cycle-min", 50), ("cycle-max", 75)):
         h.ask("CONFIG", "SET", f"active-defrag-{name}", value)
     h.ask("CONFIG", "SET", "activedefrag", "yes")
-    wait_for(lambda: fragmented(h) < before // 4, what="the server to have defragmented")
+    wait_for(lambda: fragmented(h) < before // 4, what="the server to defragment")
     assert int(h.info("bloomgate_filters", "bloomgate_pieces_moved")) > len(kept)
     with h.connect() as c:
         assert c.pipeline([("BG.DIGEST", f"f{i}") for i in kept]) == digests

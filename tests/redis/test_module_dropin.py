@@ -67,7 +67,7 @@ def test_file_of_redisbloom(pattern):
     """Names without a prefix in Redis 8; with the module's prefix everywhere, and as arguments."""
     with Host(pattern.program, pattern.module) as h:
         plain = config(h, "bf-error-rate") is not None
-        assert plain == (is_redis(h) and version(h) >= (8,)), "Redis 8 has names without a prefix, others have not"
+        assert plain == (is_redis(h) and version(h) >= (8,)), "only Redis 8 has names without a prefix"
     for name, prefix in (("bf", "bf."), ("bloomgate", "bloomgate."), ("bf", "")):
         if prefix or plain:
             lines = {prefix + setting: value for setting, value in REDIS_FILE.items()}
@@ -234,7 +234,7 @@ def test_follows_valkey_bloom(pattern):
             wait_for(lambda: h.info("persistence", "aof_rewrite_in_progress") == "0", what="its first AOF")
             del h.options["replicaof"]
             h.restart()
-            assert digests(h) == expected, "its append-only file has something else"
+            assert digests(h) == expected, "its append-only file differs"
             assert h.ask("BF.ADD", "tight", "later") == 1
     finally:
         primary.close()
@@ -311,7 +311,7 @@ def test_info_of_valkey_bloom(h):
     h.ask("BF.RESERVE", "k", 0.003, 100)
     with h.connect() as c:
         assert [float(value) for value in c.ask("BF.INFO", "k", "ERROR")] == [0.003]
-        assert len(c.ask("BF.INFO", "k")) == 10, "clients of RedisBloom know five fields"
+        assert len(c.ask("BF.INFO", "k")) == 10, "RedisBloom clients expect five fields"
         c.ask("HELLO", 3)
         assert c.ask("BF.INFO", "k", "error") == [("Error rate", 0.003)]
 

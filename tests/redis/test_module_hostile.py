@@ -91,7 +91,7 @@ def test_every_byte(h):
         accepted = []
         for i in range(0, len(bodies), 200):
             restore_all(h, bodies[i:i + 200], accepted)
-        print(f"  {kind}: {len(bodies)} payloads of {len(body)} bytes, {len(accepted)} were let in", flush=True)
+        print(f"  {kind}: {len(bodies)} payloads of {len(body)} bytes, {len(accepted)} were accepted", flush=True)
         assert h.ask("RESTORE", "again", 0, whole, "REPLACE") == "OK"
         assert h.ask("BG.DIGEST", "again") == h.ask("BG.DIGEST", "v")
 
@@ -142,7 +142,7 @@ def test_random_restore(h):
     for _ in range(0, total, 500):
         restore_all(h, [mutated_value(rng, pool) for _ in range(500)], accepted)
         assert h.process.poll() is None
-    print(f"  {total} payloads, {len(accepted)} were let in", flush=True)
+    print(f"  {total} payloads, {len(accepted)} were accepted", flush=True)
     assert h.ask("BF.ADD", "after", "a") == 1
 
 
@@ -207,14 +207,14 @@ def test_random_chunks(h):
         good += sum(not isinstance(reply, Error) for reply in replies)
         use(h)
         assert h.process.poll() is None
-    print(f"  {total} payloads, {good} were taken", flush=True)
+    print(f"  {total} payloads, {good} were accepted", flush=True)
     assert h.ask("BF.ADD", "after", "a") == 1
 
 
 def test_nothing_leaks(h):
     """The same hostile payloads, repeatedly: memory usage stays the same."""
     if os.environ.get("BG_PRELOAD"):
-        raise Skip("sanitizers keep what was freed")
+        raise Skip("sanitizers keep freed memory")
     connect(h)
     rng = random.Random(5)
     pool = []
@@ -228,7 +228,7 @@ def test_nothing_leaks(h):
             restore_all(h, bodies, [])
         h.ask("FLUSHALL")
         h.ask("MEMORY", "PURGE")
-        wait_for(lambda: h.info("bloomgate", "bloomgate_filters") == "0", what="filters to go")
+        wait_for(lambda: h.info("bloomgate", "bloomgate_filters") == "0", what="filters to be freed")
         return h.memory(), int(h.info("bloomgate", "bloomgate_filter_bytes"))
     round_of(3)
     before, zero = round_of(1)

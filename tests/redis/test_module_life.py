@@ -21,8 +21,8 @@ def large(h, name, items=2000):
 
 
 def freed(h):
-    wait_for(lambda: h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to come back")
-    wait_for(lambda: h.info("bloomgate", "bloomgate_filters") == "0", what="filters to go")
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to be freed")
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filters") == "0", what="filters to be freed")
     wait_for(lambda: h.info("bloomgate", "bloomgate_filters_being_freed") == "0", what="the thread")
 
 
@@ -69,7 +69,7 @@ def test_copied(h):
     h.ask("COPY", "m", "n")
     assert h.ask("DEBUG", "DIGEST-VALUE", "n") == values[0] != values[1]
     h.ask("BF.ADD", "n", "x")
-    assert h.ask("DEBUG", "DIGEST-VALUE", "n") != values[0], "the digest knows the content"
+    assert h.ask("DEBUG", "DIGEST-VALUE", "n") != values[0], "the digest depends on the content"
 
 
 @alone
@@ -154,7 +154,7 @@ def test_loaded_in_pieces(h):
             break
     for i, chunk in enumerate(chunks):
         if i:
-            assert h.ask("BG.EXISTS", "l", "anything") == 1, "it may contain everything until it is there"
+            assert h.ask("BG.EXISTS", "l", "anything") == 1, "it may contain everything until it is loaded"
             assert str(h.ask("BG.ADD", "l", "x")).startswith("ERR")
         assert h.ask("BG.LOAD", "l", chunk)[1] > LARGE
     wait_for(lambda: int(h.info("bloomgate", "bloomgate_background_loads")) > 0, what="the thread")
@@ -193,7 +193,7 @@ def test_dropped_while_loading(h):
         assert h.ask("PING") == "PONG"
         h.ask("BF.ADD", "x", "a")
     wait_for(lambda: h.ask("FLUSHALL") == "OK"  # the server may read the sent data only now
-             and h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to come back")
+             and h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to be freed")
 
 
 @alone

@@ -45,7 +45,7 @@ def more(h, act):
         with open(f"/proc/{h.process.pid}/clear_refs", "w", encoding="ascii") as file:
             file.write("5")
     except OSError as e:
-        raise Skip(f"the kernel does not forget the most: {e}") from e
+        raise Skip(f"the kernel does not reset the peak: {e}") from e
     before = memory(h, "VmRSS")
     act()
     return memory(h, "VmHWM") - before
@@ -87,7 +87,7 @@ def more_in_child(h, command):
                 most = max(most, memory_of(child, "VmHWM"))
             except (FileNotFoundError, ProcessLookupError):
                 pass
-    assert most > 0, "no child was seen"
+    assert most > 0, "no child was found"
     h.ask("CONFIG", "SET", "rdb-key-save-delay", 0)
     return most - before
 
@@ -358,7 +358,7 @@ def test_maxmemory_is_checked_before(h):
             h.ask("DEL", "k")
         h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
         h.ask("CONFIG", "SET", "maxmemory", used(h) + 2 * MIB)
-        assert any(str(one).startswith("OOM ") for one in h.ask("BF.MADD", "grows", *range(200))), "neither does it grow"
+        assert any(str(one).startswith("OOM ") for one in h.ask("BF.MADD", "grows", *range(200))), "it does not grow either"
         h.ask("CONFIG", "SET", "maxmemory", 0)
         assert h.ask("BF.MADD", "grows", *range(200))[-1] in (0, 1)
         assert h.ask("BF.MEXISTS", "grows", *range(200)) == [1] * 200
@@ -394,7 +394,7 @@ def test_buffers_are_counted(h):
         if cursor == 0:
             break
         assert used(h) > start + size // 2, "the copy that is read"  # buffers of closed connections may be freed in the meantime
-    wait_for(lambda: used(h) < start + size // 2, what="the copy to go")
+    wait_for(lambda: used(h) < start + size // 2, what="the copy to be freed")
     h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     try:
         h.ask("CONFIG", "SET", "maxmemory", used(h) + 12 * MIB)
@@ -403,11 +403,11 @@ def test_buffers_are_counted(h):
         assert answer.startswith("OOM "), answer
         h.ask("CONFIG", "SET", "maxmemory", 0)
         done = h.ask("BG.LOAD", "l")[0]
-        assert done >= 4 * MIB and used(h) > start + done, "the chunks that have come"
+        assert done >= 4 * MIB and used(h) > start + done, "the received chunks"
         for chunk in chunks[done // MIB:]:
-            assert isinstance(h.ask("BG.LOAD", "l", chunk), list), "it goes on where it was refused"
+            assert isinstance(h.ask("BG.LOAD", "l", chunk), list), "it continues where it was refused"
         assert h.ask("BG.DIGEST", "l") == h.ask("BG.DIGEST", "k")
-        wait_for(lambda: used(h) < start + size * 3 // 2, what="the chunks to go")
+        wait_for(lambda: used(h) < start + size * 3 // 2, what="the chunks to be freed")
     finally:
         h.ask("CONFIG", "SET", "maxmemory", 0)
 
@@ -491,7 +491,7 @@ def test_growth_over_the_limit(pattern):
         assert h.ask("RESTORE", "k", 0, payload) == "OK"
         for i in range(10000, 40000, 1000):
             reply = h.ask("BF.MADD", "k", *range(i, i + 1000))
-        assert "would exceed 40000 bytes" in str(reply), reply
+        assert "would exceed the limit of 40000 bytes" in str(reply), reply
         assert h.ask("BF.INFO", "k", "SIZE")[0] <= 40000
         h.kill()
         folder = os.path.join(h.folder, "appendonlydir")

@@ -346,7 +346,7 @@ def test_windows_move(pattern):
             assert moved != start
             second = int(replica.ask("TIME")[0])
             wait_for(lambda: int(replica.ask("TIME")[0]) > second + 1, what="a second")
-            assert facts(replica) == moved, "the replica has moved its window by itself"
+            assert facts(replica) == moved, "the replica moved its window by itself"
         finally:
             replica.kill()
             replica.remove()
@@ -406,7 +406,7 @@ def test_windows_reloaded_often(pattern):
                 time.sleep(0.02)
             return host.ask("BG.EXISTS", "w", "old") == 0
 
-        wait_for(forgotten, what="the window to forget")
+        wait_for(forgotten, what="the window to forget its keys")
 
 
 @alone

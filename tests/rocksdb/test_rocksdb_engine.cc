@@ -538,16 +538,16 @@ int main()
     static const MustCase cases[] = {
         { "no key is lost", no_key_is_lost },
         { "absent keys cost no reads", absent_keys_cost_no_reads },
-        { "the bottom has its own kind", the_bottom_has_its_own_kind },
-        { "files to be ingested are for the bottom",
+        { "the bottommost level has its own kind", the_bottom_has_its_own_kind },
+        { "files to be ingested use the bottommost kind",
           files_to_be_ingested_are_for_the_bottom },
         { "policies read each other", policies_read_each_other },
         { "built-in filters are left alone", built_in_filters_are_left_alone },
-        { "verification finds what is missing", verification_finds_what_is_missing },
-        { "readers take any bytes and any batch",
+        { "verification finds missing keys", verification_finds_what_is_missing },
+        { "readers accept any bytes and any batch",
           readers_take_any_bytes_and_any_batch },
-        { "names are explained", names_are_explained },
-        { "names come back", names_come_back },
+        { "invalid names are explained", names_are_explained },
+        { "names are preserved", names_come_back },
     };
     return MustRun(cases);
 }

@@ -262,7 +262,7 @@ TEST(bf__keyed)
     fake_begin(&h);
     h.settings.hash = BG_HASH_KEYED;
     CHECK_STR(fake(&h, "BF.ADD k a"),
-              "-ERR hash: found keyed, expected one that needs no "
+              "-ERR hash: found keyed, expected a hash without a "
               "secret: there is no keyring");
     h.settings.keyring = ring;
     CHECK_STR(fake(&h, "BF.ADD k a"), ":1");
