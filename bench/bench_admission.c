@@ -20,7 +20,7 @@
 #include "keys.h"
 #include "output.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -69,8 +69,8 @@ static bg_admission *admission_open(uint64_t items, const struct bgb_options *op
 
 static uint64_t admission_bytes(const bg_admission *door)
 {
-    bg_admission_stats stats = { .struct_size = sizeof stats };
-    return door && bg_admission_about(door, &stats) == BG_OK ? stats.bytes : 0;
+    bg_admission_info stats = { .struct_size = sizeof stats };
+    return door && bg_admission_get_info(door, &stats) == BG_OK ? stats.bytes : 0;
 }
 
 /* Runs the trace through a cache, with this bouncer; NULL: without one. */
@@ -213,7 +213,7 @@ static uint64_t admission_decide(struct admission_state *s, size_t n)
 {
     uint64_t in = 0;
     if (s->way == ADMISSION_MANY) {
-        return bg_admission_admit_many(s->door, s->pairs, n, NULL);
+        return bg_admission_admit_many(s->door, bg_keys_bytes(s->pairs, n), NULL);
     }
     for (size_t i = 0; i < n; i++) {
         in += s->way == ADMISSION_WOULD

@@ -94,7 +94,7 @@ static uint64_t batch_build(void *state, size_t first, size_t n)
 {
     struct batch_table *t = state;
     bg_filter_clear(t->built);
-    return bg_filter_add_many_u64(t->built, t->build_keys + first, n, NULL);
+    return added_many(t->built, bg_keys_u64(t->build_keys + first, n), NULL);
 }
 
 static size_t batch_prepare_build(struct batch_table *t, const bg_spec *spec,
@@ -124,7 +124,7 @@ static size_t batch_prepare(struct batch_table *t, const struct bgb_keys *keys,
                             uint32_t kind, double rate)
 {
     bg_spec shared = bgb_spec(kind, keys->n, rate, 0);
-    bg_spec exclusive = bgb_spec(kind, keys->n, rate, BG_EXCLUSIVE);
+    bg_spec exclusive = bgb_spec(kind, keys->n, rate, BG_SPEC_EXCLUSIVE);
     t->filter = bgb_filter_make(&shared, keys->n);
     bgb_arena_make(&t->arenas[0], &exclusive, keys->n / 2, 0);
     bgb_arena_make(&t->arenas[1], &shared, keys->n / 2, 0);

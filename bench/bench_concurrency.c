@@ -4,7 +4,7 @@
  * All schemes use the same keys, the same kind and the same total number of bits: one
  * mutex, one readers-writer lock, 64 shards with a mutex each, atomic instructions
  * without a lock (Bloomgate's shared mode), and 64 shards with atomic instructions.
- * Filters behind locks are created with BG_EXCLUSIVE, as a caller would. Every scheme is
+ * Filters behind locks are created with BG_SPEC_EXCLUSIVE, as a caller would. Every scheme is
  * measured with single calls; one mutex and atomics also with batches. Loads: adds of
  * fresh keys, lookups of which half are present, and nine lookups per add. Thread counts
  * range from 1 to twice the number of cores. "ratio" compares with one mutex at the same
@@ -93,8 +93,7 @@ static size_t conc_shard(uint64_t hash)
 
 static bool conc_do(bg_filter *filter, uint64_t hash, bool add)
 {
-    return add ? bg_filter_add_hash(filter, hash)
-               : bg_filter_may_contain_hash(filter, hash);
+    return add ? added_hash(filter, hash) : bg_filter_may_contain_hash(filter, hash);
 }
 
 static bool conc_under_mutex(pthread_mutex_t *mutex, bg_filter *filter, uint64_t hash,
@@ -163,8 +162,9 @@ static uint64_t conc_batch(struct conc_filters *f, const uint64_t *hashes, size_
     if (locked) {
         (void)pthread_mutex_lock(&f->locks[0].mutex);
     }
-    size_t positives = add ? bg_filter_add_many_hash(filter, hashes, n, bitmap)
-                           : bg_filter_may_contain_many_hash(filter, hashes, n, bitmap);
+    size_t positives =
+        add ? added_many(filter, bg_keys_hashes(hashes, n), bitmap)
+            : bg_filter_may_contain_many(filter, bg_keys_hashes(hashes, n), bitmap);
     if (locked) {
         (void)pthread_mutex_unlock(&f->locks[0].mutex);
     }
@@ -233,7 +233,7 @@ static void conc_fill_shards(struct conc_filters *f, uint64_t n)
     const bg_hasher *hasher = bg_filter_hasher(f->arenas[0].filter);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t hash = bg_hash_u64(hasher, bgb_key(BGB_SET_PRESENT, i));
-        (void)bg_filter_add_hash(f->arenas[conc_shard(hash)].filter, hash);
+        (void)added_hash(f->arenas[conc_shard(hash)].filter, hash);
     }
 }
 
@@ -248,7 +248,8 @@ static void conc_filters_make(struct conc_filters *f, enum conc_scheme scheme,
     f->scheme = scheme;
     f->shards = sharded ? SHARDS : 1;
     f->arenas = bgb_alloc(f->shards, sizeof *f->arenas);
-    bg_spec spec = bgb_spec(kind, 2 * n / f->shards, rate, atomic ? 0 : BG_EXCLUSIVE);
+    bg_spec spec =
+        bgb_spec(kind, 2 * n / f->shards, rate, atomic ? 0 : BG_SPEC_EXCLUSIVE);
     for (size_t i = 0; i < f->shards; i++) {
         bgb_arena_make(&f->arenas[i], &spec, 0, i * SKEW);
         (void)pthread_mutex_init(&f->locks[i].mutex, NULL);

@@ -5,7 +5,7 @@
  * directory. All rows run several times, in turn, and the best time counts:
  *
  *     read memory       the limit of `verify in memory`: sums all words
- *     verify in memory  bg_verify_bytes
+ *     verify in memory  bg_encoded_verify
  *     plain write       the limit of `save`: writes the same bytes, 1 MiB per write(), and fsync
  *     save              bg_save, which also reads the file back and verifies it
  *     save, not read    the same without reading back
@@ -22,7 +22,7 @@
 #include "harness.h"
 #include "output.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -112,7 +112,7 @@ static void files_do(struct files *f, int row)
     switch (row) {
     case FILES_MEMORY: files_read_memory(f); break;
     case FILES_VERIFY_BYTES:
-        files_must(bg_verify_bytes(f->bytes, f->n, NULL, NULL, NULL), "verify");
+        files_must(bg_encoded_verify(f->bytes, f->n, NULL, NULL, NULL), "verify");
         break;
     case FILES_WRITE: files_plain_write(f); break;
     case FILES_SAVE:
@@ -165,7 +165,7 @@ static void small_do(struct small *s, int row)
     bg_filter *filter = NULL;
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     size_t n = 0;
-    how.flags = BG_FILE_STILL;
+    how.flags = BG_FILE_FROZEN;
     switch (row) {
     case SMALL_COPY:
         memcpy(s->to, s->with, s->n);
@@ -207,7 +207,7 @@ static void files_bench_small(void)
     spec.items = 100;
     spec.rate = 0.01;
     files_must(bg_filter_create(&spec, &s.filter, NULL), "create");
-    (void)bg_filter_add_u64(s.filter, 1);
+    (void)added_u64(s.filter, 1);
     files_must(bg_encode(s.filter, &how, s.with, sizeof s.with, &s.n, NULL), "encode");
     how.flags = BG_FILE_NO_CANARIES;
     files_must(bg_encode(s.filter, &how, s.bare, sizeof s.bare, &s.n, NULL), "encode");
@@ -234,7 +234,7 @@ void bgb_bench_files(const struct bgb_options *options)
     spec.bytes = options->bytes_count ? options->bytes[0] : (uint64_t)1 << 30;
     files_must(bg_filter_create(&spec, &f.filter, NULL), "create");
     for (uint64_t i = 0; i < spec.bytes / 2; i += 64) { /* some bits in every block */
-        (void)bg_filter_add_u64(f.filter, i);
+        (void)added_u64(f.filter, i);
     }
     files_must(bg_encode(f.filter, NULL, NULL, 0, &f.n, NULL), "encode");
     f.bytes = aligned_alloc(64, (f.n + 63) / 64 * 64);

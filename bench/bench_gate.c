@@ -60,13 +60,14 @@ struct gate_table {
     bg_gate *gates[3];
 };
 
-static bg_truth gate_ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer gate_ask(void *context, const void *key, size_t len,
+                                void *request)
 {
     (void)context;
     (void)key;
     (void)len;
     (void)request;
-    return BG_TRUTH_ABSENT;
+    return BG_STORE_ABSENT;
 }
 
 static uint64_t gate_filter_many(void *state, size_t first, size_t n)
@@ -74,7 +75,8 @@ static uint64_t gate_filter_many(void *state, size_t first, size_t n)
     const struct gate_table *t = ((struct gate_state *)state)->table;
     uint64_t bitmap[BG_BITMAP_WORDS(GATE_BATCH)], found = 0;
     for (size_t i = first; i + GATE_BATCH <= first + n; i += GATE_BATCH) {
-        found += bg_filter_may_contain_many(t->filter, t->keys + i, GATE_BATCH, bitmap);
+        found += bg_filter_may_contain_many(
+            t->filter, bg_keys_bytes(t->keys + i, GATE_BATCH), bitmap);
     }
     return found;
 }
@@ -84,7 +86,8 @@ static uint64_t gate_slot_many(void *state, size_t first, size_t n)
     const struct gate_table *t = ((struct gate_state *)state)->table;
     uint64_t bitmap[BG_BITMAP_WORDS(GATE_BATCH)], found = 0;
     for (size_t i = first; i + GATE_BATCH <= first + n; i += GATE_BATCH) {
-        found += bg_slot_may_contain_many(t->slot, t->keys + i, GATE_BATCH, bitmap);
+        found += bg_slot_may_contain_many(
+            t->slot, bg_keys_bytes(t->keys + i, GATE_BATCH), bitmap);
     }
     return found;
 }
@@ -128,7 +131,8 @@ static uint64_t gate_gate_one(void *state, size_t first, size_t n)
     const bg_bytes *keys = s->table->keys;
     uint64_t found = 0;
     for (size_t i = first; i < first + n; i++) {
-        found += bg_gate_lookup(s->gate, keys[i].data, keys[i].len, NULL) == BG_PRESENT;
+        found += bg_gate_lookup(s->gate, keys[i].data, keys[i].len, NULL)
+                 == BG_OUTCOME_PRESENT;
     }
     return found;
 }

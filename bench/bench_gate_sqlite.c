@@ -20,7 +20,7 @@
 #include "ours.h"
 #include "output.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -99,7 +99,8 @@ static void sql_fill(struct sql_state *s)
     free(keys);
 }
 
-static bg_truth sql_ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer sql_ask(void *context, const void *key, size_t len,
+                               void *request)
 {
     const struct sql_state *s = context;
     int64_t number;
@@ -112,9 +113,9 @@ static bg_truth sql_ask(void *context, const void *key, size_t len, void *reques
         bgb_sink((uint64_t)sqlite3_column_bytes(s->get, 0));
     }
     (void)sqlite3_reset(s->get);
-    return code == SQLITE_ROW    ? BG_TRUTH_PRESENT
-           : code == SQLITE_DONE ? BG_TRUTH_ABSENT
-                                 : BG_TRUTH_ERROR;
+    return code == SQLITE_ROW    ? BG_STORE_PRESENT
+           : code == SQLITE_DONE ? BG_STORE_ABSENT
+                                 : BG_STORE_ERROR;
 }
 
 static void sql_make_gate(struct sql_state *s)
@@ -183,7 +184,7 @@ static uint64_t sql_pass_plain(void *state, size_t first, size_t n)
     const struct sql_state *s = state;
     uint64_t found = 0;
     for (size_t i = first; i < first + n; i++) {
-        found += sql_ask(state, &s->keys[i], sizeof *s->keys, NULL) == BG_TRUTH_PRESENT;
+        found += sql_ask(state, &s->keys[i], sizeof *s->keys, NULL) == BG_STORE_PRESENT;
     }
     return found;
 }
@@ -193,8 +194,8 @@ static uint64_t sql_pass_one(void *state, size_t first, size_t n)
     const struct sql_state *s = state;
     uint64_t found = 0;
     for (size_t i = first; i < first + n; i++) {
-        found +=
-            bg_gate_lookup(s->gate, &s->keys[i], sizeof *s->keys, NULL) == BG_PRESENT;
+        found += bg_gate_lookup(s->gate, &s->keys[i], sizeof *s->keys, NULL)
+                 == BG_OUTCOME_PRESENT;
     }
     return found;
 }
@@ -239,7 +240,7 @@ static void sql_measure(struct sql_state *s, double seconds)
 
 /* ---- Comparison with the plan ---------------------------------------------------- */
 
-static void sql_print_plan(const struct sql_state *s, const bg_gate_stats *stats,
+static void sql_print_plan(const struct sql_state *s, const bg_gate_info *stats,
                            double rate)
 {
     const uint64_t absent = SQL_LOOKUPS / SQL_ONE_IN * (SQL_ONE_IN - 1);
@@ -247,7 +248,7 @@ static void sql_print_plan(const struct sql_state *s, const bg_gate_stats *stats
     const double truly =
         (double)bgb_ours_false_positives(s->filter, SQL_TRIALS) / SQL_TRIALS;
     const bg_estimate *seen = &stats->observed;
-    if (stats->outcomes[BG_PRESENT] != SQL_LOOKUPS - absent) {
+    if (stats->outcomes[BG_OUTCOME_PRESENT] != SQL_LOOKUPS - absent) {
         bgb_broken_add("gate", "a lookup missed a row that exists");
     }
     bgb_table("gate_plan", "%d other keys, looked up once each, compared with the plan",
@@ -270,13 +271,13 @@ static void sql_print_plan(const struct sql_state *s, const bg_gate_stats *stats
 
 static void sql_compare(struct sql_state *s, double rate)
 {
-    bg_gate_stats stats = { .struct_size = sizeof stats };
+    bg_gate_info stats = { .struct_size = sizeof stats };
     sql_make_gate(s);
     for (uint64_t i = 0; i < SQL_LOOKUPS; i++) {
         const uint64_t key = sql_key(s, BGB_SET_FRESH, i);
         (void)bg_gate_lookup(s->gate, &key, sizeof key, NULL);
     }
-    if (bg_gate_about(s->gate, true, &stats)) {
+    if (bg_gate_get_info(s->gate, EXAMINE_true, &stats)) {
         bgb_die("cannot read the gate's statistics");
     }
     sql_print_plan(s, &stats, rate);

@@ -12,7 +12,7 @@
 #include "keys.h"
 #include "output.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,22 +61,23 @@ static uint64_t hash_one(void *state, size_t first, size_t n)
 static uint64_t hash_fixed(void *state, size_t first, size_t n)
 {
     const struct hash_state *s = state;
-    bg_hash_many_fixed(s->hasher, s->records + first * s->width, s->width, n, s->out);
+    bg_hash_many(s->hasher, bg_keys_fixed(s->records + first * s->width, s->width, n),
+                 s->out);
     return 0;
 }
 
 static uint64_t hash_pairs(void *state, size_t first, size_t n)
 {
     const struct hash_state *s = state;
-    bg_hash_many(s->hasher, s->pairs + first, n, s->out);
+    bg_hash_many(s->hasher, bg_keys_bytes(s->pairs + first, n), s->out);
     return 0;
 }
 
 static uint64_t hash_look_up(void *state, size_t first, size_t n)
 {
     const struct hash_state *s = state;
-    bgb_sink(bg_filter_may_contain_many_fixed(s->filter, s->records + first * s->width,
-                                              s->width, n, NULL));
+    bgb_sink(bg_filter_may_contain_many(
+        s->filter, bg_keys_fixed(s->records + first * s->width, s->width, n), NULL));
     return 0;
 }
 

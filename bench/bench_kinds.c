@@ -49,8 +49,9 @@ static void kinds_add(struct kinds_table *t, const struct bgb_keys *keys, uint32
 /* Checks that no lookup of an added key returns "no", for all keys in the pool. */
 static bool kinds_has_all(const bg_filter *filter, const struct bgb_keys *keys)
 {
-    bool all = bg_filter_may_contain_many_u64(filter, keys->present, keys->pool, NULL)
-               == keys->pool;
+    bool all =
+        bg_filter_may_contain_many(filter, bg_keys_u64(keys->present, keys->pool), NULL)
+        == keys->pool;
     if (!all) {
         bgb_broken_add(bg_kind_name(bg_filter_kind(filter)),
                        "a lookup missed a key that was added");
@@ -64,8 +65,8 @@ static void kinds_print(const struct kinds_table *t, size_t i,
     const bg_filter *filter = t->filters[i];
     const struct bgb_subject *single = &t->subjects[2 * i + SINGLE];
     const struct bgb_subject *batch = &t->subjects[2 * i + BATCH];
-    bg_info info = { .struct_size = sizeof info };
-    if (bg_filter_info(filter, &info) != BG_OK) {
+    bg_filter_info info = { .struct_size = sizeof info };
+    if (bg_filter_get_info(filter, &info) != BG_OK) {
         bgb_die("cannot read the information on a filter");
     }
     double wanted = 20000 / rate; /* enough positives for a narrow interval */

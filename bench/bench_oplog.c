@@ -25,7 +25,7 @@
 #include "output.h"
 #include "team.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -118,7 +118,7 @@ static uint64_t oplog_pass(void *state, size_t first, size_t n)
 static void oplog_open(struct oplog_state *s)
 {
     static const uint32_t policies[OPLOG_WAYS] = {
-        [OPLOG_NO] = BG_OPLOG_NO, [OPLOG_EVERYSEC] = BG_OPLOG_EVERYSEC
+        [OPLOG_NO] = BG_OPLOG_SYNC_NO, [OPLOG_EVERYSEC] = BG_OPLOG_SYNC_EVERYSEC
     }; /* all other rows: always */
     bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
     bg_errinfo why;
@@ -135,8 +135,8 @@ static void oplog_open(struct oplog_state *s)
 
 static void oplog_shut(struct oplog_state *s)
 {
-    bg_oplog_state state = { .struct_size = sizeof state };
-    if (s->log && bg_oplog_about(s->log, &state) == BG_OK) {
+    bg_oplog_info state = { .struct_size = sizeof state };
+    if (s->log && bg_oplog_get_info(s->log, &state) == BG_OK) {
         s->appends += state.next / s->records;
         s->syncs += state.syncs;
         (void)bg_oplog_close(s->log, NULL);

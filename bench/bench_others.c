@@ -53,7 +53,7 @@ static const struct others_setup others_setups[] = {
     { .name = "counting", .kind = BG_KIND_COUNTING, .rate = 0.01 },
     { .name = "counting, scattered",
       .kind = BG_KIND_COUNTING,
-      .flags = BG_SCATTERED,
+      .flags = BG_SPEC_SCATTERED,
       .rate = 0.01 },
     { .name = "cuckoo, 12 bits", .kind = BG_KIND_CUCKOO, .k = 12, .rate = 0.002 },
     { .name = "cuckoo, 16 bits", .kind = BG_KIND_CUCKOO, .k = 16, .rate = 0.00013 },
@@ -128,11 +128,12 @@ static size_t others_both(struct others *o, size_t first, size_t n, uint64_t *be
 {
     const uint64_t *fresh = o->keys->fresh_hash + first;
     size_t done = 0;
-    if (bg_filter_insert_many_hash(o->filter, fresh, n, &done, NULL) != BG_OK) {
+    if (bg_filter_add_many(o->filter, bg_keys_hashes(fresh, n), NULL, &done, NULL)
+        != BG_OK) {
         bgb_die("%s: the filter is full", o->setup->name);
     }
     *between = bgb_now_ns();
-    done = bg_filter_remove_many_hash(o->filter, fresh, n, o->bitmap);
+    done = bg_filter_remove_many(o->filter, bg_keys_hashes(fresh, n), o->bitmap);
     *end = bgb_now_ns();
     return done;
 }
@@ -161,7 +162,7 @@ static bg_spec others_spec(const struct others_setup *setup, uint64_t n)
 {
     static bg_window_options window; /* referenced by the spec */
     bg_spec spec = bgb_spec((uint32_t)setup->kind, n / (setup->part ? setup->part : 1),
-                            setup->rate, setup->flags | BG_EXCLUSIVE);
+                            setup->rate, setup->flags | BG_SPEC_EXCLUSIVE);
     spec.k = setup->k;
     spec.width = setup->width;
     if (setup->window) {
@@ -184,7 +185,7 @@ static uint64_t *others_hashes(uint64_t n)
     for (uint64_t i = 0; i < n; i++) {
         hashes[i] = bgb_key(BGB_SET_PRESENT, i);
     }
-    bg_hash_many_u64(&hasher, hashes, (size_t)n, hashes);
+    bg_hash_many(&hasher, bg_keys_u64(hashes, (size_t)n), hashes);
     return hashes;
 }
 
@@ -196,7 +197,7 @@ static bg_filter *others_finish(const bg_spec *spec, const uint64_t *hashes, siz
     bg_filter *filter = NULL;
     bg_errinfo why;
     if (bg_builder_create(spec, &builder, &why) != BG_OK
-        || bg_builder_add_many_hash(builder, hashes, n) != BG_OK
+        || bg_builder_add_many(builder, bg_keys_hashes(hashes, n)) != BG_OK
         || bg_builder_finish_threaded(builder, threads, &filter, &why) != BG_OK) {
         bgb_die("%s", why.message);
     }
@@ -213,7 +214,8 @@ static bg_filter *others_fill(const bg_spec *spec, const uint64_t *hashes, size_
     if (bg_filter_create(spec, &filter, &why) != BG_OK) {
         bgb_die("%s", why.message);
     }
-    if (bg_filter_insert_many_hash(filter, hashes, n, &done, NULL) != BG_OK) {
+    if (bg_filter_add_many(filter, bg_keys_hashes(hashes, n), NULL, &done, NULL)
+        != BG_OK) {
         bgb_die("%s: full after %zu keys", bg_kind_name(bg_filter_kind(filter)), done);
     }
     return filter;
@@ -224,7 +226,7 @@ static void others_build(struct others *o)
     size_t n = (size_t)o->keys->n;
     uint64_t *hashes = others_hashes(n);
     bg_spec spec = others_spec(o->setup, n);
-    bool is_static = bg_kind_traits(o->setup->kind) & BG_IS_STATIC;
+    bool is_static = bg_kind_traits(o->setup->kind) & BG_TRAIT_STATIC;
     uint64_t begin = bgb_now_ns();
     o->filter =
         is_static ? others_finish(&spec, hashes, n, 1) : others_fill(&spec, hashes, n);
@@ -267,7 +269,7 @@ static void others_add_change(struct others *o, int row)
 static void others_add_row(struct others *o, int row)
 {
     bool changes = row == ROW_INSERT || row == ROW_REMOVE;
-    if (changes && !(bg_kind_traits(o->setup->kind) & BG_CAN_REMOVE)) {
+    if (changes && !(bg_kind_traits(o->setup->kind) & BG_TRAIT_REMOVE)) {
         return;
     }
     if (changes) {
@@ -300,7 +302,7 @@ static void others_add_layers_limit(struct others *o)
     bg_plan plan;
     ask.spec = others_spec(setup, o->keys->n);
     ask.growth = setup->part ? setup->part : 1;
-    if (bg_plan_make(&ask, &plan, NULL) != BG_OK) {
+    if (bg_plan_compute(&ask, &plan, NULL) != BG_OK) {
         bgb_die("%s: cannot plan the filter", setup->name);
     }
     uint64_t bytes = bg_filter_size_bytes(o->filter), parts = setup->spare;

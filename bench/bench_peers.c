@@ -124,7 +124,7 @@ static uint64_t peers_build_pass(void *state, size_t first, size_t n)
         if (bg_filter_create(&b->spec, &filter, &why) != BG_OK) {
             bgb_die("%s", why.message);
         }
-        (void)bg_filter_add_many_u64(filter, b->keys + first, n, NULL);
+        (void)added_many(filter, bg_keys_u64(b->keys + first, n), NULL);
         bg_filter_free(filter);
     }
     return 0;
@@ -146,7 +146,7 @@ static void peers_run_builds(const struct bgb_options *options,
                                           .keys = all };
         builds[i].spec.items = n;
         builds[i].spec.bits_per_key = t->peer_bits;
-        builds[i].spec.flags = i == 1 ? BG_EXCLUSIVE : 0;
+        builds[i].spec.flags = i == 1 ? BG_SPEC_EXCLUSIVE : 0;
         subjects[i] = (struct bgb_subject){ .pass = peers_build_pass,
                                             .state = &builds[i],
                                             .pool = n,

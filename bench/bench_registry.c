@@ -15,7 +15,7 @@
 #include "output.h"
 #include "team.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +149,7 @@ static void registry_populate(struct registry_world *w, const bg_spec *spec)
         }
         for (uint64_t j = 0; j < REGISTRY_KEYS; j++) {
             uint64_t key = bgb_key(BGB_SET_PRESENT, i * REGISTRY_KEYS + j);
-            (void)bg_filter_add(w->pairs[i].filter, &key, sizeof key);
+            (void)added(w->pairs[i].filter, &key, sizeof key);
             if (bg_tenant_add(w->pairs[i].tenant, &key, sizeof key, NULL, NULL)) {
                 bgb_die("tenant %s is full", name);
             }

@@ -62,7 +62,7 @@ static void single_prepare(struct single_table *t, const struct bgb_keys *keys,
                            uint32_t kind, double rate)
 {
     bg_spec shared = bgb_spec(kind, keys->n, rate, 0);
-    bg_spec exclusive = bgb_spec(kind, keys->n, rate, BG_EXCLUSIVE);
+    bg_spec exclusive = bgb_spec(kind, keys->n, rate, BG_SPEC_EXCLUSIVE);
     t->filter = bgb_filter_make(&shared, keys->n);
     bgb_arena_make(&t->arenas[0], &exclusive, keys->n / 2, 0);
     bgb_arena_make(&t->arenas[1], &shared, keys->n / 2, 0);

@@ -45,7 +45,7 @@ static bg_filter *slot_filter(uint64_t n)
         bgb_die("cannot create a filter");
     }
     for (uint64_t i = 0; i < n; i++) {
-        (void)bg_filter_add_u64(filter, bgb_key(BGB_SET_PRESENT, i));
+        (void)added_u64(filter, bgb_key(BGB_SET_PRESENT, i));
     }
     return filter;
 }
@@ -77,10 +77,11 @@ static uint64_t slot_pass(void *state, size_t first, size_t n)
     if (p->batches) {
         for (size_t i = 0; i < n; i += SLOT_BATCH) {
             size_t here = n - i < SLOT_BATCH ? n - i : SLOT_BATCH;
-            found += p->slot ? bg_slot_may_contain_many_u64(
-                         p->slot, p->keys + first + i, here, NULL)
-                             : bg_filter_may_contain_many_u64(
-                                 p->filter, p->keys + first + i, here, NULL);
+            found += p->slot
+                         ? bg_slot_may_contain_many(
+                             p->slot, bg_keys_u64(p->keys + first + i, here), NULL)
+                         : bg_filter_may_contain_many(
+                             p->filter, bg_keys_u64(p->keys + first + i, here), NULL);
         }
         return found;
     }

@@ -10,7 +10,7 @@
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,10 +61,10 @@ static void bgdemo_add(bg_filter *single, bg_filter *batch, uint64_t items,
         size_t count = bgdemo_block(0, at, items, block);
         double begin = bgdemo_now();
         for (size_t i = 0; i < count; i++) {
-            (void)bg_filter_add_u64(single, block[i]);
+            (void)added_u64(single, block[i]);
         }
         double middle = bgdemo_now();
-        (void)bg_filter_add_many_u64(batch, block, count, NULL);
+        (void)added_many(batch, bg_keys_u64(block, count), NULL);
         times->add_batch += bgdemo_now() - middle;
         times->add_single += middle - begin;
     }
@@ -83,7 +83,7 @@ static uint64_t bgdemo_look(const bg_filter *filter, uint64_t items,
             hits += bg_filter_may_contain_u64(filter, block[i]);
         }
         double middle = bgdemo_now();
-        again += bg_filter_may_contain_many_u64(filter, block, count, NULL);
+        again += bg_filter_may_contain_many(filter, bg_keys_u64(block, count), NULL);
         times->look_batch += bgdemo_now() - middle;
         times->look_single += middle - begin;
     }
@@ -95,14 +95,15 @@ static bool bgdemo_has_all(const bg_filter *filter, uint64_t items)
     uint64_t block[BLOCK];
     for (uint64_t at = 0; at < items; at += BLOCK) {
         size_t count = bgdemo_block(0, at, items, block);
-        if (bg_filter_may_contain_many_u64(filter, block, count, NULL) != count) {
+        if (bg_filter_may_contain_many(filter, bg_keys_u64(block, count), NULL)
+            != count) {
             return false;
         }
     }
     return true;
 }
 
-static void bgdemo_print(bg_kind kind, const bg_info *info, bg_estimate seen,
+static void bgdemo_print(bg_kind kind, const bg_filter_info *info, bg_estimate seen,
                          uint64_t items, const struct bgdemo_times *times)
 {
     double per_key = 1e9 / (double)items;
@@ -133,9 +134,9 @@ static bool bgdemo_kind(bg_kind kind, uint64_t items, double rate)
     struct bgdemo_times times = { 0 };
     bgdemo_add(single, batch, items, &times);
     uint64_t hits = bgdemo_look(batch, items, &times);
-    bg_info info = { .struct_size = sizeof info };
+    bg_filter_info info = { .struct_size = sizeof info };
     kept = bg_filter_equal(single, batch) && hits != UINT64_MAX
-           && bgdemo_has_all(batch, items) && bg_filter_info(batch, &info) == BG_OK;
+           && bgdemo_has_all(batch, items) && bg_filter_get_info(batch, &info) == BG_OK;
     if (!kept) {
         (void)fprintf(stderr, "bgdemo: %s: BROKEN\n", bg_kind_name(kind));
         goto out;

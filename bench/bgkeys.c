@@ -57,8 +57,8 @@ static char *keys_line(char *to, uint64_t number)
 
 int main(int argc, char **argv)
 {
-    enum { BUFFER = 1 << 18, LINE_MOST = 128 };
-    static char buffer[BUFFER + LINE_MOST];
+    enum { BUFFER = 1 << 18, LINE_MAX = 128 };
+    static char buffer[BUFFER + LINE_MAX];
     if (argc < 2 || argc > 4) {
         (void)fprintf(stderr, "usage: bgkeys LINES [SHARE_OF_REPETITIONS [FIRST]]\n");
         return 2;

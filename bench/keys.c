@@ -37,7 +37,7 @@ static uint64_t *keys_hashes(const uint64_t *keys, size_t count)
         bgb_die("cannot create a hasher");
     }
     uint64_t *out = keys_stream(count);
-    bg_hash_many_u64(&hasher, keys, count + BGB_KEYS_SLACK, out);
+    bg_hash_many(&hasher, bg_keys_u64(keys, count + BGB_KEYS_SLACK), out);
     return out;
 }
 
@@ -123,7 +123,7 @@ void bgb_keys_fill(bg_filter *filter, uint64_t n)
         for (size_t i = 0; i < count; i++) {
             block[i] = bgb_key(BGB_SET_PRESENT, at + i);
         }
-        (void)bg_filter_add_many_u64(filter, block, count, NULL);
+        (void)added_many(filter, bg_keys_u64(block, count), NULL);
         at += count;
     }
 }

@@ -140,7 +140,7 @@ static void layers_make_table(struct bgb_layers_limit *l, size_t t, size_t bytes
 void bgb_layers_limit_prepare(struct bgb_layers_limit *state,
                               struct bgb_subject *subject, size_t pool, size_t chunk)
 {
-    if (state->count > BGB_LAYERS_MOST) {
+    if (state->count > BGB_LAYERS_MAX) {
         bgb_die("%zu layers", state->count);
     }
     for (size_t t = 0; t < state->count; t++) {

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BGB_LAYERS_MOST = 64 };
+enum { BGB_LAYERS_MAX = 64 };
 
 struct bgb_layers_way {
     bool by_table;
@@ -32,8 +32,8 @@ struct bgb_layers_limit {
     const uint64_t *stream; /* followed by BGB_KEYS_SLACK readable words */
 
     /* Derived state. */
-    struct bgb_region region[BGB_LAYERS_MOST];
-    const unsigned char *table[BGB_LAYERS_MOST]; /* largest first */
+    struct bgb_region region[BGB_LAYERS_MAX];
+    const unsigned char *table[BGB_LAYERS_MAX]; /* largest first */
     struct bgb_layers_way way;
 };
 

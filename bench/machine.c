@@ -7,7 +7,7 @@
 
 #include "output.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <sched.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  */
 #include "options.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -123,7 +123,7 @@ static double options_real(const char *what, const char *text, double above,
 
 static uint32_t options_kind(const char *text)
 {
-    int kind = bg_kind_from_name(text);
+    int kind = bg_kind_parse(text);
     if (kind < 0) {
         bgb_options_refuse("--kind", text,
                            "the name of a filter kind: blocked, counting, ...");

@@ -35,13 +35,13 @@ void bgb_arena_make(struct bgb_arena *arena, const bg_spec *spec, uint64_t fill,
     bg_errinfo why;
     size_t bytes;
     memset(arena, 0, sizeof *arena);
-    if (bg_filter_bytes(spec, &bytes, &why) != BG_OK) {
+    if (bg_filter_memory_needed(spec, &bytes, &why) != BG_OK) {
         bgb_die("%s", why.message);
     }
-    bool small_pages = (spec->flags & BG_SMALL_PAGES) != 0;
+    bool small_pages = (spec->flags & BG_SPEC_SMALL_PAGES) != 0;
     bgb_region_make(&arena->region, bytes + skew, small_pages);
     void *memory = arena->region.base + skew;
-    if (bg_filter_init_at(memory, bytes, spec, &arena->filter, &why) != BG_OK) {
+    if (bg_filter_create_at(memory, bytes, spec, &arena->filter, &why) != BG_OK) {
         bgb_die("%s", why.message);
     }
     if (fill) {
@@ -110,7 +110,7 @@ static uint64_t ours_add_hash_one(void *state, size_t first, size_t n)
     const struct bgb_ours *s = state;
     uint64_t positives = 0;
     for (size_t i = first; i < first + n; i++) {
-        positives += bg_filter_add_hash(s->filter, s->words[i]);
+        positives += added_hash(s->filter, s->words[i]);
     }
     return positives;
 }
@@ -120,7 +120,7 @@ static uint64_t ours_add_u64_one(void *state, size_t first, size_t n)
     const struct bgb_ours *s = state;
     uint64_t positives = 0;
     for (size_t i = first; i < first + n; i++) {
-        positives += bg_filter_add_u64(s->filter, s->words[i]);
+        positives += added_u64(s->filter, s->words[i]);
     }
     return positives;
 }
@@ -130,7 +130,7 @@ static uint64_t ours_add_bytes_one(void *state, size_t first, size_t n)
     const struct bgb_ours *s = state;
     uint64_t positives = 0;
     for (size_t i = first; i < first + n; i++) {
-        positives += bg_filter_add(s->filter, s->bytes[i].data, s->bytes[i].len);
+        positives += added(s->filter, s->bytes[i].data, s->bytes[i].len);
     }
     return positives;
 }
@@ -138,37 +138,40 @@ static uint64_t ours_add_bytes_one(void *state, size_t first, size_t n)
 static uint64_t ours_look_hash_all(void *state, size_t first, size_t n)
 {
     const struct bgb_ours *s = state;
-    return bg_filter_may_contain_many_hash(s->filter, s->words + first, n, s->bitmap);
+    return bg_filter_may_contain_many(s->filter, bg_keys_hashes(s->words + first, n),
+                                      s->bitmap);
 }
 
 static uint64_t ours_look_u64_all(void *state, size_t first, size_t n)
 {
     const struct bgb_ours *s = state;
-    return bg_filter_may_contain_many_u64(s->filter, s->words + first, n, s->bitmap);
+    return bg_filter_may_contain_many(s->filter, bg_keys_u64(s->words + first, n),
+                                      s->bitmap);
 }
 
 static uint64_t ours_look_bytes_all(void *state, size_t first, size_t n)
 {
     const struct bgb_ours *s = state;
-    return bg_filter_may_contain_many(s->filter, s->bytes + first, n, s->bitmap);
+    return bg_filter_may_contain_many(s->filter, bg_keys_bytes(s->bytes + first, n),
+                                      s->bitmap);
 }
 
 static uint64_t ours_add_hash_all(void *state, size_t first, size_t n)
 {
     const struct bgb_ours *s = state;
-    return bg_filter_add_many_hash(s->filter, s->words + first, n, s->bitmap);
+    return added_many(s->filter, bg_keys_hashes(s->words + first, n), s->bitmap);
 }
 
 static uint64_t ours_add_u64_all(void *state, size_t first, size_t n)
 {
     const struct bgb_ours *s = state;
-    return bg_filter_add_many_u64(s->filter, s->words + first, n, s->bitmap);
+    return added_many(s->filter, bg_keys_u64(s->words + first, n), s->bitmap);
 }
 
 static uint64_t ours_add_bytes_all(void *state, size_t first, size_t n)
 {
     const struct bgb_ours *s = state;
-    return bg_filter_add_many(s->filter, s->bytes + first, n, s->bitmap);
+    return added_many(s->filter, bg_keys_bytes(s->bytes + first, n), s->bitmap);
 }
 
 /* A single record is passed by pointer and length; several records by the address of
@@ -179,15 +182,15 @@ static uint64_t ours_add_bytes_all(void *state, size_t first, size_t n)
 static uint64_t ours_look_fixed_all(void *state, size_t first, size_t n)
 {
     const struct bgb_ours *s = state;
-    return bg_filter_may_contain_many_fixed(s->filter, s->bytes[first].data,
-                                            BGB_RECORD_BYTES, n, s->bitmap);
+    return bg_filter_may_contain_many(
+        s->filter, bg_keys_fixed(s->bytes[first].data, BGB_RECORD_BYTES, n), s->bitmap);
 }
 
 static uint64_t ours_add_fixed_all(void *state, size_t first, size_t n)
 {
     const struct bgb_ours *s = state;
-    return bg_filter_add_many_fixed(s->filter, s->bytes[first].data, BGB_RECORD_BYTES,
-                                    n, s->bitmap);
+    return added_many(
+        s->filter, bg_keys_fixed(s->bytes[first].data, BGB_RECORD_BYTES, n), s->bitmap);
 }
 
 /* Runs the pass for all keys in calls of 32 keys. */
@@ -272,8 +275,8 @@ static void ours_bounds(struct bgb_subject *subject, enum bgb_load load, double 
 
 static double ours_rate(const bg_filter *filter)
 {
-    bg_info info = { .struct_size = sizeof info };
-    if (bg_filter_info(filter, &info) != BG_OK) {
+    bg_filter_info info = { .struct_size = sizeof info };
+    if (bg_filter_get_info(filter, &info) != BG_OK) {
         bgb_die("cannot read the information on a filter");
     }
     return info.rate;
@@ -336,7 +339,7 @@ uint64_t bgb_ours_false_positives(const bg_filter *filter, uint64_t trials)
         for (size_t i = 0; i < count; i++) {
             block[i] = bgb_key(BGB_SET_ABSENT, at + i);
         }
-        hits += bg_filter_may_contain_many_u64(filter, block, count, NULL);
+        hits += bg_filter_may_contain_many(filter, bg_keys_u64(block, count), NULL);
     }
     return hits;
 }

@@ -2,7 +2,7 @@
  * ours.h - Bloomgate filters as subjects of the harness.
  *
  * Adds need fresh keys, or they would find every bit set already. So a filter for adds
- * uses its own memory that was touched before (bg_filter_init_at), is filled with n / 2
+ * uses its own memory that was touched before (bg_filter_create_at), is filled with n / 2
  * keys, and this state is saved. Every visit first restores the state and then adds
  * keys that were never added: no page faults, no clearing, and a fill between half and
  * full, as in real use. Such rows are called "add". "re-add" adds keys that are
@@ -16,7 +16,7 @@
 #include "keys.h"
 #include "region.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>

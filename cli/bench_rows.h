@@ -8,7 +8,7 @@
 #include "plan_output.h"
 #include "timing.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>

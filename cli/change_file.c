@@ -77,7 +77,7 @@ static int change_check_foreign(struct change *c)
 static int change_check_ours(struct change *c)
 {
     const uint32_t traits = bg_kind_traits(bg_filter_kind(c->file.filter));
-    c->refuses = (traits & BG_CAN_FILL_UP) != 0;
+    c->refuses = (traits & BG_TRAIT_FILLS_UP) != 0;
     char now[KEY_RECIPE];
     int code = filter_expect_whole(&c->file);
     code = code ? code : filter_follow(&c->file, &c->format);

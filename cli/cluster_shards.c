@@ -28,7 +28,7 @@ struct shards_told {
     uint32_t fine, there, ones;
     uint32_t shard; /* the shard that replied with the error */
     char wrong[200];
-    bool made[SHARDS_MOST]; /* shards that succeeded */
+    bool made[SHARDS_MAX]; /* shards that succeeded */
 };
 
 static void shards_told(void *context, uint32_t shard, bg_bytes reply)

@@ -65,7 +65,7 @@ static bool add_nothing(struct flow *flow, struct chunk *chunk)
 static int add_check(const struct change *c)
 {
     if (c->file.filter
-        && bg_kind_traits(bg_filter_kind(c->file.filter)) & BG_IS_STATIC) {
+        && bg_kind_traits(bg_filter_kind(c->file.filter)) & BG_TRAIT_STATIC) {
         return say_failed(CLI_USAGE,
                           "%s: a filter of kind %s is built from all keys at once and "
                           "cannot be extended; build a new one",

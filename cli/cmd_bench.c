@@ -30,7 +30,7 @@ struct bench_options {
     bool json, force;
 };
 
-enum { BENCH_MOST = 1000000 };
+enum { BENCH_MAX = 1000000 };
 
 #define AT(field) offsetof(struct bench_options, field)
 static const struct option bench_table[] = {
@@ -161,7 +161,7 @@ static int bench_read_kinds(struct bench *b)
     bool wanted[BENCH_KINDS] = { false };
     const struct option_list *kinds = &b->options->kinds;
     for (size_t i = 0; i < kinds->count; i++) {
-        const int kind = bg_kind_from_name(kinds->items[i]);
+        const int kind = bg_kind_parse(kinds->items[i]);
         if (kind <= 0) {
             const char *near = nearest_name(kinds->items[i], names, BENCH_KINDS);
             return say_usage("--kind: found '%s', expected a kind of filter such as "
@@ -182,11 +182,11 @@ static int bench_read_kinds(struct bench *b)
 static int bench_prepare(struct bench *b)
 {
     const struct bench_options *o = b->options;
-    b->most = o->most ? o->most : BENCH_MOST;
+    b->most = o->most ? o->most : BENCH_MAX;
     b->rows.rate = o->rate > 0 ? o->rate : 0.01;
-    if (b->most > KEY_POOL_MOST) {
+    if (b->most > KEY_POOL_MAX) {
         return say_usage("--most: found %" PRIu64 ", expected at most %d", b->most,
-                         KEY_POOL_MOST);
+                         KEY_POOL_MAX);
     }
     int code = bench_read_kinds(b);
     code = code ? code : keys_format(&o->keys, &b->format);

@@ -122,7 +122,7 @@ static bool build_hash(struct flow *flow, struct chunk *chunk)
     if (!chunk_reserve_hashes(chunk, chunk->count)) {
         return flow_fail(flow, CLI_FULL);
     }
-    bg_hash_many(&b->hasher, chunk->keys, chunk->count, chunk->hashes);
+    bg_hash_many(&b->hasher, bg_keys_bytes(chunk->keys, chunk->count), chunk->hashes);
     return true;
 }
 
@@ -130,7 +130,8 @@ static bool build_collect(struct flow *flow, struct chunk *chunk)
 {
     struct build *b = flow->context;
     if (b->piles ? !hash_pile_add(&b->pile, chunk->hashes, chunk->count)
-                 : bg_builder_add_many_hash(b->builder, chunk->hashes, chunk->count)
+                 : bg_builder_add_many(b->builder,
+                                       bg_keys_hashes(chunk->hashes, chunk->count))
                        != BG_OK) {
         return flow_fail(flow, say_failed(CLI_FULL,
                                           "out of memory: collecting keys takes 8 "
@@ -155,7 +156,7 @@ static int build_count_keys(struct build *b)
 
 static bool build_is_static(bg_kind kind)
 {
-    return (bg_kind_traits(kind) & BG_IS_STATIC) != 0;
+    return (bg_kind_traits(kind) & BG_TRAIT_STATIC) != 0;
 }
 
 /* Returns whether keys are collected before the filter is created. */
@@ -210,22 +211,23 @@ static bool build_is_divided(const struct build *b)
  * the kind accepts a limited number of keys. */
 static void build_count_canaries(struct build *b)
 {
-    const bool limited = (bg_kind_traits((bg_kind)b->spec.kind) & BG_CAN_FILL_UP) != 0;
+    const bool limited =
+        (bg_kind_traits((bg_kind)b->spec.kind) & BG_TRAIT_FILLS_UP) != 0;
     if (b->spec.items && !b->options->no_canaries
-        && (limited || b->spec.items < 100 * (uint64_t)BG_CANARIES)) {
-        b->spec.items += BG_CANARIES;
+        && (limited || b->spec.items < 100 * (uint64_t)BG_CANARY_COUNT)) {
+        b->spec.items += BG_CANARY_COUNT;
     }
 }
 
 static int build_make_filter(struct build *b)
 {
     bg_errinfo why;
-    b->spec.flags |= build_is_divided(b) ? BG_EXCLUSIVE : 0;
+    b->spec.flags |= build_is_divided(b) ? BG_SPEC_EXCLUSIVE : 0;
     if (bg_filter_create(&b->spec, &b->filter, &why)) {
         return say_error(NULL, &why);
     }
     const uint32_t traits = bg_kind_traits(bg_filter_kind(b->filter));
-    b->refuses = (traits & BG_CAN_FILL_UP) != 0;
+    b->refuses = (traits & BG_TRAIT_FILLS_UP) != 0;
     return CLI_OK;
 }
 
@@ -238,7 +240,7 @@ static int build_make(struct build *b)
         build_count_canaries(b);
         return build_make_filter(b);
     }
-    b->piles = (bg_kind_traits((bg_kind)b->spec.kind) & BG_CAN_REMOVE) != 0;
+    b->piles = (bg_kind_traits((bg_kind)b->spec.kind) & BG_TRAIT_REMOVE) != 0;
     return bg_hasher_init(&b->hasher, &b->spec.hash, &why)
                    || bg_builder_create(&b->spec, &b->builder, &why)
                ? say_error(NULL, &why)
@@ -379,7 +381,7 @@ static int build_finish(struct build *b)
 static int build_save(struct build *b, const char *path, const char *note)
 {
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
-    char metadata[BG_METADATA_BYTES], notes[BG_METADATA_BYTES], part[PARTS_LINE] = "";
+    char metadata[BG_METADATA_MAX], notes[BG_METADATA_MAX], part[PARTS_LINE] = "";
     bg_errinfo why;
     if (b->input.part.n > 1) {
         parts_line((uint32_t)b->input.part.i, (uint32_t)b->input.part.n, b->whole,
@@ -409,7 +411,7 @@ static bool build_canary(struct build *b, const uint8_t key[BG_CANARY_BYTES])
         return bg_builder_add(b->builder, key, BG_CANARY_BYTES) == BG_OK;
     }
     if (b->refuses) {
-        return bg_filter_insert(b->filter, key, BG_CANARY_BYTES, NULL) == BG_OK;
+        return bg_filter_add(b->filter, key, BG_CANARY_BYTES, NULL) == BG_OK;
     }
     (void)bg_filter_add(b->filter, key, BG_CANARY_BYTES);
     return true;
@@ -418,7 +420,7 @@ static bool build_canary(struct build *b, const uint8_t key[BG_CANARY_BYTES])
 static bool build_canaries(struct build *b)
 {
     bool good = true;
-    for (uint32_t i = 0; i < BG_CANARIES && !b->options->no_canaries && good; i++) {
+    for (uint32_t i = 0; i < BG_CANARY_COUNT && !b->options->no_canaries && good; i++) {
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(b->options->generation, i, key);
         good = build_canary(b, key);
@@ -579,7 +581,8 @@ static int build_resume(struct build *b)
     size_t at = 0;
     uint64_t offset = 0;
     int code = build_partial(b, path);
-    if (!code && !bg_file_about(path, &about, NULL)) { /* opening it reports errors */
+    if (!code
+        && !bg_file_get_info(path, &about, NULL)) { /* opening it reports errors */
         b->spec.kind = about.kind;
     }
     code = code
@@ -594,7 +597,7 @@ static int build_resume(struct build *b)
     code = code ? code : build_check_input(b, path, &file.about, at, offset);
     code = code ? code : build_check_options(b, path, &file.about);
     b->filter = file.filter;
-    b->refuses = (bg_kind_traits(bg_filter_kind(b->filter)) & BG_CAN_FILL_UP) != 0;
+    b->refuses = (bg_kind_traits(bg_filter_kind(b->filter)) & BG_TRAIT_FILLS_UP) != 0;
     b->has_canaries = file.about.present_canaries > 0
                       && file.about.generation == b->options->generation;
     memcpy(b->secret.key_id, file.about.key_id, sizeof b->secret.key_id);
@@ -652,8 +655,8 @@ static int build_run(struct build *b)
 static void build_tell(const struct build *b, double seconds)
 {
     char keys[NUMBER_TEXT], bytes[NUMBER_TEXT], rate[NUMBER_TEXT], time[NUMBER_TEXT];
-    bg_info info = { .struct_size = sizeof info };
-    if (say_is_quiet() || bg_filter_info(b->filter, &info)) {
+    bg_filter_info info = { .struct_size = sizeof info };
+    if (say_is_quiet() || bg_filter_get_info(b->filter, &info)) {
         return;
     }
     say_note("%s: %s, %s keys, %s, false-positive rate %s, %s", b->path,
@@ -676,7 +679,7 @@ static int build_read_shard(const char *text, struct input_part *part)
     }
     part->i = strtoull(text, &end, 10);
     part->n = *end == '/' ? strtoull(end + 1, &end, 10) : 0;
-    if (*end || part->i < 1 || part->i > part->n || part->n > PARTS_MOST) {
+    if (*end || part->i < 1 || part->i > part->n || part->n > PARTS_MAX) {
         return say_usage("--shard: found '%s', expected I/N such as 1/8", text);
     }
     part->i--;

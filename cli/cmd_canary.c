@@ -58,7 +58,7 @@ static const double canary_too_much = 0.5;
 
 struct canary_answers {
     uint64_t generation;
-    size_t present; /* found, out of BG_CANARIES */
+    size_t present; /* found, out of BG_CANARY_COUNT */
     size_t absent;  /* answered "maybe", out of CANARY_ABSENT */
     bg_estimate measured;
     double predicted;  /* rate at this fill */
@@ -69,7 +69,7 @@ struct canary_answers {
 
 static void canary_print_keys(uint64_t generation)
 {
-    for (uint32_t i = 0; i < BG_CANARIES; i++) {
+    for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(generation, i, key);
         for (size_t b = 0; b < sizeof key; b++) {
@@ -104,16 +104,16 @@ static double canary_deviation(uint32_t k, double items)
 
 static void canary_predict(const struct filter_file *file, struct canary_answers *a)
 {
-    bg_info info = { .struct_size = sizeof info };
+    bg_filter_info info = { .struct_size = sizeof info };
     bg_foreign_info foreign = { .struct_size = sizeof foreign };
     a->predicted = 1;
-    if (file->filter && !bg_filter_info(file->filter, &info)) {
+    if (file->filter && !bg_filter_get_info(file->filter, &info)) {
         a->predicted = info.rate;
         a->hurt = info.degraded || info.overflowed;
-        if (!(bg_kind_traits(info.kind) & (BG_CAN_FILL_UP | BG_IS_STATIC))) {
+        if (!(bg_kind_traits(info.kind) & (BG_TRAIT_FILLS_UP | BG_TRAIT_STATIC))) {
             a->deviation = canary_deviation(info.k, info.items.value);
         }
-    } else if (file->foreign && !bg_foreign_about(file->foreign, &foreign)) {
+    } else if (file->foreign && !bg_foreign_get_info(file->foreign, &foreign)) {
         a->predicted = foreign.rate;
         a->deviation =
             foreign.k ? canary_deviation(foreign.k, (double)foreign.ones / foreign.k)
@@ -134,10 +134,10 @@ static bool canary_lets_too_much(const struct canary_answers *a)
 
 static const char *canary_fault(const struct canary_answers *a)
 {
-    return a->present == 0             ? "the filter has no canaries of this generation"
-           : a->present != BG_CANARIES ? "canaries are missing"
-           : a->hurt                   ? "the filter is damaged, or had no space for "
-                                         "some keys"
+    return a->present == 0 ? "the filter has no canaries of this generation"
+           : a->present != BG_CANARY_COUNT ? "canaries are missing"
+           : a->hurt ? "the filter is damaged, or had no space for "
+                       "some keys"
            : a->measured.value > canary_too_much
                ? "the filter answers \"maybe\" for almost all keys"
            : canary_lets_too_much(a) ? "the false-positive rate is higher than the "
@@ -148,7 +148,7 @@ static const char *canary_fault(const struct canary_answers *a)
 static void canary_ask(const struct filter_file *file, struct canary_answers *a)
 {
     uint8_t key[BG_CANARY_BYTES];
-    for (uint32_t i = 0; i < BG_CANARIES; i++) {
+    for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
         bg_canary(a->generation, i, key);
         a->present += canary_ask_one(file, key);
     }
@@ -165,7 +165,7 @@ static void canary_print(const struct canary_answers *a)
 {
     char value[NUMBER_TEXT], low[NUMBER_TEXT], high[NUMBER_TEXT], rate[NUMBER_TEXT];
     printf("generation   %" PRIu64 "\n", a->generation);
-    printf("present      %zu of %d found\n", a->present, BG_CANARIES);
+    printf("present      %zu of %d found\n", a->present, BG_CANARY_COUNT);
     printf("absent       %zu of %d answered \"maybe\": %s (%s to %s), predicted %s\n",
            a->absent, CANARY_ABSENT, number_show_rate(a->measured.value, value),
            number_show_rate(a->measured.low, low),
@@ -182,7 +182,7 @@ static void canary_json(const struct canary_answers *a, const char *path)
     json_text(&json, "file", path);
     json_count(&json, "generation", a->generation);
     json_count(&json, "present", a->present);
-    json_count(&json, "present_of", BG_CANARIES);
+    json_count(&json, "present_of", BG_CANARY_COUNT);
     json_count(&json, "absent", a->absent);
     json_count(&json, "absent_of", CANARY_ABSENT);
     json_object(&json, "rate");
@@ -234,7 +234,7 @@ static int canary_keys(const struct canary_options *o,
         if (code) {
             return code;
         }
-        if (bg_file_about(arguments->items[0], &about, &why)) {
+        if (bg_file_get_info(arguments->items[0], &about, &why)) {
             return say_error(arguments->items[0], &why);
         }
         generation = about.generation;

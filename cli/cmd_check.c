@@ -44,7 +44,7 @@ static const struct option_group check_group = { "Checking", check_table };
 struct check {
     const struct check_options *options;
     struct key_format format;
-    struct filter_file files[OPTION_LIST_MOST + 1];
+    struct filter_file files[OPTION_LIST_MAX + 1];
     size_t count;
     uint64_t selected; /* lines; written only by deliver */
 };

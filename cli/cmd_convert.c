@@ -92,7 +92,7 @@ static int convert_ours_to_foreign(const struct convert_options *o,
 {
     bg_foreign *foreign = NULL;
     bg_errinfo why;
-    const bg_foreign_format format = bg_foreign_by_name(filter_formats[o->to]);
+    const bg_foreign_format format = bg_foreign_parse(filter_formats[o->to]);
     if (bg_foreign_from_filter(file->filter, &foreign, &why)
         && why.code != BG_ENOTSUP) {
         return say_error(file->path, &why);
@@ -115,7 +115,7 @@ static int convert_foreign_to_foreign(const struct convert_options *o,
                                       const struct filter_file *file, const char *to)
 {
     const bg_foreign_format from = foreign_format(file->foreign);
-    if (from != bg_foreign_by_name(filter_formats[o->to])) {
+    if (from != bg_foreign_parse(filter_formats[o->to])) {
         return say_failed(CLI_USAGE, "%s: cannot convert a filter of %s to %s: %s",
                           file->path, bg_foreign_name(from), filter_formats[o->to],
                           convert_possible);
@@ -189,7 +189,7 @@ static bool convert_add(struct flow *flow, struct chunk *chunk)
 static int convert_read_keys(const struct convert_options *o,
                              const struct key_format *format, struct convert_keys *k)
 {
-    char *paths[OPTION_LIST_MOST];
+    char *paths[OPTION_LIST_MAX];
     for (size_t i = 0; i < o->from_keys.count; i++) {
         paths[i] = (char *)(uintptr_t)o->from_keys.items[i];
     }
@@ -208,7 +208,7 @@ static int convert_create(const struct convert_options *o, struct key_format *fo
     uint8_t secret[BG_SECRET_BYTES];
     bg_foreign_options how;
     bg_errinfo why;
-    const bg_foreign_format to = bg_foreign_by_name(filter_formats[o->to]);
+    const bg_foreign_format to = bg_foreign_parse(filter_formats[o->to]);
     int code = keys_format(&o->keys, format);
     code =
         code ? code : filter_foreign_options(&o->open, to, format->form, secret, &how);

@@ -82,7 +82,7 @@ static bool dedup_hash(struct flow *flow, struct chunk *chunk)
         || !chunk_reserve_answers(chunk, chunk->count)) {
         return flow_fail(flow, CLI_FULL);
     }
-    bg_hash_many(d->hasher, chunk->keys, chunk->count, chunk->hashes);
+    bg_hash_many(d->hasher, bg_keys_bytes(chunk->keys, chunk->count), chunk->hashes);
     return true;
 }
 
@@ -154,7 +154,7 @@ static double dedup_wrong_share(const struct dedup *d)
     return wrong > 0 ? wrong / (unique + wrong) : 0;
 }
 
-static bool dedup_is_overfull(const bg_info *info)
+static bool dedup_is_overfull(const bg_filter_info *info)
 {
     return info->kind != BG_KIND_SCALABLE && info->design_items
            && info->items.low > 1.1 * (double)info->design_items;
@@ -174,7 +174,7 @@ static const char *dedup_show_wrong(const struct dedup *d, char text[2 * NUMBER_
     return text;
 }
 
-static void dedup_tell(const struct dedup *d, const bg_info *info)
+static void dedup_tell(const struct dedup *d, const bg_filter_info *info)
 {
     char lines[NUMBER_TEXT], unique[NUMBER_TEXT], rest[NUMBER_TEXT], share[NUMBER_TEXT],
         bytes[NUMBER_TEXT], wrong[2 * NUMBER_TEXT];
@@ -193,7 +193,7 @@ static void dedup_tell(const struct dedup *d, const bg_info *info)
     }
 }
 
-static int dedup_write_stats(const struct dedup *d, const bg_info *info)
+static int dedup_write_stats(const struct dedup *d, const bg_filter_info *info)
 {
     struct json json;
     json_begin_to(&json, d->stats, "bloomgate.dedup.1");
@@ -259,7 +259,7 @@ static int dedup_say_full(const struct dedup *d)
 {
     const struct seen_options *o = &d->options->seen;
     char lines[NUMBER_TEXT], keys[NUMBER_TEXT], rate[NUMBER_TEXT];
-    const bg_info *info = &d->drops.info;
+    const bg_filter_info *info = &d->drops.info;
     const char *advice = info->kind == BG_KIND_SCALABLE ? "out of memory"
                          : d->seen.file.path ? "start a new state with a larger --items"
                          : o->memory         ? "use a larger --memory"

@@ -43,7 +43,7 @@ enum { DIFF_HEADER = 128 };
 struct diff {
     const char *a, *b;
     bg_file_info about_a, about_b;
-    bg_difference found;
+    bg_file_difference found;
     bool same;                /* the filters are equal */
     char header[DIFF_HEADER]; /* other header fields that differ: "created, ..." */
 };
@@ -101,10 +101,10 @@ static int diff_compare(const struct diff_options *o, struct diff *d)
     if (code) {
         return code;
     }
-    if (bg_file_about(d->a, &d->about_a, &why)) {
+    if (bg_file_get_info(d->a, &d->about_a, &why)) {
         return say_error(d->a, &why);
     }
-    if (bg_file_about(d->b, &d->about_b, &why)
+    if (bg_file_get_info(d->b, &d->about_b, &why)
         || bg_file_diff(d->a, d->b, &d->found, &why)) {
         return say_error(d->b, &why);
     }

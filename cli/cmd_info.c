@@ -91,7 +91,7 @@ static int info_header_only(const char *path, struct filter_file *file)
     bg_errinfo why;
     *file = (struct filter_file){ .path = path };
     file->about.struct_size = sizeof file->about;
-    if (bg_file_about(path, &file->about, &why)) {
+    if (bg_file_get_info(path, &file->about, &why)) {
         return say_error(path, &why);
     }
     filter_read_recipe(file->about.metadata, file->recipe);

@@ -15,7 +15,7 @@ struct join_options {
     struct save_options save;
 };
 
-enum { JOIN_PATH = 4096, JOIN_MOST = 65536 };
+enum { JOIN_PATH = 4096, JOIN_MAX = 65536 };
 
 /* Removes the lines that record which shard a file is, and from which split. */
 static void join_metadata(struct saving *saving)
@@ -47,7 +47,7 @@ static int join_files(const struct join_options *o, const char *prefix, uint32_t
                                &saving);
     if (!code) {
         join_metadata(&saving);
-        opening.flags = o->open.tolerate ? BG_FILE_TOLERATE : 0;
+        opening.flags = o->open.tolerate ? BG_FILE_TOLERATE_DAMAGE : 0;
         progress_begin(&saving.progress, "joining", saving.when);
         const bg_err err =
             bg_file_join(prefix, shards, to, &opening, &saving.how, &why);
@@ -70,9 +70,9 @@ static int join_command(void *options, const struct arguments *arguments)
         return say_usage("expected PREFIX, the number of shards, and OUT");
     }
     if (!number_count(arguments->items[1], &shards) || shards < 2
-        || shards > JOIN_MOST) {
+        || shards > JOIN_MAX) {
         return say_usage("number of shards: found '%s', expected 2 to %d",
-                         arguments->items[1], JOIN_MOST);
+                         arguments->items[1], JOIN_MAX);
     }
     const int code = filter_claim(arguments->items[2], o->save.force);
     return code ? code

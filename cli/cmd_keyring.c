@@ -6,7 +6,7 @@
 #include "out.h"
 #include "say.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -21,8 +21,8 @@ static const struct option_group remove_group = { "Removing", remove_table };
 static bool remove_keys(struct flow *flow, struct chunk *chunk)
 {
     struct change *c = flow->context;
-    const size_t removed =
-        bg_filter_remove_many(c->file.filter, chunk->keys, chunk->count, NULL);
+    const size_t removed = bg_filter_remove_many(
+        c->file.filter, bg_keys_bytes(chunk->keys, chunk->count), NULL);
     atomic_fetch_add(&c->keys, chunk->count);
     atomic_fetch_add(&c->changed, removed);
     return true;
@@ -37,13 +37,13 @@ static int remove_check(const struct change *c)
                           c->file.path);
     }
     const bg_kind kind = bg_filter_kind(c->file.filter);
-    return bg_kind_traits(kind) & BG_CAN_REMOVE
+    return bg_kind_traits(kind) & BG_TRAIT_REMOVE
                ? CLI_OK
                : say_failed(CLI_USAGE,
                             "%s: a filter of kind %s does not support removal; kinds "
                             "that do: %s",
                             c->file.path, bg_kind_name(kind),
-                            change_kinds(BG_CAN_REMOVE, kinds));
+                            change_kinds(BG_TRAIT_REMOVE, kinds));
 }
 
 /* Reports how many keys were removed. With --strict, returns CLI_NO if a key was missing. */

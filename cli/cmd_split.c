@@ -87,7 +87,7 @@ static int split_file(const struct split_options *o, const char *path,
                 : saving_begin(&o->save, &file.about, (enum say_when)o->common.progress,
                                &saving);
     if (!code) {
-        opening.flags = o->open.tolerate ? BG_FILE_TOLERATE : 0;
+        opening.flags = o->open.tolerate ? BG_FILE_TOLERATE_DAMAGE : 0;
         progress_begin(&saving.progress, "splitting", saving.when);
         if (bg_file_split(path, prefix, &opening, &saving.how, &why)) {
             progress_end(&saving.progress);

@@ -37,7 +37,7 @@ static const char verify_schema[] = "bloomgate.verify.1";
 
 /* ---- Files of bloomgate --------------------------------------------------------------------- */
 
-static void verify_json(const char *path, const bg_report *report, bool asked)
+static void verify_json(const char *path, const bg_verify_report *report, bool asked)
 {
     struct json json;
     json_begin(&json, verify_schema);
@@ -72,7 +72,7 @@ static const char *verify_name(const char *path)
     return name;
 }
 
-static void verify_print(const char *path, const bg_report *report, bool asked)
+static void verify_print(const char *path, const bg_verify_report *report, bool asked)
 {
     path = verify_name(path);
     if (report->bad == 0) {
@@ -102,13 +102,13 @@ static int verify_ours(const struct verify_options *o, const char *path)
 {
     static struct filter_file file;
     bg_open_options opening = BG_OPEN_OPTIONS_INIT;
-    bg_report report = { .struct_size = sizeof report };
+    bg_verify_report report = { .struct_size = sizeof report };
     bg_errinfo why;
     struct progress progress;
     file = (struct filter_file){ .path = path };
     if (o->open.keyring) { /* a damaged header is detected again below */
         bg_file_info about = { .struct_size = sizeof about };
-        if (!bg_file_about(path, &about, NULL)) {
+        if (!bg_file_get_info(path, &about, NULL)) {
             const int code = filter_secret(path, &o->open, &file, &opening);
             if (code) {
                 filter_close(&file);
@@ -136,7 +136,7 @@ static int verify_foreign(const struct verify_options *o, const char *path,
                           struct filter_file *file)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
-    if (bg_foreign_about(file->foreign, &about)) {
+    if (bg_foreign_get_info(file->foreign, &about)) {
         return say_failed(CLI_DATA, "%s: cannot be checked", path);
     }
     const char *name = bg_foreign_name((bg_foreign_format)about.format);

@@ -60,7 +60,7 @@ struct watch {
     bool known;         /* a good file was read: */
     bg_file_info about; /* its header, */
     bool opened;        /* and whether its content was read: */
-    bg_info info;
+    bg_filter_info info;
     time_t changed;
     double history[WATCH_HISTORY]; /* items, or the fill if the items are unknown */
     size_t changes;                /* total number */
@@ -86,7 +86,7 @@ static void watch_is_bad(struct watch *w, const bg_errinfo *why)
 /* Reads the content. Returns false if it is damaged. Without its secret, the content is not
  * read. */
 static bool watch_read_content(struct watch *w, const bg_file_info *about, bool *opened,
-                               bg_info *content)
+                               bg_filter_info *content)
 {
     bg_open_options opening = BG_OPEN_OPTIONS_INIT;
     bg_hash_spec secret = { .profile = about->profile };
@@ -105,7 +105,7 @@ static bool watch_read_content(struct watch *w, const bg_file_info *about, bool 
         return false;
     }
     content->struct_size = sizeof *content;
-    *opened = bg_filter_info(filter, content) == BG_OK;
+    *opened = bg_filter_get_info(filter, content) == BG_OK;
     bg_filter_free(filter);
     return true;
 }
@@ -121,11 +121,11 @@ static void watch_remember(struct watch *w)
 static void watch_read(struct watch *w)
 {
     bg_file_info about = { .struct_size = sizeof about };
-    bg_info content = { 0 };
+    bg_filter_info content = { 0 };
     bg_errinfo why;
     bool opened = false;
     w->trouble[0] = 0;
-    if (bg_file_about(w->path, &about, &why)) {
+    if (bg_file_get_info(w->path, &about, &why)) {
         watch_is_bad(w, &why);
     } else if (watch_read_content(w, &about, &opened, &content)) {
         w->about = about;
@@ -185,7 +185,7 @@ static void watch_show_content(const struct watch *w, struct picture *p)
     static const char full[] = "########################################";
     static const char empty[] = "........................................";
     char a[NUMBER_TEXT], b[NUMBER_TEXT], c[NUMBER_TEXT];
-    const bg_info *i = &w->info;
+    const bg_filter_info *i = &w->info;
     if (!w->opened) {
         picture_add(p, "  items       unknown without the secret; use --keyring "
                        "FILE\n");

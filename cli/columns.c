@@ -8,7 +8,7 @@
 void columns_add(struct columns *columns, const char *above, const char *name,
                  bool left)
 {
-    if (columns->count < COLUMNS_MOST) {
+    if (columns->count < COLUMNS_MAX) {
         columns->heads[columns->count].above = above;
         columns->heads[columns->count].name = name;
         columns->heads[columns->count++].left = left;
@@ -81,7 +81,7 @@ static void columns_cell(const struct columns *columns, size_t i, size_t width,
 
 void columns_print(const struct columns *columns)
 {
-    size_t widths[COLUMNS_MOST], all = 0;
+    size_t widths[COLUMNS_MAX], all = 0;
     for (size_t i = 0; i < columns->count; i++) {
         widths[i] = columns_width(columns, i);
         all += widths[i] + (i ? 2 : 0);

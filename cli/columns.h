@@ -8,15 +8,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { COLUMNS_MOST = 16, COLUMNS_ROWS = 32, COLUMNS_CELL = 32, COLUMNS_WIDTH = 100 };
+enum { COLUMNS_MAX = 16, COLUMNS_ROWS = 32, COLUMNS_CELL = 32, COLUMNS_WIDTH = 100 };
 
 struct columns {
     size_t count, rows;
     struct {
         const char *above, *name; /* the two lines of the heading */
         bool left;
-    } heads[COLUMNS_MOST];
-    char cells[COLUMNS_ROWS][COLUMNS_MOST][COLUMNS_CELL];
+    } heads[COLUMNS_MAX];
+    char cells[COLUMNS_ROWS][COLUMNS_MAX][COLUMNS_CELL];
 };
 
 /* Add a column, or a row; columns_set writes to the last row. */

@@ -52,9 +52,9 @@ static double drops_step(const struct drops *d)
 
 static void drops_look_at(struct drops *d, uint64_t sample)
 {
-    bg_info info = { .struct_size = sizeof info };
+    bg_filter_info info = { .struct_size = sizeof info };
     const uint64_t unique = atomic_load(&d->unique);
-    if (bg_filter_info_part(d->filter, sample, &info)) {
+    if (bg_filter_sample_info(d->filter, sample, &info)) {
         return;
     }
     d->wrong += (drops_odds(d->info.rate) + drops_odds(info.rate)) / 2

@@ -30,7 +30,7 @@
 #ifndef CLI_DROPS_H
 #define CLI_DROPS_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "records.h"
 
 #include <pthread.h>
@@ -53,10 +53,10 @@ struct drops {
     /* Private. */
     pthread_rwlock_t looking; /* adds read-lock it, measurements write-lock it */
     atomic_uint_fast64_t granted;
-    bool closed;     /* the filter accepts no more keys */
-    uint64_t looked; /* `unique` at the last measurement */
-    bg_info info;    /* of the filter, at the last measurement */
-    double wrong;    /* expected number of wrongly dropped lines up to then */
+    bool closed;         /* the filter accepts no more keys */
+    uint64_t looked;     /* `unique` at the last measurement */
+    bg_filter_info info; /* of the filter, at the last measurement */
+    double wrong;        /* expected number of wrongly dropped lines up to then */
 };
 
 /* `before` is the number of keys in the filter. */

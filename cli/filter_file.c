@@ -77,11 +77,11 @@ void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
 }
 
 void filter_metadata(const struct key_format *format, const char *note,
-                     char text[BG_METADATA_BYTES])
+                     char text[BG_METADATA_MAX])
 {
     char recipe[KEY_RECIPE];
     keys_recipe(format, recipe);
-    (void)snprintf(text, BG_METADATA_BYTES, "%s%s%s%s%s",
+    (void)snprintf(text, BG_METADATA_MAX, "%s%s%s%s%s",
                    *recipe ? filter_recipe_name : "", recipe, *recipe ? "\n" : "",
                    note ? note : "", note ? "\n" : "");
 }
@@ -201,7 +201,7 @@ int filter_expect_ours(const char *path)
 bool filter_needs_secret(const char *path)
 {
     bg_file_info about = { .struct_size = sizeof about };
-    return !bg_file_about(path, &about, NULL) && hash_has_secret(about.profile);
+    return !bg_file_get_info(path, &about, NULL) && hash_has_secret(about.profile);
 }
 
 int filter_secret(const char *path, const struct open_options *options,
@@ -214,7 +214,7 @@ int filter_secret(const char *path, const struct open_options *options,
     if (code) {
         return code;
     }
-    if (bg_file_about(path, &file->about, &why)) {
+    if (bg_file_get_info(path, &file->about, &why)) {
         return say_error(path, &why);
     }
     filter_read_recipe(file->about.metadata, file->recipe);
@@ -241,8 +241,8 @@ int filter_secret(const char *path, const struct open_options *options,
 /* Warns about damage that --tolerate accepted. */
 static void filter_warn(const struct filter_file *file)
 {
-    bg_info info = { .struct_size = sizeof info };
-    if (!bg_filter_info(file->filter, &info) && info.degraded) {
+    bg_filter_info info = { .struct_size = sizeof info };
+    if (!bg_filter_get_info(file->filter, &info) && info.degraded) {
         say_warning("%s: has damaged blocks, which answer \"maybe\"", file->path);
     }
 }
@@ -256,8 +256,8 @@ static int filter_open_ours(const char *path, const struct open_options *options
     if (code) {
         return code;
     }
-    opening.flags = options->tolerate ? BG_FILE_TOLERATE : 0;
-    opening.filter_flags = flags & FILTER_EXCLUSIVE ? BG_EXCLUSIVE : 0;
+    opening.flags = options->tolerate ? BG_FILE_TOLERATE_DAMAGE : 0;
+    opening.filter_flags = flags & FILTER_EXCLUSIVE ? BG_SPEC_EXCLUSIVE : 0;
     const bg_err err = flags & FILTER_MAPPED
                            ? bg_map(path, &opening, &file->filter, &why)
                            : bg_open(path, &opening, &file->filter, &why);
@@ -307,10 +307,10 @@ static int filter_slurp(const char *path, struct filter_bytes *all)
 
 static uint32_t filter_foreign_keys(enum key_form form)
 {
-    return form == KEY_INT64   ? BG_KEYS_INT64
-           : form == KEY_INT32 ? BG_KEYS_INT32
-           : form == KEY_UTF16 ? BG_KEYS_UTF16
-                               : BG_KEYS_BYTES;
+    return form == KEY_INT64   ? BG_FOREIGN_KEYS_INT64
+           : form == KEY_INT32 ? BG_FOREIGN_KEYS_INT32
+           : form == KEY_UTF16 ? BG_FOREIGN_KEYS_UTF16
+                               : BG_FOREIGN_KEYS_BYTES;
 }
 
 static int filter_digit(char c)
@@ -363,8 +363,8 @@ static bg_foreign *filter_read_foreign(int format, const struct filter_bytes *al
                                        const bg_foreign_options *how, bg_errinfo *why)
 {
     bg_foreign *foreign = NULL;
-    return bg_foreign_read((bg_foreign_format)format, all->bytes, all->n, how, &foreign,
-                           why)
+    return bg_foreign_decode((bg_foreign_format)format, all->bytes, all->n, how,
+                             &foreign, why)
                ? NULL
                : foreign;
 }
@@ -489,7 +489,7 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
 {
     size_t found = 0;
     if (file->filter) {
-        return bg_filter_may_contain_many(file->filter, keys, n, maybe);
+        return bg_filter_may_contain_many(file->filter, bg_keys_bytes(keys, n), maybe);
     }
     memset(maybe, 0, BG_BITMAP_WORDS(n) * sizeof *maybe);
     for (size_t i = 0; i < n; i++) {

@@ -11,7 +11,7 @@
 #include "option.h"
 #include "records.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 struct open_options {
     const char *keyring;
@@ -78,7 +78,7 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
 
 /* Writes the line "keys: RECIPE" for the metadata of a file, or "" if there is no conversion. */
 void filter_metadata(const struct key_format *format, const char *note,
-                     char text[BG_METADATA_BYTES]);
+                     char text[BG_METADATA_MAX]);
 
 /* Reads the recipe from that line; "" if there is none. */
 void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);

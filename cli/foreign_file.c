@@ -13,14 +13,14 @@ static char *foreign_bytes(const bg_foreign *foreign, const char *path, size_t *
                            int *code)
 {
     bg_errinfo why;
-    if (bg_foreign_write(foreign, NULL, 0, n, &why)) {
+    if (bg_foreign_encode(foreign, NULL, 0, n, &why)) {
         *code = say_error(path, &why);
         return NULL;
     }
     char *bytes = malloc(*n ? *n : 1);
     if (!bytes) {
         *code = say_failed(CLI_FULL, "%s: cannot allocate %zu bytes", path, *n);
-    } else if (bg_foreign_write(foreign, bytes, *n, n, &why)) {
+    } else if (bg_foreign_encode(foreign, bytes, *n, n, &why)) {
         *code = say_error(path, &why);
         free(bytes);
         bytes = NULL;
@@ -75,6 +75,6 @@ int foreign_is_alone(const bg_foreign *foreign, const char *path, bool *alone)
 bg_foreign_format foreign_format(const bg_foreign *foreign)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
-    return bg_foreign_about(foreign, &about) ? (bg_foreign_format)0
-                                             : (bg_foreign_format)about.format;
+    return bg_foreign_get_info(foreign, &about) ? (bg_foreign_format)0
+                                                : (bg_foreign_format)about.format;
 }

@@ -4,7 +4,7 @@
 #ifndef CLI_FOREIGN_FILE_H
 #define CLI_FOREIGN_FILE_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
  * hash_pile.h - collects hashes of keys in the order of their arrival, including duplicates.
  *
  * A bg_builder creates a filter from a set: a key that occurs twice is added once. Kinds that
- * can remove keys (BG_CAN_REMOVE) count how often a key was added, and a key is lost when it is
+ * can remove keys (BG_TRAIT_REMOVE) count how often a key was added, and a key is lost when it is
  * removed as often. So their keys are collected here.
  */
 #ifndef CLI_HASH_PILE_H

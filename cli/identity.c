@@ -5,7 +5,7 @@
 
 #include "say.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -18,7 +18,7 @@ static const double info_worth_telling = 1.1;
 
 static void info_find_health(struct info_facts *facts)
 {
-    const bg_info *info = &facts->info;
+    const bg_filter_info *info = &facts->info;
     const double design = info->design_rate;
     facts->times = design > 0 ? info->rate / design : 0;
     const bool fuller =
@@ -32,7 +32,7 @@ static void info_find_health(struct info_facts *facts)
 
 /* Returns bits per key at capacity; for a scalable filter, which has no capacity, bits per
  * stored key. */
-static double info_per_key(const bg_info *info)
+static double info_per_key(const bg_filter_info *info)
 {
     const double keys = info->design_items && info->kind != BG_KIND_SCALABLE
                             ? (double)info->design_items
@@ -54,7 +54,7 @@ static int info_find_ours(const struct filter_file *file, struct info_facts *fac
         return CLI_OK;
     }
     facts->info.struct_size = sizeof facts->info;
-    if (bg_filter_info(file->filter, &facts->info)) {
+    if (bg_filter_get_info(file->filter, &facts->info)) {
         return say_failed(CLI_DATA, "%s: cannot read the properties of the filter",
                           file->path);
     }
@@ -102,7 +102,7 @@ int info_find(const struct filter_file *file, struct info_facts *facts)
                             ? (uint64_t)about.st_size
                             : 0;
     facts->foreign.struct_size = sizeof facts->foreign;
-    if (bg_foreign_about(file->foreign, &facts->foreign)) {
+    if (bg_foreign_get_info(file->foreign, &facts->foreign)) {
         return say_failed(CLI_DATA, "%s: cannot read the properties of the filter",
                           file->path);
     }

@@ -16,7 +16,7 @@ struct info_facts {
     uint64_t file_bytes;
     bg_file_info about; /* files of bloomgate */
     char recipe[KEY_RECIPE];
-    bg_info info;            /* files of bloomgate, if complete */
+    bg_filter_info info;     /* files of bloomgate, if complete */
     bg_foreign_info foreign; /* files of other software */
     double foreign_keys;     /* other software: estimated number of keys; 0: unknown */
     double bits_per_key;     /* 0: unknown */

@@ -41,7 +41,7 @@ static void info_json_header(struct json *json, const struct info_facts *facts)
 
 static void info_json_content(struct json *json, const struct info_facts *facts)
 {
-    const bg_info *info = &facts->info;
+    const bg_filter_info *info = &facts->info;
     json_count(json, "bits", info->bits);
     json_count(json, "bytes", info->bytes);
     json_count(json, "foldable", info->foldable);

@@ -25,7 +25,7 @@ __attribute__((format(printf, 2, 3))) static void info_row(const char *name,
 /* Prints a line of untrusted text, without control sequences. */
 static void info_note(const char *line, size_t n)
 {
-    char text[BG_METADATA_BYTES];
+    char text[BG_METADATA_MAX];
     (void)snprintf(text, sizeof text, "%.*s", (int)n, line);
     say_tame(text, strlen(text));
     printf("  %-12s %s\n", "note", text);
@@ -89,7 +89,7 @@ static void info_hash(const bg_file_info *about)
     }
 }
 
-static void info_content(const bg_info *info)
+static void info_content(const bg_filter_info *info)
 {
     char value[NUMBER_TEXT], low[NUMBER_TEXT], high[NUMBER_TEXT];
     info_row("fill", "%s", number_show_rate(info->fill, value));

@@ -19,8 +19,8 @@ bg_err insert_keys(bg_filter *filter, const bg_bytes *keys, size_t n, size_t *do
     *done = *news = 0;
     while (*done < n) {
         size_t here = 0, added = 0;
-        const bg_err err =
-            bg_filter_insert_many(filter, keys + *done, n - *done, &here, &added);
+        const bg_err err = bg_filter_add_many(
+            filter, bg_keys_bytes(keys + *done, n - *done), NULL, &here, &added);
         *done += here;
         *news += added;
         if (err
@@ -39,8 +39,8 @@ bg_err insert_hashes(bg_filter *filter, const uint64_t *hashes, size_t n, size_t
     *done = 0;
     while (*done < n) {
         size_t here = 0;
-        const bg_err err =
-            bg_filter_insert_many_hash(filter, hashes + *done, n - *done, &here, NULL);
+        const bg_err err = bg_filter_add_many(
+            filter, bg_keys_hashes(hashes + *done, n - *done), NULL, &here, NULL);
         *done += here;
         if (err && (err != BG_EFULL || !insert_copy(filter, hashes[*done]))) {
             return err;

@@ -4,7 +4,7 @@
 #ifndef CLI_KEY_POOL_H
 #define CLI_KEY_POOL_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ struct key_pool {
     bg_hasher hasher;
 };
 
-enum { KEY_POOL_MOST = INT32_MAX }; /* keys */
+enum { KEY_POOL_MAX = INT32_MAX }; /* keys */
 
 /* Returns false if out of memory. */
 bool key_pool_begin(struct key_pool *pool);

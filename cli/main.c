@@ -10,7 +10,7 @@
 #include "say.h"
 #include "stop.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <fcntl.h>
 #include <stdio.h>

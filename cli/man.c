@@ -6,7 +6,7 @@
 #include "roff.h"
 #include "say.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static void man_option(const struct option *option)
         man_choices(option->choices);
     }
     if (option->type == OPTION_LIST) {
-        printf("May be repeated up to %d times.\n", OPTION_LIST_MOST);
+        printf("May be repeated up to %d times.\n", OPTION_LIST_MAX);
     }
 }
 

@@ -5,7 +5,7 @@
 #ifndef CLI_OCCUPANCY_MAP_H
 #define CLI_OCCUPANCY_MAP_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 enum { MAP_COLUMNS = 64, MAP_ROWS = 16 };
 

@@ -15,7 +15,7 @@
 
 /* ---- Lookup ----------------------------------------------------------------------------- */
 
-enum { OPTION_NAME_MOST = 32 };
+enum { OPTION_NAME_MAX = 32 };
 
 static void option_unknown(const struct option_use *uses, const char *name)
 {
@@ -107,9 +107,9 @@ static bool option_choose(const struct option *option, const char *text, int *ch
 static bool option_list_add(const struct option *option, struct option_list *list,
                             const char *text)
 {
-    if (list->count == OPTION_LIST_MOST) {
+    if (list->count == OPTION_LIST_MAX) {
         (void)say_usage("--%s: cannot be repeated more than %d times", option->name,
-                        OPTION_LIST_MOST);
+                        OPTION_LIST_MAX);
         return false;
     }
     list->items[list->count++] = text;
@@ -162,7 +162,7 @@ static const char *option_take(struct option_line *line, const struct option *op
 
 static bool option_long(struct option_line *line, const char *text)
 {
-    char name[OPTION_NAME_MOST * 2];
+    char name[OPTION_NAME_MAX * 2];
     const char *equals = strchr(text, '=');
     const size_t n = equals ? (size_t)(equals - text) : strlen(text);
     size_t at;

@@ -27,10 +27,10 @@ enum option_type {
     OPTION_CHOICE   /* int: index into `choices` */
 };
 
-enum { OPTION_LIST_MOST = 64 };
+enum { OPTION_LIST_MAX = 64 };
 
 struct option_list {
-    const char *items[OPTION_LIST_MOST];
+    const char *items[OPTION_LIST_MAX];
     size_t count;
 };
 

@@ -37,7 +37,7 @@ bool parts_are_in(const char *metadata)
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 /* Reads a list such as "1-3,7". Returns the text after it, or NULL if it is malformed. */
-static const char *parts_read_list(const char *text, bool has[PARTS_MOST])
+static const char *parts_read_list(const char *text, bool has[PARTS_MAX])
 {
     for (;;) {
         char *end;
@@ -50,7 +50,7 @@ static const char *parts_read_list(const char *text, bool has[PARTS_MOST])
             text = end + 1;
             last = strtoul(text, &end, 10);
         }
-        if (end == text || first < 1 || last < first || last > PARTS_MOST) {
+        if (end == text || first < 1 || last < first || last > PARTS_MAX) {
             return NULL;
         }
         memset(has + first - 1, true, last - first + 1);
@@ -80,7 +80,7 @@ static bool parts_read(const char *line, struct part_set *set)
     rest = parts_read_of(rest, 10, &count);
     rest = parts_read_of(rest, 16, &set->input);
     set->count = (uint32_t)count;
-    return rest && *rest == '\n' && count >= 1 && count <= PARTS_MOST;
+    return rest && *rest == '\n' && count >= 1 && count <= PARTS_MAX;
 }
 
 /* Adds the parts of one set to those of its input. Returns false if there are too many inputs. */
@@ -160,9 +160,9 @@ static bool parts_are_all(const struct part_set *set)
 }
 
 /* Puts the line of an incomplete set before the other lines. */
-static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_BYTES])
+static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_MAX])
 {
-    static char list[BG_METADATA_BYTES], text[BG_METADATA_BYTES];
+    static char list[BG_METADATA_MAX], text[BG_METADATA_MAX];
     const bool fits = parts_list(set, true, list, sizeof list);
     const int n =
         snprintf(text, sizeof text, "%s%s of %" PRIu32 " of %016" PRIx64 "\n%s",
@@ -182,7 +182,7 @@ static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_BYTE
     return CLI_OK;
 }
 
-int parts_finish(const struct part_sets *all, char metadata[BG_METADATA_BYTES])
+int parts_finish(const struct part_sets *all, char metadata[BG_METADATA_MAX])
 {
     const struct part_set *lacking = NULL;
     for (size_t i = 0; i < all->count; i++) {

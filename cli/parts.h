@@ -21,14 +21,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PARTS_MOST = 65536, PARTS_LINE = 64, PARTS_SETS = 16 };
+enum { PARTS_MAX = 65536, PARTS_LINE = 64, PARTS_SETS = 16 };
 
 /* Some parts of one input. */
 struct part_set {
     uint64_t input;
     uint32_t count;
     const char *path; /* path of the first file that has one of them */
-    bool has[PARTS_MOST];
+    bool has[PARTS_MAX];
 };
 
 /* All parts in a merge, of any number of inputs. */
@@ -49,6 +49,6 @@ int parts_take(struct part_sets *all, struct filter_file *file);
 
 /* Refuses parts of different inputs. If parts of one input are missing, prints a warning and adds a
  * line with the present parts to the metadata. Returns an exit code. */
-int parts_finish(const struct part_sets *all, char metadata[BG_METADATA_BYTES]);
+int parts_finish(const struct part_sets *all, char metadata[BG_METADATA_MAX]);
 
 #endif

@@ -19,7 +19,7 @@ static const double calibrate_bytes = 64 << 20;
 
 static uint64_t calibrate_keys(const bg_plan *plan)
 {
-    const bool solved = (bg_kind_traits(plan->kind) & BG_IS_STATIC) != 0;
+    const bool solved = (bg_kind_traits(plan->kind) & BG_TRAIT_STATIC) != 0;
     double keys = fmin((double)plan->items, solved ? CALIBRATE_STATIC : CALIBRATE_KEYS);
     if (plan->bits_per_key > 0) {
         keys = fmin(keys, 8 * calibrate_bytes / plan->bits_per_key);

@@ -31,7 +31,7 @@ static void plot_fill(struct plot *plot, struct chart_page *page)
     }
     for (size_t r = 0; r < plot->plans->count; r++) {
         const struct plan_row *row = &plot->plans->rows[r];
-        const bool is_static = (bg_kind_traits(row->kind) & BG_IS_STATIC) != 0;
+        const bool is_static = (bg_kind_traits(row->kind) & BG_TRAIT_STATIC) != 0;
         if (row->err) {
             continue;
         }

@@ -20,7 +20,7 @@ static void report_rate_then(struct columns *table, const struct plan_row *row,
                              double rate)
 {
     const uint32_t traits = bg_kind_traits(row->kind);
-    if (traits & BG_IS_STATIC) {
+    if (traits & BG_TRAIT_STATIC) {
         columns_set(table, "-");
     } else if (!plan_takes_more(row, rate)) {
         columns_set(table, "full");

@@ -16,7 +16,7 @@
 
 #include "option.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 /* Values of the options. */
 struct key_options {

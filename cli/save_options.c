@@ -56,18 +56,18 @@ static int saving_canaries(const struct saving *saving, bg_filter *filter)
     if (!saving->has_canaries || saving->how.generation == saving->was) {
         return CLI_OK;
     }
-    if (traits & BG_IS_STATIC) {
+    if (traits & BG_TRAIT_STATIC) {
         say_warning(
             "a filter of kind %s accepts no more keys; the new file has no canaries",
             bg_kind_name(bg_filter_kind(filter)));
         return CLI_OK;
     }
-    for (uint32_t i = 0; i < BG_CANARIES; i++) {
+    for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(saving->how.generation, i, key);
-        if (!(traits & BG_CAN_FILL_UP)) {
+        if (!(traits & BG_TRAIT_FILLS_UP)) {
             (void)bg_filter_add(filter, key, sizeof key);
-        } else if (bg_filter_insert(filter, key, sizeof key, NULL)) {
+        } else if (bg_filter_add(filter, key, sizeof key, NULL)) {
             return say_failed(CLI_FULL,
                               "the filter has no space for the canaries of generation "
                               "%llu; build a larger one",
@@ -93,8 +93,8 @@ int saving_write(struct saving *saving, bg_filter *filter, const char *path)
 void saving_tell(const bg_filter *filter, const char *path)
 {
     char keys[NUMBER_TEXT], bytes[NUMBER_TEXT], rate[NUMBER_TEXT];
-    bg_info info = { .struct_size = sizeof info };
-    if (say_is_quiet() || bg_filter_info(filter, &info)) {
+    bg_filter_info info = { .struct_size = sizeof info };
+    if (say_is_quiet() || bg_filter_get_info(filter, &info)) {
         return;
     }
     say_note("%s: %s, about %s keys, %s, false-positive rate %s", path,

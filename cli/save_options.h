@@ -25,7 +25,7 @@ struct saving {
     enum say_when when;
     uint64_t was;      /* the previous generation */
     bool has_canaries; /* the file has the canaries of that generation */
-    char metadata[BG_METADATA_BYTES];
+    char metadata[BG_METADATA_MAX];
 };
 
 /* Applies the options, and takes all other values from `like`. Returns an exit code. */
@@ -35,7 +35,7 @@ int saving_begin(const struct save_options *options, const bg_file_info *like,
 /* Adds canaries if the generation has changed, and saves the filter. Returns an exit code. */
 int saving_write(struct saving *saving, bg_filter *filter, const char *path);
 
-/* A bg_file_progress whose context is a struct progress. It returns false when a stop was
+/* A bg_file_progress_fn whose context is a struct progress. It returns false when a stop was
  * requested. */
 bool saving_progress(void *context, uint64_t done, uint64_t all);
 

@@ -106,7 +106,7 @@ enum cli_exit say_code(bg_err err)
     case BG_ENOTSUP: return CLI_USAGE;
     case BG_ENOMEM:
     case BG_EFULL:
-    case BG_ELIMIT: return CLI_FULL;
+    case BG_EQUOTA: return CLI_FULL;
     case BG_EIO:
     case BG_EBUSY: return CLI_IO;
     case BG_ECANCELED: return CLI_INTERRUPTED;

@@ -4,7 +4,7 @@
 #ifndef CLI_SAY_H
 #define CLI_SAY_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -170,7 +170,7 @@ static int seen_plan_fixed(const struct seen *seen, const struct input *input,
     spec->kind = o->unordered ? BG_KIND_REGISTER : BG_KIND_AUTO;
     const int code =
         spec->items ? CLI_OK : seen_count_items(seen, input, format, &spec->items);
-    spec->items += o->state ? BG_CANARIES : 0;
+    spec->items += o->state ? BG_CANARY_COUNT : 0;
     return code;
 }
 
@@ -188,7 +188,7 @@ static int seen_plan(struct seen *seen, const struct input *input,
     *spec = (bg_spec)BG_SPEC_INIT;
     spec->items = o->items;
     spec->bytes = o->memory;
-    spec->flags = o->unordered ? BG_ONE_WINNER : BG_EXCLUSIVE;
+    spec->flags = o->unordered ? BG_SPEC_ONE_WINNER : BG_SPEC_EXCLUSIVE;
     spec->hash = seen->secret.hash;
     if (!o->memory) {
         spec->rate = o->rate > 0    ? o->rate
@@ -206,10 +206,10 @@ static int seen_plan(struct seen *seen, const struct input *input,
 }
 
 /* Reads the design and the content of a filter. */
-static bg_info seen_about(const bg_filter *filter)
+static bg_filter_info seen_about(const bg_filter *filter)
 {
-    bg_info info = { .struct_size = sizeof info };
-    (void)!bg_filter_info(filter, &info);
+    bg_filter_info info = { .struct_size = sizeof info };
+    (void)!bg_filter_get_info(filter, &info);
     return info;
 }
 
@@ -229,7 +229,7 @@ static int seen_make(struct seen *seen, const struct input *input,
     }
     seen->rate = spec.rate > 0 ? spec.rate : seen_about(seen->filter).design_rate;
     memcpy(seen->key_id, seen->secret.key_id, sizeof seen->key_id);
-    for (uint32_t i = 0; i < BG_CANARIES && seen->options->state && !*seen->window;
+    for (uint32_t i = 0; i < BG_CANARY_COUNT && seen->options->state && !*seen->window;
          i++) {
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(seen->generation, i, key);
@@ -281,7 +281,7 @@ static struct drops_sum seen_find_past(const char *metadata)
 }
 
 /* Replaces the line with the totals of earlier runs, or adds it if there is space. */
-static void seen_put_past(char metadata[BG_METADATA_BYTES], struct drops_sum total)
+static void seen_put_past(char metadata[BG_METADATA_MAX], struct drops_sum total)
 {
     char line[64];
     char *at = (char *)(uintptr_t)seen_find_line(metadata, seen_past_name);
@@ -295,7 +295,7 @@ static void seen_put_past(char metadata[BG_METADATA_BYTES], struct drops_sum tot
                            used && metadata[used - 1] != '\n' ? "\n" : "",
                            seen_past_name, (unsigned long long)total.unique,
                            (unsigned long long)(total.wrong * 1e6));
-    if (n > 0 && used + (size_t)n < BG_METADATA_BYTES) {
+    if (n > 0 && used + (size_t)n < BG_METADATA_MAX) {
         memcpy(metadata + used, line, (size_t)n + 1);
     }
 }
@@ -306,7 +306,7 @@ static int seen_check_kind(const struct seen *seen, const char *path,
 {
     const struct seen_options *o = seen->options;
     const bg_kind kind = (bg_kind)about->kind;
-    if (bg_kind_traits(kind) & (BG_IS_STATIC | BG_CAN_FILL_UP)) {
+    if (bg_kind_traits(kind) & (BG_TRAIT_STATIC | BG_TRAIT_FILLS_UP)) {
         return say_failed(CLI_DATA,
                           "%s: a filter of kind %s accepts no more keys; start a new "
                           "state",
@@ -361,7 +361,7 @@ static int seen_check_keys(const char *path, const char *recipe,
 static int seen_check_size(struct seen *seen, const char *path)
 {
     const struct seen_options *o = seen->options;
-    const bg_info info = seen_about(seen->filter);
+    const bg_filter_info info = seen_about(seen->filter);
     char items[NUMBER_TEXT], rate[NUMBER_TEXT], bytes[NUMBER_TEXT];
     const bool grows = info.kind == BG_KIND_SCALABLE;
     seen->keys = (uint64_t)info.items.value;
@@ -409,7 +409,7 @@ static int seen_resume(struct seen *seen, struct key_format *format)
         code = seen_check_window(seen->window, &window);
         opening.window = window.clock ? &window : NULL;
     }
-    opening.filter_flags = seen->options->unordered ? 0 : BG_EXCLUSIVE;
+    opening.filter_flags = seen->options->unordered ? 0 : BG_SPEC_EXCLUSIVE;
     if (!code && bg_open(path, &opening, &seen->filter, &why)) {
         code = say_error(path, &why);
     }
@@ -467,7 +467,7 @@ int seen_save(const struct seen *seen, const struct key_format *format,
               struct drops_sum total)
 {
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
-    char metadata[BG_METADATA_BYTES], note[SEEN_WINDOW + sizeof seen_window_name];
+    char metadata[BG_METADATA_MAX], note[SEEN_WINDOW + sizeof seen_window_name];
     bg_errinfo why;
     if (!seen->options->state) {
         return CLI_OK;

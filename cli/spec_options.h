@@ -6,7 +6,7 @@
 
 #include "option.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 struct spec_options {
     int kind; /* index into spec_kinds: "auto", then the kinds by number */

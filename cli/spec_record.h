@@ -10,7 +10,7 @@
 
 #include "spec_options.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 enum { SPEC_RECORD = 160 };
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { MEASURE_BLOCK = 1024, MEASURE_LOOKUPS = 1 << 17, MEASURE_MOST = 1 << 20 };
+enum { MEASURE_BLOCK = 1024, MEASURE_LOOKUPS = 1 << 17, MEASURE_MAX = 1 << 20 };
 
 /* Returns CPU time, which excludes the time used by other processes. */
 static double measure_now(void)
@@ -62,22 +62,23 @@ static bg_err measure_insert(bg_filter *filter, const struct measure_keys *keys,
 {
     size_t done;
     if (keys->bytes) {
-        return bg_filter_insert_many(filter, keys->bytes + from, n, &done, NULL);
+        return bg_filter_add_many(filter, bg_keys_bytes(keys->bytes + from, n), NULL,
+                                  &done, NULL);
     }
     uint64_t numbers[MEASURE_BLOCK];
     measure_numbers(keys, from, n, numbers);
-    return bg_filter_insert_many_u64(filter, numbers, n, &done, NULL);
+    return bg_filter_add_many(filter, bg_keys_u64(numbers, n), NULL, &done, NULL);
 }
 
 static bg_err measure_collect(bg_builder *builder, const struct measure_keys *keys,
                               size_t from, size_t n)
 {
     if (keys->bytes) {
-        return bg_builder_add_many(builder, keys->bytes + from, n);
+        return bg_builder_add_many(builder, bg_keys_bytes(keys->bytes + from, n));
     }
     uint64_t numbers[MEASURE_BLOCK];
     measure_numbers(keys, from, n, numbers);
-    return bg_builder_add_many_u64(builder, numbers, n);
+    return bg_builder_add_many(builder, bg_keys_u64(numbers, n));
 }
 
 /* Returns how many of the first `most` keys the filter may contain. */
@@ -90,11 +91,12 @@ static size_t measure_ask(const bg_filter *filter, const struct measure_keys *ke
     for (size_t from = 0, n; from < some.count; from += n) {
         n = measure_block(&some, from);
         if (some.bytes) {
-            maybe += bg_filter_may_contain_many(filter, some.bytes + from, n, NULL);
+            maybe += bg_filter_may_contain_many(
+                filter, bg_keys_bytes(some.bytes + from, n), NULL);
         } else {
             uint64_t numbers[MEASURE_BLOCK];
             measure_numbers(&some, from, n, numbers);
-            maybe += bg_filter_may_contain_many_u64(filter, numbers, n, NULL);
+            maybe += bg_filter_may_contain_many(filter, bg_keys_u64(numbers, n), NULL);
         }
     }
     return maybe;
@@ -156,7 +158,8 @@ static bg_err measure_build(const struct measure_task *task, bg_filter **filter,
                             double *ns, bg_errinfo *why)
 {
     double times[MEASURE_PASSES];
-    const bool solved = (bg_kind_traits((bg_kind)task->spec.kind) & BG_IS_STATIC) != 0;
+    const bool solved =
+        (bg_kind_traits((bg_kind)task->spec.kind) & BG_TRAIT_STATIC) != 0;
     bg_err err = BG_OK;
     for (unsigned pass = 0; pass < task->build_passes && !err; pass++) {
         bg_filter_free(*filter);
@@ -176,7 +179,7 @@ static bg_err measure_build(const struct measure_task *task, bg_filter **filter,
 
 static size_t measure_some(const struct measure_keys *keys)
 {
-    return keys->count < MEASURE_MOST ? keys->count : MEASURE_MOST;
+    return keys->count < MEASURE_MAX ? keys->count : MEASURE_MAX;
 }
 
 static double measure_batches(const bg_filter *filter, const struct measure_keys *keys,
@@ -223,12 +226,12 @@ bg_err measure_kind(const struct measure_task *task, struct measured *result,
                     bg_errinfo *why)
 {
     bg_filter *filter = NULL;
-    bg_info info = { .struct_size = sizeof info };
+    bg_filter_info info = { .struct_size = sizeof info };
     *result = (struct measured){ .keys = task->present.count };
     *why = (bg_errinfo){ .code = BG_OK };
     bg_err err = measure_build(task, &filter, &result->build_ns, why);
     if (!err) {
-        err = bg_filter_info(filter, &info);
+        err = bg_filter_get_info(filter, &info);
         why->code = err;
     }
     if (!err && stop_wanted()) {

@@ -7,7 +7,7 @@
 #ifndef CLI_TIMING_H
 #define CLI_TIMING_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 /* Distinct keys: byte strings, or, if `bytes` is NULL, consecutive integers from `first` on. */
 struct measure_keys {

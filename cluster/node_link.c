@@ -274,8 +274,8 @@ static bool link_receive(struct node_link *link)
     enum {
         AT_ONCE = 65536
     }; /* larger than a TLS record: no data is left that poll cannot see */
-    if (link->in.used > LINK_MOST) {
-        link_break(link, "its replies exceed %d bytes", (int)LINK_MOST);
+    if (link->in.used > LINK_MAX) {
+        link_break(link, "its replies exceed %d bytes", (int)LINK_MAX);
         return true;
     }
     if (!bytes_reserve(&link->in, AT_ONCE)) {

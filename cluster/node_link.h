@@ -9,7 +9,7 @@
  * block, so a full pipeline to one node does not delay the others. The timeout for opening a
  * link, including TLS (node_tls.h), is shorter than that for replies.
  *
- * Memory: the requests and replies of a round, up to LINK_MOST.
+ * Memory: the requests and replies of a round, up to LINK_MAX.
  * Thread safety: one thread per link.
  */
 #ifndef CLUSTER_NODE_LINK_H
@@ -22,7 +22,7 @@
 
 enum {
     LINK_HOST = 256,
-    LINK_MOST = 512 << 20,
+    LINK_MAX = 512 << 20,
     LINK_ADDRESSES = 16 /* of one host name that are tried */
 };
 

@@ -15,7 +15,7 @@
 #ifndef CLUSTER_REPLY_SCAN_H
 #define CLUSTER_REPLY_SCAN_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>

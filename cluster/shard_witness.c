@@ -12,7 +12,7 @@ enum {
     WITNESS_ENTRY = 2 + 2 * WITNESS_DIGITS, /* " run:history" */
     WITNESS_KEPT =
         16, /* minimum number of kept processes that do not answer; otherwise as many as do */
-    WITNESS_MOST = 2 * MAP_NODES
+    WITNESS_MAX = 2 * MAP_NODES
 };
 
 const char witness_list[] = "processes";
@@ -89,7 +89,7 @@ bool witness_parse(bg_bytes text, struct witness *witness)
     const char *p = text.data;
     const size_t head = WITNESS_HEAD;
     const size_t count = text.len > head ? (text.len - head) / WITNESS_ENTRY : 0;
-    const size_t room = count < WITNESS_MOST ? count : WITNESS_MOST;
+    const size_t room = count < WITNESS_MAX ? count : WITNESS_MAX;
     uint64_t holder;
     if (!witness_reserve(witness, room)) {
         return false;

@@ -15,7 +15,7 @@ bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
     *filter = (struct sharded){ .cluster = cluster, .batch = SHARDED_BATCH };
     if (!shard_tags_make(shards, &filter->tags)) {
         return cluster_fail(info, BG_EINVAL, "shards: found %llu, expected 1 to %d",
-                            (unsigned long long)shards, SHARDS_MOST);
+                            (unsigned long long)shards, SHARDS_MAX);
     }
     const size_t room = whole.len + SHARD_NAME_MORE + WITNESS_NAME_MORE;
     filter->texts = malloc(shards * room);
@@ -254,8 +254,8 @@ static bool witness_is_due(const struct sharded *filter, uint32_t shard,
 static bg_err witness_renew(struct sharded *filter, const struct cluster_view *view,
                             bool complete, char why[WITNESS_WHY], bg_errinfo *info)
 {
-    char *texts[SHARDS_MOST] = { NULL };
-    bool which[SHARDS_MOST] = { false }, lost[SHARDS_MOST], some = false;
+    char *texts[SHARDS_MAX] = { NULL };
+    bool which[SHARDS_MAX] = { false }, lost[SHARDS_MAX], some = false;
     bg_err err = BG_OK;
     memcpy(lost, filter->lost, sizeof lost);
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
@@ -283,7 +283,7 @@ static bg_err witness_renew(struct sharded *filter, const struct cluster_view *v
 static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                               bg_errinfo *info)
 {
-    bool which[SHARDS_MOST] = { false }, some = false;
+    bool which[SHARDS_MAX] = { false }, some = false;
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
         which[i] =
             filter->witnesses[i].doubt_count && !filter->doubted[i] && !filter->lost[i];
@@ -330,7 +330,7 @@ enum {
 static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
                                bg_errinfo *info)
 {
-    bool all[SHARDS_MOST];
+    bool all[SHARDS_MAX];
     bg_err err = BG_OK;
     memset(all, true, sizeof all);
     for (int i = 0; i < WITNESS_READINGS; i++) {
@@ -389,8 +389,8 @@ static void witness_forgotten(struct cluster_ask *ask, bg_bytes reply)
 
 bg_err sharded_forget(struct sharded *filter, bg_errinfo *info)
 {
-    struct cluster_ask asks[SHARDS_MOST];
-    bg_bytes words[SHARDS_MOST][2];
+    struct cluster_ask asks[SHARDS_MAX];
+    bg_bytes words[SHARDS_MAX][2];
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
         words[i][0] = (bg_bytes){ "DEL", 3 };
         words[i][1] = filter->witness_names[i];
@@ -406,7 +406,7 @@ bg_err sharded_forget(struct sharded *filter, bg_errinfo *info)
 static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, size_t n,
                               char why[WITNESS_WHY], bg_errinfo *info)
 {
-    bool which[SHARDS_MOST] = { false }, some = false, bare = false;
+    bool which[SHARDS_MAX] = { false }, some = false, bare = false;
     uint16_t *shards = malloc((n ? n : 1) * sizeof *shards);
     if (!shards) {
         return cluster_fail(info, BG_ENOMEM, "out of memory");
@@ -475,7 +475,7 @@ static bool job_sort(struct sharded_job *job)
 {
     const uint32_t shards = job->filter->tags.shards;
     const size_t n = job->n, most = n / job->filter->batch + shards;
-    size_t begins[SHARDS_MOST + 1] = { 0 };
+    size_t begins[SHARDS_MAX + 1] = { 0 };
     job->shards = malloc(n * sizeof *job->shards);
     job->order = calloc(n, sizeof *job->order);
     job->argv = malloc((n + 2 * most) * sizeof *job->argv);
@@ -650,7 +650,7 @@ static bool job_is_read(const struct sharded_job *job, size_t command)
 static bg_err job_confirm(struct sharded_job *job, bg_errinfo *info)
 {
     struct sharded *filter = job->filter;
-    bool which[SHARDS_MOST] = { false }, some = false;
+    bool which[SHARDS_MAX] = { false }, some = false;
     for (size_t i = 0; i < job->count; i++) {
         if (job->parts[i].denies && !job_is_read(job, i)) {
             which[job_shard(job, &job->parts[i])] = some = true;

@@ -26,15 +26,15 @@ struct sharded {
     char *texts;     /* the names of its shards, */
     bg_bytes *names; /* in order */
     size_t batch;    /* maximum number of items per command */
-    bool lost
-        [SHARDS_MOST]; /* shards that did not answer all requests of the last call */
-    bool doubted[SHARDS_MOST];   /* shards that may have lost keys, */
-    bool restarted[SHARDS_MOST]; /* ... and their witness does not record it yet */
-    bool recreated[SHARDS_MOST]; /* shards that are missing, or were re-created empty */
-    bool bare[SHARDS_MOST];      /* shards that had no witness at the last read */
-    uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses */
+    bool
+        lost[SHARDS_MAX]; /* shards that did not answer all requests of the last call */
+    bool doubted[SHARDS_MAX];   /* shards that may have lost keys, */
+    bool restarted[SHARDS_MAX]; /* ... and their witness does not record it yet */
+    bool recreated[SHARDS_MAX]; /* shards that are missing, or were re-created empty */
+    bool bare[SHARDS_MAX];      /* shards that had no witness at the last read */
+    uint64_t holders[SHARDS_MAX]; /* runs of the processes that serve the witnesses */
     struct link_process
-        served[SHARDS_MOST]; /* the process that answered the last command, per shard */
+        served[SHARDS_MAX]; /* the process that answered the last command, per shard */
     struct witness *witnesses; /* of all shards whose witness was read */
     bg_bytes *witness_names;
     atomic_bool *

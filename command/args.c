@@ -137,7 +137,7 @@ void args_failed(struct request *request, bg_err err, const bg_errinfo *info,
     switch (err) {
     case BG_EFULL: reply_error(&request->reply, full); break;
     case BG_ENOMEM: args_no_memory(request, text); break;
-    case BG_ELIMIT: reply_errorf(&request->reply, "LIMIT %s", text); break;
+    case BG_EQUOTA: reply_errorf(&request->reply, "LIMIT %s", text); break;
     case BG_EIO: reply_errorf(&request->reply, "MISCONF %s", text); break;
     default: reply_errorf(&request->reply, "ERR %s", text); break;
     }

@@ -26,7 +26,7 @@
 #define BF_NOT_FOUND "ERR not found"
 #define BF_FULL      "ERR non scaling filter is full"
 
-enum { BF_EXPANSION_MOST = 32768 };
+enum { BF_EXPANSION_MAX = 32768 };
 static const uint64_t bf_capacity_most = UINT64_C(1) << 56;
 static const double bf_error_most =
     0.25; /* filters with higher rates are of little use */
@@ -152,7 +152,7 @@ static const char *bf_check(const struct bf_wish *wish)
     if (wish->nonscaling && wish->has_expansion && wish->expansion != 0) {
         return "ERR Nonscaling filters cannot expand";
     }
-    if (wish->has_expansion && wish->expansion > BF_EXPANSION_MOST && !wish->seed) {
+    if (wish->has_expansion && wish->expansion > BF_EXPANSION_MAX && !wish->seed) {
         return bf_expansion_wrong;
     }
     if (wish->scale_to && !grows) {
@@ -226,7 +226,7 @@ static const char *bf_check_scale(const struct request *request,
     }
     ask.spec.max_bytes = request->host->settings->max_filter_bytes;
     ask.growth = most / (double)ask.spec.items;
-    return !bg_plan_make(&ask, &plan, NULL) && plan.rate < 1
+    return !bg_plan_compute(&ask, &plan, NULL) && plan.rate < 1
                ? NULL
                : "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
 }

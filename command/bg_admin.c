@@ -209,7 +209,7 @@ void bgc_rotate(struct request *request)
     }
     bg_pin pin;
     const bg_filter *filter = object_pin(object, &pin);
-    reply_integer(&request->reply, (int64_t)bg_filter_period(filter));
+    reply_integer(&request->reply, (int64_t)bg_filter_window_period(filter));
     bg_slot_unpin(object->slot, &pin);
 }
 

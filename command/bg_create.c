@@ -66,7 +66,7 @@ void bgc_words(const char *text, char *to, size_t room)
 
 void bgc_reply_spec_error(struct request *request, bg_err err, const bg_errinfo *info)
 {
-    if (err == BG_ENOMEM || err == BG_ELIMIT || err == BG_EIO || !info->what[0]) {
+    if (err == BG_ENOMEM || err == BG_EQUOTA || err == BG_EIO || !info->what[0]) {
         args_failed(request, err, info, "ERR cannot create the filter");
     } else {
         char expected[2 * sizeof info->expected];
@@ -108,7 +108,7 @@ static bool bgc_copy_word(bg_bytes argument, char word[32])
 bool bgc_read_kind(bg_bytes argument, uint32_t *kind)
 {
     char word[32];
-    const int found = bgc_copy_word(argument, word) ? bg_kind_from_name(word) : -1;
+    const int found = bgc_copy_word(argument, word) ? bg_kind_parse(word) : -1;
     *kind = found > 0 ? (uint32_t)found : BG_KIND_AUTO;
     return found >= 0;
 }
@@ -183,9 +183,9 @@ static bool bgc_read_flag(bg_bytes word, struct bgc_wish *wish)
     } else if (args_is(word, "AGED")) {
         wish->shape.window_mode = BG_WINDOW_AGED;
     } else if (args_is(word, "SCATTERED")) {
-        wish->shape.flags |= BG_SCATTERED;
+        wish->shape.flags |= BG_SPEC_SCATTERED;
     } else if (args_is(word, "ONEWINNER")) {
-        wish->shape.flags |= BG_ONE_WINNER;
+        wish->shape.flags |= BG_SPEC_ONE_WINNER;
     } else {
         return false;
     }
@@ -253,7 +253,7 @@ static const char *bgc_complete(struct bgc_wish *wish,
         return wrong;
     }
     const uint32_t traits = bg_kind_traits((bg_kind)shape->kind);
-    if (traits & BG_IS_STATIC) {
+    if (traits & BG_TRAIT_STATIC) {
         return "ERR a static filter must be built from all keys at once: build a "
                "file, then load it with BG.RELOAD";
     }
@@ -276,7 +276,7 @@ static const char *bgc_complete(struct bgc_wish *wish,
     shape->nonscaling = shape->items && !wish->overfill
                         && shape->kind != BG_KIND_SCALABLE
                         && shape->kind != BG_KIND_WINDOW
-                        && !(traits & (BG_CAN_REMOVE | BG_CAN_FILL_UP));
+                        && !(traits & (BG_TRAIT_REMOVE | BG_TRAIT_FILLS_UP));
     return NULL;
 }
 

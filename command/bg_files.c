@@ -51,20 +51,20 @@ static bg_err files_encode(const struct object *object, bool still, void **bytes
 
 /* Verifies an imported filter by encoding and parsing it. */
 static bg_err files_verify_foreign(const struct object *object, const void *bytes,
-                                   size_t n, bg_report *report, bg_errinfo *info)
+                                   size_t n, bg_verify_report *report, bg_errinfo *info)
 {
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     bg_foreign *again = NULL;
     how.allocator = bg_foreign_allocator(object->foreign);
-    const bg_err err = bg_foreign_read((bg_foreign_format)object->shape.foreign, bytes,
-                                       n, &how, &again, info);
+    const bg_err err = bg_foreign_decode((bg_foreign_format)object->shape.foreign,
+                                         bytes, n, &how, &again, info);
     bg_foreign_free(again);
     report->blocks = 1;
     return err;
 }
 
 static bg_err files_verify(const struct object *object, const struct host *host,
-                           bg_report *report, bg_errinfo *info)
+                           bg_verify_report *report, bg_errinfo *info)
 {
     bg_open_options how = BG_OPEN_OPTIONS_INIT;
     bg_hash_spec hash;
@@ -77,7 +77,7 @@ static bg_err files_verify(const struct object *object, const struct host *host,
         err = object_hash_spec(&object->shape, host->settings, &hash, info);
         how.hash = &hash;
         how.allocator = host->settings->allocator;
-        err = err ? err : bg_verify_bytes(bytes, n, &how, report, info);
+        err = err ? err : bg_encoded_verify(bytes, n, &how, report, info);
     }
     dump_give(object, bytes, n);
     return err;
@@ -86,7 +86,7 @@ static bg_err files_verify(const struct object *object, const struct host *host,
 void bgc_verify(struct request *request)
 {
     const struct object *object = files_find(request);
-    bg_report report = { .struct_size = sizeof report };
+    bg_verify_report report = { .struct_size = sizeof report };
     bg_errinfo info = { 0 };
     if (!object) {
         return;
@@ -109,7 +109,7 @@ void bgc_verify(struct request *request)
 enum { FILES_DIGEST = 264 };
 
 static bg_err files_digest_foreign(const struct object *object,
-                                   char text[BG_DIGEST_TEXT], bg_errinfo *info)
+                                   char text[BG_DIGEST_TEXT_BYTES], bg_errinfo *info)
 {
     void *bytes = NULL;
     size_t n = 0;
@@ -119,7 +119,7 @@ static bg_err files_digest_foreign(const struct object *object,
         const bg_hash_spec how = { .profile = BG_HASH_XXH64 };
         const uint64_t hash =
             bg_hasher_init(&hasher, &how, NULL) ? 0 : bg_hash_bytes(&hasher, bytes, n);
-        (void)snprintf(text, BG_DIGEST_TEXT, "%016llx", (unsigned long long)hash);
+        (void)snprintf(text, BG_DIGEST_TEXT_BYTES, "%016llx", (unsigned long long)hash);
     }
     dump_give(object, bytes, n);
     return err;
@@ -137,15 +137,15 @@ static bg_err files_take_digest(void *context, const void *bytes, size_t n)
     return BG_ECANCELED;
 }
 
-bg_err bgc_digest_of(const struct object *object, bool still, char text[BG_DIGEST_TEXT],
-                     bg_errinfo *info)
+bg_err bgc_digest_of(const struct object *object, bool still,
+                     char text[BG_DIGEST_TEXT_BYTES], bg_errinfo *info)
 {
     size_t all = 0;
     if (object->foreign) {
         return files_digest_foreign(object, text, info);
     }
     text[0] = 0;
-    const bg_err err = dump_write(object, still ? BG_FILE_STILL : 0, files_take_digest,
+    const bg_err err = dump_write(object, still ? BG_FILE_FROZEN : 0, files_take_digest,
                                   text, &all, info);
     return err == BG_ECANCELED && text[0] ? BG_OK : err ? err : BG_EFORMAT;
 }
@@ -153,7 +153,7 @@ bg_err bgc_digest_of(const struct object *object, bool still, char text[BG_DIGES
 void bgc_digest(struct request *request)
 {
     const struct object *object = files_find(request);
-    char text[BG_DIGEST_TEXT];
+    char text[BG_DIGEST_TEXT_BYTES];
     bg_errinfo info = { 0 };
     if (!object) {
         return;
@@ -209,7 +209,7 @@ static bool files_flags(struct request *request, const char *const *words, size_
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 static bg_err files_write(const bg_filter *filter, char *path, bool versioned,
-                          const bg_save_options *how, char digest[BG_DIGEST_TEXT],
+                          const bg_save_options *how, char digest[BG_DIGEST_TEXT_BYTES],
                           bg_errinfo *info)
 {
     if (versioned) {
@@ -223,15 +223,15 @@ static bg_err files_write(const bg_filter *filter, char *path, bool versioned,
     }
     bg_file_info about = { .struct_size = sizeof about };
     bg_err err = bg_save(filter, path, how, info);
-    err = err ? err : bg_file_about(path, &about, info);
-    memcpy(digest, about.digest_text, BG_DIGEST_TEXT);
+    err = err ? err : bg_file_get_info(path, &about, info);
+    memcpy(digest, about.digest_text, BG_DIGEST_TEXT_BYTES);
     return err;
 }
 
 void bgc_publish(struct request *request)
 {
     static const char *const words[] = { "VERSIONED" };
-    char path[FILES_PATH], digest[BG_DIGEST_TEXT] = "";
+    char path[FILES_PATH], digest[BG_DIGEST_TEXT_BYTES] = "";
     char metadata[OBJECT_SHAPE_TEXT + 16] = FILES_OBJECT;
     uint32_t versioned = 0;
     struct object *object = files_find(request);
@@ -285,7 +285,7 @@ static bg_err reload_look(struct reload *reload, bg_errinfo *info)
     const struct command_settings *settings = reload->request->host->settings;
     struct object_shape shape = { 0 };
     reload->about.struct_size = sizeof reload->about;
-    bg_err err = bg_file_about(reload->path, &reload->about, info);
+    bg_err err = bg_file_get_info(reload->path, &reload->about, info);
     if (err) {
         return err == BG_EIO ? BG_EINVAL
                              : err; /* an error of this file, not of the journal */
@@ -347,8 +347,8 @@ static bg_err reload_anew(struct reload *reload, bool sealed,
     struct object_shape shape;
     struct object *made = NULL;
     bg_filter *filter = NULL;
-    bg_err err =
-        bg_open_about(reload->path, &reload->opening, &reload->about, &filter, info);
+    bg_err err = bg_open_with_info(reload->path, &reload->opening, &reload->about,
+                                   &filter, info);
     if (err) {
         return err == BG_EIO ? BG_EINVAL : err;
     }
@@ -396,7 +396,7 @@ static bg_err reload_into(struct reload *reload, struct object *object,
         return err == BG_EIO ? BG_EINVAL
                              : err; /* an error of this file, not of the journal */
     }
-    bg_slot_stats stats; /* the file may have been replaced since it was inspected */
+    bg_slot_info stats; /* the file may have been replaced since it was inspected */
     object_about(object, &stats);
     memcpy(reload->about.digest_text, stats.digest, sizeof reload->about.digest_text);
     object_recount(object);

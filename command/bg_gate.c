@@ -22,17 +22,17 @@ static void gate_failed(struct request *request, bg_err err, const bg_errinfo *i
 static void gate_tell(struct request *request, bg_outcome outcome)
 {
     char name[64];
-    if (outcome == BG_FAILED) {
+    if (outcome == BG_OUTCOME_FAILED) {
         reply_errorf(&request->reply,
                      "FAILED the backing store of gate '%s' did not answer",
                      args_show(request->argv[1], name));
         return;
     }
     reply_array(&request->reply, 2);
-    if (outcome == BG_UNKNOWN || outcome == BG_PENDING) {
+    if (outcome == BG_OUTCOME_UNKNOWN || outcome == BG_OUTCOME_PENDING) {
         reply_null(&request->reply);
     } else {
-        reply_boolean(&request->reply, outcome == BG_PRESENT);
+        reply_boolean(&request->reply, outcome == BG_OUTCOME_PRESENT);
     }
     reply_text(&request->reply, bg_outcome_name(outcome));
 }
@@ -55,7 +55,7 @@ static bool gate_ask(struct request *request, bg_bytes key, bg_outcome *outcome)
 
 void bgc_lookup(struct request *request)
 {
-    bg_outcome outcome = BG_UNKNOWN;
+    bg_outcome outcome = BG_OUTCOME_UNKNOWN;
     if (gate_ask(request, request->argv[2], &outcome)) {
         gate_tell(request, outcome);
     }
@@ -64,7 +64,7 @@ void bgc_lookup(struct request *request)
 /* The lookup of the first key also checks that the gate exists. */
 void bgc_mlookup(struct request *request)
 {
-    bg_outcome outcome = BG_UNKNOWN;
+    bg_outcome outcome = BG_OUTCOME_UNKNOWN;
     if (!gate_ask(request, request->argv[2], &outcome)) {
         return;
     }

@@ -29,7 +29,7 @@ bool bgc_kept(struct request *request, struct object *object);
 void bgc_create(struct request *request);
 bool bgc_read_kind(bg_bytes argument, uint32_t *kind);
 
-/* bg_keys.c */
+/* bg_foreign_keys.c */
 void bgc_add(struct request *request);
 void bgc_add_many(struct request *request, const bg_bytes *items, size_t n);
 void bgc_madd(struct request *request);
@@ -54,14 +54,14 @@ void bgc_jaccard(struct request *request);
 /* Computes the digest of an object's content as text. Objects with the same kind, size, hash and
  * content have the same digest, at any time and on any machine. `still` states that no other
  * thread modifies the object, so that no copy is needed. */
-bg_err bgc_digest_of(const struct object *object, bool still, char text[BG_DIGEST_TEXT],
-                     bg_errinfo *info);
+bg_err bgc_digest_of(const struct object *object, bool still,
+                     char text[BG_DIGEST_TEXT_BYTES], bg_errinfo *info);
 void bgc_verify(struct request *request);
 void bgc_digest(struct request *request);
 void bgc_publish(struct request *request);
 void bgc_reload(struct request *request);
 
-/* bg_info.c */
+/* bg_filter_info.c */
 void bgc_info(struct request *request);
 
 /* bg_plan.c */

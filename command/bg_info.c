@@ -1,5 +1,5 @@
 /*
- * bg_info.c - BG.INFO: all information about a filter. Some figures need counting bits. Of parts
+ * bg_filter_info.c - BG.INFO: all information about a filter. Some figures need counting bits. Of parts
  * over 4 MiB, only samples of 4 MiB in total are counted, since BG.INFO is called often and has
  * to be fast.
  *
@@ -84,9 +84,9 @@ static void info_estimate(struct info_map *map, const char *title,
 /* The data about a filter in a slot. */
 struct info_facts {
     const struct object *object;
-    bg_info about; /* about the base filter */
+    bg_filter_info about; /* about the base filter */
     bg_slot_health health;
-    bg_slot_stats stats;
+    bg_slot_info stats;
     uint64_t capacity, bytes, done, total;
     uint32_t layers;
     bool whole, loading, rebuilding;
@@ -171,7 +171,7 @@ static void info_common(struct info_map *map, const struct info_facts *facts)
 static void info_filter(struct info_map *map, const struct info_facts *facts)
 {
     const struct object *object = facts->object;
-    const bg_slot_stats *stats = &facts->stats;
+    const bg_slot_info *stats = &facts->stats;
     info_estimate(map, "estimated_items", &facts->health.items);
     info_real(map, "fill", facts->health.fill);
     info_rates(map, facts);
@@ -221,11 +221,11 @@ static bg_err info_collect(struct object *object, struct info_facts *facts)
     facts->about.struct_size = sizeof facts->about;
     facts->health.struct_size = sizeof facts->health;
     facts->stats.struct_size = sizeof facts->stats;
-    bg_err err = bg_filter_info_part(object_pin(object, &pin), 1,
-                                     &facts->about); /* does not count bits */
+    bg_err err = bg_filter_sample_info(object_pin(object, &pin), 1,
+                                       &facts->about); /* does not count bits */
     bg_slot_unpin(object->slot, &pin);
-    err = err ? err : bg_slot_about(object->slot, &facts->stats);
-    err = err ? err : bg_slot_examine_part(object->slot, INFO_READ, &facts->health);
+    err = err ? err : bg_slot_get_info(object->slot, &facts->stats);
+    err = err ? err : bg_slot_sample_health(object->slot, INFO_READ, &facts->health);
     facts->rebuilding = facts->stats.rebuilding != 0;
     return err;
 }

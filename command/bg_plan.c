@@ -149,7 +149,7 @@ void bgc_plan(struct request *request)
     if (!plan_read(request, &ask)) {
         return;
     }
-    const bg_err err = bg_plan_make(&ask, &chosen, &info);
+    const bg_err err = bg_plan_compute(&ask, &chosen, &info);
     if (err) {
         bgc_reply_spec_error(request, err, &info);
         return;
@@ -161,7 +161,7 @@ void bgc_plan(struct request *request)
         if (only && only != ask.spec.kind) {
             continue;
         }
-        if (bg_plan_make(&ask, &plan, &info)) {
+        if (bg_plan_compute(&ask, &plan, &info)) {
             plan_refuse(request, kinds[i], &info);
         } else {
             plan_tell(request, &ask, &plan, &chosen);

@@ -63,7 +63,7 @@ static void rebuild_begin(struct request *request, struct object *object)
         err = object_error(&info, BG_EBUSY,
                            "a rebuild is already in progress: use COMMIT or ABORT");
     } else {
-        err = bg_slot_rebuild_begin(object->slot, &how, &object->rebuild, &info);
+        err = bg_slot_begin_rebuild(object->slot, &how, &object->rebuild, &info);
         object->rebuilt = 0;
     }
     object_vacate(object);
@@ -90,9 +90,9 @@ static void rebuild_add(struct request *request, struct object *object)
         return;
     }
     pthread_mutex_lock(&object->writing);
-    err = object->rebuild
-              ? bg_rebuild_add_many(object->rebuild, request->argv + 3, n, &info)
-              : rebuild_none(&info);
+    err = object->rebuild ? bg_rebuild_add_many(
+              object->rebuild, bg_keys_bytes(request->argv + 3, n), &info)
+                          : rebuild_none(&info);
     object->rebuilt += err ? 0 : n;
     const uint64_t keys = object->rebuilt;
     pthread_mutex_unlock(&object->writing);

@@ -20,7 +20,7 @@ static bool sharded_read(struct request *request, size_t at, struct shard_tags *
         return true;
     }
     reply_errorf(&request->reply, "ERR shards: found '%s', expected 1 to %d",
-                 args_show(request->argv[at], text), SHARDS_MOST);
+                 args_show(request->argv[at], text), SHARDS_MAX);
     return false;
 }
 
@@ -95,7 +95,7 @@ static void sharded_plan(struct request *request)
         return;
     }
     ask.spec.items = shard_capacity(items, tags.shards);
-    const bg_err err = bg_plan_make(&ask, &plan, &info);
+    const bg_err err = bg_plan_compute(&ask, &plan, &info);
     if (err) {
         bgc_reply_spec_error(request, err, &info);
         return;

@@ -25,7 +25,7 @@
 #define CF_FULL      "ERR Filter is full"
 #define CF_EXPANDED  "ERR Maximum expansions reached"
 
-enum { CF_BUCKET_MOST = 255, CF_ITERATIONS_MOST = 65535, CF_EXPANSION_MOST = 32768 };
+enum { CF_BUCKET_MAX = 255, CF_ITERATIONS_MAX = 65535, CF_EXPANSION_MAX = 32768 };
 static const uint64_t cf_capacity_most = UINT64_C(1) << 39;
 
 /* ---- Creation ------------------------------------------------------------------------------ */
@@ -51,7 +51,7 @@ static const char *cf_read_bucket_size(bg_bytes argument, struct cf_wish *wish)
     if (!args_count(argument, &wish->bucket_size)) {
         return "ERR Couldn't parse BUCKETSIZE";
     }
-    return wish->bucket_size >= 1 && wish->bucket_size <= CF_BUCKET_MOST
+    return wish->bucket_size >= 1 && wish->bucket_size <= CF_BUCKET_MAX
                ? NULL
                : "ERR BUCKETSIZE: value must be in the range [1, 255]";
 }
@@ -61,7 +61,7 @@ static const char *cf_read_iterations(bg_bytes argument, struct cf_wish *wish)
     if (!args_count(argument, &wish->iterations)) {
         return "ERR Couldn't parse MAXITERATIONS";
     }
-    return wish->iterations >= 1 && wish->iterations <= CF_ITERATIONS_MOST
+    return wish->iterations >= 1 && wish->iterations <= CF_ITERATIONS_MAX
                ? NULL
                : "ERR MAXITERATIONS: value must be in the range [1, 65535]";
 }
@@ -71,7 +71,7 @@ static const char *cf_read_expansion(bg_bytes argument, struct cf_wish *wish)
     if (!args_count(argument, &wish->expansion)) {
         return "ERR Couldn't parse EXPANSION";
     }
-    return wish->expansion <= CF_EXPANSION_MOST
+    return wish->expansion <= CF_EXPANSION_MAX
                ? NULL
                : "ERR EXPANSION: value must be in the range [0, 32768]";
 }
@@ -198,7 +198,7 @@ static struct object *cf_find(struct request *request, const char *missing, bool
 {
     struct object *object = args_find(request, ARGS_CF, missing, sent);
     if (object && object_is_whole(object)
-        && !(bg_kind_traits((bg_kind)object->shape.kind) & BG_CAN_REMOVE)) {
+        && !(bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_REMOVE)) {
         reply_error(&request->reply, ARGS_WRONGTYPE);
         *sent = true;
         return NULL;

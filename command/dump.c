@@ -23,7 +23,7 @@ enum {
     DUMP_PIECE = 1 << 20,
     DUMP_RECORD = 16,
     DUMP_SIZE_USUAL = 1 << 20,
-    DUMP_SIZE_MOST = 256 << 20
+    DUMP_SIZE_MAX = 256 << 20
 };
 
 /* ---- The copy ------------------------------------------------------------------------------ */
@@ -128,7 +128,7 @@ static bg_err dump_encode_behind(const struct object *object, bool still, size_t
     bg_err err = dump_read_begin(object, still, &reading, info);
     if (!err) {
         const bg_save_options how =
-            dump_options(&object->shape, still || reading.copy ? BG_FILE_STILL : 0);
+            dump_options(&object->shape, still || reading.copy ? BG_FILE_FROZEN : 0);
         err = dump_encode(object, reading.filter, &how, before, bytes, n, info);
         object_read_end(object, &reading);
     }
@@ -147,11 +147,11 @@ static bg_err dump_foreign_behind(const struct object *object, size_t before,
     pthread_rwlock_t *lock = (pthread_rwlock_t *)(uintptr_t)&object->foreign_lock;
     size_t room = 0;
     pthread_rwlock_rdlock(lock);
-    bg_err err = bg_foreign_write(object->foreign, NULL, 0, &room, info);
+    bg_err err = bg_foreign_encode(object->foreign, NULL, 0, &room, info);
     if (!err) {
         *bytes = dump_room(object, before, room, info);
-        err = *bytes ? bg_foreign_write(object->foreign, (uint8_t *)*bytes + before,
-                                        room, n, info)
+        err = *bytes ? bg_foreign_encode(object->foreign, (uint8_t *)*bytes + before,
+                                         room, n, info)
                      : BG_ENOMEM;
     }
     pthread_rwlock_unlock(lock);
@@ -169,7 +169,7 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
 }
 
 /* Writes an imported filter. It is copied, since its format is encoded in one piece. */
-static bg_err dump_write_foreign(const struct object *object, bg_file_write write,
+static bg_err dump_write_foreign(const struct object *object, bg_file_write_fn write,
                                  void *context, size_t *all, bg_errinfo *info)
 {
     void *bytes = NULL;
@@ -183,19 +183,19 @@ static bg_err dump_write_foreign(const struct object *object, bg_file_write writ
     return err;
 }
 
-bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write write,
+bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn write,
                   void *context, size_t *all, bg_errinfo *info)
 {
     struct object_reading reading;
     if (object->foreign) {
         return dump_write_foreign(object, write, context, all, info);
     }
-    bg_err err = dump_read_begin(object, flags & BG_FILE_STILL, &reading, info);
+    bg_err err = dump_read_begin(object, flags & BG_FILE_FROZEN, &reading, info);
     if (!err) {
         const bg_save_options how =
-            dump_options(&object->shape, flags | (reading.copy ? BG_FILE_STILL : 0));
+            dump_options(&object->shape, flags | (reading.copy ? BG_FILE_FROZEN : 0));
         err = bg_encode(reading.filter, &how, NULL, 0, all, info);
-        err = err ? err : bg_encode_to(reading.filter, &how, write, context, info);
+        err = err ? err : bg_encode_stream(reading.filter, &how, write, context, info);
         object_read_end(object, &reading);
     }
     return err;
@@ -219,7 +219,7 @@ static bg_err dump_begin(struct object *object, bool still, bool as_foreign,
                               .deleted = atomic_load(&object->deleted),
                               .expansions = atomic_load(&object->expansions) };
     object_describe(object, &line.shape);
-    char text[DUMP_LINE_MOST];
+    char text[DUMP_LINE_MAX];
     const size_t length = as_foreign ? 0 : dump_line_write(&line, text);
     const size_t before = offsetof(struct dump, bytes) + length;
     void *bytes = NULL;
@@ -359,7 +359,7 @@ static enum dump_step dump_reply_stream(struct request *request,
         dump_reply_end(request);
         return DUMP_END;
     }
-    dump_reply_chunk(request, object, offset, DUMP_CHUNK_MOST - DUMP_HEADER, 1, false);
+    dump_reply_chunk(request, object, offset, DUMP_CHUNK_MAX - DUMP_HEADER, 1, false);
     return DUMP_MORE;
 }
 
@@ -426,7 +426,7 @@ void dump_bg_dump(struct request *request)
     if (request->argc != 3
         && (request->argc != 5 || !args_is(request->argv[3], "SIZE")
             || !args_count(request->argv[4], &size) || size < 1
-            || size > DUMP_SIZE_MOST)) {
+            || size > DUMP_SIZE_MAX)) {
         reply_error(&request->reply,
                     "ERR SIZE must be in the range [1, 268435456] bytes");
         return;

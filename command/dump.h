@@ -32,8 +32,8 @@
 #include "object.h"
 
 enum {
-    DUMP_CHUNK_MOST = 16 << 20, /* of SCANDUMP */
-    DUMP_KEPT = 5 * 60 * 1000   /* milliseconds */
+    DUMP_CHUNK_MAX = 16 << 20, /* of SCANDUMP */
+    DUMP_KEPT = 5 * 60 * 1000  /* milliseconds */
 };
 
 /* Frees what an object holds for dumps and loads. No other thread may use the object. */
@@ -54,18 +54,18 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
 bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
                           size_t *n, bg_errinfo *info);
 
-/* Writes the same bytes piece by piece (bg_file_write), without copying the filter unless it is
- * an imported one. `flags`: BG_FILE_STILL, and BG_FILE_NO_CANARIES, which changes the bytes. Sets
+/* Writes the same bytes piece by piece (bg_file_write_fn), without copying the filter unless it is
+ * an imported one. `flags`: BG_FILE_FROZEN, and BG_FILE_NO_CANARIES, which changes the bytes. Sets
  * *all to the total number of bytes before the first piece.
  * Errors: before the first piece, BG_ENOMEM and similar errors; later, the errors of `write`, and
- * BG_EBUSY if the object changed despite BG_FILE_STILL. */
-bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write write,
+ * BG_EBUSY if the object changed despite BG_FILE_FROZEN. */
+bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn write,
                   void *context, size_t *all, bg_errinfo *info);
 
 /* Creates an imported object of this shape from gathered bytes, which are untrusted. The
  * encoded filter starts at an offset and ends with the gathered bytes. Its memory is released
  * while it is read: if `gather->given` is not 0, the bytes are lost even on failure.
- * Errors: those of bg_decode and bg_foreign_read; BG_EFORMAT if the bytes do not match the
+ * Errors: those of bg_decode and bg_foreign_decode; BG_EFORMAT if the bytes do not match the
  * shape. */
 bg_err dump_decode(const struct object_shape *shape,
                    const struct command_settings *settings, struct gather *gather,

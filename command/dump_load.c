@@ -6,7 +6,7 @@
  * Memory grows with the bytes received, and is released while they are decoded (gather.h).
  *
  *     Bloomgate    the stream, offset by offset
- *     RedisBloom   the records that bg_foreign_read accepts: 16 bytes of iterator and length,
+ *     RedisBloom   the records that bg_foreign_decode accepts: 16 bytes of iterator and length,
  *     then the
  *                  header; then the same for each part: the links of a Bloom filter, or the
  *                  filters of a cuckoo filter. The bytes of chunks are copied to their places.
@@ -266,7 +266,7 @@ static bg_err load_read_foreign(bg_foreign_format format, const void *bytes, siz
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     how.max_bytes = settings->max_filter_bytes;
     how.allocator = settings->allocator;
-    return bg_foreign_read(format, bytes, n, &how, foreign, info);
+    return bg_foreign_decode(format, bytes, n, &how, foreign, info);
 }
 
 /* Creates a filter from RedisBloom's records. */
@@ -443,7 +443,7 @@ static void load_refuse(struct request *request, const struct load_words *words,
     case BG_ENOMEM:
     case BG_EIO:
     case BG_ECANCELED:
-    case BG_ELIMIT: args_failed(request, err, info, ""); break;
+    case BG_EQUOTA: args_failed(request, err, info, ""); break;
     default:
         reply_errorf(&request->reply, "%s: %s", words->bad,
                      info->message[0] ? info->message : bg_strerror(err));

@@ -45,12 +45,12 @@ void dump_put64(uint8_t *p, uint64_t value)
 
 /* ---- Description line ---------------------------------------------------------------------- */
 
-size_t dump_line_write(const struct dump_line *line, char text[DUMP_LINE_MOST])
+size_t dump_line_write(const struct dump_line *line, char text[DUMP_LINE_MAX])
 {
     char shape[OBJECT_SHAPE_TEXT];
     (void)object_shape_write(&line->shape, shape);
     const int n =
-        snprintf(text, DUMP_LINE_MOST, "%s%s;%llu %llu %llu\n", DUMP_BEGIN, shape,
+        snprintf(text, DUMP_LINE_MAX, "%s%s;%llu %llu %llu\n", DUMP_BEGIN, shape,
                  (unsigned long long)line->items, (unsigned long long)line->deleted,
                  (unsigned long long)line->expansions);
     return (size_t)n; /* below 700 */
@@ -77,8 +77,8 @@ bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
                       size_t *used, bg_errinfo *info)
 {
     const size_t begin = strlen(DUMP_BEGIN);
-    const uint8_t *end = memchr(bytes, '\n', n < DUMP_LINE_MOST ? n : DUMP_LINE_MOST);
-    char text[DUMP_LINE_MOST];
+    const uint8_t *end = memchr(bytes, '\n', n < DUMP_LINE_MAX ? n : DUMP_LINE_MAX);
+    char text[DUMP_LINE_MAX];
     if (!end || (size_t)(end - bytes) < begin
         || memcmp(bytes, DUMP_BEGIN, begin) != 0) {
         return object_error(info, BG_EFORMAT,

@@ -8,8 +8,8 @@
 #include "dump.h"
 
 enum {
-    DUMP_LINE_MOST = 1536, /* including its newline */
-    DUMP_HEADER = 40       /* of a chunk */
+    DUMP_LINE_MAX = 1536, /* including its newline */
+    DUMP_HEADER = 40      /* of a chunk */
 };
 
 /* Returns the XXH64 of some bytes. */
@@ -26,7 +26,7 @@ struct dump_line {
 };
 
 /* Writes the line and returns its length. */
-size_t dump_line_write(const struct dump_line *line, char text[DUMP_LINE_MOST]);
+size_t dump_line_write(const struct dump_line *line, char text[DUMP_LINE_MAX]);
 
 /* Parses the line at the start of n bytes. Sets *used to its length. Errors: BG_EFORMAT. */
 bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,

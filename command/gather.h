@@ -21,7 +21,7 @@
 #ifndef COMMAND_GATHER_H
 #define COMMAND_GATHER_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -18,7 +18,7 @@
 #ifndef COMMAND_HOST_H
 #define COMMAND_HOST_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "reply.h"
 
 #include <stdbool.h>
@@ -85,7 +85,7 @@ struct host_ops {
 
     /* Binds a name to an object and takes ownership; the object may be freed as soon as this
      * returns. If it has content already (object->born_full), the whole object is saved first.
-     * Errors: BG_EBUSY if the name is in use, possibly since a moment ago; BG_ELIMIT if a quota
+     * Errors: BG_EBUSY if the name is in use, possibly since a moment ago; BG_EQUOTA if a quota
      * is exceeded. On error, the caller still owns the object. */
     bg_err (*create)(struct host *host, bg_bytes name, struct object *object,
                      bg_errinfo *info);
@@ -99,7 +99,7 @@ struct host_ops {
     bool (*drop)(struct host *host, bg_bytes name);
 
     /* Records a change that is about to be applied, or that has just been applied under the
-     * object's lock. On error, the change must not be applied, or is undone. Errors: BG_ELIMIT if
+     * object's lock. On error, the change must not be applied, or is undone. Errors: BG_EQUOTA if
      * the caller exceeds its rate limit for adds; BG_EIO if the journal cannot be written. */
     bg_err (*record)(struct host *host, struct object *object,
                      const struct change *change, bg_errinfo *info);

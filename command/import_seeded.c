@@ -39,7 +39,7 @@ static bg_err seeded_size(const struct import_seeded *wish,
     how.allocator = settings->allocator;
     bg_err err = bg_foreign_create(BG_FOREIGN_VALKEYBLOOM, wish->capacity, wish->rate,
                                    &how, &foreign, info);
-    err = err ? err : bg_foreign_about(foreign, &about);
+    err = err ? err : bg_foreign_get_info(foreign, &about);
     *bytes = bg_foreign_size_bytes(foreign);
     *k = about.k;
     bg_foreign_free(foreign);

@@ -94,7 +94,7 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
     }
     how.max_bytes = settings->max_filter_bytes;
     how.allocator = settings->allocator;
-    bg_err err = bg_foreign_read(format, bytes, n, &how, &foreign, info);
+    bg_err err = bg_foreign_decode(format, bytes, n, &how, &foreign, info);
     if (err) {
         return err;
     }

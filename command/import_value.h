@@ -1,5 +1,5 @@
 /*
- * import_value.h - converts filters of other modules to objects: from a file that bg_foreign_read
+ * import_value.h - converts filters of other modules to objects: from a file that bg_foreign_decode
  * accepts, or field by field, as a server returns the values that such a module saved.
  *
  *     MBbloom--   RedisBloom's Bloom filters, version 4:
@@ -43,7 +43,7 @@ struct import_sink {
 };
 
 /* Creates an object from a file of another module: REDISBLOOM, VALKEYBLOOM or REDISCUCKOO.
- * Errors: those of bg_foreign_read; BG_ENOTSUP for other formats. */
+ * Errors: those of bg_foreign_decode; BG_ENOTSUP for other formats. */
 bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
                      const struct command_settings *settings, struct object **object,
                      bg_errinfo *info);

@@ -29,7 +29,8 @@ bg_err object_error(bg_errinfo *info, bg_err code, const char *format, ...)
 
 static bool object_commutes(bg_kind kind)
 {
-    return !(bg_kind_traits(kind) & (BG_CAN_REMOVE | BG_CAN_FILL_UP | BG_IS_STATIC))
+    return !(bg_kind_traits(kind)
+             & (BG_TRAIT_REMOVE | BG_TRAIT_FILLS_UP | BG_TRAIT_STATIC))
            && kind != BG_KIND_WINDOW;
 }
 
@@ -112,10 +113,10 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info)
 {
     *object = NULL;
-    if (bg_filter_moved(filter) > OBJECT_TIME_MAX) {
+    if (bg_filter_window_time(filter) > OBJECT_TIME_MAX) {
         return object_error(info, BG_EFORMAT,
                             "the time of the window is %llu, expected at most %llu",
-                            (unsigned long long)bg_filter_moved(filter),
+                            (unsigned long long)bg_filter_window_time(filter),
                             (unsigned long long)OBJECT_TIME_MAX);
     }
     struct object *made = object_allocate(foreign ? bg_foreign_allocator(foreign)
@@ -139,8 +140,8 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
     made->foreign = foreign;
     made->born_full = filter || foreign;
     object_init_locks(made);
-    if (bg_filter_moved(filter)) {
-        object_resume(made, bg_filter_moved(filter));
+    if (bg_filter_window_time(filter)) {
+        object_resume(made, bg_filter_window_time(filter));
     }
     *object = made;
     return BG_OK;
@@ -316,7 +317,7 @@ void object_unclaim(struct object *object)
 static bool object_is_restless(const struct object *object)
 {
     return !object->commutes
-           && !(bg_kind_traits((bg_kind)object->shape.kind) & BG_IS_STATIC);
+           && !(bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_STATIC);
 }
 
 bg_err object_read_begin(const struct object *object, struct object_reading *reading,
@@ -370,7 +371,7 @@ size_t object_may_contain_many(const struct object *object, const bg_bytes *keys
         return (size_t)maybe[0];
     }
     if (object->slot) {
-        return bg_slot_may_contain_many(object->slot, keys, n, maybe);
+        return bg_slot_may_contain_many(object->slot, bg_keys_bytes(keys, n), maybe);
     }
     size_t found = 0;
     memset(maybe, 0, BG_BITMAP_WORDS(n) * sizeof *maybe);
@@ -438,7 +439,7 @@ static bg_foreign_info object_foreign_about(const struct object *object)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
     pthread_rwlock_rdlock(object_foreign_lock(object));
-    if (bg_foreign_about(object->foreign, &about)) {
+    if (bg_foreign_get_info(object->foreign, &about)) {
         about.bits = 0; /* cannot happen */
     }
     pthread_rwlock_unlock(object_foreign_lock(object));
@@ -464,11 +465,11 @@ bool object_grows(const struct object *object)
            || (shape->family == OBJECT_CF && shape->expansion > 0);
 }
 
-void object_about(const struct object *object, bg_slot_stats *stats)
+void object_about(const struct object *object, bg_slot_info *stats)
 {
-    *stats = (bg_slot_stats){ .struct_size = sizeof *stats };
-    if (object->slot && bg_slot_about(object->slot, stats)) {
-        *stats = (bg_slot_stats){ .struct_size = sizeof *stats };
+    *stats = (bg_slot_info){ .struct_size = sizeof *stats };
+    if (object->slot && bg_slot_get_info(object->slot, stats)) {
+        *stats = (bg_slot_info){ .struct_size = sizeof *stats };
     }
     stats->refused += atomic_load(&object->refused);
 }
@@ -528,9 +529,10 @@ void object_recount(struct object *object)
         items = object_foreign_about(object).items;
     } else {
         const bg_filter *base = object_pin(object, &pin);
-        bg_info about = { .struct_size = sizeof about };
-        if (base && bg_filter_each(base, object_add_up, &items)
-            && bg_filter_info(base, &about) == BG_OK && isfinite(about.items.value)) {
+        bg_filter_info about = { .struct_size = sizeof about };
+        if (base && bg_filter_for_each(base, object_add_up, &items)
+            && bg_filter_get_info(base, &about) == BG_OK
+            && isfinite(about.items.value)) {
             items = (uint64_t)(about.items.value + 0.5);
         }
         bg_slot_unpin(object->slot, &pin);
@@ -649,8 +651,8 @@ static bg_err object_copy_foreign(const struct object *object, bg_foreign **copy
     bg_err err = dump_encode_foreign(object, &bytes, &n, info);
     if (!err) {
         how.allocator = object_allocator(object);
-        err = bg_foreign_read((bg_foreign_format)object->shape.foreign, bytes, n, &how,
-                              copy, info);
+        err = bg_foreign_decode((bg_foreign_format)object->shape.foreign, bytes, n,
+                                &how, copy, info);
     }
     dump_give(object, bytes, n);
     return err;
@@ -785,7 +787,7 @@ static bg_err object_fold_within(struct object *object, uint32_t times,
     if (err) {
         return err;
     }
-    err = bg_slot_migrate(object->slot, folded, info);
+    err = bg_slot_begin_migration(object->slot, folded, info);
     if (err) {
         bg_filter_free(folded);
         return err;
@@ -794,7 +796,7 @@ static bg_err object_fold_within(struct object *object, uint32_t times,
     err = err ? err : bg_filter_merge(folded, again, info);
     bg_filter_free(again);
     const bg_err settled =
-        bg_slot_settle(object->slot, err != BG_OK, err ? NULL : info);
+        bg_slot_end_migration(object->slot, err != BG_OK, err ? NULL : info);
     return err ? err : settled;
 }
 
@@ -817,12 +819,12 @@ bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info)
 static bg_filter *object_halved(const struct object *object)
 {
     bg_filter *smaller = NULL;
-    bg_info about = { .struct_size = sizeof about };
+    bg_filter_info about = { .struct_size = sizeof about };
     bg_pin pin;
     bg_slot_pin(object->slot, &pin);
     const bg_err err = bg_filter_resize(object_base(&pin), -1, &smaller, NULL);
     bg_slot_unpin(object->slot, &pin);
-    if (!err && (bg_filter_info_part(smaller, 1, &about) || about.fill > 0.9)) {
+    if (!err && (bg_filter_sample_info(smaller, 1, &about) || about.fill > 0.9)) {
         bg_filter_free(smaller);
         smaller = NULL;
     }

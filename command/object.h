@@ -355,7 +355,7 @@ bool object_grows(const struct object *object);
 
 /* Returns the counters of its slot, including adds that were rejected before they reached it;
  * zeros if it has no slot. */
-void object_about(const struct object *object, bg_slot_stats *stats);
+void object_about(const struct object *object, bg_slot_info *stats);
 uint32_t object_layers(const struct object *object);
 
 /* Returns the number of deleted items, as reported by INFO: for RedisBloom's filters, since the

@@ -30,7 +30,7 @@ static bg_err object_unknown(bg_errinfo *info)
 static bg_err object_takes(const struct object *object, bg_errinfo *info)
 {
     if (object->shape.sealed
-        || bg_kind_traits((bg_kind)object->shape.kind) & BG_IS_STATIC) {
+        || bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_STATIC) {
         return object_error(info, BG_ENOTSUP,
                             "the filter accepts no adds: its content is loaded from "
                             "files");
@@ -92,7 +92,8 @@ static void adding_probe(struct adding *a)
         if (a->n == 1) {
             a->seen[0] = bg_filter_may_contain_hash(base, a->hashes[0]);
         } else {
-            (void)bg_filter_may_contain_many_hash(base, a->hashes, a->n, a->seen);
+            (void)bg_filter_may_contain_many(base, bg_keys_hashes(a->hashes, a->n),
+                                             a->seen);
         }
     }
     const bool alone = !bg_pin_filter(&pin, 1, NULL);
@@ -260,8 +261,9 @@ static bg_err adding_bits(struct adding *a, bg_errinfo *info)
     bg_err err = adding_growth(a, info);
     err = err ? err : adding_record(a, a->hashes, NULL, a->fresh, info);
     if (!err && a->fresh) {
-        err = bg_slot_add_many_hash(a->object->slot, a->hashes, a->fresh, a->check,
-                                    is_new, &in);
+        err = bg_slot_add_many(a->object->slot,
+                               bg_keys_hashes_of(a->hashes, a->fresh, a->check), is_new,
+                               &in, NULL);
     }
     if (err) {
         *a->done = 0;
@@ -281,8 +283,8 @@ static bool object_may_double(const struct object *object, const bg_filter *filt
 {
     const double most =
         object->shape.rate > object_rate_most ? object->shape.rate : object_rate_most;
-    bg_info about = { .struct_size = sizeof about };
-    return bg_filter_info_part(filter, 1, &about) == BG_OK && about.k > 2
+    bg_filter_info about = { .struct_size = sizeof about };
+    return bg_filter_sample_info(filter, 1, &about) == BG_OK && about.k > 2
            && ldexp(0.95, 1 - (int)about.k) <= most;
 }
 
@@ -341,7 +343,7 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
 static uint64_t adding_counts(const struct adding *a)
 {
     uint64_t news = 0;
-    if (bg_kind_traits((bg_kind)a->object->shape.kind) & BG_CAN_REMOVE) {
+    if (bg_kind_traits((bg_kind)a->object->shape.kind) & BG_TRAIT_REMOVE) {
         return *a->done;
     }
     for (size_t i = 0; i < *a->done; i++) {
@@ -357,8 +359,10 @@ static bg_err adding_do(struct adding *a, bg_errinfo *info)
     while (!err && *a->done < a->n) {
         uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
         size_t in = 0;
-        err = bg_slot_add_many_hash(a->object->slot, a->hashes + *a->done,
-                                    a->n - *a->done, a->check, is_new, &in);
+        err = bg_slot_add_many(
+            a->object->slot,
+            bg_keys_hashes_of(a->hashes + *a->done, a->n - *a->done, a->check), is_new,
+            &in, NULL);
         for (size_t i = 0; i < in; i++) {
             if (adding_bit(is_new, i)) {
                 a->is_new[(*a->done + i) / 64] |= UINT64_C(1) << (*a->done + i) % 64;
@@ -430,7 +434,7 @@ static void adding_undo_foreign(struct adding *a)
 
 static bool object_counts(const struct object *object)
 {
-    return bg_kind_traits((bg_kind)object->shape.kind) & BG_CAN_REMOVE;
+    return bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_REMOVE;
 }
 
 /* Adds keys to a foreign filter, which has its own hash and lock. */
@@ -474,8 +478,8 @@ static bg_err adding_once(struct adding *a, bg_errinfo *info)
     if (a->object->foreign) {
         return adding_foreign(a, info);
     }
-    const bg_err err =
-        bg_slot_hash_many(a->object->slot, a->keys, a->n, a->hashes, &a->check);
+    const bg_err err = bg_slot_hash_many(a->object->slot, bg_keys_bytes(a->keys, a->n),
+                                         a->hashes, &a->check);
     if (err == BG_EINCOMPAT) {
         return adding_keys(a, info);
     }
@@ -560,7 +564,7 @@ static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
             return object_unknown(info);
         }
     }
-    if (!known || !(bg_kind_traits((bg_kind)object->shape.kind) & BG_CAN_REMOVE)) {
+    if (!known || !(bg_kind_traits((bg_kind)object->shape.kind) & BG_TRAIT_REMOVE)) {
         return object_error(info, BG_ENOTSUP,
                             "this kind of filter cannot delete items");
     }
@@ -599,7 +603,7 @@ static bg_err object_remove_within(struct object *object, struct host *host,
     uint64_t hash = 0, check = 0;
     bg_err err = object_may_remove(object, info);
     if (!err && object->slot) {
-        err = bg_slot_hash_many(object->slot, &key, 1, &hash, &check);
+        err = bg_slot_hash_many(object->slot, bg_keys_bytes(&key, 1), &hash, &check);
     }
     if (err) {
         return err;
@@ -783,7 +787,8 @@ static bg_err replay_add(struct object *object, const struct change *change,
             a.n = n;
             memset(is_new, 0, sizeof is_new);
             memcpy(a.hashes, change->hashes + at, n * sizeof *a.hashes);
-            err = bg_slot_hash_many(object->slot, NULL, 0, NULL, &a.check);
+            err =
+                bg_slot_hash_many(object->slot, bg_keys_bytes(NULL, 0), NULL, &a.check);
             if (!err) {
                 err = object->commutes ? adding_bits(&a, info)
                                        : adding_in_order(&a, info);
@@ -837,7 +842,7 @@ bg_err object_apply(struct object *object, const struct change *change,
         atomic_store(&object->rotated, change->value);
         return bg_slot_rotate(object->slot, change->value, info);
     case CHANGE_REMOVE:
-        err = bg_slot_hash_many(object->slot, NULL, 0, NULL, &check);
+        err = bg_slot_hash_many(object->slot, bg_keys_bytes(NULL, 0), NULL, &check);
         for (size_t i = 0; !err && i < change->n; i++) {
             err = bg_slot_remove_hash(object->slot, change->hashes[i], check);
             if (err == BG_ENOTFOUND) {

@@ -225,7 +225,7 @@ static bool shape_read_name(const struct shape_field *field, const char *text,
                             uint32_t *value)
 {
     if (field->type == SHAPE_KIND) {
-        const int kind = bg_kind_from_name(text);
+        const int kind = bg_kind_parse(text);
         *value = kind > 0 ? (uint32_t)kind : 0;
         return kind > 0;
     }
@@ -437,16 +437,16 @@ void object_shape_spec(const struct object_shape *shape, bg_window_options *wind
 
 void object_shape_of(const bg_filter *filter, struct object_shape *shape)
 {
-    bg_info about = { .struct_size = sizeof about };
+    bg_filter_info about = { .struct_size = sizeof about };
     *shape = (struct object_shape){ .family = OBJECT_BG, .imported = 1 };
-    if (bg_filter_info_part(filter, 1, &about)) { /* without counting bits */
+    if (bg_filter_sample_info(filter, 1, &about)) { /* without counting bits */
         return;
     }
     shape->kind = about.kind;
     shape->items = about.design_items;
     shape->rate = about.design_rate;
     shape->k = about.k;
-    shape->flags = about.flags & (BG_SCATTERED | BG_ONE_WINNER);
+    shape->flags = about.flags & (BG_SPEC_SCATTERED | BG_SPEC_ONE_WINNER);
     shape->width = about.width;
     shape->shards = about.shards > 1 ? about.shards : 0;
     shape->hash = about.hash;
@@ -457,7 +457,7 @@ bool object_shape_fits(const struct object_shape *shape, const bg_filter *filter
     const uint32_t traits = bg_kind_traits(bg_filter_kind(filter));
     switch (shape->family) {
     case OBJECT_BF:
-        return !(traits & (BG_CAN_REMOVE | BG_CAN_FILL_UP | BG_IS_STATIC))
+        return !(traits & (BG_TRAIT_REMOVE | BG_TRAIT_FILLS_UP | BG_TRAIT_STATIC))
                && bg_filter_kind(filter) != BG_KIND_WINDOW;
     case OBJECT_CF: return bg_filter_kind(filter) == BG_KIND_QUOTIENT;
     default: return true;

@@ -83,7 +83,8 @@ bool plan_is_sized(const bg_plan_request *ask)
 bool plan_takes_more(const struct plan_row *row, double rate_then)
 {
     const uint32_t traits = bg_kind_traits(row->plan.kind);
-    return !(traits & BG_IS_STATIC) && (!(traits & BG_CAN_FILL_UP) || rate_then < 1);
+    return !(traits & BG_TRAIT_STATIC)
+           && (!(traits & BG_TRAIT_FILLS_UP) || rate_then < 1);
 }
 
 const struct plan_row *plan_find(const struct plan_rows *plans, bg_kind kind)
@@ -102,10 +103,11 @@ static bool plan_make(const struct plan_rows *plans, bg_kind kind, struct plan_r
     bg_errinfo why;
     one.spec.kind = (uint32_t)kind;
     row->kind = kind;
-    row->err = bg_plan_make(&one, &row->plan, &why);
+    row->err = bg_plan_compute(&one, &row->plan, &why);
     if (row->err) {
         plan_explain(plans->words, &why, row->why);
-    } else if ((bg_kind_traits(row->plan.kind) & BG_IS_STATIC) && row->plan.rate >= 1) {
+    } else if ((bg_kind_traits(row->plan.kind) & BG_TRAIT_STATIC)
+               && row->plan.rate >= 1) {
         row->err = BG_EINVAL; /* the model has no solution; a builder would fail */
         (void)snprintf(
             row->why, sizeof row->why, "%s: too small for %llu keys in a %s filter",
@@ -149,7 +151,7 @@ static double plan_rate_scalable(const bg_plan_request *ask, const bg_plan *plan
         return bg_predict_rate(BG_KIND_BLOCKED, plan->units * 64, plan->k,
                                (uint64_t)(times * (double)plan->items));
     }
-    return bg_plan_make(&more, &grown, NULL) == BG_OK ? grown.rate : (double)NAN;
+    return bg_plan_compute(&more, &grown, NULL) == BG_OK ? grown.rate : (double)NAN;
 }
 
 double plan_rate_at(const struct plan_rows *plans, const struct plan_row *row,
@@ -158,7 +160,7 @@ double plan_rate_at(const struct plan_rows *plans, const struct plan_row *row,
     const bg_plan *plan = &row->plan;
     const double items = times * (double)plan->items;
     double rate;
-    if (bg_kind_traits(row->kind) & BG_IS_STATIC) {
+    if (bg_kind_traits(row->kind) & BG_TRAIT_STATIC) {
         return fabs(times - 1) < 1e-9 ? plan->rate : (double)NAN;
     }
     if (row->kind
@@ -185,5 +187,5 @@ bool plan_for_rate(const struct plan_rows *plans, bg_kind kind, double rate,
     one.spec.bits_per_key = 0;
     one.spec.k = 0;
     one.latency_objective = 0;
-    return bg_plan_make(&one, plan, NULL) == BG_OK;
+    return bg_plan_compute(&one, plan, NULL) == BG_OK;
 }

@@ -8,7 +8,7 @@
 #ifndef COMMAND_PLAN_ROWS_H
 #define COMMAND_PLAN_ROWS_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -41,12 +41,12 @@ unsigned shard_slot(bg_bytes key)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* The largest tag of any number of shards up to SHARDS_MOST is 5724: a test tries all of them. */
+/* The largest tag of any number of shards up to SHARDS_MAX is 5724: a test tries all of them. */
 enum { SHARD_TAGS_TRIED = 10000, SHARD_NO_TAG = UINT16_MAX };
 
 bool shard_tags_make(uint64_t shards, struct shard_tags *tags)
 {
-    if (shards == 0 || shards > SHARDS_MOST) {
+    if (shards == 0 || shards > SHARDS_MAX) {
         return false;
     }
     tags->shards = (uint32_t)shards;
@@ -93,7 +93,7 @@ void shard_route(const bg_bytes *items, size_t n, uint32_t shards, uint16_t *to)
     }
     for (size_t at = 0; at < n; at += AT_ONCE) {
         const size_t now = n - at < AT_ONCE ? n - at : AT_ONCE;
-        bg_hash_many(&hasher, items + at, now, hashes);
+        bg_hash_many(&hasher, bg_keys_bytes(items + at, now), hashes);
         for (size_t i = 0; i < now; i++) {
             const uint64_t low = (hashes[i] & UINT32_MAX) * shards >> 32;
             to[at + i] = (uint16_t)(((hashes[i] >> 32) * shards + low) >> 32);

@@ -24,7 +24,7 @@
 #ifndef COMMAND_SHARD_NAMES_H
 #define COMMAND_SHARD_NAMES_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@
 
 enum {
     SHARD_SLOTS = 16384, /* of a cluster */
-    SHARDS_MOST = 1024,
+    SHARDS_MAX = 1024,
     SHARD_NAME_MORE = 32 /* maximum number of bytes that a shard name adds to NAME */
 };
 
@@ -43,10 +43,10 @@ unsigned shard_slot(bg_bytes key);
 
 struct shard_tags {
     uint32_t shards;
-    uint16_t tags[SHARDS_MOST];
+    uint16_t tags[SHARDS_MAX];
 };
 
-/* Computes the tags. Returns false unless `shards` is 1 to SHARDS_MOST. Cost: microseconds. */
+/* Computes the tags. Returns false unless `shards` is 1 to SHARDS_MAX. Cost: microseconds. */
 bool shard_tags_make(uint64_t shards, struct shard_tags *tags);
 
 /* Writes the name of shard i to `to`, which has room for name.len + SHARD_NAME_MORE bytes,

@@ -80,8 +80,8 @@ int main(void)
     }
     bool good = shows_errors() && remembers(known);
 
-    bg_info info = { .struct_size = sizeof info };
-    good = good && bg_filter_info(known, &info) == BG_OK;
+    bg_filter_info info = { .struct_size = sizeof info };
+    good = good && bg_filter_get_info(known, &info) == BG_OK;
     if (good) {
         printf("Filter of kind %s: %" PRIu64
                " bytes, %.1f bits per key; each key sets %" PRIu32 " bits.\n",

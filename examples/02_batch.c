@@ -70,11 +70,13 @@ static bool forms_agree(void)
     const uint64_t integers[2] = { 1, 2 };
     bg_filter *filter = make(1000);
     uint64_t hashes[2], maybe = 0;
-    bg_hash_many_u64(bg_filter_hasher(filter), integers, 2, hashes);
+    bg_hash_many(bg_filter_hasher(filter), bg_keys_u64(integers, 2), hashes);
 
     size_t added = bg_filter_add_many_fixed(filter, records, 8, 2, NULL);
-    size_t by_integer = bg_filter_may_contain_many_u64(filter, integers, 2, &maybe);
-    size_t by_hash = bg_filter_may_contain_many_hash(filter, hashes, 2, NULL);
+    size_t by_integer =
+        bg_filter_may_contain_many(filter, bg_keys_u64(integers, 2), &maybe);
+    size_t by_hash =
+        bg_filter_may_contain_many(filter, bg_keys_hashes(hashes, 2), NULL);
     bg_filter_free(filter);
     printf("Added two keys as records, and found them as integers and as hashes.\n");
     return added == 2 && by_integer == 2 && by_hash == 2 && maybe == 3;
@@ -97,7 +99,7 @@ static bool same_bits(uint64_t *keys)
         found_single += bg_filter_may_contain_u64(single, keys[i]);
     }
     double middle = now();
-    found_batch = bg_filter_may_contain_many_u64(batch, keys, KEYS, NULL);
+    found_batch = bg_filter_may_contain_many(batch, bg_keys_u64(keys, KEYS), NULL);
     double end = now();
     good = good && found_single == KEYS && found_batch == KEYS;
     printf("%d lookups: %.1f ns each as single calls, %.1f ns each in one batch.\n",

@@ -4,7 +4,7 @@
  * Shows two guarantees of filter.h:
  *   (C1) a thread finds every key whose add happened before its lookup;
  *   (C3) if several threads add the same key at the same time, the add returns true ("new")
- *        in at least one of them; with BG_ONE_WINNER, in exactly one.
+ *        in at least one of them; with BG_SPEC_ONE_WINNER, in exactly one.
  * (C1) relies on (C2): once a lookup of a key returns "maybe", all later lookups do.
  */
 #include <bloomgate/bloomgate.h>
@@ -127,11 +127,11 @@ static bool reads_behind_the_writer(void)
 
 int main(void)
 {
-    /* Without BG_ONE_WINNER, an add may return "new" in two threads, so there is at
+    /* Without BG_SPEC_ONE_WINNER, an add may return "new" in two threads, so there is at
      * least one "new" per key. A few new keys are false positives, as planned. */
     const size_t least = KEYS - KEYS / 1000;
     size_t some = race(0);
-    size_t one = race(BG_ONE_WINNER);
+    size_t one = race(BG_SPEC_ONE_WINNER);
     bool good = some >= least && one >= least && one <= KEYS;
     good = reads_behind_the_writer() && good;
     printf("%s\n", good ? "All checks passed." : "A CHECK FAILED");

@@ -18,7 +18,7 @@ enum { MILLION = 1000000 };
 static bool plan(const bg_plan_request *ask, bg_plan *found)
 {
     bg_errinfo why;
-    if (bg_plan_make(ask, found, &why) != BG_OK) {
+    if (bg_plan_compute(ask, found, &why) != BG_OK) {
         fprintf(stderr, "%s\n", why.message);
         return false;
     }

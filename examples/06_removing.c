@@ -70,9 +70,9 @@ int main(void)
     bool right = follow_a_cache() && count_visits();
 #define SHOW(NAME, number, name)                                                       \
     printf("%-12s %s%s%s\n", #name,                                                    \
-           bg_kind_traits(BG_KIND_##NAME) & BG_CAN_REMOVE ? " removes" : "",           \
-           bg_kind_traits(BG_KIND_##NAME) & BG_CAN_COUNT ? " counts" : "",             \
-           bg_kind_traits(BG_KIND_##NAME) & BG_CAN_MERGE ? " merges" : "");
+           bg_kind_traits(BG_KIND_##NAME) & BG_TRAIT_REMOVE ? " removes" : "",         \
+           bg_kind_traits(BG_KIND_##NAME) & BG_TRAIT_COUNT ? " counts" : "",           \
+           bg_kind_traits(BG_KIND_##NAME) & BG_TRAIT_MERGE ? " merges" : "");
     BG_KINDS(SHOW)
     return right ? 0 : 1;
 }

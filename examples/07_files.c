@@ -29,7 +29,7 @@ static bg_filter *fill(void)
         (void)bg_filter_add_u64(seen, i);
     }
     /* Canaries: keys that no user has. Opening the file checks that they are found. */
-    for (uint32_t i = 0; i < BG_CANARIES; i++) {
+    for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
         uint8_t canary[BG_CANARY_BYTES];
         bg_canary(GENERATION, i, canary);
         (void)bg_filter_add(seen, canary, sizeof canary);
@@ -48,14 +48,14 @@ static bool save(const bg_filter *seen, const char *path)
         return false;
     }
     bg_file_info about = { .struct_size = sizeof about };
-    if (bg_file_about(path, &about, &why) != BG_OK) {
+    if (bg_file_get_info(path, &about, &why) != BG_OK) {
         return false;
     }
     printf("%llu bytes, kind %s, hash %s, digest %s\n",
            (unsigned long long)about.file_bytes, bg_kind_name((bg_kind)about.kind),
            bg_hash_name((bg_hash_profile)about.profile), about.digest_text);
     printf("%s", about.metadata);
-    return about.present_canaries == BG_CANARIES;
+    return about.present_canaries == BG_CANARY_COUNT;
 }
 
 static bool knows_all(const bg_filter *seen)
@@ -109,7 +109,7 @@ static bool notice_damage(const char *path)
     bool noticed = err == BG_ECHECKSUM && seen == NULL;
     /* Without the damaged block there are more false positives, but still no false
      * negatives. */
-    anyway.flags = BG_FILE_TOLERATE;
+    anyway.flags = BG_FILE_TOLERATE_DAMAGE;
     bool right = bg_open(path, &anyway, &seen, &why) == BG_OK && knows_all(seen);
     bg_filter_free(seen);
     return noticed && right;

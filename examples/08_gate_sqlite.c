@@ -27,12 +27,12 @@ static int run(sqlite3_stmt *statement, const void *name, size_t len, int *age)
 }
 
 /* The expensive lookup; stores the row in the request. */
-static bg_truth ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer ask(void *context, const void *key, size_t len, void *request)
 {
     int code = run(((sqlite3_stmt **)context)[GET], key, len, request);
-    return code == SQLITE_ROW    ? BG_TRUTH_PRESENT
-           : code == SQLITE_DONE ? BG_TRUTH_ABSENT
-                                 : BG_TRUTH_ERROR;
+    return code == SQLITE_ROW    ? BG_STORE_PRESENT
+           : code == SQLITE_DONE ? BG_STORE_ABSENT
+                                 : BG_STORE_ERROR;
 }
 
 static bg_err put(void *context, const void *key, size_t len, void *request)
@@ -52,17 +52,17 @@ static bool use(bg_gate *gate)
         if (i < ROWS) {
             right = right && bg_gate_write(gate, name, len, &age) == BG_OK;
         } else {
-            bool found = bg_gate_lookup(gate, name, len, &age) == BG_PRESENT;
+            bool found = bg_gate_lookup(gate, name, len, &age) == BG_OUTCOME_PRESENT;
             right = right && found == (id < ROWS) && (!found || age == id % 90);
         }
     }
-    bg_gate_stats s = { .struct_size = sizeof s };
-    right = bg_gate_about(gate, true, &s) == BG_OK && right;
+    bg_gate_info s = { .struct_size = sizeof s };
+    right = bg_gate_get_info(gate, EXAMINE_true, &s) == BG_OK && right;
     printf("%d lookups, %d database calls, %d false negatives in %d audits\n",
-           (int)s.lookups, (int)s.truth_calls, (int)s.false_negatives, (int)s.audits);
+           (int)s.lookups, (int)s.store_calls, (int)s.false_negatives, (int)s.audits);
     printf("false-positive rate: %.4f (%.4f to %.4f), predicted %.4f\n",
            s.observed.value, s.observed.low, s.observed.high, s.predicted);
-    return right && s.false_negatives == 0 && s.truth_calls < s.lookups / 3;
+    return right && s.false_negatives == 0 && s.store_calls < s.lookups / 3;
 }
 
 int main(void)

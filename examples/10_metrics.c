@@ -15,13 +15,13 @@
 enum { USERS = 10000, LOOKUPS = 50000 };
 
 /* The database: users have even numbers below 2 * USERS. */
-static bg_truth ask(void *calls, const void *key, size_t len, void *request)
+static bg_store_answer ask(void *calls, const void *key, size_t len, void *request)
 {
     uint64_t user;
     (void)request;
     ++*(unsigned *)calls;
     memcpy(&user, key, len);
-    return user % 2 == 0 && user < 2 * USERS ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+    return user % 2 == 0 && user < 2 * USERS ? BG_STORE_PRESENT : BG_STORE_ABSENT;
 }
 
 static bg_slot *make_users(void)
@@ -91,7 +91,7 @@ int main(void)
     bool right = users && bg_gate_create(users, &options, &gate, NULL) == BG_OK;
     for (uint64_t i = 0; right && i < LOOKUPS; i++) {
         bg_outcome outcome = bg_gate_lookup(gate, &i, sizeof i, NULL);
-        right = (outcome == BG_PRESENT) == (i % 2 == 0 && i < 2 * USERS);
+        right = (outcome == BG_OUTCOME_PRESENT) == (i % 2 == 0 && i < 2 * USERS);
     }
     right = right && calls < LOOKUPS / 2 && write_metrics(gate);
     bg_gate_free(gate);

@@ -79,8 +79,8 @@ int main(void)
         return 1;
     }
     unsigned without = play(NULL), with = play(door);
-    bg_admission_stats stats = { .struct_size = sizeof stats };
-    bool right = bg_admission_about(door, &stats) == BG_OK;
+    bg_admission_info stats = { .struct_size = sizeof stats };
+    bool right = bg_admission_get_info(door, &stats) == BG_OK;
     printf(
         "%d requests: %u hits without a bouncer, %u hits with a bouncer of %llu bytes,\n"
         "which admitted %llu of %llu misses\n",

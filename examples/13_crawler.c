@@ -76,7 +76,7 @@ int main(void)
     spec.rate = 0.001;
     bg_filter *all = NULL;
     bool right = bg_filter_create(&spec, &all, NULL) == BG_OK;
-    spec.flags = BG_EXCLUSIVE; /* each filter is used by one thread */
+    spec.flags = BG_SPEC_EXCLUSIVE; /* each filter is used by one thread */
     for (unsigned w = 0; right && w < WORKERS; w++) {
         workers[w].number = w;
         right = bg_filter_create(&spec, &workers[w].seen, NULL) == BG_OK

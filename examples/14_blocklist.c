@@ -23,7 +23,7 @@ static bg_errinfo why;
 /* Publishes a version of the list, after adding the hosts from `first` on. Returns its
  * digest and its path. */
 static bool publish(bg_filter *list, uint64_t first, uint64_t end,
-                    char digest[BG_DIGEST_TEXT], char path[256])
+                    char digest[BG_DIGEST_TEXT_BYTES], char path[256])
 {
     for (uint64_t host = first; host < end; host++) {
         (void)bg_filter_add_u64(list, host);
@@ -40,7 +40,7 @@ static bool knows(const char *path, const char *digest, uint64_t n)
     bg_file_info about = { .struct_size = sizeof about };
     bg_filter *list = NULL;
     bool right = bg_verify(path, NULL, NULL, &why) == BG_OK
-                 && bg_file_about(path, &about, &why) == BG_OK
+                 && bg_file_get_info(path, &about, &why) == BG_OK
                  && strcmp(about.digest_text, digest) == 0
                  && bg_open(path, NULL, &list, &why) == BG_OK;
     for (uint64_t host = 0; right && host < n; host++) {
@@ -61,9 +61,9 @@ static bool flip_a_bit(const char *path, long at)
 
 int main(void)
 {
-    char old[BG_DIGEST_TEXT], new[BG_DIGEST_TEXT];
+    char old[BG_DIGEST_TEXT_BYTES], new[BG_DIGEST_TEXT_BYTES];
     char path[5][256]; /* two versions, the patch, the reader's file, the pointer */
-    bg_difference news = { .struct_size = sizeof news };
+    bg_file_difference news = { .struct_size = sizeof news };
     bg_spec spec = BG_SPEC_INIT;
     bg_filter *list = NULL;
     spec.items = LISTED + 1000; /* with room for new hosts */

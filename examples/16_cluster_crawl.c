@@ -35,7 +35,7 @@ enum {
     PAGES = 50000,
     LINKS = 400000,
     SHARDS = 16,
-    BATCH_MOST = 8000,
+    BATCH_MAX = 8000,
     URL = 48
 };
 
@@ -55,8 +55,8 @@ struct worker {
     unsigned long local, shared,
         requests; /* links dropped by the local and by the shared filter */
     bool failed;
-    char urls[BATCH_MOST][URL];
-    unsigned pages[BATCH_MOST];
+    char urls[BATCH_MAX][URL];
+    unsigned pages[BATCH_MAX];
 };
 
 /* ---- The web: few pages have most of the links -------------------------------------------------- */
@@ -131,8 +131,8 @@ static unsigned worker_read(struct worker *me, bg_filter *known, uint64_t first,
 static bool worker_batch(struct worker *me, struct sharded *shared, bg_bytes *urls,
                          unsigned n)
 {
-    uint64_t maybe[BG_BITMAP_WORDS(BATCH_MOST)], added[BG_BITMAP_WORDS(BATCH_MOST)],
-        is_new[BG_BITMAP_WORDS(BATCH_MOST)];
+    uint64_t maybe[BG_BITMAP_WORDS(BATCH_MAX)], added[BG_BITMAP_WORDS(BATCH_MAX)],
+        is_new[BG_BITMAP_WORDS(BATCH_MAX)];
     unsigned fetched = 0;
     bool good = !sharded_ask(shared, urls, n, NULL, maybe, NULL);
     (void)pthread_barrier_wait(&me->crawl->round);
@@ -157,11 +157,11 @@ static void *worker_run(void *argument)
     bg_spec spec = BG_SPEC_INIT;
     spec.items = PAGES;
     spec.rate = 1e-4;
-    spec.flags = BG_EXCLUSIVE;
+    spec.flags = BG_SPEC_EXCLUSIVE;
     struct cluster *cluster = NULL;
     struct sharded shared = { 0 };
     bg_filter *known = NULL;
-    bg_bytes urls[BATCH_MOST];
+    bg_bytes urls[BATCH_MAX];
     me->failed = bg_filter_create(&spec, &known, NULL)
                  || cluster_open(&how, &cluster, NULL)
                  || sharded_open(cluster, me->crawl->name, SHARDS, &shared, NULL);

@@ -4,7 +4,7 @@
  * keys in reverse order, with another number of threads, must build the same filter; a refusal
  * must keep the keys.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 
@@ -49,9 +49,9 @@ static bg_err add(bg_builder *builder, uint64_t key, unsigned form)
     switch (form % 5) {
     case 0: return bg_builder_add(builder, bytes, 8);
     case 1: return bg_builder_add_u64(builder, key);
-    case 2: return bg_builder_add_many(builder, &pair, 1);
-    case 3: return bg_builder_add_many_fixed(builder, bytes, 8, 1);
-    default: return bg_builder_add_many_u64(builder, &little, 1);
+    case 2: return bg_builder_add_many(builder, bg_keys_bytes(&pair, 1));
+    case 3: return bg_builder_add_many(builder, bg_keys_fixed(bytes, 8, 1));
+    default: return bg_builder_add_many(builder, bg_keys_u64(&little, 1));
     }
 }
 
@@ -59,9 +59,10 @@ static void add_all(bg_builder *builder, size_t n, bool hashed, bool backwards)
 {
     for (size_t i = 0; i < n; i++) {
         uint64_t key = keys[backwards ? n - 1 - i : i];
-        bg_err err = !hashed     ? add(builder, key, (unsigned)i)
-                     : backwards ? bg_builder_add_hash(builder, key)
-                                 : bg_builder_add_many_hash(builder, &key, 1);
+        bg_err err = !hashed ? add(builder, key, (unsigned)i)
+                     : backwards
+                         ? bg_builder_add_hash(builder, key)
+                         : bg_builder_add_many(builder, bg_keys_hashes(&key, 1));
         FUZZ_MUST(err == BG_OK);
     }
     FUZZ_MUST(bg_builder_count(builder) == n);
@@ -69,8 +70,9 @@ static void add_all(bg_builder *builder, size_t n, bool hashed, bool backwards)
 
 static void check_members(const bg_filter *filter, size_t n, bool hashed)
 {
-    FUZZ_MUST((hashed ? bg_filter_may_contain_many_hash(filter, keys, n, NULL)
-                      : bg_filter_may_contain_many_u64(filter, keys, n, NULL))
+    FUZZ_MUST((hashed
+                   ? bg_filter_may_contain_many(filter, bg_keys_hashes(keys, n), NULL)
+                   : bg_filter_may_contain_many(filter, bg_keys_u64(keys, n), NULL))
               == n);
     for (size_t i = 0; i < n; i++) {
         FUZZ_MUST(hashed ? bg_filter_may_contain_hash(filter, keys[i])

@@ -5,11 +5,11 @@
  * for a member, nor count fewer than there are (up to 8); a refused insert or merge and a
  * remove of a definitely absent key change nothing.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 
-enum { SLOTS = 2, KEYS = 256, BATCH_MOST = 100, STEPS_MOST = 80, BYTES_MOST = 1 << 20 };
+enum { SLOTS = 2, KEYS = 256, BATCH_MAX = 100, STEPS_MAX = 80, BYTES_MAX = 1 << 20 };
 
 /* Keys are 0 .. 255: few enough to collide often. */
 struct slot {
@@ -36,9 +36,9 @@ static bg_spec take_spec(struct fuzz_input *in)
     spec.bits_per_key = how & 2 ? 1 + fuzz_byte(in) : 0;
     spec.k = how & 4 ? fuzz_byte(in) % 40 : 0;
     spec.width = how & 8 ? fuzz_byte(in) % 40 : how & 16 ? 8 : 0;
-    spec.flags = how & 32 ? BG_EXCLUSIVE : 0;
-    spec.flags |= how & 64 ? BG_SCATTERED : 0;
-    spec.max_bytes = BYTES_MOST;
+    spec.flags = how & 32 ? BG_SPEC_EXCLUSIVE : 0;
+    spec.flags |= how & 64 ? BG_SPEC_SCATTERED : 0;
+    spec.max_bytes = BYTES_MAX;
     return spec;
 }
 
@@ -63,7 +63,7 @@ static void check_members(const struct slot *s)
     for (uint64_t key = 0; key < KEYS; key++) {
         if (s->in[key]) {
             FUZZ_MUST(bg_filter_may_contain_u64(s->filter, key));
-            uint32_t least = bg_kind_traits(bg_filter_kind(s->filter)) & BG_CAN_COUNT
+            uint32_t least = bg_kind_traits(bg_filter_kind(s->filter)) & BG_TRAIT_COUNT
                                      && !s->overflowed
                                  ? s->in[key]
                                  : 1;
@@ -75,16 +75,16 @@ static void check_members(const struct slot *s)
             keys[n++] = key;
         }
     }
-    FUZZ_MUST(bg_filter_may_contain_many_u64(s->filter, keys, n, NULL) == n);
+    FUZZ_MUST(bg_filter_may_contain_many(s->filter, bg_keys_u64(keys, n), NULL) == n);
 }
 
 static bg_err insert_one(struct slot *s, uint64_t key, bool *is_new)
 {
     unsigned char room[8];
     switch (key % 3) {
-    case 0: return bg_filter_insert_u64(s->filter, key, is_new);
-    case 1: return bg_filter_insert_hash(s->filter, hash_of(s, key), is_new);
-    default: return bg_filter_insert(s->filter, bytes_of(key, room).data, 8, is_new);
+    case 0: return bg_filter_add_u64(s->filter, key, is_new);
+    case 1: return bg_filter_add_hash(s->filter, hash_of(s, key), is_new);
+    default: return bg_filter_add(s->filter, bytes_of(key, room).data, 8, is_new);
     }
 }
 
@@ -110,9 +110,9 @@ static void step_insert(struct slot *s, uint64_t key)
 /* An add cannot fail; a key that did not fit is not counted, but must be answered "maybe". */
 static void step_add(struct slot *s, uint64_t key)
 {
-    (void)bg_filter_add_u64(s->filter, key);
-    bg_info info = { .struct_size = sizeof info };
-    FUZZ_MUST(bg_filter_info(s->filter, &info) == BG_OK);
+    (void)added_u64(s->filter, key);
+    bg_filter_info info = { .struct_size = sizeof info };
+    FUZZ_MUST(bg_filter_get_info(s->filter, &info) == BG_OK);
     s->overflowed |= info.overflowed;
     FUZZ_MUST(bg_filter_may_contain_u64(s->filter, key));
     if (!info.overflowed && info.saturated == 0) {
@@ -123,7 +123,7 @@ static void step_add(struct slot *s, uint64_t key)
 static void step_remove(struct slot *s, uint64_t key)
 {
     if (s->in[key] && !s->overflowed
-        && bg_kind_traits(bg_filter_kind(s->filter)) & BG_CAN_REMOVE) {
+        && bg_kind_traits(bg_filter_kind(s->filter)) & BG_TRAIT_REMOVE) {
         FUZZ_MUST(remove_one(s, key) == BG_OK);
         s->in[key]--;
     }
@@ -160,18 +160,24 @@ static bg_err insert_all(struct slot *s, const uint64_t *keys, size_t n, uint8_t
     struct many many;
     many_make(s, keys, n, &many);
     switch (form % 4) {
-    case 0: return bg_filter_insert_many_u64(s->filter, keys, n, done, NULL);
-    case 1: return bg_filter_insert_many(s->filter, many.pairs, n, done, NULL);
-    case 2: return bg_filter_insert_many_hash(s->filter, many.hashes, n, done, NULL);
+    case 0:
+        return bg_filter_add_many(s->filter, bg_keys_u64(keys, n), NULL, done, NULL);
+    case 1:
+        return bg_filter_add_many(s->filter, bg_keys_bytes(many.pairs, n), NULL, done,
+                                  NULL);
+    case 2:
+        return bg_filter_add_many(s->filter, bg_keys_hashes(many.hashes, n), NULL, done,
+                                  NULL);
     default:
-        return bg_filter_insert_many_fixed(s->filter, many.records, 8, n, done, NULL);
+        return bg_filter_add_many(s->filter, bg_keys_fixed(many.records, 8, n), NULL,
+                                  done, NULL);
     }
 }
 
 static void step_insert_many(struct slot *s, struct fuzz_input *in)
 {
-    uint64_t keys[BATCH_MOST] = { 0 };
-    size_t n = fuzz_byte(in) % BATCH_MOST, done = 0;
+    uint64_t keys[BATCH_MAX] = { 0 };
+    size_t n = fuzz_byte(in) % BATCH_MAX, done = 0;
     for (size_t i = 0; i < n; i++) {
         keys[i] = fuzz_byte(in);
     }
@@ -188,7 +194,8 @@ static void step_remove_many(struct slot *s, uint8_t form)
     struct many many;
     uint64_t keys[KEYS];
     size_t n = 0, removed;
-    if (s->overflowed || !(bg_kind_traits(bg_filter_kind(s->filter)) & BG_CAN_REMOVE)) {
+    if (s->overflowed
+        || !(bg_kind_traits(bg_filter_kind(s->filter)) & BG_TRAIT_REMOVE)) {
         return;
     }
     for (uint64_t key = 0; key < KEYS; key++) {
@@ -199,12 +206,19 @@ static void step_remove_many(struct slot *s, uint8_t form)
     }
     many_make(s, keys, n, &many);
     switch (form % 4) {
-    case 0: removed = bg_filter_remove_many_u64(s->filter, keys, n, NULL); break;
-    case 1: removed = bg_filter_remove_many(s->filter, many.pairs, n, NULL); break;
-    case 2:
-        removed = bg_filter_remove_many_hash(s->filter, many.hashes, n, NULL);
+    case 0:
+        removed = bg_filter_remove_many(s->filter, bg_keys_u64(keys, n), NULL);
         break;
-    default: removed = bg_filter_remove_many_fixed(s->filter, many.records, 8, n, NULL);
+    case 1:
+        removed = bg_filter_remove_many(s->filter, bg_keys_bytes(many.pairs, n), NULL);
+        break;
+    case 2:
+        removed =
+            bg_filter_remove_many(s->filter, bg_keys_hashes(many.hashes, n), NULL);
+        break;
+    default:
+        removed =
+            bg_filter_remove_many(s->filter, bg_keys_fixed(many.records, 8, n), NULL);
     }
     FUZZ_MUST(removed == n);
 }
@@ -268,7 +282,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_MUST((err == BG_OK) == (slots[i].filter != NULL));
         made &= err == BG_OK;
     }
-    for (int steps = 0; made && steps < STEPS_MOST && in.left > 0; steps++) {
+    for (int steps = 0; made && steps < STEPS_MAX && in.left > 0; steps++) {
         step(&in);
     }
     for (int i = 0; i < SLOTS; i++) {

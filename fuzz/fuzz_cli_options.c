@@ -94,7 +94,7 @@ static void check_value(const struct option *o, const char *field)
         return;
     case OPTION_LIST:
         FUZZ_MUST(((const struct option_list *)(const void *)field)->count
-                  <= OPTION_LIST_MOST);
+                  <= OPTION_LIST_MAX);
         return;
     case OPTION_FLAG: FUZZ_MUST(*field == 0 || *field == 1); return;
     case OPTION_TEXT:

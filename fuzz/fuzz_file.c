@@ -6,7 +6,7 @@
  */
 #include "base/bits.h"
 #include "base/crc32c.h"
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 #include "store/container.h"
@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_CASES = 15, FILE_MOST = 40000, FILE_EDITS = 24, FILE_KEYS = 60 };
+enum { FILE_CASES = 15, FILE_MAX = 40000, FILE_EDITS = 24, FILE_KEYS = 60 };
 
 static struct {
     size_t n;
-    unsigned char bytes[FILE_MOST];
+    unsigned char bytes[FILE_MAX];
 } whole[FILE_CASES];
 
 /* ---- Valid files ------------------------------------------------------------------ */
@@ -55,7 +55,7 @@ static bg_filter *file_filter(unsigned i)
 {
     bg_spec spec = file_spec(i);
     bg_filter *filter = NULL;
-    if (bg_kind_traits((bg_kind)spec.kind) & BG_IS_STATIC) {
+    if (bg_kind_traits((bg_kind)spec.kind) & BG_TRAIT_STATIC) {
         bg_builder *builder = NULL;
         FUZZ_MUST(bg_builder_create(&spec, &builder, NULL) == BG_OK);
         for (uint64_t key = 0; key < FILE_KEYS; key++) {
@@ -67,7 +67,7 @@ static bg_filter *file_filter(unsigned i)
     }
     FUZZ_MUST(bg_filter_create(&spec, &filter, NULL) == BG_OK);
     for (uint64_t key = 0; key < FILE_KEYS; key++) {
-        (void)bg_filter_add_u64(filter, key);
+        (void)added_u64(filter, key);
     }
     return filter;
 }
@@ -79,7 +79,7 @@ static void file_make(unsigned i)
         bg_save_options options = BG_SAVE_OPTIONS_INIT;
         options.created = 1;
         FUZZ_MUST(
-            bg_encode(filter, &options, whole[i].bytes, FILE_MOST, &whole[i].n, NULL)
+            bg_encode(filter, &options, whole[i].bytes, FILE_MAX, &whole[i].n, NULL)
             == BG_OK);
         bg_filter_free(filter);
     }
@@ -158,8 +158,8 @@ static bg_filter *file_decode(const unsigned char *bytes, size_t n, uint32_t fla
 
 static void file_use(bg_filter *filter, const bg_filter *other)
 {
-    bg_info info = { .struct_size = sizeof info };
-    FUZZ_MUST(bg_filter_info(filter, &info) == BG_OK);
+    bg_filter_info info = { .struct_size = sizeof info };
+    FUZZ_MUST(bg_filter_get_info(filter, &info) == BG_OK);
     for (uint64_t key = 0; key < 2 * FILE_KEYS; key++) {
         (void)bg_filter_may_contain_u64(filter, key);
         (void)bg_filter_count_u64(filter, key);
@@ -172,7 +172,7 @@ static void file_use(bg_filter *filter, const bg_filter *other)
     }
     for (uint64_t key = 0; key < 16; key++) {
         (void)bg_filter_remove_u64(filter, key);
-        (void)bg_filter_add_u64(filter, 1000 + key);
+        (void)added_u64(filter, 1000 + key);
         FUZZ_MUST(bg_filter_may_contain_u64(filter, 1000 + key));
     }
 }
@@ -198,16 +198,17 @@ static void file_return(const bg_filter *filter)
     bg_save_options options = BG_SAVE_OPTIONS_INIT;
     size_t n = 0;
     options.created = 1;
-    if (bg_encode(filter, &options, NULL, 0, &n, NULL) != BG_OK || n > FILE_MOST * 4) {
+    if (bg_encode(filter, &options, NULL, 0, &n, NULL) != BG_OK || n > FILE_MAX * 4) {
         return;
     }
     unsigned char *bytes = malloc(n);
     FUZZ_MUST(bytes);
     FUZZ_MUST(bg_encode(filter, &options, bytes, n, &n, NULL) == BG_OK);
     struct file_whole at_once = { bytes, n, 0 };
-    FUZZ_MUST(bg_encode_to(filter, &options, file_compare, &at_once, NULL) == BG_OK);
+    FUZZ_MUST(bg_encode_stream(filter, &options, file_compare, &at_once, NULL)
+              == BG_OK);
     FUZZ_MUST(at_once.at == n);
-    FUZZ_MUST(bg_verify_bytes(bytes, n, NULL, NULL, NULL) == BG_OK);
+    FUZZ_MUST(bg_encoded_verify(bytes, n, NULL, NULL, NULL) == BG_OK);
     bg_filter *back = file_decode(bytes, n, 0);
     FUZZ_MUST(back && bg_filter_equal(filter, back));
     bg_filter_free(back);
@@ -220,13 +221,13 @@ static void file_run_raw(struct fuzz_input *in)
     size_t n = in->left;
     FUZZ_MUST(bytes);
     memcpy(bytes, in->data, n);
-    bg_report report;
-    bg_err err = bg_verify_bytes(bytes, n, NULL, &report, NULL);
+    bg_verify_report report;
+    bg_err err = bg_encoded_verify(bytes, n, NULL, &report, NULL);
     FUZZ_MUST((err == BG_OK) == (report.bad == 0));
     bg_filter_free(file_decode(bytes, n, 0));
     if (n >= CONTAINER_HEADER) {
         file_seal(bytes, n);
-        bg_filter_free(file_decode(bytes, n, BG_FILE_TOLERATE));
+        bg_filter_free(file_decode(bytes, n, BG_FILE_TOLERATE_DAMAGE));
     }
     free(bytes);
 }
@@ -244,7 +245,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (how & 2) {
         a[fuzz_any(&in) % n] ^= 1; /* damaged, and must be tolerated */
     }
-    bg_filter *first = file_decode(a, n, how & 2 ? BG_FILE_TOLERATE : 0);
+    bg_filter *first = file_decode(a, n, how & 2 ? BG_FILE_TOLERATE_DAMAGE : 0);
     bg_filter *second = file_decode(b, m, 0);
     if (first) {
         if (how & 4) {

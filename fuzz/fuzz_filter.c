@@ -5,7 +5,7 @@
  * the lookup before; batches must equal single calls; a merge is the union; a fold and a copy
  * keep the members; a refusal changes nothing.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 
@@ -14,14 +14,14 @@
 enum {
     SLOTS = 3,
     KEYS_MOST = 400,
-    BATCH_MOST = 200,
-    STEPS_MOST = 60,
-    BYTES_MOST = 1 << 20
+    BATCH_MAX = 200,
+    STEPS_MAX = 60,
+    BYTES_MAX = 1 << 20
 };
 
 struct slot {
     bg_filter *filter;
-    void *memory; /* the caller's, for bg_filter_init_at */
+    void *memory; /* the caller's, for bg_filter_create_at */
     size_t n;
     uint64_t key[KEYS_MOST];
 };
@@ -64,7 +64,8 @@ static void slot_free(struct slot *s)
 
 static void check_members(const struct slot *s)
 {
-    FUZZ_MUST(bg_filter_may_contain_many_u64(s->filter, s->key, s->n, NULL) == s->n);
+    FUZZ_MUST(bg_filter_may_contain_many(s->filter, bg_keys_u64(s->key, s->n), NULL)
+              == s->n);
     for (size_t i = 0; i < s->n; i++) {
         FUZZ_MUST(bg_filter_may_contain_u64(s->filter, s->key[i]));
     }
@@ -101,12 +102,12 @@ static bg_spec take_spec(struct fuzz_input *in)
     uint8_t how = fuzz_byte(in);
     spec.kind = fuzz_byte(in) % 7;
     spec.kind = spec.kind == 6 ? 99 : spec.kind; /* for the others, see fuzz_change.c */
-    spec.max_bytes = BYTES_MOST;
+    spec.max_bytes = BYTES_MAX;
     if (how & 1) {
         spec.items = 1 + fuzz_byte(in) * 10u;
         spec.rate = how & 2 ? (1 + fuzz_byte(in)) / 300.0 : 0;
         spec.bits_per_key = how & 2 || how & 4 ? 0 : 1 + fuzz_byte(in);
-        spec.bytes = !(how & 2) && how & 4 ? fuzz_u32(in) % BYTES_MOST : 0;
+        spec.bytes = !(how & 2) && how & 4 ? fuzz_u32(in) % BYTES_MAX : 0;
         spec.k = how & 8 ? fuzz_byte(in) % 66 : 0;
     } else {
         spec.items = fuzz_any(in);
@@ -133,7 +134,7 @@ static void check_created(bg_err err, const bg_spec *spec, const bg_filter *filt
         FUZZ_MUST(why->what[0] && memchr(why->message, 0, sizeof why->message));
         return;
     }
-    FUZZ_MUST(bg_filter_size_bytes(filter) <= BYTES_MOST);
+    FUZZ_MUST(bg_filter_size_bytes(filter) <= BYTES_MAX);
     FUZZ_MUST(!spec->bytes || bg_filter_size_bytes(filter) <= spec->bytes);
     FUZZ_MUST(!spec->kind || (uint32_t)bg_filter_kind(filter) == spec->kind);
     FUZZ_MUST(bg_filter_fill(filter) == 0);
@@ -155,17 +156,17 @@ static void do_init_at(struct fuzz_input *in, struct slot *s)
     bg_errinfo why;
     size_t bytes = 0;
     slot_free(s);
-    if (bg_filter_bytes(&spec, &bytes, &why) != BG_OK) {
+    if (bg_filter_memory_needed(&spec, &bytes, &why) != BG_OK) {
         FUZZ_MUST(bytes == 0 && why.message[0]);
         return;
     }
-    FUZZ_MUST(bytes > 0 && bytes < BYTES_MOST + 8192);
+    FUZZ_MUST(bytes > 0 && bytes < BYTES_MAX + 8192);
     s->memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     FUZZ_MUST(s->memory);
     memset(s->memory, 0xee, bytes);
-    bg_err err = bg_filter_init_at(s->memory, bytes - 1, &spec, &s->filter, &why);
+    bg_err err = bg_filter_create_at(s->memory, bytes - 1, &spec, &s->filter, &why);
     FUZZ_MUST(err == BG_EINVAL && !s->filter);
-    err = bg_filter_init_at(s->memory, bytes, &spec, &s->filter, &why);
+    err = bg_filter_create_at(s->memory, bytes, &spec, &s->filter, &why);
     check_created(err, &spec, s->filter, &why);
     if (err) {
         slot_free(s);
@@ -191,15 +192,13 @@ static bool add_some_way(struct slot *s, uint64_t key, uint8_t how)
 {
     uint8_t bytes[8];
     switch (how % 3) {
-    case 0: return bg_filter_add_u64(s->filter, key);
-    case 1:
-        return bg_filter_add_hash(s->filter,
-                                  bg_hash_u64(bg_filter_hasher(s->filter), key));
+    case 0: return added_u64(s->filter, key);
+    case 1: return added_hash(s->filter, bg_hash_u64(bg_filter_hasher(s->filter), key));
     default:
         for (int i = 0; i < 8; i++) {
             bytes[i] = (uint8_t)(key >> (8 * i));
         }
-        return bg_filter_add(s->filter, bytes, 8);
+        return added(s->filter, bytes, 8);
     }
 }
 
@@ -225,7 +224,7 @@ static void do_ask(struct fuzz_input *in, struct slot *s)
 static size_t take_batch(struct fuzz_input *in, uint64_t *keys, uint8_t *records,
                          bg_bytes *pairs)
 {
-    size_t n = fuzz_byte(in) % (BATCH_MOST + 1);
+    size_t n = fuzz_byte(in) % (BATCH_MAX + 1);
     uint64_t state = fuzz_byte(in), spread = fuzz_byte(in) & 1 ? UINT64_MAX : 63;
     for (size_t i = 0; i < n; i++) {
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -254,12 +253,13 @@ static void check_bitmap(const uint64_t *bitmap, size_t n, size_t count)
 static void do_load(const bg_filter *before, const bg_bytes *keys, size_t n,
                     const bg_filter *after)
 {
-    uint64_t hashes[BATCH_MOST];
+    uint64_t hashes[BATCH_MAX];
     bg_filter *loaded = must_copy(before);
     bg_loader *loader = NULL;
     FUZZ_MUST(bg_loader_create(loaded, &loader, NULL) == BG_OK);
     (void)bg_loader_add_many(loader, keys, n / 2);
-    bg_hash_many(bg_filter_hasher(loaded), keys + n / 2, n - n / 2, hashes);
+    bg_hash_many(bg_filter_hasher(loaded), bg_keys_bytes(keys + n / 2, n - n / 2),
+                 hashes);
     (void)bg_loader_add_many_hash(loader, hashes, n - n / 2);
     bg_loader_free(loader);
     FUZZ_MUST(bg_filter_equal(loaded, after));
@@ -268,10 +268,10 @@ static void do_load(const bg_filter *before, const bg_bytes *keys, size_t n,
 
 static void do_add_many(struct fuzz_input *in, struct slot *s)
 {
-    static uint64_t keys[BATCH_MOST];
-    static uint8_t records[8 * BATCH_MOST];
-    static bg_bytes pairs[BATCH_MOST];
-    uint64_t is_new[BG_BITMAP_WORDS(BATCH_MOST) + 1], hashes[BATCH_MOST];
+    static uint64_t keys[BATCH_MAX];
+    static uint8_t records[8 * BATCH_MAX];
+    static bg_bytes pairs[BATCH_MAX];
+    uint64_t is_new[BG_BITMAP_WORDS(BATCH_MAX) + 1], hashes[BATCH_MAX];
     size_t n = take_batch(in, keys, records, pairs), count = 0;
     for (size_t i = 0; i < n; i++) {
         if (!slot_note(s, keys[i])) {
@@ -281,17 +281,17 @@ static void do_add_many(struct fuzz_input *in, struct slot *s)
     bg_filter *one = must_copy(s->filter);
     is_new[BG_BITMAP_WORDS(n)] = 77;
     switch (fuzz_byte(in) % 4) {
-    case 0: count = bg_filter_add_many(s->filter, pairs, n, is_new); break;
-    case 1: count = bg_filter_add_many_fixed(s->filter, records, 8, n, is_new); break;
-    case 2: count = bg_filter_add_many_u64(s->filter, keys, n, is_new); break;
+    case 0: count = added_many(s->filter, bg_keys_bytes(pairs, n), is_new); break;
+    case 1: count = added_many(s->filter, bg_keys_fixed(records, 8, n), is_new); break;
+    case 2: count = added_many(s->filter, bg_keys_u64(keys, n), is_new); break;
     default:
-        bg_hash_many_u64(bg_filter_hasher(s->filter), keys, n, hashes);
-        count = bg_filter_add_many_hash(s->filter, hashes, n, is_new);
+        bg_hash_many(bg_filter_hasher(s->filter), bg_keys_u64(keys, n), hashes);
+        count = added_many(s->filter, bg_keys_hashes(hashes, n), is_new);
     }
     check_bitmap(is_new, n, count);
     do_load(one, pairs, n, s->filter);
     for (size_t i = 0; i < n; i++) {
-        bool fresh = bg_filter_add_u64(one, keys[i]);
+        bool fresh = added_u64(one, keys[i]);
         FUZZ_MUST(fresh == (is_new[i / 64] >> (i % 64) & 1));
     }
     FUZZ_MUST(bg_filter_equal(one, s->filter));
@@ -300,21 +300,26 @@ static void do_add_many(struct fuzz_input *in, struct slot *s)
 
 static void do_ask_many(struct fuzz_input *in, struct slot *s)
 {
-    static uint64_t keys[BATCH_MOST];
-    static uint8_t records[8 * BATCH_MOST];
-    static bg_bytes pairs[BATCH_MOST];
-    uint64_t maybe[BG_BITMAP_WORDS(BATCH_MOST) + 1], hashes[BATCH_MOST];
+    static uint64_t keys[BATCH_MAX];
+    static uint8_t records[8 * BATCH_MAX];
+    static bg_bytes pairs[BATCH_MAX];
+    uint64_t maybe[BG_BITMAP_WORDS(BATCH_MAX) + 1], hashes[BATCH_MAX];
     size_t n = take_batch(in, keys, records, pairs), count = 0;
     maybe[BG_BITMAP_WORDS(n)] = 77;
     switch (fuzz_byte(in) % 4) {
-    case 0: count = bg_filter_may_contain_many(s->filter, pairs, n, maybe); break;
-    case 1:
-        count = bg_filter_may_contain_many_fixed(s->filter, records, 8, n, maybe);
+    case 0:
+        count = bg_filter_may_contain_many(s->filter, bg_keys_bytes(pairs, n), maybe);
         break;
-    case 2: count = bg_filter_may_contain_many_u64(s->filter, keys, n, maybe); break;
+    case 1:
+        count =
+            bg_filter_may_contain_many(s->filter, bg_keys_fixed(records, 8, n), maybe);
+        break;
+    case 2:
+        count = bg_filter_may_contain_many(s->filter, bg_keys_u64(keys, n), maybe);
+        break;
     default:
-        bg_hash_many_u64(bg_filter_hasher(s->filter), keys, n, hashes);
-        count = bg_filter_may_contain_many_hash(s->filter, hashes, n, maybe);
+        bg_hash_many(bg_filter_hasher(s->filter), bg_keys_u64(keys, n), hashes);
+        count = bg_filter_may_contain_many(s->filter, bg_keys_hashes(hashes, n), maybe);
     }
     check_bitmap(maybe, n, count);
     for (size_t i = 0; i < n; i++) {
@@ -352,7 +357,7 @@ static void do_merge(struct slot *s, struct slot *other)
     bg_filter_free(before);
 }
 
-static void check_info(const bg_info *info)
+static void check_info(const bg_filter_info *info)
 {
     FUZZ_MUST(info->bits == 8 * info->bytes && info->ones <= info->bits);
     FUZZ_MUST(info->fill >= 0 && info->fill <= 1 && info->rate >= 0 && info->rate <= 1);
@@ -362,7 +367,8 @@ static void check_info(const bg_info *info)
 }
 
 /* Shares of any number of cells; with one cell it is the fill. */
-static void check_occupancy(const bg_filter *filter, const bg_info *info, size_t cells)
+static void check_occupancy(const bg_filter *filter, const bg_filter_info *info,
+                            size_t cells)
 {
     double shares[256], all;
     FUZZ_MUST(bg_filter_occupancy(filter, &all, 1) == BG_OK);
@@ -377,10 +383,10 @@ static void check_occupancy(const bg_filter *filter, const bg_info *info, size_t
 static void do_fold(struct fuzz_input *in, struct slot *s, struct slot *to)
 {
     uint32_t times = fuzz_byte(in) % 8;
-    bg_info info = { .struct_size = sizeof info };
+    bg_filter_info info = { .struct_size = sizeof info };
     bg_errinfo why;
     bg_filter *folded = s->filter;
-    FUZZ_MUST(bg_filter_info(s->filter, &info) == BG_OK);
+    FUZZ_MUST(bg_filter_get_info(s->filter, &info) == BG_OK);
     check_info(&info);
     check_occupancy(s->filter, &info, 1 + times * 31);
     bg_err err = bg_filter_fold(s->filter, times, &folded, &why);
@@ -481,7 +487,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size };
     bg_cpu before = bg_cpu_current();
-    for (int i = 0; i < STEPS_MOST && in.left; i++) {
+    for (int i = 0; i < STEPS_MAX && in.left; i++) {
         step(&in);
     }
     for (int i = 0; i < SLOTS; i++) {

@@ -6,23 +6,23 @@
  *
  * From 192 on, the first byte creates a filter instead, from numbers of any size.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 #include "fuzz_move.h"
 
-enum { MEMORY_MOST = 1 << 14, KEY_MOST = 64, KEYS = 8 };
+enum { MEMORY_MAX = 1 << 14, KEY_MAX = 64, KEYS = 8 };
 
 static const uint32_t versions[] = { 0, 1, 2, 3, 32, 64 };
 
 /* Keys that depend on the end of the input, in the size that the format requires. */
 static size_t key_of(const bg_foreign_options *how, const uint8_t *data, size_t size,
-                     unsigned i, uint8_t key[KEY_MOST])
+                     unsigned i, uint8_t key[KEY_MAX])
 {
-    size_t len = how->keys == BG_KEYS_INT32   ? 4
-                 : how->keys == BG_KEYS_INT64 ? 8
-                                              : (i * 7 + size) % KEY_MOST;
-    len -= how->keys == BG_KEYS_UTF16 ? len % 2 : 0;
+    size_t len = how->keys == BG_FOREIGN_KEYS_INT32   ? 4
+                 : how->keys == BG_FOREIGN_KEYS_INT64 ? 8
+                                                      : (i * 7 + size) % KEY_MAX;
+    len -= how->keys == BG_FOREIGN_KEYS_UTF16 ? len % 2 : 0;
     for (size_t j = 0; j < len; j++) {
         key[j] = (uint8_t)(j * 37 + i + (j < size ? data[size - 1 - j] : 0));
     }
@@ -35,11 +35,11 @@ static void check_read_again(const bg_foreign *foreign, const bg_foreign_options
     size_t n = 0, again_n = 0;
     bg_foreign_info about = { .struct_size = sizeof about };
     bg_foreign *again = NULL;
-    FUZZ_MUST(bg_foreign_about(foreign, &about) == BG_OK);
+    FUZZ_MUST(bg_foreign_get_info(foreign, &about) == BG_OK);
     FUZZ_MUST(about.rate >= 0 && about.rate <= 1);
-    FUZZ_MUST(bg_foreign_size_bytes(foreign) <= MEMORY_MOST);
+    FUZZ_MUST(bg_foreign_size_bytes(foreign) <= MEMORY_MAX);
     const bg_foreign_format format = (bg_foreign_format)about.format;
-    bg_err err = bg_foreign_write(foreign, NULL, 0, &n, NULL);
+    bg_err err = bg_foreign_encode(foreign, NULL, 0, &n, NULL);
     if (!(bg_foreign_traits(format) & BG_FOREIGN_CAN_WRITE)) {
         FUZZ_MUST(err == BG_ENOTSUP);
         return;
@@ -47,10 +47,10 @@ static void check_read_again(const bg_foreign *foreign, const bg_foreign_options
     FUZZ_MUST(err == BG_OK);
     uint8_t *bytes = malloc(2 * n + 1);
     FUZZ_MUST(bytes);
-    FUZZ_MUST(bg_foreign_write(foreign, bytes, n, &n, NULL) == BG_OK);
-    FUZZ_MUST(bg_foreign_read(format, bytes, n, how, &again, NULL) == BG_OK);
+    FUZZ_MUST(bg_foreign_encode(foreign, bytes, n, &n, NULL) == BG_OK);
+    FUZZ_MUST(bg_foreign_decode(format, bytes, n, how, &again, NULL) == BG_OK);
     FUZZ_MUST(bg_foreign_may_contain(again, key, len) == asked);
-    FUZZ_MUST(bg_foreign_write(again, bytes + n, n, &again_n, NULL) == BG_OK);
+    FUZZ_MUST(bg_foreign_encode(again, bytes + n, n, &again_n, NULL) == BG_OK);
     FUZZ_MUST(again_n == n && memcmp(bytes, bytes + n, n) == 0);
     bg_foreign_free(again);
     free(bytes);
@@ -60,7 +60,7 @@ static void check_read_again(const bg_foreign *foreign, const bg_foreign_options
 static void check_remove(bg_foreign *foreign, const void *key, size_t len)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
-    FUZZ_MUST(bg_foreign_about(foreign, &about) == BG_OK);
+    FUZZ_MUST(bg_foreign_get_info(foreign, &about) == BG_OK);
     const uint64_t before = bg_foreign_count(foreign, key, len);
     const bg_err err = bg_foreign_remove(foreign, key, len, NULL);
     if (!(bg_foreign_traits((bg_foreign_format)about.format) & BG_FOREIGN_CAN_REMOVE)) {
@@ -81,7 +81,7 @@ static void check_remove(bg_foreign *foreign, const void *key, size_t len)
 static void use(bg_foreign *foreign, const bg_foreign_options *how, const uint8_t *data,
                 size_t size)
 {
-    uint8_t key[KEY_MOST];
+    uint8_t key[KEY_MAX];
     size_t len = key_of(how, data, size, 0, key);
     check_read_again(foreign, how, key, len, bg_foreign_may_contain(foreign, key, len));
     for (unsigned i = 0; i < KEYS; i++) {
@@ -104,16 +104,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bg_err err;
     if (!bg_foreign_name(format)) {
         FUZZ_MUST(bg_foreign_traits(format) == 0);
-        FUZZ_MUST(bg_foreign_read(format, data, size, NULL, &foreign, NULL)
+        FUZZ_MUST(bg_foreign_decode(format, data, size, NULL, &foreign, NULL)
                   == BG_EINVAL);
         return 0;
     }
-    FUZZ_MUST(bg_foreign_by_name(bg_foreign_name(format)) == format);
+    FUZZ_MUST(bg_foreign_parse(bg_foreign_name(format)) == format);
     how.keys = second % 5;
     how.version = versions[second / 5 % 6];
     how.part = second / 30 % 2;
     how.secret = (const uint8_t *)"0123456789abcdef";
-    how.max_bytes = MEMORY_MOST;
+    how.max_bytes = MEMORY_MAX;
     how.allocator = &fuzz_memory;
     if (first / 64 == 3) {
         const uint64_t items = fuzz_any(&in);
@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         /* The chosen options are now in the file, and need not be specified again. */
         how.seed = format == BG_FOREIGN_SQUID ? how.seed : 0;
     } else {
-        err = bg_foreign_read(format, in.data, in.left, &how, &foreign, NULL);
+        err = bg_foreign_decode(format, in.data, in.left, &how, &foreign, NULL);
     }
     FUZZ_MUST((err == BG_OK) == (foreign != NULL));
     if (foreign) {

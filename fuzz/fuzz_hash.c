@@ -3,7 +3,7 @@
  * every instruction set equals scalar, strings and integers equal their bytes, and incomplete
  * specs are refused.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 
@@ -82,7 +82,7 @@ static void take_keys(struct fuzz_input *in, struct keys *keys)
 static void check_numbers(const bg_hasher *hasher, const struct keys *keys)
 {
     uint64_t out[KEYS_MOST];
-    bg_hash_many_u64(hasher, keys->number, keys->n, out);
+    bg_hash_many(hasher, bg_keys_u64(keys->number, keys->n), out);
     for (size_t i = 0; i < keys->n; i++) {
         uint8_t bytes[8];
         for (int b = 0; b < 8; b++) {
@@ -96,7 +96,7 @@ static void check_numbers(const bg_hasher *hasher, const struct keys *keys)
 static void check_records(const bg_hasher *hasher, const struct keys *keys)
 {
     uint64_t out[KEYS_MOST];
-    bg_hash_many_fixed(hasher, keys->fixed, keys->width, keys->fixed_n, out);
+    bg_hash_many(hasher, bg_keys_fixed(keys->fixed, keys->width, keys->fixed_n), out);
     for (size_t i = 0; i < keys->fixed_n; i++) {
         const uint8_t *record = keys->fixed + i * keys->width;
         FUZZ_MUST(out[i] == bg_hash_bytes(hasher, record, keys->width));
@@ -108,7 +108,7 @@ static void check_pairs(const bg_hasher *hasher, const bg_hasher *scalar,
 {
     uint64_t out[KEYS_MOST + 1];
     out[keys->n] = 99;
-    bg_hash_many(hasher, keys->pair, keys->n, out);
+    bg_hash_many(hasher, bg_keys_bytes(keys->pair, keys->n), out);
     FUZZ_MUST(out[keys->n] == 99);
     for (size_t i = 0; i < keys->n; i++) {
         const bg_bytes *key = &keys->pair[i];

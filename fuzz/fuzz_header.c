@@ -6,18 +6,18 @@
  */
 #include "base/bits.h"
 #include "base/crc32c.h"
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 #include "store/container.h"
 
 #include <string.h>
 
-enum { HEADER_MOST = 16384, HEADER_KINDS = 4 };
+enum { HEADER_MAX = 16384, HEADER_KINDS = 4 };
 
 static struct {
     size_t n;
-    unsigned char bytes[HEADER_MOST];
+    unsigned char bytes[HEADER_MAX];
 } header_files[HEADER_KINDS];
 
 static void header_make(unsigned i)
@@ -30,7 +30,7 @@ static void header_make(unsigned i)
     spec.items = 20;
     spec.rate = 0.05;
     FUZZ_MUST(bg_filter_create(&spec, &filter, NULL) == BG_OK);
-    FUZZ_MUST(bg_encode(filter, NULL, header_files[i].bytes, HEADER_MOST,
+    FUZZ_MUST(bg_encode(filter, NULL, header_files[i].bytes, HEADER_MAX,
                         &header_files[i].n, NULL)
               == BG_OK);
     bg_filter_free(filter);
@@ -74,12 +74,12 @@ static void header_change(struct fuzz_input *in, unsigned char *bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static unsigned char bytes[HEADER_MOST];
+    static unsigned char bytes[HEADER_MAX];
     struct fuzz_input in = { data, size };
     uint8_t how = fuzz_byte(&in);
     bg_filter *filter = NULL;
     if (how & 1) {
-        FUZZ_MUST(bg_verify_bytes(in.data, in.left, NULL, NULL, NULL) != BG_OK
+        FUZZ_MUST(bg_encoded_verify(in.data, in.left, NULL, NULL, NULL) != BG_OK
                   || bg_decode(in.data, in.left, NULL, &filter, NULL) == BG_OK);
         bg_filter_free(filter);
         return 0;
@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (bg_decode(bytes, header_files[i].n, NULL, &filter, NULL) == BG_OK) {
         FUZZ_MUST(bg_filter_size_bytes(filter) <= header_files[i].n);
         (void)bg_filter_may_contain_u64(filter, 1);
-        (void)bg_filter_add_u64(filter, 2);
+        (void)added_u64(filter, 2);
         FUZZ_MUST(bg_filter_may_contain_u64(filter, 2));
     }
     bg_filter_free(filter);

@@ -4,12 +4,12 @@
  * model: the period of the last add of every key. A filter must never answer "no" for a key
  * that is present; a refusal changes nothing.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 #include "fuzz_move.h"
 
-enum { LIVE_KEYS = 2048, LIVE_STEPS = 80, LIVE_BYTES_MOST = 1 << 20 };
+enum { LIVE_KEYS = 2048, LIVE_STEPS = 80, LIVE_BYTES_MAX = 1 << 20 };
 
 struct live {
     bg_filter *filter;
@@ -22,7 +22,7 @@ static uint64_t live_generations;
 static bool live_in(const struct live *f, uint64_t key)
 {
     return f->when[key]
-           && f->when[key] - 1 + live_generations > bg_filter_period(f->filter);
+           && f->when[key] - 1 + live_generations > bg_filter_window_period(f->filter);
 }
 
 static void live_check(const struct live *f)
@@ -35,7 +35,7 @@ static void live_check(const struct live *f)
 static void live_note(struct live *f, uint64_t first, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        f->when[first + i] = bg_filter_period(f->filter) + 1;
+        f->when[first + i] = bg_filter_window_period(f->filter) + 1;
     }
 }
 
@@ -50,7 +50,7 @@ static bg_spec live_spec(struct fuzz_input *in, bg_window_options *options)
     spec.flags = how & 8 ? fuzz_byte(in) : 0;
     spec.k = how & 16 ? fuzz_byte(in) : 0;
     spec.width = how & 32 ? fuzz_byte(in) : 0;
-    spec.max_bytes = LIVE_BYTES_MOST;
+    spec.max_bytes = LIVE_BYTES_MAX;
     spec.allocator = &fuzz_memory;
     if (how & 64) {
         options->mode = fuzz_byte(in) % 3;
@@ -132,11 +132,11 @@ static void live_rotate(struct fuzz_input *in)
     if (both) {
         FUZZ_MUST(bg_filter_rotate(live[1].filter, now, NULL) == err);
     }
-    const uint64_t period = bg_filter_period(live[0].filter);
-    const uint64_t moved = bg_filter_moved(live[0].filter);
+    const uint64_t period = bg_filter_window_period(live[0].filter);
+    const uint64_t moved = bg_filter_window_time(live[0].filter);
     /* rotating to the current time again has no effect */
     FUZZ_MUST(!moved || bg_filter_rotate(live[0].filter, moved, NULL) == BG_OK);
-    FUZZ_MUST(bg_filter_period(live[0].filter) == period);
+    FUZZ_MUST(bg_filter_window_period(live[0].filter) == period);
 }
 
 static void live_add_many(struct fuzz_input *in, struct live *f)
@@ -147,9 +147,9 @@ static void live_add_many(struct fuzz_input *in, struct live *f)
         keys[i] = first + i;
     }
     /* A period may end within the batch: then the keys before that are older. */
-    uint64_t period = bg_filter_period(f->filter);
-    (void)bg_filter_add_many_u64(f->filter, keys, n, NULL);
-    if (bg_filter_period(f->filter) == period) {
+    uint64_t period = bg_filter_window_period(f->filter);
+    (void)added_many(f->filter, bg_keys_u64(keys, n), NULL);
+    if (bg_filter_window_period(f->filter) == period) {
         live_note(f, first, n);
     } else if (n) {
         live_note(f, first + n - 1, 1);
@@ -162,7 +162,7 @@ static void live_step(struct fuzz_input *in, struct live *f)
     bool was = live_in(f, key);
     switch (fuzz_byte(in) % 8) {
     case 0:
-        FUZZ_MUST(!bg_filter_add_u64(f->filter, key) || !was
+        FUZZ_MUST(!added_u64(f->filter, key) || !was
                   || !live_in(f, key)); /* it may have expired with this very add */
         live_note(f, key, 1);
         FUZZ_MUST(bg_filter_may_contain_u64(f->filter, key));

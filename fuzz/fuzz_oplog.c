@@ -10,7 +10,7 @@
 
 #include "base/bits.h"
 #include "base/crc32c.h"
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 #include "store/oplog_frame.h"
@@ -32,7 +32,7 @@ static bool tell(void *context, uint64_t first, const uint8_t *ops,
                  const uint64_t *hashes, size_t n)
 {
     struct told *told = context;
-    FUZZ_MUST(n >= 1 && n <= BG_OPLOG_BATCH);
+    FUZZ_MUST(n >= 1 && n <= BG_OPLOG_BATCH_MAX);
     FUZZ_MUST(told->records == 0 || first == told->next);
     for (size_t i = 0; i < n; i++) {
         FUZZ_MUST(ops[i] >= BG_OPLOG_ADD && ops[i] <= BG_OPLOG_MARK);
@@ -117,7 +117,7 @@ static void append_one(const char *path, const bg_filter *filter, struct told *b
     bg_oplog *log = NULL;
     struct told after = { 0, 0, 0 };
     uint64_t hash = 7;
-    how.policy = BG_OPLOG_NO;
+    how.policy = BG_OPLOG_SYNC_NO;
     FUZZ_MUST(bg_oplog_replay(path, NULL, NULL, &report, NULL) == BG_OK);
     how.position = report.next;
     if (report.next == UINT64_MAX

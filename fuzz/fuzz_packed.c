@@ -3,7 +3,7 @@
  * opened filter can be queried without reads outside its memory, with the same answers in
  * batches and one by one; and a filter packed from these keys answers "maybe" for all of them.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 
@@ -17,7 +17,7 @@ static void ask(const bg_packed *packed, uint64_t seed)
     }
     hashes[0] = 0;
     hashes[1] = UINT64_MAX;
-    (void)bg_packed_may_contain_many_hash(packed, hashes, ASKED, maybe);
+    (void)bg_packed_may_contain_hashes(packed, hashes, ASKED, maybe);
     for (unsigned i = 0; i < ASKED; i++) {
         FUZZ_MUST(bg_packed_may_contain_hash(packed, hashes[i])
                   == (maybe[i / 64] >> i % 64 & 1));
@@ -61,7 +61,7 @@ static bg_filter *some_filter(struct fuzz_input *in, const uint64_t *hashes, siz
     spec.rate = what & 8 ? 0.01 : 0.0001;
     spec.width = spec.kind == BG_KIND_FUSE && what & 16 ? 4 : 0;
     FUZZ_MUST(bg_builder_create(&spec, &builder, NULL) == BG_OK);
-    FUZZ_MUST(bg_builder_add_many_hash(builder, hashes, n) == BG_OK);
+    FUZZ_MUST(bg_builder_add_many(builder, bg_keys_hashes(hashes, n)) == BG_OK);
     (void)!bg_builder_finish(builder, &filter, NULL); /* badly chosen hashes may fail */
     bg_builder_free(builder);
     return filter;
@@ -79,9 +79,9 @@ static void pack_keys(struct fuzz_input *in)
     if (!filter) {
         return;
     }
-    FUZZ_MUST(bg_packed_write(filter, NULL, 0, &n, NULL) == BG_OK);
+    FUZZ_MUST(bg_packed_encode(filter, NULL, 0, &n, NULL) == BG_OK);
     unsigned char *bytes = malloc(n);
-    FUZZ_MUST(bytes && bg_packed_write(filter, bytes, n, &n, NULL) == BG_OK);
+    FUZZ_MUST(bytes && bg_packed_encode(filter, bytes, n, &n, NULL) == BG_OK);
     FUZZ_MUST(bg_packed_open(bytes, n, &packed, NULL) == BG_OK);
     for (size_t i = 0; i < keys; i++) {
         FUZZ_MUST(bg_packed_may_contain_hash(packed, hashes[i]));

@@ -3,7 +3,7 @@
  * gives a reason; a plan respects the limits, its figures are in range, and the spec created
  * from it leads to the same geometry again.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 
@@ -88,10 +88,10 @@ static void check_round_trip(const bg_plan_request *ask, const bg_plan *p)
 {
     bg_plan_request again = BG_PLAN_REQUEST_INIT;
     bg_plan q;
-    bg_plan_spec(p, ask, &again.spec);
+    bg_plan_to_spec(p, ask, &again.spec);
     FUZZ_MUST(again.spec.max_bytes == ask->spec.max_bytes);
     FUZZ_MUST(again.spec.flags == ask->spec.flags);
-    FUZZ_MUST(bg_plan_make(&again, &q, NULL) == BG_OK);
+    FUZZ_MUST(bg_plan_compute(&again, &q, NULL) == BG_OK);
     FUZZ_MUST(q.kind == p->kind && q.k == p->k && q.units == p->units);
     FUZZ_MUST(q.bytes == p->bytes && q.items == p->items && q.rate == p->rate);
     if (p->bytes <= 1 << 16) {
@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bg_errinfo why;
     memset(&plan, 0x5a, sizeof plan);
     before = plan;
-    bg_err err = bg_plan_make(&ask, &plan, &why);
+    bg_err err = bg_plan_compute(&ask, &plan, &why);
     FUZZ_MUST(why.code == err && (err == BG_OK) == (why.message[0] == 0));
     if (err) {
         FUZZ_MUST(err == BG_EINVAL || err == BG_ENOMEM || err == BG_ENOTSUP);

@@ -4,11 +4,11 @@
  * it keeps, small enough for an array. A filter must answer and count exactly, list its content
  * in order, and be unchanged if it refuses an operation.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 
-enum { KEPT_MOST = 14, PREFIXES = 1 << KEPT_MOST, STEPS_MOST = 300, FLOOD_MOST = 64 };
+enum { KEPT_MAX = 14, PREFIXES = 1 << KEPT_MAX, STEPS_MAX = 300, FLOOD_MAX = 64 };
 
 struct side {
     bg_filter *filter;
@@ -38,10 +38,10 @@ static void do_insert(struct fuzz_input *in, struct side *s)
 {
     uint64_t prefix = take_prefix(in);
     unsigned times = fuzz_byte(in), refused = 0;
-    times = times < 192 ? 1 : times % FLOOD_MOST;
+    times = times < 192 ? 1 : times % FLOOD_MAX;
     for (; times > 0 && !refused; times--) {
         bool is_new = false;
-        bg_err err = bg_filter_insert_hash(s->filter, hash_of(prefix), &is_new);
+        bg_err err = bg_filter_add_hash(s->filter, hash_of(prefix), &is_new);
         FUZZ_MUST(err == BG_OK || err == BG_EFULL);
         FUZZ_MUST(is_new == (!err && s->count[prefix] == 0));
         refused = err == BG_EFULL;
@@ -107,7 +107,7 @@ static void check_side(struct side *s)
                   == (s->count[prefix] > 0));
         FUZZ_MUST(bg_filter_count_hash(s->filter, hash) == s->count[prefix]);
     }
-    FUZZ_MUST(bg_filter_each(s->filter, check_entry, &next) == BG_OK);
+    FUZZ_MUST(bg_filter_for_each(s->filter, check_entry, &next) == BG_OK);
     for (; next < s->count + PREFIXES; next++) {
         FUZZ_MUST(*next == 0); /* nothing was omitted */
     }
@@ -135,18 +135,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t how = fuzz_byte(&in);
     bg_spec spec = BG_SPEC_INIT;
     spec.kind = BG_KIND_QUOTIENT;
-    spec.k = 2 + how % (KEPT_MOST - 8 - 1);
+    spec.k = 2 + how % (KEPT_MAX - 8 - 1);
     uint64_t slots =
         504 / (spec.k + 2); /* slots of a block; and 512 in all, for 256 quotients */
     slots = slots < 63 ? slots : 63;
     spec.bytes = 64 * ((512 + slots - 1) / slots);
-    spec.flags = how & 128 ? BG_EXCLUSIVE : 0;
+    spec.flags = how & 128 ? BG_SPEC_EXCLUSIVE : 0;
     kept = 8 + spec.k;
     memset(sides, 0, sizeof sides);
     for (int i = 0; i < 2; i++) {
         FUZZ_MUST(bg_filter_create(&spec, &sides[i].filter, NULL) == BG_OK);
     }
-    for (unsigned step = 0; step < STEPS_MOST && in.left > 0; step++) {
+    for (unsigned step = 0; step < STEPS_MAX && in.left > 0; step++) {
         run_step(&in);
     }
     for (int i = 0; i < 2; i++) {

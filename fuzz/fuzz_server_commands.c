@@ -215,7 +215,7 @@ static bg_bytes redis_piece(bool bits)
         FUZZ_MUST(
             !bg_foreign_create(BG_FOREIGN_REDISBLOOM, 20, 0.01, NULL, &foreign, NULL));
         FUZZ_MUST(!bg_foreign_add(foreign, "item-1", 6, NULL));
-        FUZZ_MUST(!bg_foreign_write(foreign, dump, sizeof dump, &used, NULL));
+        FUZZ_MUST(!bg_foreign_encode(foreign, dump, sizeof dump, &used, NULL));
         bg_foreign_free(foreign);
     }
     const size_t header = 20 + 53, record = 16;
@@ -494,7 +494,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         w.host.now += weather; /* and sometimes the disk fails */
         w.host.record_fails = weather == 255 ? BG_EIO : BG_OK;
         w.host.checkpoint_fails = weather == 254 ? BG_EIO : BG_OK;
-        w.host.create_fails = weather == 253 ? BG_ELIMIT : BG_OK;
+        w.host.create_fails = weather == 253 ? BG_EQUOTA : BG_OK;
         w.host.forget = w.host.forget || weather == 254 || weather == 255;
         step(&w);
         move_all(&w.host);

@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-enum { MEMORY_MOST = 1 << 14, FIELDS_MOST = 4096, KEYS = 8 };
+enum { MEMORY_MAX = 1 << 14, FIELDS_MAX = 4096, KEYS = 8 };
 
 /* Fields read from an input. */
 struct fuzz_fields {
@@ -75,7 +75,7 @@ struct kept_field {
 struct kept {
     struct import_source source;
     struct import_sink sink;
-    struct kept_field of[FIELDS_MOST];
+    struct kept_field of[FIELDS_MAX];
     size_t count, at;
     bool failed;
 };
@@ -84,7 +84,7 @@ static struct kept kept;
 
 static struct kept_field *kept_new(char type)
 {
-    FUZZ_MUST(kept.count < FIELDS_MOST);
+    FUZZ_MUST(kept.count < FIELDS_MAX);
     kept.of[kept.count] = (struct kept_field){ .type = type };
     return &kept.of[kept.count++];
 }
@@ -149,7 +149,7 @@ static bool kept_failed(struct import_source *source)
     return false;
 }
 
-static const struct command_settings limits = { .max_filter_bytes = MEMORY_MOST };
+static const struct command_settings limits = { .max_filter_bytes = MEMORY_MAX };
 
 /* Reassembles the object from its own fields, which must give the same object. */
 static void check_again(const struct object *object)
@@ -209,7 +209,7 @@ static void use(struct object *object)
             object_add_many(object, &host, &key, 1, &is_new, &done, NULL);
         FUZZ_MUST(err || (done == 1 && object_count(object, key) > 0));
     }
-    FUZZ_MUST(object_bytes(object) <= 2 * MEMORY_MOST);
+    FUZZ_MUST(object_bytes(object) <= 2 * MEMORY_MAX);
     check_again(object);
     object_free(object);
 }

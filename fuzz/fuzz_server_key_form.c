@@ -14,7 +14,7 @@
 
 #include <sqlite3.h>
 
-enum { KEY_MOST = 64, TYPES = 8 };
+enum { KEY_MAX = 64, TYPES = 8 };
 
 static const char *const types[TYPES] = { "",     "BLOB", "INTEGER", "TEXT",
                                           "REAL", "UUID", "NUMERIC", "ANY" };
@@ -47,7 +47,7 @@ static void open_tables(void)
 
 static int bind(sqlite3_stmt *statement, int how, bg_bytes key)
 {
-    char text[KEY_MOST + 1] = "";
+    char text[KEY_MAX + 1] = "";
     memcpy(text, key.data, key.len);
     return how == 0 ? sqlite3_bind_text64(statement, 1, key.data, key.len,
                                           SQLITE_STATIC, SQLITE_UTF8)
@@ -113,9 +113,9 @@ static void check_form(enum key_form form, bg_bytes key)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size };
-    char bytes[2 * KEY_MOST];
+    char bytes[2 * KEY_MAX];
     const int type = fuzz_byte(&in) % TYPES, how = fuzz_byte(&in);
-    size_t len = fuzz_byte(&in) % KEY_MOST;
+    size_t len = fuzz_byte(&in) % KEY_MAX;
     const size_t n = in.left < sizeof bytes ? in.left : sizeof bytes;
     fuzz_take(&in, bytes, n);
     for (size_t i = 0; how & 4 && i < n; i++) {
@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     len = len < n ? len : n;
     const bg_bytes value = { bytes, len };
-    const bg_bytes key = { bytes + len, n - len < KEY_MOST ? n - len : KEY_MOST };
+    const bg_bytes key = { bytes + len, n - len < KEY_MAX ? n - len : KEY_MAX };
     if (!tables[0].insert) {
         open_tables();
     }

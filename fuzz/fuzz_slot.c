@@ -3,7 +3,7 @@
  * a set of small numbers; whatever happens to the slot, a key of the store is answered "maybe",
  * and a refused operation changes nothing.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 #include "fuzz_move.h"
@@ -40,11 +40,11 @@ static bg_filter *some_filter(struct fuzz_input *in, bool full_set, struct world
     spec.rate = 0.02;
     spec.allocator = &fuzz_memory;
     spec.hash.seed = what >> 4 & 1;
-    spec.flags = what >> 5 == 7 ? BG_EXCLUSIVE : 0;
+    spec.flags = what >> 5 == 7 ? BG_SPEC_EXCLUSIVE : 0;
     FUZZ_MUST(bg_filter_create(&spec, &filter, NULL) == BG_OK);
     for (uint64_t key = 0; full_set && key < KEYS; key++) {
         if (world->in_truth[key]) {
-            (void)bg_filter_add_u64(filter, key); /* too many: it answers "maybe" */
+            (void)added_u64(filter, key); /* too many: it answers "maybe" */
         }
     }
     return filter;
@@ -52,16 +52,16 @@ static bg_filter *some_filter(struct fuzz_input *in, bool full_set, struct world
 
 /* ---- The backing store -------------------------------------------------------------------- */
 
-static bg_truth ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer ask(void *context, const void *key, size_t len, void *request)
 {
     const struct world *world = context;
     uint64_t k;
     (void)request;
     FUZZ_MUST(len == sizeof k);
     memcpy(&k, key, sizeof k);
-    return world->failing                   ? BG_TRUTH_ERROR
-           : k < KEYS && world->in_truth[k] ? BG_TRUTH_PRESENT
-                                            : BG_TRUTH_ABSENT;
+    return world->failing                   ? BG_STORE_ERROR
+           : k < KEYS && world->in_truth[k] ? BG_STORE_PRESENT
+                                            : BG_STORE_ABSENT;
 }
 
 static bg_err put(void *context, const void *key, size_t len, void *request)
@@ -146,7 +146,7 @@ static void push_begin(struct world *world)
     how.spec.hash.seed = what & 32 ? 1 : 0;
     how.delta = what & 16 ? some_filter(world->in, false, world) : NULL;
     bg_rebuild *begun = NULL;
-    bg_err err = bg_slot_rebuild_begin(world->slot, &how, &begun, NULL);
+    bg_err err = bg_slot_begin_rebuild(world->slot, &how, &begun, NULL);
     FUZZ_MUST((err == BG_OK) == (begun != NULL));
     FUZZ_MUST(!world->rebuild || !begun);
     world->rebuild = begun ? begun : world->rebuild;
@@ -165,7 +165,7 @@ static void push_end(struct world *world)
     for (uint64_t key = 0; key < KEYS; key++) {
         const bg_bytes bytes = { &key, sizeof key };
         if (world->in_truth[key]
-            && bg_rebuild_add_many(world->rebuild, &bytes, 1, NULL)) {
+            && bg_rebuild_add_many(world->rebuild, bg_keys_bytes(&bytes, 1), NULL)) {
             err = BG_EFULL;
         }
     }
@@ -188,16 +188,20 @@ static void add_hash(struct world *world)
     const bg_bytes bytes = { &key, sizeof key };
     uint64_t hash = 0, check = 0, is_new = 0;
     size_t done = 0;
-    bg_err err = bg_slot_hash_many(world->slot, &bytes, 1, &hash, &check);
+    bg_err err =
+        bg_slot_hash_many(world->slot, bg_keys_bytes(&bytes, 1), &hash, &check);
     FUZZ_MUST(err == BG_OK || err == BG_ENOTFOUND || err == BG_EINCOMPAT);
     const bool had = bg_slot_may_contain_u64(world->slot, key);
     if (err == BG_EINCOMPAT) {
-        err = bg_slot_add_many_which(world->slot, &bytes, 1, &is_new, &done);
+        err = bg_slot_add_many(world->slot, bg_keys_bytes(&bytes, 1), &is_new, &done,
+                               NULL);
     } else {
         const uint64_t other = check + 1;
-        err = bg_slot_add_many_hash(world->slot, &hash, 1, other, &is_new, &done);
+        err = bg_slot_add_many(world->slot, bg_keys_hashes_of(&hash, 1, other), &is_new,
+                               &done, NULL);
         FUZZ_MUST(err && !done && !is_new);
-        err = bg_slot_add_many_hash(world->slot, &hash, 1, check, &is_new, &done);
+        err = bg_slot_add_many(world->slot, bg_keys_hashes_of(&hash, 1, check), &is_new,
+                               &done, NULL);
     }
     FUZZ_MUST(done == (err == BG_OK) && is_new <= done && !(had && is_new));
     FUZZ_MUST(err || bg_slot_count(world->slot, &key, sizeof key) > 0);
@@ -225,7 +229,7 @@ static void clear(struct world *world)
     bg_err err = bg_slot_clear(world->slot, NULL);
     FUZZ_MUST(err == (world->rebuild ? BG_EBUSY : based ? BG_OK : BG_ENOTFOUND));
     if (!err) {
-        FUZZ_MUST(bg_slot_complete(world->slot) == 0);
+        FUZZ_MUST(bg_slot_complete_to(world->slot) == 0);
         memset(world->in_truth, 0, sizeof world->in_truth);
     }
     for (uint64_t key = 0; !err && key < KEYS; key++) {
@@ -238,7 +242,7 @@ static void merge(struct world *world)
 {
     const uint64_t key = KEYS + (uint64_t)fuzz_byte(world->in);
     bg_filter *other = some_filter(world->in, true, world);
-    (void)bg_filter_add_u64(other, key);
+    (void)added_u64(other, key);
     bg_err err = bg_slot_merge(world->slot, other, NULL);
     FUZZ_MUST(err || bg_slot_may_contain_u64(world->slot, key));
     bg_filter_free(other);
@@ -250,16 +254,16 @@ static void look_up(struct world *world)
     const uint64_t key = fuzz_byte(world->in) * UINT64_C(2);
     const bool there = key < KEYS && world->in_truth[key];
     bg_outcome outcome = bg_gate_lookup(world->gate, &key, sizeof key, NULL);
-    FUZZ_MUST(there ? outcome == BG_PRESENT || outcome == BG_UNKNOWN
-                    : outcome != BG_PRESENT);
+    FUZZ_MUST(there ? outcome == BG_OUTCOME_PRESENT || outcome == BG_OUTCOME_UNKNOWN
+                    : outcome != BG_OUTCOME_PRESENT);
     FUZZ_MUST(bg_outcome_name(outcome)[0]);
     bg_ticket ticket = { NULL, 0, { 0 } };
     bool audit = false;
     outcome = bg_gate_begin(world->gate, &key, sizeof key, &ticket, &audit);
-    FUZZ_MUST(!there || outcome == BG_PENDING || outcome == BG_UNKNOWN);
-    if (outcome == BG_PENDING || audit) {
+    FUZZ_MUST(!there || outcome == BG_OUTCOME_PENDING || outcome == BG_OUTCOME_UNKNOWN);
+    if (outcome == BG_OUTCOME_PENDING || audit) {
         outcome = bg_gate_finish(world->gate, &ticket, ask(world, &key, 8, NULL));
-        FUZZ_MUST(!there || world->failing || outcome == BG_PRESENT);
+        FUZZ_MUST(!there || world->failing || outcome == BG_OUTCOME_PRESENT);
     }
 }
 
@@ -270,15 +274,15 @@ static void change(struct world *world, uint8_t what)
     bg_filter *filter = some_filter(world->in, full, world);
     bg_err err = BG_OK;
     switch (what) {
-    case 0: err = bg_slot_layer(world->slot, filter, NULL); break;
+    case 0: err = bg_slot_set_delta(world->slot, filter, NULL); break;
     case 1:
         (void)!bg_slot_compact(world->slot, filter, NULL);
         err = BG_OK; /* the slot owns the filter, even on failure */
         break;
     case 2:
-        err = bg_slot_migrate(world->slot, filter, NULL);
+        err = bg_slot_begin_migration(world->slot, filter, NULL);
         if (!err) {
-            FUZZ_MUST(bg_slot_settle(world->slot, true, NULL) == BG_OK);
+            FUZZ_MUST(bg_slot_end_migration(world->slot, true, NULL) == BG_OK);
         }
         break;
     default:
@@ -293,7 +297,7 @@ static void change(struct world *world, uint8_t what)
 
 static void step(struct world *world)
 {
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_info stats = { .struct_size = sizeof stats };
     const uint8_t byte = fuzz_byte(world->in), what = byte % 12;
     switch (byte < 228 ? what : 12 + byte % 8) { /* keeps the meaning of the corpus */
     case 0:
@@ -306,7 +310,7 @@ static void step(struct world *world)
     case 7: look_up(world); break;
     case 8: bg_slot_advance(world->slot, fuzz_byte(world->in)); break;
     case 9:
-        FUZZ_MUST(bg_slot_about(world->slot, &stats) == BG_OK);
+        FUZZ_MUST(bg_slot_get_info(world->slot, &stats) == BG_OK);
         FUZZ_MUST(stats.retired == 0 && stats.filters <= 6);
         FUZZ_MUST(stats.rebuilding == (world->rebuild != NULL));
         break;
@@ -333,8 +337,10 @@ static void check_hashes(struct world *world, const uint64_t keys[KEYS],
     for (size_t i = 0; i < KEYS; i++) {
         bytes[i] = (bg_bytes){ &keys[i], sizeof keys[i] };
     }
-    bg_err err = bg_slot_hash_many(world->slot, bytes, KEYS, hashes, &check);
-    (void)bg_slot_may_contain_many_hash(world->slot, hashes, KEYS, check, answers);
+    bg_err err =
+        bg_slot_hash_many(world->slot, bg_keys_bytes(bytes, KEYS), hashes, &check);
+    (void)bg_slot_may_contain_many(world->slot, bg_keys_hashes_of(hashes, KEYS, check),
+                                   answers);
     for (size_t w = 0; w < BG_BITMAP_WORDS(KEYS); w++) {
         FUZZ_MUST(answers[w] == (err ? UINT64_MAX : maybe[w]));
     }
@@ -347,7 +353,7 @@ static void check_keys(struct world *world)
     for (uint64_t key = 0; key < KEYS; key++) {
         keys[key] = key;
     }
-    (void)bg_slot_may_contain_many_u64(world->slot, keys, KEYS, maybe);
+    (void)bg_slot_may_contain_many(world->slot, bg_keys_u64(keys, KEYS), maybe);
     check_hashes(world, keys, maybe);
     for (uint64_t key = 0; key < KEYS; key++) {
         const bool one = bg_slot_may_contain_u64(world->slot, key);
@@ -355,20 +361,20 @@ static void check_keys(struct world *world)
         FUZZ_MUST(one || based);
         FUZZ_MUST(!world->in_truth[key]
                   || bg_gate_may_contain(world->gate, &key, sizeof key));
-        FUZZ_MUST(bg_slot_may_contain_at(world->slot, &key, sizeof key, 0) == one);
-        FUZZ_MUST(bg_slot_may_contain_at(world->slot, &key, sizeof key,
-                                         bg_slot_complete(world->slot) + 1));
+        FUZZ_MUST(bg_slot_may_contain_up_to(world->slot, &key, sizeof key, 0) == one);
+        FUZZ_MUST(bg_slot_may_contain_up_to(world->slot, &key, sizeof key,
+                                            bg_slot_complete_to(world->slot) + 1));
     }
 }
 
 static void check_figures(const struct world *world)
 {
     bg_slot_health health = { .struct_size = sizeof health };
-    bg_gate_stats gate = { .struct_size = sizeof gate };
-    FUZZ_MUST(bg_slot_examine(world->slot, &health) == BG_OK);
+    bg_gate_info gate = { .struct_size = sizeof gate };
+    FUZZ_MUST(bg_slot_get_health(world->slot, &health) == BG_OK);
     FUZZ_MUST(health.rate >= 0 && health.rate <= 1 && health.fill >= 0
               && health.fill <= 1);
-    FUZZ_MUST(bg_gate_about(world->gate, true, &gate) == BG_OK);
+    FUZZ_MUST(bg_gate_get_info(world->gate, EXAMINE_true, &gate) == BG_OK);
     FUZZ_MUST(gate.false_negatives == 0 && gate.observed.low >= 0
               && gate.observed.high <= 1);
     (void)bg_slot_advise(world->slot, NULL, &gate.observed);

@@ -7,7 +7,7 @@
  * The first byte chooses the format and the operation. Blocks of tables have checksums that no
  * mutation would match, so they are corrected first, if the input requests that.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
 
@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-enum { KEYS = 12, TAKEN_MOST = 1 << 17 };
+enum { KEYS = 12, TAKEN_MAX = 1 << 17 };
 
 static const uint8_t secret[16] = {
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
@@ -30,7 +30,7 @@ static void *watched_allocate(void *context, size_t bytes, size_t alignment, int
 {
     (void)context;
     taken += bytes;
-    if (bytes > TAKEN_MOST) {
+    if (bytes > TAKEN_MAX) {
         return NULL; /* a forged chain can request any growth */
     }
     void *p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
@@ -104,7 +104,7 @@ static void correct_table(uint8_t *bytes, size_t n, bool rocks)
     struct table_block block;
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     struct correction c = { &table, bytes };
-    how.max_bytes = TAKEN_MOST / 2;
+    how.max_bytes = TAKEN_MAX / 2;
     correct(&table, bytes, metaindex);
     if (table_open(&table, metaindex, "metaindex", &how, &block, NULL) == BG_OK) {
         (void)table_names(&block, 0, correct_named, &c, NULL);
@@ -142,11 +142,12 @@ static uint32_t answers(const bg_foreign *f)
 static void *written(const bg_foreign *f, size_t *n)
 {
     size_t again;
-    FUZZ_MUST(bg_foreign_write(f, NULL, 0, n, NULL) == BG_OK && *n <= 2 * TAKEN_MOST);
+    FUZZ_MUST(bg_foreign_encode(f, NULL, 0, n, NULL) == BG_OK && *n <= 2 * TAKEN_MAX);
     uint8_t *bytes = malloc(*n ? *n : 1);
-    FUZZ_MUST(bytes && bg_foreign_write(f, bytes, *n, &again, NULL) == BG_OK);
+    FUZZ_MUST(bytes && bg_foreign_encode(f, bytes, *n, &again, NULL) == BG_OK);
     FUZZ_MUST(again == *n);
-    FUZZ_MUST(*n == 0 || bg_foreign_write(f, bytes, *n - 1, &again, NULL) == BG_EINVAL);
+    FUZZ_MUST(*n == 0
+              || bg_foreign_encode(f, bytes, *n - 1, &again, NULL) == BG_EINVAL);
     return bytes;
 }
 
@@ -161,7 +162,7 @@ static void check_written(const bg_foreign *f, const bg_foreign_options *how,
     plain.max_bytes = 0;
     uint8_t *bytes = written(f, &n);
     bg_foreign *g = NULL;
-    FUZZ_MUST(bg_foreign_read(format, bytes, n, &plain, &g, NULL) == BG_OK);
+    FUZZ_MUST(bg_foreign_decode(format, bytes, n, &plain, &g, NULL) == BG_OK);
     FUZZ_MUST((answers(f) & ~answers(g)) == 0);
     FUZZ_MUST(format == BG_FOREIGN_BIP158 || answers(f) == answers(g));
     uint8_t *again = written(g, &m);
@@ -211,11 +212,11 @@ static void check_filter(bg_foreign *f, const bg_foreign_options *how,
                          struct fuzz_input *in)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
-    FUZZ_MUST(bg_foreign_about(f, &about) == BG_OK);
+    FUZZ_MUST(bg_foreign_get_info(f, &about) == BG_OK);
     FUZZ_MUST(about.rate >= 0 && about.rate <= 1 && about.k <= 256);
     const bg_foreign_format format = (bg_foreign_format)about.format;
     const uint32_t traits = bg_foreign_traits(format);
-    FUZZ_MUST(bg_foreign_by_name(bg_foreign_name(format)) == format);
+    FUZZ_MUST(bg_foreign_parse(bg_foreign_name(format)) == format);
     if (format == BG_FOREIGN_PARQUET) {
         check_split(f);
     }
@@ -243,7 +244,7 @@ static bg_err read_one(bg_foreign_format format, const struct fuzz_input *in, bo
         correct_table(bytes, in->left, format == BG_FOREIGN_ROCKSDB);
     }
     taken = 0;
-    bg_err err = bg_foreign_read(format, bytes, in->left, how, f, &why);
+    bg_err err = bg_foreign_decode(format, bytes, in->left, how, f, &why);
     FUZZ_MUST((err == BG_OK) == (*f != NULL) && why.code == err);
     FUZZ_MUST((err == BG_OK) == (why.message[0] == 0));
     /* Twice the input for bits, as much for parts; an unpacked index, 22 times. */
@@ -257,7 +258,7 @@ static bg_err create_one(bg_foreign_format format, struct fuzz_input *in,
 {
     uint64_t items = fuzz_any(in);
     double rate = fuzz_byte(in) & 1 ? fuzz_double(in) : (1 + fuzz_byte(in)) / 300.0;
-    how->max_bytes = TAKEN_MOST / 2;
+    how->max_bytes = TAKEN_MAX / 2;
     bg_err err = bg_foreign_create(format, items, rate, how, f, NULL);
     FUZZ_MUST((err == BG_OK) == (*f != NULL));
     return err;

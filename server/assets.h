@@ -11,7 +11,7 @@
 #ifndef SERVER_ASSETS_H
 #define SERVER_ASSETS_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stddef.h>
 

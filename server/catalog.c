@@ -12,8 +12,8 @@
 
 enum {
     CATALOG_PLACES = 64,
-    CATALOG_NAME_MOST = 65536,
-    CATALOG_MOST = 1 << 24,
+    CATALOG_NAME_MAX = 65536,
+    CATALOG_MAX = 1 << 24,
     CATALOG_SWEEP = 8192 /* names examined by one sweep */
 };
 
@@ -525,9 +525,9 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
     if (present && !(terms->flags & (CATALOG_REPLACE | CATALOG_INSTEAD_OF))) {
         err = BG_EBUSY;
     } else if (!before && terms->most && atomic_load(&catalog->count) >= terms->most) {
-        err = BG_ELIMIT;
-    } else if (!before && atomic_load(&catalog->count) >= CATALOG_MOST) {
-        err = catalog_fail(info, BG_ELIMIT, "too many filters (maximum: 16777216)");
+        err = BG_EQUOTA;
+    } else if (!before && atomic_load(&catalog->count) >= CATALOG_MAX) {
+        err = catalog_fail(info, BG_EQUOTA, "too many filters (maximum: 16777216)");
     } else if (!catalog_agrees(present, terms)) {
         err = catalog_moved(info);
     } else {
@@ -542,7 +542,7 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
 
 static bg_err catalog_check_name(bg_bytes name, bg_errinfo *info)
 {
-    return name.len <= CATALOG_NAME_MOST
+    return name.len <= CATALOG_NAME_MAX
                ? BG_OK
                : catalog_fail(info, BG_EINVAL,
                               "name is too long (maximum: 65536 bytes)");
@@ -741,10 +741,10 @@ bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
 }
 
 void catalog_digest(struct catalog *catalog, const struct entry *entry,
-                    char digest[BG_DIGEST_TEXT])
+                    char digest[BG_DIGEST_TEXT_BYTES])
 {
     pthread_mutex_lock(&catalog->base_lock);
-    memcpy(digest, entry->base.digest, BG_DIGEST_TEXT);
+    memcpy(digest, entry->base.digest, BG_DIGEST_TEXT_BYTES);
     pthread_mutex_unlock(&catalog->base_lock);
 }
 

@@ -39,7 +39,7 @@
 /* The file that has an object's content up to a frame of the journal. */
 struct entry_base {
     char file[96]; /* name in the directory `filters`; "": none yet */
-    char digest[BG_DIGEST_TEXT];
+    char digest[BG_DIGEST_TEXT_BYTES];
     uint64_t from; /* it does not contain changes recorded from this frame on */
     uint64_t items, deleted, expansions; /* the object's counters at that time */
 };
@@ -127,7 +127,7 @@ struct catalog_terms {
 
 /* Gives a name to an object, which the catalog then owns. object->id becomes its number and
  * object->entry its entry. `base`, unless NULL, is a file that has its content. Errors: BG_EBUSY
- * if the name is taken; BG_ECANCELED if the terms are not met; BG_ELIMIT if there are too many
+ * if the name is taken; BG_ECANCELED if the terms are not met; BG_EQUOTA if there are too many
  * names; BG_EINVAL if the name is longer than 64 KiB. */
 bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *object,
                       const struct entry_base *base, const struct catalog_terms *terms,
@@ -193,7 +193,7 @@ bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
 /* Copies the digest of the object's base; "": none. Does not wait for changes of the catalog.
  * Thread-safe. */
 void catalog_digest(struct catalog *catalog, const struct entry *entry,
-                    char digest[BG_DIGEST_TEXT]);
+                    char digest[BG_DIGEST_TEXT_BYTES]);
 
 /* Drops expired entries among some thousand names; the next call continues after them. Returns
  * the number of dropped entries. */

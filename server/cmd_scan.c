@@ -14,8 +14,8 @@
 #include <sys/random.h>
 
 enum {
-    SCAN_USUAL = 10,  /* entries examined by one SCAN by default, */
-    SCAN_MOST = 1000, /* and at most, so that other connections get their turn */
+    SCAN_USUAL = 10, /* entries examined by one SCAN by default, */
+    SCAN_MAX = 1000, /* and at most, so that other connections get their turn */
     SCAN_PIECE = 64
 };
 
@@ -79,14 +79,14 @@ static void scan_run(struct request *request)
 {
     struct session *session = session_of(request);
     struct scan scan = { .count = SCAN_USUAL };
-    struct entry *entries[SCAN_MOST];
+    struct entry *entries[SCAN_MAX];
     char cursor[24];
     size_t found = 0;
     if (!scan_read(request, &scan)) {
         return;
     }
     session_enter(session); /* names are valid during a batch */
-    const size_t room = scan.count < SCAN_MOST ? (size_t)scan.count : SCAN_MOST;
+    const size_t room = scan.count < SCAN_MAX ? (size_t)scan.count : SCAN_MAX;
     const size_t n = catalog_scan(session->server->catalog, scan.after, entries, room);
     const uint64_t last = n == room ? entries[n - 1]->number : 0;
     for (size_t i = 0; i < n; i++) { /* moves matches to the front */

@@ -14,7 +14,7 @@
 #ifndef SERVER_DOUBT_H
 #define SERVER_DOUBT_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 

@@ -141,8 +141,8 @@ struct front_sent {
     bg_bytes *items;
     uint64_t *done, *answers;
     size_t n;
-    bool lost[SHARDS_MOST];    /* shards that did not answer for all of their items */
-    bool doubted[SHARDS_MOST]; /* shards that may have lost keys */
+    bool lost[SHARDS_MAX];    /* shards that did not answer for all of their items */
+    bool doubted[SHARDS_MAX]; /* shards that may have lost keys */
 };
 
 static bool front_choose(struct front *front, const struct front_work *work,
@@ -200,7 +200,7 @@ static bg_err front_send(struct front *front, const struct front_work *work,
 static void front_blame(struct front *front, const struct front_sent *sent, bool adds,
                         const bg_errinfo *info)
 {
-    uint8_t states[SHARDS_MOST];
+    uint8_t states[SHARDS_MAX];
     bool some = false;
     memset(states, FRONT_STATES, sizeof states);
     for (uint32_t i = 0; i < front->shards; i++) {

@@ -19,7 +19,7 @@ static const struct front_word {
     const char *expected;
 } front_words[] = {
     { "nodes", FRONT_TEXT, AT(nodes), 0, 0, "HOST:PORT,HOST:PORT..." },
-    { "shards", FRONT_COUNT, AT(shards), 1, SHARDS_MOST, "1 to 1024" },
+    { "shards", FRONT_COUNT, AT(shards), 1, SHARDS_MAX, "1 to 1024" },
     { "replicas", FRONT_COUNT, AT(replicas), 0, 100, "0 to 100" },
     { "connect", FRONT_SECONDS, AT(connect), 0.001, 60,
       "a time such as 500ms, up to 60s" },

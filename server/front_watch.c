@@ -18,7 +18,7 @@ enum {
 };
 
 struct watch_round {
-    uint8_t states[SHARDS_MOST];
+    uint8_t states[SHARDS_MAX];
     char why[256];
 };
 

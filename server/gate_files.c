@@ -147,7 +147,7 @@ bg_err gate_files_load(bg_slot *slot, const char *path,
     char hashed[32] = "", expected[32];
     how.hash = hash;
     how.max_bytes = max_bytes;
-    bg_err err = bg_open_about(path, &how, &about, &filter, info);
+    bg_err err = bg_open_with_info(path, &how, &about, &filter, info);
     (void)snprintf(expected, sizeof expected, "%016llx",
                    (unsigned long long)files_hash_settings(settings));
     if (!err

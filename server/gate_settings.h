@@ -9,7 +9,7 @@
 #ifndef SERVER_GATE_SETTINGS_H
 #define SERVER_GATE_SETTINGS_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "source.h"
 
 #include <stdbool.h>

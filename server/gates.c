@@ -88,21 +88,22 @@ static void gates_note_answer(struct gate *gate, const bg_errinfo *why, bool fai
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-static bg_truth gates_ask_blindly(void *context, const void *key, size_t len,
-                                  void *request)
+static bg_store_answer gates_ask_blindly(void *context, const void *key, size_t len,
+                                         void *request)
 {
     struct gate *gate = context;
     bg_errinfo why = { .code = BG_OK };
-    const bg_truth answer = source_ask(gate->source, key, len, request, &why);
-    gates_note_answer(gate, &why, answer == BG_TRUTH_ERROR);
+    const bg_store_answer answer = source_ask(gate->source, key, len, request, &why);
+    gates_note_answer(gate, &why, answer == BG_STORE_ERROR);
     return answer;
 }
 
-static bg_truth gates_ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer gates_ask(void *context, const void *key, size_t len,
+                                 void *request)
 {
     struct gate *gate = context;
-    const bg_truth answer = gates_ask_blindly(context, key, len, request);
-    if (answer == BG_TRUTH_PRESENT && gate->settings.audit > 0 && gate->followed
+    const bg_store_answer answer = gates_ask_blindly(context, key, len, request);
+    if (answer == BG_STORE_PRESENT && gate->settings.audit > 0 && gate->followed
         && !bg_slot_may_contain(gate->slot, key, len)) {
         gate_life_await(gate);
     }
@@ -481,8 +482,8 @@ bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
         ticket->asked = gates_choose(gate, ticket->form, &spelled);
         *outcome = bg_gate_begin(ticket->asked, spelled.data, spelled.len,
                                  &ticket->ticket, &audit);
-    } while (*outcome != BG_PENDING && gates_is_respelled(gate, ticket->form));
-    if (*outcome == BG_PENDING || audit) {
+    } while (*outcome != BG_OUTCOME_PENDING && gates_is_respelled(gate, ticket->form));
+    if (*outcome == BG_OUTCOME_PENDING || audit) {
         ticket->gate = gate;
     } else {
         gates_leave(gate);
@@ -494,13 +495,13 @@ bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value)
 {
     struct gate *gate = ticket->gate;
     if (!gate) {
-        return BG_UNKNOWN;
+        return BG_OUTCOME_UNKNOWN;
     }
     const bool blind = ticket->asked == gate->blind;
-    bg_truth answer = (blind ? gates_ask_blindly : gates_ask)(
+    bg_store_answer answer = (blind ? gates_ask_blindly : gates_ask)(
         gate, ticket->ticket.key, ticket->ticket.len, value);
     if (gates_is_respelled(gate, ticket->form)) {
-        answer = BG_TRUTH_ERROR;
+        answer = BG_STORE_ERROR;
     }
     const bg_outcome outcome = bg_gate_finish(ticket->asked, &ticket->ticket, answer);
     ticket->gate = NULL;
@@ -526,7 +527,7 @@ bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo 
     const enum key_form form = source_form(gate->source);
     const bool other =
         key_form_spelling(form, &key) == KEY_OTHER && form != KEY_FORM_UNKNOWN;
-    const bg_err err = other ? BG_EINVAL : bg_gate_wrote(gate->gate, key.data, key.len);
+    const bg_err err = other ? BG_EINVAL : bg_gate_add(gate->gate, key.data, key.len);
     gates_leave(gate);
     if (other) {
         return source_error(

@@ -16,7 +16,7 @@
  *                  false positives, or because the follower has started a new epoch
  *
  * Lookups work immediately: without a filter, and whenever the filter is not trusted, every lookup queries the
- * source. If that also fails, the outcome is BG_UNKNOWN, or BG_FAILED for a gate with fail=closed. So an unavailable
+ * source. If that also fails, the outcome is BG_OUTCOME_UNKNOWN, or BG_OUTCOME_FAILED for a gate with fail=closed. So an unavailable
  * source blocks nothing.
  *
  * Trust. The filter's "no" is trusted only if
@@ -36,7 +36,7 @@
 #ifndef SERVER_GATES_H
 #define SERVER_GATES_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "gate_settings.h"
 #include "source.h"
 
@@ -106,7 +106,7 @@ size_t gates_count(struct gates *gates);
 bool gates_has(struct gates *gates, bg_bytes name);
 
 /*
- * Looks up a key. `value` (may be NULL) is filled in if the outcome is BG_PRESENT.
+ * Looks up a key. `value` (may be NULL) is filled in if the outcome is BG_OUTCOME_PRESENT.
  * Errors: BG_ENOTFOUND if there is no such gate. A failure of the source is an outcome, not an error.
  */
 bg_err gates_lookup(struct gates *gates, bg_bytes name, bg_bytes key,
@@ -121,8 +121,8 @@ struct gates_ticket {
 };
 
 /*
- * Starts a lookup; never waits. *outcome is BG_PENDING or the final outcome. If ticket->gate is not NULL afterwards,
- * call gates_finish or gates_abandon exactly once; gates_finish needs a thread that may wait. After BG_PENDING,
+ * Starts a lookup; never waits. *outcome is BG_OUTCOME_PENDING or the final outcome. If ticket->gate is not NULL afterwards,
+ * call gates_finish or gates_abandon exactly once; gates_finish needs a thread that may wait. After BG_OUTCOME_PENDING,
  * gates_finish returns the outcome. Otherwise it runs an audit, and its result can be ignored. The key must stay
  * valid until then.
  */
@@ -147,7 +147,7 @@ const char *gate_phase_name(enum gate_phase phase);
 struct gate_about {
     const char *name;
     const struct gate_settings *settings;
-    const bg_slot *slot;  /* for bg_slot_about, bg_slot_examine, metrics */
+    const bg_slot *slot;  /* for bg_slot_get_info, bg_slot_get_health, metrics */
     const bg_gate *gate;  /* for bg_gate_about: lookups that used the filter */
     const bg_gate *blind; /* the same for lookups that queried the source directly */
     enum gate_phase phase;

@@ -87,7 +87,7 @@ static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
     struct gate *gate = context;
     bool refused = false;
     for (size_t i = 0; i < n; i++) {
-        refused = bg_gate_wrote(gate->gate, keys[i].data, keys[i].len) || refused;
+        refused = bg_gate_add(gate->gate, keys[i].data, keys[i].len) || refused;
     }
     if (refused) { /* the bg_gate distrusts its filter until it is replaced */
         gate_life_rebuild(gate, false, "a key could not be added to the filter");
@@ -236,7 +236,7 @@ static void gate_life_note_build(struct gate *gate, const bg_rebuild_report *rep
     (void)snprintf(gate->build_text, sizeof gate->build_text, "%.255s",
                    err ? why->message : "");
     if (!gate->followed) { /* otherwise the follower reports the state */
-        gate->source_up = !err || err == BG_ENOMEM || err == BG_ELIMIT;
+        gate->source_up = !err || err == BG_ENOMEM || err == BG_EQUOTA;
         (void)snprintf(gate->source_text, sizeof gate->source_text, "%s",
                        gate->source_up ? "" : gate->build_text);
     }
@@ -256,9 +256,9 @@ static bool gate_life_build(struct gate *gate, const char *reason)
     const bg_err err = gate_life_read(gate, &report, &why);
     gate_life_note_build(gate, &report, &why, err);
     if (!err) {
-        bg_gate_stats stats = { .struct_size = sizeof stats };
+        bg_gate_info stats = { .struct_size = sizeof stats };
         /* Observations of the old filter must not count against the new one. */
-        (void)!bg_gate_about(gate->gate, false, &stats);
+        (void)!bg_gate_get_info(gate->gate, NULL, &stats);
         atomic_store(&gate->built, needed);
         (void)atomic_fetch_add(&gate->builds, 1);
         gate_tell(gate, GATE_EVENT_BUILD_ENDED, reason, report.keys, report.seconds);

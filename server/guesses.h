@@ -14,7 +14,7 @@
 #ifndef SERVER_GUESSES_H
 #define SERVER_GUESSES_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <pthread.h>
 #include <stdint.h>

@@ -296,8 +296,8 @@ bg_err journal_measure(const struct journal_record *records, size_t n, size_t *b
             return err;
         }
         *bytes += more;
-        if (*bytes > JOURNAL_PAYLOAD_MOST) {
-            return journal_error(info, BG_ELIMIT, "frame records", "at most 16 MiB",
+        if (*bytes > JOURNAL_PAYLOAD_MAX) {
+            return journal_error(info, BG_EQUOTA, "frame records", "at most 16 MiB",
                                  "at least %zu bytes", *bytes);
         }
     }
@@ -308,7 +308,7 @@ bg_err journal_measure(const struct journal_record *records, size_t n, size_t *b
 static bg_err journal_make_room(struct journal *j, size_t bytes, bg_errinfo *info)
 {
     if (bytes > j->room) {
-        return journal_error(info, BG_ELIMIT, "frame", "at most half of the buffer",
+        return journal_error(info, BG_EQUOTA, "frame", "at most half of the buffer",
                              "%zu bytes; half is %zu", bytes, j->room);
     }
     while (!j->failure.code && j->room - j->active.used < bytes) {

@@ -158,7 +158,7 @@ bg_err journal_close(struct journal *journal, bg_errinfo *info);
 /*
  * Appends a frame of n records, n >= 1. *sequence, unless NULL, is set to its number. The frame
  * is copied, not written; if the buffer is full, pending frames are written first. Errors, with
- * nothing appended: BG_EINVAL and BG_ELIMIT if the records cannot be encoded; BG_EIO if the
+ * nothing appended: BG_EINVAL and BG_EQUOTA if the records cannot be encoded; BG_EIO if the
  * journal is full or has failed; BG_ENOMEM.
  */
 bg_err journal_append(struct journal *journal, const struct journal_record *records,

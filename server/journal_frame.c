@@ -118,7 +118,7 @@ bool journal_head_read(const unsigned char bytes[JOURNAL_HEAD], uint64_t seed,
         .synced = journal_load64(bytes + HEAD_SYNCED_AT),
         .check = journal_load64(bytes + HEAD_RECORDS_AT),
     };
-    if (head->length < JOURNAL_RECORD_HEAD || head->length > JOURNAL_PAYLOAD_MOST
+    if (head->length < JOURNAL_RECORD_HEAD || head->length > JOURNAL_PAYLOAD_MAX
         || head->synced > head->sequence) {
         return false;
     }

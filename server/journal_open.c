@@ -138,7 +138,7 @@ static bg_err journal_plan(struct journal *j, struct journal_header *header,
     uint64_t last = n ? j->disk.segments[n - 1].number : 0;
     last = j->disk.newest.number > last ? j->disk.newest.number : last;
     if (last == UINT64_MAX || j->report.next == UINT64_MAX) {
-        return journal_error_why(info, BG_ELIMIT, "journal",
+        return journal_error_why(info, BG_EQUOTA, "journal",
                                  "no segment or frame numbers are left");
     }
     *header = (struct journal_header){ .flags = last ? 0 : JOURNAL_FRESH,

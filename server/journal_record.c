@@ -22,11 +22,11 @@ enum field_form { FIELD_NUMBER, FIELD_TEXT };
 /* X(name, form, maximum bytes): the fields, in the order in which they are written. */
 #define FIELDS(X)                                                                      \
     X(id, FIELD_NUMBER, 0)                                                             \
-    X(name, FIELD_TEXT, JOURNAL_NAME_MOST)                                             \
-    X(shape, FIELD_TEXT, JOURNAL_TEXT_MOST)                                            \
+    X(name, FIELD_TEXT, JOURNAL_NAME_MAX)                                              \
+    X(shape, FIELD_TEXT, JOURNAL_TEXT_MAX)                                             \
     X(expiry, FIELD_NUMBER, 0)                                                         \
-    X(file, FIELD_TEXT, JOURNAL_TEXT_MOST)                                             \
-    X(digest, FIELD_TEXT, JOURNAL_TEXT_MOST)                                           \
+    X(file, FIELD_TEXT, JOURNAL_TEXT_MAX)                                              \
+    X(digest, FIELD_TEXT, JOURNAL_TEXT_MAX)                                            \
     X(from, FIELD_NUMBER, 0)                                                           \
     X(items, FIELD_NUMBER, 0)                                                          \
     X(deleted, FIELD_NUMBER, 0)                                                        \
@@ -139,7 +139,7 @@ static bg_err record_check_change(const struct change *change, bg_errinfo *info)
                              "operation %d with %zu keys", (int)change->op, change->n);
     }
     if (change->n > JOURNAL_ITEMS) {
-        return journal_error(info, BG_ELIMIT, "change", "at most 65536 keys",
+        return journal_error(info, BG_EQUOTA, "change", "at most 65536 keys",
                              "%zu keys", change->n);
     }
     return BG_OK;
@@ -148,8 +148,8 @@ static bg_err record_check_change(const struct change *change, bg_errinfo *info)
 /* Adds to `bytes`, which cannot overflow: it is checked after every step. */
 static bg_err record_count(size_t *bytes, size_t more, bg_errinfo *info)
 {
-    if (more > JOURNAL_PAYLOAD_MOST || *bytes + more > JOURNAL_PAYLOAD_MOST) {
-        return journal_error(info, BG_ELIMIT, "record", "at most 16 MiB",
+    if (more > JOURNAL_PAYLOAD_MAX || *bytes + more > JOURNAL_PAYLOAD_MAX) {
+        return journal_error(info, BG_EQUOTA, "record", "at most 16 MiB",
                              "at least %zu bytes", *bytes + more);
     }
     *bytes += more;
@@ -191,7 +191,7 @@ bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
             const bg_bytes *text = record_text((void *)(uintptr_t)record, &fields[i]);
             if (text->len > fields[i].most) {
                 return journal_error(
-                    info, BG_ELIMIT, fields[i].name,
+                    info, BG_EQUOTA, fields[i].name,
                     "at most 65536 bytes for a name, 4096 for other fields",
                     "%zu bytes", text->len);
             }
@@ -352,7 +352,7 @@ static bg_err record_get_keys(struct journal_cursor *cursor, struct record_rest 
     bg_err err = record_room(cursor, sizeof(bg_bytes) * change->n, info);
     bg_bytes *keys = cursor->memory;
     for (size_t i = 0; i < change->n && !err; i++) {
-        err = record_get_text(rest, "key", JOURNAL_PAYLOAD_MOST, &keys[i], info);
+        err = record_get_text(rest, "key", JOURNAL_PAYLOAD_MAX, &keys[i], info);
     }
     change->keys = err ? NULL : keys;
     return err;

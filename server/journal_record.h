@@ -67,10 +67,10 @@ enum { JOURNAL_HAS_HASHES = 1, JOURNAL_HAS_KEYS = 2, JOURNAL_HAS_VALUE = 4 };
 
 enum {
     JOURNAL_RECORD_HEAD = 8,
-    JOURNAL_NAME_MOST = 65536,      /* bytes of a name */
-    JOURNAL_TEXT_MOST = 4096,       /* bytes of a shape, a file name, a digest */
-    JOURNAL_ITEMS = 65536,          /* hashes or keys of one CHANGE */
-    JOURNAL_PAYLOAD_MOST = 16 << 20 /* bytes of a frame's records */
+    JOURNAL_NAME_MAX = 65536,      /* bytes of a name */
+    JOURNAL_TEXT_MAX = 4096,       /* bytes of a shape, a file name, a digest */
+    JOURNAL_ITEMS = 65536,         /* hashes or keys of one CHANGE */
+    JOURNAL_PAYLOAD_MAX = 16 << 20 /* bytes of a frame's records */
 };
 
 /* Fields that a type does not have are ignored when writing, and zero after reading. */
@@ -88,7 +88,7 @@ struct journal_record {
 };
 
 /* Computes the bytes of a record. Errors: BG_EINVAL for an unknown type or operation, or a change
- * without keys; BG_ELIMIT if a field or the record is too long. */
+ * without keys; BG_EQUOTA if a field or the record is too long. */
 bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
                             bg_errinfo *info);
 

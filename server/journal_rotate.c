@@ -200,7 +200,7 @@ bg_err journal_draft_append(struct journal_draft *draft,
     size_t bytes;
     bg_err err = journal_measure(records, n, &bytes, info);
     if (!err && JOURNAL_HEAD + bytes > j->room) {
-        err = journal_error(info, BG_ELIMIT, "frame", "at most half of the buffer",
+        err = journal_error(info, BG_EQUOTA, "frame", "at most half of the buffer",
                             "%zu bytes; half is %zu", JOURNAL_HEAD + bytes, j->room);
     }
     if (!err && j->room - j->spare.used < JOURNAL_HEAD + bytes) {

@@ -9,7 +9,7 @@
 #ifndef SERVER_KEY_COLUMNS_H
 #define SERVER_KEY_COLUMNS_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>

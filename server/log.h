@@ -20,7 +20,7 @@
 #ifndef SERVER_LOG_H
 #define SERVER_LOG_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>

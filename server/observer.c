@@ -40,7 +40,7 @@ struct watched {
     bool seen; /* in the current round */
     struct figures figures;
     uint64_t examined_adds; /* number of adds at that time */
-    bg_slot_stats last;     /* counters at the last step */
+    bg_slot_info last;      /* counters at the last step */
     uint64_t last_wasted;   /* false positives among them that clients reported */
     bool has_last;
     struct observer_rates rates;
@@ -168,7 +168,7 @@ static double observer_rate(uint64_t now, uint64_t before)
 }
 
 /* The false-positive rate that clients reported with BG.OBSERVE, as values of the chart. */
-static void observer_observed(const struct object *object, const bg_slot_stats *now,
+static void observer_observed(const struct object *object, const bg_slot_info *now,
                               double values[])
 {
     const uint64_t absent = atomic_load(&object->said_absent);
@@ -182,10 +182,10 @@ static void observer_observed(const struct object *object, const bg_slot_stats *
 }
 
 static void observer_filter_point(const struct watched *w, const struct object *object,
-                                  const bg_slot_stats *now,
+                                  const bg_slot_info *now,
                                   double values[FILTER_METRICS])
 {
-    const bg_slot_stats *before = &w->last;
+    const bg_slot_info *before = &w->last;
     for (size_t i = 0; i < FILTER_METRICS; i++) {
         values[i] = (double)NAN;
     }
@@ -211,10 +211,10 @@ static void observer_filter_point(const struct watched *w, const struct object *
 
 /* Adds the counts since the last step; a new filter started at 0. */
 static void observer_count(struct observer_totals *totals, const struct watched *w,
-                           const bg_slot_stats *now)
+                           const bg_slot_info *now)
 {
-    const bg_slot_stats none = { .queries = 0 };
-    const bg_slot_stats *before = w->has_last ? &w->last : &none;
+    const bg_slot_info none = { .queries = 0 };
+    const bg_slot_info *before = w->has_last ? &w->last : &none;
 #define OBSERVER_COUNT(name)                                                           \
     totals->name += now->name > before->name ? now->name - before->name : 0
     OBSERVER_COUNT(queries);
@@ -228,7 +228,7 @@ static void observer_count(struct observer_totals *totals, const struct watched 
 static void observer_note(struct observer *o, const struct entry *entry,
                           uint64_t seconds)
 {
-    bg_slot_stats stats;
+    bg_slot_info stats;
     double values[FILTER_METRICS];
     object_about(entry->object, &stats);
     struct watched *w = watched_get(o, entry->number);
@@ -330,17 +330,17 @@ static bool observer_read(const bg_slot *slot, struct figures *figures,
                           uint64_t *changes)
 {
     const double began = observer_seconds();
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_info stats = { .struct_size = sizeof stats };
     bg_pin pin;
     *figures = (struct figures){ .health = { .struct_size = sizeof figures->health },
                                  .base = { .struct_size = sizeof figures->base } };
-    if (!slot || bg_slot_about(slot, &stats)
-        || bg_slot_examine(slot, &figures->health)) {
+    if (!slot || bg_slot_get_info(slot, &stats)
+        || bg_slot_get_health(slot, &figures->health)) {
         return false;
     }
     bg_slot_pin(slot, &pin);
     const bg_filter *base = object_base(&pin);
-    figures->has_base = base && bg_filter_info(base, &figures->base) == BG_OK;
+    figures->has_base = base && bg_filter_get_info(base, &figures->base) == BG_OK;
     bg_slot_unpin(slot, &pin);
     *changes = stats.adds + stats.swaps;
     figures->examined = server_now();
@@ -372,8 +372,8 @@ struct figures observer_examine(struct observer *o, struct entry *entry)
 /* Returns whether keys were added, or the base was replaced, since the last examination. */
 static bool observer_is_stale(struct observer *o, const struct entry *entry)
 {
-    bg_slot_stats stats = { .struct_size = sizeof stats };
-    if (!entry->object->slot || bg_slot_about(entry->object->slot, &stats)) {
+    bg_slot_info stats = { .struct_size = sizeof stats };
+    if (!entry->object->slot || bg_slot_get_info(entry->object->slot, &stats)) {
         return false;
     }
     pthread_mutex_lock(&o->lock);
@@ -426,9 +426,9 @@ static void observer_examine_gate(void *context, const struct gate_about *about)
 {
     struct observer *o = context;
     struct figures figures;
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_info stats = { .struct_size = sizeof stats };
     uint64_t changes = 0;
-    if (bg_slot_about(about->slot, &stats)) {
+    if (bg_slot_get_info(about->slot, &stats)) {
         return;
     }
     pthread_mutex_lock(&o->lock);

@@ -62,7 +62,7 @@ struct figures {
     double seconds;        /* its duration */
     bg_slot_health health; /* its capacity is 0 if the filter grows automatically */
     bool has_base;
-    bg_info base; /* only the base */
+    bg_filter_info base; /* only the base */
 };
 
 struct observer *observer_create(struct server *server); /* NULL: out of memory */

@@ -14,7 +14,7 @@
 #ifndef SERVER_PACK_H
 #define SERVER_PACK_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>

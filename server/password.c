@@ -97,10 +97,10 @@ const char *password_read(const char *text, struct password *password)
     }
     const char *dollar = strchr(text, '$');
     if (!dollar
-        || !password_decode(text, dollar, password->salt, PASSWORD_SALT_MOST,
+        || !password_decode(text, dollar, password->salt, PASSWORD_SALT_MAX,
                             &password->salt_len)
         || !password_decode(dollar + 1, dollar + 1 + strlen(dollar + 1), password->hash,
-                            PASSWORD_HASH_MOST, &password->hash_len)) {
+                            PASSWORD_HASH_MAX, &password->hash_len)) {
         return "expected a salt and a hash of at most 64 bytes each, in base64 without padding";
     }
     if (password->salt_len < 8 || password->hash_len < 16) {
@@ -115,7 +115,7 @@ const char *password_read(const char *text, struct password *password)
  * so a password followed by NULs would have the same hash. */
 static bool password_is_text(bg_bytes clear)
 {
-    return clear.len <= PASSWORD_MOST
+    return clear.len <= PASSWORD_MAX
            && !(clear.len && memchr(clear.data, 0, clear.len));
 }
 
@@ -152,7 +152,7 @@ bool password_make(bg_bytes clear, char text[PASSWORD_TEXT])
 
 bool password_fits(const struct password *password, bg_bytes clear)
 {
-    uint8_t hash[PASSWORD_HASH_MOST];
+    uint8_t hash[PASSWORD_HASH_MAX];
     const bool same = password_hash(password, clear, hash)
                       && CRYPTO_memcmp(hash, password->hash, password->hash_len) == 0;
     OPENSSL_cleanse(hash, sizeof hash);
@@ -166,7 +166,7 @@ void password_waste(bg_bytes clear)
                                      .p = PASSWORD_P,
                                      .salt_len = PASSWORD_SALT,
                                      .hash_len = PASSWORD_HASH };
-    uint8_t hash[PASSWORD_HASH_MOST];
+    uint8_t hash[PASSWORD_HASH_MAX];
     (void)password_hash(&nobody, clear, hash);
     OPENSSL_cleanse(hash, sizeof hash);
 }

@@ -9,22 +9,22 @@
 #ifndef SERVER_PASSWORD_H
 #define SERVER_PASSWORD_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-    PASSWORD_TEXT = 256,  /* maximum size of the text form, including the NUL */
-    PASSWORD_MOST = 1024, /* maximum length of a password */
-    PASSWORD_HASH_MOST = 64,
-    PASSWORD_SALT_MOST = 64
+    PASSWORD_TEXT = 256, /* maximum size of the text form, including the NUL */
+    PASSWORD_MAX = 1024, /* maximum length of a password */
+    PASSWORD_HASH_MAX = 64,
+    PASSWORD_SALT_MAX = 64
 };
 
 struct password {
     unsigned ln, r, p;
-    uint8_t salt[PASSWORD_SALT_MOST], hash[PASSWORD_HASH_MOST];
+    uint8_t salt[PASSWORD_SALT_MAX], hash[PASSWORD_HASH_MAX];
     size_t salt_len, hash_len;
 };
 

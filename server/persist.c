@@ -194,10 +194,11 @@ bool persist_is_base(const char *name)
     return strspn(name, "0123456789abcdef") == 32 && name[32] == '.';
 }
 
-void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_TEXT])
+void persist_foreign_digest(const void *bytes, size_t n,
+                            char digest[BG_DIGEST_TEXT_BYTES])
 {
     const XXH128_hash_t hash = XXH3_128bits(bytes ? bytes : "", bytes ? n : 0);
-    (void)snprintf(digest, BG_DIGEST_TEXT, "%016llx%016llx",
+    (void)snprintf(digest, BG_DIGEST_TEXT_BYTES, "%016llx%016llx",
                    (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
@@ -261,10 +262,10 @@ static bg_err persist_save_foreign(struct persist *persist, struct object *objec
     void *bytes = NULL;
     object_occupy(object);
     persist_begin_base(persist, object, base);
-    bg_err err = bg_foreign_write(object->foreign, NULL, 0, &n, info);
+    bg_err err = bg_foreign_encode(object->foreign, NULL, 0, &n, info);
     if (!err) {
         bytes = malloc(n ? n : 1);
-        err = bytes ? bg_foreign_write(object->foreign, bytes, n, &n, info)
+        err = bytes ? bg_foreign_encode(object->foreign, bytes, n, &n, info)
                     : persist_fail(info, BG_ENOMEM,
                                    "out of memory: cannot copy a filter to save it");
     }
@@ -340,7 +341,7 @@ static bg_err persist_encode(const struct object *object, const bg_filter *filte
         return BG_EINVAL;
     }
     persist_options(object, base, metadata, &how);
-    how.flags = BG_FILE_NO_CANARIES | (object->commutes ? 0 : BG_FILE_STILL);
+    how.flags = BG_FILE_NO_CANARIES | (object->commutes ? 0 : BG_FILE_FROZEN);
     const bg_err err = bg_encode(filter, &how, NULL, 0, n, info);
     if (err) {
         return err;
@@ -367,7 +368,7 @@ static bg_err persist_save_packed(struct persist *persist, struct object *object
     bg_err err = filter ? persist_encode(object, filter, base, &bytes, &n, info)
                         : persist_no_filter(info);
     persist_let_go(object, &pin);
-    err = err ? err : bg_bytes_about(bytes, n, &about, info);
+    err = err ? err : bg_encoded_get_info(bytes, n, &about, info);
     err = err ? err : pack_append(pack, bytes, n, base->file, info);
     memcpy(base->digest, about.digest_text, sizeof base->digest);
     free(bytes);
@@ -384,7 +385,7 @@ static bg_err persist_save_file(const struct persist *persist,
     persist_options(object, base, metadata, &how);
     persist_path(persist, base->file, path);
     bg_err err = bg_save(filter, path, &how, info);
-    err = err ? err : bg_file_about(path, &about, info);
+    err = err ? err : bg_file_get_info(path, &about, info);
     memcpy(base->digest, about.digest_text, sizeof base->digest);
     return err;
 }

@@ -76,7 +76,8 @@ bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
 bool persist_is_base(const char *name);
 
 /* Computes a digest for foreign filters, which have no checksum of their own. */
-void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_TEXT]);
+void persist_foreign_digest(const void *bytes, size_t n,
+                            char digest[BG_DIGEST_TEXT_BYTES]);
 
 /* Called by the journal's thread with its state. */
 void persist_told(void *context, uint64_t durable, const bg_errinfo *failure);

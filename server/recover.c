@@ -500,7 +500,7 @@ static bg_err recovery_open_foreign(const struct found *found,
                                     const struct object_shape *shape, const char *path,
                                     bg_foreign **foreign, bg_errinfo *info)
 {
-    char digest[BG_DIGEST_TEXT];
+    char digest[BG_DIGEST_TEXT_BYTES];
     void *bytes = NULL;
     size_t n = 0;
     bg_err err = recovery_read_whole(path, &bytes, &n, info);
@@ -509,8 +509,8 @@ static bg_err recovery_open_foreign(const struct found *found,
     }
     persist_foreign_digest(bytes, n, digest);
     err = strcmp(digest, found->base.digest) == 0
-              ? bg_foreign_read((bg_foreign_format)shape->foreign, bytes, n, NULL,
-                                foreign, info)
+              ? bg_foreign_decode((bg_foreign_format)shape->foreign, bytes, n, NULL,
+                                  foreign, info)
               : persist_fail(info, BG_ECHECKSUM, "found digest %s, expected %s", digest,
                              found->base.digest);
     free(bytes);
@@ -537,7 +537,7 @@ static bg_err recovery_open_bytes(const struct found *found, const void *bytes,
                                   bg_filter **filter, bg_errinfo *info)
 {
     bg_file_info about = { .struct_size = sizeof about };
-    bg_err err = bg_bytes_about(bytes, n, &about, info);
+    bg_err err = bg_encoded_get_info(bytes, n, &about, info);
     err = err ? err : recovery_compare_digest(found, &about, info);
     return err ? err : bg_decode(bytes, n, how, filter, info);
 }
@@ -547,7 +547,7 @@ static bg_err recovery_open_large(const struct found *found, const char *path,
                                   bg_errinfo *info)
 {
     bg_file_info about = { .struct_size = sizeof about };
-    bg_err err = bg_file_about(path, &about, info);
+    bg_err err = bg_file_get_info(path, &about, info);
     err = err ? err : recovery_compare_digest(found, &about, info);
     return err ? err : bg_open(path, how, filter, info);
 }

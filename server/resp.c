@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RESP_LEAST = 6 }; /* bytes of the shortest argument, "$0\r\n\r\n" */
+enum { RESP_MIN = 6 }; /* bytes of the shortest argument, "$0\r\n\r\n" */
 
 void resp_parser_init(struct resp_parser *p, const struct resp_limits *limits)
 {
@@ -355,7 +355,7 @@ static inline enum resp_result resp_length(struct resp_parser *p, const char *by
                                            size_t n)
 {
     if (p->at == n) {
-        return resp_partial(p, n, p->at + RESP_LEAST * p->left);
+        return resp_partial(p, n, p->at + RESP_MIN * p->left);
     }
     if (bytes[p->at] != '$') {
         return resp_fail_dollar(p, (unsigned char)bytes[p->at]);
@@ -367,7 +367,7 @@ static inline enum resp_result resp_length(struct resp_parser *p, const char *by
         const enum resp_result result = resp_line_number(p, bytes, n, &value, &next);
         if (result != RESP_OK) {
             return result == RESP_PARTIAL
-                       ? resp_partial(p, n, p->at + RESP_LEAST * p->left)
+                       ? resp_partial(p, n, p->at + RESP_MIN * p->left)
                        : result;
         }
         if (value < 0) {
@@ -402,7 +402,7 @@ static enum resp_result resp_arguments(struct resp_parser *p, const char *bytes,
         }
         const size_t at = p->at, there = n - at, bulk = p->bulk;
         if (there < bulk + 2) {
-            return resp_partial(p, n, at + bulk + 2 + RESP_LEAST * (p->left - 1));
+            return resp_partial(p, n, at + bulk + 2 + RESP_MIN * (p->left - 1));
         }
         if (bytes[at + bulk] != '\r' || bytes[at + bulk + 1] != '\n') {
             return resp_fail(p, "Protocol error: expected CRLF after a bulk");

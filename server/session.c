@@ -120,7 +120,7 @@ static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flag
     const struct catalog *catalog = session->server->catalog;
     if (settings->max_filters && catalog_count(catalog) >= settings->max_filters
         && !(flags & CATALOG_REPLACE && session_find(session, name))) {
-        return session_limit(info, BG_ELIMIT, session_too_many);
+        return session_limit(info, BG_EQUOTA, session_too_many);
     }
     if (!ledger_reserve(LEDGER_OBJECTS, sizeof(struct entry))) {
         return session_limit(info, BG_ENOMEM,
@@ -147,8 +147,8 @@ static bg_err session_name(struct session *session, bg_bytes name,
     session_enter(session);
     bg_err err = catalog_put_on(server->catalog, name, object, base, &limited,
                                 session->now, info);
-    if (err == BG_ELIMIT && !info->message[0]) {
-        err = session_limit(info, BG_ELIMIT, session_too_many);
+    if (err == BG_EQUOTA && !info->message[0]) {
+        err = session_limit(info, BG_EQUOTA, session_too_many);
     }
     if (!err) {
         catalog_grew(server->catalog, object_bytes(object));
@@ -270,7 +270,7 @@ bool session_may_add(struct session *session, size_t n, bg_errinfo *info)
         || user_take(session->client->user, n, session->ticks, &wait)) {
         return true;
     }
-    *info = (bg_errinfo){ .code = BG_ELIMIT };
+    *info = (bg_errinfo){ .code = BG_EQUOTA };
     (void)snprintf(info->message, sizeof info->message,
                    "insert-rate: %llu adds exceed the limit; try again in %llu ms",
                    (unsigned long long)n, (unsigned long long)wait);
@@ -283,7 +283,7 @@ static bg_err session_host_record(struct host *host, struct object *object,
     struct session *session = session_in(host);
     session->wrote = true;
     if (change->op == CHANGE_ADD && !session_may_add(session, change->n, info)) {
-        return BG_ELIMIT;
+        return BG_EQUOTA;
     }
     session_enter(session);
     const bg_err err = catalog_changing(object->entry, info);

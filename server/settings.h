@@ -37,9 +37,9 @@
 struct gate_settings;
 
 enum {
-    SETTINGS_LIST_MOST = 16,
-    SETTINGS_GATES_MOST = 256, /* gates; also the limit for sharded lines */
-    SETTINGS_WHY = 1024        /* maximum length of a message */
+    SETTINGS_LIST_MAX = 16,
+    SETTINGS_GATES_MAX = 256, /* gates; also the limit for sharded lines */
+    SETTINGS_WHY = 1024       /* maximum length of a message */
 };
 
 /* Exit codes of the program; SETTINGS_RUN means "continue". */
@@ -51,7 +51,7 @@ enum {
 };
 
 struct settings_list {
-    const char *items[SETTINGS_LIST_MOST];
+    const char *items[SETTINGS_LIST_MAX];
     size_t count;
 };
 

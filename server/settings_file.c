@@ -31,8 +31,8 @@
 #include <openssl/crypto.h>
 
 enum {
-    SETTINGS_FILE_MOST = 4 << 20,
-    SETTINGS_FILES_MOST = 256,
+    SETTINGS_FILE_MAX = 4 << 20,
+    SETTINGS_FILES_MAX = 256,
     SETTINGS_INCLUDES_DEEP = 8
 };
 
@@ -156,14 +156,14 @@ static char *settings_file_load(struct settings_draft *draft, const char *path,
         settings_mistake(draft, path, "cannot be read: %s", text_errno(errno));
     } else if (!S_ISREG(info.st_mode)) {
         settings_mistake(draft, path, "not a regular file");
-    } else if (info.st_size > SETTINGS_FILE_MOST) {
+    } else if (info.st_size > SETTINGS_FILE_MAX) {
         settings_mistake(draft, path, "the file has %lld bytes (maximum: %d)",
-                         (long long)info.st_size, SETTINGS_FILE_MOST);
+                         (long long)info.st_size, SETTINGS_FILE_MAX);
     } else {
-        text = malloc(SETTINGS_FILE_MOST);
+        text = malloc(SETTINGS_FILE_MAX);
         ssize_t got = text ? 1 : -1;
-        while (got > 0 && *n < SETTINGS_FILE_MOST) {
-            got = read(fd, text + *n, SETTINGS_FILE_MOST - *n);
+        while (got > 0 && *n < SETTINGS_FILE_MAX) {
+            got = read(fd, text + *n, SETTINGS_FILE_MAX - *n);
             *n += got > 0 ? (size_t)got : 0;
         }
         if (got < 0) {
@@ -181,12 +181,12 @@ static char *settings_file_load(struct settings_draft *draft, const char *path,
 void settings_read_file(struct settings_draft *draft, const char *path)
 {
     size_t n;
-    if (draft->files++ == SETTINGS_FILES_MOST) {
+    if (draft->files++ == SETTINGS_FILES_MAX) {
         settings_mistake(draft, path, "too many configuration files (maximum: %d)",
-                         SETTINGS_FILES_MOST);
+                         SETTINGS_FILES_MAX);
         return;
     }
-    if (draft->files > SETTINGS_FILES_MOST) {
+    if (draft->files > SETTINGS_FILES_MAX) {
         return;
     }
     char *text = settings_file_load(draft, path, &n);

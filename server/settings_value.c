@@ -279,9 +279,9 @@ static bool settings_value_list(struct settings_draft *draft, const char *where,
                                 size_t n, struct settings_list *field)
 {
     struct settings_list list = { .count = 0 };
-    if (n > SETTINGS_LIST_MOST) {
+    if (n > SETTINGS_LIST_MAX) {
         settings_mistake(draft, where, "%s: found %zu values, expected at most %d",
-                         setting->name, n, SETTINGS_LIST_MOST);
+                         setting->name, n, SETTINGS_LIST_MAX);
         return false;
     }
     const bool none = n == 1 && !*words[0] && !*setting->initial;
@@ -437,9 +437,9 @@ static bool settings_value_fits(struct settings_draft *draft, const char *where,
             return false;
         }
     }
-    if (lines->count == SETTINGS_GATES_MOST) {
+    if (lines->count == SETTINGS_GATES_MAX) {
         settings_mistake(draft, where, "%s: too many lines (maximum: %d)", option,
-                         SETTINGS_GATES_MOST);
+                         SETTINGS_GATES_MAX);
         return false;
     }
     return true;

@@ -22,9 +22,9 @@ struct slow {
 
 struct slowlog {
     pthread_mutex_t lock;
-    uint64_t next;                  /* id */
-    uint64_t count;                 /* number of valid entries in the ring */
-    struct slow ring[SLOWLOG_MOST]; /* by id modulo its size */
+    uint64_t next;                 /* id */
+    uint64_t count;                /* number of valid entries in the ring */
+    struct slow ring[SLOWLOG_MAX]; /* by id modulo its size */
 };
 
 struct slowlog *slowlog_create(void)
@@ -71,12 +71,12 @@ void slowlog_note(struct slowlog *slowlog, const struct session *session,
         return;
     }
     pthread_mutex_lock(&slowlog->lock);
-    struct slow *slow = &slowlog->ring[slowlog->next % SLOWLOG_MOST];
+    struct slow *slow = &slowlog->ring[slowlog->next % SLOWLOG_MAX];
     *slow = (struct slow){ .id = slowlog->next++,
                            .time = server_now() / 1000,
                            .microseconds = microseconds,
                            .argc = request->argc };
-    slowlog->count += slowlog->count < SLOWLOG_MOST;
+    slowlog->count += slowlog->count < SLOWLOG_MAX;
     for (size_t i = 0; i < request->argc && slow->count < SLOWLOG_WORDS
                        && slowlog_shows(command, request->argc, i);
          i++) {
@@ -134,7 +134,7 @@ static void slowlog_get(struct request *request)
     reply_array(&request->reply, n);
     for (uint64_t i = 1; i <= n; i++) { /* newest first */
         slowlog_tell(&request->reply,
-                     &slowlog->ring[(slowlog->next - i) % SLOWLOG_MOST]);
+                     &slowlog->ring[(slowlog->next - i) % SLOWLOG_MAX]);
     }
     pthread_mutex_unlock(&slowlog->lock);
 }

@@ -14,9 +14,9 @@
 #include "session.h"
 
 enum {
-    SLOWLOG_MOST = 128, /* maximum number of requests */
-    SLOWLOG_WORDS = 8,  /* arguments of one request */
-    SLOWLOG_WORD = 128  /* bytes of one argument */
+    SLOWLOG_MAX = 128, /* maximum number of requests */
+    SLOWLOG_WORDS = 8, /* arguments of one request */
+    SLOWLOG_WORD = 128 /* bytes of one argument */
 };
 
 struct slowlog;

@@ -402,9 +402,9 @@ void source_free(struct source *source)
 /* ---- Lookups --------------------------------------------------------------------------- */
 
 /* Looks up a key once. Sets *again if the lookup may succeed over another connection. */
-static bg_truth source_ask_once(struct source *source, bg_bytes key, bool fresh,
-                                struct source_value *value, uint64_t deadline,
-                                bool *again, bg_errinfo *info)
+static bg_store_answer source_ask_once(struct source *source, bg_bytes key, bool fresh,
+                                       struct source_value *value, uint64_t deadline,
+                                       bool *again, bg_errinfo *info)
 {
     void *connection;
     bool reused, broken = false;
@@ -412,33 +412,33 @@ static bg_truth source_ask_once(struct source *source, bg_bytes key, bool fresh,
     source_value_set(value, NULL, 0);
     *again = false;
     if (source_pool_take(source->pool, deadline, fresh, &connection, &reused, info)) {
-        return BG_TRUTH_ERROR;
+        return BG_STORE_ERROR;
     }
-    const bg_truth answer =
+    const bg_store_answer answer =
         source->ops->ask(source, connection, key, value, deadline, &broken, info);
     source_pool_give(source->pool, connection, broken);
     /* After a restart, the address may lead to a different server. */
-    *again = (answer == BG_TRUTH_ERROR && broken && reused)
-             || (answer == BG_TRUTH_ABSENT && epoch != atomic_load(&source->epoch));
+    *again = (answer == BG_STORE_ERROR && broken && reused)
+             || (answer == BG_STORE_ABSENT && epoch != atomic_load(&source->epoch));
     return answer;
 }
 
-bg_truth source_ask(struct source *source, const void *key, size_t len,
-                    struct source_value *value, bg_errinfo *info)
+bg_store_answer source_ask(struct source *source, const void *key, size_t len,
+                           struct source_value *value, bg_errinfo *info)
 {
     const uint64_t deadline =
         source_now() + source->how.timeout_ms * SOURCE_MILLISECOND;
     const bg_bytes bytes = { key ? key : "", key ? len : 0 };
     bool again = false;
-    bg_truth answer =
+    bg_store_answer answer =
         source_ask_once(source, bytes, false, value, deadline, &again, info);
     if (again && source_now() < deadline) {
         answer = source_ask_once(source, bytes, true, value, deadline, &again, info);
     }
-    if (again && answer == BG_TRUTH_ABSENT) {
+    if (again && answer == BG_STORE_ABSENT) {
         (void)source_error(info, BG_EIO, "lookup", NULL,
                            "the source restarted during the lookup; retry it");
-        answer = BG_TRUTH_ERROR;
+        answer = BG_STORE_ERROR;
     }
     return answer;
 }

@@ -48,7 +48,7 @@
 #ifndef SERVER_SOURCE_H
 #define SERVER_SOURCE_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "key_form.h"
 
 #include <stdbool.h>
@@ -149,9 +149,9 @@ bg_err source_keys_rewind(void *context, bg_errinfo *info);
 /* Returns how values of the key columns are spelled; KEY_FORM_UNKNOWN until the source has connected. */
 enum key_form source_form(const struct source *source);
 
-/* Looks up a key within the timeout. `value` may be NULL. With BG_TRUTH_ERROR, `info` holds the reason. */
-bg_truth source_ask(struct source *source, const void *key, size_t len,
-                    struct source_value *value, bg_errinfo *info);
+/* Looks up a key within the timeout. `value` may be NULL. With BG_STORE_ERROR, `info` holds the reason. */
+bg_store_answer source_ask(struct source *source, const void *key, size_t len,
+                           struct source_value *value, bg_errinfo *info);
 
 /* Returns whether the mode has a follower. */
 bool source_is_followed(const struct source *source);

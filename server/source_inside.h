@@ -48,9 +48,9 @@ struct source_ops {
     void (*destroy)(struct source *source);
     struct pool_ops pool; /* connections for lookups; the owner is the source */
     /* Looks up a key. Sets *broken if the connection is unusable. */
-    bg_truth (*ask)(struct source *source, void *connection, bg_bytes key,
-                    struct source_value *value, uint64_t deadline, bool *broken,
-                    bg_errinfo *info);
+    bg_store_answer (*ask)(struct source *source, void *connection, bg_bytes key,
+                           struct source_value *value, uint64_t deadline, bool *broken,
+                           bg_errinfo *info);
     bg_err (*check)(struct source *source, bg_errinfo *info);
     bg_err (*count)(struct source *source, uint64_t *count, bg_errinfo *info);
 };

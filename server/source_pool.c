@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { POOL_MOST = 64 };
+enum { POOL_MAX = 64 };
 
 struct source_pool {
     const struct pool_ops *ops;
     void *owner;
     pthread_mutex_t lock;
     pthread_cond_t returned;
-    void *idle[POOL_MOST];
+    void *idle[POOL_MAX];
     uint32_t idle_count, total, most;
     uint32_t failures;   /* consecutive failures to connect */
     uint64_t rest_until; /* end of the backoff, if there were failures */
@@ -37,7 +37,7 @@ struct source_pool *source_pool_make(const struct pool_ops *ops, void *owner,
     }
     pool->ops = ops;
     pool->owner = owner;
-    pool->most = most < POOL_MOST ? most : POOL_MOST;
+    pool->most = most < POOL_MAX ? most : POOL_MAX;
     (void)pthread_mutex_init(&pool->lock, NULL);
     (void)pthread_condattr_init(&attributes);
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -155,7 +155,7 @@ bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
 
 void source_pool_give(struct source_pool *pool, void *connection, bool broken)
 {
-    void *away[POOL_MOST + 1];
+    void *away[POOL_MAX + 1];
     uint32_t n = 0;
     (void)pthread_mutex_lock(&pool->lock);
     if (broken) {

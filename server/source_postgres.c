@@ -214,9 +214,9 @@ static bool source_postgres_is_impossible(struct postgres_asker *asker,
 }
 
 /* Classifies a failed lookup: the key is absent, or there was an error. */
-static bg_truth source_postgres_failed(struct postgres_asker *asker, bg_err err,
-                                       const struct postgres_arguments *key,
-                                       uint64_t deadline, bool *broken)
+static bg_store_answer source_postgres_failed(struct postgres_asker *asker, bg_err err,
+                                              const struct postgres_arguments *key,
+                                              uint64_t deadline, bool *broken)
 {
     const bool open = postgres_link_is_open(&asker->link);
     const bool refused = err == BG_EIO && open && *postgres_link_code(&asker->link);
@@ -224,15 +224,16 @@ static bg_truth source_postgres_failed(struct postgres_asker *asker, bg_err err,
     if (refused && asker->alike && source_postgres_is_misfit(asker)
         && source_postgres_is_impossible(asker, key, deadline)) {
         *broken = false;
-        return BG_TRUTH_ABSENT;
+        return BG_STORE_ABSENT;
     }
-    return BG_TRUTH_ERROR;
+    return BG_STORE_ERROR;
 }
 
-static bg_truth source_postgres_ask_with(struct postgres_asker *asker,
-                                         const struct postgres_arguments *key,
-                                         struct source_value *value, uint64_t deadline,
-                                         bool *broken, bg_errinfo *info)
+static bg_store_answer source_postgres_ask_with(struct postgres_asker *asker,
+                                                const struct postgres_arguments *key,
+                                                struct source_value *value,
+                                                uint64_t deadline, bool *broken,
+                                                bg_errinfo *info)
 {
     PGresult *rows = NULL;
     source_postgres_forget_error(asker);
@@ -247,12 +248,13 @@ static bg_truth source_postgres_ask_with(struct postgres_asker *asker,
                          (size_t)PQgetlength(rows, 0, 0));
     }
     PQclear(rows);
-    return present ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+    return present ? BG_STORE_PRESENT : BG_STORE_ABSENT;
 }
 
-static bg_truth source_postgres_ask(struct source *source, void *connection,
-                                    bg_bytes key, struct source_value *value,
-                                    uint64_t deadline, bool *broken, bg_errinfo *info)
+static bg_store_answer source_postgres_ask(struct source *source, void *connection,
+                                           bg_bytes key, struct source_value *value,
+                                           uint64_t deadline, bool *broken,
+                                           bg_errinfo *info)
 {
     struct postgres_asker *asker = connection;
     char small[256], *copy = small;
@@ -263,7 +265,7 @@ static bg_truth source_postgres_ask(struct source *source, void *connection,
     if (key.len > INT_MAX / 4) {
         (void)source_error(info, BG_EINVAL, "key", "at most 512 MiB", "%zu bytes",
                            key.len);
-        return BG_TRUTH_ERROR;
+        return BG_STORE_ERROR;
     }
     argument->binary = asker->type == PG_BYTEA || source_postgres_is_text(asker->type);
     if (argument->binary) {
@@ -271,21 +273,21 @@ static bg_truth source_postgres_ask(struct source *source, void *connection,
     }
     if (memchr(key.data, 0, key.len)) {
         if (asker->alike) {
-            return BG_TRUTH_ABSENT; /* no value is spelled with a zero byte */
+            return BG_STORE_ABSENT; /* no value is spelled with a zero byte */
         }
         (void)source_error(
             info, BG_EINVAL, "key", NULL,
             "the key contains a zero byte, which PostgreSQL does not allow");
-        return BG_TRUTH_ERROR;
+        return BG_STORE_ERROR;
     }
     if (key.len >= sizeof small && !(copy = malloc(key.len + 1))) {
         (void)source_no_memory(info);
-        return BG_TRUTH_ERROR;
+        return BG_STORE_ERROR;
     }
     memcpy(copy, key.data, key.len);
     copy[key.len] = 0;
     argument->data = copy;
-    const bg_truth answer =
+    const bg_store_answer answer =
         source_postgres_ask_with(asker, &given, value, deadline, broken, info);
     if (copy != small) {
         free(copy);

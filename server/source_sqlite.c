@@ -165,14 +165,14 @@ static int source_sqlite_bind(sqlite3_stmt *lookup, bg_bytes key, enum bind_as t
 }
 
 /* Runs the lookup with the bound key. */
-static bg_truth source_sqlite_step(struct sqlite_asker *asker,
-                                   struct source_value *value, bg_errinfo *info)
+static bg_store_answer source_sqlite_step(struct sqlite_asker *asker,
+                                          struct source_value *value, bg_errinfo *info)
 {
     sqlite3_stmt *lookup = asker->lookup;
     const int code = sqlite3_step(lookup);
-    bg_truth answer = code == SQLITE_DONE ? BG_TRUTH_ABSENT : BG_TRUTH_ERROR;
+    bg_store_answer answer = code == SQLITE_DONE ? BG_STORE_ABSENT : BG_STORE_ERROR;
     if (code == SQLITE_ROW) {
-        answer = BG_TRUTH_PRESENT;
+        answer = BG_STORE_PRESENT;
         const int type = sqlite3_column_type(lookup, 0);
         const void *data = type == SQLITE_BLOB   ? sqlite3_column_blob(lookup, 0)
                            : type == SQLITE_NULL ? NULL
@@ -186,11 +186,11 @@ static bg_truth source_sqlite_step(struct sqlite_asker *asker,
     return answer;
 }
 
-static bg_truth source_sqlite_try(struct sqlite_asker *asker, bg_bytes key,
-                                  struct source_value *value, bg_errinfo *info)
+static bg_store_answer source_sqlite_try(struct sqlite_asker *asker, bg_bytes key,
+                                         struct source_value *value, bg_errinfo *info)
 {
-    bg_truth answer = BG_TRUTH_ABSENT;
-    for (int type = 0; answer == BG_TRUTH_ABSENT && type < BIND_TYPES; type++) {
+    bg_store_answer answer = BG_STORE_ABSENT;
+    for (int type = 0; answer == BG_STORE_ABSENT && type < BIND_TYPES; type++) {
         bool fits;
         if (!source_sqlite_tries(asker, (enum bind_as)type)) {
             continue;
@@ -198,31 +198,32 @@ static bg_truth source_sqlite_try(struct sqlite_asker *asker, bg_bytes key,
         if (source_sqlite_bind(asker->lookup, key, (enum bind_as)type, &fits)
             != SQLITE_OK) {
             (void)sqlite_link_error(&asker->link, "lookup", info);
-            return BG_TRUTH_ERROR;
+            return BG_STORE_ERROR;
         }
-        answer = fits ? source_sqlite_step(asker, value, info) : BG_TRUTH_ABSENT;
+        answer = fits ? source_sqlite_step(asker, value, info) : BG_STORE_ABSENT;
     }
     return answer;
 }
 
-static bg_truth source_sqlite_ask(struct source *source, void *connection, bg_bytes key,
-                                  struct source_value *value, uint64_t deadline,
-                                  bool *broken, bg_errinfo *info)
+static bg_store_answer source_sqlite_ask(struct source *source, void *connection,
+                                         bg_bytes key, struct source_value *value,
+                                         uint64_t deadline, bool *broken,
+                                         bg_errinfo *info)
 {
     struct sqlite_asker *asker = connection;
     (void)source;
     asker->link.deadline = deadline;
-    const bg_truth answer = source_sqlite_try(asker, key, value, info);
+    const bg_store_answer answer = source_sqlite_try(asker, key, value, info);
     (void)sqlite3_clear_bindings(asker->lookup);
     /* SQLite recompiled the lookup because the schema changed. The type of the column may be different now. */
-    if (answer == BG_TRUTH_ABSENT
+    if (answer == BG_STORE_ABSENT
         && sqlite3_stmt_status(asker->lookup, SQLITE_STMTSTATUS_REPREPARE, 0) > 0) {
         *broken = true;
         (void)source_error(info, BG_EIO, "lookup", NULL,
                            "the schema changed during the lookup; retry it");
-        return BG_TRUTH_ERROR;
+        return BG_STORE_ERROR;
     }
-    if (answer == BG_TRUTH_ERROR) {
+    if (answer == BG_STORE_ERROR) {
         const int code = sqlite3_errcode(asker->link.db) & 0xff;
         *broken = code != SQLITE_BUSY && code != SQLITE_INTERRUPT;
     }

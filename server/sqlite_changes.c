@@ -45,8 +45,8 @@
 #include <string.h>
 
 enum {
-    PRUNE_AT_LEAST = 1024, /* rows, unless PRUNE_INTERVAL has passed */
-    KEEP_AT_MOST = 1000000 /* rows kept for resuming from a saved filter */
+    PRUNE_AT_MIN = 1024,  /* rows, unless PRUNE_INTERVAL has passed */
+    KEEP_AT_MAX = 1000000 /* rows kept for resuming from a saved filter */
 };
 #define PRUNE_INTERVAL (60 * SOURCE_SECOND)
 #define PRUNE_PAUSE    SOURCE_SECOND
@@ -336,12 +336,12 @@ static void follower_prune(struct sqlite_follower *f, uint64_t now)
     bool more = false;
     source_last_saved(f->source, mark);
     const struct sqlite_place *keep = changes_parse(mark, &saved) ? &saved : &f->start;
-    if (f->place.number - keep->number > KEEP_AT_MOST) {
+    if (f->place.number - keep->number > KEEP_AT_MAX) {
         /* The filter could not be saved, so the next start of the service reads all keys. */
         keep = &f->place;
     }
     const int64_t rows = keep->number - f->pruned;
-    const uint64_t pause = rows >= PRUNE_AT_LEAST ? PRUNE_PAUSE : PRUNE_INTERVAL;
+    const uint64_t pause = rows >= PRUNE_AT_MIN ? PRUNE_PAUSE : PRUNE_INTERVAL;
     if (rows <= 0 || keep->number > f->place.number || now < f->pruned_at + pause) {
         return;
     }

@@ -184,7 +184,7 @@ static bool user_rule_pattern(const struct user_draft *draft, const char *rule)
     } else {
         ways = USER_READ | USER_WRITE;
     }
-    if (*at != '~' || !ways || strlen(at + 1) > USER_PATTERN_MOST) {
+    if (*at != '~' || !ways || strlen(at + 1) > USER_PATTERN_MAX) {
         return user_wrong(draft, rule,
                           "~PATTERN, %R~PATTERN or %W~PATTERN (at most 1024 bytes)",
                           NULL);
@@ -215,7 +215,7 @@ static bool user_rule_password(const struct user_draft *draft, const char *rule)
 {
     struct user *user = draft->user;
     struct user_password *password = &user->state->passwords[user->password_count];
-    if (user->password_count == USER_PASSWORDS_MOST) {
+    if (user->password_count == USER_PASSWORDS_MAX) {
         return user_wrong_hidden(draft, "too many passwords (maximum: 8)");
     }
     if (*rule == '$') {
@@ -228,7 +228,7 @@ static bool user_rule_password(const struct user_draft *draft, const char *rule)
         }
     } else {
         const size_t n = strlen(rule + 1);
-        if (n == 0 || n > PASSWORD_MOST) {
+        if (n == 0 || n > PASSWORD_MAX) {
             return user_wrong_hidden(draft, "a password must have 1 to 1024 bytes");
         }
         password->clear = password->known = true;
@@ -376,7 +376,7 @@ struct user *user_create(const struct user_commands *commands,
         return NULL;
     }
     bool good = true;
-    if (!*words[0] || strlen(words[0]) > USER_NAME_MOST) {
+    if (!*words[0] || strlen(words[0]) > USER_NAME_MAX) {
         good = user_wrong_hidden(&draft, "a user name must have 1 to 255 bytes");
     }
     for (size_t i = 1; i < count && good; i++) {
@@ -433,7 +433,7 @@ bool user_may_run(const struct user *user, const struct command *command)
 bool user_may_touch(const struct user *user, bg_bytes name, unsigned need)
 {
     need &= ~user->all_names;
-    if (need && name.len > USER_TOUCH_MOST) {
+    if (need && name.len > USER_TOUCH_MAX) {
         return false;
     }
     for (size_t i = 0; i < user->pattern_count && need; i++) {

@@ -11,9 +11,9 @@
 
 enum {
     USER_COMMAND_WORDS = 16, /* bitmap words, for 64 commands each */
-    USER_PASSWORDS_MOST = 8,
-    USER_NAME_MOST = 255,
-    USER_PATTERN_MOST = 1024,
+    USER_PASSWORDS_MAX = 8,
+    USER_NAME_MAX = 255,
+    USER_PATTERN_MAX = 1024,
     USER_MARK = 32 /* bytes of the keyed hash of a password */
 };
 
@@ -54,7 +54,7 @@ struct user_state {
     struct user *next;           /* in a list of users */
     _Atomic uint64_t debt_until; /* see user_take */
     _Atomic uint64_t refused_rate, refused_rights;
-    struct user_password passwords[USER_PASSWORDS_MOST];
+    struct user_password passwords[USER_PASSWORDS_MAX];
 };
 
 struct user {

@@ -55,7 +55,7 @@ static void users_mark(void *context, const char *name, bg_bytes password,
                        uint8_t mark[USER_MARK])
 {
     const struct users *users = context;
-    uint8_t text[USER_NAME_MOST + 1 + PASSWORD_MOST];
+    uint8_t text[USER_NAME_MAX + 1 + PASSWORD_MAX];
     const size_t n = strlen(name) + 1;
     unsigned length = 0;
     memset(mark, 0, USER_MARK);
@@ -439,7 +439,7 @@ static const struct user *users_candidate(struct users *users, bg_bytes name,
                                           bool *known)
 {
     *known = false;
-    if (password.len > PASSWORD_MOST) {
+    if (password.len > PASSWORD_MAX) {
         return NULL;
     }
     (void)pthread_mutex_lock(&users->lock);
@@ -534,15 +534,15 @@ static int users_read_line(FILE *from, char *line, int room)
 
 int users_hash_line(FILE *from, FILE *to)
 {
-    char line[PASSWORD_MOST + 3], hash[PASSWORD_TEXT];
+    char line[PASSWORD_MAX + 3], hash[PASSWORD_TEXT];
     const int n = users_read_line(from, line, (int)sizeof line);
     int code = SETTINGS_DONE;
-    if (n < 1 || n > PASSWORD_MOST) {
+    if (n < 1 || n > PASSWORD_MAX) {
         (void)fprintf(
             stderr,
             "bloomgated: --hash-password: standard input must contain a password of 1 "
             "to %d bytes\n",
-            PASSWORD_MOST);
+            PASSWORD_MAX);
         code = SETTINGS_USAGE;
     } else if (!password_make((bg_bytes){ line, (size_t)n }, hash)) {
         (void)fprintf(

@@ -112,7 +112,7 @@ void users_guess_failed(struct users *users, const char *address, bg_bytes name,
 
 /* ---- One user ------------------------------------------------------------------------------ */
 
-enum { USER_READ = 1, USER_WRITE = 2, USER_TOUCH_MOST = 4096 };
+enum { USER_READ = 1, USER_WRITE = 2, USER_TOUCH_MAX = 4096 };
 
 const char *user_name(const struct user *user);
 
@@ -132,7 +132,7 @@ bool user_may_write(const struct user *user);
 bool user_may_run(const struct user *user, const struct command *command);
 
 /* Returns whether the user has all permissions of `need` (USER_READ, USER_WRITE or both) for a name. A name longer
- * than USER_TOUCH_MOST matches only the pattern "*". */
+ * than USER_TOUCH_MAX matches only the pattern "*". */
 bool user_may_touch(const struct user *user, bg_bytes name, unsigned need);
 
 /* Returns whether the user has these permissions for every possible name. */

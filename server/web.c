@@ -164,7 +164,7 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
         { BG_ENOTFOUND, 404, "not_found" },
         { BG_EBUSY, 409, "busy" },
         { BG_ECANCELED, 409, "busy" },
-        { BG_ELIMIT, 429, "limit" },
+        { BG_EQUOTA, 429, "limit" },
         { BG_EBUILD, 500, "internal" },
     };
     const char *message = info && info->message[0] ? info->message : bg_strerror(err);
@@ -172,7 +172,7 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
     if (err == BG_ENOMEM && ledger_refusal(why)) {
         message = why;
     }
-    if (err == BG_ELIMIT && web_is_of_memory(message, strlen(message))) {
+    if (err == BG_EQUOTA && web_is_of_memory(message, strlen(message))) {
         err = BG_ENOMEM;
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {

@@ -154,7 +154,7 @@ bool web_command_count(struct web_request *request, const bg_bytes *argv, size_t
 
 /* ---- If-Match and If-None-Match: web_files.c ---------------------------------------------- */
 
-enum { WEB_TAG = BG_DIGEST_TEXT + 2 }; /* bytes of a tag with its quotes */
+enum { WEB_TAG = BG_DIGEST_TEXT_BYTES + 2 }; /* bytes of a tag with its quotes */
 
 bool web_is_conditional(const struct web_request *request);
 
@@ -205,7 +205,7 @@ void web_json_known(struct json *json, const char *name, bool known, double valu
 void web_json_can(struct json *json, bg_kind kind);
 
 /* Writes "counters": queries, maybes, adds, news, refused. */
-void web_json_answers(struct json *json, const bg_slot_stats *stats);
+void web_json_answers(struct json *json, const bg_slot_info *stats);
 
 /* Write a filter as `Filter` of the contract, or, if not `whole`, the members that lists
  * have. The caller is inside a batch, or holds the entry. */

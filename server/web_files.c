@@ -51,7 +51,7 @@ static bg_err files_save(struct web_request *request, const struct object *objec
         object_read_end(object, &reading);
     }
     if (!err) {
-        err = bg_file_about(path, &about, info);
+        err = bg_file_get_info(path, &about, info);
     }
     if (!err) {
         *fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -213,7 +213,7 @@ static bg_err files_open(struct web_request *request, bg_filter **filter,
     if (!request->body_file) {
         return object_error(info, BG_EFORMAT, "the body is empty; send a filter file");
     }
-    bg_err err = bg_file_about(request->body_file, about, info);
+    bg_err err = bg_file_get_info(request->body_file, about, info);
     if (!err) {
         secret.hash = about->profile;
         secret.seed = about->seed;
@@ -360,7 +360,7 @@ static void files_verify(struct web_request *request)
         char path[64];
         bg_open_options how = BG_OPEN_OPTIONS_INIT;
         bg_hash_spec hash;
-        bg_report report = { .struct_size = sizeof report };
+        bg_verify_report report = { .struct_size = sizeof report };
         (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         err = object_hash_spec(&entry->object->shape, request->session->host.settings,
                                &hash, &info);
@@ -370,8 +370,8 @@ static void files_verify(struct web_request *request)
         }
         close(fd);
     }
-    const bool examined =
-        entry->object->slot && bg_slot_examine(entry->object->slot, &health) == BG_OK;
+    const bool examined = entry->object->slot
+                          && bg_slot_get_health(entry->object->slot, &health) == BG_OK;
     const bool strange = /* the generations of a window have different ages and fills */
         examined && health.rate > 0 && health.measured.low > 1.5 * health.rate
         && entry->object->shape.kind != BG_KIND_WINDOW;

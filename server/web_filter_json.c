@@ -12,7 +12,7 @@
 static const char *const family_names[] = { "bg", "bf", "cf", "bg" };
 
 /* Computes the false-positive rate that clients reported with BG.OBSERVE. */
-bool filter_observed(const struct object *object, const bg_slot_stats *stats,
+bool filter_observed(const struct object *object, const bg_slot_info *stats,
                      bg_estimate *observed)
 {
     const uint64_t absent = atomic_load(&object->said_absent);
@@ -42,7 +42,7 @@ static void filter_summary(struct json *json, struct web_request *request,
     const struct figures figures = observer_figures(server->observer, entry);
     const bg_slot_health *h = &figures.health;
     const bool known = figures.examined != 0;
-    bg_slot_stats stats;
+    bg_slot_info stats;
     bg_estimate observed = { 0, 0, 0 };
     object_about(object, &stats);
     const uint64_t capacity = filter_capacity(object, &figures);
@@ -91,10 +91,10 @@ void web_json_can(struct json *json, bg_kind kind)
     static const struct {
         uint32_t trait;
         const char *name;
-    } known[] = { { BG_CAN_REMOVE, "remove" },   { BG_CAN_COUNT, "count" },
-                  { BG_CAN_MERGE, "merge" },     { BG_CAN_FOLD, "fold" },
-                  { BG_CAN_OVERLAP, "overlap" }, { BG_CAN_ENUMERATE, "enumerate" },
-                  { BG_CAN_RESIZE, "resize" } };
+    } known[] = { { BG_TRAIT_REMOVE, "remove" },   { BG_TRAIT_COUNT, "count" },
+                  { BG_TRAIT_MERGE, "merge" },     { BG_TRAIT_FOLD, "fold" },
+                  { BG_TRAIT_OVERLAP, "overlap" }, { BG_TRAIT_ENUMERATE, "enumerate" },
+                  { BG_TRAIT_RESIZE, "resize" } };
     const uint32_t traits = bg_kind_traits(kind);
     json_list(json, "can");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -106,7 +106,7 @@ void web_json_can(struct json *json, bg_kind kind)
         json_text(json, NULL, "rotate");
     }
     json_text(json, NULL, "clear");
-    if (!(traits & BG_IS_STATIC)) {
+    if (!(traits & BG_TRAIT_STATIC)) {
         json_text(json, NULL, "add");
     }
     json_close(json, ']');
@@ -115,7 +115,7 @@ void web_json_can(struct json *json, bg_kind kind)
 /* Writes the geometry of the base as of its last examination. */
 static void filter_geometry(struct json *json, const struct figures *figures)
 {
-    const bg_info *base = &figures->base;
+    const bg_filter_info *base = &figures->base;
     if (!figures->has_base) {
         json_null(json, "geometry");
         json_null(json, "bits_per_key");
@@ -151,7 +151,7 @@ static void filter_secret(struct json *json, const struct object_shape *shape)
     json_close(json, '}');
 }
 
-static void filter_past(struct json *json, const bg_slot_stats *stats)
+static void filter_past(struct json *json, const bg_slot_info *stats)
 {
     json_object(json, "history");
     json_count(json, "swaps", stats->swaps);
@@ -207,8 +207,8 @@ static void filter_whole(struct json *json, struct web_request *request,
     const struct figures figures =
         observer_figures(request->session->server->observer, entry);
     const bool known = figures.examined && figures.health.bits_per_insert > 0;
-    char digest[BG_DIGEST_TEXT];
-    bg_slot_stats stats;
+    char digest[BG_DIGEST_TEXT_BYTES];
+    bg_slot_info stats;
     object_about(object, &stats);
     catalog_digest(request->session->server->catalog, entry, digest);
     filter_geometry(json, &figures);

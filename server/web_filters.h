@@ -13,7 +13,7 @@ uint64_t filter_capacity(const struct object *object, const struct figures *figu
 
 /* Computes the false-positive rate that clients reported with BG.OBSERVE. Returns false
  * without reports. */
-bool filter_observed(const struct object *object, const bg_slot_stats *stats,
+bool filter_observed(const struct object *object, const bg_slot_info *stats,
                      bg_estimate *observed);
 
 /* GET and POST /api/v1/filters, PATCH /api/v1/filters/NAME. */

@@ -16,22 +16,22 @@
 /* Adds up the figures of the trusted gate and of the untrusted one. Figures that require
  * reading the filter are from its last examination. */
 static void gates_sum(const struct gate_about *about, const struct figures *figures,
-                      bg_gate_stats *sum)
+                      bg_gate_info *sum)
 {
-    bg_gate_stats blind = { .struct_size = sizeof blind };
+    bg_gate_info blind = { .struct_size = sizeof blind };
     sum->struct_size = sizeof *sum;
-    if (bg_gate_about_known(about->gate, figures->examined ? &figures->health : NULL,
-                            sum)) {
+    if (bg_gate_get_info(about->gate, figures->examined ? &figures->health : NULL,
+                         sum)) {
         memset(sum, 0, sizeof *sum);
     }
-    if (about->blind && bg_gate_about(about->blind, false, &blind) == BG_OK) {
+    if (about->blind && bg_gate_get_info(about->blind, NULL, &blind) == BG_OK) {
         sum->lookups += blind.lookups;
         for (size_t i = 0; i < 6; i++) {
             sum->outcomes[i] += blind.outcomes[i];
         }
-        sum->truth_calls += blind.truth_calls;
-        sum->truth_errors += blind.truth_errors;
-        sum->truth_nanoseconds += blind.truth_nanoseconds;
+        sum->store_calls += blind.store_calls;
+        sum->store_errors += blind.store_errors;
+        sum->store_nanoseconds += blind.store_nanoseconds;
         sum->shared += blind.shared;
     }
 }
@@ -59,11 +59,11 @@ static void gates_json_filter(struct json *json, const struct gate_about *about,
                               const struct figures *figures)
 {
     const bg_slot_health *h = &figures->health;
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_info stats = { .struct_size = sizeof stats };
     bg_pin pin;
     bg_slot_pin(about->slot, &pin);
     const bg_filter *base = object_base(&pin);
-    const bool there = base && bg_slot_about(about->slot, &stats) == BG_OK;
+    const bool there = base && bg_slot_get_info(about->slot, &stats) == BG_OK;
     if (there) {
         json_object(json, "filter");
         json_text(json, "kind", bg_kind_name(bg_filter_kind(base)));
@@ -107,7 +107,7 @@ static void gates_json_complete(struct json *json, const struct gate_about *abou
     json_close(json, '}');
 }
 
-static void gates_json_outcomes(struct json *json, const bg_gate_stats *stats)
+static void gates_json_outcomes(struct json *json, const bg_gate_info *stats)
 {
     json_count(json, "lookups", stats->lookups);
     json_object(json, "outcomes");
@@ -116,19 +116,20 @@ static void gates_json_outcomes(struct json *json, const bg_gate_stats *stats)
     }
     json_close(json, '}');
     json_object(json, "truth");
-    json_count(json, "calls", stats->truth_calls);
-    json_count(json, "errors", stats->truth_errors);
-    json_exact(json, "seconds", (double)stats->truth_nanoseconds / 1e9);
+    json_count(json, "calls", stats->store_calls);
+    json_count(json, "errors", stats->store_errors);
+    json_exact(json, "seconds", (double)stats->store_nanoseconds / 1e9);
     json_close(json, '}');
     json_count(json, "avoided", stats->avoided);
     json_count(json, "wasted", stats->wasted);
 }
 
 static void gates_json_figures(struct json *json, const struct gate_about *about,
-                               const bg_gate_stats *stats)
+                               const bg_gate_info *stats)
 {
     static const char *const breakers[] = { "closed", "open", "trying" };
-    const uint64_t absent = stats->outcomes[BG_ABSENT_BY_FILTER] + stats->wasted;
+    const uint64_t absent =
+        stats->outcomes[BG_OUTCOME_ABSENT_BY_FILTER] + stats->wasted;
     web_json_estimate(json, "observed", absent > 0, &stats->observed);
     web_json_known(json, "predicted", stats->predicted > 0, stats->predicted);
     web_json_known(json, "target", about->settings->rate > 0, about->settings->rate);
@@ -180,7 +181,7 @@ static void gates_json_rebuild(struct json *json, const struct gate_about *about
 }
 
 static void gates_json_health(struct json *json, const struct gate_about *about,
-                              const bg_gate_stats *stats)
+                              const bg_gate_info *stats)
 {
     struct {
         bool is;
@@ -225,7 +226,7 @@ static void gates_json(struct json *json, const struct server *server,
                        const struct gate_about *about)
 {
     const struct figures figures = observer_gate_figures(server->observer, about->name);
-    bg_gate_stats stats;
+    bg_gate_info stats;
     gates_sum(about, &figures, &stats);
     json_text(json, "name", about->name);
     gates_json_filter(json, about, &figures);
@@ -423,13 +424,14 @@ static void gates_post_lookup(struct web_request *request)
     }
     json_list(&json.json, "results");
     for (int i = 0; i < n; i++) {
-        const bool unknown = outcomes[i] == BG_UNKNOWN || outcomes[i] == BG_FAILED;
+        const bool unknown =
+            outcomes[i] == BG_OUTCOME_UNKNOWN || outcomes[i] == BG_OUTCOME_FAILED;
         json_object(&json.json, NULL);
         json_text(&json.json, "outcome", bg_outcome_name(outcomes[i]));
         if (unknown) {
             json_null(&json.json, "present");
         } else {
-            json_bool(&json.json, "present", outcomes[i] == BG_PRESENT);
+            json_bool(&json.json, "present", outcomes[i] == BG_OUTCOME_PRESENT);
         }
         json_close(&json.json, '}');
     }

@@ -243,7 +243,7 @@ static bg_err keys_forward(struct web_request *request, struct keys *keys,
                                .answers = keys->bits };
     bg_err err = done ? BG_OK : BG_ENOMEM;
     if (!err && keys->adds && !session_may_add(request->session, keys->n, info)) {
-        err = BG_ELIMIT;
+        err = BG_EQUOTA;
     } else if (!err && keys->n > 0) {
         err = front_call(keys->front, &work);
         *info = work.info;

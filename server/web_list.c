@@ -47,7 +47,7 @@ static double row_key(struct web_request *request, const char *sort,
                       struct entry *entry)
 {
     struct object *object = entry->object;
-    bg_slot_stats stats;
+    bg_slot_info stats;
     bg_estimate observed;
     if (strcmp(sort, "name") == 0 || strcmp(sort, "kind") == 0) {
         return 0; /* sorted by something else */

@@ -198,7 +198,7 @@ struct own_gate {
     bool up, trusted;
     double lag, progress;
     uint64_t changes, builds, failures;
-    bg_gate_stats blind;
+    bg_gate_info blind;
 };
 
 struct own_gates {
@@ -222,8 +222,8 @@ static void own_take_gate(void *context, const struct gate_about *about)
                                .blind = { .struct_size = sizeof gate->blind } };
     (void)snprintf(gate->labels, sizeof gate->labels, "{filter=\"gate:%.40s\"}",
                    about->name);
-    if (!about->blind || bg_gate_about(about->blind, false, &gate->blind)) {
-        gate->blind = (bg_gate_stats){ .lookups = 0 };
+    if (!about->blind || bg_gate_get_info(about->blind, NULL, &gate->blind)) {
+        gate->blind = (bg_gate_info){ .lookups = 0 };
     }
 }
 

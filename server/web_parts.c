@@ -521,7 +521,7 @@ void web_json_known(struct json *json, const char *name, bool known, double valu
     }
 }
 
-void web_json_answers(struct json *json, const bg_slot_stats *stats)
+void web_json_answers(struct json *json, const bg_slot_info *stats)
 {
     json_object(json, "counters");
     json_count(json, "queries", stats->queries);

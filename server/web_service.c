@@ -189,14 +189,14 @@ struct info_sums {
     uint64_t health[HEALTH_UNKNOWN + 1];
     double items;
     bool has_items;
-    bg_slot_stats stats;
+    bg_slot_info stats;
 };
 
 static void info_add(struct info_sums *sums, const struct server *server,
                      struct entry *entry)
 {
     const struct figures figures = observer_figures(server->observer, entry);
-    bg_slot_stats stats;
+    bg_slot_info stats;
     sums->count++;
     sums->bytes += object_bytes(entry->object);
     sums->health[health_of(entry->object, &figures)]++;

@@ -20,7 +20,7 @@ struct tenant {
     uint64_t filters, bytes, connections;
     double items;
     bool has_items;
-    bg_slot_stats stats;
+    bg_slot_info stats;
     double queries_per_second, adds_per_second;
 };
 
@@ -55,7 +55,7 @@ static void tenants_take(void *context, const struct user *user,
 }
 
 static void tenant_add(struct tenant *tenant, struct entry *entry,
-                       const struct figures *figures, const bg_slot_stats *stats,
+                       const struct figures *figures, const bg_slot_info *stats,
                        const struct observer_rates *rates)
 {
     tenant->filters++;
@@ -77,7 +77,7 @@ static void tenants_add(struct tenants *all, struct server *server, struct entry
 {
     const struct figures figures = observer_figures(server->observer, entry);
     const struct observer_rates rates = observer_rates(server->observer, entry);
-    bg_slot_stats stats;
+    bg_slot_info stats;
     object_about(entry->object, &stats);
     for (size_t i = 0; i < all->n; i++) {
         if (user_may_touch(all->items[i].user, catalog_name(entry), USER_READ)

@@ -110,7 +110,7 @@ const char *words_split(struct words *words, const char *text, size_t n)
             return NULL;
         }
         const char *wrong =
-            words->count == WORDS_MOST ? "too many words (maximum: 1024)" : NULL;
+            words->count == WORDS_MAX ? "too many words (maximum: 1024)" : NULL;
         if (!wrong) {
             words->items[words->count++] = line.to;
             wrong = words_one(&line);

@@ -12,10 +12,10 @@
 
 #include <stddef.h>
 
-enum { WORDS_MOST = 1024 };
+enum { WORDS_MAX = 1024 };
 
 struct words {
-    char *items[WORDS_MOST]; /* NUL-terminated */
+    char *items[WORDS_MAX]; /* NUL-terminated */
     size_t count;
     char *memory;
     size_t room;

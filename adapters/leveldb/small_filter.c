@@ -53,7 +53,7 @@ enum {
     SMALL_BLOOM =
         SMALL_MAX_ROWS * SMALL_SEEDS, /* the layout of a Bloom filter with k = 1 */
     SMALL_UNKNOWN = SMALL_BLOOM + SMALL_MAX_ROWS,
-    SMALL_LEAST = 8,     /* bytes of bits: the minimum of LevelDB's own filters */
+    SMALL_MIN = 8,       /* bytes of bits: the minimum of LevelDB's own filters */
     SMALL_CHECKED = 4096 /* bytes; checking a larger filter would take too long */
 };
 
@@ -308,7 +308,7 @@ struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom)
     struct small_shape shape = { 0 };
     size_t most = UINT32_MAX / 8 - SMALL_HEADER; /* LevelDB has 32-bit offsets */
     size_t bytes = n > most / bits_per_key ? most : small_filter_bytes(n, bits_per_key);
-    bytes = bytes < SMALL_LEAST ? SMALL_LEAST : bytes;
+    bytes = bytes < SMALL_MIN ? SMALL_MIN : bytes;
     if (!bloom && n <= SMALL_MAX_RIBBON) {
         shape.columns = small_filter_columns(n);
         size_t rows = bytes * 8 / shape.columns;
@@ -316,9 +316,9 @@ struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom)
     }
     double best_k = 0.6931 * 8 * (double)bytes / (double)n; /* of a Bloom filter */
     if (shape.rows > best_k || shape.rows == SMALL_MAX_ROWS) {
-        shape.limit = shape.columns + shape.columns / 16 + 8 * SMALL_LEAST;
+        shape.limit = shape.columns + shape.columns / 16 + 8 * SMALL_MIN;
         shape.max_bytes =
-            SMALL_HEADER + SMALL_LEAST + small_filter_bytes(shape.limit, shape.rows);
+            SMALL_HEADER + SMALL_MIN + small_filter_bytes(shape.limit, shape.rows);
     } else { /* at few bits per key and many keys, one row less would cost too much */
         shape.rows = 0;
         shape.k = best_k < 1                ? 1
@@ -349,7 +349,7 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
         return small_filter_seal(out, SMALL_BLOOM + shape->k - 1, bytes);
     }
     size_t bytes = small_filter_bytes(shape->columns, shape->rows);
-    for (bytes = bytes < SMALL_LEAST ? SMALL_LEAST : bytes;; bytes += 1 + bytes / 128) {
+    for (bytes = bytes < SMALL_MIN ? SMALL_MIN : bytes;; bytes += 1 + bytes / 128) {
         size_t columns = bytes * 8 / shape->rows; /* as a reader computes it */
         if (columns > shape->limit) {
             return 0;

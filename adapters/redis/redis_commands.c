@@ -16,9 +16,9 @@
 
 /* ---- One function per command ---------------------------------------------------------------- */
 
-enum { COMMANDS_MOST = 64 };
+enum { COMMANDS_MAX = 64 };
 
-static const struct command *commands_of[COMMANDS_MOST];
+static const struct command *commands_of[COMMANDS_MAX];
 
 #define COMMANDS_8(X, d) X(d##0) X(d##1) X(d##2) X(d##3) X(d##4) X(d##5) X(d##6) X(d##7)
 #define COMMANDS_64(X)                                                                 \
@@ -39,7 +39,7 @@ static const struct command *commands_of[COMMANDS_MOST];
     }
 COMMANDS_64(COMMANDS_FUNCTION)
 
-static const redis_command_function commands_run[COMMANDS_MOST] = {
+static const redis_command_function commands_run[COMMANDS_MAX] = {
 #define COMMANDS_NAME(number) commands_run_##number,
     COMMANDS_64(COMMANDS_NAME)
 };
@@ -215,9 +215,9 @@ bool redis_commands_register(RedisModuleCtx *ctx)
             if (!commands_fit(c)) {
                 continue;
             }
-            if (number == COMMANDS_MOST) {
+            if (number == COMMANDS_MAX) {
                 redis.Log(ctx, "warning", "the command table has more than %d commands",
-                          COMMANDS_MOST);
+                          COMMANDS_MAX);
                 return false;
             }
             if (!redis_commands_add(ctx, c, commands_run[number])) {

@@ -38,11 +38,11 @@ enum {
     STATE_SMALL = 64 << 10
 }; /* below this size, querying canaries would take longer than the rest */
 
-bg_err redis_state_content(const struct object *object, bg_file_write write,
+bg_err redis_state_content(const struct object *object, bg_file_write_fn write,
                            void *context, size_t *n, bg_errinfo *info)
 {
     const bool small = object_bytes(object) < STATE_SMALL;
-    const uint32_t flags = BG_FILE_STILL | (small ? BG_FILE_NO_CANARIES : 0);
+    const uint32_t flags = BG_FILE_FROZEN | (small ? BG_FILE_NO_CANARIES : 0);
     *n = 0;
     return object_is_whole(object) ? dump_write(object, flags, write, context, n, info)
                                    : BG_OK;

@@ -31,7 +31,7 @@ bg_bytes redis_state_secret(const struct object *object);
  * size before the first piece. Writes nothing and returns BG_OK if the content is unknown. The
  * object must not change in the meantime: call this on the server's main thread, in its child, or
  * with exclusive use of the object. */
-bg_err redis_state_content(const struct object *object, bg_file_write write,
+bg_err redis_state_content(const struct object *object, bg_file_write_fn write,
                            void *context, size_t *n, bg_errinfo *info);
 
 /*

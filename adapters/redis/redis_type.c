@@ -233,7 +233,7 @@ static void *type_copy(RedisModuleKeyOptCtx *ctx, const void *value)
 
 static void type_digest(RedisModuleDigest *digest, void *value)
 {
-    char text[BG_DIGEST_TEXT] = "unknown";
+    char text[BG_DIGEST_TEXT_BYTES] = "unknown";
     if (object_is_whole(value)) {
         (void)bgc_digest_of(value, true, text, NULL);
     }

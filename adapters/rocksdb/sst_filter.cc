@@ -94,7 +94,7 @@ size_t Pack(const bg_filter *filter, uint64_t groups,
             std::unique_ptr<const char[]> *buffer)
 {
     size_t packed = 0;
-    if (bg_packed_write(filter, nullptr, 0, &packed, nullptr) != BG_OK) {
+    if (bg_packed_encode(filter, nullptr, 0, &packed, nullptr) != BG_OK) {
         return 0;
     }
     const size_t most = packed >= kAlignedFrom ? kLineBytes - 8 : 0;
@@ -103,7 +103,7 @@ size_t Pack(const bg_filter *filter, uint64_t groups,
         std::min(most, -reinterpret_cast<uintptr_t>(block.get()) % kLineBytes);
     char *at = block.get() + zeros;
     memset(block.get(), 0, zeros);
-    if (bg_packed_write(filter, at, packed, &packed, nullptr) != BG_OK) {
+    if (bg_packed_encode(filter, at, packed, &packed, nullptr) != BG_OK) {
         return 0;
     }
     at += packed;
@@ -237,7 +237,7 @@ bool SealedSpec(SstKind kind, size_t keys, size_t bytes, bg_spec *spec)
         s.rate = std::ldexp(1.0, -static_cast<int>(k));
         return static_cast<double>(k) * static_cast<double>(keys)
                    <= 8.0 * static_cast<double>(bytes)
-               && bg_plan_make(&request, &plan, nullptr) == BG_OK
+               && bg_plan_compute(&request, &plan, nullptr) == BG_OK
                && plan.bytes <= bytes;
     };
     bool found = false;
@@ -277,7 +277,7 @@ SstShape::SstShape(double bits_per_key) : bits_(bits_per_key), k_(6), price_(kPr
     request.spec.kind = BG_KIND_BLOCKED;
     request.spec.items = 1000000;
     request.spec.bits_per_key = bits_;
-    if (bg_plan_make(&request, &plan, nullptr) == BG_OK) {
+    if (bg_plan_compute(&request, &plan, nullptr) == BG_OK) {
         k_ = plan.k;
     }
     const double lanes = k_ <= 8 ? 8 : 16, lane_bits = 512 / lanes, k = k_;
@@ -301,7 +301,7 @@ double SstShape::BlockedBits(SstKind kind, double bits)
     request.spec.kind = BG_KIND_BLOCKED;
     request.spec.items = keys;
     request.spec.rate = sealed.rate;
-    if (bg_plan_make(&request, &plan, nullptr) != BG_OK) {
+    if (bg_plan_compute(&request, &plan, nullptr) != BG_OK) {
         return 64; /* no such rate exists */
     }
     return std::min(64.0, std::max(bits, plan.bits_per_key));
@@ -367,7 +367,7 @@ size_t SstShape::LayOutSealed(SstKind kind, HashPieces *hashes, bool keep,
     }
     const BuilderPointer builder_owner(builder);
     for (size_t p = 0; p < hashes->pieces(); p++) {
-        if (bg_builder_add_many_hash(builder, hashes->piece(p), hashes->piece_count(p))
+        if (bg_builder_add_many(builder, bg_keys_hashes(hashes->piece(p), hashes->piece_count(p)))
             != BG_OK) {
             return 0;
         }
@@ -388,7 +388,7 @@ size_t SstShape::LayOutBlocked(HashPieces *hashes, bool keep,
     bg_spec spec = bg_spec_default();
     bg_filter *filter = nullptr;
     spec.kind = BG_KIND_BLOCKED;
-    spec.flags = BG_EXCLUSIVE;
+    spec.flags = BG_SPEC_EXCLUSIVE;
     spec.bytes = lines * kLineBytes;
     spec.k = k_;
     if (groups > kMostGroups || bg_filter_create(&spec, &filter, nullptr) != BG_OK) {
@@ -448,7 +448,7 @@ uint64_t SstAsked::MayMatch64(uint64_t *hashes, size_t count) const
     for (size_t i = 0; i < count; i++) {
         hashes[i] = places_.Of(hashes[i]);
     }
-    (void)bg_packed_may_contain_many_hash(packed_, hashes, count, &maybe);
+    (void)bg_packed_may_contain_hashes(packed_, hashes, count, &maybe);
     return maybe;
 }
 

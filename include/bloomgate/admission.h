@@ -77,19 +77,19 @@ BG_API size_t bg_admission_admit_many(bg_admission *admission, const bg_bytes *k
 BG_API bool bg_admission_would_admit(const bg_admission *admission, const void *key,
                                      size_t len);
 
-typedef struct bg_admission_stats {
-    uint32_t struct_size; /* sizeof(bg_admission_stats) */
+typedef struct bg_admission_info {
+    uint32_t struct_size; /* sizeof(bg_admission_info) */
     uint32_t reserved;
     uint64_t asked;
     uint64_t admitted;
     uint64_t bytes;   /* of the filter */
     uint64_t periods; /* that have begun */
     double rate;      /* predicted: of keys admitted at first sight, now */
-} bg_admission_stats;
+} bg_admission_info;
 
 /* Errors: BG_EINVAL. Cost: reads every byte of the filter. */
-BG_API BG_MUST_CHECK bg_err bg_admission_about(const bg_admission *admission,
-                                               bg_admission_stats *stats);
+BG_API BG_MUST_CHECK bg_err bg_admission_get_info(const bg_admission *admission,
+                                                  bg_admission_info *stats);
 
 #ifdef __cplusplus
 }

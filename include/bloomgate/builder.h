@@ -1,7 +1,7 @@
 /*
  * builder.h - filters that are made of all keys at once.
  *
- * Static kinds (bg_kind_traits: BG_IS_STATIC) are smaller and tell more apart than any
+ * Static kinds (bg_kind_traits: BG_TRAIT_STATIC) are smaller and tell more apart than any
  * kind that keys are added to, but all keys must be known. A builder collects them, in any
  * order, from any stream, and then makes the filter:
  *

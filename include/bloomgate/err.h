@@ -80,7 +80,7 @@ BG_API const char *bg_strerror(bg_err err);
 
 /*
  * The name of a code, such as "BG_EINVAL". Never NULL: an unknown number gives
- * "BG_UNKNOWN".
+ * "BG_OUTCOME_UNKNOWN".
  * Thread safety: MT-Safe. Cost: a table look-up.
  */
 BG_API const char *bg_err_name(bg_err err);

@@ -29,20 +29,21 @@
 extern "C" {
 #endif
 
-#define BG_KEY_ID_BYTES   16
-#define BG_METADATA_BYTES 3072 /* at most, with its NUL */
-#define BG_DIGEST_BYTES   16
-#define BG_DIGEST_TEXT    33 /* as hexadecimal digits, with a NUL */
+#define BG_KEY_ID_BYTES      16
+#define BG_METADATA_MAX      3072 /* at most, with its NUL */
+#define BG_DIGEST_BYTES      16
+#define BG_DIGEST_TEXT_BYTES 33 /* as hexadecimal digits, with a NUL */
 
 /* Told how many bytes of how many are done; false stops it: BG_ECANCELED. */
-typedef bool (*bg_file_progress)(void *context, uint64_t done, uint64_t all);
+typedef bool (*bg_file_progress_fn)(void *context, uint64_t done, uint64_t all);
 
 enum {
-    BG_FILE_TOLERATE = 1u << 0, /* open: go on without damaged blocks: see bg_open */
-    BG_FILE_NO_SYNC = 1u << 1,  /* save: trust the system to write it some time */
+    BG_FILE_TOLERATE_DAMAGE =
+        1u << 0,               /* open: go on without damaged blocks: see bg_open */
+    BG_FILE_NO_SYNC = 1u << 1, /* save: trust the system to write it some time */
     BG_FILE_NO_READ_BACK =
         1u << 2, /* save: do not read it again before it is renamed */
-    BG_FILE_STILL =
+    BG_FILE_FROZEN =
         1u << 3, /* save: the filter does not change while it is saved, so kinds
                     in which keys move are not copied first */
     BG_FILE_NO_CANARIES =
@@ -55,16 +56,16 @@ enum {
 /* How to open a file; NULL or all zero but struct_size: as it is. */
 typedef struct bg_open_options {
     uint32_t struct_size;  /* sizeof(bg_open_options) */
-    uint32_t flags;        /* BG_FILE_TOLERATE or 0 */
-    uint32_t filter_flags; /* BG_EXCLUSIVE, BG_SMALL_PAGES */
+    uint32_t flags;        /* BG_FILE_TOLERATE_DAMAGE or 0 */
+    uint32_t filter_flags; /* BG_SPEC_EXCLUSIVE, BG_SPEC_SMALL_PAGES */
     uint32_t reserved;     /* 0 */
     const bg_hash_spec
         *hash; /* of keyed and custom profiles: the secret, the function */
     const bg_window_options
         *window; /* of windows: the clock; the rest is in the file */
     const bg_allocator *allocator;
-    uint64_t max_bytes;        /* of the filter; 0: no bound */
-    bg_file_progress progress; /* or NULL */
+    uint64_t max_bytes;           /* of the filter; 0: no bound */
+    bg_file_progress_fn progress; /* or NULL */
     void *context;
 } bg_open_options;
 
@@ -83,7 +84,7 @@ typedef struct bg_save_options {
     const char
         *metadata; /* text of yours, such as how keys are normalised; UTF-8, lines;
                              or NULL */
-    bg_file_progress progress; /* or NULL */
+    bg_file_progress_fn progress; /* or NULL */
     void *context;
 } bg_save_options;
 
@@ -116,13 +117,13 @@ typedef struct bg_file_info {
     uint64_t word_bytes;
     uint64_t blocks; /* of 64 KiB, each with a checksum */
     uint8_t digest[BG_DIGEST_BYTES];
-    char digest_text[BG_DIGEST_TEXT];
-    char metadata[BG_METADATA_BYTES];
+    char digest_text[BG_DIGEST_TEXT_BYTES];
+    char metadata[BG_METADATA_MAX];
 } bg_file_info;
 
 /* What is wrong with a file, as far as it can be told. */
-typedef struct bg_report {
-    uint32_t struct_size; /* sizeof(bg_report) */
+typedef struct bg_verify_report {
+    uint32_t struct_size; /* sizeof(bg_verify_report) */
     uint32_t checks;      /* that were made: header, digest, numbers, blocks, ... */
     uint64_t bad;         /* how many things are wrong; 0: the file is whole */
     uint64_t bad_blocks;
@@ -132,7 +133,7 @@ typedef struct bg_report {
     char what[32]; /* the first: "header", "digest", "block 17", "canaries" ... */
     char found[64];
     char expected[96];
-} bg_report;
+} bg_verify_report;
 
 /* ---- One file ------------------------------------------------------------------------ */
 
@@ -143,7 +144,7 @@ typedef struct bg_report {
  * added meanwhile may be missing in the file.
  * Errors: BG_EIO with os_errno; BG_EINVAL (options, metadata too long); BG_ENOMEM;
  * BG_ECANCELED.
- * Thread safety: MT-Safe (a BG_EXCLUSIVE filter: MT-Excl). Cost: writing and reading its
+ * Thread safety: MT-Safe (a BG_SPEC_EXCLUSIVE filter: MT-Excl). Cost: writing and reading its
  * bytes; for kinds in which keys move a copy of the filter is made first.
  */
 BG_API BG_MUST_CHECK bg_err bg_save(const bg_filter *filter, const char *path,
@@ -157,12 +158,13 @@ BG_API BG_MUST_CHECK bg_err bg_save(const bg_filter *filter, const char *path,
  */
 BG_API BG_MUST_CHECK bg_err bg_publish(const bg_filter *filter, const char *folder,
                                        const char *name, const bg_save_options *options,
-                                       char digest[BG_DIGEST_TEXT], bg_errinfo *info);
+                                       char digest[BG_DIGEST_TEXT_BYTES],
+                                       bg_errinfo *info);
 
 /*
  * Reads a filter into memory, on large pages. Every checksum is compared; then the
- * canaries. With BG_FILE_TOLERATE a block whose checksum is wrong does not end it: the
- * filter then answers "maybe" for all that the block could have denied, and bg_info says
+ * canaries. With BG_FILE_TOLERATE_DAMAGE a block whose checksum is wrong does not end it: the
+ * filter then answers "maybe" for all that the block could have denied, and bg_filter_info says
  * `degraded`; damage anywhere else is refused all the same.
  * Errors: BG_EFORMAT, BG_EVERSION, BG_ECHECKSUM, each with the offset; BG_EINVAL when the
  * secret or function is missing, BG_EINCOMPAT when it is another one; BG_EIO; BG_ENOMEM.
@@ -177,10 +179,10 @@ BG_API BG_MUST_CHECK bg_err bg_open(const char *path, const bg_open_options *opt
  * header of the same file, even if another file replaces it at the path in the meantime. `about`
  * is also filled in if only the header could be read.
  */
-BG_API BG_MUST_CHECK bg_err bg_open_about(const char *path,
-                                          const bg_open_options *options,
-                                          bg_file_info *about, bg_filter **filter,
-                                          bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_open_with_info(const char *path,
+                                              const bg_open_options *options,
+                                              bg_file_info *about, bg_filter **filter,
+                                              bg_errinfo *info);
 
 /*
  * Maps a file instead: it takes no time, and pages come in when they are asked for. Only
@@ -199,11 +201,11 @@ BG_API BG_MUST_CHECK bg_err bg_map(const char *path, const bg_open_options *opti
  * `report` (may be NULL) tells all.
  */
 BG_API BG_MUST_CHECK bg_err bg_verify(const char *path, const bg_open_options *options,
-                                      bg_report *report, bg_errinfo *info);
+                                      bg_verify_report *report, bg_errinfo *info);
 
 /* What the header of a file tells; only the header is checked. */
-BG_API BG_MUST_CHECK bg_err bg_file_about(const char *path, bg_file_info *about,
-                                          bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_file_get_info(const char *path, bg_file_info *about,
+                                             bg_errinfo *info);
 
 /* ---- The same in memory ---------------------------------------------------------------- */
 
@@ -213,7 +215,7 @@ BG_API BG_MUST_CHECK bg_err bg_encode(const bg_filter *filter,
                                       size_t room, size_t *written, bg_errinfo *info);
 
 /* Takes the next n bytes of a file; what is not BG_OK ends it. */
-typedef bg_err (*bg_file_write)(void *context, const void *bytes, size_t n);
+typedef bg_err (*bg_file_write_fn)(void *context, const void *bytes, size_t n);
 
 /*
  * Writes a filter piece by piece, each of 1 MiB at most (but for the table of checksums of very
@@ -223,14 +225,14 @@ typedef bg_err (*bg_file_write)(void *context, const void *bytes, size_t n);
  * Errors: BG_EINVAL; BG_ENOMEM, before anything was written; BG_EBUSY: somebody has changed the
  * filter between the first reading and the second, and what was written is no file; BG_ECANCELED;
  * that of `write`.
- * Thread safety: MT-Safe (a BG_EXCLUSIVE filter: MT-Excl). Cost: reading its bytes twice; for
- * kinds in which keys move a copy of the filter is made first, unless BG_FILE_STILL says that
+ * Thread safety: MT-Safe (a BG_SPEC_EXCLUSIVE filter: MT-Excl). Cost: reading its bytes twice; for
+ * kinds in which keys move a copy of the filter is made first, unless BG_FILE_FROZEN says that
  * nobody changes it.
  */
-BG_API BG_MUST_CHECK bg_err bg_encode_to(const bg_filter *filter,
-                                         const bg_save_options *options,
-                                         bg_file_write write, void *context,
-                                         bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_encode_stream(const bg_filter *filter,
+                                             const bg_save_options *options,
+                                             bg_file_write_fn write, void *context,
+                                             bg_errinfo *info);
 
 /* Reads one from n bytes, as bg_open does; they are not kept. Once `progress` has been told that d
  * bytes are done it does not read the first d bytes again. */
@@ -238,15 +240,16 @@ BG_API BG_MUST_CHECK bg_err bg_decode(const void *bytes, size_t n,
                                       const bg_open_options *options,
                                       bg_filter **filter, bg_errinfo *info);
 
-/* Reports the header of a file in memory, its first 4096 bytes, as bg_file_about does for a file on
+/* Reports the header of a file in memory, its first 4096 bytes, as bg_file_get_info does for a file on
  * disk. The rest is not read. */
-BG_API BG_MUST_CHECK bg_err bg_bytes_about(const void *bytes, size_t n,
-                                           bg_file_info *about, bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_encoded_get_info(const void *bytes, size_t n,
+                                                bg_file_info *about, bg_errinfo *info);
 
 /* Verifies n bytes of a file in memory as bg_verify does for a file on disk. */
-BG_API BG_MUST_CHECK bg_err bg_verify_bytes(const void *bytes, size_t n,
-                                            const bg_open_options *options,
-                                            bg_report *report, bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_encoded_verify(const void *bytes, size_t n,
+                                              const bg_open_options *options,
+                                              bg_verify_report *report,
+                                              bg_errinfo *info);
 
 /* ---- Several files --------------------------------------------------------------------- */
 
@@ -279,17 +282,18 @@ BG_API BG_MUST_CHECK bg_err bg_file_join(const char *from, uint32_t shards,
                                          bg_errinfo *info);
 
 /* How two files of the same layout differ. */
-typedef struct bg_difference {
-    uint32_t struct_size; /* sizeof(bg_difference) */
+typedef struct bg_file_difference {
+    uint32_t struct_size; /* sizeof(bg_file_difference) */
     uint32_t same_layout; /* 1: blocks can be compared; 0: nothing below is known */
     uint64_t blocks;      /* of each */
     uint64_t different;   /* of them */
     uint64_t patch_bytes; /* what bg_file_patch would write */
-} bg_difference;
+} bg_file_difference;
 
 /* By the digests of blocks: no block is read. */
 BG_API BG_MUST_CHECK bg_err bg_file_diff(const char *from, const char *to,
-                                         bg_difference *difference, bg_errinfo *info);
+                                         bg_file_difference *difference,
+                                         bg_errinfo *info);
 
 /* Writes what makes `to` of `from` to `patch`: header, numbers and the blocks that differ.
  * Files of another layout give a patch with all blocks. */
@@ -303,11 +307,11 @@ BG_API BG_MUST_CHECK bg_err bg_file_apply(const char *from, const char *patch,
 
 /* ---- Canaries -------------------------------------------------------------------------- */
 
-#define BG_CANARIES     16
+#define BG_CANARY_COUNT 16
 #define BG_CANARY_BYTES 24
 
 /*
- * Canary i (0 .. BG_CANARIES - 1) of a generation, a key that no user has. Add all of them
+ * Canary i (0 .. BG_CANARY_COUNT - 1) of a generation, a key that no user has. Add all of them
  * when you fill a filter that will be saved under that generation, and every one who opens
  * the file will find them or refuse it: a wrong hash, a wrong instruction or an empty
  * filter show themselves, which checksums cannot. Files say whether they have them.

@@ -38,17 +38,17 @@
  * In a `quotient` filter adds and removes that fall on neighbouring slots wait for each
  * other, and a remove ends a "maybe"; queries take no locks there either.
  * The functions marked MT-Safe below keep to that. MT-Excl functions need the filter for
- * themselves. A filter made with BG_EXCLUSIVE is for one thread at a time: its adds are
+ * themselves. A filter made with BG_SPEC_EXCLUSIVE is for one thread at a time: its adds are
  * MT-Excl, its queries are safe beside other queries.
  *
  * Caveats
  *   - Bloom kinds never forget. A filter that takes more keys than it was made for goes
- *     on answering correctly, with a rising share of "maybe": watch bg_filter_info.
+ *     on answering correctly, with a rising share of "maybe": watch bg_filter_get_info.
  *   - Kinds that can remove (bg_kind_traits) must only be asked to remove what was added:
  *     see bg_filter_remove.
  *   - A filter does not keep keys; it cannot list them. Bloom kinds cannot be enlarged but
  *     can be halved (bg_filter_fold), so size generously where the number is not known;
- *     `quotient` lists its hashes (bg_filter_each) and can be enlarged (bg_filter_resize).
+ *     `quotient` lists its hashes (bg_filter_for_each) and can be enlarged (bg_filter_resize).
  *   - NULL for a filter is a programming error. Queries then answer "maybe", adds do
  *     nothing: never a false "no".
  *   - After fork() the child has a copy of its own, as with all private memory.
@@ -82,7 +82,7 @@ typedef struct bg_filter bg_filter;
 
 /*
  * Creates an empty filter.
- * Errors: those of bg_plan_make and bg_hasher_init, and BG_ENOMEM. On error *filter is
+ * Errors: those of bg_plan_compute and bg_hasher_init, and BG_ENOMEM. On error *filter is
  * NULL and nothing stays allocated.
  * Thread safety: MT-Safe. Cost: sizing, below a millisecond; memory is zeroed by the system when it is
  * first touched.
@@ -97,23 +97,23 @@ BG_API BG_MUST_CHECK bg_err bg_filter_create_planned(const bg_plan *plan,
                                                      bg_errinfo *info);
 
 /*
- * How much memory bg_filter_init_at needs for that spec, bits and handle together.
- * Errors: those of bg_plan_make. Thread safety: MT-Safe.
+ * How much memory bg_filter_create_at needs for that spec, bits and handle together.
+ * Errors: those of bg_plan_compute. Thread safety: MT-Safe.
  */
-BG_API BG_MUST_CHECK bg_err bg_filter_bytes(const bg_spec *spec, size_t *bytes,
-                                            bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_filter_memory_needed(const bg_spec *spec, size_t *bytes,
+                                                    bg_errinfo *info);
 
 /*
  * Creates an empty filter inside the caller's memory: `bytes` bytes, at least as many as
- * bg_filter_bytes says, aligned to 64. Nothing is allocated; spec->allocator is used only
+ * bg_filter_memory_needed says, aligned to 64. Nothing is allocated; spec->allocator is used only
  * by copies of this filter. The memory must stay until bg_filter_free, which wipes the
  * handle but leaves the memory to the caller.
  * Errors: as bg_filter_create; BG_EINVAL when the memory is misaligned or too small.
  * Thread safety: MT-Safe. Cost: zeroes the memory.
  */
-BG_API BG_MUST_CHECK bg_err bg_filter_init_at(void *memory, size_t bytes,
-                                              const bg_spec *spec, bg_filter **filter,
-                                              bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_filter_create_at(void *memory, size_t bytes,
+                                                const bg_spec *spec, bg_filter **filter,
+                                                bg_errinfo *info);
 
 /* Frees a filter; NULL is allowed. Thread safety: MT-Excl. */
 BG_API void bg_filter_free(bg_filter *filter);
@@ -223,15 +223,15 @@ BG_API inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t k
 
 /*
  * Adds a key, or says that it cannot: BG_EFULL, when the filter is of a kind that takes a
- * limited number of keys (BG_CAN_FILL_UP) and has no room. It is unchanged then, and goes
+ * limited number of keys (BG_TRAIT_FILLS_UP) and has no room. It is unchanged then, and goes
  * on serving. *is_new, unless NULL, says what an add would have returned; false on error.
  *
  * bg_filter_add cannot fail; where an insert would be refused it gives up telling keys
- * apart: from then on every query answers "maybe" (bg_info.overflowed). So use inserts
+ * apart: from then on every query answers "maybe" (bg_filter_info.overflowed). So use inserts
  * with these kinds.
  * A cuckoo filter stores a key once for every insert, at most 8 times: a further insert
  * is refused with BG_EFULL, a further add is dropped, and the key can no longer be removed
- * (bg_info.saturated). An add of a copy that finds no room for other reasons is dropped
+ * (bg_filter_info.saturated). An add of a copy that finds no room for other reasons is dropped
  * too, and then no key is removed any more.
  * Errors: BG_EFULL; BG_ENOTSUP for a static kind; BG_EINVAL for NULL.
  * Thread safety and cost: as bg_filter_add.
@@ -248,9 +248,9 @@ BG_API BG_MUST_CHECK bg_err bg_filter_insert_hash(bg_filter *filter, uint64_t ha
  * was: a filter cannot tell a key that was never added from one that it takes for a
  * member by chance, and what it would remove then belongs to others, who would go missing.
  * Returns BG_ENOTFOUND, with nothing changed, when the key is certainly not there.
- * Errors: BG_ENOTFOUND; BG_ENOTSUP unless the kind has BG_CAN_REMOVE; BG_EINVAL for NULL.
+ * Errors: BG_ENOTFOUND; BG_ENOTSUP unless the kind has BG_TRAIT_REMOVE; BG_EINVAL for NULL.
  * Thread safety: MT-Safe; removes of neighbouring keys wait for each other, in a cuckoo
- * filter all adds and removes do; queries never wait (a BG_EXCLUSIVE filter: MT-Excl).
+ * filter all adds and removes do; queries never wait (a BG_SPEC_EXCLUSIVE filter: MT-Excl).
  * Cost: as an add.
  */
 BG_API bg_err bg_filter_remove(bg_filter *filter, const void *key, size_t len);
@@ -259,7 +259,7 @@ BG_API bg_err bg_filter_remove_hash(bg_filter *filter, uint64_t hash);
 
 /*
  * How often a key may have been added: at least as often as it was, less what was
- * removed; 0 means certainly not. Kinds without BG_CAN_COUNT answer 0 or 1.
+ * removed; 0 means certainly not. Kinds without BG_TRAIT_COUNT answer 0 or 1.
  * Thread safety: MT-Safe. Cost: as a query.
  */
 BG_API uint64_t bg_filter_count(const bg_filter *filter, const void *key, size_t len);
@@ -270,15 +270,15 @@ BG_API uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash);
  * Tells what is stored, in ascending order: of each hash as many of its leading bits as
  * are kept, the others 0, and how often it was added. Ends early when `visit` returns
  * false. Keys that share these bits are one. What bg_filter_add found no room for
- * (bg_info.overflowed) is not there.
- * Errors: BG_ENOTSUP unless the kind has BG_CAN_ENUMERATE; BG_EINVAL for NULL.
+ * (bg_filter_info.overflowed) is not there.
+ * Errors: BG_ENOTSUP unless the kind has BG_TRAIT_ENUMERATE; BG_EINVAL for NULL.
  * Thread safety: MT-Safe; what is added or removed meanwhile may be told or not, and
  * `visit` may do so itself. Cost: reads every byte.
  */
-BG_API bg_err bg_filter_each(const bg_filter *filter,
-                             bool (*visit)(void *context, uint64_t hash_prefix,
-                                           uint64_t count),
-                             void *context);
+BG_API bg_err bg_filter_for_each(const bg_filter *filter,
+                                 bool (*visit)(void *context, uint64_t hash_prefix,
+                                               uint64_t count),
+                                 void *context);
 
 /* ---- Many keys ----------------------------------------------------------------- */
 
@@ -356,10 +356,10 @@ BG_API size_t bg_filter_remove_many_hash(bg_filter *filter, const uint64_t *hash
  * such a filter is not merged into itself. `quotient` filters may differ in size if one
  * could be made from the other by bg_filter_resize.
  * Errors: BG_EINCOMPAT when kind, size, k or hash differ, or the periods of two windows;
- * the details say which. BG_ENOTSUP unless the kind has BG_CAN_MERGE. BG_EFULL, with nothing changed, when
+ * the details say which. BG_ENOTSUP unless the kind has BG_TRAIT_MERGE. BG_EFULL, with nothing changed, when
  * `filter` has no room for both (of a filter in shards that others add to meanwhile, part
  * of `other` may be in). BG_ENOMEM for a filter in shards or one that has to grow.
- * Thread safety: MT-Safe (a BG_EXCLUSIVE `filter`: MT-Excl). Cost: reads both, writes
+ * Thread safety: MT-Safe (a BG_SPEC_EXCLUSIVE `filter`: MT-Excl). Cost: reads both, writes
  * one.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other,
@@ -370,7 +370,7 @@ BG_API BG_MUST_CHECK bg_err bg_filter_merge(bg_filter *filter, const bg_filter *
  * halvings at once. It equals the one that would have come of adding the keys to a
  * filter of that size. Size generously, fold when the number of keys is known.
  * Errors: BG_EINVAL when the size cannot be halved that often (see bg_spec.folds),
- * BG_ENOTSUP unless the kind has BG_CAN_FOLD, BG_ENOMEM, BG_EFORMAT for a filter of a
+ * BG_ENOTSUP unless the kind has BG_TRAIT_FOLD, BG_ENOMEM, BG_EFORMAT for a filter of a
  * slot whose mapped file was written to.
  * Thread safety: MT-Safe. Cost: reads every byte.
  */
@@ -382,7 +382,7 @@ BG_API BG_MUST_CHECK bg_err bg_filter_fold(const bg_filter *filter, uint32_t tim
  * content and rate; the old one stays as it is. One bit of the stored hashes per doubling
  * moves from the remainder to the quotient, so `k` becomes k - doublings.
  * Errors: BG_EINVAL when there is no such size, BG_EFULL when the content does not fit it,
- * BG_ENOTSUP unless the kind has BG_CAN_RESIZE, BG_ENOMEM. On error *resized is NULL.
+ * BG_ENOTSUP unless the kind has BG_TRAIT_RESIZE, BG_ENOMEM. On error *resized is NULL.
  * Thread safety: MT-Safe; adds wait until it is done. Cost: reads one, writes the other.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_resize(const bg_filter *filter, int doublings,
@@ -394,7 +394,7 @@ BG_API BG_MUST_CHECK bg_err bg_filter_resize(const bg_filter *filter, int doubli
  * can be done as long as the layers are sparse: a large one is folded, a small one
  * unfolded (each line repeated), and lines are ORed, so fills add up. Typically it works
  * while there is one layer, or when the last one has taken few keys. Else BG_EFULL: then
- * replay the keys into a new filter whose spec.items is bg_info.items.
+ * replay the keys into a new filter whose spec.items is bg_filter_info.items.
  * Errors: BG_EFULL; BG_ENOTSUP unless the kind is scalable; BG_ENOMEM.
  * Thread safety: MT-Safe. Cost: reads every byte, some of them several times.
  */
@@ -420,9 +420,9 @@ typedef struct bg_estimate {
     double high;
 } bg_estimate;
 
-/* See bg_filter_info. */
-typedef struct bg_info {
-    uint32_t struct_size; /* sizeof(bg_info), set by the caller */
+/* See bg_filter_get_info. */
+typedef struct bg_filter_info {
+    uint32_t struct_size; /* sizeof(bg_filter_info), set by the caller */
     bg_kind kind;
     uint64_t units;        /* lines, blocks, words or bits, by kind */
     uint64_t bits;         /* bits of the filter */
@@ -448,7 +448,7 @@ typedef struct bg_info {
                             scalable: keys added beyond the capacity of their layer, for
                             want of memory or by merging: `rate` may exceed the target;
                             window of generations: the same for the current period */
-} bg_info;
+} bg_filter_info;
 
 /*
  * Fills in `info` as far as its struct_size reaches.
@@ -456,15 +456,16 @@ typedef struct bg_info {
  * Thread safety: MT-Safe; with adds running the figures are of some moment. Cost: reads
  * every byte to count the bits.
  */
-BG_API BG_MUST_CHECK bg_err bg_filter_info(const bg_filter *filter, bg_info *info);
+BG_API BG_MUST_CHECK bg_err bg_filter_get_info(const bg_filter *filter,
+                                               bg_filter_info *info);
 
 /*
  * The same from about `most` bytes of each part that has more (0: all): stretches of it, taken to be
  * as full as the rest. `ones`, `fill` and `rate` are then close to what they are, and the interval of
  * `items` is as much wider. 1 MiB tells the fill to a thousandth of it.
  */
-BG_API BG_MUST_CHECK bg_err bg_filter_info_part(const bg_filter *filter, uint64_t most,
-                                                bg_info *info);
+BG_API BG_MUST_CHECK bg_err bg_filter_sample_info(const bg_filter *filter,
+                                                  uint64_t most, bg_filter_info *info);
 
 /* Kind, size and fill alone; the last one reads every byte. Thread safety: MT-Safe. */
 BG_API bg_kind bg_filter_kind(const bg_filter *filter);
@@ -473,7 +474,7 @@ BG_API double bg_filter_fill(const bg_filter *filter);
 
 /*
  * How many keys it has room for as it is now: of a scalable filter, the sum over its layers;
- * of kinds that can be full (BG_CAN_FILL_UP), its slots times the highest load that plans
+ * of kinds that can be full (BG_TRAIT_FILLS_UP), its slots times the highest load that plans
  * allow, so that up to there inserts are hardly ever refused; of others, what its spec said,
  * or 0. And in how many layers keys are looked for: those of a scalable filter (of the shard
  * with most), the generations of a window, else 1. 0 for NULL.
@@ -488,7 +489,7 @@ BG_API uint32_t bg_filter_layers(const bg_filter *filter);
  * (1 .. 65536) pieces of one size, and shares[i] becomes the share of bits that are set in
  * piece i. If there are more cells than words, neighbours show the same word. In kinds
  * with counters, fingerprints or slots that is not the share of those in use, which
- * bg_info.fill is, but shows as well where they are.
+ * bg_filter_info.fill is, but shows as well where they are.
  * Errors: BG_EINVAL for NULL and for other numbers of cells.
  * Thread safety: MT-Safe; with adds running the figures are of some moment. Cost: reads
  * every byte.
@@ -510,7 +511,7 @@ typedef struct bg_overlap {
 
 /*
  * Estimates how much two compatible filters' sets overlap.
- * Errors: BG_EINCOMPAT; BG_ENOTSUP unless the kind has BG_CAN_OVERLAP.
+ * Errors: BG_EINCOMPAT; BG_ENOTSUP unless the kind has BG_TRAIT_OVERLAP.
  * Thread safety: MT-Safe. Cost: reads both.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b,

@@ -2,9 +2,9 @@
  * foreign.h - filters of other software: read, asked, added to, written.
  *
  *     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
- *     how.keys = BG_KEYS_INT64;                  // Guava: a funnel of longs
+ *     how.keys = BG_FOREIGN_KEYS_INT64;                  // Guava: a funnel of longs
  *     bg_foreign *f;
- *     bg_foreign_read(BG_FOREIGN_GUAVA, bytes, n, &how, &f, &why);
+ *     bg_foreign_decode(BG_FOREIGN_GUAVA, bytes, n, &how, &f, &why);
  *     if (!bg_foreign_may_contain(f, &key, sizeof key)) ...
  *
  * A foreign filter keeps the geometry and the hash function of whoever made it, bit for
@@ -58,19 +58,19 @@ typedef enum bg_foreign_format {
 } bg_foreign_format;
 
 /* How keys are turned into bytes before they are hashed. */
-typedef enum bg_keys {
-    BG_KEYS_UNSAID = 0,
-    BG_KEYS_BYTES = 1, /* as they are; strings in UTF-8 */
-    BG_KEYS_UTF16 = 2, /* UTF-16 code units, low byte first */
-    BG_KEYS_INT32 = 3, /* 4 bytes, low byte first */
-    BG_KEYS_INT64 = 4  /* 8 bytes, low byte first */
-} bg_keys;
+typedef enum bg_foreign_keys {
+    BG_FOREIGN_KEYS_UNSPECIFIED = 0,
+    BG_FOREIGN_KEYS_BYTES = 1, /* as they are; strings in UTF-8 */
+    BG_FOREIGN_KEYS_UTF16 = 2, /* UTF-16 code units, low byte first */
+    BG_FOREIGN_KEYS_INT32 = 3, /* 4 bytes, low byte first */
+    BG_FOREIGN_KEYS_INT64 = 4  /* 8 bytes, low byte first */
+} bg_foreign_keys;
 
 /* What a format can do here. */
 enum {
     BG_FOREIGN_CAN_WRITE = 1 << 0,
     BG_FOREIGN_CAN_CREATE = 1 << 1, /* an empty one, and adds */
-    BG_FOREIGN_WANTS_KEYS = 1 << 2, /* bg_foreign_options.keys must be said */
+    BG_FOREIGN_NEEDS_KEYS = 1 << 2, /* bg_foreign_options.keys must be said */
     BG_FOREIGN_CAN_REMOVE = 1 << 3  /* it counts adds, and takes them back */
 };
 
@@ -79,7 +79,7 @@ typedef struct bg_foreign bg_foreign;
 /* How to read or create one; all zero is allowed. */
 typedef struct bg_foreign_options {
     uint32_t struct_size;  /* sizeof(bg_foreign_options) */
-    uint32_t keys;         /* a bg_keys */
+    uint32_t keys;         /* a bg_foreign_keys */
     uint32_t version;      /* of the format, where there are several: docs/foreign.md */
     uint32_t part;         /* which of several filters in a file, from 0 */
     uint64_t seed;         /* or tweak, where the format has one and one is created */
@@ -97,7 +97,7 @@ typedef struct bg_foreign_info {
     uint32_t struct_size; /* sizeof(bg_foreign_info) */
     uint32_t format;      /* a bg_foreign_format */
     uint32_t version;
-    uint32_t keys;    /* a bg_keys, as it was said */
+    uint32_t keys;    /* a bg_foreign_keys, as it was said */
     uint32_t parts;   /* filters in the file, or links of a chain */
     uint32_t k;       /* bits per key, of the first part */
     uint64_t bits;    /* of all parts */
@@ -112,7 +112,7 @@ typedef struct bg_foreign_info {
 BG_API const char *bg_foreign_name(bg_foreign_format format);
 
 /* The format of that name; 0 when there is none. MT-Safe. */
-BG_API bg_foreign_format bg_foreign_by_name(const char *name);
+BG_API bg_foreign_format bg_foreign_parse(const char *name);
 
 /* What a format can do: BG_FOREIGN_CAN_WRITE and so on. MT-Safe. */
 BG_API uint32_t bg_foreign_traits(bg_foreign_format format);
@@ -122,9 +122,10 @@ BG_API uint32_t bg_foreign_traits(bg_foreign_format format);
  * what is wrong; BG_EVERSION; BG_EINVAL when keys must be said and are not; BG_ENOMEM.
  * Thread safety: MT-Safe. Cost: one pass over the bytes.
  */
-BG_API BG_MUST_CHECK bg_err bg_foreign_read(bg_foreign_format format, const void *bytes,
-                                            size_t n, const bg_foreign_options *options,
-                                            bg_foreign **foreign, bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_foreign_decode(bg_foreign_format format,
+                                              const void *bytes, size_t n,
+                                              const bg_foreign_options *options,
+                                              bg_foreign **foreign, bg_errinfo *info);
 
 /*
  * An empty filter with the size that the other software would choose for that many items
@@ -176,13 +177,13 @@ BG_API uint64_t bg_foreign_count(const bg_foreign *foreign, const void *key,
  * Writes it. `bytes` NULL: only says how many it takes. Errors: BG_ENOTSUP unless
  * BG_FOREIGN_CAN_WRITE; BG_EINVAL when there is no room. Thread safety: MT-Safe.
  */
-BG_API BG_MUST_CHECK bg_err bg_foreign_write(const bg_foreign *foreign, void *bytes,
-                                             size_t room, size_t *written,
-                                             bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_foreign_encode(const bg_foreign *foreign, void *bytes,
+                                              size_t room, size_t *written,
+                                              bg_errinfo *info);
 
 /* What is in it. Cost: one pass over its bits, which are counted. */
-BG_API BG_MUST_CHECK bg_err bg_foreign_about(const bg_foreign *foreign,
-                                             bg_foreign_info *about);
+BG_API BG_MUST_CHECK bg_err bg_foreign_get_info(const bg_foreign *foreign,
+                                                bg_foreign_info *about);
 
 /* Bytes of its bits, in no time; 0 for NULL. */
 BG_API uint64_t bg_foreign_size_bytes(const bg_foreign *foreign);

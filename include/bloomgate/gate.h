@@ -1,10 +1,10 @@
 /*
  * gate.h - a filter in front of something slow, and the life around it.
  *
- *     static bg_truth ask(void *db, const void *key, size_t len, void *row)
+ *     static bg_store_answer ask(void *db, const void *key, size_t len, void *row)
  *     {
  *         int found = db_get(db, key, len, row);          // the expensive question
- *         return found < 0 ? BG_TRUTH_ERROR : found ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+ *         return found < 0 ? BG_STORE_ERROR : found ? BG_STORE_PRESENT : BG_STORE_ABSENT;
  *     }
  *
  *     bg_gate_options options = BG_GATE_OPTIONS_INIT;
@@ -13,8 +13,8 @@
  *     bg_gate_create(slot, &options, &gate, NULL);
  *
  *     switch (bg_gate_lookup(gate, key, len, &row)) {
- *     case BG_PRESENT:  use(row);        break;
- *     case BG_UNKNOWN:  try_elsewhere(); break;   // the truth did not answer
+ *     case BG_OUTCOME_PRESENT:  use(row);        break;
+ *     case BG_OUTCOME_UNKNOWN:  try_elsewhere(); break;   // the truth did not answer
  *     default:          not_found();              // absent, mostly without asking
  *     }
  *
@@ -27,8 +27,8 @@
  * filter first, an absent answer from the truth could be remembered for a key that is
  * about to be there. With the truth first no "no" is ever wrong once the write returned.
  *
- * When the truth fails, `BG_UNKNOWN` says so: the key may be there. With
- * BG_GATE_FAIL_CLOSED it is `BG_FAILED` instead. After `breaker_failures` failures in a row
+ * When the truth fails, `BG_OUTCOME_UNKNOWN` says so: the key may be there. With
+ * BG_GATE_FAIL_CLOSED it is `BG_OUTCOME_FAILED` instead. After `breaker_failures` failures in a row
  * the truth is left alone for `breaker_rest`; then one look-up at a time tries it again. The
  * filter's "no" needs no truth and is never affected.
  *
@@ -42,10 +42,10 @@
  *   single flight    look-ups of one key at the same time ask the truth once.
  *   audit            a share of the filter's "no" answers is checked with the truth. If it
  *                    ever disagrees, somebody wrote past the gate or the filter is broken:
- *                    the look-up answers BG_PRESENT, and `alarm` is called.
+ *                    the look-up answers BG_OUTCOME_PRESENT, and `alarm` is called.
  *   trace            is called after every look-up, for spans and logs.
  *
- * Without a callback, for event loops: bg_gate_begin answers at once, or says BG_PENDING
+ * Without a callback, for event loops: bg_gate_begin answers at once, or says BG_OUTCOME_PENDING
  * and fills in a ticket; ask the truth as you like, then tell bg_gate_finish.
  */
 #ifndef BLOOMGATE_GATE_H
@@ -67,11 +67,11 @@ extern "C" {
 typedef struct bg_gate bg_gate;
 
 /* What the truth says. */
-typedef enum bg_truth {
-    BG_TRUTH_ABSENT = 0,
-    BG_TRUTH_PRESENT = 1,
-    BG_TRUTH_ERROR = 2, /* it does not answer, or not in time */
-} bg_truth;
+typedef enum bg_store_answer {
+    BG_STORE_ABSENT = 0,
+    BG_STORE_PRESENT = 1,
+    BG_STORE_ERROR = 2, /* it does not answer, or not in time */
+} bg_store_answer;
 
 /* X(NAME, number, "name"): the one list of what a look-up can come to. Numbers are frozen. */
 #define BG_OUTCOMES(X)                                                                 \
@@ -116,7 +116,7 @@ typedef struct bg_trace {
     uint32_t struct_size; /* sizeof(bg_trace) */
     uint32_t outcome;     /* a bg_outcome */
     uint64_t key_hash;
-    uint64_t truth_nanoseconds; /* 0: not asked */
+    uint64_t store_nanoseconds; /* 0: not asked */
     uint32_t audited;           /* 1: a "no" that was checked */
     uint32_t shared;            /* 1: the answer of another look-up's question */
 } bg_trace;
@@ -131,9 +131,9 @@ typedef struct bg_gate_options {
     void *context;        /* first argument of all callbacks */
     /* The expensive question. `request` is what bg_gate_lookup was given: where to put the
      * row, a deadline, ... May be NULL for gates that use bg_gate_begin only. */
-    bg_truth (*ask)(void *context, const void *key, size_t len, void *request);
+    bg_store_answer (*ask)(void *context, const void *key, size_t len, void *request);
     /* Single flight: hands the answer of one request on to another that asked for the same
-     * key; only for BG_PRESENT, and for requests that are not NULL. NULL: those who have a
+     * key; only for BG_OUTCOME_PRESENT, and for requests that are not NULL. NULL: those who have a
      * request then ask the truth themselves. */
     void (*share)(void *context, const void *from_request, void *to_request);
     /* Puts something to the truth; see bg_gate_write. */
@@ -171,7 +171,7 @@ BG_API bg_slot *bg_gate_slot(const bg_gate *gate);
 /* ---- Look-ups ------------------------------------------------------------------- */
 
 /*
- * Looks a key up. `request` goes to the callbacks. Never BG_PENDING. A gate without `ask`
+ * Looks a key up. `request` goes to the callbacks. Never BG_OUTCOME_PENDING. A gate without `ask`
  * answers as one whose truth fails where it would be asked.
  * Thread safety: MT-Safe. Waits for the truth if that is asked, and under single flight for
  * an equal look-up; else for nobody.
@@ -196,10 +196,10 @@ typedef struct bg_ticket {
 } bg_ticket;
 
 /*
- * The first half of a look-up. BG_PENDING: ask the truth yourself, and call
- * bg_gate_finish once (of a ticket that is not out it says BG_UNKNOWN and learns
+ * The first half of a look-up. BG_OUTCOME_PENDING: ask the truth yourself, and call
+ * bg_gate_finish once (of a ticket that is not out it says BG_OUTCOME_UNKNOWN and learns
  * nothing). Else it is done; but if *audit (may be NULL: no audits) is
- * true, an answer BG_ABSENT_BY_FILTER was chosen to be checked: ask the truth in your own
+ * true, an answer BG_OUTCOME_ABSENT_BY_FILTER was chosen to be checked: ask the truth in your own
  * time, and finish that ticket as well.
  * A ticket holds no memory. If the truth cannot be asked, drop the ticket: it is not counted, and the
  * breaker learns nothing.
@@ -211,7 +211,8 @@ BG_API bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len,
 
 /* The second half, from any thread. The ticket of an audit raises no alarm if the slot has got
  * another base since bg_gate_begin: the answer may be older than that base. */
-BG_API bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_truth answer);
+BG_API bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket,
+                                 bg_store_answer answer);
 
 /* Whether a key may be present, by filter and negative cache alone: the truth is not asked.
  * It is no look-up in the figures; but who asks the truth himself and tells what it said by
@@ -236,7 +237,7 @@ BG_API BG_MUST_CHECK bg_err bg_gate_write(bg_gate *gate, const void *key, size_t
                                           void *request);
 
 /* The same for a key that the caller has just written to the truth. */
-BG_API BG_MUST_CHECK bg_err bg_gate_wrote(bg_gate *gate, const void *key, size_t len);
+BG_API BG_MUST_CHECK bg_err bg_gate_add(bg_gate *gate, const void *key, size_t len);
 
 /*
  * Makes all earlier "absent" answers of the backing store void: what the negative caches of all
@@ -265,14 +266,14 @@ BG_API void bg_gate_doubt(bg_gate *gate);
  * wrong, or right: for those who ask the truth elsewhere. Thread safety: MT-Safe. */
 BG_API void bg_gate_report(bg_gate *gate, bool was_present);
 
-typedef struct bg_gate_stats {
-    uint32_t struct_size; /* sizeof(bg_gate_stats) */
+typedef struct bg_gate_info {
+    uint32_t struct_size; /* sizeof(bg_gate_info) */
     uint32_t breaker;     /* 0: closed, 1: open, 2: trying */
     uint64_t lookups;
     uint64_t outcomes[6]; /* by bg_outcome */
-    uint64_t truth_calls; /* including audits */
-    uint64_t truth_errors;
-    uint64_t truth_nanoseconds; /* of all calls of `ask` together */
+    uint64_t store_calls; /* including audits */
+    uint64_t store_errors;
+    uint64_t store_nanoseconds; /* of all calls of `ask` together */
     uint64_t avoided;           /* look-ups that the truth was spared by the filter */
     uint64_t wasted;            /* false positives: outcomes, and reported */
     uint64_t shared;            /* answered by another look-up's question */
@@ -287,13 +288,13 @@ typedef struct bg_gate_stats {
     uint64_t negative_hits;
     uint32_t
         doubtful; /* 1: a write could not be added, or bg_gate_doubt was called: every
-                          lookup queries the backing store */
+                     lookup queries the backing store */
     uint32_t drifting; /* 1: examined, and the observed rate is above the predicted one
                           by more than chance */
     bg_estimate observed; /* rate of false positives since the base came, with its 95 %
                              interval: of absent keys, those that the filter did not deny */
     double predicted;     /* at the present fill, if `examine` was asked for; else 0 */
-} bg_gate_stats;
+} bg_gate_info;
 
 /*
  * Fills in `stats`. `examine`: also compare the observed with the predicted rate, which
@@ -301,16 +302,16 @@ typedef struct bg_gate_stats {
  * Errors: BG_EINVAL. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_gate_about(const bg_gate *gate, bool examine,
-                                          bg_gate_stats *stats);
+                                          bg_gate_info *stats);
 
 /*
- * The same, compared with what bg_slot_examine found in the gate's slot a while ago, so that it
+ * The same, compared with what bg_slot_get_health found in the gate's slot a while ago, so that it
  * need not be found again. NULL: as bg_gate_about without `examine`.
  * Errors: BG_EINVAL. Thread safety: MT-Safe. Cost: some cache lines per processor.
  */
 BG_API BG_MUST_CHECK bg_err bg_gate_about_known(const bg_gate *gate,
                                                 const bg_slot_health *health,
-                                                bg_gate_stats *stats);
+                                                bg_gate_info *stats);
 
 /*
  * Evaluates the policy (NULL: BG_POLICY_INIT) with the observed rate, and rebuilds the

@@ -16,7 +16,7 @@
  *     bg_keyring_current(ring, &spec.hash, key_id, NULL);
  *
  * Rotation: append a line; make a filter with the new secret and let the slot ask both
- * (bg_slot_migrate); rebuild; mark the old line retired; remove it when no file needs it.
+ * (bg_slot_begin_migration); rebuild; mark the old line retired; remove it when no file needs it.
  *
  * Secrets lie in memory that is locked, left out of core files, not inherited by children
  * of fork (who find the ring empty), and wiped when the ring is freed. They are never part

@@ -74,19 +74,20 @@ typedef enum bg_kind {
 
 /* What a kind can do beside adding and asking: see bg_kind_traits. */
 enum {
-    BG_CAN_REMOVE = 1u << 0,  /* bg_filter_remove */
-    BG_CAN_COUNT = 1u << 1,   /* bg_filter_count says how often, not only whether */
-    BG_CAN_MERGE = 1u << 2,   /* bg_filter_merge */
-    BG_CAN_FOLD = 1u << 3,    /* bg_filter_fold */
-    BG_CAN_OVERLAP = 1u << 4, /* bg_filter_overlap */
-    BG_CAN_FILL_UP = 1u << 5, /* takes a limited number of keys: see bg_filter_insert */
-    BG_IS_STATIC = 1u << 6,   /* made of all keys at once by a bg_builder */
-    BG_CAN_ENUMERATE = 1u << 7, /* bg_filter_each */
-    BG_CAN_RESIZE = 1u << 8     /* bg_filter_resize */
+    BG_TRAIT_REMOVE = 1u << 0,  /* bg_filter_remove */
+    BG_TRAIT_COUNT = 1u << 1,   /* bg_filter_count says how often, not only whether */
+    BG_TRAIT_MERGE = 1u << 2,   /* bg_filter_merge */
+    BG_TRAIT_FOLD = 1u << 3,    /* bg_filter_fold */
+    BG_TRAIT_OVERLAP = 1u << 4, /* bg_filter_overlap */
+    BG_TRAIT_FILLS_UP =
+        1u << 5, /* takes a limited number of keys: see bg_filter_insert */
+    BG_TRAIT_STATIC = 1u << 6,    /* made of all keys at once by a bg_builder */
+    BG_TRAIT_ENUMERATE = 1u << 7, /* bg_filter_for_each */
+    BG_TRAIT_RESIZE = 1u << 8     /* bg_filter_resize */
 };
 
 /*
- * The traits of a kind, BG_CAN_REMOVE and so on; 0 for BG_KIND_AUTO and for an unknown
+ * The traits of a kind, BG_TRAIT_REMOVE and so on; 0 for BG_KIND_AUTO and for an unknown
  * number. Thread safety: MT-Safe.
  */
 BG_API uint32_t bg_kind_traits(bg_kind kind);
@@ -101,7 +102,7 @@ BG_API const char *bg_kind_name(bg_kind kind);
  * The kind of that name, BG_KIND_AUTO for "auto"; -1 when there is none, or for NULL.
  * Thread safety: MT-Safe.
  */
-BG_API int bg_kind_from_name(const char *name);
+BG_API int bg_kind_parse(const char *name);
 
 #ifdef __cplusplus
 }

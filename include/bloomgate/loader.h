@@ -6,7 +6,7 @@
  * loader deals out the filter's memory to one thread at a time, a region each.
  *
  *     bg_spec spec = BG_SPEC_INIT;
- *     spec.flags = BG_EXCLUSIVE;             // the loader sees to it
+ *     spec.flags = BG_SPEC_EXCLUSIVE;             // the loader sees to it
  *     ...
  *     bg_loader *loader;
  *     bg_loader_create(filter, &loader, &why);
@@ -15,7 +15,7 @@
  *     // when all have ended:
  *     bg_loader_free(loader);
  *
- * That is for BG_EXCLUSIVE filters of the kinds blocked and split, which keep a key in one
+ * That is for BG_SPEC_EXCLUSIVE filters of the kinds blocked and split, which keep a key in one
  * line. All others are filled as they are, other exclusive ones by one thread at a time.
  */
 #ifndef BLOOMGATE_LOADER_H

@@ -50,7 +50,7 @@ enum {
 };
 
 /* Takes a piece of text; false: stop. */
-typedef bool (*bg_metrics_sink)(void *context, const char *text, size_t len);
+typedef bool (*bg_metrics_sink_fn)(void *context, const char *text, size_t len);
 
 /*
  * Writes the metrics of n items, in one document.
@@ -59,24 +59,24 @@ typedef bool (*bg_metrics_sink)(void *context, const char *text, size_t len);
  */
 BG_API BG_MUST_CHECK bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
                                              bg_metrics_format format, uint32_t flags,
-                                             bg_metrics_sink sink, void *context,
+                                             bg_metrics_sink_fn sink, void *context,
                                              bg_errinfo *info);
 
 /*
- * The same with figures that bg_slot_examine found a while ago, so that no filter is read again:
+ * The same with figures that bg_slot_get_health found a while ago, so that no filter is read again:
  * healths[i] is that of item i, or NULL: then they are left out.
  */
 BG_API BG_MUST_CHECK bg_err bg_metrics_write_known(const bg_metrics_item *items,
                                                    const bg_slot_health *const *healths,
                                                    size_t n, bg_metrics_format format,
-                                                   bg_metrics_sink sink, void *context,
-                                                   bg_errinfo *info);
+                                                   bg_metrics_sink_fn sink,
+                                                   void *context, bg_errinfo *info);
 
 /* The same for a registry: its own figures, and those of its tenants in memory, at most
  * `most` of them (0: none), with the label `filter` being their name. */
 BG_API BG_MUST_CHECK bg_err bg_metrics_write_registry(
     bg_registry *registry, size_t most, bg_metrics_format format, uint32_t flags,
-    bg_metrics_sink sink, void *context, bg_errinfo *info);
+    bg_metrics_sink_fn sink, void *context, bg_errinfo *info);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@
  *     bg_oplog_open("seen.log", filter, &how, &log, &report, &why);
  *     bg_oplog_change(log, filter, NULL, hashes, n, NULL, &why);  // adds: logged and done
  *     ...
- *     bg_oplog_truncate_after_snapshot(log, filter, "seen.bg", NULL, &why);
+ *     bg_oplog_snapshot(log, filter, "seen.bg", NULL, &why);
  *
  *     bg_oplog_recover("seen.bg", "seen.log", NULL, &filter, &report, &why);  // next time
  *
@@ -68,12 +68,12 @@ enum {
 
 /* When records go to the disk. */
 typedef enum bg_oplog_policy {
-    BG_OPLOG_ALWAYS = 0,
-    BG_OPLOG_EVERYSEC = 1,
-    BG_OPLOG_NO = 2
+    BG_OPLOG_SYNC_ALWAYS = 0,
+    BG_OPLOG_SYNC_EVERYSEC = 1,
+    BG_OPLOG_SYNC_NO = 2
 } bg_oplog_policy;
 
-#define BG_OPLOG_BATCH 65536 /* records of one append, at most */
+#define BG_OPLOG_BATCH_MAX 65536 /* records of one append, at most */
 
 typedef struct bg_oplog_options {
     uint32_t struct_size; /* sizeof(bg_oplog_options) */
@@ -112,8 +112,8 @@ typedef struct bg_oplog_report {
 } bg_oplog_report;
 
 /* What a log knows of itself. */
-typedef struct bg_oplog_state {
-    uint32_t struct_size; /* sizeof(bg_oplog_state) */
+typedef struct bg_oplog_info {
+    uint32_t struct_size; /* sizeof(bg_oplog_info) */
     uint32_t policy;
     uint64_t first;  /* number of the first record in the file */
     uint64_t next;   /* number of the next one to be appended */
@@ -121,7 +121,7 @@ typedef struct bg_oplog_state {
     uint64_t bytes;  /* of the file */
     uint64_t syncs;  /* how often the disk was waited for since it was opened */
     bg_err failed;   /* BG_OK, or what every append returns */
-} bg_oplog_state;
+} bg_oplog_info;
 
 /* ---- Appending ------------------------------------------------------------------------- */
 
@@ -158,7 +158,7 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_open(const char *path, const bg_filter *fil
 BG_API bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info);
 
 /*
- * Appends n records, 1 to BG_OPLOG_BATCH, as one frame: operation ops[i] (`ops` NULL: all
+ * Appends n records, 1 to BG_OPLOG_BATCH_MAX, as one frame: operation ops[i] (`ops` NULL: all
  * are adds) with hashes[i]. *first, unless NULL, becomes the number of the first. The
  * filter is not touched: change it before, and where order matters hold a lock over both.
  *
@@ -196,7 +196,7 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_sync(bg_oplog *log, bg_errinfo *info);
 BG_API BG_MUST_CHECK bg_err bg_oplog_tick(bg_oplog *log, bg_errinfo *info);
 
 /* Fills in `state`. Errors: BG_EINVAL. Thread safety: MT-Safe. */
-BG_API BG_MUST_CHECK bg_err bg_oplog_about(bg_oplog *log, bg_oplog_state *state);
+BG_API BG_MUST_CHECK bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *state);
 
 /* ---- Snapshots ------------------------------------------------------------------------- */
 
@@ -217,9 +217,10 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_about(bg_oplog *log, bg_oplog_state *state)
  * Thread safety: MT-Safe, as said. Cost: bg_save; a copy of the filter first, unless its
  * kind only ever sets bits.
  */
-BG_API BG_MUST_CHECK bg_err bg_oplog_truncate_after_snapshot(
-    bg_oplog *log, const bg_filter *filter, const char *snapshot,
-    const bg_save_options *options, bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_oplog_snapshot(bg_oplog *log, const bg_filter *filter,
+                                              const char *snapshot,
+                                              const bg_save_options *options,
+                                              bg_errinfo *info);
 
 /* The N of a snapshot. BG_EFORMAT when it has none. */
 BG_API BG_MUST_CHECK bg_err bg_oplog_position(const char *snapshot, uint64_t *position,
@@ -228,8 +229,8 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_position(const char *snapshot, uint64_t *po
 /* ---- Replaying ------------------------------------------------------------------------- */
 
 /* Is told the records of a frame, numbered from `first`; false ends it: BG_ECANCELED. */
-typedef bool (*bg_oplog_visit)(void *context, uint64_t first, const uint8_t *ops,
-                               const uint64_t *hashes, size_t n);
+typedef bool (*bg_oplog_visit_fn)(void *context, uint64_t first, const uint8_t *ops,
+                                  const uint64_t *hashes, size_t n);
 
 /*
  * Tells all records of a log, frame by frame, up to its end or to the first frame that is
@@ -239,7 +240,7 @@ typedef bool (*bg_oplog_visit)(void *context, uint64_t first, const uint8_t *ops
  * an operation that this version does not know; BG_EIO; BG_ENOMEM; BG_ECANCELED.
  * Thread safety: MT-Safe. Memory: 1.1 MB.
  */
-BG_API BG_MUST_CHECK bg_err bg_oplog_replay(const char *path, bg_oplog_visit visit,
+BG_API BG_MUST_CHECK bg_err bg_oplog_replay(const char *path, bg_oplog_visit_fn visit,
                                             void *context, bg_oplog_report *report,
                                             bg_errinfo *info);
 

@@ -7,8 +7,8 @@
  * it is. Opening one copies nothing.
  *
  *     size_t n;
- *     bg_packed_write(filter, NULL, 0, &n, NULL);       // how many bytes
- *     bg_packed_write(filter, block, n, &n, NULL);      // ... into the engine's block
+ *     bg_packed_encode(filter, NULL, 0, &n, NULL);       // how many bytes
+ *     bg_packed_encode(filter, block, n, &n, NULL);      // ... into the engine's block
  *
  *     bg_packed *asked;
  *     if (bg_packed_open(block, n, &asked, NULL) != BG_OK)
@@ -55,9 +55,9 @@ typedef struct bg_packed bg_packed;
  * Thread safety: MT-Safe; adds that run at the same time may or may not be in it. Cost:
  * reads every byte.
  */
-BG_API BG_MUST_CHECK bg_err bg_packed_write(const bg_filter *filter, void *to,
-                                            size_t room, size_t *bytes,
-                                            bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_packed_encode(const bg_filter *filter, void *to,
+                                             size_t room, size_t *bytes,
+                                             bg_errinfo *info);
 
 /*
  * Opens n packed bytes, which must stay as they are until bg_packed_free. They may come from
@@ -86,9 +86,9 @@ BG_API inline bool bg_packed_may_contain_hash(const bg_packed *packed, uint64_t 
 }
 
 /* The same for n hashes: see bg_filter_may_contain_many_hash. */
-BG_API size_t bg_packed_may_contain_many_hash(const bg_packed *packed,
-                                              const uint64_t *hashes, size_t n,
-                                              uint64_t *maybe);
+BG_API size_t bg_packed_may_contain_hashes(const bg_packed *packed,
+                                           const uint64_t *hashes, size_t n,
+                                           uint64_t *maybe);
 
 #ifdef __cplusplus
 }

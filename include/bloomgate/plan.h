@@ -8,7 +8,7 @@
  *     ask.spec.items = 100000000;
  *     ask.spec.rate = 0.001;
  *     bg_plan plan;
- *     if (bg_plan_make(&ask, &plan, NULL) == BG_OK)
+ *     if (bg_plan_compute(&ask, &plan, NULL) == BG_OK)
  *         printf("%s, %.1f bits per key\n", bg_kind_name(plan.kind), plan.bits_per_key);
  *
  * The rates are those of the kind's real layout. For filters that keep a key in one line
@@ -101,16 +101,16 @@ typedef struct bg_plan {
  * Thread safety: MT-Safe. Cost: below a millisecond; some ten of them when it looks for
  * the cheapest size.
  */
-BG_API BG_MUST_CHECK bg_err bg_plan_make(const bg_plan_request *request, bg_plan *plan,
-                                         bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_plan_compute(const bg_plan_request *request,
+                                            bg_plan *plan, bg_errinfo *info);
 
 /*
  * Turns a plan into the spec of exactly that geometry, keeping what `request` says of
  * hash, flags, allocator and limits.
  * Thread safety: MT-Safe. Cost: a copy.
  */
-BG_API void bg_plan_spec(const bg_plan *plan, const bg_plan_request *request,
-                         bg_spec *spec);
+BG_API void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request,
+                            bg_spec *spec);
 
 /*
  * Measures hashing on this machine for a few milliseconds and fills in

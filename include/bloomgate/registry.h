@@ -11,7 +11,7 @@
  *
  *     bg_tenant *t;
  *     bg_registry_get(registry, "acme", BG_REGISTRY_CREATE, &t, NULL);
- *     bg_err err = bg_tenant_add(t, key, len, NULL);      // BG_ELIMIT: over the quota
+ *     bg_err err = bg_tenant_add(t, key, len, NULL);      // BG_EQUOTA: over the quota
  *     bool maybe = bg_tenant_may_contain(t, key, len);
  *     bg_tenant_release(t);
  *
@@ -55,7 +55,7 @@ typedef struct bg_registry bg_registry;
 typedef struct bg_tenant bg_tenant;
 
 /* Names: 1 to 127 bytes, without NUL. */
-#define BG_NAME_MOST 127
+#define BG_TENANT_NAME_MAX 127
 
 typedef struct bg_registry_options {
     uint32_t struct_size;        /* sizeof(bg_registry_options) */
@@ -96,7 +96,7 @@ enum { BG_REGISTRY_CREATE = 1u << 0 };
 /*
  * The tenant of that name, held until bg_tenant_release. With BG_REGISTRY_CREATE it is
  * created by the template if there is none.
- * Errors: BG_ENOTFOUND; BG_ELIMIT (max_tenants, max_total_bytes); BG_EINVAL; BG_ENOMEM.
+ * Errors: BG_ENOTFOUND; BG_EQUOTA (max_tenants, max_total_bytes); BG_EINVAL; BG_ENOMEM.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_registry_get(bg_registry *registry, const char *name,
@@ -111,9 +111,9 @@ BG_API BG_MUST_CHECK bg_err bg_registry_remove(bg_registry *registry, const char
 
 /* Calls `visit` for every tenant, in no order, until it returns false. It may use the
  * registry. Tenants that come or go meanwhile may be told or not. */
-BG_API void bg_registry_each(bg_registry *registry,
-                             bool (*visit)(void *context, bg_tenant *tenant),
-                             void *context);
+BG_API void bg_registry_for_each(bg_registry *registry,
+                                 bool (*visit)(void *context, bg_tenant *tenant),
+                                 void *context);
 
 /*
  * What has to be done from time to time: writes idle tenants to the folder and frees them.
@@ -133,8 +133,8 @@ BG_API const char *bg_tenant_name(const bg_tenant *tenant);
 
 /*
  * As for a slot, within the quotas. If the tenant has a gate, that forgets what it remembers
- * of the absence of the keys, as in bg_gate_wrote.
- * Errors: BG_ELIMIT, with what was exceeded; else those of bg_slot_add, and of reading the
+ * of the absence of the keys, as in bg_gate_add.
+ * Errors: BG_EQUOTA, with what was exceeded; else those of bg_slot_add, and of reading the
  * tenant's file back.
  * Thread safety: MT-Safe.
  */
@@ -153,8 +153,8 @@ BG_API size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys
 BG_API bg_slot *bg_tenant_slot(bg_tenant *tenant);
 BG_API bg_gate *bg_tenant_gate(bg_tenant *tenant);
 
-typedef struct bg_tenant_stats {
-    uint32_t struct_size; /* sizeof(bg_tenant_stats) */
+typedef struct bg_tenant_info {
+    uint32_t struct_size; /* sizeof(bg_tenant_info) */
     uint32_t in_memory;
     uint64_t items; /* added, certainly new */
     uint64_t bytes;
@@ -164,13 +164,14 @@ typedef struct bg_tenant_stats {
     uint64_t evictions;
     uint64_t returns;
     uint64_t return_failures;
-} bg_tenant_stats;
+} bg_tenant_info;
 
 /* Fills in the statistics of a tenant. Errors: BG_EINVAL for NULL or a wrong struct_size. */
-BG_API BG_MUST_CHECK bg_err bg_tenant_about(bg_tenant *tenant, bg_tenant_stats *stats);
+BG_API BG_MUST_CHECK bg_err bg_tenant_get_info(bg_tenant *tenant,
+                                               bg_tenant_info *stats);
 
-typedef struct bg_registry_stats {
-    uint32_t struct_size; /* sizeof(bg_registry_stats) */
+typedef struct bg_registry_info {
+    uint32_t struct_size; /* sizeof(bg_registry_info) */
     uint32_t tenants;
     uint64_t in_memory; /* of them */
     uint64_t bytes;     /* of their filters */
@@ -180,11 +181,11 @@ typedef struct bg_registry_stats {
     uint64_t returns;
     uint64_t return_failures;
     uint64_t limited; /* adds and creations refused */
-} bg_registry_stats;
+} bg_registry_info;
 
 /* Fills in the statistics of a registry. Errors: BG_EINVAL for NULL or a wrong struct_size. */
-BG_API BG_MUST_CHECK bg_err bg_registry_about(bg_registry *registry,
-                                              bg_registry_stats *stats);
+BG_API BG_MUST_CHECK bg_err bg_registry_get_info(bg_registry *registry,
+                                                 bg_registry_info *stats);
 
 #ifdef __cplusplus
 }

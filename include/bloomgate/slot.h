@@ -32,7 +32,7 @@
  *   - Plain slots cannot be reloaded from a file as they are: what was added since the file
  *     was made would be lost, so that is refused; that of a base with a merged delta also,
  *     unless the file says that it is as complete. Say BG_SLOT_DISCARD if the new filter has
- *     it all, or keep adds in a delta (bg_slot_layer).
+ *     it all, or keep adds in a delta (bg_slot_set_delta).
  *   - Without any filter every query answers "maybe", and adds are refused. So it is without a
  *     base, but that a delta takes adds, while the first one is being made.
  *   - Do not change a slot while you have it pinned: it would wait for yourself.
@@ -78,7 +78,7 @@ enum {
 typedef struct bg_slot_options {
     uint32_t struct_size;             /* sizeof(bg_slot_options) */
     uint32_t flags;                   /* BG_SLOT_SEALED, BG_SLOT_SMALL */
-    uint64_t complete;                /* see bg_slot_complete */
+    uint64_t complete;                /* see bg_slot_complete_to */
     uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: the system's */
     void *context;
     const bg_allocator *allocator; /* of the slot, not of its filters; or NULL */
@@ -93,7 +93,7 @@ typedef struct bg_slot_options {
 
 /*
  * Creates a slot with that filter, which from then on belongs to it; NULL: without one. A
- * static filter is sealed anyway. A filter made with BG_EXCLUSIVE is refused unless the
+ * static filter is sealed anyway. A filter made with BG_SPEC_EXCLUSIVE is refused unless the
  * slot is sealed. Slots that get their filters from files should be sealed, see above.
  * Errors: BG_EINVAL, BG_ENOMEM; the filter is then still the caller's.
  */
@@ -131,10 +131,10 @@ BG_API size_t bg_slot_may_contain_many_u64(const bg_slot *slot, const uint64_t *
 /*
  * The same for a request that is about everything up to a number, such as the position in
  * the log of a database that the caller has seen: "no" only if the slot is complete up to
- * there, see bg_slot_complete.
+ * there, see bg_slot_complete_to.
  */
-BG_API bool bg_slot_may_contain_at(const bg_slot *slot, const void *key, size_t len,
-                                   uint64_t sequence);
+BG_API bool bg_slot_may_contain_up_to(const bg_slot *slot, const void *key, size_t len,
+                                      uint64_t sequence);
 
 /*
  * Adds a key to every filter that takes adds; *is_new, unless NULL, says whether it
@@ -208,7 +208,7 @@ BG_API size_t bg_slot_may_contain_many_hash(const bg_slot *slot, const uint64_t 
  * As bg_slot_add_many_which. A filter that is asked, takes no adds and has another hasher
  * could have any key, so nothing is certainly new then.
  * Errors: as there; BG_EINCOMPAT, with nothing done, when a filter that takes adds has
- * another hasher. That is not counted as refused (bg_slot_stats): add the keys instead.
+ * another hasher. That is not counted as refused (bg_slot_info): add the keys instead.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_add_many_hash(bg_slot *slot, const uint64_t *hashes,
                                                   size_t n, uint64_t check,
@@ -252,10 +252,10 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
 /*
  * Makes `filter` the base; the slot owns it from then on. A delta stays. It is sealed if
  * the one before was, or if there was none and the slot was made so.
- * `complete`: up to where it is, see bg_slot_complete.
+ * `complete`: up to where it is, see bg_slot_complete_to.
  * Without BG_SLOT_DISCARD in `flags` no key that was added through the slot is lost. A base has
  * such keys if it was merged with a delta, was rebuilt, or took adds before it was sealed (by
- * bg_slot_layer or a rebuild with a delta, even a failed one). Such a base is replaced only by a
+ * bg_slot_set_delta or a rebuild with a delta, even a failed one). Such a base is replaced only by a
  * filter that is complete up to where the slot was at that time. That number counts only if
  * bg_slot_advance was called after the last of these adds. Every later replacement must be as
  * complete as well.
@@ -272,32 +272,33 @@ BG_API BG_MUST_CHECK bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter,
 
 /*
  * Begins a migration: `filter`, with another hash, secret or size, becomes the base, and
- * the present one is asked too, and both take adds. bg_slot_settle ends it and lets go of
+ * the present one is asked too, and both take adds. bg_slot_end_migration ends it and lets go of
  * the old one (or of the new one, with `back`). Before that the new one must have got all
  * the keys: by bg_slot_rebuild, which ends a migration as well, or because the old ones
  * have expired.
  * Errors: as bg_slot_swap; BG_EBUSY when there is one already; BG_EINCOMPAT when the
  * present one takes adds and `filter` cannot: what is added meanwhile would go with the old
- * one. bg_slot_settle needs no memory; with `back` it returns BG_EINCOMPAT after
+ * one. bg_slot_end_migration needs no memory; with `back` it returns BG_EINCOMPAT after
  * bg_slot_compact, which merges the delta into the new filter only.
  */
-BG_API BG_MUST_CHECK bg_err bg_slot_migrate(bg_slot *slot, bg_filter *filter,
-                                            bg_errinfo *info);
-BG_API BG_MUST_CHECK bg_err bg_slot_settle(bg_slot *slot, bool back, bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_slot_begin_migration(bg_slot *slot, bg_filter *filter,
+                                                    bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_slot_end_migration(bg_slot *slot, bool back,
+                                                  bg_errinfo *info);
 
 /*
  * Seals the base and lets `delta`, an empty filter that the slot owns from then on, take
  * the adds. If there is a delta already, that one is asked but takes no more adds: the two
  * become one by bg_slot_compact. Returns when the last add to what is now sealed has
  * ended.
- * If you use bg_slot_complete: the delta is taken to have everything beyond that number, so
+ * If you use bg_slot_complete_to: the delta is taken to have everything beyond that number, so
  * nothing beyond it may have been added before, or a base that is put under the delta later
  * is believed to be more complete than it is. Let writers pause, and bg_slot_advance to the
  * last number that was added. The same holds for bg_slot_compact and bg_slot_rebuild.
  * Errors: as bg_slot_swap; BG_EBUSY also when two deltas are there already.
  */
-BG_API BG_MUST_CHECK bg_err bg_slot_layer(bg_slot *slot, bg_filter *delta,
-                                          bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_slot_set_delta(bg_slot *slot, bg_filter *delta,
+                                              bg_errinfo *info);
 
 /*
  * Makes a new base of the base and the delta by merging them, if their kinds allow that
@@ -305,7 +306,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_layer(bg_slot *slot, bg_filter *delta,
  * come. The base is copied first, so readers see nothing of it. Where filters cannot be
  * merged the keys are needed: bg_slot_rebuild.
  * Two deltas that are there already are merged both.
- * Errors: as bg_slot_layer; BG_EINCOMPAT, BG_ENOTSUP, BG_EFULL as bg_filter_merge. Then
+ * Errors: as bg_slot_set_delta; BG_EINCOMPAT, BG_ENOTSUP, BG_EFULL as bg_filter_merge. Then
  * nothing is lost: the slot has its old base and both deltas. `delta` belongs to the slot
  * from the call on, whatever comes of it.
  */
@@ -316,7 +317,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta,
  * Forgets everything: an empty filter like the base takes its place, in one step, and delta
  * and old filter go. It takes adds if anybody did; a base of a static kind cannot, and keeps
  * an empty delta like the present one. Adds that run at the same time may be forgotten or
- * not. bg_slot_complete becomes 0: advance when you know better.
+ * not. bg_slot_complete_to becomes 0: advance when you know better.
  * Errors: BG_ENOTFOUND when there is no base; BG_EBUSY during a rebuild; BG_ENOMEM. On error
  * nothing has changed.
  * Thread safety: MT-Safe. Cost: a filter's memory, until the last reader of the old one has
@@ -357,7 +358,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rotate(bg_slot *slot, uint64_t now,
  * number while keys with higher numbers are added, or were: they count as keys up to that number
  * when a file replaces the base (bg_slot_swap). Thread safety: MT-Safe.
  */
-BG_API uint64_t bg_slot_complete(const bg_slot *slot);
+BG_API uint64_t bg_slot_complete_to(const bg_slot *slot);
 BG_API void bg_slot_advance(bg_slot *slot, uint64_t sequence);
 
 /* ---- Files --------------------------------------------------------------------- */
@@ -385,7 +386,7 @@ typedef struct bg_reload_options {
  * Replaces the base by the filter of a file. The file is verified (all of it, also if it
  * is then mapped), its canaries are asked, and it is compared with the present filter:
  * kind, hash profile and secret, key id, generation. When anything is wrong the old filter
- * goes on serving, the failure is counted and kept (bg_slot_stats), and told. A file with
+ * goes on serving, the failure is counted and kept (bg_slot_info), and told. A file with
  * the digest of the present one is not read again.
  * The generation must not be below that of the last file that was loaded, even if other changes
  * replaced the base since. BG_SLOT_ANY_GENERATION accepts a lower one, and bg_slot_clear resets
@@ -414,7 +415,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_require_generation(bg_slot *slot,
 
 /*
  * Saves the base as it is, by bg_save, with "complete: N" in its metadata. A slot with
- * delta or old filter is saved only after bg_slot_compact or bg_slot_settle: BG_EINCOMPAT. The
+ * delta or old filter is saved only after bg_slot_compact or bg_slot_end_migration: BG_EINCOMPAT. The
  * same error is returned while the base lacks a key that a gate could not add (bg_gate_write):
  * rebuild the slot first.
  */
@@ -427,7 +428,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_save(bg_slot *slot, const char *path,
  * (bg_save and bg_publish do that), or written and closed, is loaded at once. All other ways to
  * replace it, such as switching a symbolic link anywhere in the path or swapping a directory, are
  * detected within about a second. Either call bg_watch_poll from your own loop whenever
- * bg_watch_descriptor is readable, which happens at least once a second; or call
+ * bg_watch_fd is readable, which happens at least once a second; or call
  * bg_watch_thread_start, which polls in a separate thread until bg_watch_free. `path` need not
  * exist yet, but its directory must. If the slot was loaded from a file, the watch starts by
  * comparing that file with the one at the path; otherwise an existing file is loaded when it
@@ -442,7 +443,7 @@ typedef struct bg_watch bg_watch;
 BG_API BG_MUST_CHECK bg_err bg_watch_create(bg_slot *slot, const char *path,
                                             const bg_reload_options *options,
                                             bg_watch **watch, bg_errinfo *info);
-BG_API int bg_watch_descriptor(const bg_watch *watch);
+BG_API int bg_watch_fd(const bg_watch *watch);
 BG_API BG_MUST_CHECK bg_err bg_watch_poll(bg_watch *watch, int timeout_ms,
                                           bool *reloaded, bg_errinfo *info);
 BG_API BG_MUST_CHECK bg_err bg_watch_thread_start(bg_watch *watch, bg_errinfo *info);
@@ -527,14 +528,14 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *sour
  * threads:
  *
  *     how.spec.items = 1000000;                          // with room for what is to come
- *     if (bg_slot_rebuild_begin(slot, &how, &rebuild, NULL))
+ *     if (bg_slot_begin_rebuild(slot, &how, &rebuild, NULL))
  *         return 1;
  *     while ((n = read_keys(keys)))                      // all of the truth, from now on
  *         if (bg_rebuild_add_many(rebuild, keys, n, NULL))
  *             break;                                     // then the commit fails as well
  *     err = bg_rebuild_commit(rebuild, NULL, &why);
  *
- * When bg_slot_rebuild_begin returns, every add goes to the new base (or to `delta`) as well,
+ * When bg_slot_begin_rebuild returns, every add goes to the new base (or to `delta`) as well,
  * and those that did not are over: so read the truth after that, and nothing is lost between
  * the two. `progress` is not called. Until bg_rebuild_commit or
  * bg_rebuild_abort, each of which ends it and frees the handle whatever comes of it, the slot
@@ -543,12 +544,12 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *sour
  * room; BG_ENOMEM, of a static kind. The new filter lacks keys then, so the commit will
  * return the same and the slot stay as it was.
  * Errors: as bg_slot_rebuild; BG_EINVAL without spec.items. On error of
- * bg_slot_rebuild_begin *rebuild is NULL, and `delta` is the slot's all the same.
- * Thread safety: bg_slot_rebuild_begin and bg_rebuild_add_many MT-Safe; commit and abort are
+ * bg_slot_begin_rebuild *rebuild is NULL, and `delta` is the slot's all the same.
+ * Thread safety: bg_slot_begin_rebuild and bg_rebuild_add_many MT-Safe; commit and abort are
  * MT-Excl for the handle: after the last add.
  */
 typedef struct bg_rebuild bg_rebuild;
-BG_API BG_MUST_CHECK bg_err bg_slot_rebuild_begin(bg_slot *slot,
+BG_API BG_MUST_CHECK bg_err bg_slot_begin_rebuild(bg_slot *slot,
                                                   const bg_rebuild_options *options,
                                                   bg_rebuild **rebuild,
                                                   bg_errinfo *info);
@@ -562,8 +563,8 @@ BG_API void bg_rebuild_abort(bg_rebuild *rebuild); /* NULL is allowed */
 
 /* ---- What a slot knows of itself -------------------------------------------------- */
 
-typedef struct bg_slot_stats {
-    uint32_t struct_size; /* sizeof(bg_slot_stats) */
+typedef struct bg_slot_info {
+    uint32_t struct_size; /* sizeof(bg_slot_info) */
     uint32_t filters;     /* in the list */
     uint64_t queries;     /* keys asked for */
     uint64_t maybes;      /* of them */
@@ -578,21 +579,21 @@ typedef struct bg_slot_stats {
     uint64_t rebuild_failures;
     uint64_t compactions;
     uint64_t retired;    /* lists that wait for their last reader */
-    uint64_t complete;   /* see bg_slot_complete */
+    uint64_t complete;   /* see bg_slot_complete_to */
     uint64_t generation; /* of the last file that was loaded: lower ones are refused */
     uint64_t base_since; /* the clock's nanoseconds when the base came */
     uint32_t rebuilding; /* 1: right now */
     uint32_t migrating;
-    char digest[BG_DIGEST_TEXT]; /* of the file that the base came from, or "" */
-    bg_errinfo last_failure;     /* of a reload or rebuild */
-} bg_slot_stats;
+    char digest[BG_DIGEST_TEXT_BYTES]; /* of the file that the base came from, or "" */
+    bg_errinfo last_failure;           /* of a reload or rebuild */
+} bg_slot_info;
 
 /* Fills in `stats`. Thread safety: MT-Safe. Cost: some cache lines per processor. */
-BG_API BG_MUST_CHECK bg_err bg_slot_about(const bg_slot *slot, bg_slot_stats *stats);
+BG_API BG_MUST_CHECK bg_err bg_slot_get_info(const bg_slot *slot, bg_slot_info *stats);
 
 #define BG_SLOT_PROBES 16384
 
-/* The state of all filters of a slot taken together; each is counted, see bg_filter_info. */
+/* The state of all filters of a slot taken together; each is counted, see bg_filter_get_info. */
 typedef struct bg_slot_health {
     uint32_t struct_size; /* sizeof(bg_slot_health) */
     uint32_t degraded;    /* 1: parts of a file were damaged, these answer "maybe" */
@@ -616,13 +617,13 @@ typedef struct bg_slot_health {
 
 /* Probes are not counted as queries.
  * Errors: BG_EINVAL. Thread safety: MT-Safe. Cost: reads every byte. */
-BG_API BG_MUST_CHECK bg_err bg_slot_examine(const bg_slot *slot,
-                                            bg_slot_health *health);
+BG_API BG_MUST_CHECK bg_err bg_slot_get_health(const bg_slot *slot,
+                                               bg_slot_health *health);
 
 /* The same from about `most` bytes of each part of its filters (0: all), so that it takes no time:
- * see bg_filter_info_part. Pollution is told of only if the rest cannot make up for it. */
-BG_API BG_MUST_CHECK bg_err bg_slot_examine_part(const bg_slot *slot, uint64_t most,
-                                                 bg_slot_health *health);
+ * see bg_filter_sample_info. Pollution is told of only if the rest cannot make up for it. */
+BG_API BG_MUST_CHECK bg_err bg_slot_sample_health(const bg_slot *slot, uint64_t most,
+                                                  bg_slot_health *health);
 
 /* Reasons to rebuild. */
 enum {

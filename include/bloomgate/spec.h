@@ -58,20 +58,20 @@ enum {
      * Used by one thread at a time: no atomic instructions, so adds are faster. The
      * caller sees to it that no other thread touches the filter during an add.
      */
-    BG_EXCLUSIVE = 1u << 0,
+    BG_SPEC_EXCLUSIVE = 1u << 0,
     /*
      * Of two threads that add one key at the same instant exactly one must be told
      * "new". `auto` then picks `register`; another kind is refused.
      */
-    BG_ONE_WINNER = 1u << 1,
+    BG_SPEC_ONE_WINNER = 1u << 1,
     /* Do not ask for 2 MiB pages. */
-    BG_SMALL_PAGES = 1u << 2,
+    BG_SPEC_SMALL_PAGES = 1u << 2,
     /*
      * counting: counters anywhere in the filter instead of in one line: an eighth less
      * memory at 1 %, but k cache lines per operation. scalable: layers of classic instead
      * of blocked filters, likewise.
      */
-    BG_SCATTERED = 1u << 3
+    BG_SPEC_SCATTERED = 1u << 3
 };
 
 /*
@@ -102,7 +102,7 @@ typedef struct bg_spec {
                        or 32 bits of a fingerprint; ribbon: 1..32 bits */
     uint32_t folds; /* how often it must be possible to halve it, 0 .. 20; scalable: the
                        first layer, when compacted */
-    uint32_t flags; /* BG_EXCLUSIVE and so on */
+    uint32_t flags; /* BG_SPEC_EXCLUSIVE and so on */
     uint32_t width; /* counting: bits of a counter, 4 (also 0), 8, 16 or 32; fuse: slots
                        of a key, 3 (also 0) or 4; scalable: how many times larger each
                        layer is than the one before, 2 (also 0), 4 or 8: fewer layers are

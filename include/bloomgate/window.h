@@ -92,11 +92,11 @@ typedef struct bg_window_options {
  * opening does not count, whichever clock is used afterwards, because only the elapsed
  * part of the current period is read from the file. To continue with the clock of the
  * file, as a replica or the replay of a log does, first call bg_filter_rotate(filter,
- * bg_filter_moved(filter), info).
+ * bg_filter_window_time(filter), info).
  *
  * A call that does not end the period clears part of the memory of the next period, so
  * that adds need not do it.
- * Thread safety: MT-Safe (a BG_EXCLUSIVE filter: MT-Excl). Cost: up to clearing one
+ * Thread safety: MT-Safe (a BG_SPEC_EXCLUSIVE filter: MT-Excl). Cost: up to clearing one
  * generation; all of them when a whole window has passed since the last move.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_rotate(bg_filter *filter, uint64_t now,
@@ -104,12 +104,12 @@ BG_API BG_MUST_CHECK bg_err bg_filter_rotate(bg_filter *filter, uint64_t now,
 
 /* Returns the time to which a window with a length was last moved, by this process or by
  * the one that saved its file; 0 if it was never moved, and for other kinds. Thread
- * safety: MT-Safe (a BG_EXCLUSIVE filter: MT-Excl). */
-BG_API uint64_t bg_filter_moved(const bg_filter *filter);
+ * safety: MT-Safe (a BG_SPEC_EXCLUSIVE filter: MT-Excl). */
+BG_API uint64_t bg_filter_window_time(const bg_filter *filter);
 
 /* The number of the present period, counted from an arbitrary one; 0 unless the kind is
  * window. Thread safety: MT-Safe. */
-BG_API uint64_t bg_filter_period(const bg_filter *filter);
+BG_API uint64_t bg_filter_window_period(const bg_filter *filter);
 
 #ifdef __cplusplus
 }

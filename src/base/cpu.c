@@ -30,7 +30,7 @@ enum {
     CPU_SELECT_SHIFT = 24,
     CPU_CACHE_SHIFT = 16,
     CPU_CACHE_UNIT = 64 << 10,
-    CPU_CACHE_MOST = 0xff,
+    CPU_CACHE_MAX = 0xff,
     CPU_FEATURE_MASK = 0xffff
 };
 static uint32_t cpu_state;
@@ -168,7 +168,7 @@ static uint32_t cpu_load(void)
         uint32_t features = cpu_detect();
         bg_cpu cpu = cpu_best(features, cpu_wanted(features));
         size_t cache = bg_cpu_cache_bytes(2) / CPU_CACHE_UNIT;
-        cache = cache < CPU_CACHE_MOST ? cache : CPU_CACHE_MOST;
+        cache = cache < CPU_CACHE_MAX ? cache : CPU_CACHE_MAX;
         state = CPU_KNOWN | (uint32_t)cpu << CPU_SELECT_SHIFT
                 | (uint32_t)cache << CPU_CACHE_SHIFT | features;
         __atomic_store_n(&cpu_state, state, __ATOMIC_RELAXED);
@@ -298,6 +298,6 @@ uint32_t bgi_features(void)
 size_t bgi_second_level_bytes(void)
 {
     const size_t unknown = 256 << 10;
-    size_t units = cpu_load() >> CPU_CACHE_SHIFT & CPU_CACHE_MOST;
+    size_t units = cpu_load() >> CPU_CACHE_SHIFT & CPU_CACHE_MAX;
     return units ? units * CPU_CACHE_UNIT : unknown;
 }

@@ -25,7 +25,7 @@ const char *bg_err_name(bg_err err)
         BG_ERRORS(ERR_NAME)
 #undef ERR_NAME
     }
-    return "BG_UNKNOWN";
+    return "BG_OUTCOME_UNKNOWN";
 }
 
 void bgi_err_clear(bg_errinfo *info)

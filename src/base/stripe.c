@@ -7,13 +7,13 @@
 #include <sched.h>
 #include <unistd.h>
 
-enum { STRIPES_MOST = 64 };
+enum { STRIPES_MAX = 64 };
 
 static uint32_t stripes_count(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_CONF);
     uint32_t n = 1;
-    while (n < STRIPES_MOST && (long)n < processors) {
+    while (n < STRIPES_MAX && (long)n < processors) {
         n *= 2;
     }
     return n;

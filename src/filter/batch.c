@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { BATCH_WORD = 64, BATCH_FAR = 4 };
+enum { BATCH_GROUP = 64, BATCH_FAR = 4 };
 
 /* One batch: what it works on, what it does, what came out. */
 struct batch {
@@ -33,9 +33,9 @@ struct batch {
 };
 
 /* A word and the room for its hashes. */
-struct batch_word {
-    struct bgi_word word;
-    uint64_t hashed[BATCH_WORD];
+struct batch_group {
+    struct bgi_group group;
+    uint64_t hashed[BATCH_GROUP];
 };
 
 /*
@@ -45,23 +45,23 @@ struct batch_word {
  */
 BGI_INLINE void batch_read_ahead(const struct batch *b, size_t first)
 {
-    size_t far = first + BATCH_FAR * BATCH_WORD, near = first + BATCH_WORD;
-    if (far + BATCH_WORD <= b->n) {
-        bgi_keys_ask(&b->keys, far, BATCH_WORD, 1);
+    size_t far = first + BATCH_FAR * BATCH_GROUP, near = first + BATCH_GROUP;
+    if (far + BATCH_GROUP <= b->n) {
+        bgi_keys_ask(&b->keys, far, BATCH_GROUP, 1);
     }
-    if (near + BATCH_WORD <= b->n) {
-        bgi_keys_ask(&b->keys, near, BATCH_WORD, 0);
+    if (near + BATCH_GROUP <= b->n) {
+        bgi_keys_ask(&b->keys, near, BATCH_GROUP, 0);
     }
 }
 
 /* Prepares the keys from `first` on; none when that is the end. */
-static void batch_prepare(const struct batch *b, size_t first, struct batch_word *to)
+static void batch_prepare(const struct batch *b, size_t first, struct batch_group *to)
 {
     to->word.n = 0;
     if (first >= b->n) {
         return; /* data + first may lie outside of the array, or data be NULL */
     }
-    to->word.n = b->n - first < BATCH_WORD ? (unsigned)(b->n - first) : BATCH_WORD;
+    to->word.n = b->n - first < BATCH_GROUP ? (unsigned)(b->n - first) : BATCH_GROUP;
     batch_read_ahead(b, first);
     if (b->hasher) {
         bgi_hash_range(b->hasher, &b->keys, first, to->word.n, to->hashed);
@@ -72,54 +72,54 @@ static void batch_prepare(const struct batch *b, size_t first, struct batch_word
     b->core->ops->locate(b->core, &to->word);
 }
 
-static bool batch_asks(const struct batch *b)
+static bool batch_prefetches(const struct batch *b)
 {
-    return b->adding ? b->core->adds_ask : b->core->looks_ask;
+    return b->adding ? b->core->adds_prefetch : b->core->lookups_prefetch;
 }
 
 /* For kinds that have no operations on words. */
-static uint64_t batch_one_by_one(const struct batch *b, const struct bgi_word *word,
-                                 const struct bgi_word *next)
+static uint64_t batch_one_by_one(const struct batch *b, const struct bgi_group *group,
+                                 const struct bgi_group *next)
 {
     uint64_t answer = 0;
-    if (next && b->core->ops->ask) {
-        b->core->ops->ask(b->core, next);
+    if (next && b->core->ops->prefetch) {
+        b->core->ops->prefetch(b->core, next);
     }
-    for (unsigned i = 0; i < word->n; i++) {
-        bool yes = b->adding ? b->core->add(b->core, word->hashes[i])
-                             : b->core->has(b->core, word->hashes[i]);
+    for (unsigned i = 0; i < group->n; i++) {
+        bool yes = b->adding ? b->core->add(b->core, group->hashes[i])
+                             : b->core->has(b->core, group->hashes[i]);
         answer |= (uint64_t)yes << i;
     }
     return answer;
 }
 
-static uint64_t batch_answer(const struct batch *b, const struct bgi_word *word,
-                             const struct bgi_word *next)
+static uint64_t batch_answer(const struct batch *b, const struct bgi_group *group,
+                             const struct bgi_group *next)
 {
     const struct bgi_ops *ops = b->core->ops;
-    next = batch_asks(b) && next->n ? next : NULL;
-    if (!ops->has_word) {
-        return batch_one_by_one(b, word, next);
+    next = batch_prefetches(b) && next->n ? next : NULL;
+    if (!ops->has_group) {
+        return batch_one_by_one(b, group, next);
     }
-    return b->adding ? ops->add_word(b->core, word, next)
-                     : ops->has_word(b->core, word, next);
+    return b->adding ? ops->add_group(b->core, group, next)
+                     : ops->has_group(b->core, group, next);
 }
 
 static size_t batch_run(struct batch *b)
 {
-    struct batch_word two[2];
+    struct batch_group two[2];
     unsigned now = 0;
-    two[1].word.n = 0;
-    two[1].word.hashes = NULL;
+    two[1].group.n = 0;
+    two[1].group.hashes = NULL;
     batch_prepare(b, 0, &two[now]);
-    if (batch_asks(b)) {
-        (void)batch_answer(b, &two[1].word, &two[now].word); /* only asks */
+    if (batch_prefetches(b)) {
+        (void)batch_answer(b, &two[1].group, &two[now].group); /* only asks */
     }
-    for (size_t first = 0; first < b->n; first += BATCH_WORD) {
-        batch_prepare(b, first + BATCH_WORD, &two[now ^ 1]);
-        uint64_t answers = batch_answer(b, &two[now].word, &two[now ^ 1].word);
+    for (size_t first = 0; first < b->n; first += BATCH_GROUP) {
+        batch_prepare(b, first + BATCH_GROUP, &two[now ^ 1]);
+        uint64_t answers = batch_answer(b, &two[now].group, &two[now ^ 1].group);
         if (b->bitmap) {
-            b->bitmap[first / BATCH_WORD] = answers;
+            b->bitmap[first / BATCH_GROUP] = answers;
         }
         b->count += bgi_popcount64(answers);
         now ^= 1;
@@ -195,7 +195,7 @@ static size_t batch_all_maybe(uint64_t *maybe, size_t n)
 static size_t batch_look(const struct bgi_core *core, const bg_hasher *hasher,
                          struct bgi_keys keys, size_t n, uint64_t *maybe)
 {
-    /* The kind's has_word leaves the core alone; `struct batch` serves adds as well. */
+    /* The kind's has_group leaves the core alone; `struct batch` serves adds as well. */
     struct batch b = { .core = (struct bgi_core *)(uintptr_t)core,
                        .hasher = hasher,
                        .keys = keys,
@@ -219,26 +219,31 @@ size_t bgi_batch_ask(const struct bgi_core *core, const uint64_t *hashes, size_t
                 : batch_all_maybe(maybe, n);
 }
 
-size_t bg_filter_may_contain_many(const bg_filter *filter, const bg_bytes *keys,
-                                  size_t n, uint64_t *maybe)
+size_t bg_filter_may_contain_many(const bg_filter *filter,
+                                  bg_keys_bytes(const bg_bytes *keys, size_t n),
+                                  uint64_t *maybe)
 {
     return batch_query(filter, bgi_keys_pairs(keys), false, n, maybe);
 }
 
-size_t bg_filter_may_contain_many_fixed(const bg_filter *filter, const void *keys,
-                                        size_t width, size_t n, uint64_t *maybe)
+size_t bg_filter_may_contain_many(const bg_filter *filter,
+                                  bg_keys_fixed(const void *keys, size_t width,
+                                                size_t n),
+                                  uint64_t *maybe)
 {
     return batch_query(filter, bgi_keys_fixed(keys, width), false, n, maybe);
 }
 
-size_t bg_filter_may_contain_many_u64(const bg_filter *filter, const uint64_t *keys,
-                                      size_t n, uint64_t *maybe)
+size_t bg_filter_may_contain_many(const bg_filter *filter,
+                                  bg_keys_u64(const uint64_t *keys, size_t n),
+                                  uint64_t *maybe)
 {
     return batch_query(filter, bgi_keys_u64(keys), false, n, maybe);
 }
 
-size_t bg_filter_may_contain_many_hash(const bg_filter *filter, const uint64_t *hashes,
-                                       size_t n, uint64_t *maybe)
+size_t bg_filter_may_contain_many(const bg_filter *filter,
+                                  bg_keys_hashes(const uint64_t *hashes, size_t n),
+                                  uint64_t *maybe)
 {
     return batch_query(filter, bgi_keys_u64(hashes), true, n, maybe);
 }
@@ -250,20 +255,21 @@ size_t bg_filter_may_contain_many_hash(const bg_filter *filter, const uint64_t *
  * `visit` for each until it says no.
  */
 static void batch_walk(const struct batch *b,
-                       bool (*visit)(const struct batch *b, const struct bgi_word *word,
-                                     size_t first, void *context),
+                       bool (*visit)(const struct batch *b,
+                                     const struct bgi_group *group, size_t first,
+                                     void *context),
                        void *context)
 {
     const struct bgi_ops *ops = b->core->ops;
-    struct batch_word two[2];
+    struct batch_group two[2];
     unsigned now = 0;
     batch_prepare(b, 0, &two[now]);
-    for (size_t first = 0; first < b->n; first += BATCH_WORD) {
-        batch_prepare(b, first + BATCH_WORD, &two[now ^ 1]);
-        if (ops->ask && b->core->adds_ask) {
-            ops->ask(b->core, &two[now ^ 1].word);
+    for (size_t first = 0; first < b->n; first += BATCH_GROUP) {
+        batch_prepare(b, first + BATCH_GROUP, &two[now ^ 1]);
+        if (ops->prefetch && b->core->adds_prefetch) {
+            ops->prefetch(b->core, &two[now ^ 1].group);
         }
-        if (!visit(b, &two[now].word, first, context)) {
+        if (!visit(b, &two[now].group, first, context)) {
             return;
         }
         now ^= 1;
@@ -275,14 +281,14 @@ struct batch_inserted {
     bg_err err;
 };
 
-static bool batch_insert_word(const struct batch *b, const struct bgi_word *word,
-                              size_t first, void *context)
+static bool batch_insert_group(const struct batch *b, const struct bgi_group *group,
+                               size_t first, void *context)
 {
     struct batch_inserted *in = context;
     (void)first;
-    for (unsigned i = 0; i < word->n; i++) {
+    for (unsigned i = 0; i < group->n; i++) {
         bool is_new = false;
-        in->err = b->core->ops->insert(b->core, word->hashes[i], &is_new);
+        in->err = b->core->ops->insert(b->core, group->hashes[i], &is_new);
         if (in->err) {
             return false;
         }
@@ -298,7 +304,7 @@ static bg_err batch_insert(bg_filter *filter, struct bgi_keys keys, bool hashed,
     struct batch_inserted in = { 0, 0, BG_OK };
     if (!filter || !done) {
         in.err = BG_EINVAL;
-    } else if (filter->kind->traits & BG_IS_STATIC) {
+    } else if (filter->kind->traits & BG_TRAIT_STATIC) {
         in.err = BG_ENOTSUP;
     } else if (!filter->core.ops->insert) {
         in.added = batch_add(filter, keys, hashed, n, NULL);
@@ -309,7 +315,7 @@ static bg_err batch_insert(bg_filter *filter, struct bgi_keys keys, bool hashed,
                            .hasher = hashed ? NULL : &filter->hasher,
                            .keys = keys,
                            .n = n };
-        batch_walk(&b, batch_insert_word, &in);
+        batch_walk(&b, batch_insert_group, &in);
     }
     if (done) {
         *done = in.done;
@@ -320,41 +326,45 @@ static bg_err batch_insert(bg_filter *filter, struct bgi_keys keys, bool hashed,
     return in.err;
 }
 
-bg_err bg_filter_insert_many(bg_filter *filter, const bg_bytes *keys, size_t n,
-                             size_t *done, size_t *added)
+bg_err bg_filter_add_many(bg_filter *filter,
+                          bg_keys_bytes(const bg_bytes *keys, size_t n), NULL,
+                          size_t *done, size_t *added)
 {
     return batch_insert(filter, bgi_keys_pairs(keys), false, n, done, added);
 }
 
-bg_err bg_filter_insert_many_fixed(bg_filter *filter, const void *keys, size_t width,
-                                   size_t n, size_t *done, size_t *added)
+bg_err bg_filter_add_many(bg_filter *filter,
+                          bg_keys_fixed(const void *keys, size_t width, size_t n), NULL,
+                          size_t *done, size_t *added)
 {
     return batch_insert(filter, bgi_keys_fixed(keys, width), false, n, done, added);
 }
 
-bg_err bg_filter_insert_many_u64(bg_filter *filter, const uint64_t *keys, size_t n,
-                                 size_t *done, size_t *added)
+bg_err bg_filter_add_many(bg_filter *filter,
+                          bg_keys_u64(const uint64_t *keys, size_t n), NULL,
+                          size_t *done, size_t *added)
 {
     return batch_insert(filter, bgi_keys_u64(keys), false, n, done, added);
 }
 
-bg_err bg_filter_insert_many_hash(bg_filter *filter, const uint64_t *hashes, size_t n,
-                                  size_t *done, size_t *added)
+bg_err bg_filter_add_many(bg_filter *filter,
+                          bg_keys_hashes(const uint64_t *hashes, size_t n), NULL,
+                          size_t *done, size_t *added)
 {
     return batch_insert(filter, bgi_keys_u64(hashes), true, n, done, added);
 }
 
-static bool batch_remove_word(const struct batch *b, const struct bgi_word *word,
-                              size_t first, void *context)
+static bool batch_remove_group(const struct batch *b, const struct bgi_group *group,
+                               size_t first, void *context)
 {
     size_t *count = context;
     uint64_t removed = 0;
-    for (unsigned i = 0; i < word->n; i++) {
-        bool was_there = b->core->ops->remove(b->core, word->hashes[i]) == BG_OK;
+    for (unsigned i = 0; i < group->n; i++) {
+        bool was_there = b->core->ops->remove(b->core, group->hashes[i]) == BG_OK;
         removed |= (uint64_t)was_there << i;
     }
     if (b->bitmap) {
-        b->bitmap[first / BATCH_WORD] = removed;
+        b->bitmap[first / BATCH_GROUP] = removed;
     }
     *count += bgi_popcount64(removed);
     return true;
@@ -372,30 +382,34 @@ static size_t batch_remove(bg_filter *filter, struct bgi_keys keys, bool hashed,
                        .keys = keys,
                        .n = n,
                        .bitmap = removed };
-    batch_walk(&b, batch_remove_word, &count);
+    batch_walk(&b, batch_remove_group, &count);
     return count;
 }
 
-size_t bg_filter_remove_many(bg_filter *filter, const bg_bytes *keys, size_t n,
+size_t bg_filter_remove_many(bg_filter *filter,
+                             bg_keys_bytes(const bg_bytes *keys, size_t n),
                              uint64_t *removed)
 {
     return batch_remove(filter, bgi_keys_pairs(keys), false, n, removed);
 }
 
-size_t bg_filter_remove_many_fixed(bg_filter *filter, const void *keys, size_t width,
-                                   size_t n, uint64_t *removed)
+size_t bg_filter_remove_many(bg_filter *filter,
+                             bg_keys_fixed(const void *keys, size_t width, size_t n),
+                             uint64_t *removed)
 {
     return batch_remove(filter, bgi_keys_fixed(keys, width), false, n, removed);
 }
 
-size_t bg_filter_remove_many_u64(bg_filter *filter, const uint64_t *keys, size_t n,
-                                 uint64_t *removed)
+size_t bg_filter_remove_many(bg_filter *filter,
+                             bg_keys_u64(const uint64_t *keys, size_t n),
+                             uint64_t *removed)
 {
     return batch_remove(filter, bgi_keys_u64(keys), false, n, removed);
 }
 
-size_t bg_filter_remove_many_hash(bg_filter *filter, const uint64_t *hashes, size_t n,
-                                  uint64_t *removed)
+size_t bg_filter_remove_many(bg_filter *filter,
+                             bg_keys_hashes(const uint64_t *hashes, size_t n),
+                             uint64_t *removed)
 {
     return batch_remove(filter, bgi_keys_u64(hashes), true, n, removed);
 }

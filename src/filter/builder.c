@@ -72,7 +72,7 @@ bg_err bg_builder_create(const bg_spec *spec, bg_builder **builder, bg_errinfo *
         b->spec.allocator = &b->allocator;
     }
     b->hashes.allocator = b->spec.allocator;
-    b->hashes.small_pages = spec->flags & BG_SMALL_PAGES;
+    b->hashes.small_pages = spec->flags & BG_SPEC_SMALL_PAGES;
     *builder = b;
     return BG_OK;
 }
@@ -147,23 +147,26 @@ static bg_err builder_add_many(bg_builder *builder, struct bgi_keys keys, bool h
     return BG_OK;
 }
 
-bg_err bg_builder_add_many(bg_builder *builder, const bg_bytes *keys, size_t n)
+bg_err bg_builder_add_many(bg_builder *builder,
+                           bg_keys_bytes(const bg_bytes *keys, size_t n))
 {
     return builder_add_many(builder, bgi_keys_pairs(keys), false, n);
 }
 
-bg_err bg_builder_add_many_fixed(bg_builder *builder, const void *keys, size_t width,
-                                 size_t n)
+bg_err bg_builder_add_many(bg_builder *builder,
+                           bg_keys_fixed(const void *keys, size_t width, size_t n))
 {
     return builder_add_many(builder, bgi_keys_fixed(keys, width), false, n);
 }
 
-bg_err bg_builder_add_many_u64(bg_builder *builder, const uint64_t *keys, size_t n)
+bg_err bg_builder_add_many(bg_builder *builder,
+                           bg_keys_u64(const uint64_t *keys, size_t n))
 {
     return builder_add_many(builder, bgi_keys_u64(keys), false, n);
 }
 
-bg_err bg_builder_add_many_hash(bg_builder *builder, const uint64_t *hashes, size_t n)
+bg_err bg_builder_add_many(bg_builder *builder,
+                           bg_keys_hashes(const uint64_t *hashes, size_t n))
 {
     return builder_add_many(builder, bgi_keys_u64(hashes), true, n);
 }
@@ -264,7 +267,7 @@ static bool builder_take_scratch(struct builder_work *w)
     w->scratch_bytes = (w->scratch_bytes + 63) / 64 * 64;
     return w->scratch_bytes <= SIZE_MAX / 2 / w->threads
            && bgi_memory_take(&w->scratch, w->scratch_bytes * w->threads,
-                              b->spec.allocator, b->spec.flags & BG_SMALL_PAGES);
+                              b->spec.allocator, b->spec.flags & BG_SPEC_SMALL_PAGES);
 }
 
 static bg_err builder_solve(struct builder_work *w, bg_errinfo *info)
@@ -296,8 +299,8 @@ static bg_err builder_insert(struct builder_work *w, bg_errinfo *info)
     size_t done = 0;
     for (size_t first = 0; first < w->n; first += done) {
         size_t n = w->n - first < BUILDER_BATCH ? w->n - first : BUILDER_BATCH;
-        bg_err err =
-            bg_filter_insert_many_hash(w->filter, w->hashes + first, n, &done, NULL);
+        bg_err err = bg_filter_add_many(w->filter, bg_keys_hashes(w->hashes + first, n),
+                                        NULL, &done, NULL);
         if (err) {
             return bgi_err(info, err, "keys", "as many as the filter takes",
                            "%zu, of which %zu fit", w->n, first + done);
@@ -319,7 +322,7 @@ static bg_err builder_make(const bg_builder *b, size_t n, bg_filter **filter,
     if (err) {
         return err;
     }
-    if (g.kind->traits & BG_IS_STATIC && g.rate >= 1) {
+    if (g.kind->traits & BG_TRAIT_STATIC && g.rate >= 1) {
         uint64_t bytes = g.units * g.kind->unit_bytes(g.k);
         return bgi_err(info, BG_EFULL, "keys", "as many as fit into that size",
                        "%zu for %llu bytes", n, (unsigned long long)bytes);
@@ -330,8 +333,8 @@ static bg_err builder_make(const bg_builder *b, size_t n, bg_filter **filter,
 static bg_err builder_fill(struct builder_work *w, bg_errinfo *info)
 {
     assert(w->filter);
-    return w->filter->kind->traits & BG_IS_STATIC ? builder_solve(w, info)
-                                                  : builder_insert(w, info);
+    return w->filter->kind->traits & BG_TRAIT_STATIC ? builder_solve(w, info)
+                                                     : builder_insert(w, info);
 }
 
 static bg_err builder_run(bg_builder *b, unsigned threads, bg_filter **filter,

@@ -6,7 +6,7 @@
 
 #include "filter/handle.h"
 
-bg_err bg_filter_insert_hash(bg_filter *filter, uint64_t hash, bool *is_new)
+bg_err bg_filter_add_hash(bg_filter *filter, uint64_t hash, bool *is_new)
 {
     bool unused;
     is_new = is_new ? is_new : &unused;
@@ -14,7 +14,7 @@ bg_err bg_filter_insert_hash(bg_filter *filter, uint64_t hash, bool *is_new)
     if (!filter) {
         return BG_EINVAL;
     }
-    if (filter->kind->traits & BG_IS_STATIC) {
+    if (filter->kind->traits & BG_TRAIT_STATIC) {
         return BG_ENOTSUP;
     }
     if (filter->core.ops->insert) {
@@ -46,16 +46,16 @@ uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash)
 
 /* Keys of the other two forms become hashes; without a filter there is no hasher. */
 
-bg_err bg_filter_insert(bg_filter *filter, const void *key, size_t len, bool *is_new)
+bg_err bg_filter_add(bg_filter *filter, const void *key, size_t len, bool *is_new)
 {
     uint64_t hash = filter ? bg_hash_bytes(&filter->hasher, key, len) : 0;
-    return bg_filter_insert_hash(filter, hash, is_new);
+    return bg_filter_add_hash(filter, hash, is_new);
 }
 
-bg_err bg_filter_insert_u64(bg_filter *filter, uint64_t key, bool *is_new)
+bg_err bg_filter_add_u64(bg_filter *filter, uint64_t key, bool *is_new)
 {
     uint64_t hash = filter ? bg_hash_u64(&filter->hasher, key) : 0;
-    return bg_filter_insert_hash(filter, hash, is_new);
+    return bg_filter_add_hash(filter, hash, is_new);
 }
 
 bg_err bg_filter_remove(bg_filter *filter, const void *key, size_t len)

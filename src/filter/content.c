@@ -6,7 +6,7 @@
 /* ---- Recipes --------------------------------------------------------------------- */
 
 /* Flags that belong to a filter's shape; the others to whoever opens it. */
-enum { CONTENT_FLAGS = BG_SCATTERED | BG_ONE_WINNER };
+enum { CONTENT_FLAGS = BG_SPEC_SCATTERED | BG_SPEC_ONE_WINNER };
 
 void bgi_recipe_of(const bg_filter *filter, struct bgi_recipe *recipe)
 {
@@ -46,7 +46,7 @@ static bg_err recipe_make_plain(const struct bgi_recipe *recipe, const bg_spec *
                                 bg_filter **filter, bg_errinfo *info)
 {
     const struct bgi_kind *kind = bgi_kind_variant((bg_kind)recipe->kind, recipe->width,
-                                                   recipe->flags & BG_SCATTERED);
+                                                   recipe->flags & BG_SPEC_SCATTERED);
     struct bgi_geometry g;
     uint64_t bytes;
     if (!kind || bgi_recipe_plain(kind, recipe->units, recipe->k, &g) != BG_OK
@@ -129,7 +129,7 @@ bool bgi_content_is_steady(const bg_filter *filter)
     const bg_filter *part = filter->shards ? content_part(filter, 0) : filter;
     const uint32_t bloom = BGI_BLOOM_TRAITS, traits = part->kind->traits;
     return !part->kind->composed
-           && ((traits & bloom) == bloom || traits & BG_IS_STATIC);
+           && ((traits & bloom) == bloom || traits & BG_TRAIT_STATIC);
 }
 
 /* ---- Words of somebody else ------------------------------------------------------- */

@@ -112,15 +112,16 @@ const bg_hasher *bg_filter_hasher(const bg_filter *filter)
     return filter ? &filter->hasher : NULL;
 }
 
-bg_err bg_filter_info(const bg_filter *filter, bg_info *info)
+bg_err bg_filter_get_info(const bg_filter *filter, bg_filter_info *info)
 {
-    return bg_filter_info_part(filter, 0, info);
+    return bg_filter_sample_info(filter, 0, info);
 }
 
-bg_err bg_filter_info_part(const bg_filter *filter, uint64_t most, bg_info *info)
+bg_err bg_filter_sample_info(const bg_filter *filter, uint64_t most,
+                             bg_filter_info *info)
 {
     double missed;
-    if (!filter || !info || info->struct_size < offsetof(bg_info, units)
+    if (!filter || !info || info->struct_size < offsetof(bg_filter_info, units)
         || info->struct_size > sizeof *info) {
         return BG_EINVAL;
     }
@@ -128,13 +129,13 @@ bg_err bg_filter_info_part(const bg_filter *filter, uint64_t most, bg_info *info
     return BG_OK;
 }
 
-void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_info *info,
+void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *info,
                      double *missed)
 {
     struct bgi_measure m;
     bgi_filter_measure_part(filter, most, &m);
     *missed = m.missed;
-    bg_info all = {
+    bg_filter_info all = {
         .struct_size = info->struct_size,
         .kind = filter->kind->id,
         .units = filter->core.units,
@@ -202,7 +203,7 @@ bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b, bg_overlap *ove
 {
     bgi_err_clear(info);
     bg_err err = bgi_filter_match(a, b, info);
-    err = err ? err : bgi_filter_can(a, BG_CAN_OVERLAP, "compared", info);
+    err = err ? err : bgi_filter_can(a, BG_TRAIT_OVERLAP, "compared", info);
     if (err) {
         return err;
     }

@@ -112,8 +112,8 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     f->core.state = state ? (char *)f + FILTER_HANDLE_BYTES : NULL;
     bgi_filter_begin(
         f, g->kind,
-        bgi_kind_ops(g->kind, g->k, spec->flags & BG_EXCLUSIVE, bg_cpu_current()), spec,
-        hasher);
+        bgi_kind_ops(g->kind, g->k, spec->flags & BG_SPEC_EXCLUSIVE, bg_cpu_current()),
+        spec, hasher);
     f->bytes = bits;
     f->design_items = g->items;
     f->design_rate = g->rate;
@@ -121,8 +121,8 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     f->core.units = g->units;
     f->core.k = g->k;
     /* Look-ups in a little more than fits are still faster without asking for it. */
-    f->core.adds_ask = bits > bgi_second_level_bytes();
-    f->core.looks_ask = bits > bgi_second_level_bytes() / 4 * 5;
+    f->core.adds_prefetch = bits > bgi_second_level_bytes();
+    f->core.lookups_prefetch = bits > bgi_second_level_bytes() / 4 * 5;
     if (g->kind->setup) {
         g->kind->setup(&f->core);
     }
@@ -155,7 +155,7 @@ bg_err bgi_filter_make(const struct bgi_geometry *g, const bg_spec *spec,
         handle = 0;
     }
     err = bgi_filter_take(&memory, all, hasher, spec->allocator,
-                          spec->flags & BG_SMALL_PAGES, info);
+                          spec->flags & BG_SPEC_SMALL_PAGES, info);
     if (err) {
         return err;
     }
@@ -169,7 +169,7 @@ static bg_err filter_solve_empty(const bg_spec *spec, struct bgi_geometry *g,
                                  bg_errinfo *info)
 {
     bg_err err = bgi_solve(spec, 1, g, info);
-    if (!err && g->kind->traits & BG_IS_STATIC) {
+    if (!err && g->kind->traits & BG_TRAIT_STATIC) {
         return bgi_err(info, BG_ENOTSUP, "kind",
                        "one that takes keys later; bg_builder makes this one", "%s",
                        bg_kind_name(g->kind->id));
@@ -213,11 +213,11 @@ bg_err bg_filter_create_planned(const bg_plan *plan, const bg_plan_request *requ
         }
         return bgi_err(info, BG_EINVAL, "plan", "a plan and its request", "NULL");
     }
-    bg_plan_spec(plan, request, &spec);
+    bg_plan_to_spec(plan, request, &spec);
     return bg_filter_create(&spec, filter, info);
 }
 
-bg_err bg_filter_bytes(const bg_spec *spec, size_t *bytes, bg_errinfo *info)
+bg_err bg_filter_memory_needed(const bg_spec *spec, size_t *bytes, bg_errinfo *info)
 {
     struct bgi_geometry g;
     size_t bits = 0, handle = 0;
@@ -228,8 +228,8 @@ bg_err bg_filter_bytes(const bg_spec *spec, size_t *bytes, bg_errinfo *info)
     return err ? err : filter_layout(&g, &bits, &handle, bytes, info);
 }
 
-bg_err bg_filter_init_at(void *memory, size_t bytes, const bg_spec *spec,
-                         bg_filter **filter, bg_errinfo *info)
+bg_err bg_filter_create_at(void *memory, size_t bytes, const bg_spec *spec,
+                           bg_filter **filter, bg_errinfo *info)
 {
     struct bgi_geometry g;
     size_t bits = 0, handle = 0, all = 0;
@@ -248,7 +248,8 @@ bg_err bg_filter_init_at(void *memory, size_t bytes, const bg_spec *spec,
                        "%p", memory);
     }
     if (bytes < all) {
-        return bgi_err(info, BG_EINVAL, "bytes", "what bg_filter_bytes says, or more",
+        return bgi_err(info, BG_EINVAL, "bytes",
+                       "what bg_filter_memory_needed says, or more",
                        "%zu, which is %zu too few", bytes, all - bytes);
     }
     err = bg_hasher_init(&hasher, &spec->hash, info);

@@ -109,11 +109,11 @@ bg_err bgi_filter_empty(const bg_filter *like, uint32_t flags, bg_filter **filte
 
 /* What is in a filter, and what would be in a merge of two that match (estimate.c). */
 void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *measure);
-/* ... from about `most` bytes of each part (0: all); and bg_filter_info so, with the standard
+/* ... from about `most` bytes of each part (0: all); and bg_filter_get_info so, with the standard
  * deviation of info->ones. */
 void bgi_filter_measure_part(const bg_filter *filter, uint64_t most,
                              struct bgi_measure *measure);
-void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_info *info,
+void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *info,
                      double *missed);
 
 /* The standard deviation that an interval was made with; it ends at 0, and may have no end above. */
@@ -152,7 +152,7 @@ bg_err bgi_filter_can(const bg_filter *filter, uint32_t trait, const char *what,
 /* How often it can be halved. */
 BGI_INLINE uint32_t bgi_filter_foldable(const bg_filter *filter)
 {
-    return filter->kind->traits & BG_CAN_FOLD
+    return filter->kind->traits & BG_TRAIT_FOLD
                ? (uint32_t)__builtin_ctzll(filter->core.units)
                : 0;
 }

@@ -27,7 +27,7 @@
 
 #include <pthread.h>
 
-enum { LOADER_REGIONS = 16, LOADER_BLOCK = 4096, LOADER_WORD = 64, LOADER_LINE = 6 };
+enum { LOADER_REGIONS = 16, LOADER_BLOCK = 4096, LOADER_GROUP = 64, LOADER_LINE = 6 };
 
 struct loader_region {
     _Alignas(64) pthread_mutex_t lock;
@@ -46,7 +46,7 @@ struct bg_loader {
 static bool loader_divides(const bg_filter *filter)
 {
     return !filter->kind->composed && filter->core.ops->has_any
-           && (filter->flags & BG_EXCLUSIVE);
+           && (filter->flags & BG_SPEC_EXCLUSIVE);
 }
 
 bg_err bg_loader_create(bg_filter *filter, bg_loader **loader, bg_errinfo *info)
@@ -58,7 +58,7 @@ bg_err bg_loader_create(bg_filter *filter, bg_loader **loader, bg_errinfo *info)
                        "NULL");
     }
     *loader = NULL;
-    if (filter->kind->traits & BG_IS_STATIC) {
+    if (filter->kind->traits & BG_TRAIT_STATIC) {
         return bgi_err(info, BG_ENOTSUP, "kind", "one that takes keys one by one", "%s",
                        bg_kind_name(filter->kind->id));
     }
@@ -68,7 +68,7 @@ bg_err bg_loader_create(bg_filter *filter, bg_loader **loader, bg_errinfo *info)
     bg_loader *made = memory.base;
     made->filter = filter;
     made->memory = memory;
-    made->shared = !(filter->flags & BG_EXCLUSIVE);
+    made->shared = !(filter->flags & BG_SPEC_EXCLUSIVE);
     made->shift = 63;
     if (loader_divides(filter)) {
         made->shift = LOADER_LINE;
@@ -107,13 +107,13 @@ static void loader_sort(const bg_loader *loader, const uint64_t *hashes, size_t 
     const struct bgi_core *core = &loader->filter->core;
     uint8_t region[LOADER_BLOCK];
     unsigned next[LOADER_REGIONS] = { 0 };
-    for (size_t first = 0; first < n; first += LOADER_WORD) {
-        struct bgi_word word = { .hashes = hashes + first,
-                                 .n = n - first < LOADER_WORD ? (unsigned)(n - first)
-                                                              : LOADER_WORD };
-        core->ops->locate(core, &word);
-        for (unsigned i = 0; i < word.n; i++) {
-            region[first + i] = (uint8_t)(word.at[i] >> loader->shift);
+    for (size_t first = 0; first < n; first += LOADER_GROUP) {
+        struct bgi_group group = { .hashes = hashes + first,
+                                   .n = n - first < LOADER_GROUP ? (unsigned)(n - first)
+                                                                 : LOADER_GROUP };
+        core->ops->locate(core, &group);
+        for (unsigned i = 0; i < group.n; i++) {
+            region[first + i] = (uint8_t)(group.at[i] >> loader->shift);
             next[region[first + i]]++;
         }
     }

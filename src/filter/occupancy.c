@@ -7,7 +7,7 @@
  */
 #include "filter/content.h"
 
-enum { OCCUPANCY_CELLS_MOST = 65536 };
+enum { OCCUPANCY_CELLS_MAX = 65536 };
 
 struct occupancy {
     uint64_t words; /* of all leaves, as far as there were any at first */
@@ -63,7 +63,7 @@ static bool occupancy_count(void *context, bg_filter *leaf)
 bg_err bg_filter_occupancy(const bg_filter *filter, double *shares, size_t cells)
 {
     struct occupancy o = { .shares = shares, .cells = cells };
-    if (!filter || !shares || cells == 0 || cells > OCCUPANCY_CELLS_MOST) {
+    if (!filter || !shares || cells == 0 || cells > OCCUPANCY_CELLS_MAX) {
         return BG_EINVAL;
     }
     (void)bgi_content_each(filter, occupancy_measure, &o);

@@ -83,8 +83,8 @@ static void packed_fill(const bg_filter *filter, uint64_t numbers, uint64_t *to)
     memcpy(tail + 6, packed_mark, sizeof packed_mark);
 }
 
-bg_err bg_packed_write(const bg_filter *filter, void *to, size_t room, size_t *bytes,
-                       bg_errinfo *info)
+bg_err bg_packed_encode(const bg_filter *filter, void *to, size_t room, size_t *bytes,
+                        bg_errinfo *info)
 {
     if (!filter || !bytes) {
         return bgi_err(info, BG_EINVAL, "filter", "a filter, and where to put the size",
@@ -147,7 +147,7 @@ static bg_err packed_split(const unsigned char *bytes, size_t n,
     parts->numbers = tail[0] | (uint64_t)tail[1] << 8;
     if (!kind || kind->composed || kind->width != tail[4] || rest / 8 < parts->numbers
         || !((kind->traits & BGI_BLOOM_TRAITS) == BGI_BLOOM_TRAITS
-             || kind->traits & BG_IS_STATIC)) {
+             || kind->traits & BG_TRAIT_STATIC)) {
         return packed_refuse(n, info);
     }
     parts->words = rest - 8 * (size_t)parts->numbers;
@@ -175,7 +175,7 @@ static void packed_begin(bg_packed *p, const struct packed_parts *parts,
     core->words = (unsigned char *)(uintptr_t)words;
     core->units = parts->geometry.units;
     core->k = parts->geometry.k;
-    core->looks_ask = 1; /* blocks of a cache are cold */
+    core->lookups_prefetch = 1; /* blocks of a cache are cold */
     core->state = parts->state ? p + 1 : NULL;
     if (kind->setup) {
         kind->setup(core);
@@ -240,8 +240,8 @@ void bg_packed_free(bg_packed *packed)
 
 extern inline bool bg_packed_may_contain_hash(const bg_packed *packed, uint64_t hash);
 
-size_t bg_packed_may_contain_many_hash(const bg_packed *packed, const uint64_t *hashes,
-                                       size_t n, uint64_t *maybe)
+size_t bg_packed_may_contain_hashes(const bg_packed *packed, const uint64_t *hashes,
+                                    size_t n, uint64_t *maybe)
 {
     return bgi_batch_ask(packed ? &packed->core : NULL, hashes, n, maybe);
 }

@@ -229,7 +229,7 @@ static void plan_choose_rate(const bg_plan_request *ask, double growth, bg_spec 
     }
 }
 
-bg_err bg_plan_make(const bg_plan_request *request, bg_plan *plan, bg_errinfo *info)
+bg_err bg_plan_compute(const bg_plan_request *request, bg_plan *plan, bg_errinfo *info)
 {
     bg_plan made;
     bgi_err_clear(info);
@@ -258,7 +258,7 @@ bg_err bg_plan_make(const bg_plan_request *request, bg_plan *plan, bg_errinfo *i
     return err;
 }
 
-void bg_plan_spec(const bg_plan *plan, const bg_plan_request *request, bg_spec *spec)
+void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request, bg_spec *spec)
 {
     const struct bgi_kind *kind = bgi_kind_of(plan->kind);
     *spec = request->spec;
@@ -314,7 +314,7 @@ static double plan_hash_ns(const bg_hash_spec *how)
     for (int pass = 0; pass < PLAN_PASSES; pass++) {
         struct timespec from, to;
         (void)clock_gettime(CLOCK_MONOTONIC, &from);
-        bg_hash_many_fixed(&hasher, keys, PLAN_WIDTH, PLAN_KEYS, hashes);
+        bg_hash_many(&hasher, bg_keys_fixed(keys, PLAN_WIDTH, PLAN_KEYS), hashes);
         (void)clock_gettime(CLOCK_MONOTONIC, &to);
         double ns = 1e9 * (double)(to.tv_sec - from.tv_sec)
                     + (double)(to.tv_nsec - from.tv_nsec);

@@ -8,15 +8,15 @@
 #include "bloomgate/filter.h"
 #include "filter/handle.h"
 
-bg_err bg_filter_each(const bg_filter *filter,
-                      bool (*visit)(void *context, uint64_t hash_prefix,
-                                    uint64_t count),
-                      void *context)
+bg_err bg_filter_for_each(const bg_filter *filter,
+                          bool (*visit)(void *context, uint64_t hash_prefix,
+                                        uint64_t count),
+                          void *context)
 {
     if (!filter || !visit) {
         return BG_EINVAL;
     }
-    if (!(filter->kind->traits & BG_CAN_ENUMERATE)) {
+    if (!(filter->kind->traits & BG_TRAIT_ENUMERATE)) {
         return BG_ENOTSUP;
     }
     filter->kind->each(&filter->core, visit, context);
@@ -35,7 +35,7 @@ bg_err bg_filter_resize(const bg_filter *filter, int doublings, bg_filter **resi
     }
     bgi_err_clear(info);
     *resized = NULL;
-    bg_err err = bgi_filter_can(filter, BG_CAN_RESIZE, "resized", info);
+    bg_err err = bgi_filter_can(filter, BG_TRAIT_RESIZE, "resized", info);
     if (err) {
         return err;
     }

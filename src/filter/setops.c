@@ -104,12 +104,12 @@ bg_err bgi_filter_merges(const bg_filter *filter, const bg_filter *other,
                          bg_errinfo *info)
 {
     bg_err err = setops_match(filter, other, setops_joins(filter, other), info);
-    return err ? err : bgi_filter_can(filter, BG_CAN_MERGE, "merged", info);
+    return err ? err : bgi_filter_can(filter, BG_TRAIT_MERGE, "merged", info);
 }
 
 static bg_err setops_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *info)
 {
-    const bool exclusive = filter->flags & BG_EXCLUSIVE;
+    const bool exclusive = filter->flags & BG_SPEC_EXCLUSIVE;
     if (filter->kind->merge) {
         const bg_err err = filter->kind->merge(&filter->core, &other->core, exclusive);
         return err ? bgi_err(info, err, "filter", "room for the keys of both",
@@ -137,7 +137,7 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
         return err;
     }
     if (filter == other) { /* nothing new, unless counts add up */
-        return filter->kind->traits & BG_CAN_COUNT
+        return filter->kind->traits & BG_TRAIT_COUNT
                    ? bgi_err(info, BG_EINVAL, "other", "another filter", "the same")
                    : BG_OK;
     }
@@ -171,7 +171,7 @@ bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folde
     }
     bgi_err_clear(info);
     *folded = NULL;
-    bg_err cannot = bgi_filter_can(filter, BG_CAN_FOLD, "folded", info);
+    bg_err cannot = bgi_filter_can(filter, BG_TRAIT_FOLD, "folded", info);
     if (cannot) {
         return cannot;
     }

@@ -63,7 +63,8 @@ static bg_err solve_check_numbers(const bg_spec *spec, double growth, bg_errinfo
 
 static bg_err solve_check_words(const bg_spec *spec, bg_errinfo *info)
 {
-    const uint32_t known = BG_EXCLUSIVE | BG_ONE_WINNER | BG_SMALL_PAGES | BG_SCATTERED;
+    const uint32_t known = BG_SPEC_EXCLUSIVE | BG_SPEC_ONE_WINNER | BG_SPEC_SMALL_PAGES
+                           | BG_SPEC_SCATTERED;
     if (spec->struct_size != sizeof *spec) {
         return bgi_err(info, BG_EINVAL, "struct_size",
                        "sizeof(bg_spec): use BG_SPEC_INIT", "%u", spec->struct_size);
@@ -74,8 +75,8 @@ static bg_err solve_check_words(const bg_spec *spec, bg_errinfo *info)
     }
     if (spec->flags & ~known) {
         return bgi_err(info, BG_EINVAL, "flags",
-                       "BG_EXCLUSIVE, BG_ONE_WINNER, "
-                       "BG_SMALL_PAGES, BG_SCATTERED or 0",
+                       "BG_SPEC_EXCLUSIVE, BG_SPEC_ONE_WINNER, "
+                       "BG_SPEC_SMALL_PAGES, BG_SPEC_SCATTERED or 0",
                        "0x%x", spec->flags);
     }
     if (spec->reserved) {
@@ -150,13 +151,13 @@ static bg_err solve_check_kind(const bg_spec *spec, const struct bgi_kind *kind,
         solve_tell_ks(kind, expected, sizeof expected);
         return bgi_err(info, BG_EINVAL, "k", expected, "%u", spec->k);
     }
-    if (spec->folds && !(kind->traits & BG_CAN_FOLD)) {
+    if (spec->folds && !(kind->traits & BG_TRAIT_FOLD)) {
         return bgi_err(info, BG_ENOTSUP, "folds", "0 for a kind that does not fold",
                        "%u for a %s filter", spec->folds, bg_kind_name(kind->id));
     }
-    if ((spec->flags & BG_ONE_WINNER) && kind->id != BG_KIND_REGISTER) {
-        return bgi_err(info, BG_ENOTSUP, "kind", "register, for BG_ONE_WINNER", "%s",
-                       bg_kind_name(kind->id));
+    if ((spec->flags & BG_SPEC_ONE_WINNER) && kind->id != BG_KIND_REGISTER) {
+        return bgi_err(info, BG_ENOTSUP, "kind", "register, for BG_SPEC_ONE_WINNER",
+                       "%s", bg_kind_name(kind->id));
     }
     return BG_OK;
 }
@@ -183,7 +184,7 @@ static double solve_rate(const struct bgi_geometry *g)
 /* Whether the keys have room, in a kind that can be full. */
 static bool solve_has_room(const struct bgi_geometry *g)
 {
-    return !(g->kind->traits & BG_CAN_FILL_UP) || g->items == 0 || solve_rate(g) < 1;
+    return !(g->kind->traits & BG_TRAIT_FILLS_UP) || g->items == 0 || solve_rate(g) < 1;
 }
 
 /* The units that `bits` bits per key come to, at least 1. */
@@ -202,7 +203,7 @@ static bool solve_fewest(struct bgi_geometry *g, double rate)
     if (!solve_units(g, solve_bits_max, &high)) {
         return false;
     }
-    if (g->kind->traits & BG_IS_STATIC || g->kind->round_units) {
+    if (g->kind->traits & BG_TRAIT_STATIC || g->kind->round_units) {
         uint64_t few = 4096 / g->kind->unit_bytes(g->k);
         high = high > few ? high : few;
     }
@@ -334,7 +335,7 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
             return bgi_err(info, BG_ENOTSUP, "rate", reach, "%g for %llu items",
                            spec->rate, (unsigned long long)g->items);
         }
-        if ((g->kind->traits & BG_CAN_FILL_UP) && g->items) {
+        if ((g->kind->traits & BG_TRAIT_FILLS_UP) && g->items) {
             return bgi_err(info, BG_EINVAL, spec->bytes ? "bytes" : "bits_per_key",
                            "enough room for the items",
                            "too little for %llu in a %s filter",
@@ -390,9 +391,9 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
     g->kind = bgi_kind_variant(id, spec->width, spec->flags);
     if (!g->kind) {
         return bgi_err(info, BG_EINVAL, "width, flags",
-                       "a width and BG_SCATTERED as spec.h has them for this kind",
+                       "a width and BG_SPEC_SCATTERED as spec.h has them for this kind",
                        "%u%s for a %s filter", spec->width,
-                       spec->flags & BG_SCATTERED ? " and BG_SCATTERED" : "",
+                       spec->flags & BG_SPEC_SCATTERED ? " and BG_SPEC_SCATTERED" : "",
                        bg_kind_name(id));
     }
     if (g->kind->composed || spec->shards > 1) {
@@ -414,7 +415,7 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
 static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo *info)
 {
     const double too_much = 1.5;
-    if (spec->flags & BG_ONE_WINNER) {
+    if (spec->flags & BG_SPEC_ONE_WINNER) {
         (void)snprintf(g->reason, sizeof g->reason,
                        "register: exactly one of two threads is told \"new\"");
         return solve_as(BG_KIND_REGISTER, spec, g, info);

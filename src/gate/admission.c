@@ -41,7 +41,7 @@
 
 #include <string.h>
 
-enum { ADMISSION_GENERATIONS = 4, ADMISSION_GENERATIONS_MOST = 64 };
+enum { ADMISSION_GENERATIONS = 4, ADMISSION_GENERATIONS_MAX = 64 };
 
 static const double admission_rate = 0.01;
 
@@ -67,7 +67,7 @@ static bg_err admission_check(const bg_admission_options *o, bg_errinfo *info)
                        "sizeof(bg_admission_options): use BG_ADMISSION_OPTIONS_INIT",
                        "%u", o ? o->struct_size : 0);
     }
-    if (o->generations == 1 || o->generations > ADMISSION_GENERATIONS_MOST) {
+    if (o->generations == 1 || o->generations > ADMISSION_GENERATIONS_MAX) {
         return bgi_err(info, BG_EINVAL, "generations", "2 .. 64, or 0", "%u",
                        o->generations);
     }
@@ -125,7 +125,7 @@ bg_err bg_admission_create(const bg_admission_options *options,
     }
     bg_admission *a = memory.base;
     a->window = window;
-    a->first_period = bg_filter_period(window);
+    a->first_period = bg_filter_window_period(window);
     a->lines_count = lines;
     a->memory = memory;
     *admission = a;
@@ -175,7 +175,8 @@ static void admission_invert(uint64_t *bits, size_t n)
     }
 }
 
-size_t bg_admission_admit_many(bg_admission *admission, const bg_bytes *keys, size_t n,
+size_t bg_admission_admit_many(bg_admission *admission,
+                               bg_keys_bytes(const bg_bytes *keys, size_t n),
                                uint64_t *admitted)
 {
     size_t refused = 0;
@@ -199,25 +200,26 @@ bool bg_admission_would_admit(const bg_admission *admission, const void *key,
 
 /* ---- Figures ---------------------------------------------------------------------------- */
 
-bg_err bg_admission_about(const bg_admission *admission, bg_admission_stats *stats)
+bg_err bg_admission_get_info(const bg_admission *admission, bg_admission_info *stats)
 {
-    bg_info info = { .struct_size = sizeof info };
+    bg_filter_info info = { .struct_size = sizeof info };
     if (!admission || !stats || stats->struct_size != sizeof *stats) {
         return BG_EINVAL;
     }
-    bg_err err = bg_filter_info(admission->window, &info);
+    bg_err err = bg_filter_get_info(admission->window, &info);
     if (err) {
         return err;
     }
-    *stats = (bg_admission_stats){ .struct_size = sizeof *stats };
+    *stats = (bg_admission_info){ .struct_size = sizeof *stats };
     for (uint32_t i = 0; i < admission->lines_count; i++) {
         const struct admission_line *line = &admission->lines[i];
         uint64_t admitted = __atomic_load_n(&line->admitted, __ATOMIC_RELAXED);
         stats->admitted += admitted;
-        stats->asked += admitted + __atomic_load_n(&line->refused, __ATOMIC_RELAXED);
+        stats->queried += admitted + __atomic_load_n(&line->refused, __ATOMIC_RELAXED);
     }
     stats->bytes = bg_filter_size_bytes(admission->window);
-    stats->periods = bg_filter_period(admission->window) - admission->first_period + 1;
+    stats->periods =
+        bg_filter_window_period(admission->window) - admission->first_period + 1;
     stats->rate = info.rate;
     return BG_OK;
 }

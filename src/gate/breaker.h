@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* As bg_gate_stats.breaker has them. */
+/* As bg_gate_info.breaker has them. */
 enum bgi_breaker_state {
     BGI_BREAKER_CLOSED = 0,
     BGI_BREAKER_OPEN = 1,

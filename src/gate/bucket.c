@@ -6,13 +6,13 @@
 #include <math.h>
 
 #define BUCKET_SECOND 1e9
-#define BUCKET_MOST   (UINT64_C(1) << 62) /* nanoseconds: 146 years */
+#define BUCKET_MAX    (UINT64_C(1) << 62) /* nanoseconds: 146 years */
 #define BUCKET_LATEST (UINT64_C(1) << 63) /* later times are taken for this one */
 
-/* A whole number of 1 .. BUCKET_MOST. */
+/* A whole number of 1 .. BUCKET_MAX. */
 static uint64_t bucket_whole(double x)
 {
-    return x < 1 ? 1 : x > (double)BUCKET_MOST ? BUCKET_MOST : (uint64_t)x;
+    return x < 1 ? 1 : x > (double)BUCKET_MAX ? BUCKET_MAX : (uint64_t)x;
 }
 
 bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst)
@@ -25,8 +25,8 @@ bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst)
         uint64_t tokens = bucket_whole(burst > 0 ? burst : per_second);
         rate->interval = bucket_whole(BUCKET_SECOND / per_second + 0.5);
         if (!bgi_mul_u64(tokens, rate->interval, &rate->depth)
-            || rate->depth > BUCKET_MOST) {
-            rate->depth = BUCKET_MOST;
+            || rate->depth > BUCKET_MAX) {
+            rate->depth = BUCKET_MAX;
         }
     }
     return true;

@@ -72,8 +72,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EVICT_PAUSE_LEAST UINT64_C(100000000) /* nanoseconds */
-#define EVICT_PAUSE_MOST  UINT64_C(60000000000)
+#define EVICT_PAUSE_MIN UINT64_C(100000000) /* nanoseconds */
+#define EVICT_PAUSE_MAX UINT64_C(60000000000)
 
 static void evict_lock(bg_tenant *tenant)
 {
@@ -100,7 +100,7 @@ static bg_err evict_about(const bg_tenant *tenant, const char *path,
 {
     char form[NAME_FILE_BYTES], line[NAME_FILE_BYTES + 16];
     *about = (bg_file_info){ .struct_size = sizeof *about };
-    bg_err err = bg_file_about(path, about, info);
+    bg_err err = bg_file_get_info(path, about, info);
     const char *found = err ? NULL : metadata_find(about->metadata, "tenant:");
     if (found) {
         name_file_encode(tenant->name, form);
@@ -139,9 +139,9 @@ struct evict_found {
 /* The items of a filter whose file does not tell: an estimate. */
 static uint64_t evict_estimate(const bg_filter *filter)
 {
-    bg_info info = { .struct_size = sizeof info };
+    bg_filter_info info = { .struct_size = sizeof info };
     uint64_t items = 0;
-    if (bg_filter_info(filter, &info) == BG_OK) {
+    if (bg_filter_get_info(filter, &info) == BG_OK) {
         (void)bgi_u64_from_double(info.items.value, &items);
     }
     return items;
@@ -158,7 +158,7 @@ static bg_err evict_open(const bg_tenant *tenant, const char *path,
     if (!how.max_bytes && most) { /* files of windows do not store this limit */
         how.max_bytes = most > about->word_bytes ? most : about->word_bytes;
     }
-    bg_err err = bg_open_about(path, &how, &read, filter, info);
+    bg_err err = bg_open_with_info(path, &how, &read, filter, info);
     if (!err && memcmp(read.digest, about->digest, sizeof read.digest) != 0) {
         bg_filter_free(*filter);
         err = bgi_err(info, BG_EINCOMPAT, "digest of the file", about->digest_text,
@@ -213,7 +213,7 @@ static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinf
     }
     found->bytes = about.word_bytes;
     if (!registry_reserve(tenant->registry, found->bytes)) {
-        return bgi_err(info, BG_ELIMIT, "max_total_bytes",
+        return bgi_err(info, BG_EQUOTA, "max_total_bytes",
                        "room for the tenant's filter", "%llu bytes",
                        (unsigned long long)found->bytes);
     }
@@ -247,14 +247,14 @@ static void evict_came_back(bg_tenant *tenant, const struct evict_found *found)
 static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
 {
     tenant->state = TENANT_DISK;
-    if (err == BG_ELIMIT) {
+    if (err == BG_EQUOTA) {
         return;
     }
-    uint64_t pause = tenant->failure ? 2 * tenant->pause : EVICT_PAUSE_LEAST;
+    uint64_t pause = tenant->failure ? 2 * tenant->pause : EVICT_PAUSE_MIN;
     tenant->failure = err;
     tenant->failure_errno = code;
     tenant->failed_at = registry_now(tenant->registry);
-    tenant->pause = pause < EVICT_PAUSE_MOST ? pause : EVICT_PAUSE_MOST;
+    tenant->pause = pause < EVICT_PAUSE_MAX ? pause : EVICT_PAUSE_MAX;
     tenant->return_failures++;
     atomic_fetch_add(&tenant->registry->return_failures, 1);
 }

@@ -37,7 +37,7 @@
  * being written: between (W1) and (W2) that is normal. So writes count themselves in, by
  * place, in `writing`, from before (W1) until after (W2). An audit that finds a key reads
  * that counter and then asks the filter again: if nobody was writing, whoever had written
- * the key before has added it by now, and a second "no" is a false one. bg_gate_wrote comes
+ * the key before has added it by now, and a second "no" is a false one. bg_gate_add comes
  * after the caller's own (W1), which nobody counts; so the filter gets some milliseconds to
  * learn of it before the alarm is raised (in bg_gate_lookup, not in bg_gate_finish). If the slot
  * has another base by then, there is no alarm: the answer of the truth may be older than that base,
@@ -65,11 +65,11 @@ enum {
  * sum of all, a counter, would wrap around. */
 #define GATE_LONGEST UINT64_C(3600000000000)
 
-/* What came of a question; the first three are a bg_truth. */
+/* What came of a question; the first three are a bg_store_answer. */
 enum gate_answer {
-    GATE_ABSENT = BG_TRUTH_ABSENT,
-    GATE_PRESENT = BG_TRUTH_PRESENT,
-    GATE_ERROR = BG_TRUTH_ERROR,
+    GATE_ABSENT = BG_STORE_ABSENT,
+    GATE_PRESENT = BG_STORE_PRESENT,
+    GATE_ERROR = BG_STORE_ERROR,
     GATE_NOT_ASKED /* there is nobody to be asked, or the breaker is open */
 };
 
@@ -147,7 +147,7 @@ static void gate_trace(const bg_gate *gate, bg_bytes key, const struct gate_call
         const bg_trace trace = { .struct_size = sizeof trace,
                                  .outcome = (uint32_t)outcome,
                                  .key_hash = gate_key_hash(gate, key),
-                                 .truth_nanoseconds = call->elapsed,
+                                 .store_nanoseconds = call->elapsed,
                                  .audited = call->audit,
                                  .shared = shared };
         gate->how.trace(gate->how.context, &trace);
@@ -158,7 +158,8 @@ static void gate_trace(const bg_gate *gate, bg_bytes key, const struct gate_call
 
 static bg_outcome gate_failure(const bg_gate *gate)
 {
-    return gate->how.flags & BG_GATE_FAIL_CLOSED ? BG_FAILED : BG_UNKNOWN;
+    return gate->how.flags & BG_GATE_FAIL_CLOSED ? BG_OUTCOME_FAILED
+                                                 : BG_OUTCOME_UNKNOWN;
 }
 
 static uint64_t gate_place(const bg_gate *gate, bg_bytes key)
@@ -189,9 +190,9 @@ static void gate_count_outcome(const bg_gate *gate, const struct gate_call *call
                                bg_outcome outcome)
 {
     unsigned counter = GATE_OUTCOME + outcome;
-    if (outcome == BG_ABSENT_BY_FILTER) {
+    if (outcome == BG_OUTCOME_ABSENT_BY_FILTER) {
         counter = call->audit ? GATE_CHECKED : counter;
-    } else if (call->denied && outcome == BG_ABSENT_BY_TRUTH) {
+    } else if (call->denied && outcome == BG_OUTCOME_ABSENT_BY_STORE) {
         counter = GATE_DOUBTED_TRUTH;
     }
     gate_count(gate_line(gate), counter, 1);
@@ -212,7 +213,7 @@ static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_said said,
 {
     *call = (struct gate_call){ .denied = !said.maybe, .bases = said.bases };
     if (!said.maybe && !said.doubt) {
-        return BG_ABSENT_BY_FILTER;
+        return BG_OUTCOME_ABSENT_BY_FILTER;
     }
     call->since = gate_now(gate);
     if (gate->recent || gate->flights) {
@@ -221,10 +222,10 @@ static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_said said,
     if (gate->recent && !said.doubt
         && bgi_recent_find(gate->recent, call->place, key, gate_era(gate, said.bases),
                            call->since, &call->token)) {
-        return BG_ABSENT_BY_CACHE;
+        return BG_OUTCOME_ABSENT_BY_CACHE;
     }
     call->open = 1;
-    return BG_PENDING;
+    return BG_OUTCOME_PENDING;
 }
 
 /* Whether the breaker lets the question through. */
@@ -242,10 +243,10 @@ static bool gate_may_ask(bg_gate *gate, struct gate_call *call)
 
 /* The truth has answered: figures, breaker and cache learn. */
 static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
-                                        struct gate_call *call, bg_truth answer)
+                                        struct gate_call *call, bg_store_answer answer)
 {
     const uint64_t now = gate_now(gate);
-    const bool answered = answer == BG_TRUTH_ABSENT || answer == BG_TRUTH_PRESENT;
+    const bool answered = answer == BG_STORE_ABSENT || answer == BG_STORE_PRESENT;
     struct gate_line *line = gate_line(gate);
     call->elapsed = now > call->since ? now - call->since : 1;
     call->elapsed = call->elapsed < GATE_LONGEST ? call->elapsed : GATE_LONGEST;
@@ -253,7 +254,7 @@ static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
     gate_count(line, GATE_TRUTH_NS, call->elapsed);
     if (call->audit) {
         gate_count(line, GATE_AUDITS, 1);
-    } else if (gate->recent && answer == BG_TRUTH_ABSENT) {
+    } else if (gate->recent && answer == BG_STORE_ABSENT) {
         bgi_recent_put(gate->recent, call->place, key, call->token, call->since, now);
     }
     if (answered) {
@@ -268,12 +269,13 @@ static enum gate_answer gate_ask(bg_gate *gate, bg_bytes key, void *request,
                                  struct gate_call *call, enum bgi_breaker_turn *turn)
 {
     *turn = BGI_BREAKER_STAYS;
-    if (!gate->how.ask || !gate_may_ask(gate, call)) {
+    if (!gate->how.prefetch || !gate_may_ask(gate, call)) {
         return GATE_NOT_ASKED;
     }
-    bg_truth answer = gate->how.ask(gate->how.context, key.data, key.len, request);
+    bg_store_answer answer =
+        gate->how.prefetch(gate->how.context, key.data, key.len, request);
     *turn = gate_learn(gate, key, call, answer);
-    return answer == BG_TRUTH_ABSENT || answer == BG_TRUTH_PRESENT
+    return answer == BG_STORE_ABSENT || answer == BG_STORE_PRESENT
                ? (enum gate_answer)answer
                : GATE_ERROR;
 }
@@ -282,9 +284,9 @@ static enum gate_answer gate_ask(bg_gate *gate, bg_bytes key, void *request,
 static bg_outcome gate_conclude(const bg_gate *gate, enum gate_answer answer)
 {
     if (answer == GATE_PRESENT) {
-        return BG_PRESENT;
+        return BG_OUTCOME_PRESENT;
     }
-    return answer == GATE_ABSENT ? BG_ABSENT_BY_TRUTH : gate_failure(gate);
+    return answer == GATE_ABSENT ? BG_OUTCOME_ABSENT_BY_STORE : gate_failure(gate);
 }
 
 /* ---- Flights ------------------------------------------------------------------------- */
@@ -371,14 +373,14 @@ static bg_outcome gate_conclude_audit(bg_gate *gate, bg_bytes key,
                                       enum gate_answer answer, bool patient)
 {
     if (answer != GATE_PRESENT) {
-        return BG_ABSENT_BY_FILTER;
+        return BG_OUTCOME_ABSENT_BY_FILTER;
     }
     gate_added(gate, key);
     if (gate_was_wrong(gate, key, call->bases, patient)) {
         gate_alarm(gate, BG_ALARM_FALSE_NEGATIVE, gate_key_hash(gate, key),
                    gate_count_rare(&gate->rare.false_negatives));
     }
-    return BG_PRESENT;
+    return BG_OUTCOME_PRESENT;
 }
 
 static bg_outcome gate_audit(bg_gate *gate, bg_bytes key, void *request,
@@ -402,12 +404,12 @@ static bg_outcome gate_look(bg_gate *gate, bg_bytes key, struct gate_said said,
     struct gate_call call;
     bool shared = false;
     bg_outcome outcome = gate_enter(gate, key, said, &call);
-    if (outcome == BG_PENDING) {
-        outcome = gate->flights && gate->how.ask && !said.doubt
+    if (outcome == BG_OUTCOME_PENDING) {
+        outcome = gate->flights && gate->how.prefetch && !said.doubt
                       ? gate_fly(gate, key, request, &call, &shared)
                       : gate_look_alone(gate, key, request, &call);
-    } else if (outcome == BG_ABSENT_BY_FILTER && gate->audits && gate->how.ask
-               && gate_is_drawn(gate, gate_draw(gate, 1))) {
+    } else if (outcome == BG_OUTCOME_ABSENT_BY_FILTER && gate->audits
+               && gate->how.prefetch && gate_is_drawn(gate, gate_draw(gate, 1))) {
         outcome = gate_audit(gate, key, request, &call);
     }
     gate_count_outcome(gate, &call, outcome);
@@ -418,19 +420,19 @@ static bg_outcome gate_look(bg_gate *gate, bg_bytes key, struct gate_said said,
 bg_outcome bg_gate_lookup(bg_gate *gate, const void *key, size_t len, void *request)
 {
     if (!gate) {
-        return BG_UNKNOWN;
+        return BG_OUTCOME_UNKNOWN;
     }
     const struct gate_said said = gate_query(gate, key, len);
     if (BGI_LIKELY(!said.maybe && !said.doubt && gate->plain)) {
-        gate_count(gate_line(gate), GATE_OUTCOME + BG_ABSENT_BY_FILTER, 1);
-        return BG_ABSENT_BY_FILTER;
+        gate_count(gate_line(gate), GATE_OUTCOME + BG_OUTCOME_ABSENT_BY_FILTER, 1);
+        return BG_OUTCOME_ABSENT_BY_FILTER;
     }
     return gate_look(gate, (bg_bytes){ key, len }, said, request);
 }
 
 static bool gate_counts(bg_outcome outcome)
 {
-    return outcome == BG_PRESENT || outcome == BG_UNKNOWN;
+    return outcome == BG_OUTCOME_PRESENT || outcome == BG_OUTCOME_UNKNOWN;
 }
 
 /* A piece of a batch that the filter is queried for at once. */
@@ -513,12 +515,12 @@ static size_t gate_look_chunk(bg_gate *gate, struct gate_chunk *chunk)
         return gate_look_all(gate, chunk);
     }
     for (size_t i = 0; i < chunk->n; i++) {
-        chunk->outcomes[i] = BG_ABSENT_BY_FILTER;
+        chunk->outcomes[i] = BG_OUTCOME_ABSENT_BY_FILTER;
     }
-    if (gate->audits && gate->how.ask) {
+    if (gate->audits && gate->how.prefetch) {
         found = gate_audit_chunk(gate, chunk, &audited);
     }
-    gate_count(gate_line(gate), GATE_OUTCOME + BG_ABSENT_BY_FILTER,
+    gate_count(gate_line(gate), GATE_OUTCOME + BG_OUTCOME_ABSENT_BY_FILTER,
                chunk->n - maybes - audited);
     return maybes ? found + gate_look_maybes(gate, chunk) : found;
 }
@@ -528,7 +530,7 @@ size_t bg_gate_lookup_many(bg_gate *gate, const bg_bytes *keys, size_t n,
 {
     size_t found = 0;
     for (size_t i = 0; !gate && i < n; i++) {
-        outcomes[i] = BG_UNKNOWN;
+        outcomes[i] = BG_OUTCOME_UNKNOWN;
     }
     for (size_t at = 0; gate && at < n; at += GATE_CHUNK) {
         struct gate_chunk chunk;
@@ -572,21 +574,21 @@ bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len, bg_ticket *
         *audit = false;
     }
     if (!gate || !ticket) {
-        return BG_UNKNOWN;
+        return BG_OUTCOME_UNKNOWN;
     }
     const bg_bytes bytes = { key, len };
     bg_outcome outcome = gate_enter(gate, bytes, gate_query(gate, key, len), &call);
-    if (outcome == BG_PENDING && !gate_may_ask(gate, &call)) {
+    if (outcome == BG_OUTCOME_PENDING && !gate_may_ask(gate, &call)) {
         call.open = 0;
         outcome = gate_failure(gate);
-    } else if (outcome == BG_ABSENT_BY_FILTER && audit && gate->audits
+    } else if (outcome == BG_OUTCOME_ABSENT_BY_FILTER && audit && gate->audits
                && gate_is_drawn(gate, gate_draw(gate, 1))) {
         call.audit = 1;
         call.since = gate_now(gate);
         call.open = *audit = gate_may_ask(gate, &call);
     }
     call.audit = call.audit && call.open;
-    if (outcome != BG_PENDING) {
+    if (outcome != BG_OUTCOME_PENDING) {
         gate_count_outcome(gate, &call, outcome);
     }
     if (!call.open) {
@@ -598,20 +600,20 @@ bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len, bg_ticket *
     return outcome;
 }
 
-bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_truth answer)
+bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_store_answer answer)
 {
     struct gate_call call = { .open = 0 };
     if (!gate || !ticket) {
-        return BG_UNKNOWN;
+        return BG_OUTCOME_UNKNOWN;
     }
     memcpy(&call, ticket->opaque, GATE_TICKET);
     memset(ticket->opaque, 0, sizeof ticket->opaque);
     if (!call.open) { /* finished already, or never begun */
-        return BG_UNKNOWN;
+        return BG_OUTCOME_UNKNOWN;
     }
     const bg_bytes key = { ticket->key, ticket->len };
     const enum gate_answer known =
-        answer == BG_TRUTH_ABSENT || answer == BG_TRUTH_PRESENT
+        answer == BG_STORE_ABSENT || answer == BG_STORE_PRESENT
             ? (enum gate_answer)answer
             : GATE_ERROR;
     enum bgi_breaker_turn turn = gate_learn(gate, key, &call, answer);
@@ -696,7 +698,7 @@ bg_err bg_gate_write(bg_gate *gate, const void *key, size_t len, void *request)
                            : BG_ENOTSUP;
 }
 
-bg_err bg_gate_wrote(bg_gate *gate, const void *key, size_t len)
+bg_err bg_gate_add(bg_gate *gate, const void *key, size_t len)
 {
     return gate ? gate_write(gate, (bg_bytes){ key, len }, NULL, true) : BG_EINVAL;
 }

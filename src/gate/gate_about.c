@@ -49,9 +49,9 @@ static struct gate_seen gate_see(const bg_gate *gate,
                                  const uint64_t sums[GATE_COUNTERS])
 {
     return (struct gate_seen){
-        .maybe = sums[GATE_OUTCOME + BG_ABSENT_BY_TRUTH]
-                 + sums[GATE_OUTCOME + BG_ABSENT_BY_CACHE],
-        .no = sums[GATE_OUTCOME + BG_ABSENT_BY_FILTER] + sums[GATE_CHECKED],
+        .maybe = sums[GATE_OUTCOME + BG_OUTCOME_ABSENT_BY_STORE]
+                 + sums[GATE_OUTCOME + BG_OUTCOME_ABSENT_BY_CACHE],
+        .no = sums[GATE_OUTCOME + BG_OUTCOME_ABSENT_BY_FILTER] + sums[GATE_CHECKED],
         .may_maybe = sums[GATE_MAY_MAYBE],
         .may_no = sums[GATE_MAY_NO],
         .reported = gate_rare(&gate->rare.reported),
@@ -123,21 +123,21 @@ void bg_gate_report(bg_gate *gate, bool was_present)
 }
 
 static void gate_fill_in(const bg_gate *gate, const uint64_t sums[GATE_COUNTERS],
-                         bg_gate_stats *stats)
+                         bg_gate_info *stats)
 {
     memcpy(stats->outcomes, sums + GATE_OUTCOME, sizeof stats->outcomes);
-    stats->outcomes[BG_ABSENT_BY_FILTER] += sums[GATE_CHECKED];
-    stats->outcomes[BG_ABSENT_BY_TRUTH] += sums[GATE_DOUBTED_TRUTH];
+    stats->outcomes[BG_OUTCOME_ABSENT_BY_FILTER] += sums[GATE_CHECKED];
+    stats->outcomes[BG_OUTCOME_ABSENT_BY_STORE] += sums[GATE_DOUBTED_TRUTH];
     for (unsigned i = 0; i < GATE_OUTCOMES; i++) {
         stats->lookups += stats->outcomes[i];
     }
     stats->breaker = (uint32_t)bgi_breaker_state(&gate->breaker);
     stats->breaker_opened = gate_rare(&gate->breaker.opened);
-    stats->truth_calls = sums[GATE_TRUTH_CALLS];
-    stats->truth_errors = sums[GATE_TRUTH_ERRORS];
-    stats->truth_nanoseconds = sums[GATE_TRUTH_NS];
-    stats->avoided = sums[GATE_OUTCOME + BG_ABSENT_BY_FILTER];
-    stats->wasted = sums[GATE_OUTCOME + BG_ABSENT_BY_TRUTH]
+    stats->store_calls = sums[GATE_TRUTH_CALLS];
+    stats->store_errors = sums[GATE_TRUTH_ERRORS];
+    stats->store_nanoseconds = sums[GATE_TRUTH_NS];
+    stats->avoided = sums[GATE_OUTCOME + BG_OUTCOME_ABSENT_BY_FILTER];
+    stats->wasted = sums[GATE_OUTCOME + BG_OUTCOME_ABSENT_BY_STORE]
                     + gate_rare(&gate->rare.reported_absent);
     stats->shared = gate_rare(&gate->rare.shared);
     stats->spared_by_breaker = sums[GATE_SPARED];
@@ -146,13 +146,13 @@ static void gate_fill_in(const bg_gate *gate, const uint64_t sums[GATE_COUNTERS]
     stats->reported = gate_rare(&gate->rare.reported);
     stats->writes = sums[GATE_WRITES];
     stats->write_errors = gate_rare(&gate->rare.write_errors);
-    stats->negative_hits = stats->outcomes[BG_ABSENT_BY_CACHE];
+    stats->negative_hits = stats->outcomes[BG_OUTCOME_ABSENT_BY_CACHE];
 }
 
-void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_stats *stats)
+void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_info *stats)
 {
     uint64_t sums[GATE_COUNTERS];
-    *stats = (bg_gate_stats){ .struct_size = sizeof *stats };
+    *stats = (bg_gate_info){ .struct_size = sizeof *stats };
     const uint64_t bases = slot_bases(gate->slot);
     gate_watch_base(gate, bases);
     gate_sum(gate, sums);
@@ -170,20 +170,20 @@ void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_stats *stat
     }
 }
 
-bg_err bg_gate_about(const bg_gate *gate, bool examine, bg_gate_stats *stats)
+bg_err bg_gate_get_info(const bg_gate *gate, EXAMINE_bool examine, bg_gate_info *stats)
 {
     bg_slot_health health = { .struct_size = sizeof health };
     if (!gate || !stats || stats->struct_size != sizeof *stats) {
         return BG_EINVAL;
     }
-    examine = examine && bg_slot_examine(gate->slot, &health) == BG_OK;
+    examine = examine && bg_slot_get_health(gate->slot, &health) == BG_OK;
     /* What it remembers of figures does not show. */
     gate_about((bg_gate *)gate, examine ? &health : NULL, stats);
     return BG_OK;
 }
 
-bg_err bg_gate_about_known(const bg_gate *gate, const bg_slot_health *health,
-                           bg_gate_stats *stats)
+bg_err bg_gate_get_info(const bg_gate *gate, const bg_slot_health *health,
+                        bg_gate_info *stats)
 {
     if (!gate || !stats || stats->struct_size != sizeof *stats
         || (health && health->struct_size != sizeof *health)) {
@@ -198,9 +198,9 @@ bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source 
                         bg_errinfo *info)
 {
     static const bg_policy usual = BG_POLICY_INIT;
-    bg_gate_stats stats = { .struct_size = sizeof stats };
+    bg_gate_info stats = { .struct_size = sizeof stats };
     bgi_err_clear(info);
-    if (bg_gate_about(gate, false, &stats) != BG_OK) {
+    if (bg_gate_get_info(gate, NULL, &stats) != BG_OK) {
         return bgi_err(info, BG_EINVAL, "gate", "a gate", "NULL");
     }
     uint32_t why =
@@ -216,5 +216,5 @@ bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source 
     }
     bg_err err = bg_slot_rebuild(gate->slot, source, rebuilding, NULL, info);
     /* What was seen before shall not count against the new base. */
-    return err ? err : bg_gate_about(gate, false, &stats);
+    return err ? err : bg_gate_get_info(gate, NULL, &stats);
 }

@@ -116,8 +116,8 @@ static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
     }
 }
 
-/* bg_gate_about, with what bg_slot_examine said, or NULL. */
-void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_stats *stats);
+/* bg_gate_about, with what bg_slot_get_health said, or NULL. */
+void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_info *stats);
 
 /* The era of a lookup that this base answered: see recent.c. Call it before asking the truth. */
 static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)

@@ -49,7 +49,7 @@ static bg_err gate_check_options(const bg_gate_options *how, bg_errinfo *info)
         return bgi_err(info, BG_EINVAL, "audit", "a number from 0 to 1", "%g",
                        how->audit);
     }
-    if (how->negative_key > BGI_RECENT_KEY_MOST) {
+    if (how->negative_key > BGI_RECENT_KEY_MAX) {
         return bgi_err(info, BG_EINVAL, "negative_key", "at most 65536 bytes", "%u",
                        how->negative_key);
     }

@@ -20,7 +20,7 @@
  *
  * guard_loses is the only function that decides whether a change may lose adds.
  *
- * Numbers. bg_slot_complete counts the writes of the backing store. A file that is complete
+ * Numbers. bg_slot_complete_to counts the writes of the backing store. A file that is complete
  * up to N has all keys numbered up to N, so it may replace a base whose keys are all numbered up
  * to N. An add has no number of its own: it gets one when the caller advances the slot
  * afterwards. So each filter keeps the number of advances that had happened at the end of its last
@@ -66,8 +66,8 @@
 
 /* A point in time, in terms of completeness. */
 struct guard_mark {
-    uint64_t complete; /* bg_slot_complete */
-    uint64_t number;   /* the highest bg_slot_complete so far; 0: not used */
+    uint64_t complete; /* bg_slot_complete_to */
+    uint64_t number;   /* the highest bg_slot_complete_to so far; 0: not used */
     uint64_t advances; /* calls of bg_slot_advance */
 };
 

@@ -33,7 +33,7 @@ enum { HEALTH_LEAST_NEWS = 1000, HEALTH_STEPS = 64, HEALTH_BATCH = 256 };
 
 /* ---- Counters ------------------------------------------------------------------------- */
 
-static void health_sum_lines(const bg_slot *slot, bg_slot_stats *stats)
+static void health_sum_lines(const bg_slot *slot, bg_slot_info *stats)
 {
     for (uint32_t i = 0; i < slot->lines_count; i++) {
         const struct slot_line *line = &slot->lines[i];
@@ -62,7 +62,7 @@ static struct slot_marks health_marks(const bg_slot *slot)
     return marks;
 }
 
-static void health_look(const bg_slot *slot, bg_slot_stats *stats)
+static void health_look(const bg_slot *slot, bg_slot_info *stats)
 {
     bgi_grace_token token;
     const struct view *view = slot_enter(slot, &token);
@@ -76,13 +76,13 @@ static void health_look(const bg_slot *slot, bg_slot_stats *stats)
     slot_leave(slot, token);
 }
 
-bg_err bg_slot_about(const bg_slot *slot, bg_slot_stats *stats)
+bg_err bg_slot_get_info(const bg_slot *slot, bg_slot_info *stats)
 {
     if (!slot || !stats || stats->struct_size != sizeof *stats) {
         return BG_EINVAL;
     }
     bg_slot *s = health_unlocked(slot);
-    *stats = (bg_slot_stats){ .struct_size = sizeof *stats };
+    *stats = (bg_slot_info){ .struct_size = sizeof *stats };
     health_sum_lines(slot, stats);
     health_look(slot, stats);
     stats->retired = bgi_grace_pending(slot->grace);
@@ -116,7 +116,7 @@ static void health_add_estimate(bg_estimate *to, const bg_estimate *from)
 /* One filter's part. A base that is being migrated to has some of the keys of the old
  * one, so of these two the larger counts. */
 static void health_add(bg_slot_health *health, const struct view_member *member,
-                       const bg_info *info, bg_estimate *bases)
+                       const bg_filter_info *info, bg_estimate *bases)
 {
     health->degraded |= info->degraded;
     health->overflowed |= info->overflowed;
@@ -167,7 +167,7 @@ const bg_filter *slot_watched(const struct view *view)
     const bg_filter *watched = NULL;
     size_t takes = 0;
     for (size_t i = 0; i < view->count; i++) {
-        if (view->members[i].asked && view->members[i].takes) {
+        if (view->members[i].queried && view->members[i].takes) {
             watched = view->members[i].filter;
             takes++;
         }
@@ -180,7 +180,8 @@ const bg_filter *slot_watched(const struct view *view)
 /* Computes the pollution of the watched filter. Bits that were not counted (`missed`, a standard deviation) are not
  * evidence. */
 static void health_pollution(const struct slot_marks *marks, uint64_t wrote_now,
-                             const bg_info *info, double missed, bg_slot_health *health)
+                             const bg_filter_info *info, double missed,
+                             bg_slot_health *health)
 {
     const double news = (double)(wrote_now - marks->wrote);
     const double bits = (double)info->bits, before = (double)marks->ones;
@@ -215,12 +216,12 @@ static bg_estimate health_probe(const bg_slot *slot, const struct view *view)
     return bg_observed_rate(hits, BG_SLOT_PROBES);
 }
 
-bg_err bg_slot_examine(const bg_slot *slot, bg_slot_health *health)
+bg_err bg_slot_get_health(const bg_slot *slot, bg_slot_health *health)
 {
-    return bg_slot_examine_part(slot, 0, health);
+    return bg_slot_sample_health(slot, 0, health);
 }
 
-bg_err bg_slot_examine_part(const bg_slot *slot, uint64_t most, bg_slot_health *health)
+bg_err bg_slot_sample_health(const bg_slot *slot, uint64_t most, bg_slot_health *health)
 {
     bg_estimate bases = { 0, 0, 0 };
     bgi_grace_token token;
@@ -233,9 +234,9 @@ bg_err bg_slot_examine_part(const bg_slot *slot, uint64_t most, bg_slot_health *
     const bg_filter *watched = slot_watched(view);
     for (size_t i = 0; i < view->count; i++) {
         const struct view_member *member = &view->members[i];
-        bg_info info = { .struct_size = sizeof info };
+        bg_filter_info info = { .struct_size = sizeof info };
         double missed = 0;
-        if (!member->asked) {
+        if (!member->queried) {
             continue;
         }
         bgi_filter_info(member->filter, most, &info, &missed);
@@ -263,7 +264,7 @@ uint32_t bg_slot_advise(const bg_slot *slot, const bg_policy *policy,
     bg_slot_health health = { .struct_size = sizeof health };
     uint32_t reasons = 0;
     if (!slot || p->struct_size != sizeof *p
-        || bg_slot_examine(slot, &health) != BG_OK) {
+        || bg_slot_get_health(slot, &health) != BG_OK) {
         return 0;
     }
     const uint64_t now = slot_now(slot), since = health_marks(slot).base_since;

@@ -22,7 +22,7 @@
 #define METRICS_SECOND 1e9 /* nanoseconds */
 
 _Static_assert(METRICS_OUTCOMES
-                   == sizeof((bg_gate_stats *)0)->outcomes / sizeof(uint64_t),
+                   == sizeof((bg_gate_info *)0)->outcomes / sizeof(uint64_t),
                "one fact for each");
 
 void metrics_gather_process(struct metrics_facts *facts)
@@ -61,8 +61,8 @@ static void metrics_gather_filters(const bg_slot *slot, struct metrics_facts *fa
 
 static bg_err metrics_gather_slot(const bg_slot *slot, struct metrics_facts *facts)
 {
-    bg_slot_stats stats = { .struct_size = sizeof stats };
-    bg_err err = bg_slot_about(slot, &stats);
+    bg_slot_info stats = { .struct_size = sizeof stats };
+    bg_err err = bg_slot_get_info(slot, &stats);
     if (err) {
         return err;
     }
@@ -121,12 +121,12 @@ static void metrics_gather_health(const bg_slot_health *health,
 static void metrics_gather_gate(const bg_gate *gate, const bg_slot_health *health,
                                 struct metrics_facts *facts)
 {
-    bg_gate_stats stats = { .struct_size = sizeof stats };
+    bg_gate_info stats = { .struct_size = sizeof stats };
     gate_about((bg_gate *)gate, health, &stats);
     memcpy(facts->outcomes, stats.outcomes, sizeof facts->outcomes);
-    facts->truth_calls = stats.truth_calls;
-    facts->truth_errors = stats.truth_errors;
-    facts->truth_seconds = (double)stats.truth_nanoseconds / METRICS_SECOND;
+    facts->store_calls = stats.store_calls;
+    facts->store_errors = stats.store_errors;
+    facts->truth_seconds = (double)stats.store_nanoseconds / METRICS_SECOND;
     facts->avoided = stats.avoided;
     facts->wasted = stats.wasted;
     facts->shared = stats.shared;
@@ -156,7 +156,7 @@ bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate,
     slot = slot ? slot : bg_gate_slot(gate);
     bg_err err = metrics_gather_slot(slot, facts);
     if (!err && !known && !(flags & BG_METRICS_CHEAP)) {
-        err = bg_slot_examine(slot, &found);
+        err = bg_slot_get_health(slot, &found);
         known = &found;
     }
     if (!err && known) {
@@ -207,7 +207,7 @@ static bg_err metrics_check_items(const bg_metrics_item *items, size_t n,
 /* Where a document goes. */
 struct metrics_to {
     bg_metrics_format format;
-    bg_metrics_sink sink;
+    bg_metrics_sink_fn sink;
     void *context;
 };
 
@@ -239,8 +239,8 @@ static bg_err metrics_write_to(const bg_metrics_item *items,
 }
 
 bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
-                        bg_metrics_format format, uint32_t flags, bg_metrics_sink sink,
-                        void *context, bg_errinfo *info)
+                        bg_metrics_format format, uint32_t flags,
+                        bg_metrics_sink_fn sink, void *context, bg_errinfo *info)
 {
     const struct metrics_to to = { format, sink, context };
     return metrics_write_to(items, NULL, n, flags, &to, info);
@@ -248,7 +248,7 @@ bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
 
 bg_err bg_metrics_write_known(const bg_metrics_item *items,
                               const bg_slot_health *const *healths, size_t n,
-                              bg_metrics_format format, bg_metrics_sink sink,
+                              bg_metrics_format format, bg_metrics_sink_fn sink,
                               void *context, bg_errinfo *info)
 {
     const struct metrics_to to = { format, sink, context };

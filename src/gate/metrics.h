@@ -46,7 +46,7 @@ struct metrics_facts {
 
     /* METRICS_SLOT, _BASE, _FAILED */
     const char *kind, *hash, *failure;
-    char digest[BG_DIGEST_TEXT];
+    char digest[BG_DIGEST_TEXT_BYTES];
     uint64_t layers, size, degraded;
     uint64_t maybes, noes;
     uint64_t news, seen, refused;
@@ -64,7 +64,7 @@ struct metrics_facts {
 
     /* METRICS_GATE, _DRIFT */
     uint64_t outcomes[METRICS_OUTCOMES];
-    uint64_t truth_calls, truth_errors;
+    uint64_t store_calls, store_errors;
     double truth_seconds;
     uint64_t avoided, wasted, shared, reported;
     uint64_t breaker, breaker_opened, breaker_spared;
@@ -115,11 +115,11 @@ const struct metrics_family *metrics_families(size_t *n);
 
 /* Writes the facts as a document (metrics_document.c). */
 bg_err metrics_document(const struct metrics_facts *facts, size_t n,
-                        bg_metrics_format format, bg_metrics_sink sink, void *context,
-                        bg_errinfo *info);
+                        bg_metrics_format format, bg_metrics_sink_fn sink,
+                        void *context, bg_errinfo *info);
 
 /* BG_EINVAL for what nobody can write (metrics_document.c). */
-bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink sink,
+bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink_fn sink,
                      bg_errinfo *info);
 
 /* Memory for n facts that are zero, of `each` bytes with what belongs to them; NULL:

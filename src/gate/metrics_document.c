@@ -247,7 +247,7 @@ const char *bg_metrics_content_type(bg_metrics_format format)
     return "application/octet-stream";
 }
 
-bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink sink,
+bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink_fn sink,
                      bg_errinfo *info)
 {
     bgi_err_clear(info);
@@ -295,8 +295,8 @@ static void document_family(struct document *to, const struct metrics_family *fa
 }
 
 bg_err metrics_document(const struct metrics_facts *facts, size_t n,
-                        bg_metrics_format format, bg_metrics_sink sink, void *context,
-                        bg_errinfo *info)
+                        bg_metrics_format format, bg_metrics_sink_fn sink,
+                        void *context, bg_errinfo *info)
 {
     struct document to = { .format = document_format(format) };
     size_t count;

@@ -6,7 +6,7 @@
  * read back. So slot and gate do not come from bg_tenant_slot, but are looked
  * at from within a grace period of the registry, which is what keeps them
  * there; and tenants without a slot in memory are passed over before
- * bg_tenant_about, which may read their file.
+ * bg_tenant_get_info, which may read their file.
  */
 #include "gate/metrics.h"
 
@@ -18,15 +18,14 @@
 /* A tenant's facts, and its name, which may be gone when they are written. */
 struct tenants {
     struct metrics_facts *facts;
-    char (*names)[BG_NAME_MOST + 1];
+    char (*names)[BG_TENANT_NAME_MAX + 1];
     size_t n, most;
     uint32_t flags;
     bg_errinfo *info;
     bg_err err;
 };
 
-static void tenants_gather_own(const bg_tenant_stats *stats,
-                               struct metrics_facts *facts)
+static void tenants_gather_own(const bg_tenant_info *stats, struct metrics_facts *facts)
 {
     facts->tenant_items = stats->items;
     facts->limited_items = stats->limited_items;
@@ -55,11 +54,11 @@ static bg_err tenants_gather_slot(const struct tenants *tenants, bg_tenant *tena
 static bool tenants_visit(void *context, bg_tenant *tenant)
 {
     struct tenants *tenants = context;
-    bg_tenant_stats stats = { .struct_size = sizeof stats };
+    bg_tenant_info stats = { .struct_size = sizeof stats };
     if (tenants->n == tenants->most || !atomic_load(&tenant->slot)) {
         return tenants->n < tenants->most;
     }
-    bg_err err = bg_tenant_about(tenant, &stats);
+    bg_err err = bg_tenant_get_info(tenant, &stats);
     if (err) {
         tenants->err = bgi_err(tenants->info, err, "tenant", "its figures", "%s",
                                bg_err_name(err));
@@ -67,7 +66,7 @@ static bool tenants_visit(void *context, bg_tenant *tenant)
     }
     struct metrics_facts *facts = &tenants->facts[tenants->n];
     char *name = tenants->names[tenants->n];
-    strncpy(name, bg_tenant_name(tenant), BG_NAME_MOST);
+    strncpy(name, bg_tenant_name(tenant), BG_TENANT_NAME_MAX);
     facts->name = name;
     tenants_gather_own(&stats, facts);
     tenants->err = tenants_gather_slot(tenants, tenant, facts);
@@ -78,8 +77,8 @@ static bool tenants_visit(void *context, bg_tenant *tenant)
 static bg_err tenants_gather_registry(bg_registry *registry,
                                       struct metrics_facts *facts, bg_errinfo *info)
 {
-    bg_registry_stats stats = { .struct_size = sizeof stats };
-    bg_err err = bg_registry_about(registry, &stats);
+    bg_registry_info stats = { .struct_size = sizeof stats };
+    bg_err err = bg_registry_get_info(registry, &stats);
     if (err) {
         return bgi_err(info, err, "registry", "its figures", "%s", bg_err_name(err));
     }
@@ -99,7 +98,8 @@ static bg_err tenants_gather_registry(bg_registry *registry,
 
 bg_err bg_metrics_write_registry(bg_registry *registry, size_t most,
                                  bg_metrics_format format, uint32_t flags,
-                                 bg_metrics_sink sink, void *context, bg_errinfo *info)
+                                 bg_metrics_sink_fn sink, void *context,
+                                 bg_errinfo *info)
 {
     struct bgi_memory memory;
     struct metrics_facts own[2] = { { .name = NULL } };
@@ -120,7 +120,7 @@ bg_err bg_metrics_write_registry(bg_registry *registry, size_t most,
     }
     tenants.facts = facts + 2;
     tenants.names = (void *)(tenants.facts + tenants.most);
-    bg_registry_each(registry, tenants_visit, &tenants);
+    bg_registry_for_each(registry, tenants_visit, &tenants);
     metrics_gather_process(&own[0]);
     own[1].told = tenants.n;
     memcpy(facts, own, sizeof own);

@@ -26,7 +26,8 @@
 
 /* ---- The buffer -------------------------------------------------------------------- */
 
-void metrics_text_begin(struct metrics_text *out, bg_metrics_sink sink, void *context)
+void metrics_text_begin(struct metrics_text *out, bg_metrics_sink_fn sink,
+                        void *context)
 {
     out->sink = sink;
     out->context = context;

@@ -13,14 +13,15 @@ enum {
 };
 
 struct metrics_text {
-    bg_metrics_sink sink;
+    bg_metrics_sink_fn sink;
     void *context;
     size_t used;
     bool stopped;
     char buffer[METRICS_BUFFER];
 };
 
-void metrics_text_begin(struct metrics_text *out, bg_metrics_sink sink, void *context);
+void metrics_text_begin(struct metrics_text *out, bg_metrics_sink_fn sink,
+                        void *context);
 
 /* Hands the rest over. False: the sink has said stop. */
 bool metrics_text_end(struct metrics_text *out);

@@ -79,7 +79,7 @@ static bool name_file_unescape(const char *text, size_t n, char *name)
             c = high << 4 | low;
             i += 2;
         }
-        if (c == 0 || out == BG_NAME_MOST) {
+        if (c == 0 || out == BG_TENANT_NAME_MAX) {
             return false;
         }
         name[out++] = (char)c;
@@ -94,7 +94,7 @@ static bool name_file_from_base32(const char *text, size_t n, char *name)
     unsigned bits = 0, waiting = 0;
     for (size_t i = 1; i < n; i++) {
         int digit = name_file_digit(name_file_base32, text[i]);
-        if (digit < 0 || out == BG_NAME_MOST) {
+        if (digit < 0 || out == BG_TENANT_NAME_MAX) {
             return false;
         }
         bits = (bits << 5 | (unsigned)digit) & 0xfff;
@@ -112,7 +112,7 @@ static bool name_file_from_base32(const char *text, size_t n, char *name)
     return out > 0;
 }
 
-bool name_file_decode(const char *text, size_t n, char name[BG_NAME_MOST + 1])
+bool name_file_decode(const char *text, size_t n, char name[BG_TENANT_NAME_MAX + 1])
 {
     char form[NAME_FILE_BYTES];
     bool found = n > 0 && n < NAME_FILE_BYTES

@@ -32,6 +32,6 @@ enum {
 void name_file_encode(const char *name, char form[NAME_FILE_BYTES]);
 
 /* The name that the first n bytes of a text are the form of; false: of none. */
-bool name_file_decode(const char *text, size_t n, char name[BG_NAME_MOST + 1]);
+bool name_file_decode(const char *text, size_t n, char name[BG_TENANT_NAME_MAX + 1]);
 
 #endif

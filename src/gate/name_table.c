@@ -3,11 +3,11 @@
 
 #include "base/checked.h"
 
-enum { NAME_TABLE_LEAST = 64 };
+enum { NAME_TABLE_MIN = 64 };
 
 struct name_table *name_table_make(uint64_t n, const bg_allocator *allocator)
 {
-    uint64_t cells = NAME_TABLE_LEAST, bytes = 0;
+    uint64_t cells = NAME_TABLE_MIN, bytes = 0;
     size_t size;
     while (cells / 2 < n && cells < (uint64_t)1 << 40) {
         cells *= 2;

@@ -62,7 +62,7 @@ static void rebuild_fill_in(bg_spec *spec, const bg_filter *base)
         spec->kind = recipe.kind;
         spec->width = recipe.width;
         spec->shards = recipe.shards;
-        spec->flags |= base->flags & (BG_SMALL_PAGES | BG_SCATTERED);
+        spec->flags |= base->flags & (BG_SPEC_SMALL_PAGES | BG_SPEC_SCATTERED);
     }
     if (spec->rate == 0 && spec->bits_per_key == 0 && spec->bytes == 0) {
         spec->rate =
@@ -110,14 +110,14 @@ static bg_err rebuild_make(struct bg_rebuild *r, const bg_filter *base,
         spec.items = items < 1 ? 1 : items < 0x1p56 ? (uint64_t)items : 1ull << 56;
     }
     r->how.spec.items = spec.items;
-    if (bg_kind_traits((bg_kind)spec.kind) & BG_IS_STATIC) {
+    if (bg_kind_traits((bg_kind)spec.kind) & BG_TRAIT_STATIC) {
         if (!r->how.delta) {
             return bgi_err(info, BG_EINVAL, "delta", "one, beside a static kind",
                            "NULL");
         }
         return bg_builder_create(&spec, &r->builder, info);
     }
-    spec.flags &= (uint32_t)~BG_EXCLUSIVE;
+    spec.flags &= (uint32_t)~BG_SPEC_EXCLUSIVE;
     return bg_filter_create(&spec, &r->filter, info);
 }
 
@@ -128,7 +128,7 @@ static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
 {
     const struct view_member *present =
         view_find_delta(atomic_load(&r->slot->view), true);
-    if (draft->count >= VIEW_MOST - 1 && present) {
+    if (draft->count >= VIEW_MAX - 1 && present) {
         bg_filter_free(r->how.delta);
         r->how.delta = present->filter;
         r->next = present->shared;
@@ -295,10 +295,10 @@ bg_err rebuild_put(struct bg_rebuild *r, const bg_bytes *keys, size_t n,
     bg_err err;
     if (r->builder) {
         (void)pthread_mutex_lock(&r->building);
-        err = bg_builder_add_many(r->builder, keys, n);
+        err = bg_builder_add_many(r->builder, bg_keys_bytes(keys, n));
         (void)pthread_mutex_unlock(&r->building);
     } else {
-        err = bg_filter_insert_many(r->filter, keys, n, &done, NULL);
+        err = bg_filter_add_many(r->filter, bg_keys_bytes(keys, n), NULL, &done, NULL);
     }
     if (err) {
         atomic_compare_exchange_strong(&r->refused, &before, (int)err);

@@ -46,7 +46,7 @@ static bg_err push_end(bg_rebuild *rebuild, bg_err err, bg_rebuild_report *repor
     return err;
 }
 
-bg_err bg_slot_rebuild_begin(bg_slot *slot, const bg_rebuild_options *options,
+bg_err bg_slot_begin_rebuild(bg_slot *slot, const bg_rebuild_options *options,
                              bg_rebuild **rebuild, bg_errinfo *info)
 {
     bg_errinfo own;
@@ -73,7 +73,8 @@ bg_err bg_slot_rebuild_begin(bg_slot *slot, const bg_rebuild_options *options,
     return BG_OK;
 }
 
-bg_err bg_rebuild_add_many(bg_rebuild *rebuild, const bg_bytes *keys, size_t n,
+bg_err bg_rebuild_add_many(bg_rebuild *rebuild,
+                           bg_keys_bytes(const bg_bytes *keys, size_t n),
                            bg_errinfo *info)
 {
     bgi_err_clear(info);

@@ -26,10 +26,10 @@
 
 struct bgi_recent;
 
-enum { BGI_RECENT_KEY_MOST = 65536 };
+enum { BGI_RECENT_KEY_MAX = 65536 };
 
 /* A cache of at least `entries` keys of up to `key_most` bytes (at most
- * BGI_RECENT_KEY_MOST), each for `ttl` nanoseconds. NULL when there is no memory. */
+ * BGI_RECENT_KEY_MAX), each for `ttl` nanoseconds. NULL when there is no memory. */
 struct bgi_recent *bgi_recent_create(uint32_t entries, uint32_t key_most, uint64_t ttl,
                                      const bg_allocator *allocator);
 void bgi_recent_free(struct bgi_recent *recent);

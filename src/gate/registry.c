@@ -30,7 +30,7 @@
  * replaced meanwhile then what it lacks came after the beginning.
  *
  * The list is in the order of creation, by numbers that never repeat, so that whoever goes
- * through it in pieces (bg_registry_each, ticks) can go on behind a tenant that was removed.
+ * through it in pieces (bg_registry_for_each, ticks) can go on behind a tenant that was removed.
  *
  * One process at a time uses a folder: flock() on the folder itself.
  */
@@ -54,8 +54,8 @@
 #include <unistd.h>
 
 enum {
-    REGISTRY_TENANTS = 65536,    /* max_tenants, if it is not given */
-    REGISTRY_FOLDER_MOST = 3500, /* bytes of its path: the rest is for names */
+    REGISTRY_TENANTS = 65536,   /* max_tenants, if it is not given */
+    REGISTRY_FOLDER_MAX = 3500, /* bytes of its path: the rest is for names */
 };
 
 const bg_allocator *registry_allocator(const bg_registry *registry)
@@ -201,7 +201,7 @@ static bg_err registry_limit(bg_registry *registry, bg_errinfo *info, const char
                              const char *expected, uint64_t found)
 {
     atomic_fetch_add_explicit(&registry->limited, 1, memory_order_relaxed);
-    return bgi_err(info, BG_ELIMIT, what, expected, "%llu", (unsigned long long)found);
+    return bgi_err(info, BG_EQUOTA, what, expected, "%llu", (unsigned long long)found);
 }
 
 /* Makes the filter of a new tenant by the template. */
@@ -289,8 +289,8 @@ static bg_err registry_get_slowly(bg_registry *registry, const char *name,
 /* The length of a name; 0: it is none. */
 static size_t registry_name_length(const char *name)
 {
-    size_t len = name ? strnlen(name, BG_NAME_MOST + 1) : 0;
-    return len <= BG_NAME_MOST ? len : 0;
+    size_t len = name ? strnlen(name, BG_TENANT_NAME_MAX + 1) : 0;
+    return len <= BG_TENANT_NAME_MAX ? len : 0;
 }
 
 bg_err bg_registry_get(bg_registry *registry, const char *name, uint32_t flags,
@@ -323,8 +323,9 @@ bg_err bg_registry_get(bg_registry *registry, const char *name, uint32_t flags,
                : bgi_err(info, BG_ENOTFOUND, "name", "that of a tenant", "%.40s", name);
 }
 
-void bg_registry_each(bg_registry *registry,
-                      bool (*visit)(void *context, bg_tenant *tenant), void *context)
+void bg_registry_for_each(bg_registry *registry,
+                          bool (*visit)(void *context, bg_tenant *tenant),
+                          void *context)
 {
     struct registry_walk walk = { .n = 0 };
     bool goes_on = registry && visit;
@@ -421,11 +422,11 @@ static bg_err registry_check_options(const bg_registry_options *options,
                        "sizeof(bg_spec): use BG_REGISTRY_OPTIONS_INIT", "%u",
                        options->spec.struct_size);
     }
-    if (bg_kind_traits((bg_kind)options->spec.kind) & BG_IS_STATIC
-        || options->spec.flags & BG_EXCLUSIVE) {
-        return bgi_err(info, BG_EINVAL, "spec",
-                       "a kind that takes adds, of several threads", "%s",
-                       options->spec.flags & BG_EXCLUSIVE ? "BG_EXCLUSIVE" : "static");
+    if (bg_kind_traits((bg_kind)options->spec.kind) & BG_TRAIT_STATIC
+        || options->spec.flags & BG_SPEC_EXCLUSIVE) {
+        return bgi_err(
+            info, BG_EINVAL, "spec", "a kind that takes adds, of several threads", "%s",
+            options->spec.flags & BG_SPEC_EXCLUSIVE ? "BG_SPEC_EXCLUSIVE" : "static");
     }
     if (options->gate && options->gate->struct_size != sizeof *options->gate) {
         return bgi_err(info, BG_EINVAL, "gate",
@@ -433,7 +434,7 @@ static bg_err registry_check_options(const bg_registry_options *options,
                        options->gate->struct_size);
     }
     if (options->folder
-        && (!*options->folder || strlen(options->folder) > REGISTRY_FOLDER_MOST)) {
+        && (!*options->folder || strlen(options->folder) > REGISTRY_FOLDER_MAX)) {
         return bgi_err(info, BG_EINVAL, "folder", "a path up to 3500 bytes",
                        "%zu bytes", strlen(options->folder));
     }
@@ -447,7 +448,7 @@ static bg_err registry_plan(bg_registry *registry, bg_errinfo *info)
     bg_plan plan;
     bg_hasher hasher;
     request.spec = registry->options.spec;
-    bg_err err = bg_plan_make(&request, &plan, info);
+    bg_err err = bg_plan_compute(&request, &plan, info);
     err = err ? err : bg_hasher_init(&hasher, &request.spec.hash, info);
     if (!err) {
         bg_hasher_wipe(&hasher);
@@ -520,7 +521,7 @@ static void registry_copy_opening(bg_registry *registry)
         registry->opening.hash = &options->spec.hash;
         registry->opening.window = options->spec.window;
         registry->opening.allocator = options->spec.allocator;
-        registry->opening.filter_flags = options->spec.flags & BG_SMALL_PAGES;
+        registry->opening.filter_flags = options->spec.flags & BG_SPEC_SMALL_PAGES;
     }
 }
 
@@ -578,7 +579,7 @@ static bg_err registry_open_folder(bg_registry *registry, bg_errinfo *info)
 static bg_err registry_list_file(bg_registry *registry, const char *file,
                                  bg_errinfo *info)
 {
-    char name[BG_NAME_MOST + 1];
+    char name[BG_TENANT_NAME_MAX + 1];
     const size_t n = strlen(file);
     /* First: a tenant may be called "a.bg.tmp.b". What a save leaves ends with digits. */
     if (n < 4 || strcmp(file + n - 3, ".bg") != 0
@@ -720,7 +721,7 @@ void bg_registry_free(bg_registry *registry)
     bgi_memory_give(&memory);
 }
 
-bg_err bg_registry_about(bg_registry *registry, bg_registry_stats *stats)
+bg_err bg_registry_get_info(bg_registry *registry, bg_registry_info *stats)
 {
     if (!registry || !stats || stats->struct_size != sizeof *stats) {
         return BG_EINVAL;
@@ -729,15 +730,15 @@ bg_err bg_registry_about(bg_registry *registry, bg_registry_stats *stats)
     uint64_t tenants = registry->tenants;
     (void)pthread_mutex_unlock(&registry->lock);
     *stats =
-        (bg_registry_stats){ .struct_size = sizeof *stats,
-                             .tenants = (uint32_t)tenants,
-                             .in_memory = atomic_load(&registry->in_memory),
-                             .bytes = atomic_load(&registry->bytes),
-                             .created = atomic_load(&registry->created),
-                             .removed = atomic_load(&registry->removed),
-                             .evictions = atomic_load(&registry->evictions),
-                             .returns = atomic_load(&registry->returns),
-                             .return_failures = atomic_load(&registry->return_failures),
-                             .limited = atomic_load(&registry->limited) };
+        (bg_registry_info){ .struct_size = sizeof *stats,
+                            .tenants = (uint32_t)tenants,
+                            .in_memory = atomic_load(&registry->in_memory),
+                            .bytes = atomic_load(&registry->bytes),
+                            .created = atomic_load(&registry->created),
+                            .removed = atomic_load(&registry->removed),
+                            .evictions = atomic_load(&registry->evictions),
+                            .returns = atomic_load(&registry->returns),
+                            .return_failures = atomic_load(&registry->return_failures),
+                            .limited = atomic_load(&registry->limited) };
     return BG_OK;
 }

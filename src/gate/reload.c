@@ -116,13 +116,13 @@ static bg_err reload_place(bg_slot *slot, struct slot_incoming *incoming,
 }
 
 /* Returns the digest of the file from which the base was loaded, or "". */
-static void reload_known(const bg_slot *slot, char digest[BG_DIGEST_TEXT])
+static void reload_known(const bg_slot *slot, char digest[BG_DIGEST_TEXT_BYTES])
 {
     bgi_grace_token token;
     const struct view_member *base = view_find(slot_enter(slot, &token), BG_ROLE_BASE);
     digest[0] = 0;
     if (base) {
-        memcpy(digest, base->shared->digest, BG_DIGEST_TEXT);
+        memcpy(digest, base->shared->digest, BG_DIGEST_TEXT_BYTES);
     }
     slot_leave(slot, token);
 }
@@ -155,7 +155,7 @@ static bg_err reload_file(bg_slot *slot, const char *path, const bg_reload_optio
     struct slot_incoming incoming = { .flags = how->flags,
                                       .making = making,
                                       .about = &about };
-    char known[BG_DIGEST_TEXT];
+    char known[BG_DIGEST_TEXT_BYTES];
     reload_known(slot, known);
     if (slot_doubt_maps(slot)) {
         known[0] = 0; /* reload even the same file */
@@ -208,7 +208,7 @@ static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
     (void)pthread_mutex_lock(&slot->change);
     const struct view *view = atomic_load(&slot->view);
     const struct view_member *member = view_find(view, BG_ROLE_BASE);
-    if (!member || view->asked != 1) {
+    if (!member || view->queried != 1) {
         (void)bgi_err(info, BG_EINCOMPAT, "slot",
                       "a base alone: compact, settle or rebuild first", "another");
     } else if (slot_in_doubt(slot)) {
@@ -227,7 +227,7 @@ bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options
                  uint8_t digest[BG_DIGEST_BYTES], bg_errinfo *info)
 {
     bg_save_options how;
-    char metadata[BG_METADATA_BYTES];
+    char metadata[BG_METADATA_MAX];
     uint64_t complete = 0;
     bgi_err_clear(info);
     if (!slot || !path) {

@@ -69,8 +69,8 @@ const bg_allocator *slot_allocator(const bg_slot *slot)
 
 bool slot_can_take(const bg_filter *filter)
 {
-    return !(bg_kind_traits(bg_filter_kind(filter)) & BG_IS_STATIC)
-           && !(filter->flags & BG_EXCLUSIVE);
+    return !(bg_kind_traits(bg_filter_kind(filter)) & BG_TRAIT_STATIC)
+           && !(filter->flags & BG_SPEC_EXCLUSIVE);
 }
 
 /* ---- Drafts of views ----------------------------------------------------------------- */
@@ -116,16 +116,16 @@ bool slot_draft_seal(struct slot_draft *draft)
 }
 
 bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_role role,
-                    bool asked, bool takes)
+                    bool queried, bool takes)
 {
-    if (draft->count == VIEW_MOST) {
+    if (draft->count == VIEW_MAX) {
         return false;
     }
     memmove(draft->members + 1, draft->members, draft->count * sizeof *draft->members);
     draft->members[0] = (struct view_member){ .shared = shared,
                                               .filter = shared->filter,
                                               .role = role,
-                                              .asked = asked,
+                                              .queried = asked,
                                               .takes = takes };
     draft->count++;
     return true;
@@ -168,8 +168,7 @@ static bool slot_take_memory(bg_slot *slot, const struct slot_draft *draft,
     }
     bool taken = view_memory(memory, draft->count, slot_allocator(slot));
     while (taken && slot->spares < need) {
-        taken =
-            view_memory(&slot->spare[slot->spares], VIEW_MOST, slot_allocator(slot));
+        taken = view_memory(&slot->spare[slot->spares], VIEW_MAX, slot_allocator(slot));
         slot->spares += taken;
     }
     if (!taken) {
@@ -246,9 +245,10 @@ static bg_err slot_take_options(const bg_slot_options *options, bg_slot_options 
 
 static bg_err slot_check_filter(const bg_filter *filter, bool sealed, bg_errinfo *info)
 {
-    if (filter && !sealed && filter->flags & BG_EXCLUSIVE) {
+    if (filter && !sealed && filter->flags & BG_SPEC_EXCLUSIVE) {
         return bgi_err(info, BG_EINVAL, "filter",
-                       "one for several threads, or a sealed slot", "BG_EXCLUSIVE");
+                       "one for several threads, or a sealed slot",
+                       "BG_SPEC_EXCLUSIVE");
     }
     return BG_OK;
 }
@@ -497,7 +497,7 @@ uint64_t slot_sum_wrote(const bg_slot *slot)
 static void slot_adds_began(bg_slot *slot)
 {
     const bg_filter *watched = slot_watched(atomic_load(&slot->view));
-    bg_info info = { .struct_size = sizeof info };
+    bg_filter_info info = { .struct_size = sizeof info };
     double missed = 0;
     if (watched) {
         bgi_filter_info(watched, SLOT_SAMPLE_BYTES, &info, &missed);
@@ -566,7 +566,7 @@ static bg_err slot_too_many(struct view_filter *shared, bg_errinfo *info)
 {
     shared->filter = NULL;
     view_filter_drop(shared);
-    return bgi_err(info, BG_EBUSY, "slot", "fewer filters in it", "%d", VIEW_MOST);
+    return bgi_err(info, BG_EBUSY, "slot", "fewer filters in it", "%d", VIEW_MAX);
 }
 
 /* Describes the filters that a new base removes: the base and the old filter. */
@@ -732,7 +732,7 @@ static bg_err slot_migrate(bg_slot *slot, struct slot_request *request,
     return err;
 }
 
-bg_err bg_slot_migrate(bg_slot *slot, bg_filter *filter, bg_errinfo *info)
+bg_err bg_slot_begin_migration(bg_slot *slot, bg_filter *filter, bg_errinfo *info)
 {
     struct slot_request request = { .filter = filter };
     return slot_change(slot, &request, slot_migrate, info);
@@ -767,7 +767,7 @@ static bg_err slot_settle(bg_slot *slot, struct slot_request *request, bg_errinf
     return err;
 }
 
-bg_err bg_slot_settle(bg_slot *slot, bool back, bg_errinfo *info)
+bg_err bg_slot_end_migration(bg_slot *slot, bool back, bg_errinfo *info)
 {
     struct slot_request request = { .back = back };
     return slot_change(slot, &request, slot_settle, info);
@@ -819,7 +819,7 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     return err;
 }
 
-bg_err bg_slot_layer(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
+bg_err bg_slot_set_delta(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
 {
     struct slot_request request = { .filter = delta };
     return slot_change(slot, &request, slot_layer, info);
@@ -873,7 +873,7 @@ static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
     }
     bg_err err = request->filter ? slot_check_delta(request->filter, info)
                                  : slot_no_filter(info);
-    /* A delta that takes no more adds is there if bg_slot_layer was called twice, or a
+    /* A delta that takes no more adds is there if bg_slot_set_delta was called twice, or a
      * compaction has failed: there would be three. */
     if (!err && view_find_delta(view, false)) {
         err = slot_merge_sealed(slot, info);
@@ -899,7 +899,7 @@ static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool
                              struct slot_draft *draft, bg_errinfo *info)
 {
     bg_filter *empty = NULL;
-    const uint32_t shared_flags = like->filter->flags & ~(uint32_t)BG_EXCLUSIVE;
+    const uint32_t shared_flags = like->filter->flags & ~(uint32_t)BG_SPEC_EXCLUSIVE;
     bg_err err = bgi_filter_empty(like->filter, shared_flags, &empty, info);
     if (err) {
         return err;
@@ -923,7 +923,8 @@ static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
     if (!base) {
         return bgi_err(info, BG_ENOTFOUND, "slot", "a base to be cleared", "none");
     }
-    const bool is_static = bg_kind_traits(bg_filter_kind(base->filter)) & BG_IS_STATIC;
+    const bool is_static =
+        bg_kind_traits(bg_filter_kind(base->filter)) & BG_TRAIT_STATIC;
     const struct view_member *delta = is_static ? view_find_delta(view, true) : NULL;
     bg_err err = slot_put_empty(slot, base, view->takes && !is_static, draft, info);
     if (!err && delta) {
@@ -1038,8 +1039,8 @@ static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
         if (!member->takes) {
             continue;
         }
-        err = bg_filter_merge(member->filter, other, member->asked ? info : NULL);
-        if (err && !member->asked) {
+        err = bg_filter_merge(member->filter, other, member->queried ? info : NULL);
+        if (err && !member->queried) {
             atomic_store(&member->shared->failed, true);
             err = BG_OK;
         }
@@ -1089,7 +1090,7 @@ bg_err bg_slot_rotate(bg_slot *slot, uint64_t now, bg_errinfo *info)
 
 /* ---- Completeness -------------------------------------------------------------------- */
 
-uint64_t bg_slot_complete(const bg_slot *slot)
+uint64_t bg_slot_complete_to(const bg_slot *slot)
 {
     return slot ? atomic_load(&slot->complete) : 0;
 }

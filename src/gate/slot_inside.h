@@ -66,7 +66,8 @@ struct bg_slot {
     struct bgi_memory spare[SLOT_SPARES]; /* (S3); under `change` */
     size_t spares;
 
-    pthread_mutex_t told; /* of what bg_slot_about tells, never held for long; last */
+    pthread_mutex_t
+        told; /* of what bg_slot_get_info tells, never held for long; last */
     struct slot_marks marks;
     uint64_t swaps, reloads, reload_failures, reload_unchanged;
     uint64_t rebuilds, rebuild_failures, compactions;
@@ -123,7 +124,7 @@ void slot_adds_unnumbered(bg_slot *slot);
 
 /* A copy of the members of the current view and of its guard, to be changed. */
 struct slot_draft {
-    struct view_member members[VIEW_MOST];
+    struct view_member members[VIEW_MAX];
     size_t count;
     struct guard guard;
 };
@@ -141,7 +142,7 @@ bool slot_draft_seal(struct slot_draft *draft);
 
 /* Puts a member to the front; false when there are too many. */
 bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_role role,
-                    bool asked, bool takes);
+                    bool queried, bool takes);
 
 /* Returns the mark of the current time, for guards. */
 struct guard_mark slot_mark(const bg_slot *slot);

@@ -63,8 +63,8 @@ bool bg_slot_may_contain_u64(const bg_slot *slot, uint64_t key)
     return maybe;
 }
 
-bool bg_slot_may_contain_at(const bg_slot *slot, const void *key, size_t len,
-                            uint64_t sequence)
+bool bg_slot_may_contain_up_to(const bg_slot *slot, const void *key, size_t len,
+                               uint64_t sequence)
 {
     if (!slot || sequence > atomic_load(&slot->complete)) {
         return true;
@@ -98,7 +98,8 @@ static size_t slot_all_maybe(size_t n, uint64_t *maybe)
     return view_has_many(&nothing, (struct view_keys){ .keys = NULL }, n, maybe);
 }
 
-size_t bg_slot_may_contain_many(const bg_slot *slot, const bg_bytes *keys, size_t n,
+size_t bg_slot_may_contain_many(const bg_slot *slot,
+                                bg_keys_bytes(const bg_bytes *keys, size_t n),
                                 uint64_t *maybe)
 {
     uint64_t bases;
@@ -106,8 +107,9 @@ size_t bg_slot_may_contain_many(const bg_slot *slot, const bg_bytes *keys, size_
                         : slot_all_maybe(n, maybe);
 }
 
-size_t bg_slot_may_contain_many_u64(const bg_slot *slot, const uint64_t *keys, size_t n,
-                                    uint64_t *maybe)
+size_t bg_slot_may_contain_many(const bg_slot *slot,
+                                bg_keys_u64(const uint64_t *keys, size_t n),
+                                uint64_t *maybe)
 {
     const struct view_keys all = { .numbers = keys };
     uint64_t bases;
@@ -190,22 +192,22 @@ static bg_err slot_add_many(bg_slot *slot, struct view_keys keys, size_t n,
     return err;
 }
 
-bg_err bg_slot_add_many(bg_slot *slot, const bg_bytes *keys, size_t n, size_t *done,
-                        size_t *added)
+bg_err bg_slot_add_many(bg_slot *slot, bg_keys_bytes(const bg_bytes *keys, size_t n),
+                        NULL, size_t *done, size_t *added)
 {
     const struct view_keys all = { .keys = keys };
     return slot && keys ? slot_add_many(slot, all, n, NULL, done, added) : BG_EINVAL;
 }
 
-bg_err bg_slot_add_many_u64(bg_slot *slot, const uint64_t *keys, size_t n, size_t *done,
-                            size_t *added)
+bg_err bg_slot_add_many(bg_slot *slot, bg_keys_u64(const uint64_t *keys, size_t n),
+                        NULL, size_t *done, size_t *added)
 {
     const struct view_keys all = { .numbers = keys };
     return slot && keys ? slot_add_many(slot, all, n, NULL, done, added) : BG_EINVAL;
 }
 
-bg_err bg_slot_add_many_which(bg_slot *slot, const bg_bytes *keys, size_t n,
-                              uint64_t *is_new, size_t *done)
+bg_err bg_slot_add_many(bg_slot *slot, bg_keys_bytes(const bg_bytes *keys, size_t n),
+                        uint64_t *is_new, size_t *done, NULL)
 {
     const struct view_keys all = { .keys = keys };
     return slot && keys ? slot_add_many(slot, all, n, is_new, done, NULL) : BG_EINVAL;
@@ -243,7 +245,8 @@ uint64_t bg_slot_count(const bg_slot *slot, const void *key, size_t len)
 
 /* ---- Hashes -------------------------------------------------------------------------- */
 
-bg_err bg_slot_hash_many(const bg_slot *slot, const bg_bytes *keys, size_t n,
+bg_err bg_slot_hash_many(const bg_slot *slot,
+                         bg_keys_bytes(const bg_bytes *keys, size_t n),
                          uint64_t *hashes, uint64_t *check)
 {
     bgi_grace_token token;
@@ -256,14 +259,17 @@ bg_err bg_slot_hash_many(const bg_slot *slot, const bg_bytes *keys, size_t n,
                                     : BG_OK;
     *check = err ? 0 : view->members[0].check;
     if (!err && n) {
-        bg_hash_many(bg_filter_hasher(view->members[0].filter), keys, n, hashes);
+        bg_hash_many(bg_filter_hasher(view->members[0].filter), bg_keys_bytes(keys, n),
+                     hashes);
     }
     slot_leave(slot, token);
     return err;
 }
 
-size_t bg_slot_may_contain_many_hash(const bg_slot *slot, const uint64_t *hashes,
-                                     size_t n, uint64_t check, uint64_t *maybe)
+size_t bg_slot_may_contain_many(const bg_slot *slot,
+                                bg_keys_hashes_of(const uint64_t *hashes, size_t n,
+                                                  uint64_t check),
+                                uint64_t *maybe)
 {
     const struct view_keys all = { .hashes = hashes, .check = check };
     uint64_t bases;
@@ -271,8 +277,10 @@ size_t bg_slot_may_contain_many_hash(const bg_slot *slot, const uint64_t *hashes
                           : slot_all_maybe(n, maybe);
 }
 
-bg_err bg_slot_add_many_hash(bg_slot *slot, const uint64_t *hashes, size_t n,
-                             uint64_t check, uint64_t *is_new, size_t *done)
+bg_err bg_slot_add_many(bg_slot *slot,
+                        bg_keys_hashes_of(const uint64_t *hashes, size_t n,
+                                          uint64_t check),
+                        uint64_t *is_new, size_t *done, NULL)
 {
     const struct view_keys all = { .hashes = hashes, .check = check };
     return slot && hashes ? slot_add_many(slot, all, n, is_new, done, NULL) : BG_EINVAL;

@@ -247,11 +247,11 @@ static bg_err tenant_refuse(bg_tenant *tenant, enum tenant_quota quota, uint64_t
     atomic_fetch_add_explicit(&tenant->limited[quota], keys, memory_order_relaxed);
     atomic_fetch_add_explicit(&tenant->registry->limited, keys, memory_order_relaxed);
     if (!info) { /* who does not ask why is told at once: floods are fast */
-        return BG_ELIMIT;
+        return BG_EQUOTA;
     }
     (void)snprintf(expected, sizeof expected, "at most %.15g %s", limit.most,
                    limit.unit);
-    return bgi_err(info, BG_ELIMIT, limit.what, expected, "%llu%s",
+    return bgi_err(info, BG_EQUOTA, limit.what, expected, "%llu%s",
                    (unsigned long long)found, limit.behind);
 }
 
@@ -354,7 +354,7 @@ static bg_err tenant_put(bg_tenant *tenant, bg_slot *slot, const bg_bytes *keys,
         atomic_store(&tenant->changed, true);
     }
     if (n > 1) {
-        return bg_slot_add_many(slot, keys, n, done, added);
+        return bg_slot_add_many(slot, bg_keys_bytes(keys, n), NULL, done, added);
     }
     bg_err err = bg_slot_add(slot, keys->data, keys->len, &is_new);
     *done = !err;
@@ -399,7 +399,7 @@ static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
     bgi_grace_token token;
     bg_slot *slot;
     bg_err err = tenant_enter(tenant, &token, &slot, info);
-    if (err == BG_ELIMIT) { /* no room for it in memory */
+    if (err == BG_EQUOTA) { /* no room for it in memory */
         return tenant_refuse_total(tenant, adding->n, info);
     }
     if (err) {
@@ -463,7 +463,8 @@ bg_err bg_tenant_add(bg_tenant *tenant, const void *key, size_t len, bool *is_ne
     return err;
 }
 
-bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes *keys, size_t n,
+bg_err bg_tenant_add_many(bg_tenant *tenant,
+                          bg_keys_bytes(const bg_bytes *keys, size_t n), NULL,
                           size_t *done, size_t *added, bg_errinfo *info)
 {
     struct tenant_adding adding = { .keys = keys, .n = n };
@@ -498,24 +499,26 @@ bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len)
     return maybe;
 }
 
-size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys, size_t n,
+size_t bg_tenant_may_contain_many(bg_tenant *tenant,
+                                  bg_keys_bytes(const bg_bytes *keys, size_t n),
                                   uint64_t *maybe)
 {
     bgi_grace_token token;
     bg_slot *slot;
     if (!tenant || tenant_enter(tenant, &token, &slot, NULL) != BG_OK) {
-        return bg_slot_may_contain_many(NULL, keys, n,
+        return bg_slot_may_contain_many(NULL, bg_keys_bytes(keys, n),
                                         maybe); /* "maybe", all of them */
     }
     bool doubts = slot_in_doubt(slot);
-    size_t found = bg_slot_may_contain_many(doubts ? NULL : slot, keys, n, maybe);
+    size_t found =
+        bg_slot_may_contain_many(doubts ? NULL : slot, bg_keys_bytes(keys, n), maybe);
     tenant_leave(tenant, token);
     return found;
 }
 
 /* ---- Figures ------------------------------------------------------------------------- */
 
-bg_err bg_tenant_about(bg_tenant *tenant, bg_tenant_stats *stats)
+bg_err bg_tenant_get_info(bg_tenant *tenant, bg_tenant_info *stats)
 {
     if (!tenant || !stats || stats->struct_size != sizeof *stats) {
         return BG_EINVAL;
@@ -530,16 +533,16 @@ bg_err bg_tenant_about(bg_tenant *tenant, bg_tenant_stats *stats)
         tenant_measure(tenant, slot);
     }
     *stats =
-        (bg_tenant_stats){ .struct_size = sizeof *stats,
-                           .in_memory = in_memory,
-                           .items = atomic_load(&tenant->items),
-                           .bytes = atomic_load(&tenant->bytes),
-                           .limited_items = atomic_load(&tenant->limited[TENANT_ITEMS]),
-                           .limited_bytes = atomic_load(&tenant->limited[TENANT_BYTES]),
-                           .limited_rate = atomic_load(&tenant->limited[TENANT_RATE]),
-                           .evictions = tenant->evictions,
-                           .returns = tenant->returns,
-                           .return_failures = tenant->return_failures };
+        (bg_tenant_info){ .struct_size = sizeof *stats,
+                          .in_memory = in_memory,
+                          .items = atomic_load(&tenant->items),
+                          .bytes = atomic_load(&tenant->bytes),
+                          .limited_items = atomic_load(&tenant->limited[TENANT_ITEMS]),
+                          .limited_bytes = atomic_load(&tenant->limited[TENANT_BYTES]),
+                          .limited_rate = atomic_load(&tenant->limited[TENANT_RATE]),
+                          .evictions = tenant->evictions,
+                          .returns = tenant->returns,
+                          .return_failures = tenant->return_failures };
     (void)pthread_mutex_unlock(&tenant->lock);
     return BG_OK;
 }

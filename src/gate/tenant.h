@@ -55,7 +55,7 @@ struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     _Atomic uint64_t last_use; /* a coarse time */
     atomic_bool changed;       /* since it was written */
     bool grows;                /* its filter takes more memory by and by */
-    char name[BG_NAME_MOST + 1];
+    char name[BG_TENANT_NAME_MAX + 1];
 
     /* Written by adds. */
     _Alignas(64) _Atomic uint64_t items;

@@ -64,9 +64,9 @@ static void view_put(struct view *view, const struct view_member *member)
     view->members[at].filter = member->shared->filter;
     view->members[at].check = member->shared->check;
     view->count++;
-    view->asked += member->asked;
-    view->based = view->based || (member->asked && member->role == BG_ROLE_BASE);
-    view->takes = view->takes || (member->asked && member->takes);
+    view->queried += member->queried;
+    view->based = view->based || (member->queried && member->role == BG_ROLE_BASE);
+    view->takes = view->takes || (member->queried && member->takes);
     atomic_fetch_add(&member->shared->owners, 1);
 }
 
@@ -197,7 +197,7 @@ static bool view_has_key(const struct view *view, const struct view_key *key)
     for (size_t i = 0; i < view->count; i++) {
         const struct view_member *member = &view->members[i];
         hash = view_next_hash(view, i, key, hash);
-        if (member->asked && bg_filter_may_contain_hash(member->filter, hash)) {
+        if (member->queried && bg_filter_may_contain_hash(member->filter, hash)) {
             return true;
         }
     }
@@ -223,7 +223,7 @@ uint64_t view_count(const struct view *view, const void *key, size_t len)
     for (size_t i = 0; i < view->count; i++) {
         const struct view_member *member = &view->members[i];
         hash = view_next_hash(view, i, &k, hash);
-        if (member->asked) {
+        if (member->queried) {
             const uint64_t here = bg_filter_count_hash(member->filter, hash);
             count = here > UINT64_MAX - count ? UINT64_MAX : count + here;
         }
@@ -234,8 +234,8 @@ uint64_t view_count(const struct view *view, const void *key, size_t len)
 /* Adds to one member; a next base that has no room is only marked. */
 static bg_err view_insert(const struct view_member *member, uint64_t hash, bool *is_new)
 {
-    bg_err err = bg_filter_insert_hash(member->filter, hash, is_new);
-    if (err && !member->asked) {
+    bg_err err = bg_filter_add_hash(member->filter, hash, is_new);
+    if (err && !member->queried) {
         atomic_store(&member->shared->failed, true);
         err = BG_OK;
     }
@@ -259,11 +259,11 @@ static bg_err view_add_key(const struct view *view, const struct view_key *key,
             if (err) {
                 return err;
             }
-            held = held || (member->asked && !here_new);
+            held = held || (member->queried && !here_new);
         } else {
             here_new = !bg_filter_may_contain_hash(member->filter, hash);
         }
-        seen = seen || (member->asked && !here_new);
+        seen = seen || (member->queried && !here_new);
     }
     *news = (struct view_news){ .all = !seen, .takers = !held };
     return BG_OK;
@@ -300,9 +300,9 @@ static const uint64_t *view_hash_chunk(const struct view *view, size_t member,
         return room;
     }
     if (keys.keys) {
-        bg_hash_many(hasher, keys.keys + at, n, room);
+        bg_hash_many(hasher, bg_keys_bytes(keys.keys + at, n), room);
     } else {
-        bg_hash_many_u64(hasher, keys.numbers + at, n, room);
+        bg_hash_many(hasher, bg_keys_u64(keys.numbers + at, n), room);
     }
     return room;
 }
@@ -313,11 +313,12 @@ static bool view_can_use(const struct view_member *member, struct view_keys keys
     return !keys.hashes || member->check == keys.check;
 }
 
-static bool view_all_can_ask(const struct view *view, struct view_keys keys)
+static bool view_all_can_query(const struct view *view, struct view_keys keys)
 {
     bool can = true;
     for (size_t i = 0; i < view->count; i++) {
-        can = can && (!view->members[i].asked || view_can_use(&view->members[i], keys));
+        can =
+            can && (!view->members[i].queried || view_can_use(&view->members[i], keys));
     }
     return can;
 }
@@ -365,9 +366,9 @@ static size_t view_has_chunk(const struct view *view, struct view_keys keys, siz
     memset(bitmap, 0, words * sizeof *bitmap);
     for (size_t i = 0; i < view->count; i++) {
         const uint64_t *hashes = view_hash_chunk(view, i, keys, at, n, room);
-        if (view->members[i].asked) {
-            (void)bg_filter_may_contain_many_hash(view->members[i].filter, hashes, n,
-                                                  one);
+        if (view->members[i].queried) {
+            (void)bg_filter_may_contain_many(view->members[i].filter,
+                                             bg_keys_hashes(hashes, n), one);
             for (size_t w = 0; w < words; w++) {
                 bitmap[w] |= one[w];
             }
@@ -380,16 +381,19 @@ static size_t view_has_chunk(const struct view *view, struct view_keys keys, siz
 static size_t view_has_in_one(const bg_filter *filter, struct view_keys keys, size_t n,
                               uint64_t *maybe)
 {
-    return keys.hashes ? bg_filter_may_contain_many_hash(filter, keys.hashes, n, maybe)
-           : keys.keys ? bg_filter_may_contain_many(filter, keys.keys, n, maybe)
-                       : bg_filter_may_contain_many_u64(filter, keys.numbers, n, maybe);
+    return keys.hashes ? bg_filter_may_contain_many(
+               filter, bg_keys_hashes(keys.hashes, n), maybe)
+           : keys.keys
+               ? bg_filter_may_contain_many(filter, bg_keys_bytes(keys.keys, n), maybe)
+               : bg_filter_may_contain_many(filter, bg_keys_u64(keys.numbers, n),
+                                            maybe);
 }
 
 size_t view_has_many(const struct view *view, struct view_keys keys, size_t n,
                      uint64_t *maybe)
 {
     size_t found = 0;
-    if (!view->based || !view_all_can_ask(view, keys)) {
+    if (!view->based || !view_all_can_query(view, keys)) {
         return view_all_maybe(n, maybe);
     }
     if (view->count == 1) {
@@ -412,7 +416,8 @@ static bg_err view_insert_chunk(const struct view_member *member,
                                 const uint64_t *hashes, size_t *n,
                                 uint64_t held[VIEW_WORDS])
 {
-    const bool fills = bg_kind_traits(bg_filter_kind(member->filter)) & BG_CAN_FILL_UP;
+    const bool fills =
+        bg_kind_traits(bg_filter_kind(member->filter)) & BG_TRAIT_FILLS_UP;
     uint64_t is_new[VIEW_WORDS] = { 0 };
     bg_err err = BG_OK;
     size_t i = 0;
@@ -427,7 +432,7 @@ static bg_err view_insert_chunk(const struct view_member *member,
         is_new[i / 64] |= (uint64_t)one << i % 64;
     }
     *n = err ? i - 1 : *n;
-    for (size_t w = 0; member->asked && w < VIEW_WORDS; w++) {
+    for (size_t w = 0; member->queried && w < VIEW_WORDS; w++) {
         held[w] |= ~is_new[w];
     }
     return err;
@@ -435,12 +440,14 @@ static bg_err view_insert_chunk(const struct view_member *member,
 
 /* Which of a chunk a member that takes no adds may contain is ORed to `seen`: all, if it
  * cannot be asked. */
-static void view_ask_chunk(const struct view_member *member, struct view_keys keys,
-                           const uint64_t *hashes, size_t n, uint64_t seen[VIEW_WORDS])
+static void view_query_chunk(const struct view_member *member, struct view_keys keys,
+                             const uint64_t *hashes, size_t n,
+                             uint64_t seen[VIEW_WORDS])
 {
     uint64_t one[VIEW_WORDS];
     if (view_can_use(member, keys)) {
-        (void)bg_filter_may_contain_many_hash(member->filter, hashes, n, one);
+        (void)bg_filter_may_contain_many(member->filter, bg_keys_hashes(hashes, n),
+                                         one);
     } else {
         (void)view_all_maybe(n, one);
     }
@@ -462,7 +469,7 @@ static bg_err view_add_chunk(const struct view *view, struct view_keys keys, siz
             bg_err here = view_insert_chunk(member, hashes, &n, held);
             err = err ? err : here;
         } else {
-            view_ask_chunk(member, keys, hashes, n, seen);
+            view_query_chunk(member, keys, hashes, n, seen);
         }
     }
     if (!view->based) {

@@ -40,7 +40,7 @@ struct view_filter {
     atomic_bool failed; /* an add found no room: not to be queried */
     _Atomic uint64_t
         added; /* 1 + advances of the slot at the end of its last add; 0: none */
-    char digest[BG_DIGEST_TEXT]; /* of the file from which it was loaded, or "" */
+    char digest[BG_DIGEST_TEXT_BYTES]; /* of the file from which it was loaded, or "" */
 };
 
 /* NULL when there is no memory; the filter is then the caller's. */
@@ -57,14 +57,14 @@ static inline void view_filter_added(struct view_filter *filter, uint64_t added)
     }
 }
 
-enum { VIEW_MOST = 6 };
+enum { VIEW_MAX = 6 };
 
 struct view_member {
     struct view_filter *shared;
     bg_filter *filter; /* of shared */
     uint64_t check;    /* likewise */
     bg_role role;
-    bool asked, takes;
+    bool queried, takes;
 };
 
 struct view {
@@ -73,7 +73,7 @@ struct view {
     struct guard guard;
     uint64_t bases; /* how many the slot has had with that of this view: its number */
     size_t count;
-    size_t asked;   /* how many are */
+    size_t queried; /* how many are */
     bool based;     /* one of them is a base */
     bool takes;     /* one that is asked takes adds */
     bool same_hash; /* all members hash alike */

@@ -135,12 +135,12 @@ static void watch_arm(const bg_watch *watch)
 
 static bg_err watch_begin(bg_watch *watch, bg_errinfo *info)
 {
-    bg_slot_stats about = { .struct_size = sizeof about };
+    bg_slot_info about = { .struct_size = sizeof about };
     const char *slash = strrchr(watch->path, '/');
     watch->name = slash ? slash + 1 : watch->path;
     bg_err err = watch_open(watch, info);
     err = err ? err : watch_folder(watch, info);
-    err = err ? err : bg_slot_about(watch->slot, &about);
+    err = err ? err : bg_slot_get_info(watch->slot, &about);
     if (!err) {
         watch->seen = disk_identify(watch->path);
         watch->seen_since = watch->looked = watch_now();
@@ -210,7 +210,7 @@ void bg_watch_free(bg_watch *watch)
     bgi_memory_give(&memory);
 }
 
-int bg_watch_descriptor(const bg_watch *watch)
+int bg_watch_fd(const bg_watch *watch)
 {
     return watch ? watch->either : -1;
 }
@@ -268,8 +268,8 @@ static bool watch_look(bg_watch *watch, bool replaced)
 /* Returns whether a file that arrived during a rebuild can be loaded now. */
 static bool watch_may_load(const bg_watch *watch)
 {
-    bg_slot_stats about = { .struct_size = sizeof about };
-    return watch->waits && bg_slot_about(watch->slot, &about) == BG_OK
+    bg_slot_info about = { .struct_size = sizeof about };
+    return watch->waits && bg_slot_get_info(watch->slot, &about) == BG_OK
            && !about.rebuilding;
 }
 
@@ -277,14 +277,14 @@ static bool watch_may_load(const bg_watch *watch)
 
 static bg_err watch_load(bg_watch *watch, bool *reloaded, bg_errinfo *info)
 {
-    bg_slot_stats before = { .struct_size = sizeof before }, after = before;
+    bg_slot_info before = { .struct_size = sizeof before }, after = before;
     watch->tried = watch->seen;
-    (void)!bg_slot_about(watch->slot, &before);
+    (void)!bg_slot_get_info(watch->slot, &before);
     bg_err err = bg_slot_reload(watch->slot, watch->path, &watch->options, info);
     watch->waits = err == BG_EBUSY;
     watch->retries = err == BG_ENOMEM || err == BG_EIO;
     watch->attempted = watch_now();
-    (void)!bg_slot_about(watch->slot, &after);
+    (void)!bg_slot_get_info(watch->slot, &after);
     if (reloaded) {
         *reloaded = after.reloads != before.reloads;
     }

@@ -422,8 +422,8 @@ void bgi_hash_range(const bg_hasher *hasher, const struct bgi_keys *keys, size_t
     }
 }
 
-void bg_hash_many(const bg_hasher *hasher, const bg_bytes *keys, size_t n,
-                  uint64_t *out)
+void bg_hash_many(const bg_hasher *hasher,
+                  bg_keys_bytes(const bg_bytes *keys, size_t n), uint64_t *out)
 {
     assert(hasher && ((keys && out) || n == 0));
     if (n > 0) {
@@ -431,8 +431,9 @@ void bg_hash_many(const bg_hasher *hasher, const bg_bytes *keys, size_t n,
     }
 }
 
-void bg_hash_many_fixed(const bg_hasher *hasher, const void *keys, size_t width,
-                        size_t n, uint64_t *out)
+void bg_hash_many(const bg_hasher *hasher,
+                  bg_keys_fixed(const void *keys, size_t width, size_t n),
+                  uint64_t *out)
 {
     assert(hasher && width > 0 && ((keys && out) || n == 0));
     if (n > 0) {
@@ -440,8 +441,8 @@ void bg_hash_many_fixed(const bg_hasher *hasher, const void *keys, size_t width,
     }
 }
 
-void bg_hash_many_u64(const bg_hasher *hasher, const uint64_t *keys, size_t n,
-                      uint64_t *out)
+void bg_hash_many(const bg_hasher *hasher, bg_keys_u64(const uint64_t *keys, size_t n),
+                  uint64_t *out)
 {
     assert(hasher && ((keys && out) || n == 0));
     if (n > 0) {

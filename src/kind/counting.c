@@ -7,7 +7,7 @@
  * fill a counter reaches 15 with a probability of about 1e-15 per counter, if keys are
  * not added more than once. A counter that has reached its highest value stays there: it
  * no longer knows what went into it, and a "maybe" too many is harmless where a "no" too
- * many is not. bg_info.saturated says how many there are.
+ * many is not. bg_filter_info.saturated says how many there are.
  *
  * Layout. Counters anywhere cost k cache lines for every operation, which is what makes
  * counting filters slow. Here a key has its counters in one unit of 128, with at most one
@@ -19,7 +19,7 @@
  * Lane j's counter is number (x * salt[j]) >> 28, with x the low 32 bits of the hash, and
  * k of the 8 lanes are in use, as in `blocked` (line_shapes.h). Small units are filled
  * unevenly, which costs memory: 44 bits per key at 1 % where scattered counters
- * (BG_SCATTERED) need 38, 78 against 58 at 0.1 %. Wider counters, for those who want to know how often a key was
+ * (BG_SPEC_SCATTERED) need 38, 78 against 58 at 0.1 %. Wider counters, for those who want to know how often a key was
  * added, leave everything as it is but make units of 2, 4 or 8 lines, of which a key
  * touches as many.
  *

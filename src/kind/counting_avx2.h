@@ -88,14 +88,14 @@ BGI_NO_TSAN COUNTING_AVX2 static bool counting_has_avx2(const struct bgi_core *c
 }
 
 BGI_NO_TSAN COUNTING_AVX2 static uint64_t
-counting_has_word_avx2(const struct bgi_core *core, const struct bgi_word *word,
-                       const struct bgi_word *next)
+counting_has_group_avx2(const struct bgi_core *core, const struct bgi_group *group,
+                        const struct bgi_group *next)
 {
     uint64_t answer = 0;
     unsigned i = 0;
-    for (; i < word->n; i++) {
+    for (; i < group->n; i++) {
         counting_ask_next_4_0(core, next, i);
-        bool maybe = counting_has_at(core, word->hashes[i], word->at[i]);
+        bool maybe = counting_has_at(core, group->hashes[i], group->at[i]);
         answer |= (uint64_t)maybe << i;
     }
     for (; next && i < next->n; i++) {
@@ -131,14 +131,14 @@ COUNTING_AVX2 static bool counting_add_exclusive_avx2(struct bgi_core *core,
 }
 
 COUNTING_AVX2 static uint64_t
-counting_add_word_exclusive_avx2(struct bgi_core *core, const struct bgi_word *word,
-                                 const struct bgi_word *next)
+counting_add_group_exclusive_avx2(struct bgi_core *core, const struct bgi_group *group,
+                                  const struct bgi_group *next)
 {
     uint64_t answer = 0;
     unsigned i = 0;
-    for (; i < word->n; i++) {
+    for (; i < group->n; i++) {
         counting_ask_next_4_0(core, next, i);
-        answer |= (uint64_t)counting_add_at(core, word->hashes[i], word->at[i]) << i;
+        answer |= (uint64_t)counting_add_at(core, group->hashes[i], group->at[i]) << i;
     }
     for (; next && i < next->n; i++) {
         counting_ask_next_4_0(core, next, i);
@@ -167,9 +167,9 @@ static const struct bgi_ops counting_ops_exclusive_avx2 = {
     .has = counting_has_avx2,
     .add = counting_add_exclusive_avx2,
     .locate = counting_locate_4_0,
-    .has_word = counting_has_word_avx2,
-    .add_word = counting_add_word_exclusive_avx2,
-    .ask = counting_ask_4_0,
+    .has_group = counting_has_group_avx2,
+    .add_group = counting_add_group_exclusive_avx2,
+    .prefetch = counting_ask_4_0,
     .remove = counting_remove_exclusive_avx2,
     .count = counting_count_4_0,
 };
@@ -178,9 +178,9 @@ static const struct bgi_ops counting_ops_shared_avx2 = {
     .has = counting_has_avx2,
     .add = counting_add_shared_4_0,
     .locate = counting_locate_4_0,
-    .has_word = counting_has_word_avx2,
-    .add_word = counting_add_word_shared_4_0,
-    .ask = counting_ask_4_0,
+    .has_group = counting_has_group_avx2,
+    .add_group = counting_add_group_shared_4_0,
+    .prefetch = counting_ask_4_0,
     .remove = counting_remove_shared_4_0,
     .count = counting_count_4_0,
 };

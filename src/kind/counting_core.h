@@ -19,7 +19,7 @@
 #define COUNTING_PASTE4(a, b, c, d)  COUNTING_PASTE4_(a, b, c, d)
 #define COUNTING(name)                                                                 \
     COUNTING_PASTE4(counting, name, COUNTING_WIDTH, COUNTING_SCATTERED)
-#define COUNTING_MOST (UINT64_MAX >> (64 - COUNTING_WIDTH))
+#define COUNTING_MAX (UINT64_MAX >> (64 - COUNTING_WIDTH))
 
 /* Where counter number `index` of those that begin at `base` is. */
 BGI_INLINE struct counting_place COUNTING(place)(unsigned char *base, uint64_t index)
@@ -69,7 +69,7 @@ BGI_INLINE uint64_t COUNTING(at)(const struct bgi_core *core, uint64_t hash)
 
 BGI_INLINE uint64_t COUNTING(value)(uint64_t word, unsigned shift)
 {
-    return word >> shift & COUNTING_MOST;
+    return word >> shift & COUNTING_MAX;
 }
 
 BGI_INLINE uint64_t COUNTING(read)(struct counting_place place)
@@ -82,7 +82,7 @@ BGI_INLINE uint64_t COUNTING(least)(const struct bgi_core *core, uint64_t hash,
                                     uint64_t at)
 {
     struct counting_walk walk = COUNTING(start)(core, hash, at);
-    uint64_t least = COUNTING_MOST;
+    uint64_t least = COUNTING_MAX;
     for (uint32_t i = 0; i < core->k; i++) {
         uint64_t value = COUNTING(read)(COUNTING(next)(core, &walk));
         least = value < least ? value : least;
@@ -98,7 +98,7 @@ BGI_INLINE uint64_t COUNTING(step)(struct bgi_core *core, struct counting_place 
     uint64_t old = __atomic_load_n(place.word, __ATOMIC_RELAXED), after, value;
     do {
         value = COUNTING(value)(old, place.shift);
-        if (value == COUNTING_MOST || (by < 0 && value == 0)) {
+        if (value == COUNTING_MAX || (by < 0 && value == 0)) {
             return value;
         }
         uint64_t one = (uint64_t)1 << place.shift;
@@ -109,7 +109,7 @@ BGI_INLINE uint64_t COUNTING(step)(struct bgi_core *core, struct counting_place 
         }
     } while (!__atomic_compare_exchange_n(place.word, &old, after, true,
                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    if (by > 0 && value == COUNTING_MOST - 1) {
+    if (by > 0 && value == COUNTING_MAX - 1) {
         struct counting_state *state = core->state;
         (void)__atomic_fetch_add(&state->saturated, 1, __ATOMIC_RELAXED);
     }
@@ -153,10 +153,10 @@ static uint64_t COUNTING(count)(const struct bgi_core *core, uint64_t hash)
     return COUNTING(least)(core, hash, COUNTING(at)(core, hash));
 }
 
-static void COUNTING(locate)(const struct bgi_core *core, struct bgi_word *word)
+static void COUNTING(locate)(const struct bgi_core *core, struct bgi_group *group)
 {
-    for (unsigned i = 0; i < word->n; i++) {
-        word->at[i] = COUNTING(at)(core, word->hashes[i]);
+    for (unsigned i = 0; i < group->n; i++) {
+        group->at[i] = COUNTING(at)(core, group->hashes[i]);
     }
 }
 
@@ -174,31 +174,31 @@ BGI_INLINE void COUNTING(ask_one)(const struct bgi_core *core, uint64_t hash,
     }
 }
 
-static void COUNTING(ask)(const struct bgi_core *core, const struct bgi_word *word)
+static void COUNTING(ask)(const struct bgi_core *core, const struct bgi_group *group)
 {
-    for (unsigned i = 0; i < word->n; i++) {
-        COUNTING(ask_one)(core, word->hashes[i], word->at[i]);
+    for (unsigned i = 0; i < group->n; i++) {
+        COUNTING(ask_one)(core, group->hashes[i], group->at[i]);
     }
 }
 
 /* Asks for key i of the next word, if there is one. */
 BGI_INLINE void COUNTING(ask_next)(const struct bgi_core *core,
-                                   const struct bgi_word *next, unsigned i)
+                                   const struct bgi_group *next, unsigned i)
 {
     if (next && i < next->n) {
         COUNTING(ask_one)(core, next->hashes[i], next->at[i]);
     }
 }
 
-static uint64_t COUNTING(has_word)(const struct bgi_core *core,
-                                   const struct bgi_word *word,
-                                   const struct bgi_word *next)
+static uint64_t COUNTING(has_group)(const struct bgi_core *core,
+                                    const struct bgi_group *group,
+                                    const struct bgi_group *next)
 {
     uint64_t answer = 0;
     unsigned i = 0;
-    for (; i < word->n; i++) {
+    for (; i < group->n; i++) {
         COUNTING(ask_next)(core, next, i);
-        bool maybe = COUNTING(least)(core, word->hashes[i], word->at[i]) != 0;
+        bool maybe = COUNTING(least)(core, group->hashes[i], group->at[i]) != 0;
         answer |= (uint64_t)maybe << i;
     }
     for (; next && i < next->n; i++) {
@@ -208,15 +208,15 @@ static uint64_t COUNTING(has_word)(const struct bgi_core *core,
 }
 
 BGI_INLINE uint64_t COUNTING(put_word)(struct bgi_core *core,
-                                       const struct bgi_word *word,
-                                       const struct bgi_word *next,
+                                       const struct bgi_group *group,
+                                       const struct bgi_group *next,
                                        const bool exclusive)
 {
     uint64_t answer = 0;
     unsigned i = 0;
-    for (; i < word->n; i++) {
+    for (; i < group->n; i++) {
         COUNTING(ask_next)(core, next, i);
-        bool is_new = COUNTING(add_at)(core, word->hashes[i], word->at[i], exclusive);
+        bool is_new = COUNTING(add_at)(core, group->hashes[i], group->at[i], exclusive);
         answer |= (uint64_t)is_new << i;
     }
     for (; next && i < next->n; i++) {
@@ -244,19 +244,19 @@ static bg_err COUNTING(remove_shared)(struct bgi_core *core, uint64_t hash)
     {                                                                                  \
         return COUNTING(add_at)(core, hash, COUNTING(at)(core, hash), is_exclusive);   \
     }                                                                                  \
-    static uint64_t COUNTING(add_word_##mode)(struct bgi_core * core,                  \
-                                              const struct bgi_word *word,             \
-                                              const struct bgi_word *next)             \
+    static uint64_t COUNTING(add_group_##mode)(struct bgi_core * core,                 \
+                                               const struct bgi_group *group,          \
+                                               const struct bgi_group *next)           \
     {                                                                                  \
-        return COUNTING(put_word)(core, word, next, is_exclusive);                     \
+        return COUNTING(put_word)(core, group, next, is_exclusive);                    \
     }                                                                                  \
     static const struct bgi_ops COUNTING(ops_##mode) = {                               \
         .has = COUNTING(has),                                                          \
         .add = COUNTING(add_##mode),                                                   \
         .locate = COUNTING(locate),                                                    \
-        .has_word = COUNTING(has_word),                                                \
-        .add_word = COUNTING(add_word_##mode),                                         \
-        .ask = COUNTING(ask),                                                          \
+        .has_group = COUNTING(has_group),                                              \
+        .add_group = COUNTING(add_group_##mode),                                       \
+        .prefetch = COUNTING(ask),                                                     \
         .remove = COUNTING(remove_##mode),                                             \
         .count = COUNTING(count),                                                      \
     };
@@ -279,7 +279,7 @@ BGI_INLINE uint64_t COUNTING(above_zero)(uint64_t word)
     for (unsigned by = COUNTING_WIDTH / 2; by > 0; by /= 2) {
         word |= word >> by;
     }
-    return word & (UINT64_MAX / COUNTING_MOST);
+    return word & (UINT64_MAX / COUNTING_MAX);
 }
 
 /* The sums of the counters of two words; *saturated counts those that became so. */
@@ -288,9 +288,9 @@ static uint64_t COUNTING(sum)(uint64_t a, uint64_t b, uint64_t *saturated)
     uint64_t sum = 0;
     for (unsigned shift = 0; shift < 64; shift += COUNTING_WIDTH) {
         uint64_t va = COUNTING(value)(a, shift), vb = COUNTING(value)(b, shift);
-        bool over = va + vb >= COUNTING_MOST;
-        *saturated += over && va != COUNTING_MOST;
-        sum |= (over ? COUNTING_MOST : va + vb) << shift;
+        bool over = va + vb >= COUNTING_MAX;
+        *saturated += over && va != COUNTING_MAX;
+        sum |= (over ? COUNTING_MAX : va + vb) << shift;
     }
     return sum;
 }
@@ -406,9 +406,9 @@ const struct bgi_kind bgi_kind_counting = {
 static const struct bgi_kind COUNTING(kind) = {
 #endif
     .id = BG_KIND_COUNTING,
-    .traits = BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_MERGE | BG_CAN_OVERLAP,
+    .traits = BG_TRAIT_REMOVE | BG_TRAIT_COUNT | BG_TRAIT_MERGE | BG_TRAIT_OVERLAP,
     .width = COUNTING_WIDTH,
-    .flags = COUNTING_SCATTERED ? BG_SCATTERED : 0,
+    .flags = COUNTING_SCATTERED ? BG_SPEC_SCATTERED : 0,
     .k_min = 1,
     .k_max = COUNTING_SCATTERED ? 32 : COUNTING_LANES,
     .units_max = (uint64_t)1 << 46,
@@ -427,7 +427,7 @@ static const struct bgi_kind COUNTING(kind) = {
 };
 
 #undef COUNTING_BEST_OPS
-#undef COUNTING_MOST
+#undef COUNTING_MAX
 #undef COUNTING
 #undef COUNTING_PASTE4
 #undef COUNTING_PASTE4_

@@ -41,7 +41,7 @@
  * with BG_EFULL, at once. An add cannot be refused, and the key is answered "maybe"
  * already; but had its copy simply been dropped, removes could take away more copies than
  * were stored, and the key would be missing while it should still be there. So the filter
- * notes that it dropped a copy (bg_info.saturated says how many), and from then on a set
+ * notes that it dropped a copy (bg_filter_info.saturated says how many), and from then on a set
  * of slots that is full of one fingerprint stays as it is: like a saturated counter,
  * removes leave it alone. A set that lost a copy was full when it did, and so is for ever.
  * Where there is no room for a further copy although other fingerprints are in these
@@ -53,7 +53,7 @@
  * is refused, and the table is as it was: no fingerprint is ever without a slot. The
  * search goes over what is reached first, so its path visits no bucket twice. An add of a
  * key that is not there yet and finds no room makes every query answer "maybe" until the
- * filter is cleared (bg_info.overflowed).
+ * filter is cleared (bg_filter_info.overflowed).
  *
  * What a remove can do wrong: as for counting filters. Of a key that was never added it
  * may take away the fingerprint of another that looks the same. So only what was added
@@ -101,7 +101,7 @@
  * the filter has overflowed: counters go up by 2, and an odd one is never believed.
  *
  * Invariants
- *   (I1) Fingerprints in slots = adds less removes, unless bg_info.saturated is above 0.
+ *   (I1) Fingerprints in slots = adds less removes, unless bg_filter_info.saturated is above 0.
  *   (I2) A fingerprint x in bucket b belongs to b and to sum(x) - b, and to no other.
  *   (I3) The first bucket follows from the high bits of the hash, the fingerprint from the
  *        low f bits: at most 2^32 units, so that 32-bit fingerprints share no bits with
@@ -503,7 +503,7 @@ static void cuckoo_doubt(struct bgi_core *core)
 
 const struct bgi_kind bgi_kind_cuckoo = {
     .id = BG_KIND_CUCKOO,
-    .traits = BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_FILL_UP,
+    .traits = BG_TRAIT_REMOVE | BG_TRAIT_COUNT | BG_TRAIT_FILLS_UP,
     .k_min = 8,
     .k_max = 32,
     .units_max = (uint64_t)1 << 32,

@@ -157,10 +157,11 @@ BGI_INLINE struct cuckoo_place CUCKOO(place)(const struct bgi_core *core, uint64
 }
 
 /* The place of key i of a located word. */
-BGI_INLINE struct cuckoo_place CUCKOO(located)(const struct bgi_word *word, unsigned i)
+BGI_INLINE struct cuckoo_place CUCKOO(located)(const struct bgi_group *group,
+                                               unsigned i)
 {
-    return (struct cuckoo_place){ CUCKOO(fingerprint)(word->hashes[i]), word->at[i],
-                                  word->also[i] };
+    return (struct cuckoo_place){ CUCKOO(fingerprint)(group->hashes[i]), group->at[i],
+                                  group->also[i] };
 }
 
 /* ---- Look-ups --------------------------------------------------------------------- */
@@ -415,50 +416,51 @@ BGI_INLINE bg_err CUCKOO(take)(struct bgi_core *core, struct cuckoo_place place,
 
 /* ---- Batches ---------------------------------------------------------------------- */
 
-static void CUCKOO(locate)(const struct bgi_core *core, struct bgi_word *word)
+static void CUCKOO(locate)(const struct bgi_core *core, struct bgi_group *group)
 {
-    for (unsigned i = 0; i < word->n; i++) {
-        struct cuckoo_place place = CUCKOO(place)(core, word->hashes[i]);
-        word->at[i] = place.first;
-        word->also[i] = place.second;
+    for (unsigned i = 0; i < group->n; i++) {
+        struct cuckoo_place place = CUCKOO(place)(core, group->hashes[i]);
+        group->at[i] = place.first;
+        group->also[i] = place.second;
     }
 }
 
 BGI_INLINE void CUCKOO(ask_one)(const struct bgi_core *core,
-                                const struct bgi_word *word, unsigned i)
+                                const struct bgi_group *group, unsigned i)
 {
-    CUCKOO(ask_bucket)(core->words, word->at[i]);
-    CUCKOO(ask_bucket)(core->words, word->also[i]);
+    CUCKOO(ask_bucket)(core->words, group->at[i]);
+    CUCKOO(ask_bucket)(core->words, group->also[i]);
 }
 
 /* (Inlined by force where it is not called through the table: see batch.c.) */
 BGI_INLINE void CUCKOO(ask_from)(const struct bgi_core *core,
-                                 const struct bgi_word *word, unsigned from)
+                                 const struct bgi_group *group, unsigned from)
 {
-    for (unsigned i = from; word && i < word->n; i++) {
-        CUCKOO(ask_one)(core, word, i);
+    for (unsigned i = from; group && i < group->n; i++) {
+        CUCKOO(ask_one)(core, group, i);
     }
 }
 
-static void CUCKOO(ask)(const struct bgi_core *core, const struct bgi_word *word)
+static void CUCKOO(ask)(const struct bgi_core *core, const struct bgi_group *group)
 {
-    CUCKOO(ask_from)(core, word, 0);
+    CUCKOO(ask_from)(core, group, 0);
 }
 
 BGI_INLINE uint64_t CUCKOO(look_word)(const struct bgi_core *core,
-                                      const struct bgi_word *word,
-                                      const struct bgi_word *next, const bool exclusive)
+                                      const struct bgi_group *group,
+                                      const struct bgi_group *next,
+                                      const bool exclusive)
 {
     uint64_t answer = 0;
-    unsigned i = 0, both = next ? (next->n < word->n ? next->n : word->n) : 0;
+    unsigned i = 0, both = next ? (next->n < group->n ? next->n : group->n) : 0;
     for (; i < both; i++) {
         CUCKOO(ask_one)(core, next, i);
-        bool maybe = CUCKOO(look)(core, CUCKOO(located)(word, i), exclusive);
+        bool maybe = CUCKOO(look)(core, CUCKOO(located)(group, i), exclusive);
         answer |= (uint64_t)maybe << i;
     }
     CUCKOO(ask_from)(core, next, i);
-    for (; i < word->n; i++) {
-        bool maybe = CUCKOO(look)(core, CUCKOO(located)(word, i), exclusive);
+    for (; i < group->n; i++) {
+        bool maybe = CUCKOO(look)(core, CUCKOO(located)(group, i), exclusive);
         answer |= (uint64_t)maybe << i;
     }
     return answer;
@@ -466,50 +468,51 @@ BGI_INLINE uint64_t CUCKOO(look_word)(const struct bgi_core *core,
 
 /* What said "no" is looked at again, one by one. */
 __attribute__((noinline)) static uint64_t
-CUCKOO(look_again)(const struct bgi_core *core, const struct bgi_word *word,
+CUCKOO(look_again)(const struct bgi_core *core, const struct bgi_group *group,
                    uint64_t answer)
 {
-    for (unsigned i = 0; i < word->n; i++) {
+    for (unsigned i = 0; i < group->n; i++) {
         if (!(answer >> i & 1)) {
-            answer |= (uint64_t)CUCKOO(has_again)(core, word->hashes[i]) << i;
+            answer |= (uint64_t)CUCKOO(has_again)(core, group->hashes[i]) << i;
         }
     }
     return answer;
 }
 
-static uint64_t CUCKOO(has_word_shared)(const struct bgi_core *core,
-                                        const struct bgi_word *word,
-                                        const struct bgi_word *next)
+static uint64_t CUCKOO(has_group_shared)(const struct bgi_core *core,
+                                         const struct bgi_group *group,
+                                         const struct bgi_group *next)
 {
     const struct cuckoo_state *state = core->state;
     uint64_t before = __atomic_load_n(&state->all_changes, __ATOMIC_ACQUIRE);
-    uint64_t answer = CUCKOO(look_word)(core, word, next, false);
+    uint64_t answer = CUCKOO(look_word)(core, group, next, false);
     uint64_t after = __atomic_load_n(&state->all_changes, __ATOMIC_RELAXED);
     return cuckoo_believed(before, after) ? answer
-                                          : CUCKOO(look_again)(core, word, answer);
+                                          : CUCKOO(look_again)(core, group, answer);
 }
 
-static uint64_t CUCKOO(has_word_exclusive)(const struct bgi_core *core,
-                                           const struct bgi_word *word,
-                                           const struct bgi_word *next)
+static uint64_t CUCKOO(has_group_exclusive)(const struct bgi_core *core,
+                                            const struct bgi_group *group,
+                                            const struct bgi_group *next)
 {
-    uint64_t answer = CUCKOO(look_word)(core, word, next, true);
-    return cuckoo_overflowed(core->state) ? CUCKOO(look_again)(core, word, answer)
+    uint64_t answer = CUCKOO(look_word)(core, group, next, true);
+    return cuckoo_overflowed(core->state) ? CUCKOO(look_again)(core, group, answer)
                                           : answer;
 }
 
-BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core, const struct bgi_word *word,
-                                     const struct bgi_word *next, const bool exclusive)
+BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core,
+                                     const struct bgi_group *group,
+                                     const struct bgi_group *next, const bool exclusive)
 {
     uint64_t answer = 0;
-    for (unsigned i = 0; i < word->n; i++) {
+    for (unsigned i = 0; i < group->n; i++) {
         if (next && i < next->n) {
             CUCKOO(ask_one)(core, next, i);
         }
-        bool is_new = CUCKOO(put_anyway)(core, CUCKOO(located)(word, i), exclusive);
+        bool is_new = CUCKOO(put_anyway)(core, CUCKOO(located)(group, i), exclusive);
         answer |= (uint64_t)is_new << i;
     }
-    CUCKOO(ask_from)(core, next, word->n);
+    CUCKOO(ask_from)(core, next, group->n);
     return answer;
 }
 
@@ -554,12 +557,12 @@ BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core, const struct bgi_wor
         CUCKOO_END(core, is_exclusive);                                                \
         return err;                                                                    \
     }                                                                                  \
-    static uint64_t CUCKOO(add_word_##mode)(struct bgi_core * core,                    \
-                                            const struct bgi_word *word,               \
-                                            const struct bgi_word *next)               \
+    static uint64_t CUCKOO(add_group_##mode)(struct bgi_core * core,                   \
+                                             const struct bgi_group *group,            \
+                                             const struct bgi_group *next)             \
     {                                                                                  \
         CUCKOO_BEGIN(core, is_exclusive);                                              \
-        uint64_t answer = CUCKOO(put_word)(core, word, next, is_exclusive);            \
+        uint64_t answer = CUCKOO(put_word)(core, group, next, is_exclusive);           \
         CUCKOO_END(core, is_exclusive);                                                \
         return answer;                                                                 \
     }                                                                                  \
@@ -569,9 +572,9 @@ BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core, const struct bgi_wor
         .has_u64 = CUCKOO(has_u64_##mode),                                             \
         .add_u64 = CUCKOO(add_u64_##mode),                                             \
         .locate = CUCKOO(locate),                                                      \
-        .has_word = CUCKOO(has_word_##mode),                                           \
-        .add_word = CUCKOO(add_word_##mode),                                           \
-        .ask = CUCKOO(ask),                                                            \
+        .has_group = CUCKOO(has_group_##mode),                                         \
+        .add_group = CUCKOO(add_group_##mode),                                         \
+        .prefetch = CUCKOO(ask),                                                       \
         .insert = CUCKOO(insert_##mode),                                               \
         .remove = CUCKOO(remove_##mode),                                               \
         .count = CUCKOO(count),                                                        \

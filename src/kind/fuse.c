@@ -204,7 +204,7 @@ static const struct bgi_kind *fuse_pick(uint32_t width, uint32_t flags);
     }                                                                                  \
     storage const struct bgi_kind name = {                                             \
         .id = BG_KIND_FUSE,                                                            \
-        .traits = BG_IS_STATIC,                                                        \
+        .traits = BG_TRAIT_STATIC,                                                     \
         .width = arity,                                                                \
         .k_min = 8,                                                                    \
         .k_max = 32,                                                                   \

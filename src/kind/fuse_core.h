@@ -92,45 +92,46 @@ static bool FUSE(has_u64)(const struct bgi_core *core, uint64_t key)
     return FUSE(matches)(core, fuse_locate(core->state, hash));
 }
 
-static void FUSE(locate)(const struct bgi_core *core, struct bgi_word *word)
+static void FUSE(locate)(const struct bgi_core *core, struct bgi_group *group)
 {
-    for (unsigned i = 0; i < word->n; i++) {
-        struct fuse_key key = fuse_locate(core->state, word->hashes[i]);
-        word->at[i] = key.at;
-        word->also[i] = key.mix;
+    for (unsigned i = 0; i < group->n; i++) {
+        struct fuse_key key = fuse_locate(core->state, group->hashes[i]);
+        group->at[i] = key.at;
+        group->also[i] = key.mix;
     }
 }
 
 BGI_INLINE void FUSE(ask_one)(const struct bgi_core *core, uint64_t length,
-                              const struct bgi_word *word, unsigned i)
+                              const struct bgi_group *group, unsigned i)
 {
-    struct fuse_key key = { word->at[i], word->also[i] };
+    struct fuse_key key = { group->at[i], group->also[i] };
     for (unsigned s = 0; s < FUSE_ARITY; s++) {
         BGI_PREFETCH(FUSE(at)(core, fuse_slot(length, key, s)));
     }
 }
 
-static void FUSE(ask)(const struct bgi_core *core, const struct bgi_word *word)
+static void FUSE(ask)(const struct bgi_core *core, const struct bgi_group *group)
 {
     const struct fuse_state *state = core->state;
-    for (unsigned i = 0; i < word->n; i++) {
-        FUSE(ask_one)(core, state->shape.length, word, i);
+    for (unsigned i = 0; i < group->n; i++) {
+        FUSE(ask_one)(core, state->shape.length, group, i);
     }
 }
 
-static uint64_t FUSE(has_word)(const struct bgi_core *core, const struct bgi_word *word,
-                               const struct bgi_word *next)
+static uint64_t FUSE(has_group)(const struct bgi_core *core,
+                                const struct bgi_group *group,
+                                const struct bgi_group *next)
 {
     const struct fuse_state *state = core->state;
     const uint64_t length = state->shape.length;
     uint64_t answer = 0;
     unsigned asked = next ? next->n : 0;
-    for (unsigned i = 0; i < word->n || i < asked; i++) {
+    for (unsigned i = 0; i < group->n || i < asked; i++) {
         if (i < asked) {
             FUSE(ask_one)(core, length, next, i);
         }
-        if (i < word->n) {
-            struct fuse_key key = { word->at[i], word->also[i] };
+        if (i < group->n) {
+            struct fuse_key key = { group->at[i], group->also[i] };
             answer |= (uint64_t)FUSE(matches)(core, key) << i;
         }
     }
@@ -143,7 +144,7 @@ static const struct bgi_ops FUSE(ops) = {
     .has_u64 = FUSE(has_u64),
     .add_u64 = sealed_add,
     .locate = FUSE(locate),
-    .has_word = FUSE(has_word),
-    .add_word = sealed_add_word,
-    .ask = FUSE(ask),
+    .has_group = FUSE(has_group),
+    .add_group = sealed_add_group,
+    .prefetch = FUSE(ask),
 };

@@ -19,7 +19,7 @@ const char *bg_kind_name(bg_kind kind)
     return "unknown";
 }
 
-int bg_kind_from_name(const char *name)
+int bg_kind_parse(const char *name)
 {
     if (!name) {
         return -1;
@@ -54,7 +54,7 @@ uint32_t bg_kind_traits(bg_kind kind)
 const struct bgi_kind *bgi_kind_variant(bg_kind id, uint32_t width, uint32_t flags)
 {
     const struct bgi_kind *kind = bgi_kind_of(id);
-    flags &= BG_SCATTERED;
+    flags &= BG_SPEC_SCATTERED;
     if (kind && kind->pick) {
         return kind->pick(width, flags);
     }

@@ -30,14 +30,14 @@ struct bgi_core;
 struct bgi_static;
 
 /* As many filters are asked together at most. */
-enum { BGI_LAYERS_MOST = 66 };
+enum { BGI_LAYERS_MAX = 66 };
 
 /* Up to 64 hashes of a batch, and where their units are: byte offsets into the words,
  * found by `locate`. A kind that keeps a key in several places has there, and in `also`,
  * whatever numbers lead to all of them, or leaves them alone. Bloom kinds note whose
  * words these are, and ask for them there: the filter that is asked for the next word
  * need not be the one that answers the present one (live/layers.h). */
-struct bgi_word {
+struct bgi_group {
     const uint64_t *hashes;
     unsigned n;
     const struct bgi_core *core; /* of Bloom kinds */
@@ -46,7 +46,7 @@ struct bgi_word {
 };
 
 /*
- * Operations on hashes. A batch works in words (filter/batch.c). `has_word` and `add_word`
+ * Operations on hashes. A batch works in words (filter/batch.c). `has_group` and `add_group`
  * answer one with a bit per hash, "maybe" for has and "new" for add, and meanwhile ask
  * for the memory of the `next` one, which is located already; NULL when there is none, or
  * when the filter stays in the cache. An empty word (n = 0) only asks.
@@ -59,29 +59,30 @@ struct bgi_ops {
     bool (*add)(struct bgi_core *core, uint64_t hash);
     bool (*has_u64)(const struct bgi_core *core, uint64_t key);
     bool (*add_u64)(struct bgi_core *core, uint64_t key);
-    void (*locate)(const struct bgi_core *core, struct bgi_word *word);
-    uint64_t (*has_word)(const struct bgi_core *core, const struct bgi_word *word,
-                         const struct bgi_word *next);
-    uint64_t (*add_word)(struct bgi_core *core, const struct bgi_word *word,
-                         const struct bgi_word *next);
+    void (*locate)(const struct bgi_core *core, struct bgi_group *group);
+    uint64_t (*has_group)(const struct bgi_core *core, const struct bgi_group *group,
+                          const struct bgi_group *next);
+    uint64_t (*add_group)(struct bgi_core *core, const struct bgi_group *group,
+                          const struct bgi_group *next);
     /*
      * Of kinds that keep a key in one line, else NULL: which hashes one of `count`
-     * filters of the same k may contain, up to BGI_LAYERS_MOST, each with 2^step times
+     * filters of the same k may contain, up to BGI_LAYERS_MAX, each with 2^step times
      * fewer units than the one before. Both words are located in the first of them. Asks
      * for the lines of all filters some keys ahead, across the end of the word; next
      * NULL: for none, next empty: up to the end of the word.
      */
     uint64_t (*has_any)(const struct bgi_core *const *cores, unsigned count,
-                        unsigned step, const struct bgi_word *word,
-                        const struct bgi_word *next);
+                        unsigned step, const struct bgi_group *group,
+                        const struct bgi_group *next);
     /*
      * Of kinds with the trait in question, else NULL. Batches of these ask for the
      * memory of a located word by `ask`.
-     * insert: BG_OK, or BG_EFULL with nothing changed (BG_CAN_FILL_UP).
-     * remove: BG_OK, or BG_ENOTFOUND with nothing changed (BG_CAN_REMOVE).
-     * count: how often, at least (BG_CAN_COUNT).
+     * insert: BG_OK, or BG_EFULL with nothing changed (BG_TRAIT_FILLS_UP).
+     * remove: BG_OK, or BG_ENOTFOUND with nothing changed (BG_TRAIT_REMOVE).
+     * count: how often, at least (BG_TRAIT_COUNT).
      */
-    void (*ask)(const struct bgi_core *core, const struct bgi_word *word); /* or NULL */
+    void (*prefetch)(const struct bgi_core *core,
+                     const struct bgi_group *group); /* or NULL */
     bg_err (*insert)(struct bgi_core *core, uint64_t hash, bool *is_new);
     bg_err (*remove)(struct bgi_core *core, uint64_t hash);
     uint64_t (*count)(const struct bgi_core *core, uint64_t hash);
@@ -105,12 +106,12 @@ struct bgi_core {
     bool (*add)(struct bgi_core *core, uint64_t hash);          /* = ops->add */
     bool (*has_u64)(const struct bgi_core *core, uint64_t key); /* never NULL */
     bool (*add_u64)(struct bgi_core *core, uint64_t key);
-    unsigned char *words; /* the bits, 64-byte aligned */
-    uint64_t units;       /* how many units; hashes are mapped to this range */
-    uint64_t fast8_mask;  /* of the seed, under `fast`: see hash/fast.h */
-    uint32_t k;           /* bits per key */
-    uint16_t adds_ask;    /* 1: beyond the cache, so that batches of adds ... */
-    uint16_t looks_ask;   /* ... and those of look-ups ask for memory */
+    unsigned char *words;      /* the bits, 64-byte aligned */
+    uint64_t units;            /* how many units; hashes are mapped to this range */
+    uint64_t fast8_mask;       /* of the seed, under `fast`: see hash/fast.h */
+    uint32_t k;                /* bits per key */
+    uint16_t adds_prefetch;    /* 1: beyond the cache, so that batches of adds ... */
+    uint16_t lookups_prefetch; /* ... and those of look-ups ask for memory */
     /* Lanes in use of a masked line kind, for each rotation, as words and as bits: see
      * line_shapes.h. The words begin at a cache line, so that eight of them are read
      * from one. */
@@ -138,7 +139,7 @@ struct bgi_model {
     bool clustered; /* taken positions move to their neighbour: register */
 };
 
-/* What a filter can say of its own content: see bg_info. */
+/* What a filter can say of its own content: see bg_filter_info. */
 struct bgi_measure {
     uint64_t most; /* told: bytes to be read of each part, about; 0: all (sample.h) */
     double missed; /* standard deviation of `ones`, if not all were read */
@@ -164,7 +165,7 @@ struct bg_plan;
  */
 struct bgi_recipe {
     uint32_t kind;
-    uint32_t flags; /* those that belong to the kind's shape: BG_SCATTERED ... */
+    uint32_t flags; /* those that belong to the kind's shape: BG_SPEC_SCATTERED ... */
     uint32_t width;
     uint32_t k;
     uint64_t units; /* of the first layer, of one generation, of one shard */
@@ -242,9 +243,9 @@ struct bgi_composed {
  */
 struct bgi_kind {
     bg_kind id;
-    uint32_t traits; /* BG_CAN_REMOVE and so on */
+    uint32_t traits; /* BG_TRAIT_REMOVE and so on */
     uint32_t width;  /* of the variant: see bg_spec.width */
-    uint32_t flags;  /* of the variant: BG_SCATTERED or 0 */
+    uint32_t flags;  /* of the variant: BG_SPEC_SCATTERED or 0 */
     uint32_t k_min;
     uint32_t k_max;
     uint64_t units_max;
@@ -260,7 +261,7 @@ struct bgi_kind {
     /* ... or NULL, and the rate itself with n keys, 1 for more than fit; and the fill. */
     double (*rate)(uint64_t units, uint32_t k, double n);
     double (*fill)(uint64_t units, uint32_t k, double n);
-    /* The most keys that are planned for (BG_CAN_FILL_UP), else NULL. */
+    /* The most keys that are planned for (BG_TRAIT_FILLS_UP), else NULL. */
     double (*room)(uint64_t units, uint32_t k);
     /* Cache lines that a look-up of a member reads. */
     uint32_t (*lines)(uint32_t k);
@@ -283,22 +284,22 @@ struct bgi_kind {
     bool (*joins)(const struct bgi_core *to, const struct bgi_core *from);
     /* What is in it. Or NULL: by counting bits. */
     void (*measure)(const struct bgi_core *core, struct bgi_measure *measure);
-    /* What `ones` would be after a merge (BG_CAN_OVERLAP). Or NULL: by counting bits. */
+    /* What `ones` would be after a merge (BG_TRAIT_OVERLAP). Or NULL: by counting bits. */
     uint64_t (*ones_or)(const struct bgi_core *a, const struct bgi_core *b);
     /* What would be in it after a merge, where ones do not tell it: changes what measure
      * said of `a`. Or NULL: by ones_or and the model. */
     void (*measure_or)(const struct bgi_core *a, const struct bgi_core *b,
                        struct bgi_measure *measure);
     /* Tells what is in it, in ascending order, until `visit` says false
-     * (BG_CAN_ENUMERATE). */
+     * (BG_TRAIT_ENUMERATE). */
     void (*each)(const struct bgi_core *core,
                  bool (*visit)(void *context, uint64_t prefix, uint64_t count),
                  void *context);
     /* The geometry with 2^doublings times the room for the same content, which `merge`
-     * then takes over; false when there is none (BG_CAN_RESIZE). */
+     * then takes over; false when there is none (BG_TRAIT_RESIZE). */
     bool (*resized)(uint64_t *units, uint32_t *k, int doublings);
     /* Writes the content of `from`, with twice the units, into `to`, all zero
-     * (BG_CAN_FOLD). */
+     * (BG_TRAIT_FOLD). */
     void (*fold)(struct bgi_core *to, const struct bgi_core *from);
     /* Whether the states of two filters of one geometry say the same. Or NULL: they say
      * nothing of the content. */
@@ -313,7 +314,7 @@ struct bgi_kind {
     /* From now on every answer is "maybe": some of the words were lost, and are 0 now. Or
      * NULL: words that are all ones say it. */
     void (*doubt)(struct bgi_core *core);
-    /* How it is built, of a static kind (BG_IS_STATIC), else NULL. */
+    /* How it is built, of a static kind (BG_TRAIT_STATIC), else NULL. */
     const struct bgi_static *(*built)(uint32_t k);
     /* Of kinds that are made of other filters; then only the functions above that say so
      * are used. Or NULL. */
@@ -342,7 +343,7 @@ struct bgi_static {
 const struct bgi_composed *bgi_sharded(void);
 
 /* Traits of all Bloom kinds. */
-enum { BGI_BLOOM_TRAITS = BG_CAN_MERGE | BG_CAN_FOLD | BG_CAN_OVERLAP };
+enum { BGI_BLOOM_TRAITS = BG_TRAIT_MERGE | BG_TRAIT_FOLD | BG_TRAIT_OVERLAP };
 
 /* The predicted rate of `units` units with n keys. */
 double bgi_kind_rate(const struct bgi_kind *kind, uint64_t units, uint32_t k, double n);

@@ -58,7 +58,7 @@ enum { LINE_AHEAD = 32 };
 /* Filters that are asked together, and where the lines of a word and of what follows it
  * are in the first of them. */
 struct line_layers {
-    const unsigned char *words[BGI_LAYERS_MOST];
+    const unsigned char *words[BGI_LAYERS_MAX];
     unsigned count;
     unsigned step;
     uint64_t at[64 + LINE_AHEAD];
@@ -67,8 +67,8 @@ struct line_layers {
 /* Beyond the last key of a batch line 0 is asked for. */
 BGI_INLINE void line_layers_begin(struct line_layers *in,
                                   const struct bgi_core *const *cores, unsigned count,
-                                  unsigned step, const struct bgi_word *word,
-                                  const struct bgi_word *next)
+                                  unsigned step, const struct bgi_group *group,
+                                  const struct bgi_group *next)
 {
     unsigned follow = next ? next->n : 0;
     follow = follow < LINE_AHEAD ? follow : LINE_AHEAD;
@@ -77,11 +77,11 @@ BGI_INLINE void line_layers_begin(struct line_layers *in,
     }
     in->count = count;
     in->step = step;
-    memcpy(in->at, word->at, word->n * sizeof *in->at);
+    memcpy(in->at, group->at, group->n * sizeof *in->at);
     if (follow) {
-        memcpy(in->at + word->n, next->at, follow * sizeof *in->at);
+        memcpy(in->at + group->n, next->at, follow * sizeof *in->at);
     }
-    memset(in->at + word->n + follow, 0, (LINE_AHEAD - follow) * sizeof *in->at);
+    memset(in->at + group->n + follow, 0, (LINE_AHEAD - follow) * sizeof *in->at);
 }
 #endif
 
@@ -140,22 +140,23 @@ BGI_INLINE ISA_TARGET uint32_t LINE(put)(const struct bgi_core *core, uint64_t h
                : LINE(or_missing)((uint64_t *)(void *)line, pattern);
 }
 
-ISA_TARGET static void LINE(locate)(const struct bgi_core *core, struct bgi_word *word)
+ISA_TARGET static void LINE(locate)(const struct bgi_core *core,
+                                    struct bgi_group *group)
 {
     unsigned i = 0;
-    word->core = core;
+    group->core = core;
 #ifdef ISA_EIGHTS
-    for (; core->units <= ISA_EIGHTS_UNITS && i + 8 <= word->n; i += 8) {
-        LINE_WORD(locate8)(word->hashes + i, core->units, word->at + i);
+    for (; core->units <= ISA_EIGHTS_UNITS && i + 8 <= group->n; i += 8) {
+        LINE_WORD(locate8)(group->hashes + i, core->units, group->at + i);
     }
 #endif
-    for (; i < word->n; i++) {
-        word->at[i] = LINE(at)(core, word->hashes[i]);
+    for (; i < group->n; i++) {
+        group->at[i] = LINE(at)(core, group->hashes[i]);
     }
 }
 
 /* Asks for the lines from .. n-1 of the next word. */
-BGI_INLINE ISA_TARGET void LINE(ask)(const struct bgi_word *next, unsigned from)
+BGI_INLINE ISA_TARGET void LINE(ask)(const struct bgi_group *next, unsigned from)
 {
     for (unsigned i = from; next && i < next->n; i++) {
         BGI_PREFETCH(next->core->words + next->at[i]);
@@ -200,25 +201,25 @@ BGI_INLINE ISA_TARGET void LINE(needed_word)(const struct bgi_core *core,
 }
 
 /* The lanes found and needed are collected for all hashes and compared in one go. */
-ISA_TARGET ISA_RACES static uint64_t LINE(has_word)(const struct bgi_core *core,
-                                                    const struct bgi_word *word,
-                                                    const struct bgi_word *next)
+ISA_TARGET ISA_RACES static uint64_t LINE(has_group)(const struct bgi_core *core,
+                                                     const struct bgi_group *group,
+                                                     const struct bgi_group *next)
 {
     _Alignas(64) LINE_WORD(bits) found[64], needed[64];
-    const uint64_t *hashes = word->hashes;
+    const uint64_t *hashes = group->hashes;
     const unsigned char *words = core->words;
     const unsigned char *ahead = next ? next->core->words : NULL;
-    unsigned i = 0, both = next ? (next->n < word->n ? next->n : word->n) : 0;
-    LINE(needed_word)(core, hashes, word->n, needed);
+    unsigned i = 0, both = next ? (next->n < group->n ? next->n : group->n) : 0;
+    LINE(needed_word)(core, hashes, group->n, needed);
     for (; i < both; i++) {
         BGI_PREFETCH(ahead + next->at[i]);
-        found[i] =
-            (LINE_WORD(bits))LINE_WORD(found)(words + word->at[i], (uint32_t)hashes[i]);
+        found[i] = (LINE_WORD(bits))LINE_WORD(found)(words + group->at[i],
+                                                     (uint32_t)hashes[i]);
     }
     LINE(ask)(next, i);
-    for (; i < word->n; i++) {
-        found[i] =
-            (LINE_WORD(bits))LINE_WORD(found)(words + word->at[i], (uint32_t)hashes[i]);
+    for (; i < group->n; i++) {
+        found[i] = (LINE_WORD(bits))LINE_WORD(found)(words + group->at[i],
+                                                     (uint32_t)hashes[i]);
     }
     for (; i < 64; i++) {
         found[i] = 0;
@@ -238,13 +239,13 @@ BGI_INLINE ISA_TARGET void LINE(ask_all)(const struct line_layers *in, uint64_t 
 /* The lanes that each filter has of each hash. The hash's product is the same for all
  * filters, and compilers see that. */
 BGI_INLINE ISA_TARGET void LINE(find_all)(const struct line_layers *in,
-                                          const struct bgi_word *word,
+                                          const struct bgi_group *group,
                                           LINE_WORD(bits) (*found)[64], const bool asks)
 {
     const uint64_t whole = ~(uint64_t)(LINE_WORD(bytes) - 1);
-    for (unsigned i = 0; i < word->n; i++) {
+    for (unsigned i = 0; i < group->n; i++) {
         uint64_t here = in->at[i], ahead = in->at[i + LINE_AHEAD];
-        uint32_t x = (uint32_t)word->hashes[i];
+        uint32_t x = (uint32_t)group->hashes[i];
         for (unsigned c = 0; c < in->count; c++) {
             const unsigned char *words = in->words[c];
             if (asks) {
@@ -264,24 +265,24 @@ BGI_INLINE ISA_TARGET void LINE(find_all)(const struct line_layers *in,
  */
 ISA_TARGET ISA_RACES static uint64_t LINE(has_any)(const struct bgi_core *const *cores,
                                                    unsigned count, unsigned step,
-                                                   const struct bgi_word *word,
-                                                   const struct bgi_word *next)
+                                                   const struct bgi_group *group,
+                                                   const struct bgi_group *next)
 {
-    _Alignas(64) LINE_WORD(bits) found[BGI_LAYERS_MOST][64], needed[64];
+    _Alignas(64) LINE_WORD(bits) found[BGI_LAYERS_MAX][64], needed[64];
     struct line_layers in;
     uint64_t answer = 0;
-    line_layers_begin(&in, cores, count, step, word, next);
-    for (unsigned i = 0; word->n == 0 && next && i < next->n && i < LINE_AHEAD; i++) {
+    line_layers_begin(&in, cores, count, step, group, next);
+    for (unsigned i = 0; group->n == 0 && next && i < next->n && i < LINE_AHEAD; i++) {
         LINE(ask_all)(&in, in.at[i]);
     }
-    LINE(needed_word)(cores[0], word->hashes, word->n, needed);
+    LINE(needed_word)(cores[0], group->hashes, group->n, needed);
     if (next) {
-        LINE(find_all)(&in, word, found, true);
+        LINE(find_all)(&in, group, found, true);
     } else {
-        LINE(find_all)(&in, word, found, false);
+        LINE(find_all)(&in, group, found, false);
     }
     for (unsigned c = 0; c < count; c++) {
-        memset(found[c] + word->n, 0, (64 - word->n) * sizeof **found);
+        memset(found[c] + group->n, 0, (64 - group->n) * sizeof **found);
         answer |= LINE_WORD(all)(found[c], needed);
     }
     return answer;
@@ -289,17 +290,17 @@ ISA_TARGET ISA_RACES static uint64_t LINE(has_any)(const struct bgi_core *const 
 
 /* What was missing is collected as well, and turned into bits in one go. */
 BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
-                                              const struct bgi_word *word,
-                                              const struct bgi_word *next,
+                                              const struct bgi_group *group,
+                                              const struct bgi_group *next,
                                               const enum line_operation what)
 {
     _Alignas(64) static const uint16_t none[64] = { 0 };
     _Alignas(64) uint16_t missing[64];
     _Alignas(64) LINE_WORD(bits) needed[64];
     /* Copies: stores to the line might change the structs, for all the compiler knows. */
-    const uint64_t *hashes = word->hashes, *at = word->at;
+    const uint64_t *hashes = group->hashes, *at = group->at;
     unsigned char *words = core->words;
-    unsigned i = 0, n = word->n, both = next ? (next->n < n ? next->n : n) : 0;
+    unsigned i = 0, n = group->n, both = next ? (next->n < n ? next->n : n) : 0;
     if (ISA_LANE_MASKS) {
         LINE(needed_word)(core, hashes, n, needed);
     }
@@ -337,11 +338,11 @@ BGI_INLINE ISA_TARGET bool LINE(put_one)(const struct bgi_core *core, uint64_t h
     {                                                                                  \
         return LINE(put_one)(core, bgi_fast8_masked(core->fast8_mask, key), what);     \
     }                                                                                  \
-    ISA_TARGET ISA_RACES static uint64_t LINE(add_word_##mode)(                        \
-        struct bgi_core * core, const struct bgi_word *word,                           \
-        const struct bgi_word *next)                                                   \
+    ISA_TARGET ISA_RACES static uint64_t LINE(add_group_##mode)(                       \
+        struct bgi_core * core, const struct bgi_group *group,                         \
+        const struct bgi_group *next)                                                  \
     {                                                                                  \
-        return LINE(put_word)(core, word, next, what);                                 \
+        return LINE(put_word)(core, group, next, what);                                \
     }                                                                                  \
     static const struct bgi_ops LINE(ops_##mode) = {                                   \
         .has = LINE(has),                                                              \
@@ -349,8 +350,8 @@ BGI_INLINE ISA_TARGET bool LINE(put_one)(const struct bgi_core *core, uint64_t h
         .has_u64 = LINE(has_u64),                                                      \
         .add_u64 = LINE(add_u64_##mode),                                               \
         .locate = LINE(locate),                                                        \
-        .has_word = LINE(has_word),                                                    \
-        .add_word = LINE(add_word_##mode),                                             \
+        .has_group = LINE(has_group),                                                  \
+        .add_group = LINE(add_group_##mode),                                           \
         .has_any = LINE(has_any),                                                      \
     };
 

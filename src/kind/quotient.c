@@ -20,7 +20,7 @@
  *     runends    0   0   1   1   0   1   0   1
  *
  * What is kept is a sorted list of prefixes, so it can be read out in order
- * (bg_filter_each); two filters merge as sorted lists do; and since the quotient and the
+ * (bg_filter_for_each); two filters merge as sorted lists do; and since the quotient and the
  * remainder are one string of bits a table of twice the size with remainders of one bit
  * less holds the same prefixes, at the same rate (bg_filter_resize). The table of a
  * multiset is unique: the order in which keys came and went leaves no trace.
@@ -639,7 +639,7 @@ static bool quotient_offset_is_right(const struct bgi_core *core, uint64_t block
 {
     uint64_t first = quotient_slots_in(core, block);
     uint64_t offset = stop > first ? stop - first : 0;
-    offset = offset < QUOTIENT_OFFSET_MOST ? offset : QUOTIENT_OFFSET_MOST;
+    offset = offset < QUOTIENT_OFFSET_MAX ? offset : QUOTIENT_OFFSET_MAX;
     return quotient_stored_offset(core, block) == offset;
 }
 
@@ -679,8 +679,8 @@ static void quotient_doubt(struct bgi_core *core)
 
 const struct bgi_kind bgi_kind_quotient = {
     .id = BG_KIND_QUOTIENT,
-    .traits = BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_MERGE | BG_CAN_OVERLAP
-              | BG_CAN_FILL_UP | BG_CAN_ENUMERATE | BG_CAN_RESIZE,
+    .traits = BG_TRAIT_REMOVE | BG_TRAIT_COUNT | BG_TRAIT_MERGE | BG_TRAIT_OVERLAP
+              | BG_TRAIT_FILLS_UP | BG_TRAIT_ENUMERATE | BG_TRAIT_RESIZE,
     .k_min = QUOTIENT_K_MIN,
     .k_max = QUOTIENT_K_MAX,
     .units_max = ((uint64_t)1 << QUOTIENT_BITS_MAX) / 14 + 64,

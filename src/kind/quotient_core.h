@@ -67,7 +67,7 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(far_offset)(const struct bgi_core *core
     uint64_t from = block, offset;
     do {
         offset = quotient_stored_offset(core, --from);
-    } while (from > 0 && offset == QUOTIENT_OFFSET_MOST);
+    } while (from > 0 && offset == QUOTIENT_OFFSET_MAX);
     span->first = from < span->first ? from : span->first;
     for (; from < block; from++) {
         uint64_t runs = QUOTIENT_ONES(quotient_occupieds(core, from));
@@ -83,7 +83,7 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(offset)(const struct bgi_core *core
                                                      struct quotient_span *span)
 {
     uint64_t offset = quotient_stored_offset(core, block);
-    return BGI_LIKELY(offset < QUOTIENT_OFFSET_MOST)
+    return BGI_LIKELY(offset < QUOTIENT_OFFSET_MAX)
                ? offset
                : QUOTIENT(far_offset)(core, block, span);
 }
@@ -237,7 +237,7 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(home)
     uint64_t head = quotient_load(home.block), next = quotient_load(home.block + 1);
     uint64_t occupieds =
         head >> QUOTIENT_OFFSET_BITS | next << (64 - QUOTIENT_OFFSET_BITS);
-    home.offset = head & QUOTIENT_OFFSET_MOST;
+    home.offset = head & QUOTIENT_OFFSET_MAX;
     home.rank = QUOTIENT_ONES(occupieds & quotient_below(home.index));
     home.occupied = occupieds >> home.index & 1;
     return home;
@@ -368,7 +368,7 @@ QUOTIENT_TARGET static void QUOTIENT(lower_offsets)(struct bgi_core *core,
     uint64_t offset = QUOTIENT(offset)(core, block, &unused);
     for (uint64_t end = quotient_block_of(core, last); ++block <= end;) {
         uint64_t stored = quotient_stored_offset(core, block);
-        if (stored < QUOTIENT_OFFSET_MOST) {
+        if (stored < QUOTIENT_OFFSET_MAX) {
             offset = stored - 1;
         } else {
             uint64_t runs = QUOTIENT_ONES(quotient_occupieds(core, block - 1));
@@ -630,10 +630,10 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(put)(struct bgi_core *core, uint64_t ha
 }
 
 QUOTIENT_TARGET static void QUOTIENT(locate)(const struct bgi_core *core,
-                                             struct bgi_word *word)
+                                             struct bgi_group *group)
 {
-    for (unsigned i = 0; i < word->n; i++) {
-        word->at[i] = QUOTIENT(place_of)(core, word->hashes[i]);
+    for (unsigned i = 0; i < group->n; i++) {
+        group->at[i] = QUOTIENT(place_of)(core, group->hashes[i]);
     }
 }
 
@@ -647,15 +647,16 @@ BGI_INLINE QUOTIENT_TARGET void QUOTIENT(ask_one)(const struct bgi_core *core,
 }
 
 QUOTIENT_TARGET static void QUOTIENT(ask)(const struct bgi_core *core,
-                                          const struct bgi_word *word)
+                                          const struct bgi_group *group)
 {
-    for (unsigned i = 0; i < word->n; i++) {
-        QUOTIENT(ask_one)(core, word->at[i]);
+    for (unsigned i = 0; i < group->n; i++) {
+        QUOTIENT(ask_one)(core, group->at[i]);
     }
 }
 
-BGI_INLINE QUOTIENT_TARGET void
-QUOTIENT(ask_next)(const struct bgi_core *core, const struct bgi_word *next, unsigned i)
+BGI_INLINE QUOTIENT_TARGET void QUOTIENT(ask_next)(const struct bgi_core *core,
+                                                   const struct bgi_group *next,
+                                                   unsigned i)
 {
     if (next && i < next->n) {
         QUOTIENT(ask_one)(core, next->at[i]);
@@ -676,19 +677,19 @@ BGI_INLINE const uint64_t *QUOTIENT(region_of)(const struct bgi_core *core, uint
 }
 
 BGI_INLINE QUOTIENT_TARGET void
-QUOTIENT(pass_first)(const struct bgi_core *core, const struct bgi_word *word,
-                     const struct bgi_word *next, const bool exclusive,
+QUOTIENT(pass_first)(const struct bgi_core *core, const struct bgi_group *group,
+                     const struct bgi_group *next, const bool exclusive,
                      struct QUOTIENT(first_pass) * first)
 {
     unsigned i = 0, n = 0, ahead = next ? next->n : 0;
-    for (; i < word->n; i++) {
+    for (; i < group->n; i++) {
         if (i < ahead) {
             QUOTIENT(ask_one)(core, next->at[i]);
         }
         if (!exclusive) {
-            first->before[i] = quotient_load(QUOTIENT(region_of)(core, word->at[i]));
+            first->before[i] = quotient_load(QUOTIENT(region_of)(core, group->at[i]));
         }
-        struct QUOTIENT(home) home = QUOTIENT(home_at)(core, word->at[i]);
+        struct QUOTIENT(home) home = QUOTIENT(home_at)(core, group->at[i]);
         first->key[n] = (uint8_t)i;
         first->rank[n] = (uint8_t)home.rank;
         n += (unsigned)home.occupied;
@@ -701,13 +702,13 @@ QUOTIENT(pass_first)(const struct bgi_core *core, const struct bgi_word *word,
 
 /* The keys in whose regions something changed since the first pass began, or was about to. */
 QUOTIENT_TARGET static uint64_t
-QUOTIENT(disturbed)(const struct bgi_core *core, const struct bgi_word *word,
+QUOTIENT(disturbed)(const struct bgi_core *core, const struct bgi_group *group,
                     const struct QUOTIENT(first_pass) * first)
 {
     uint64_t disturbed = 0;
-    for (unsigned i = 0; i < word->n; i++) {
+    for (unsigned i = 0; i < group->n; i++) {
         uint64_t before = first->before[i] >> 1;
-        uint64_t now = quotient_load(QUOTIENT(region_of)(core, word->at[i])) >> 1;
+        uint64_t now = quotient_load(QUOTIENT(region_of)(core, group->at[i])) >> 1;
         disturbed |= (uint64_t)((before & 1) | (before != now)) << i;
     }
     return disturbed;
@@ -715,37 +716,37 @@ QUOTIENT(disturbed)(const struct bgi_core *core, const struct bgi_word *word,
 
 /* In two passes: about half of the quotients have no run, and which do cannot be foreseen. */
 BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(look_word)(const struct bgi_core *core,
-                                                        const struct bgi_word *word,
-                                                        const struct bgi_word *next,
+                                                        const struct bgi_group *group,
+                                                        const struct bgi_group *next,
                                                         const bool exclusive)
 {
     struct QUOTIENT(first_pass) first;
     uint64_t maybe = 0, unsure = 0;
-    QUOTIENT(pass_first)(core, word, next, exclusive, &first);
+    QUOTIENT(pass_first)(core, group, next, exclusive, &first);
     for (unsigned j = 0; j < first.occupied; j++) {
         unsigned i = first.key[j];
-        uint64_t at = word->at[i], index = at % QUOTIENT_LINE;
+        uint64_t at = group->at[i], index = at % QUOTIENT_LINE;
         const unsigned char *line = core->words + (at - index);
         struct QUOTIENT(home) home = { .block = (const uint64_t *)(const void *)line,
                                        .rank = first.rank[j],
                                        .occupied = 1,
                                        .index = index };
-        home.offset = quotient_load(home.block) & QUOTIENT_OFFSET_MOST;
+        home.offset = quotient_load(home.block) & QUOTIENT_OFFSET_MAX;
         enum quotient_answer answer = QUOTIENT(test_home)(
-            core, home, at, quotient_remainder(core, word->hashes[i]));
+            core, home, at, quotient_remainder(core, group->hashes[i]));
         maybe |= (uint64_t)(answer == QUOTIENT_MAYBE) << i;
         unsure |= (uint64_t)(answer == QUOTIENT_UNSURE) << i;
     }
     if (!exclusive) {
-        unsure |= QUOTIENT(disturbed)(core, word, &first) & ~maybe;
+        unsure |= QUOTIENT(disturbed)(core, group, &first) & ~maybe;
     }
     if (BGI_UNLIKELY(
             __atomic_load_n(&quotient_state_of(core)->lost, __ATOMIC_RELAXED))) {
-        unsure = UINT64_MAX >> (64 - word->n) & ~maybe;
+        unsure = UINT64_MAX >> (64 - group->n) & ~maybe;
     }
     for (; unsure; unsure &= unsure - 1) {
         unsigned i = (unsigned)__builtin_ctzll(unsure);
-        maybe |= (uint64_t)QUOTIENT(look_again)(core, word->hashes[i]) << i;
+        maybe |= (uint64_t)QUOTIENT(look_again)(core, group->hashes[i]) << i;
     }
     return maybe;
 }
@@ -761,21 +762,21 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(look_word)(const struct bgi_core *c
     {                                                                                  \
         return QUOTIENT(put)(core, hash, exclusive);                                   \
     }                                                                                  \
-    QUOTIENT_TARGET static uint64_t QUOTIENT(has_word_##mode)(                         \
-        const struct bgi_core *core, const struct bgi_word *word,                      \
-        const struct bgi_word *next)                                                   \
+    QUOTIENT_TARGET static uint64_t QUOTIENT(has_group_##mode)(                        \
+        const struct bgi_core *core, const struct bgi_group *group,                    \
+        const struct bgi_group *next)                                                  \
     {                                                                                  \
-        return QUOTIENT(look_word)(core, word, next, exclusive);                       \
+        return QUOTIENT(look_word)(core, group, next, exclusive);                      \
     }                                                                                  \
-    QUOTIENT_TARGET static uint64_t QUOTIENT(add_word_##mode)(                         \
-        struct bgi_core * core, const struct bgi_word *word,                           \
-        const struct bgi_word *next)                                                   \
+    QUOTIENT_TARGET static uint64_t QUOTIENT(add_group_##mode)(                        \
+        struct bgi_core * core, const struct bgi_group *group,                         \
+        const struct bgi_group *next)                                                  \
     {                                                                                  \
         uint64_t answer = 0;                                                           \
         for (unsigned i = 0; i < 64; i++) {                                            \
             QUOTIENT(ask_next)(core, next, i);                                         \
-            if (i < word->n) {                                                         \
-                bool is_new = QUOTIENT(put)(core, word->hashes[i], exclusive);         \
+            if (i < group->n) {                                                        \
+                bool is_new = QUOTIENT(put)(core, group->hashes[i], exclusive);        \
                 answer |= (uint64_t)is_new << i;                                       \
             }                                                                          \
         }                                                                              \
@@ -802,9 +803,9 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(look_word)(const struct bgi_core *c
         .has = QUOTIENT(has_##mode),                                                   \
         .add = QUOTIENT(add_##mode),                                                   \
         .locate = QUOTIENT(locate),                                                    \
-        .has_word = QUOTIENT(has_word_##mode),                                         \
-        .add_word = QUOTIENT(add_word_##mode),                                         \
-        .ask = QUOTIENT(ask),                                                          \
+        .has_group = QUOTIENT(has_group_##mode),                                       \
+        .add_group = QUOTIENT(add_group_##mode),                                       \
+        .prefetch = QUOTIENT(ask),                                                     \
         .insert = QUOTIENT(insert_##mode),                                             \
         .remove = QUOTIENT(remove_##mode),                                             \
         .count = QUOTIENT(count),                                                      \

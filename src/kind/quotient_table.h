@@ -29,9 +29,9 @@ enum {
     QUOTIENT_WORDS = 8, /* of a block */
     QUOTIENT_LINE = QUOTIENT_WORDS * 8,
     QUOTIENT_OFFSET_BITS = 8,
-    QUOTIENT_OFFSET_MOST = 255, /* "this or more": see quotient_core.h */
-    QUOTIENT_SLOTS_MOST = 63,   /* of a block */
-    QUOTIENT_REGION = 64        /* blocks that share a lock and a sequence number */
+    QUOTIENT_OFFSET_MAX = 255, /* "this or more": see quotient_core.h */
+    QUOTIENT_SLOTS_MAX = 63,   /* of a block */
+    QUOTIENT_REGION = 64       /* blocks that share a lock and a sequence number */
 };
 
 /* What follows from r. */
@@ -124,7 +124,7 @@ BGI_INLINE uint64_t quotient_prefix(const struct bgi_core *core,
 BGI_INLINE uint32_t quotient_block_slots(uint32_t k)
 {
     uint32_t fit = (64 * QUOTIENT_WORDS - QUOTIENT_OFFSET_BITS) / (k + 2);
-    return fit < QUOTIENT_SLOTS_MOST ? fit : QUOTIENT_SLOTS_MOST;
+    return fit < QUOTIENT_SLOTS_MAX ? fit : QUOTIENT_SLOTS_MAX;
 }
 
 BGI_INLINE struct quotient_shape quotient_shape_of(uint32_t k)
@@ -275,16 +275,16 @@ BGI_INLINE void quotient_set_slot(struct bgi_core *core, uint64_t slot, uint64_t
 
 BGI_INLINE uint64_t quotient_stored_offset(const struct bgi_core *core, uint64_t block)
 {
-    return quotient_load(quotient_block(core, block)) & QUOTIENT_OFFSET_MOST;
+    return quotient_load(quotient_block(core, block)) & QUOTIENT_OFFSET_MAX;
 }
 
 BGI_INLINE void quotient_store_offset(struct bgi_core *core, uint64_t block,
                                       uint64_t offset)
 {
     uint64_t *word = quotient_block(core, block);
-    uint64_t value = offset < QUOTIENT_OFFSET_MOST ? offset : QUOTIENT_OFFSET_MOST;
+    uint64_t value = offset < QUOTIENT_OFFSET_MAX ? offset : QUOTIENT_OFFSET_MAX;
     quotient_store(word,
-                   (quotient_load(word) & ~(uint64_t)QUOTIENT_OFFSET_MOST) | value);
+                   (quotient_load(word) & ~(uint64_t)QUOTIENT_OFFSET_MAX) | value);
 }
 
 /* ---- Moving slots -------------------------------------------------------------------- */

@@ -92,48 +92,48 @@ BGI_INLINE ISA_TARGET bool REGISTER_NAME(touch)(uint64_t *word, uint64_t mask,
 }
 
 ISA_TARGET static void REGISTER_NAME(locate)(const struct bgi_core *core,
-                                             struct bgi_word *word)
+                                             struct bgi_group *group)
 {
     unsigned i = 0;
-    word->core = core;
+    group->core = core;
 #ifdef ISA_EIGHTS
-    for (; core->units <= ISA_EIGHTS_UNITS && i + 8 <= word->n; i += 8) {
-        isa_range52_8(word->hashes + i, core->units, 3, word->at + i);
+    for (; core->units <= ISA_EIGHTS_UNITS && i + 8 <= group->n; i += 8) {
+        isa_range52_8(group->hashes + i, core->units, 3, group->at + i);
     }
 #endif
-    for (; i < word->n; i++) {
-        word->at[i] = REGISTER_NAME(at)(core, word->hashes[i]);
+    for (; i < group->n; i++) {
+        group->at[i] = REGISTER_NAME(at)(core, group->hashes[i]);
     }
 }
 
 /* The mask of hash i of a word: made beforehand where that pays. */
-BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask_of)(const struct bgi_word *word,
+BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask_of)(const struct bgi_group *group,
                                                       const uint64_t *masks, unsigned i,
                                                       const uint32_t k)
 {
-    unsigned made = REGISTER_MADE * (word->n & ~(REGISTER_GROUP - 1u));
-    return i < made ? masks[i] : REGISTER_NAME(mask)(word->hashes[i], k);
+    unsigned made = REGISTER_MADE * (group->n & ~(REGISTER_GROUP - 1u));
+    return i < made ? masks[i] : REGISTER_NAME(mask)(group->hashes[i], k);
 }
 
 BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(word)(const struct bgi_core *core,
-                                                   const struct bgi_word *word,
-                                                   const struct bgi_word *next,
+                                                   const struct bgi_group *group,
+                                                   const struct bgi_group *next,
                                                    const uint32_t k,
                                                    const enum register_operation what)
 {
     uint64_t answer = 0, masks[64];
     unsigned i = 0;
 #if REGISTER_MADE
-    for (; i + REGISTER_GROUP <= word->n; i += REGISTER_GROUP) {
-        REGISTER_NAME(masks)(word->hashes + i, masks + i, k);
+    for (; i + REGISTER_GROUP <= group->n; i += REGISTER_GROUP) {
+        REGISTER_NAME(masks)(group->hashes + i, masks + i, k);
     }
 #endif
-    for (i = 0; i < word->n; i++) {
+    for (i = 0; i < group->n; i++) {
         if (next && i < next->n) {
             BGI_PREFETCH(next->core->words + next->at[i]);
         }
-        uint64_t *unit = REGISTER_NAME(word_at)(core, word->at[i]);
-        uint64_t mask = REGISTER_NAME(mask_of)(word, masks, i, k);
+        uint64_t *unit = REGISTER_NAME(word_at)(core, group->at[i]);
+        uint64_t mask = REGISTER_NAME(mask_of)(group, masks, i, k);
         answer |= (uint64_t)REGISTER_NAME(touch)(unit, mask, what) << i;
     }
     for (; next && i < next->n; i++) {
@@ -156,11 +156,11 @@ BGI_INLINE ISA_TARGET bool REGISTER_NAME(one)(const struct bgi_core *core,
     {                                                                                  \
         return REGISTER_NAME(one)(core, hash, k, what);                                \
     }                                                                                  \
-    ISA_TARGET static uint64_t REGISTER_NAME(add_word_##mode##_##k)(                   \
-        struct bgi_core * core, const struct bgi_word *word,                           \
-        const struct bgi_word *next)                                                   \
+    ISA_TARGET static uint64_t REGISTER_NAME(add_group_##mode##_##k)(                  \
+        struct bgi_core * core, const struct bgi_group *group,                         \
+        const struct bgi_group *next)                                                  \
     {                                                                                  \
-        return REGISTER_NAME(word)(core, word, next, k, what);                         \
+        return REGISTER_NAME(group)(core, group, next, k, what);                       \
     }
 
 #define REGISTER_DEFINE(k)                                                             \
@@ -169,11 +169,11 @@ BGI_INLINE ISA_TARGET bool REGISTER_NAME(one)(const struct bgi_core *core,
     {                                                                                  \
         return REGISTER_NAME(one)(core, hash, k, REGISTER_HAS);                        \
     }                                                                                  \
-    ISA_TARGET static uint64_t REGISTER_NAME(has_word_##k)(                            \
-        const struct bgi_core *core, const struct bgi_word *word,                      \
-        const struct bgi_word *next)                                                   \
+    ISA_TARGET static uint64_t REGISTER_NAME(has_group_##k)(                           \
+        const struct bgi_core *core, const struct bgi_group *group,                    \
+        const struct bgi_group *next)                                                  \
     {                                                                                  \
-        return REGISTER_NAME(word)(core, word, next, k, REGISTER_HAS);                 \
+        return REGISTER_NAME(group)(core, group, next, k, REGISTER_HAS);               \
     }                                                                                  \
     REGISTER_DEFINE_MODE(k, exclusive, REGISTER_ADD_EXCLUSIVE)                         \
     REGISTER_DEFINE_MODE(k, shared, REGISTER_ADD_SHARED)
@@ -192,8 +192,8 @@ REGISTER_DEFINE(10)
 #define REGISTER_OPS(k, mode)                                                          \
     {                                                                                  \
         .has = REGISTER_NAME(has_##k), .add = REGISTER_NAME(add_##mode##_##k),         \
-        .has_word = REGISTER_NAME(has_word_##k),                                       \
-        .add_word = REGISTER_NAME(add_word_##mode##_##k),                              \
+        .has_group = REGISTER_NAME(has_group_##k),                                     \
+        .add_group = REGISTER_NAME(add_group_##mode##_##k),                            \
         .locate = REGISTER_NAME(locate),                                               \
     }
 #define REGISTER_TABLE(mode)                                                           \

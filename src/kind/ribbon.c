@@ -90,12 +90,12 @@ BGI_INLINE struct ribbon_key ribbon_locate(const struct bgi_core *core, uint64_t
     return key;
 }
 
-static void ribbon_locate_word(const struct bgi_core *core, struct bgi_word *word)
+static void ribbon_locate_word(const struct bgi_core *core, struct bgi_group *group)
 {
-    for (unsigned i = 0; i < word->n; i++) {
-        struct ribbon_key key = ribbon_locate(core, word->hashes[i]);
-        word->at[i] = key.at;
-        word->also[i] = key.band;
+    for (unsigned i = 0; i < group->n; i++) {
+        struct ribbon_key key = ribbon_locate(core, group->hashes[i]);
+        group->at[i] = key.at;
+        group->also[i] = key.band;
     }
 }
 
@@ -110,10 +110,10 @@ BGI_INLINE void ribbon_ask_one(const struct bgi_core *core, uint64_t slot)
     BGI_PREFETCH(end - 1);
 }
 
-static void ribbon_ask(const struct bgi_core *core, const struct bgi_word *word)
+static void ribbon_ask(const struct bgi_core *core, const struct bgi_group *group)
 {
-    for (unsigned i = 0; i < word->n; i++) {
-        ribbon_ask_one(core, word->at[i]);
+    for (unsigned i = 0; i < group->n; i++) {
+        ribbon_ask_one(core, group->at[i]);
     }
 }
 
@@ -282,7 +282,7 @@ static bool ribbon_restore(struct bgi_core *core, const uint64_t *numbers)
 
 const struct bgi_kind bgi_kind_ribbon = {
     .id = BG_KIND_RIBBON,
-    .traits = BG_IS_STATIC,
+    .traits = BG_TRAIT_STATIC,
     .k_min = 1,
     .k_max = 32,
     .units_max = (uint64_t)1 << 46,

@@ -39,18 +39,18 @@ RIBBON_TARGET static bool RIBBON(has_u64)(const struct bgi_core *core, uint64_t 
     return RIBBON(matches)(core, ribbon_locate(core, hash));
 }
 
-RIBBON_TARGET static uint64_t RIBBON(has_word)(const struct bgi_core *core,
-                                               const struct bgi_word *word,
-                                               const struct bgi_word *next)
+RIBBON_TARGET static uint64_t RIBBON(has_group)(const struct bgi_core *core,
+                                                const struct bgi_group *group,
+                                                const struct bgi_group *next)
 {
     uint64_t answer = 0;
     unsigned asked = next ? next->n : 0;
-    for (unsigned i = 0; i < word->n || i < asked; i++) {
+    for (unsigned i = 0; i < group->n || i < asked; i++) {
         if (i < asked) {
             ribbon_ask_one(core, next->at[i]);
         }
-        if (i < word->n) {
-            struct ribbon_key key = { word->at[i], word->also[i] };
+        if (i < group->n) {
+            struct ribbon_key key = { group->at[i], group->also[i] };
             answer |= (uint64_t)RIBBON(matches)(core, key) << i;
         }
     }
@@ -63,9 +63,9 @@ static const struct bgi_ops RIBBON(ops) = {
     .has_u64 = RIBBON(has_u64),
     .add_u64 = sealed_add,
     .locate = ribbon_locate_word,
-    .has_word = RIBBON(has_word),
-    .add_word = sealed_add_word,
-    .ask = ribbon_ask,
+    .has_group = RIBBON(has_group),
+    .add_group = sealed_add_group,
+    .prefetch = ribbon_ask,
 };
 
 #undef RIBBON

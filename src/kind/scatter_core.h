@@ -115,9 +115,9 @@ ISA_TARGET static bool SCATTER_NAME(has)(const struct bgi_core *core, uint64_t h
 }
 
 ISA_TARGET static void SCATTER_NAME(locate)(const struct bgi_core *core,
-                                            struct bgi_word *word)
+                                            struct bgi_group *group)
 {
-    word->core = core;
+    group->core = core;
 }
 
 BGI_INLINE struct scatter_walk SCATTER_NAME(start)(uint64_t hash)
@@ -141,22 +141,22 @@ BGI_INLINE ISA_TARGET bool SCATTER_NAME(test_all)(const struct bgi_core *core,
 
 /* Asks for the next word's first bits and tests those of this one; asks for the rest of
  * the keys that are still possible; tests that. */
-ISA_TARGET static uint64_t SCATTER_NAME(has_word)(const struct bgi_core *core,
-                                                  const struct bgi_word *word,
-                                                  const struct bgi_word *next)
+ISA_TARGET static uint64_t SCATTER_NAME(has_group)(const struct bgi_core *core,
+                                                   const struct bgi_group *group,
+                                                   const struct bgi_group *next)
 {
     struct scatter_walk walk[64];
     uint64_t maybe = 0, answer = 0;
     uint32_t first = core->k < SCATTER_FIRST ? core->k : SCATTER_FIRST;
     uint32_t rest = core->k - first;
-    for (unsigned i = 0; i < word->n; i++) {
-        walk[i] = SCATTER_NAME(start)(word->hashes[i]);
+    for (unsigned i = 0; i < group->n; i++) {
+        walk[i] = SCATTER_NAME(start)(group->hashes[i]);
         maybe |= (uint64_t)SCATTER_NAME(test_all)(core, &walk[i], first) << i;
     }
     for (unsigned i = 0; next && i < next->n; i++) {
         SCATTER_NAME(ask)(next->core, SCATTER_NAME(start)(next->hashes[i]), first);
     }
-    for (uint64_t todo = core->looks_ask ? maybe : 0; todo; todo &= todo - 1) {
+    for (uint64_t todo = core->lookups_prefetch ? maybe : 0; todo; todo &= todo - 1) {
         SCATTER_NAME(ask)(core, walk[__builtin_ctzll(todo)], rest);
     }
     for (; maybe; maybe &= maybe - 1) {
@@ -169,20 +169,20 @@ ISA_TARGET static uint64_t SCATTER_NAME(has_word)(const struct bgi_core *core,
 /* Adds touch all bits of every key: they are asked for a few keys ahead, into the next
  * word as well. */
 BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *core,
-                                                      const struct bgi_word *word,
-                                                      const struct bgi_word *next,
+                                                      const struct bgi_group *group,
+                                                      const struct bgi_group *next,
                                                       const enum scatter_operation what)
 {
     uint64_t answer = 0;
-    for (unsigned i = 0; i < word->n; i++) {
+    for (unsigned i = 0; i < group->n; i++) {
         unsigned ahead = i + SCATTER_ADD_AHEAD;
-        if (core->adds_ask && ahead < word->n) {
-            SCATTER_NAME(ask)(core, SCATTER_NAME(start)(word->hashes[ahead]), core->k);
-        } else if (next && ahead - word->n < next->n) {
+        if (core->adds_prefetch && ahead < group->n) {
+            SCATTER_NAME(ask)(core, SCATTER_NAME(start)(group->hashes[ahead]), core->k);
+        } else if (next && ahead - group->n < next->n) {
             SCATTER_NAME(ask)
-            (next->core, SCATTER_NAME(start)(next->hashes[ahead - word->n]), core->k);
+            (next->core, SCATTER_NAME(start)(next->hashes[ahead - group->n]), core->k);
         }
-        answer |= (uint64_t)SCATTER_NAME(put)(core, word->hashes[i], what) << i;
+        answer |= (uint64_t)SCATTER_NAME(put)(core, group->hashes[i], what) << i;
     }
     return answer;
 }
@@ -193,18 +193,18 @@ BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *cor
     {                                                                                  \
         return SCATTER_NAME(put)(core, hash, what);                                    \
     }                                                                                  \
-    ISA_TARGET static uint64_t SCATTER_NAME(add_word_##mode)(                          \
-        struct bgi_core * core, const struct bgi_word *word,                           \
-        const struct bgi_word *next)                                                   \
+    ISA_TARGET static uint64_t SCATTER_NAME(add_group_##mode)(                         \
+        struct bgi_core * core, const struct bgi_group *group,                         \
+        const struct bgi_group *next)                                                  \
     {                                                                                  \
-        return SCATTER_NAME(put_word)(core, word, next, what);                         \
+        return SCATTER_NAME(put_word)(core, group, next, what);                        \
     }                                                                                  \
     static const struct bgi_ops SCATTER_NAME(ops_##mode) = {                           \
         .has = SCATTER_NAME(has),                                                      \
         .add = SCATTER_NAME(add_##mode),                                               \
         .locate = SCATTER_NAME(locate),                                                \
-        .has_word = SCATTER_NAME(has_word),                                            \
-        .add_word = SCATTER_NAME(add_word_##mode),                                     \
+        .has_group = SCATTER_NAME(has_group),                                          \
+        .add_group = SCATTER_NAME(add_group_##mode),                                   \
     };
 
 SCATTER_DEFINE_MODE(exclusive, SCATTER_ADD_EXCLUSIVE)

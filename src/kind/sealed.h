@@ -100,11 +100,12 @@ BGI_INLINE bool sealed_add(struct bgi_core *core, uint64_t hash)
     return __atomic_exchange_n(&s->pass, SEALED_ALL, __ATOMIC_RELAXED) != SEALED_ALL;
 }
 
-BGI_INLINE uint64_t sealed_add_word(struct bgi_core *core, const struct bgi_word *word,
-                                    const struct bgi_word *next)
+BGI_INLINE uint64_t sealed_add_group(struct bgi_core *core,
+                                     const struct bgi_group *group,
+                                     const struct bgi_group *next)
 {
     (void)next;
-    return word->n && sealed_add(core, 0) ? 1 : 0;
+    return group->n && sealed_add(core, 0) ? 1 : 0;
 }
 
 BGI_INLINE void sealed_measure(const struct bgi_core *core, uint64_t slots, double rate,

@@ -68,7 +68,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { AGED_ROW_CHOICE = 5, AGED_K_LEAST = 2 };
+enum { AGED_ROW_CHOICE = 5, AGED_K_MIN = 2 };
 
 /* Below that the sums have no digits left. */
 static const double aged_rate_least = 1e-9;
@@ -88,7 +88,7 @@ static uint32_t aged_rows(uint32_t row_bits)
 struct aged_model {
     uint32_t k;
     uint32_t generations;
-    double miss[AGED_K_MOST + 2]; /* a period's keys leave c given bits alone */
+    double miss[AGED_K_MAX + 2]; /* a period's keys leave c given bits alone */
 };
 
 static void aged_model_init(struct aged_model *m, const struct window_shape *shape,
@@ -108,7 +108,7 @@ static void aged_model_init(struct aged_model *m, const struct window_shape *sha
 static double aged_full(const struct aged_model *m, uint32_t count, uint32_t ahead)
 {
     double sum = 0;
-    assert(m->k >= AGED_K_LEAST && count >= m->k && count <= AGED_K_MOST + 1);
+    assert(m->k >= AGED_K_MIN && count >= m->k && count <= AGED_K_MAX + 1);
     for (uint32_t set = 0; set < (uint32_t)1 << count; set++) {
         double product = 1;
         /* A period's slices begin `back` - (k - 1) slices after the run's oldest. The last
@@ -184,9 +184,9 @@ static bg_err aged_solve(const bg_spec *spec, struct window_shape *shape,
 {
     struct window_shape try = *shape;
     bool found = false;
-    uint32_t least = spec->k ? spec->k : AGED_K_LEAST;
-    uint32_t most = spec->k ? spec->k : AGED_K_MOST;
-    if (spec->k && (spec->k < AGED_K_LEAST || spec->k > AGED_K_MOST)) {
+    uint32_t least = spec->k ? spec->k : AGED_K_MIN;
+    uint32_t most = spec->k ? spec->k : AGED_K_MAX;
+    if (spec->k && (spec->k < AGED_K_MIN || spec->k > AGED_K_MAX)) {
         return bgi_err(info, BG_EINVAL, "k", "2 .. 10 for an aged window", "%u",
                        spec->k);
     }
@@ -217,7 +217,7 @@ static bg_err aged_solve(const bg_spec *spec, struct window_shape *shape,
 static bool aged_reshape(const struct bgi_recipe *recipe, struct window_shape *shape)
 {
     shape->part.units = recipe->units;
-    return recipe->k >= AGED_K_LEAST && recipe->k <= AGED_K_MOST && recipe->units > 0
+    return recipe->k >= AGED_K_MIN && recipe->k <= AGED_K_MAX && recipe->units > 0
            && recipe->window_kind == 0 && aged_try(shape, recipe->k)
            && bgi_mul_u64(recipe->units, aged_unit_bytes(shape->row_bits),
                           &shape->bytes);
@@ -240,7 +240,7 @@ static bg_err aged_make(struct window *w, bg_errinfo *info)
     if (!bgi_fits_size(w->shape.bytes, &bytes)
         || (!bare
             && !bgi_memory_take(&w->memory, bytes, from,
-                                w->filter.flags & BG_SMALL_PAGES))) {
+                                w->filter.flags & BG_SPEC_SMALL_PAGES))) {
         return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%llu bytes",
                        (unsigned long long)w->shape.bytes);
     }
@@ -354,9 +354,10 @@ BGI_INLINE bool aged_run(const struct aged_look *look, uint64_t found, const uin
     return x != 0;
 }
 
-BGI_INLINE uint64_t aged_has_words(const struct aged_look *look, const uint64_t *hashes,
-                                   const uint64_t *at, unsigned n, const uint32_t k,
-                                   const uint32_t row_bits)
+BGI_INLINE uint64_t aged_has_groups(const struct aged_look *look,
+                                    const uint64_t *hashes, const uint64_t *at,
+                                    unsigned n, const uint32_t k,
+                                    const uint32_t row_bits)
 {
     uint64_t answer = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -410,7 +411,7 @@ BGI_INLINE uint64_t aged_has_rows(const struct aged_look *look, const uint64_t *
                                   const uint32_t row_bits)
 {
 #define AGED_CASE(k)                                                                   \
-    case k: return aged_has_words(look, hashes, at, n, k, row_bits)
+    case k: return aged_has_groups(look, hashes, at, n, k, row_bits)
     switch (look->k) {
         AGED_CASE(5);
         AGED_CASE(6);
@@ -418,7 +419,7 @@ BGI_INLINE uint64_t aged_has_rows(const struct aged_look *look, const uint64_t *
         AGED_CASE(8);
         AGED_CASE(9);
         AGED_CASE(10);
-    default: return aged_has_words(look, hashes, at, n, look->k, row_bits);
+    default: return aged_has_groups(look, hashes, at, n, look->k, row_bits);
     }
 #undef AGED_CASE
 }
@@ -458,15 +459,15 @@ static bool aged_put(struct window *w, uint64_t period, uint64_t hash)
     return aged_put_n(w, period, &hash, &at, 1) != 0;
 }
 
-static void aged_locate(const struct window *w, struct bgi_word *word)
+static void aged_locate(const struct window *w, struct bgi_group *group)
 {
     uint64_t units = w->shape.part.units, bytes = aged_unit_bytes(w->shape.row_bits);
-    for (unsigned i = 0; i < word->n; i++) {
-        word->at[i] = bgi_range52(word->hashes[i], units) * bytes;
+    for (unsigned i = 0; i < group->n; i++) {
+        group->at[i] = bgi_range52(group->hashes[i], units) * bytes;
     }
 }
 
-BGI_INLINE void aged_ask(const struct window *w, const struct bgi_word *next)
+BGI_INLINE void aged_ask(const struct window *w, const struct bgi_group *next)
 {
     const unsigned char *words = w->filter.core.words;
     uint32_t second = aged_unit_bytes(w->shape.row_bits) - 64;
@@ -478,18 +479,20 @@ BGI_INLINE void aged_ask(const struct window *w, const struct bgi_word *next)
     }
 }
 
-static uint64_t aged_has_word(const struct window *w, uint64_t period,
-                              const struct bgi_word *word, const struct bgi_word *next)
+static uint64_t aged_has_group(const struct window *w, uint64_t period,
+                               const struct bgi_group *group,
+                               const struct bgi_group *next)
 {
     aged_ask(w, next);
-    return aged_has_n(w, period, word->hashes, word->at, word->n);
+    return aged_has_n(w, period, group->hashes, group->at, group->n);
 }
 
 static uint64_t aged_put_word(struct window *w, uint64_t period,
-                              const struct bgi_word *word, const struct bgi_word *next)
+                              const struct bgi_group *group,
+                              const struct bgi_group *next)
 {
     aged_ask(w, next);
-    return aged_put_n(w, period, word->hashes, word->at, word->n);
+    return aged_put_n(w, period, group->hashes, group->at, group->n);
 }
 
 /* ---- Forgetting ------------------------------------------------------------------ */
@@ -630,7 +633,7 @@ const struct window_body window_aged = {
     .rate = aged_rate,
     .locate = aged_locate,
     .has = aged_has,
-    .has_word = aged_has_word,
+    .has_group = aged_has_group,
     .put = aged_put,
     .put_word = aged_put_word,
     .wipe_words = aged_wipe_words,

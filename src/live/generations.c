@@ -122,9 +122,9 @@ static bg_err generations_make(struct window *w, bg_errinfo *info)
 
 /* ---- Keys ------------------------------------------------------------------------ */
 
-static void generations_locate(const struct window *w, struct bgi_word *word)
+static void generations_locate(const struct window *w, struct bgi_group *group)
 {
-    (void)w, (void)word; /* each part has its own places */
+    (void)w, (void)group; /* each part has its own places */
 }
 
 /* Whether one of the generations from `youngest` down to the oldest may contain it. */
@@ -190,38 +190,39 @@ static void generations_layers(const struct window *w, uint64_t period,
     }
 }
 
-static uint64_t generations_has_word(const struct window *w, uint64_t period,
-                                     const struct bgi_word *word,
-                                     const struct bgi_word *next)
+static uint64_t generations_has_group(const struct window *w, uint64_t period,
+                                      const struct bgi_group *group,
+                                      const struct bgi_group *next)
 {
     struct layers layers;
     generations_layers(w, period, period, &layers);
-    return layers_has_word(&layers, word, next) | overflow_has_word(w, period, word);
+    return layers_has_group(&layers, group, next)
+           | overflow_has_group(w, period, group);
 }
 
 static uint64_t generations_put_each(struct window *w, uint64_t period,
-                                     const struct bgi_word *word)
+                                     const struct bgi_group *group)
 {
     uint64_t answer = 0;
-    for (unsigned i = 0; i < word->n; i++) {
-        answer |= (uint64_t)generations_put(w, period, word->hashes[i]) << i;
+    for (unsigned i = 0; i < group->n; i++) {
+        answer |= (uint64_t)generations_put(w, period, group->hashes[i]) << i;
     }
     return answer;
 }
 
 static uint64_t generations_put_word(struct window *w, uint64_t period,
-                                     const struct bgi_word *word,
-                                     const struct bgi_word *next)
+                                     const struct bgi_group *group,
+                                     const struct bgi_group *next)
 {
     struct layers older;
-    if (overflow_level(w, word->n)) {
-        return generations_put_each(w, period, word);
+    if (overflow_level(w, group->n)) {
+        return generations_put_each(w, period, group);
     }
     generations_layers(w, period, period - 1, &older);
     uint64_t seen =
-        layers_has_word(&older, word, next) | overflow_has_word(w, period, word);
+        layers_has_group(&older, group, next) | overflow_has_group(w, period, group);
     struct bgi_core *core = &generations_part(w, period)->core;
-    uint64_t fresh = layers_add_word(core, word, layers_all(word), next);
+    uint64_t fresh = layers_add_group(core, group, layers_all(group), next);
     overflow_note(w, (uint64_t)bgi_popcount64(fresh));
     return fresh & ~seen;
 }
@@ -294,7 +295,7 @@ static bool generations_equal(const struct window *a, const struct window *b)
 static void generations_measure_part(const bg_filter *part, struct bgi_measure *m,
                                      double *right, double *variance)
 {
-    bg_info info = { .struct_size = sizeof info };
+    bg_filter_info info = { .struct_size = sizeof info };
     double missed; /* already part of the interval of items */
     bgi_filter_info(part, m->most, &info, &missed);
     double error = bgi_estimate_error(&info.items);
@@ -332,7 +333,7 @@ const struct window_body window_generations = {
     .rate = generations_rate,
     .locate = generations_locate,
     .has = generations_has,
-    .has_word = generations_has_word,
+    .has_group = generations_has_group,
     .put = generations_put,
     .put_word = generations_put_word,
     .wipe_words = generations_wipe_words,

@@ -42,8 +42,8 @@ static bg_err ladder_check(const bg_spec *spec, bg_errinfo *info)
         return bgi_err(info, BG_EINVAL, "width", "2, 4 or 8 for a scalable filter",
                        "%u", spec->width);
     }
-    if (spec->flags & BG_ONE_WINNER) {
-        return bgi_err(info, BG_ENOTSUP, "kind", "register, for BG_ONE_WINNER",
+    if (spec->flags & BG_SPEC_ONE_WINNER) {
+        return bgi_err(info, BG_ENOTSUP, "kind", "register, for BG_SPEC_ONE_WINNER",
                        "scalable");
     }
     return BG_OK;
@@ -77,8 +77,8 @@ bg_err ladder_solve(const bg_spec *spec, struct ladder *ladder, bg_errinfo *info
         return err;
     }
     bg_spec layer = *spec;
-    layer.kind = spec->flags & BG_SCATTERED ? BG_KIND_CLASSIC : BG_KIND_BLOCKED;
-    layer.flags = spec->flags & ~(uint32_t)BG_SCATTERED;
+    layer.kind = spec->flags & BG_SPEC_SCATTERED ? BG_KIND_CLASSIC : BG_KIND_BLOCKED;
+    layer.flags = spec->flags & ~(uint32_t)BG_SPEC_SCATTERED;
     layer.width = 0;
     layer.rate = ladder_rate(spec->rate, LADDER_TYPICAL);
     err = ladder_choose_k(&layer, info);

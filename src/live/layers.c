@@ -8,17 +8,17 @@ enum { LAYERS_AHEAD = 2, LAYERS_SAMPLE = 16 };
 
 /* Some of a word's hashes, side by side. */
 struct layers_rest {
-    struct bgi_word word;
+    struct bgi_group group;
     uint64_t hashes[64];
 };
 
-static void layers_gather(const struct bgi_word *word, uint64_t which,
+static void layers_gather(const struct bgi_group *group, uint64_t which,
                           struct layers_rest *rest)
 {
-    rest->word.hashes = rest->hashes;
-    rest->word.n = 0;
+    rest->group.hashes = rest->hashes;
+    rest->group.n = 0;
     for (; which; which &= which - 1) {
-        rest->hashes[rest->word.n++] = word->hashes[__builtin_ctzll(which)];
+        rest->hashes[rest->group.n++] = group->hashes[__builtin_ctzll(which)];
     }
 }
 
@@ -33,12 +33,12 @@ static uint64_t layers_scatter(uint64_t which, uint64_t bits)
 }
 
 /* The word, located in a filter. */
-static const struct bgi_word *layers_locate(const struct bgi_core *core,
-                                            const struct bgi_word *word,
-                                            struct bgi_word *to)
+static const struct bgi_group *layers_locate(const struct bgi_core *core,
+                                             const struct bgi_group *group,
+                                             struct bgi_group *to)
 {
-    to->hashes = word->hashes;
-    to->n = word->n;
+    to->hashes = group->hashes;
+    to->n = group->n;
     core->ops->locate(core, to);
     return to;
 }
@@ -52,53 +52,56 @@ static bool layers_large(const struct layers *layers)
 /* ---- Two ways, for the filters from `from` on ------------------------------------- */
 
 static uint64_t layers_in_turn(const struct layers *layers, uint32_t from,
-                               const struct bgi_word *word, const struct bgi_word *next)
+                               const struct bgi_group *group,
+                               const struct bgi_group *next)
 {
-    struct bgi_word here, there;
+    struct bgi_group here, there;
     uint32_t count = layers->count - from;
     uint64_t maybe = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t ahead = i + (LAYERS_AHEAD < count ? LAYERS_AHEAD : count);
-        const struct bgi_word *after = ahead < count ? word : next;
+        const struct bgi_group *after = ahead < count ? group : next;
         const struct bgi_core *core = layers->core[from + i];
         const struct bgi_core *later = layers->core[from + ahead % count];
         after =
             layers_large(layers) && after ? layers_locate(later, after, &there) : NULL;
-        maybe |= core->ops->has_word(core, layers_locate(core, word, &here), after);
+        maybe |= core->ops->has_group(core, layers_locate(core, group, &here), after);
     }
     return maybe;
 }
 
 static uint64_t layers_at_once(const struct layers *layers, uint32_t from,
-                               const struct bgi_word *word, const struct bgi_word *next)
+                               const struct bgi_group *group,
+                               const struct bgi_group *next)
 {
-    struct bgi_word here, there = { .n = 0 };
+    struct bgi_group here, there = { .n = 0 };
     const struct bgi_core *core = layers->core[from];
     if (next) {
         (void)layers_locate(core, next, &there);
     }
     return core->ops->has_any(layers->core + from, layers->count - from, layers->step,
-                              layers_locate(core, word, &here),
+                              layers_locate(core, group, &here),
                               layers_large(layers) ? &there : NULL);
 }
 
 static uint64_t layers_ask(const struct layers *layers, uint32_t from,
-                           const struct bgi_word *word, const struct bgi_word *next)
+                           const struct bgi_group *group, const struct bgi_group *next)
 {
     bool spread = layers->step || !layers_large(layers);
     return spread && layers->core[0]->ops->has_any
-               ? layers_at_once(layers, from, word, next)
-               : layers_in_turn(layers, from, word, next);
+               ? layers_at_once(layers, from, group, next)
+               : layers_in_turn(layers, from, group, next);
 }
 
 /* ---- Words ----------------------------------------------------------------------- */
 
 /* Whether the first filter seems to know them all. Most often one look at it says no. */
-static bool layers_first_knows(const struct layers *layers, const struct bgi_word *word)
+static bool layers_first_knows(const struct layers *layers,
+                               const struct bgi_group *group)
 {
     const struct bgi_core *first = layers->core[0];
-    unsigned sample = word->n < LAYERS_SAMPLE ? word->n : LAYERS_SAMPLE, known = 0;
-    while (known < sample && first->has(first, word->hashes[known])) {
+    unsigned sample = group->n < LAYERS_SAMPLE ? group->n : LAYERS_SAMPLE, known = 0;
+    while (known < sample && first->has(first, group->hashes[known])) {
         known++;
     }
     return sample && known == sample;
@@ -106,39 +109,39 @@ static bool layers_first_knows(const struct layers *layers, const struct bgi_wor
 
 /* Those of a word's hashes that the first filter does not know, in the others. */
 static uint64_t layers_ask_rest(const struct layers *layers,
-                                const struct bgi_word *word, uint64_t which)
+                                const struct bgi_group *group, uint64_t which)
 {
     struct layers_rest rest;
-    const struct bgi_word none = { .n = 0 };
-    layers_gather(word, which, &rest);
-    (void)layers_ask(layers, 1, &none, &rest.word); /* only asks for memory */
-    return layers_scatter(which, layers_ask(layers, 1, &rest.word, NULL));
+    const struct bgi_group none = { .n = 0 };
+    layers_gather(group, which, &rest);
+    (void)layers_ask(layers, 1, &none, &rest.group); /* only asks for memory */
+    return layers_scatter(which, layers_ask(layers, 1, &rest.group, NULL));
 }
 
-uint64_t layers_has_word(const struct layers *layers, const struct bgi_word *word,
-                         const struct bgi_word *next)
+uint64_t layers_has_group(const struct layers *layers, const struct bgi_group *group,
+                          const struct bgi_group *next)
 {
-    struct bgi_word here, there;
+    struct bgi_group here, there;
     const struct bgi_core *first = layers->core[0];
-    if (layers->count > 1 && !layers_first_knows(layers, word)) {
-        return layers_ask(layers, 0, word, next);
+    if (layers->count > 1 && !layers_first_knows(layers, group)) {
+        return layers_ask(layers, 0, group, next);
     }
     bool asks = next && layers_large(layers);
     uint64_t maybe =
-        first->ops->has_word(first, layers_locate(first, word, &here),
-                             asks ? layers_locate(first, next, &there) : NULL);
-    uint64_t unknown = layers->count > 1 ? layers_all(word) & ~maybe : 0;
-    return unknown ? maybe | layers_ask_rest(layers, word, unknown) : maybe;
+        first->ops->has_group(first, layers_locate(first, group, &here),
+                              asks ? layers_locate(first, next, &there) : NULL);
+    uint64_t unknown = layers->count > 1 ? layers_all(group) & ~maybe : 0;
+    return unknown ? maybe | layers_ask_rest(layers, group, unknown) : maybe;
 }
 
-uint64_t layers_add_word(struct bgi_core *core, const struct bgi_word *word,
-                         uint64_t which, const struct bgi_word *next)
+uint64_t layers_add_group(struct bgi_core *core, const struct bgi_group *group,
+                          uint64_t which, const struct bgi_group *next)
 {
     struct layers_rest rest;
-    struct bgi_word there;
-    layers_gather(word, which, &rest);
-    core->ops->locate(core, &rest.word);
-    const struct bgi_word *after =
-        next && core->adds_ask ? layers_locate(core, next, &there) : NULL;
-    return layers_scatter(which, core->ops->add_word(core, &rest.word, after));
+    struct bgi_group there;
+    layers_gather(group, which, &rest);
+    core->ops->locate(core, &rest.group);
+    const struct bgi_group *after =
+        next && core->adds_prefetch ? layers_locate(core, next, &there) : NULL;
+    return layers_scatter(which, core->ops->add_group(core, &rest.group, after));
 }

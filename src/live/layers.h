@@ -31,7 +31,7 @@
 
 struct layers {
     const struct bgi_core
-        *core[BGI_LAYERS_MOST]; /* the likeliest first, none is larger */
+        *core[BGI_LAYERS_MAX]; /* the likeliest first, none is larger */
     uint32_t count;
     uint32_t step;  /* each has 2^step times fewer units than the one before */
     uint64_t bytes; /* of all of them */
@@ -51,17 +51,17 @@ BGI_INLINE void layers_push(struct layers *layers, const bg_filter *filter)
 }
 
 /* Which hashes one of them may contain; asks for the memory of `next`, unless NULL. */
-uint64_t layers_has_word(const struct layers *layers, const struct bgi_word *word,
-                         const struct bgi_word *next);
+uint64_t layers_has_group(const struct layers *layers, const struct bgi_group *group,
+                          const struct bgi_group *next);
 
 /* Adds those of a word's hashes that `which` tells; returns which of them were new. */
-uint64_t layers_add_word(struct bgi_core *core, const struct bgi_word *word,
-                         uint64_t which, const struct bgi_word *next);
+uint64_t layers_add_group(struct bgi_core *core, const struct bgi_group *group,
+                          uint64_t which, const struct bgi_group *next);
 
 /* A bit for every hash of the word. */
-BGI_INLINE uint64_t layers_all(const struct bgi_word *word)
+BGI_INLINE uint64_t layers_all(const struct bgi_group *group)
 {
-    return word->n < 64 ? ((uint64_t)1 << word->n) - 1 : UINT64_MAX;
+    return group->n < 64 ? ((uint64_t)1 << group->n) - 1 : UINT64_MAX;
 }
 
 #endif

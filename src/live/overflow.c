@@ -180,13 +180,13 @@ bool overflow_has(const struct window *w, uint64_t oldest, uint64_t youngest,
     return false;
 }
 
-uint64_t overflow_has_word(const struct window *w, uint64_t period,
-                           const struct bgi_word *word)
+uint64_t overflow_has_group(const struct window *w, uint64_t period,
+                            const struct bgi_group *group)
 {
     uint64_t found = 0;
-    for (unsigned i = 0; overflow_any(w) && i < word->n; i++) {
-        bool has =
-            overflow_has(w, period - w->shape.generations + 1, period, word->hashes[i]);
+    for (unsigned i = 0; overflow_any(w) && i < group->n; i++) {
+        bool has = overflow_has(w, period - w->shape.generations + 1, period,
+                                group->hashes[i]);
         found |= (uint64_t)has << i;
     }
     return found;

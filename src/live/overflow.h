@@ -87,8 +87,8 @@ bg_filter *overflow_take(struct window *w, uint64_t period, uint32_t level);
  * group the layers of a period may contain. */
 bool overflow_has(const struct window *w, uint64_t oldest, uint64_t youngest,
                   uint64_t hash);
-uint64_t overflow_has_word(const struct window *w, uint64_t period,
-                           const struct bgi_word *word);
+uint64_t overflow_has_group(const struct window *w, uint64_t period,
+                            const struct bgi_group *group);
 
 /* As in struct window_body, for the layers alone; `words` of a period's layers. */
 uint64_t overflow_words(const struct window *w, uint64_t period);

@@ -40,7 +40,7 @@
  * little more than reading the lines without looking at them (layers.h). A member is found
  * in the newest layer in half of all cases.
  *
- * Choices. Layers are `blocked`, or `classic` (BG_SCATTERED). Look-ups begin with the
+ * Choices. Layers are `blocked`, or `classic` (BG_SPEC_SCATTERED). Look-ups begin with the
  * newest layer, which has half of the keys or more once it is full. A key that any
  * layer may contain is not added again. Unit numbers are nested: line u of layer i is
  * split into the lines u * growth .. of layer i+1. So a layer can be unfolded to the
@@ -49,11 +49,11 @@
  *
  * Merging is layer by layer, since sizes depend on the spec only. A merged layer can
  * have more keys than its capacity, up to the sum of both; then the rate is higher than
- * promised, as bg_info.rate says, and `saturated` counts the keys above capacity.
+ * promised, as bg_filter_info.rate says, and `saturated` counts the keys above capacity.
  *
  * No memory. An add cannot fail. When a layer is full and the next one cannot be made
  * (no memory, max_bytes), keys go on into the last one, nothing is lost, and the rate
- * rises; bg_info.saturated says how many keys were added beyond capacity, and a new try
+ * rises; bg_filter_info.saturated says how many keys were added beyond capacity, and a new try
  * is made whenever a sixteenth of the capacity has been added since.
  *
  * Concurrency.
@@ -154,7 +154,7 @@ static uint32_t scalable_count(const struct scalable *s)
 
 static bool scalable_exclusive(const struct scalable *s)
 {
-    return s->filter.flags & BG_EXCLUSIVE;
+    return s->filter.flags & BG_SPEC_EXCLUSIVE;
 }
 
 /* ---- Growing --------------------------------------------------------------------- */
@@ -197,7 +197,7 @@ static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
         return err;
     }
     bg_spec spec = BG_SPEC_INIT;
-    spec.flags = s->filter.flags & ~(uint32_t)BG_SCATTERED;
+    spec.flags = s->filter.flags & ~(uint32_t)BG_SPEC_SCATTERED;
     spec.allocator = s->filter.allocator.allocate ? &s->filter.allocator : NULL;
     if (!scalable_reserve(s, i)) {
         return bgi_err(info, BG_ENOMEM, "memory", "room for more layers", "none");
@@ -314,46 +314,46 @@ static void scalable_layers(const struct scalable *s, uint32_t count,
     }
 }
 
-static void scalable_locate(const struct bgi_core *core, struct bgi_word *word)
+static void scalable_locate(const struct bgi_core *core, struct bgi_group *group)
 {
-    (void)core, (void)word; /* each layer has its own places */
+    (void)core, (void)group; /* each layer has its own places */
 }
 
-static uint64_t scalable_has_word(const struct bgi_core *core,
-                                  const struct bgi_word *word,
-                                  const struct bgi_word *next)
+static uint64_t scalable_has_group(const struct bgi_core *core,
+                                   const struct bgi_group *group,
+                                   const struct bgi_group *next)
 {
     const struct scalable *s = scalable_in(core);
     struct layers layers;
     scalable_layers(s, scalable_count(s), &layers);
-    return layers_has_word(&layers, word, next);
+    return layers_has_group(&layers, group, next);
 }
 
 static uint64_t scalable_add_one_by_one(struct bgi_core *core,
-                                        const struct bgi_word *word)
+                                        const struct bgi_group *group)
 {
     uint64_t answer = 0;
-    for (unsigned i = 0; i < word->n; i++) {
-        answer |= (uint64_t)scalable_add(core, word->hashes[i]) << i;
+    for (unsigned i = 0; i < group->n; i++) {
+        answer |= (uint64_t)scalable_add(core, group->hashes[i]) << i;
     }
     return answer;
 }
 
 /* What no layer below the last may contain goes into the last, which knows whether it is
  * new there. */
-static uint64_t scalable_add_word(struct bgi_core *core, const struct bgi_word *word,
-                                  const struct bgi_word *next)
+static uint64_t scalable_add_group(struct bgi_core *core, const struct bgi_group *group,
+                                   const struct bgi_group *next)
 {
     struct scalable *s = scalable_of(core);
     uint32_t last;
     if (scalable_room(s, &last) < SCALABLE_ROOM) {
-        return scalable_add_one_by_one(core, word);
+        return scalable_add_one_by_one(core, group);
     }
     struct layers below;
     scalable_layers(s, last, &below);
-    uint64_t seen = last ? layers_has_word(&below, word, next) : 0;
-    uint64_t is_new = layers_add_word(&scalable_layer(s, last)->filter->core, word,
-                                      layers_all(word) & ~seen, next);
+    uint64_t seen = last ? layers_has_group(&below, group, next) : 0;
+    uint64_t is_new = layers_add_group(&scalable_layer(s, last)->filter->core, group,
+                                       layers_all(group) & ~seen, next);
     scalable_note(s, last, bgi_popcount64(is_new));
     return is_new;
 }
@@ -362,8 +362,8 @@ static const struct bgi_ops scalable_ops = {
     .has = scalable_has,
     .add = scalable_add,
     .locate = scalable_locate,
-    .has_word = scalable_has_word,
-    .add_word = scalable_add_word,
+    .has_group = scalable_has_group,
+    .add_group = scalable_add_group,
 };
 
 /* ---- Life ------------------------------------------------------------------------ */
@@ -391,7 +391,7 @@ static bg_err scalable_handle(const struct ladder *ladder, const bg_spec *spec,
     }
     struct scalable *s = memory.base;
     bg_filter *f = &s->filter;
-    bgi_filter_begin(f, scalable_pick(spec->width, spec->flags & BG_SCATTERED),
+    bgi_filter_begin(f, scalable_pick(spec->width, spec->flags & BG_SPEC_SCATTERED),
                      &scalable_ops, spec, hasher);
     f->memory = memory;
     f->bytes = (size_t)(ladder->units * ladder->kind->unit_bytes(ladder->k));
@@ -399,8 +399,8 @@ static bg_err scalable_handle(const struct ladder *ladder, const bg_spec *spec,
     f->design_rate = spec->rate;
     f->core.units = ladder->units;
     f->core.k = ladder->k;
-    f->core.adds_ask = 1; /* each layer decides for itself */
-    f->core.looks_ask = 1;
+    f->core.adds_prefetch = 1; /* each layer decides for itself */
+    f->core.lookups_prefetch = 1;
     s->ladder = *ladder;
     s->max_bytes = spec->max_bytes;
     *made = s;
@@ -538,9 +538,9 @@ static uint32_t scalable_layer_count(const bg_filter *filter)
     return scalable_count((const struct scalable *)(const void *)filter);
 }
 
-static bg_info scalable_info(const bg_filter *layer, uint64_t most)
+static bg_filter_info scalable_info(const bg_filter *layer, uint64_t most)
 {
-    bg_info info = { .struct_size = sizeof info };
+    bg_filter_info info = { .struct_size = sizeof info };
     double missed; /* it is in the interval of items */
     bgi_filter_info(layer, most, &info, &missed);
     return info;
@@ -552,7 +552,7 @@ static void scalable_measure(const struct bgi_core *core, struct bgi_measure *m)
     double right = 1, variance = 0;
     for (uint32_t i = scalable_count(s); i-- > 0;) {
         const struct scalable_layer *layer = scalable_layer(s, i);
-        bg_info info = scalable_info(layer->filter, m->most);
+        bg_filter_info info = scalable_info(layer->filter, m->most);
         uint64_t added = scalable_added(s, i);
         double error = bgi_estimate_error(&info.items);
         m->ones += info.ones;
@@ -600,7 +600,7 @@ static bool scalable_equal(const bg_filter *a, const bg_filter *b)
 static void scalable_recount(const struct scalable_layer *layer, uint64_t *added,
                              uint64_t a, uint64_t b)
 {
-    bg_info info = scalable_info(layer->filter, 0);
+    bg_filter_info info = scalable_info(layer->filter, 0);
     uint64_t most = a + b, least = a > b ? a : b;
     uint64_t keys = info.items.value < (double)most ? (uint64_t)info.items.value : most;
     keys = keys > least ? keys : least;
@@ -655,7 +655,7 @@ static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *ho
     spec.rate = recipe->rate;
     spec.width = recipe->width;
     spec.max_bytes = recipe->max_bytes;
-    struct ladder ladder = { .kind = bgi_kind_of(recipe->flags & BG_SCATTERED
+    struct ladder ladder = { .kind = bgi_kind_of(recipe->flags & BG_SPEC_SCATTERED
                                                      ? BG_KIND_CLASSIC
                                                      : BG_KIND_BLOCKED),
                              .k = recipe->k,
@@ -896,7 +896,7 @@ static const struct bgi_composed scalable_composed = {
 
 #define SCALABLE_KIND(growth_, flags_)                                                 \
     {                                                                                  \
-        .id = BG_KIND_SCALABLE, .traits = BG_CAN_MERGE, .width = (growth_),            \
+        .id = BG_KIND_SCALABLE, .traits = BG_TRAIT_MERGE, .width = (growth_),          \
         .flags = (flags_), .pick = scalable_pick, .merge = scalable_merge,             \
         .measure = scalable_measure, .composed = &scalable_composed,                   \
     }
@@ -906,9 +906,9 @@ const struct bgi_kind bgi_kind_scalable = SCALABLE_KIND(2, 0);
 static const struct bgi_kind scalable_others[] = {
     SCALABLE_KIND(4, 0),
     SCALABLE_KIND(8, 0),
-    SCALABLE_KIND(2, BG_SCATTERED),
-    SCALABLE_KIND(4, BG_SCATTERED),
-    SCALABLE_KIND(8, BG_SCATTERED),
+    SCALABLE_KIND(2, BG_SPEC_SCATTERED),
+    SCALABLE_KIND(4, BG_SPEC_SCATTERED),
+    SCALABLE_KIND(8, BG_SPEC_SCATTERED),
 };
 
 static const struct bgi_kind *scalable_pick(uint32_t width, uint32_t flags)

@@ -41,7 +41,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHARDED_SLACK = 64, SHARDED_MOST = 65536 };
+enum { SHARDED_SLACK = 64, SHARDED_MAX = 65536 };
 
 /* Steele and Vigna, "Computationally easy, spectrally good multipliers", 2022. */
 static const uint64_t sharded_multiplier = 0xf1357aea2e62a9c5u;
@@ -80,7 +80,7 @@ static bool sharded_add(struct bgi_core *core, uint64_t hash)
 
 static bg_err sharded_insert(struct bgi_core *core, uint64_t hash, bool *is_new)
 {
-    return bg_filter_insert_hash(sharded_route(core, hash), hash, is_new);
+    return bg_filter_add_hash(sharded_route(core, hash), hash, is_new);
 }
 
 static bg_err sharded_remove(struct bgi_core *core, uint64_t hash)
@@ -93,9 +93,9 @@ static uint64_t sharded_count(const struct bgi_core *core, uint64_t hash)
     return bg_filter_count_hash(sharded_route(core, hash), hash);
 }
 
-static void sharded_locate(const struct bgi_core *core, struct bgi_word *word)
+static void sharded_locate(const struct bgi_core *core, struct bgi_group *group)
 {
-    (void)core, (void)word; /* hashes say it all */
+    (void)core, (void)group; /* hashes say it all */
 }
 
 /* Asks for the memory of one key, by way of a word of one in its shard: an empty word
@@ -104,50 +104,51 @@ static void sharded_ask_one(const struct bgi_core *core, uint64_t hash, bool add
 {
     bg_filter *shard = sharded_route(core, hash);
     const struct bgi_ops *ops = shard->core.ops;
-    struct bgi_word one = { .hashes = &hash, .n = 1 }, none = { .n = 0 };
-    if (!(adding ? shard->core.adds_ask : shard->core.looks_ask) || !ops->has_word) {
+    struct bgi_group one = { .hashes = &hash, .n = 1 }, none = { .n = 0 };
+    if (!(adding ? shard->core.adds_prefetch : shard->core.lookups_prefetch)
+        || !ops->has_group) {
         return;
     }
     ops->locate(&shard->core, &one);
     if (adding) {
-        (void)ops->add_word(&shard->core, &none, &one);
+        (void)ops->add_group(&shard->core, &none, &one);
     } else {
-        (void)ops->has_word(&shard->core, &none, &one);
+        (void)ops->has_group(&shard->core, &none, &one);
     }
 }
 
-static uint64_t sharded_word(struct bgi_core *core, const struct bgi_word *word,
-                             const struct bgi_word *next, bool adding)
+static uint64_t sharded_word(struct bgi_core *core, const struct bgi_group *group,
+                             const struct bgi_group *next, bool adding)
 {
     uint64_t answer = 0;
     for (unsigned i = 0; next && i < next->n; i++) {
         sharded_ask_one(core, next->hashes[i], adding);
     }
-    for (unsigned i = 0; i < word->n; i++) {
-        uint64_t hash = word->hashes[i];
+    for (unsigned i = 0; i < group->n; i++) {
+        uint64_t hash = group->hashes[i];
         bool yes = adding ? sharded_add(core, hash) : sharded_has(core, hash);
         answer |= (uint64_t)yes << i;
     }
     return answer;
 }
 
-static uint64_t sharded_has_word(const struct bgi_core *core,
-                                 const struct bgi_word *word,
-                                 const struct bgi_word *next)
+static uint64_t sharded_has_group(const struct bgi_core *core,
+                                  const struct bgi_group *group,
+                                  const struct bgi_group *next)
 {
-    return sharded_word((struct bgi_core *)(uintptr_t)core, word, next, false);
+    return sharded_word((struct bgi_core *)(uintptr_t)core, group, next, false);
 }
 
-static uint64_t sharded_add_word(struct bgi_core *core, const struct bgi_word *word,
-                                 const struct bgi_word *next)
+static uint64_t sharded_add_group(struct bgi_core *core, const struct bgi_group *group,
+                                  const struct bgi_group *next)
 {
-    return sharded_word(core, word, next, true);
+    return sharded_word(core, group, next, true);
 }
 
-static void sharded_ask(const struct bgi_core *core, const struct bgi_word *word)
+static void sharded_ask(const struct bgi_core *core, const struct bgi_group *group)
 {
-    for (unsigned i = 0; i < word->n; i++) {
-        sharded_ask_one(core, word->hashes[i], true);
+    for (unsigned i = 0; i < group->n; i++) {
+        sharded_ask_one(core, group->hashes[i], true);
     }
 }
 
@@ -155,9 +156,9 @@ static const struct bgi_ops sharded_ops = {
     .has = sharded_has,
     .add = sharded_add,
     .locate = sharded_locate,
-    .has_word = sharded_has_word,
-    .add_word = sharded_add_word,
-    .ask = sharded_ask,
+    .has_group = sharded_has_group,
+    .add_group = sharded_add_group,
+    .prefetch = sharded_ask,
     .insert = sharded_insert,
     .remove = sharded_remove,
     .count = sharded_count,
@@ -170,7 +171,7 @@ static bg_spec sharded_part(const bg_spec *spec)
 {
     bg_spec part = *spec;
     double mean = (double)spec->items / spec->shards;
-    bool fills_up = bg_kind_traits((bg_kind)spec->kind) & BG_CAN_FILL_UP;
+    bool fills_up = bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_FILLS_UP;
     double items = mean + (fills_up ? 5 * sqrt(mean) : 0) + SHARDED_SLACK;
     part.shards = 0;
     part.items = spec->items ? (uint64_t)items : 0;
@@ -181,11 +182,11 @@ static bg_spec sharded_part(const bg_spec *spec)
 
 static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
 {
-    if (spec->shards > SHARDED_MOST) {
+    if (spec->shards > SHARDED_MAX) {
         return bgi_err(info, BG_EINVAL, "shards", "0 .. 65536", "%u", spec->shards);
     }
     if (spec->kind == BG_KIND_WINDOW
-        || (bg_kind_traits((bg_kind)spec->kind) & BG_IS_STATIC)) {
+        || (bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_STATIC)) {
         return bgi_err(info, BG_ENOTSUP, "shards", "0 for a window or a static kind",
                        "%u", spec->shards);
     }
@@ -213,8 +214,8 @@ static struct bgi_kind sharded_description(const struct bgi_kind *kind)
     return (struct bgi_kind){
         .id = kind->id,
         .traits = kind->traits
-                  & (BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_MERGE | BG_CAN_OVERLAP
-                     | BG_CAN_FILL_UP),
+                  & (BG_TRAIT_REMOVE | BG_TRAIT_COUNT | BG_TRAIT_MERGE
+                     | BG_TRAIT_OVERLAP | BG_TRAIT_FILLS_UP),
         .width = kind->width,
         .flags = kind->flags,
         .measure = sharded_measure,
@@ -245,7 +246,8 @@ static bg_err sharded_handle(const bg_filter *like, uint32_t count,
     s->filter.memory = memory;
     s->filter.core.k = like->core.k;
     s->filter.core.units = like->core.units * count;
-    s->filter.core.adds_ask = s->filter.core.looks_ask = 1; /* each shard decides */
+    s->filter.core.adds_prefetch = s->filter.core.lookups_prefetch =
+        1; /* each shard decides */
     s->filter.shards = count;
     s->count = count;
     *made = s;
@@ -462,8 +464,8 @@ static bg_err sharded_merge(struct bgi_core *to, const struct bgi_core *from,
     struct sharded *s = sharded_of(to);
     const struct sharded *other = sharded_of(from);
     (void)exclusive; /* the shards know */
-    return s->description.traits & BG_CAN_FILL_UP ? sharded_merge_full(s, other)
-                                                  : sharded_merge_each(s, other);
+    return s->description.traits & BG_TRAIT_FILLS_UP ? sharded_merge_full(s, other)
+                                                     : sharded_merge_each(s, other);
 }
 
 /* ---- Planning ---------------------------------------------------------------------- */
@@ -478,7 +480,7 @@ static bg_err sharded_plan(const bg_spec *spec, double growth, bg_plan *plan,
     }
     ask.spec = sharded_part(spec);
     ask.growth = growth;
-    err = bg_plan_make(&ask, plan, info);
+    err = bg_plan_compute(&ask, plan, info);
     if (err) {
         return err;
     }
@@ -511,7 +513,7 @@ static bg_err sharded_remake(const struct bgi_recipe *recipe, const bg_spec *spe
     struct sharded *s = NULL;
     part.shards = 0;
     part.items = recipe->items / recipe->shards;
-    if (recipe->shards > SHARDED_MOST) {
+    if (recipe->shards > SHARDED_MAX) {
         return bgi_err(info, BG_EFORMAT, "shards", "0 .. 65536", "%u", recipe->shards);
     }
     bg_err err =
@@ -547,9 +549,9 @@ bg_err bgi_sharded_join(bg_filter *const *shards, uint32_t count, bg_filter **fi
                         bg_errinfo *info)
 {
     struct sharded *s = NULL;
-    bool can = count > 1 && count <= SHARDED_MOST
+    bool can = count > 1 && count <= SHARDED_MAX
                && shards[0]->kind->id != BG_KIND_WINDOW && !shards[0]->shards
-               && !(shards[0]->kind->traits & BG_IS_STATIC);
+               && !(shards[0]->kind->traits & BG_TRAIT_STATIC);
     if (!can) {
         return bgi_err(info, BG_ENOTSUP, "shards",
                        "2 .. 65536 of a kind that can be in shards", "%u", count);

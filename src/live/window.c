@@ -214,43 +214,43 @@ static bool window_add(struct bgi_core *core, uint64_t hash)
     return is_new;
 }
 
-static void window_locate(const struct bgi_core *core, struct bgi_word *word)
+static void window_locate(const struct bgi_core *core, struct bgi_group *group)
 {
     const struct window *w = window_in(core);
-    w->shape.body->locate(w, word);
+    w->shape.body->locate(w, group);
 }
 
-static uint64_t window_has_word(const struct bgi_core *core,
-                                const struct bgi_word *word,
-                                const struct bgi_word *next)
+static uint64_t window_has_group(const struct bgi_core *core,
+                                 const struct bgi_group *group,
+                                 const struct bgi_group *next)
 {
     const struct window *w = window_in(core);
-    return w->shape.body->has_word(w, window_period(w), word, next);
+    return w->shape.body->has_group(w, window_period(w), group, next);
 }
 
 static uint64_t window_add_one_by_one(struct bgi_core *core,
-                                      const struct bgi_word *word)
+                                      const struct bgi_group *group)
 {
     uint64_t answer = 0;
-    for (unsigned i = 0; i < word->n; i++) {
-        answer |= (uint64_t)window_add(core, word->hashes[i]) << i;
+    for (unsigned i = 0; i < group->n; i++) {
+        answer |= (uint64_t)window_add(core, group->hashes[i]) << i;
     }
     return answer;
 }
 
-static uint64_t window_add_word(struct bgi_core *core, const struct bgi_word *word,
-                                const struct bgi_word *next)
+static uint64_t window_add_group(struct bgi_core *core, const struct bgi_group *group,
+                                 const struct bgi_group *next)
 {
     struct window *w = window_of(core);
-    if (w->adds && __atomic_load_n(&w->added, __ATOMIC_RELAXED) + word->n > w->adds) {
-        return window_add_one_by_one(core, word);
+    if (w->adds && __atomic_load_n(&w->added, __ATOMIC_RELAXED) + group->n > w->adds) {
+        return window_add_one_by_one(core, group);
     }
-    window_tick(w, word->n);
+    window_tick(w, group->n);
     uint64_t period = window_period(w);
-    uint64_t is_new = w->shape.body->put_word(w, period, word, next);
+    uint64_t is_new = w->shape.body->put_word(w, period, group, next);
     while (!window_still(w, period)) {
         period = window_period(w);
-        (void)w->shape.body->put_word(w, period, word, NULL);
+        (void)w->shape.body->put_word(w, period, group, NULL);
     }
     return is_new;
 }
@@ -259,8 +259,8 @@ static const struct bgi_ops window_ops = {
     .has = window_has,
     .add = window_add,
     .locate = window_locate,
-    .has_word = window_has_word,
-    .add_word = window_add_word,
+    .has_group = window_has_group,
+    .add_group = window_add_group,
 };
 
 /* ---- Sizes ----------------------------------------------------------------------- */
@@ -276,7 +276,7 @@ static bg_err window_check_options(const bg_window_options *o, bg_errinfo *info)
         return bgi_err(info, BG_EINVAL, "window.mode", "a bg_window_mode", "%u",
                        o->mode);
     }
-    if (o->generations == 1 || o->generations > WINDOW_GENERATIONS_MOST) {
+    if (o->generations == 1 || o->generations > WINDOW_GENERATIONS_MAX) {
         return bgi_err(info, BG_EINVAL, "window.generations", "2 .. 64, or 0", "%u",
                        o->generations);
     }
@@ -310,10 +310,10 @@ static bg_err window_check_spec(const bg_spec *spec, bg_errinfo *info)
         return bgi_err(info, BG_ENOTSUP, "folds, width", "0 for a window", "%u, %u",
                        spec->folds, spec->width);
     }
-    if (spec->flags & (BG_ONE_WINNER | BG_SCATTERED)) {
+    if (spec->flags & (BG_SPEC_ONE_WINNER | BG_SPEC_SCATTERED)) {
         return bgi_err(info, BG_ENOTSUP, "flags",
-                       "neither BG_ONE_WINNER nor BG_SCATTERED for a window", "0x%x",
-                       spec->flags);
+                       "neither BG_SPEC_ONE_WINNER nor BG_SPEC_SCATTERED for a window",
+                       "0x%x", spec->flags);
     }
     return BG_OK;
 }
@@ -407,8 +407,8 @@ static bg_err window_handle(const struct window_shape *shape, const bg_spec *spe
     f->design_rate = shape->rate;
     f->core.units = shape->part.units;
     f->core.k = shape->part.k;
-    f->core.adds_ask = 1;
-    f->core.looks_ask = 1;
+    f->core.adds_prefetch = 1;
+    f->core.lookups_prefetch = 1;
     w->shape = *shape;
     w->max_bytes = spec->max_bytes;
     *made = w;
@@ -860,7 +860,7 @@ static const struct bgi_composed window_composed = {
 
 const struct bgi_kind bgi_kind_window = {
     .id = BG_KIND_WINDOW,
-    .traits = BG_CAN_MERGE,
+    .traits = BG_TRAIT_MERGE,
     .merge = window_merge,
     .measure = window_measure,
     .composed = &window_composed,
@@ -880,7 +880,7 @@ bg_err bg_filter_rotate(bg_filter *filter, uint64_t now, bg_errinfo *info)
     return BG_OK;
 }
 
-uint64_t bg_filter_moved(const bg_filter *filter)
+uint64_t bg_filter_window_time(const bg_filter *filter)
 {
     if (!filter || filter->kind != &bgi_kind_window) {
         return 0;
@@ -892,7 +892,7 @@ uint64_t bg_filter_moved(const bg_filter *filter)
     return moved;
 }
 
-uint64_t bg_filter_period(const bg_filter *filter)
+uint64_t bg_filter_window_period(const bg_filter *filter)
 {
     return filter && filter->kind == &bgi_kind_window
                ? window_period((const struct window *)(const void *)filter)

@@ -16,7 +16,7 @@
 #include "bloomgate/window.h"
 #include "filter/handle.h"
 
-enum { WINDOW_FIRST = 128, WINDOW_GENERATIONS_MOST = 64, AGED_K_MOST = 10 };
+enum { WINDOW_FIRST = 128, WINDOW_GENERATIONS_MAX = 64, AGED_K_MAX = 10 };
 
 /* Sizes of either body; found before anything is allocated. */
 struct window_shape {
@@ -52,9 +52,9 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     uint64_t grown_bytes; /* of them; under the lock */
     uint64_t max_bytes;   /* limit for new layers; 0: none */
     /* The bodies' own. */
-    bg_filter *parts[WINDOW_GENERATIONS_MOST + 1];
+    bg_filter *parts[WINDOW_GENERATIONS_MAX + 1];
     struct bgi_memory memory; /* aged: the words; generations: the table of layers */
-    uint64_t masks[AGED_K_MOST];
+    uint64_t masks[AGED_K_MAX];
 };
 
 struct window_body {
@@ -67,14 +67,14 @@ struct window_body {
     void (*give)(struct window *w);
     /* The same for n keys in each period. */
     double (*rate)(const struct window_shape *shape, double n);
-    void (*locate)(const struct window *w, struct bgi_word *word);
+    void (*locate)(const struct window *w, struct bgi_group *group);
     bool (*has)(const struct window *w, uint64_t period, uint64_t hash);
-    uint64_t (*has_word)(const struct window *w, uint64_t period,
-                         const struct bgi_word *word, const struct bgi_word *next);
+    uint64_t (*has_group)(const struct window *w, uint64_t period,
+                          const struct bgi_group *group, const struct bgi_group *next);
     /* Adds a key to a period; whether it was new in the whole window. */
     bool (*put)(struct window *w, uint64_t period, uint64_t hash);
-    uint64_t (*put_word)(struct window *w, uint64_t period, const struct bgi_word *word,
-                         const struct bgi_word *next);
+    uint64_t (*put_word)(struct window *w, uint64_t period,
+                         const struct bgi_group *group, const struct bgi_group *next);
     /* Returns how many words must be cleared before the next period can begin; and clears up to
      * `words` words for each of the periods from + 1 .. to. */
     uint64_t (*wipe_words)(const struct window *w);
@@ -92,7 +92,7 @@ extern const struct window_body window_aged;
 
 BGI_INLINE bool window_exclusive(const struct window *w)
 {
-    return w->filter.flags & BG_EXCLUSIVE;
+    return w->filter.flags & BG_SPEC_EXCLUSIVE;
 }
 
 /* The lock for clearing places, ending periods and creating layers. */

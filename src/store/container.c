@@ -141,14 +141,14 @@ void container_digest(const unsigned char header[CONTAINER_HEADER],
 }
 
 void container_digest_text(const uint8_t digest[BG_DIGEST_BYTES],
-                           char text[BG_DIGEST_TEXT])
+                           char text[BG_DIGEST_TEXT_BYTES])
 {
     static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < BG_DIGEST_BYTES; i++) {
         text[2 * i] = digits[digest[i] >> 4];
         text[2 * i + 1] = digits[digest[i] & 15];
     }
-    text[BG_DIGEST_TEXT - 1] = 0;
+    text[BG_DIGEST_TEXT_BYTES - 1] = 0;
 }
 
 static bool container_is_zero(const unsigned char *p, size_t n)
@@ -176,7 +176,7 @@ static bg_err container_check_header(const unsigned char *bytes,
                                 "what follows from numbers and words", "%llu",
                                 (unsigned long long)h->file_bytes);
     }
-    if (h->metadata_bytes >= BG_METADATA_BYTES
+    if (h->metadata_bytes >= BG_METADATA_MAX
         || memchr(h->metadata, 0, (size_t)h->metadata_bytes)) {
         return container_refuse(info, BG_EFORMAT, 192, "metadata",
                                 "text below 3072 bytes", "%llu bytes",
@@ -192,7 +192,7 @@ static bg_err container_check_header(const unsigned char *bytes,
         return container_refuse(info, BG_EFORMAT, 136, "seed, name",
                                 "0 where the profile has none", "others");
     }
-    if (!terminated || h->present_canaries > BG_CANARIES) {
+    if (!terminated || h->present_canaries > BG_CANARY_COUNT) {
         return container_refuse(info, BG_EFORMAT, 168, "header",
                                 "a name and canaries that can be", "others");
     }
@@ -235,7 +235,7 @@ bg_err container_read_header(const unsigned char bytes[CONTAINER_HEADER],
     memcpy(h->key_id, bytes + CONTAINER_KEY_ID_AT, BG_KEY_ID_BYTES);
     memcpy(h->custom_name, bytes + CONTAINER_NAME_AT, CONTAINER_NAME);
     memcpy(h->digest, bytes + CONTAINER_DIGEST_AT, BG_DIGEST_BYTES);
-    if (h->metadata_bytes < BG_METADATA_BYTES) {
+    if (h->metadata_bytes < BG_METADATA_MAX) {
         memcpy(h->metadata, bytes + CONTAINER_METADATA_AT, (size_t)h->metadata_bytes);
     }
     return container_check_header(bytes, h, info);
@@ -318,7 +318,7 @@ static uint32_t container_present(const bg_filter *filter, uint64_t generation)
 {
     uint8_t key[BG_CANARY_BYTES];
     uint32_t found = 0;
-    for (uint32_t i = 0; i < BG_CANARIES; i++) {
+    for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
         bg_canary(generation, i, key);
         found += bg_filter_may_contain(filter, key, sizeof key);
     }
@@ -336,21 +336,21 @@ void container_ask_canaries(const bg_filter *filter, struct container_header *he
             container_absent_canary(header->generation, at + i, keys[i]);
             batch[i] = (bg_bytes){ keys[i], BG_CANARY_BYTES };
         }
-        maybes += bg_filter_may_contain_many(filter, batch, CONTAINER_BATCH,
-                                             answers + at / 64);
+        maybes += bg_filter_may_contain_many(
+            filter, bg_keys_bytes(batch, CONTAINER_BATCH), answers + at / 64);
     }
     container_turn(answers, CONTAINER_ABSENT / 64);
     header->absent_maybes = maybes;
     header->absent_answers = XXH64(answers, sizeof answers, 0);
-    bool all = container_present(filter, header->generation) == BG_CANARIES;
-    header->present_canaries = all ? BG_CANARIES : 0;
+    bool all = container_present(filter, header->generation) == BG_CANARY_COUNT;
+    header->present_canaries = all ? BG_CANARY_COUNT : 0;
 }
 
 bool container_present_agree(const bg_filter *filter,
                              const struct container_header *header)
 {
     return header->present_canaries == 0
-           || container_present(filter, header->generation) == BG_CANARIES;
+           || container_present(filter, header->generation) == BG_CANARY_COUNT;
 }
 
 bool container_canaries_agree(const bg_filter *filter,

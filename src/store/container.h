@@ -89,7 +89,7 @@ struct container_header {
     uint8_t key_id[BG_KEY_ID_BYTES];
     char custom_name[CONTAINER_NAME];
     uint8_t digest[BG_DIGEST_BYTES];
-    char metadata[BG_METADATA_BYTES];
+    char metadata[BG_METADATA_MAX];
 };
 
 /* Where things are, from a header. */
@@ -116,7 +116,7 @@ void container_digest(const unsigned char header[CONTAINER_HEADER],
                       const void *table, uint8_t digest[BG_DIGEST_BYTES]);
 
 void container_digest_text(const uint8_t digest[BG_DIGEST_BYTES],
-                           char text[BG_DIGEST_TEXT]);
+                           char text[BG_DIGEST_TEXT_BYTES]);
 
 void container_put_recipe(struct container_header *header,
                           const struct bgi_recipe *recipe);
@@ -244,7 +244,7 @@ bg_err container_verify_blocks(const struct container_source *source, bg_errinfo
 
 /* Everything that can be checked (verify.c). */
 bg_err container_verify(const struct container_source *source,
-                        const bg_open_options *options, bg_report *report,
+                        const bg_open_options *options, bg_verify_report *report,
                         bg_errinfo *info);
 
 #endif

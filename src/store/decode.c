@@ -33,11 +33,12 @@ bg_err container_open_options(const bg_open_options *options, bg_open_options *t
                        "sizeof(bg_open_options): use BG_OPEN_OPTIONS_INIT", "%u",
                        to->struct_size);
     }
-    if (to->flags & ~(uint32_t)BG_FILE_TOLERATE || to->reserved
-        || to->filter_flags & ~(uint32_t)(BG_EXCLUSIVE | BG_SMALL_PAGES)) {
-        return bgi_err(info, BG_EINVAL, "flags, filter_flags, reserved",
-                       "BG_FILE_TOLERATE; BG_EXCLUSIVE, BG_SMALL_PAGES; 0",
-                       "0x%x, 0x%x, %u", to->flags, to->filter_flags, to->reserved);
+    if (to->flags & ~(uint32_t)BG_FILE_TOLERATE_DAMAGE || to->reserved
+        || to->filter_flags & ~(uint32_t)(BG_SPEC_EXCLUSIVE | BG_SPEC_SMALL_PAGES)) {
+        return bgi_err(
+            info, BG_EINVAL, "flags, filter_flags, reserved",
+            "BG_FILE_TOLERATE_DAMAGE; BG_SPEC_EXCLUSIVE, BG_SPEC_SMALL_PAGES; 0",
+            "0x%x, 0x%x, %u", to->flags, to->filter_flags, to->reserved);
     }
     return BG_OK;
 }
@@ -81,7 +82,7 @@ static bg_err decode_check_front(const unsigned char *header_bytes,
     }
     container_digest(header_bytes, &f->layout, numbers, f->table, digest);
     if (memcmp(digest, f->header.digest, sizeof digest) != 0) {
-        char text[BG_DIGEST_TEXT];
+        char text[BG_DIGEST_TEXT_BYTES];
         container_digest_text(digest, text);
         return container_refuse(info, BG_ECHECKSUM, f->layout.table_at, "digest",
                                 "the one in the header", "%s", text);
@@ -161,7 +162,7 @@ static void decode_bad_block(struct decoder *d, uint64_t block, uint32_t wanted)
         d->damage->first_offset = offset;
         d->damage->first = why;
     }
-    if (!(d->options->flags & BG_FILE_TOLERATE)) {
+    if (!(d->options->flags & BG_FILE_TOLERATE_DAMAGE)) {
         d->err = err;
         if (d->info) {
             *d->info = why;
@@ -307,8 +308,8 @@ static bg_err decode_refuse_content(const struct container_front *front,
 /* Whether a filter of that kind can be in as many shards. */
 static bool decode_shards_can_be(const struct container_header *h)
 {
-    bool splits =
-        h->kind != BG_KIND_WINDOW && !(bg_kind_traits((bg_kind)h->kind) & BG_IS_STATIC);
+    bool splits = h->kind != BG_KIND_WINDOW
+                  && !(bg_kind_traits((bg_kind)h->kind) & BG_TRAIT_STATIC);
     return h->shards == 0 || (h->shards > 1 && splits);
 }
 
@@ -474,5 +475,5 @@ bool container_can_map(const struct container_header *header)
         return false;
     }
     bool bloom = (kind->traits & BGI_BLOOM_TRAITS) == BGI_BLOOM_TRAITS;
-    return bloom || kind->traits & BG_IS_STATIC || kind->id == BG_KIND_SCALABLE;
+    return bloom || kind->traits & BG_TRAIT_STATIC || kind->id == BG_KIND_SCALABLE;
 }

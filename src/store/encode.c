@@ -10,7 +10,7 @@
  * may be read whenever (bgi_content_is_steady), and the answers to canaries are asked for
  * before and after: if they are the same then those of all moments between, and so those of
  * the file, are too. Filters of other kinds are copied first, unless nobody will change them
- * (BG_FILE_STILL).
+ * (BG_FILE_FROZEN).
  *
  * Memory: a piece of 1 MiB, numbers and table.
  */
@@ -52,14 +52,14 @@ bg_err container_save_options(const bg_save_options *options, bg_save_options *t
                        to->struct_size);
     }
     if (to->flags
-        & ~(uint32_t)(BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK | BG_FILE_STILL
+        & ~(uint32_t)(BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK | BG_FILE_FROZEN
                       | BG_FILE_NO_CANARIES)) {
         return bgi_err(info, BG_EINVAL, "flags",
-                       "BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK, BG_FILE_STILL, "
+                       "BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK, BG_FILE_FROZEN, "
                        "BG_FILE_NO_CANARIES",
                        "0x%x", to->flags);
     }
-    if (to->metadata && strlen(to->metadata) >= BG_METADATA_BYTES) {
+    if (to->metadata && strlen(to->metadata) >= BG_METADATA_MAX) {
         return bgi_err(info, BG_EINVAL, "metadata", "text below 3072 bytes",
                        "%zu bytes", strlen(to->metadata));
     }
@@ -286,11 +286,11 @@ bg_err container_encode(const bg_filter *filter, const bg_save_options *options,
     struct encoder e = { .sink = sink, .options = options, .info = info };
     bg_filter *copy = NULL;
     bg_err err = BG_OK;
-    if (!(filter->flags & BG_EXCLUSIVE) && !(options->flags & BG_FILE_STILL)
+    if (!(filter->flags & BG_SPEC_EXCLUSIVE) && !(options->flags & BG_FILE_FROZEN)
         && !bgi_content_is_steady(filter)) {
         err = bg_filter_copy(filter, &copy, info);
     }
-    e.still = copy || options->flags & BG_FILE_STILL;
+    e.still = copy || options->flags & BG_FILE_FROZEN;
     err = err ? err : encode_filter(&e, copy ? copy : filter);
     bg_filter_free(copy);
     err = err ? err : bgi_filter_check_mapping(filter, info);

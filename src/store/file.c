@@ -75,7 +75,7 @@ bg_err bg_encode(const bg_filter *filter, const bg_save_options *options, void *
 }
 
 struct file_writer {
-    bg_file_write write;
+    bg_file_write_fn write;
     void *context;
 };
 
@@ -89,8 +89,8 @@ static bg_err file_write_next(void *context, uint64_t offset, const void *from,
                : BG_OK;
 }
 
-bg_err bg_encode_to(const bg_filter *filter, const bg_save_options *options,
-                    bg_file_write write, void *context, bg_errinfo *info)
+bg_err bg_encode_stream(const bg_filter *filter, const bg_save_options *options,
+                        bg_file_write_fn write, void *context, bg_errinfo *info)
 {
     bg_save_options how;
     if (!filter || !write) {
@@ -125,8 +125,8 @@ bg_err bg_decode(const void *bytes, size_t n, const bg_open_options *options,
     return err ? err : container_decode(&source, &how, NULL, NULL, NULL, filter, info);
 }
 
-bg_err bg_verify_bytes(const void *bytes, size_t n, const bg_open_options *options,
-                       bg_report *report, bg_errinfo *info)
+bg_err bg_encoded_verify(const void *bytes, size_t n, const bg_open_options *options,
+                         bg_verify_report *report, bg_errinfo *info)
 {
     bg_open_options how;
     if (!bytes && n) {
@@ -275,8 +275,8 @@ bg_err bg_open(const char *path, const bg_open_options *options, bg_filter **fil
     return file_open(path, options, false, filter, info);
 }
 
-bg_err bg_open_about(const char *path, const bg_open_options *options,
-                     bg_file_info *about, bg_filter **filter, bg_errinfo *info)
+bg_err bg_open_with_info(const char *path, const bg_open_options *options,
+                         bg_file_info *about, bg_filter **filter, bg_errinfo *info)
 {
     if (!filter || !about || about->struct_size != sizeof *about) {
         return bgi_err(
@@ -294,15 +294,15 @@ bg_err bg_map(const char *path, const bg_open_options *options, bg_filter **filt
     return file_open(path, options, true, filter, info);
 }
 
-bg_err bg_verify(const char *path, const bg_open_options *options, bg_report *report,
-                 bg_errinfo *info)
+bg_err bg_verify(const char *path, const bg_open_options *options,
+                 bg_verify_report *report, bg_errinfo *info)
 {
     struct disk_file file = { .descriptor = -1 };
     struct container_source source;
     bg_open_options how;
     bgi_err_clear(info);
     if (report) {
-        *report = (bg_report){ .struct_size = sizeof *report };
+        *report = (bg_verify_report){ .struct_size = sizeof *report };
     }
     bg_err err = container_open_options(options, &how, info);
     err = err ? err : disk_open(path, &file, &source, info);
@@ -366,7 +366,7 @@ static bg_err file_about(const struct container_source *source, bg_file_info *ab
     return err;
 }
 
-bg_err bg_file_about(const char *path, bg_file_info *about, bg_errinfo *info)
+bg_err bg_file_get_info(const char *path, bg_file_info *about, bg_errinfo *info)
 {
     struct disk_file file = { .descriptor = -1 };
     struct container_source source;
@@ -379,8 +379,8 @@ bg_err bg_file_about(const char *path, bg_file_info *about, bg_errinfo *info)
     return err;
 }
 
-bg_err bg_bytes_about(const void *bytes, size_t n, bg_file_info *about,
-                      bg_errinfo *info)
+bg_err bg_encoded_get_info(const void *bytes, size_t n, bg_file_info *about,
+                           bg_errinfo *info)
 {
     struct file_bytes from = { (unsigned char *)(uintptr_t)bytes, n };
     const struct container_source source = file_source_of(&from);
@@ -452,10 +452,10 @@ static bg_err file_point(const char *folder, const char *name, const char *at,
 }
 
 bg_err bg_publish(const bg_filter *filter, const char *folder, const char *name,
-                  const bg_save_options *options, char digest[BG_DIGEST_TEXT],
+                  const bg_save_options *options, char digest[BG_DIGEST_TEXT_BYTES],
                   bg_errinfo *info)
 {
-    char path[DISK_PATH], text[BG_DIGEST_TEXT], target[400];
+    char path[DISK_PATH], text[BG_DIGEST_TEXT_BYTES], target[400];
     struct disk_draft draft;
     struct container_sink sink;
     struct container_header header;

@@ -33,7 +33,7 @@ bool metadata_number(const char *text, const char *name, uint64_t *value)
 }
 
 bg_err metadata_put(const char *text, const char *name, uint64_t value,
-                    char to[BG_METADATA_BYTES], bg_errinfo *info)
+                    char to[BG_METADATA_MAX], bg_errinfo *info)
 {
     const char *lines = text ? text : "";
     const size_t length = strlen(lines);
@@ -43,12 +43,12 @@ bg_err metadata_put(const char *text, const char *name, uint64_t value,
         return bgi_err(info, BG_EINVAL, "metadata", expected, "one");
     }
     const char *end = length && lines[length - 1] != '\n' ? "\n" : "";
-    int n = snprintf(to, BG_METADATA_BYTES, "%s%s%s %llu\n", lines, end, name,
+    int n = snprintf(to, BG_METADATA_MAX, "%s%s%s %llu\n", lines, end, name,
                      (unsigned long long)value);
-    if (n < 0 || n >= BG_METADATA_BYTES) {
+    if (n < 0 || n >= BG_METADATA_MAX) {
         char expected[64];
         (void)snprintf(expected, sizeof expected, "room for the line %s N in %d bytes",
-                       name, BG_METADATA_BYTES - 1);
+                       name, BG_METADATA_MAX - 1);
         return bgi_err(info, BG_EINVAL, "metadata", expected, "%zu bytes", length);
     }
     return BG_OK;

@@ -18,6 +18,6 @@ bool metadata_number(const char *text, const char *name, uint64_t *value);
 /* `text` (may be NULL) and such a line, to `to`. BG_EINVAL when it has one already, or when
  * there is no room. */
 bg_err metadata_put(const char *text, const char *name, uint64_t value,
-                    char to[BG_METADATA_BYTES], bg_errinfo *info);
+                    char to[BG_METADATA_MAX], bg_errinfo *info);
 
 #endif

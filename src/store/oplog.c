@@ -80,7 +80,7 @@ struct bg_oplog {
     struct oplog_header header;
     bg_oplog_options options;
     struct bgi_memory memory;
-    unsigned char *frame; /* being written: OPLOG_FRAME_MOST bytes */
+    unsigned char *frame; /* being written: OPLOG_FRAME_MAX bytes */
     uint64_t next, end;
     uint64_t synced, synced_end;
     uint64_t sync_time; /* when the last sync began */
@@ -146,7 +146,7 @@ static void oplog_fail(bg_oplog *log, const bg_errinfo *why, uint64_t end)
 /* Cuts a log that cannot be synced down to the acknowledged records. */
 static uint64_t oplog_acknowledged(const bg_oplog *log)
 {
-    return log->options.policy == BG_OPLOG_ALWAYS ? log->synced_end : log->end;
+    return log->options.policy == BG_OPLOG_SYNC_ALWAYS ? log->synced_end : log->end;
 }
 
 static bool oplog_is_full(int code)
@@ -228,8 +228,9 @@ static bool oplog_is_due(const bg_oplog *log)
 /* What the policy asks for after records up to `next` were written. */
 static bg_err oplog_settle(bg_oplog *log, uint64_t next, bg_errinfo *info)
 {
-    bool waits = log->options.policy == BG_OPLOG_ALWAYS
-                 || (log->options.policy == BG_OPLOG_EVERYSEC && oplog_is_due(log));
+    bool waits =
+        log->options.policy == BG_OPLOG_SYNC_ALWAYS
+        || (log->options.policy == BG_OPLOG_SYNC_EVERYSEC && oplog_is_due(log));
     return waits ? oplog_sync_to(log, next, info) : BG_OK;
 }
 
@@ -254,7 +255,7 @@ bg_err bg_oplog_tick(bg_oplog *log, bg_errinfo *info)
     bgi_err_clear(info);
     oplog_enter(log);
     bg_err err = oplog_failed(log, info);
-    if (!err && log->options.policy == BG_OPLOG_EVERYSEC && oplog_is_due(log)) {
+    if (!err && log->options.policy == BG_OPLOG_SYNC_EVERYSEC && oplog_is_due(log)) {
         err = oplog_sync_to(log, log->next, info);
     }
     oplog_leave(log);
@@ -266,7 +267,7 @@ bg_err bg_oplog_tick(bg_oplog *log, bg_errinfo *info)
 static bg_err oplog_check_records(const bg_oplog *log, const uint8_t *ops,
                                   const uint64_t *hashes, size_t n, bg_errinfo *info)
 {
-    if (!log || !hashes || n == 0 || n > BG_OPLOG_BATCH) {
+    if (!log || !hashes || n == 0 || n > BG_OPLOG_BATCH_MAX) {
         return bgi_err(info, BG_EINVAL, "log, hashes, n", "a log, 1 to 65536 records",
                        "%s, %zu", log && hashes ? "given" : "NULL", n);
     }
@@ -360,20 +361,20 @@ bg_err bg_oplog_change(bg_oplog *log, bg_filter *filter, const uint8_t *ops,
     return err ? err : oplog_append(log, filter, ops, hashes, n, first, info);
 }
 
-bg_err bg_oplog_about(bg_oplog *log, bg_oplog_state *state)
+bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *state)
 {
     if (!log || !state || state->struct_size != sizeof *state) {
         return BG_EINVAL;
     }
     oplog_enter(log);
-    *state = (bg_oplog_state){ .struct_size = sizeof *state,
-                               .policy = log->options.policy,
-                               .first = log->header.first,
-                               .next = log->next,
-                               .synced = log->synced,
-                               .bytes = log->end,
-                               .syncs = log->syncs,
-                               .failed = log->failure.code };
+    *state = (bg_oplog_info){ .struct_size = sizeof *state,
+                              .policy = log->options.policy,
+                              .first = log->header.first,
+                              .next = log->next,
+                              .synced = log->synced,
+                              .bytes = log->end,
+                              .syncs = log->syncs,
+                              .failed = log->failure.code };
     oplog_leave(log);
     return BG_OK;
 }
@@ -395,7 +396,7 @@ static bg_err oplog_copy_tail(const struct disk_file *from, uint64_t at, uint64_
     bg_err err = BG_OK;
     for (uint64_t put = OPLOG_HEADER; at < end && !err;) {
         size_t n =
-            end - at < OPLOG_FRAME_MOST ? (size_t)(end - at) : (size_t)OPLOG_FRAME_MOST;
+            end - at < OPLOG_FRAME_MAX ? (size_t)(end - at) : (size_t)OPLOG_FRAME_MAX;
         err = disk_read((void *)(uintptr_t)from, at, buffer, n, info);
         err = err ? err : disk_write(to, put, buffer, n, info);
         at += n;
@@ -451,7 +452,7 @@ static bg_err oplog_take_options(const bg_oplog_options *options, bg_oplog_optio
                        "sizeof(bg_oplog_options): use BG_OPLOG_OPTIONS_INIT", "%u",
                        to->struct_size);
     }
-    if (to->policy > BG_OPLOG_NO) {
+    if (to->policy > BG_OPLOG_SYNC_NO) {
         return bgi_err(info, BG_EINVAL, "policy", "a bg_oplog_policy", "%u",
                        to->policy);
     }
@@ -470,10 +471,9 @@ static bg_oplog *oplog_new(const char *path, const bg_oplog_options *options,
                        path ? "too long, or empty" : "NULL");
         return NULL;
     }
-    if (!bgi_memory_take(&memory, handle + OPLOG_FRAME_MOST, options->allocator,
-                         true)) {
+    if (!bgi_memory_take(&memory, handle + OPLOG_FRAME_MAX, options->allocator, true)) {
         *err = bgi_err(info, BG_ENOMEM, "memory", "enough for a log", "%zu bytes",
-                       handle + OPLOG_FRAME_MOST);
+                       handle + OPLOG_FRAME_MAX);
         return NULL;
     }
     bg_oplog *log = memory.base;
@@ -559,7 +559,7 @@ static bg_err oplog_rewrite(bg_oplog *log, uint64_t end, bg_errinfo *info)
     bg_err err = BG_OK;
     for (uint64_t at = 0; at < end && !err;) {
         size_t n =
-            end - at < OPLOG_FRAME_MOST ? (size_t)(end - at) : (size_t)OPLOG_FRAME_MOST;
+            end - at < OPLOG_FRAME_MAX ? (size_t)(end - at) : (size_t)OPLOG_FRAME_MAX;
         err = disk_read(&log->file, at, log->frame, n, info);
         err = err ? err : disk_write(&log->file, at, log->frame, n, info);
         at += n;
@@ -678,7 +678,7 @@ bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info)
     }
     oplog_enter(log);
     bg_err err = oplog_failed(log, info);
-    if (!err && log->options.policy != BG_OPLOG_NO) {
+    if (!err && log->options.policy != BG_OPLOG_SYNC_NO) {
         err = oplog_sync_to(log, log->next, info);
     }
     oplog_leave(log);
@@ -691,7 +691,7 @@ bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info)
 /* A truncation on its way. */
 struct oplog_cut {
     bg_save_options saving;
-    char metadata[BG_METADATA_BYTES];
+    char metadata[BG_METADATA_MAX];
     bg_filter *copy;   /* NULL: the filter is saved as it stands */
     uint64_t position; /* N */
     uint64_t tail;     /* where its frame is, or will be */
@@ -710,7 +710,7 @@ static bg_err oplog_cut_begin(bg_oplog *log, const bg_filter *filter,
     const char *metadata = cut->saving.metadata;
     err = oplog_write_position(metadata, cut->position, cut->metadata, info);
     cut->saving.metadata = cut->metadata;
-    if (!err && (!bgi_content_is_steady(filter) || filter->flags & BG_EXCLUSIVE)) {
+    if (!err && (!bgi_content_is_steady(filter) || filter->flags & BG_SPEC_EXCLUSIVE)) {
         err = bg_filter_copy(filter, &cut->copy, info);
     }
     return err;
@@ -781,10 +781,8 @@ static bg_err oplog_truncate(bg_oplog *log, const bg_filter *filter,
     return err;
 }
 
-bg_err bg_oplog_truncate_after_snapshot(bg_oplog *log, const bg_filter *filter,
-                                        const char *snapshot,
-                                        const bg_save_options *options,
-                                        bg_errinfo *info)
+bg_err bg_oplog_snapshot(bg_oplog *log, const bg_filter *filter, const char *snapshot,
+                         const bg_save_options *options, bg_errinfo *info)
 {
     struct oplog_cut cut = { .copy = NULL };
     bgi_err_clear(info);

@@ -170,10 +170,10 @@ static bg_err frame_look(struct frame_reader *r, size_t n, const unsigned char *
                          bg_errinfo *info)
 {
     uint64_t at = r->report->end, left = r->source->bytes - at;
-    assert(n <= left && n <= OPLOG_FRAME_MOST);
+    assert(n <= left && n <= OPLOG_FRAME_MAX);
     if (at < r->window_at || at + n > r->window_at + r->window_bytes) {
         r->window_at = at;
-        r->window_bytes = left < OPLOG_FRAME_MOST ? left : OPLOG_FRAME_MOST;
+        r->window_bytes = left < OPLOG_FRAME_MAX ? left : OPLOG_FRAME_MAX;
         bg_err err = r->source->read(r->source->context, at, r->window,
                                      (size_t)r->window_bytes, info);
         if (err) {
@@ -195,7 +195,7 @@ static bg_err frame_check_head(const struct frame_reader *r, const unsigned char
     if (magic != OPLOG_FRAME_MAGIC) {
         return bgi_err(why, BG_ECHECKSUM, "frame magic", "BGop", "0x%08x", magic);
     }
-    if (n == 0 || n > BG_OPLOG_BATCH || n > UINT64_MAX - next) {
+    if (n == 0 || n > BG_OPLOG_BATCH_MAX || n > UINT64_MAX - next) {
         return bgi_err(why, BG_ECHECKSUM, "frame length", "1 to 65536 records", "%u",
                        n);
     }
@@ -324,14 +324,14 @@ bg_err oplog_walk(const struct container_source *source, oplog_visit *visit,
                   void *context, bg_oplog_report *report, bg_errinfo *info)
 {
     struct frame_reader r = { .source = source, .report = report };
-    const size_t column = sizeof(uint64_t) * BG_OPLOG_BATCH;
+    const size_t column = sizeof(uint64_t) * BG_OPLOG_BATCH_MAX;
     bg_err err = frame_read_header(source, report, info);
     if (err) {
         return err;
     }
-    if (!bgi_memory_take(&r.memory, column + OPLOG_FRAME_MOST, NULL, true)) {
+    if (!bgi_memory_take(&r.memory, column + OPLOG_FRAME_MAX, NULL, true)) {
         return bgi_err(info, BG_ENOMEM, "memory", "enough to read a log", "%zu bytes",
-                       column + OPLOG_FRAME_MOST);
+                       column + OPLOG_FRAME_MAX);
     }
     r.hashes = r.memory.base;
     r.window = (unsigned char *)r.memory.base + column;

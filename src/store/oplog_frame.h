@@ -23,8 +23,8 @@ enum {
     OPLOG_FRAME_HEAD = 16,
     OPLOG_RECORD = 9,
     OPLOG_FRAME_CRC = 4,
-    OPLOG_FRAME_MOST =
-        OPLOG_FRAME_HEAD + OPLOG_RECORD * BG_OPLOG_BATCH + OPLOG_FRAME_CRC
+    OPLOG_FRAME_MAX =
+        OPLOG_FRAME_HEAD + OPLOG_RECORD * BG_OPLOG_BATCH_MAX + OPLOG_FRAME_CRC
 };
 
 #define OPLOG_FRAME_MAGIC UINT32_C(0x706f4742) /* "BGop" */
@@ -78,7 +78,7 @@ bg_err oplog_report_begin(bg_oplog_report *theirs, bg_oplog_report *ours,
 
 /* "oplog: N" behind the lines of `metadata` (may be NULL), and the N of such lines. */
 bg_err oplog_write_position(const char *metadata, uint64_t position,
-                            char text[BG_METADATA_BYTES], bg_errinfo *info);
+                            char text[BG_METADATA_MAX], bg_errinfo *info);
 bg_err oplog_read_position(const char *metadata, uint64_t *position, bg_errinfo *info);
 
 #endif

@@ -39,7 +39,7 @@ bg_err oplog_report_begin(bg_oplog_report *theirs, bg_oplog_report *ours,
 /* ---- Records, to a caller and to a filter ---------------------------------------------- */
 
 struct replay_caller {
-    bg_oplog_visit visit;
+    bg_oplog_visit_fn visit;
     void *context;
     uint64_t records;
 };
@@ -66,8 +66,8 @@ static bool replay_can(bg_kind kind, uint8_t op)
     uint32_t traits = bg_kind_traits(kind);
     switch (op) {
     case BG_OPLOG_ADD:
-    case BG_OPLOG_CLEAR: return !(traits & BG_IS_STATIC);
-    case BG_OPLOG_REMOVE: return traits & BG_CAN_REMOVE;
+    case BG_OPLOG_CLEAR: return !(traits & BG_TRAIT_STATIC);
+    case BG_OPLOG_REMOVE: return traits & BG_TRAIT_REMOVE;
     case BG_OPLOG_ROTATE: return kind == BG_KIND_WINDOW;
     default: return true;
     }
@@ -98,7 +98,7 @@ static bg_err replay_run(bg_filter *filter, uint8_t op, const uint64_t *hashes,
     switch (op) {
     case BG_OPLOG_ADD: (void)bg_filter_add_many_hash(filter, hashes, n, NULL); break;
     case BG_OPLOG_REMOVE:
-        (void)bg_filter_remove_many_hash(filter, hashes, n, NULL);
+        (void)bg_filter_remove_many(filter, bg_keys_hashes(hashes, n), NULL);
         break;
     case BG_OPLOG_CLEAR: bg_filter_clear(filter); break;
     case BG_OPLOG_ROTATE:
@@ -150,7 +150,7 @@ static bg_err replay_apply(void *context, uint64_t first, const uint8_t *ops,
 
 /* ---- Files ----------------------------------------------------------------------------- */
 
-bg_err bg_oplog_replay(const char *path, bg_oplog_visit visit, void *context,
+bg_err bg_oplog_replay(const char *path, bg_oplog_visit_fn visit, void *context,
                        bg_oplog_report *report, bg_errinfo *info)
 {
     struct disk_file file = { .descriptor = -1 };
@@ -191,7 +191,7 @@ static bg_err replay_check_header(const struct container_source *source, uint64_
 /* The rotations of a log use the clock by which the window was moved before. */
 static bg_err replay_resume(bg_filter *filter, bg_errinfo *info)
 {
-    const uint64_t moved = bg_filter_moved(filter);
+    const uint64_t moved = bg_filter_window_time(filter);
     return moved ? bg_filter_rotate(filter, moved, info) : BG_OK;
 }
 
@@ -225,7 +225,7 @@ bg_err bg_oplog_apply(const char *path, uint64_t from, bg_filter *filter,
 static const char replay_line[] = "oplog:";
 
 bg_err oplog_write_position(const char *metadata, uint64_t position,
-                            char text[BG_METADATA_BYTES], bg_errinfo *info)
+                            char text[BG_METADATA_MAX], bg_errinfo *info)
 {
     return metadata_put(metadata, replay_line, position, text, info);
 }
@@ -233,10 +233,10 @@ bg_err oplog_write_position(const char *metadata, uint64_t position,
 bg_err oplog_read_position(const char *metadata, uint64_t *position, bg_errinfo *info)
 {
     if (!metadata_number(metadata, replay_line, position)) {
-        return bgi_err(
-            info, BG_EFORMAT, "metadata of the snapshot",
-            "a line oplog: N, as bg_oplog_truncate_after_snapshot writes it", "%s",
-            metadata_find(metadata, replay_line) ? "another number" : "none");
+        return bgi_err(info, BG_EFORMAT, "metadata of the snapshot",
+                       "a line oplog: N, as bg_oplog_snapshot writes it", "%s",
+                       metadata_find(metadata, replay_line) ? "another number"
+                                                            : "none");
     }
     return BG_OK;
 }
@@ -247,7 +247,7 @@ bg_err bg_oplog_position(const char *snapshot, uint64_t *position, bg_errinfo *i
     if (!position) {
         return bgi_err(info, BG_EINVAL, "position", "where to put it", "NULL");
     }
-    bg_err err = bg_file_about(snapshot, &about, info);
+    bg_err err = bg_file_get_info(snapshot, &about, info);
     return err ? err : oplog_read_position(about.metadata, position, info);
 }
 

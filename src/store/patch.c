@@ -80,7 +80,7 @@ static uint64_t patch_block_at(const struct container_front *front, uint64_t blo
 
 /* ---- Differences ------------------------------------------------------------------------- */
 
-bg_err bg_file_diff(const char *from, const char *to, bg_difference *difference,
+bg_err bg_file_diff(const char *from, const char *to, bg_file_difference *difference,
                     bg_errinfo *info)
 {
     struct patch_file a = { .file.descriptor = -1 }, b = { .file.descriptor = -1 };
@@ -89,7 +89,7 @@ bg_err bg_file_diff(const char *from, const char *to, bg_difference *difference,
                        difference ? "another size" : "NULL");
     }
     bgi_err_clear(info);
-    *difference = (bg_difference){ .struct_size = sizeof *difference };
+    *difference = (bg_file_difference){ .struct_size = sizeof *difference };
     bg_err err = patch_open(from, &a, info);
     err = err ? err : patch_open(to, &b, info);
     if (!err) {

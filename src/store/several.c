@@ -34,7 +34,7 @@ static bg_err several_same_key(const bg_file_info *first, const char *path,
                                bg_errinfo *info)
 {
     bg_file_info about = { .struct_size = sizeof about };
-    bg_err err = bg_file_about(path, &about, info);
+    bg_err err = bg_file_get_info(path, &about, info);
     if (!err && memcmp(first->key_id, about.key_id, sizeof about.key_id) != 0) {
         err = bgi_err(info, BG_EINCOMPAT, "key id", "that of the first file",
                       "another in %s", path);
@@ -52,7 +52,7 @@ bg_err bg_file_merge(const char *const *paths, size_t n, const char *to,
     if (!err && n == 0) {
         err = bgi_err(info, BG_EINVAL, "n", "1 file or more", "0");
     }
-    err = err ? err : bg_file_about(paths[0], &first, info);
+    err = err ? err : bg_file_get_info(paths[0], &first, info);
     err = err ? err : bg_open(paths[0], opening, &all, info);
     for (size_t i = 1; i < n && !err; i++) {
         err = several_same_key(&first, paths[i], info);
@@ -99,7 +99,7 @@ static bg_err several_save_shard(const bg_filter *shard, const bg_file_info *who
                                  uint32_t i, const char *to,
                                  const bg_save_options *saving, bg_errinfo *info)
 {
-    char name[DISK_PATH], text[BG_METADATA_BYTES];
+    char name[DISK_PATH], text[BG_METADATA_MAX];
     bg_save_options how;
     bg_err err = container_save_options(saving, &how, info);
     err = err ? err : several_name(to, i, name, info);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Adds something that is wrong. */
-static void verify_note(bg_report *report, const bg_errinfo *why)
+static void verify_note(bg_verify_report *report, const bg_errinfo *why)
 {
     if (report->bad++ == 0) {
         report->code = why->code;
@@ -90,7 +90,7 @@ static bg_err verify_content(const struct container_source *source,
     struct bgi_mapping here = { .base = (void *)(uintptr_t)source->memory,
                                 .bytes = (size_t)source->bytes };
     bool stays = verify_can_stay(source, front);
-    all.flags = BG_FILE_TOLERATE;
+    all.flags = BG_FILE_TOLERATE_DAMAGE;
     all.progress = source->memory ? NULL : options->progress; /* it was told already */
     bg_err err = bg_hasher_init(&any, NULL, why);
     if (!err && source->memory) {
@@ -149,12 +149,12 @@ bg_err container_verify_blocks(const struct container_source *source, bg_errinfo
 }
 
 bg_err container_verify(const struct container_source *source,
-                        const bg_open_options *options, bg_report *report,
+                        const bg_open_options *options, bg_verify_report *report,
                         bg_errinfo *info)
 {
     struct container_front front;
     struct container_damage damage = { .blocks = 0 };
-    bg_report own;
+    bg_verify_report own;
     bg_errinfo why = { .code = BG_OK };
     report = report ? report : &own;
     memset(report, 0, sizeof *report);

@@ -1,6 +1,6 @@
 // The headers in C++: they compile without warnings, and the declared functions work. This test
 // does not use the harness, which is C, but prints the same last line.
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <cstdio>
 #include <cstring>
@@ -25,7 +25,7 @@ static void uses_a_filter()
     bg_errinfo why;
     MUST(bg_filter_create(&spec, &filter, &why) == BG_OK);
     const std::string key("a\0b", 3);
-    MUST(bg_filter_add(filter, key.data(), key.size()));
+    MUST(added(filter, key.data(), key.size()));
     MUST(bg_filter_may_contain(filter, key.data(), key.size()));
     MUST(!bg_filter_may_contain(filter, "a", 1));
 
@@ -34,15 +34,15 @@ static void uses_a_filter()
         numbers.push_back(i);
     }
     std::vector<std::uint64_t> maybe(BG_BITMAP_WORDS(numbers.size()));
-    MUST(bg_filter_add_many_u64(filter, numbers.data(), numbers.size(), maybe.data())
+    MUST(added_many(filter, bg_keys_u64(numbers.data(), numbers.size()), maybe.data())
          == 100);
     MUST(maybe[0] == ~std::uint64_t(0) && maybe[1] == (std::uint64_t(1) << 36) - 1);
-    MUST(bg_filter_may_contain_many_u64(filter, numbers.data(), numbers.size(), nullptr)
+    MUST(bg_filter_may_contain_many(filter, bg_keys_u64(numbers.data(), numbers.size()), nullptr)
          == 100);
 
-    bg_info info;
+    bg_filter_info info;
     info.struct_size = sizeof info;
-    MUST(bg_filter_info(filter, &info) == BG_OK);
+    MUST(bg_filter_get_info(filter, &info) == BG_OK);
     MUST(info.kind == BG_KIND_BLOCKED && info.ones > 0 && info.design_items == 1000);
     bg_filter_free(filter);
 }
@@ -54,7 +54,7 @@ static void makes_a_plan()
     MUST(ask.struct_size == sizeof ask && ask.spec.struct_size == sizeof(bg_spec));
     ask.spec.items = 1000000;
     ask.spec.rate = 0.01;
-    MUST(bg_plan_make(&ask, &plan, nullptr) == BG_OK);
+    MUST(bg_plan_compute(&ask, &plan, nullptr) == BG_OK);
     MUST(plan.bits_per_key > 9 && plan.bits_per_key < 10.5 && plan.rate <= 0.01);
     MUST(std::strcmp(bg_kind_name(plan.kind), "blocked") == 0);
 }

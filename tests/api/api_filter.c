@@ -28,7 +28,7 @@ TEST(api__example_of_the_header)
     spec.rate = 0.01;
     bg_filter *seen;
     CHECK_OK(bg_filter_create(&spec, &seen, NULL));
-    CHECK(bg_filter_add(seen, "apple", 5));
+    CHECK(added(seen, "apple", 5));
     CHECK(bg_filter_may_contain(seen, "apple", 5));
     CHECK(!bg_filter_may_contain(seen, "pear", 4));
     bg_filter_free(seen);
@@ -48,11 +48,14 @@ TEST(api__without_a_filter_every_query_says_maybe)
         for (int form = 0; form < 4; form++) {
             memset(maybe, 0x55, sizeof maybe);
             size_t count =
-                form == 0 ? bg_filter_may_contain_many(NULL, keys, n, maybe)
-                : form == 1
-                    ? bg_filter_may_contain_many_fixed(NULL, numbers, 8, n, maybe)
-                : form == 2 ? bg_filter_may_contain_many_u64(NULL, numbers, n, maybe)
-                            : bg_filter_may_contain_many_hash(NULL, numbers, n, maybe);
+                form == 0
+                    ? bg_filter_may_contain_many(NULL, bg_keys_bytes(keys, n), maybe)
+                : form == 1 ? bg_filter_may_contain_many(
+                      NULL, bg_keys_fixed(numbers, 8, n), maybe)
+                : form == 2
+                    ? bg_filter_may_contain_many(NULL, bg_keys_u64(numbers, n), maybe)
+                    : bg_filter_may_contain_many(NULL, bg_keys_hashes(numbers, n),
+                                                 maybe);
             CHECK_EQ(count, n);
             for (size_t i = 0; i < 64 * BG_BITMAP_WORDS(n); i++) {
                 CHECK_EQ(maybe[i / 64] >> (i % 64) & 1, i < n);
@@ -60,7 +63,7 @@ TEST(api__without_a_filter_every_query_says_maybe)
             CHECK_EQ(maybe[BG_BITMAP_WORDS(n)], UINT64_C(0x5555555555555555));
         }
     }
-    CHECK_EQ(bg_filter_may_contain_many_u64(NULL, numbers, 130, NULL), 130);
+    CHECK_EQ(bg_filter_may_contain_many(NULL, bg_keys_u64(numbers, 130), NULL), 130);
 }
 
 TEST(api__without_a_filter_adds_do_nothing)
@@ -68,21 +71,21 @@ TEST(api__without_a_filter_adds_do_nothing)
     const uint64_t numbers[70] = { 0 };
     const bg_bytes keys[70] = { { "x", 1 } };
     uint64_t is_new[2];
-    CHECK(!bg_filter_add(NULL, "x", 1));
-    CHECK(!bg_filter_add_u64(NULL, 1));
-    CHECK(!bg_filter_add_hash(NULL, 1));
+    CHECK(!added(NULL, "x", 1));
+    CHECK(!added_u64(NULL, 1));
+    CHECK(!added_hash(NULL, 1));
     for (int form = 0; form < 4; form++) {
         memset(is_new, 0xff, sizeof is_new);
-        size_t count = form == 0 ? bg_filter_add_many(NULL, keys, 70, is_new)
-                       : form == 1
-                           ? bg_filter_add_many_fixed(NULL, numbers, 8, 70, is_new)
-                       : form == 2 ? bg_filter_add_many_u64(NULL, numbers, 70, is_new)
-                                   : bg_filter_add_many_hash(NULL, numbers, 70, is_new);
+        size_t count =
+            form == 0   ? added_many(NULL, bg_keys_bytes(keys, 70), is_new)
+            : form == 1 ? added_many(NULL, bg_keys_fixed(numbers, 8, 70), is_new)
+            : form == 2 ? added_many(NULL, bg_keys_u64(numbers, 70), is_new)
+                        : added_many(NULL, bg_keys_hashes(numbers, 70), is_new);
         CHECK_EQ(count, 0);
         CHECK_EQ(is_new[0], 0);
         CHECK_EQ(is_new[1], 0);
     }
-    CHECK_EQ(bg_filter_add_many_hash(NULL, numbers, 70, NULL), 0);
+    CHECK_EQ(added_many(NULL, bg_keys_hashes(numbers, 70), NULL), 0);
     bg_filter_clear(NULL);
     bg_filter_free(NULL);
 }
@@ -98,11 +101,10 @@ TEST(api__a_number_is_its_eight_little_endian_bytes)
         for (int b = 0; b < 8; b++) {
             bytes[b] = (uint8_t)(number >> (8 * b));
         }
-        CHECK(bg_filter_add_u64(filter, number) || i > 0);
+        CHECK(added_u64(filter, number) || i > 0);
         CHECK(bg_filter_may_contain(filter, bytes, 8));
-        CHECK(!bg_filter_add(filter, bytes, 8));
-        CHECK(
-            !bg_filter_add_hash(filter, bg_hash_u64(bg_filter_hasher(filter), number)));
+        CHECK(!added(filter, bytes, 8));
+        CHECK(!added_hash(filter, bg_hash_u64(bg_filter_hasher(filter), number)));
     }
     bg_filter_free(filter);
 }
@@ -121,9 +123,9 @@ TEST(api__pairs_records_and_numbers_are_the_same_keys)
         }
         pairs[i] = (bg_bytes){ records + 8 * i, 8 };
     }
-    size_t count = bg_filter_add_many(a, pairs, N, map[0]);
-    CHECK_EQ(bg_filter_add_many_fixed(b, records, 8, N, map[1]), count);
-    CHECK_EQ(bg_filter_add_many_u64(d, numbers, N, map[2]), count);
+    size_t count = added_many(a, bg_keys_bytes(pairs, N), map[0]);
+    CHECK_EQ(added_many(b, bg_keys_fixed(records, 8, N), map[1]), count);
+    CHECK_EQ(added_many(d, bg_keys_u64(numbers, N), map[2]), count);
     CHECK(count > 100 && count <= 200);
     CHECK(memcmp(map[0], map[1], sizeof map[0]) == 0);
     CHECK(memcmp(map[0], map[2], sizeof map[0]) == 0);
@@ -141,15 +143,15 @@ TEST(api__keys_of_any_length_and_content)
     uint8_t *key = calloc(1, LONG + 1);
     CHECK(key != NULL);
     CHECK(!bg_filter_may_contain(filter, "", 0));
-    CHECK(bg_filter_add(filter, NULL, 0));
+    CHECK(added(filter, NULL, 0));
     CHECK(bg_filter_may_contain(filter, "", 0));
     CHECK(!bg_filter_may_contain(filter, "\0", 1)); /* one NUL is not the empty key */
-    CHECK(bg_filter_add(filter, "\0", 1));
+    CHECK(added(filter, "\0", 1));
     CHECK(!bg_filter_may_contain(filter, "\0\0", 2));
-    CHECK(bg_filter_add(filter, "a\0b", 3));
+    CHECK(added(filter, "a\0b", 3));
     CHECK(!bg_filter_may_contain(filter, "a\0c", 3));
     CHECK(!bg_filter_may_contain(filter, "a", 1));
-    CHECK(bg_filter_add(filter, key, LONG));
+    CHECK(added(filter, key, LONG));
     CHECK(!bg_filter_may_contain(filter, key, LONG - 1));
     CHECK(!bg_filter_may_contain(filter, key, LONG + 1));
     key[LONG - 1] = 1;
@@ -198,7 +200,7 @@ TEST(api__every_hash_profile_in_a_filter)
         for (int i = 0; i < 11000; i++) {
             int len = snprintf(key, sizeof key, "key %d", i);
             if (i < 1000) {
-                bg_filter_add(filter, key, (size_t)len);
+                added(filter, key, (size_t)len);
             }
             bool maybe = bg_filter_may_contain(filter, key, (size_t)len);
             CHECK(maybe || i >= 1000);
@@ -227,7 +229,7 @@ TEST(api__the_seed_changes_the_hash)
         spec.hash.seed = seed;
         filter[seed] = must_create(&spec);
         for (uint64_t key = 0; key < 100; key++) {
-            bg_filter_add_u64(filter[seed], key);
+            added_u64(filter[seed], key);
         }
     }
     CHECK(!bg_filter_compatible(filter[0], filter[1]));
@@ -258,10 +260,10 @@ TEST(api__defaults_by_function_and_by_macro_are_the_same)
 TEST(api__info_wants_its_struct_size)
 {
     bg_filter *filter = small_filter();
-    bg_info info = { .struct_size = 0 };
-    CHECK_EQ(bg_filter_info(filter, &info), BG_EINVAL);
+    bg_filter_info info = { .struct_size = 0 };
+    CHECK_EQ(bg_filter_get_info(filter, &info), BG_EINVAL);
     info.struct_size = sizeof info;
-    CHECK_OK(bg_filter_info(filter, &info));
+    CHECK_OK(bg_filter_get_info(filter, &info));
     CHECK_EQ(info.struct_size, sizeof info);
     CHECK_EQ(info.design_items, 10000);
     bg_filter_free(filter);
@@ -285,13 +287,13 @@ TEST(api__from_plan_to_estimate)
     ask.spec.items = 20000;
     ask.spec.rate = 0.01;
     ask.spec.folds = 1;
-    CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+    CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
     CHECK_OK(bg_filter_create_planned(&plan, &ask, &a, NULL));
     CHECK_OK(bg_filter_create_planned(&plan, &ask, &b, NULL));
     CHECK_EQ(bg_filter_size_bytes(a), plan.bytes);
     for (uint64_t key = 0; key < 10000; key++) {
-        bg_filter_add_u64(a, key);
-        bg_filter_add_u64(b, key + 5000);
+        added_u64(a, key);
+        added_u64(b, key + 5000);
     }
     CHECK_OK(bg_filter_overlap(a, b, &overlap, NULL));
     CHECK_NEAR(overlap.both.value, 5000, 0.1);

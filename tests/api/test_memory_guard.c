@@ -1,6 +1,6 @@
 /* The memory guard of the library: `take` is called before memory is allocated, `give` after it is
  * freed. */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 
 struct account {
@@ -47,7 +47,7 @@ TEST(memory_guard__counts_and_refuses)
         bg_filter *other = NULL;
         CHECK_EQ(bg_filter_create(&spec, &other, &info), BG_ENOMEM);
         CHECK(!other);
-        bg_filter_add(filter, "x", 1);
+        added(filter, "x", 1);
         CHECK(bg_filter_may_contain(filter, "x", 1));
         bg_filter_free(filter);
         CHECK_EQ(account.used, 0);

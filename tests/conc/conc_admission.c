@@ -54,10 +54,10 @@ static bool member_admit(struct member *m, uint64_t key)
 static void run(struct job *job, void *(*work)(void *))
 {
     struct member team[THREADS];
-    bg_admission_stats stats = { .struct_size = sizeof stats };
+    bg_admission_info stats = { .struct_size = sizeof stats };
     uint64_t asked = 0, admitted = 0;
     atomic_store(&job->ready, 0);
-    CHECK_OK(bg_admission_about(job->door, &stats));
+    CHECK_OK(bg_admission_get_info(job->door, &stats));
     asked = stats.asked;
     admitted = stats.admitted;
     for (unsigned i = 0; i < THREADS; i++) {
@@ -70,7 +70,7 @@ static void run(struct job *job, void *(*work)(void *))
         asked += team[i].asked;
         admitted += team[i].admitted;
     }
-    CHECK_OK(bg_admission_about(job->door, &stats));
+    CHECK_OK(bg_admission_get_info(job->door, &stats));
     CHECK_EQ(stats.asked, asked);
     CHECK_EQ(stats.admitted, admitted);
 }
@@ -133,8 +133,10 @@ static void *bring_own(void *argument)
         }
         m->asked += BATCH;
         m->admitted += BATCH;
-        m->missed += bg_admission_admit_many(m->job->door, keys, BATCH, &in) != BATCH
-                     || in != ((uint64_t)1 << BATCH) - 1;
+        m->missed +=
+            bg_admission_admit_many(m->job->door, bg_keys_bytes(keys, BATCH), &in)
+                != BATCH
+            || in != ((uint64_t)1 << BATCH) - 1;
     }
     return NULL;
 }
@@ -142,12 +144,12 @@ static void *bring_own(void *argument)
 TEST(admission__what_was_just_seen_is_admitted_while_periods_end)
 {
     struct job job = { .keys = (CHECK_SANITIZED ? 2000 : 20000) * check_scale() };
-    bg_admission_stats stats = { .struct_size = sizeof stats };
+    bg_admission_info stats = { .struct_size = sizeof stats };
     const uint64_t window = THREADS * CALLS; /* of all calls in a batch */
     CHECK_EQ(pthread_barrier_init(&job.together, NULL, THREADS), 0);
     job.door = make_door(window);
     run(&job, bring_own);
-    CHECK_OK(bg_admission_about(job.door, &stats));
+    CHECK_OK(bg_admission_get_info(job.door, &stats));
     CHECK(stats.periods >= stats.asked / window);
     bg_admission_free(job.door);
     CHECK_EQ(pthread_barrier_destroy(&job.together), 0);

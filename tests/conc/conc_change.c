@@ -33,7 +33,7 @@ static void *write_and_take_back(void *arg)
     bg_filter *filter = m->crowd->filter;
     for (size_t round = 0; round < m->crowd->rounds; round++) {
         for (uint64_t i = 0; i < OWN; i++) {
-            CHECK_OK(bg_filter_insert_u64(filter, m->first + i, NULL));
+            CHECK_OK(bg_filter_add_u64(filter, m->first + i, NULL));
             CHECK(bg_filter_may_contain_u64(filter, m->first + i));
         }
         for (uint64_t i = 0; i < OWN; i++) {
@@ -56,8 +56,9 @@ static void *ask_for_the_fixed(void *arg)
         for (uint64_t i = 0; i < FIXED; i++) {
             missing += !bg_filter_may_contain_u64(m->crowd->filter, i);
         }
-        missing +=
-            FIXED - bg_filter_may_contain_many_u64(m->crowd->filter, keys, FIXED, NULL);
+        missing += FIXED
+                   - bg_filter_may_contain_many(m->crowd->filter,
+                                                bg_keys_u64(keys, FIXED), NULL);
     } while (__atomic_load_n(&m->crowd->writing, __ATOMIC_ACQUIRE) > 0);
     CHECK_EQ(missing, 0);
     return NULL;
@@ -76,7 +77,7 @@ static void crowd_run(bg_kind kind, uint32_t width, uint32_t flags)
                                      * check_scale(),
                            .writing = WRITERS };
     for (uint64_t i = 0; i < FIXED; i++) {
-        CHECK_OK(bg_filter_insert_u64(crowd.filter, i, NULL));
+        CHECK_OK(bg_filter_add_u64(crowd.filter, i, NULL));
     }
     uint64_t before = info_of(crowd.filter).ones;
     pthread_t threads[WRITERS + READERS];
@@ -107,7 +108,7 @@ TEST(change__threads_add_and_remove)
 
 TEST(change__threads_add_and_remove__counting_variants)
 {
-    crowd_run(BG_KIND_COUNTING, 4, BG_SCATTERED);
+    crowd_run(BG_KIND_COUNTING, 4, BG_SPEC_SCATTERED);
     crowd_run(BG_KIND_COUNTING, 8, 0);
-    crowd_run(BG_KIND_COUNTING, 32, BG_SCATTERED);
+    crowd_run(BG_KIND_COUNTING, 32, BG_SPEC_SCATTERED);
 }

@@ -127,17 +127,17 @@ static size_t keys_add(struct keys *k, bg_filter *filter, uint64_t how)
 {
     memset(k->bitmap, 0, sizeof k->bitmap);
     switch (how % 7) {
-    case 0: return bg_filter_add_many(filter, k->pairs, k->n, k->bitmap);
-    case 1: return bg_filter_add_many_fixed(filter, k->fixed, 8, k->n, k->bitmap);
-    case 2: return bg_filter_add_many_u64(filter, k->numbers, k->n, k->bitmap);
-    case 3: return bg_filter_add_many_hash(filter, k->hashes, k->n, k->bitmap);
+    case 0: return added_many(filter, bg_keys_bytes(k->pairs, k->n), k->bitmap);
+    case 1: return added_many(filter, bg_keys_fixed(k->fixed, 8, k->n), k->bitmap);
+    case 2: return added_many(filter, bg_keys_u64(k->numbers, k->n), k->bitmap);
+    case 3: return added_many(filter, bg_keys_hashes(k->hashes, k->n), k->bitmap);
     default: break;
     }
     size_t count = 0;
     for (size_t i = 0; i < k->n; i++) {
-        bool is_new = how % 7 == 4   ? bg_filter_add(filter, k->fixed[i], 8)
-                      : how % 7 == 5 ? bg_filter_add_u64(filter, k->numbers[i])
-                                     : bg_filter_add_hash(filter, k->hashes[i]);
+        bool is_new = how % 7 == 4   ? added(filter, k->fixed[i], 8)
+                      : how % 7 == 5 ? added_u64(filter, k->numbers[i])
+                                     : added_hash(filter, k->hashes[i]);
         keys_set_bit(k, i, is_new);
         count += is_new;
     }
@@ -148,10 +148,16 @@ static size_t keys_add(struct keys *k, bg_filter *filter, uint64_t how)
 static size_t keys_ask(const struct keys *k, const bg_filter *filter, uint64_t how)
 {
     switch (how % 7) {
-    case 0: return bg_filter_may_contain_many(filter, k->pairs, k->n, NULL);
-    case 1: return bg_filter_may_contain_many_fixed(filter, k->fixed, 8, k->n, NULL);
-    case 2: return bg_filter_may_contain_many_u64(filter, k->numbers, k->n, NULL);
-    case 3: return bg_filter_may_contain_many_hash(filter, k->hashes, k->n, NULL);
+    case 0:
+        return bg_filter_may_contain_many(filter, bg_keys_bytes(k->pairs, k->n), NULL);
+    case 1:
+        return bg_filter_may_contain_many(filter, bg_keys_fixed(k->fixed, 8, k->n),
+                                          NULL);
+    case 2:
+        return bg_filter_may_contain_many(filter, bg_keys_u64(k->numbers, k->n), NULL);
+    case 3:
+        return bg_filter_may_contain_many(filter, bg_keys_hashes(k->hashes, k->n),
+                                          NULL);
     default: break;
     }
     size_t count = 0;
@@ -184,7 +190,7 @@ static void conc_check_words(const bg_filter *filter, uint64_t seed, uint64_t n)
     bg_filter *alone;
     CHECK_OK(bg_filter_create_like(filter, &alone, NULL));
     for (uint64_t i = 0; i < n; i++) {
-        (void)bg_filter_add_u64(alone, conc_key(seed, i));
+        (void)added_u64(alone, conc_key(seed, i));
     }
     CHECK(bg_filter_equal(filter, alone));
     bg_filter_free(alone);
@@ -222,7 +228,7 @@ static void conc_each_cpu(bg_kind kind, const char *what,
 static void first_use(struct member *m)
 {
     bg_filter *filter = conc_filter(BG_KIND_AUTO, 100, 10, 0);
-    m->checks += bg_filter_add_u64(filter, m->number);
+    m->checks += added_u64(filter, m->number);
     CHECK(bg_filter_may_contain_u64(filter, m->number));
     bg_filter_free(filter);
 }
@@ -364,7 +370,7 @@ static void race_check(const struct race *job, bool roomy)
     for (size_t i = 0; i < RACE_KEYS; i++) {
         unsigned winners = race_winners(job, i);
         if (winners) {
-            (void)bg_filter_add_u64(alone, conc_key(job->seed, i));
+            (void)added_u64(alone, conc_key(job->seed, i));
         }
         CHECK(winners || !roomy);
         CHECK(winners <= 1 || bg_filter_kind(job->filter) != BG_KIND_REGISTER);
@@ -473,13 +479,13 @@ static void sets_merge(struct member *m, struct sets *job)
 /* The number of ones never decreases. */
 static void sets_look(struct member *m, struct sets *job)
 {
-    bg_info before = { .struct_size = sizeof before }, after = before;
+    bg_filter_info before = { .struct_size = sizeof before }, after = before;
     bg_overlap overlap;
-    CHECK_OK(bg_filter_info(job->filter, &before));
+    CHECK_OK(bg_filter_get_info(job->filter, &before));
     (void)bg_filter_equal(job->filter, job->source);
     CHECK(bg_filter_compatible(job->filter, job->source));
     CHECK_OK(bg_filter_overlap(job->filter, job->source, &overlap, NULL));
-    CHECK_OK(bg_filter_info(job->filter, &after));
+    CHECK_OK(bg_filter_get_info(job->filter, &after));
     CHECK(after.ones >= before.ones);
     CHECK(bg_filter_fill(job->filter) >= after.fill);
     m->checks += 2;
@@ -579,7 +585,7 @@ static uint64_t handover_test(bg_kind kind)
     for (unsigned round = 0; round < conc_rounds(1); round++) {
         job.seed = check_random();
         job.added = 0;
-        job.filter = conc_filter(kind, HANDOVER_KEYS, 12, BG_EXCLUSIVE);
+        job.filter = conc_filter(kind, HANDOVER_KEYS, 12, BG_SPEC_EXCLUSIVE);
         CHECK_EQ(pthread_rwlock_init(&job.lock, NULL), 0);
         checks += team_run(HANDOVER_THREADS, handover_work, &job);
         CHECK_EQ(pthread_rwlock_destroy(&job.lock), 0);

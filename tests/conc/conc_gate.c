@@ -36,7 +36,7 @@ static void join(pthread_t thread)
 /* A store of one key that answers slowly. */
 struct store {
     atomic_bool has;
-    _Atomic bg_truth fails;
+    _Atomic bg_store_answer fails;
     atomic_uint asks, asking, most_asking;
     atomic_uint sleep_ms;
     atomic_bool gone;      /* the first query was sent ... */
@@ -54,7 +54,8 @@ struct row {
     bool shared;
 };
 
-static bg_truth store_ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer store_ask(void *context, const void *key, size_t len,
+                                 void *request)
 {
     struct store *s = context;
     (void)key;
@@ -76,8 +77,8 @@ static bg_truth store_ask(void *context, const void *key, size_t len, void *requ
         ((struct row *)request)->value = atomic_load(&s->value);
     }
     atomic_fetch_sub(&s->asking, 1);
-    const bg_truth fails = atomic_load(&s->fails);
-    return fails != BG_TRUTH_ABSENT ? fails : has ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+    const bg_store_answer fails = atomic_load(&s->fails);
+    return fails != BG_STORE_ABSENT ? fails : has ? BG_STORE_PRESENT : BG_STORE_ABSENT;
 }
 
 static uint64_t store_clock(void *context)
@@ -131,8 +132,8 @@ static void look_in_thread(struct looker *l, struct store *s)
 
 static uint64_t shared_so_far(const struct store *s)
 {
-    bg_gate_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_gate_about(s->gate, false, &stats));
+    bg_gate_info stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_gate_get_info(s->gate, NULL, &stats));
     return stats.shared;
 }
 
@@ -156,13 +157,13 @@ static void look_together(struct store *s, bg_outcome expected, bool blind)
         for (int i = 0; i <= FOLLOWERS; i++) {
             join(lookers[i].thread);
             CHECK_EQ(lookers[i].outcome, expected);
-            CHECK(expected != BG_PRESENT || blind
+            CHECK(expected != BG_OUTCOME_PRESENT || blind
                   || lookers[i].row.value == atomic_load(&s->value));
             told += lookers[i].row.shared;
         }
         const unsigned asked = atomic_load(&s->asks) - asks;
         CHECK_EQ(asked + (shared_so_far(s) - shared), FOLLOWERS + 1);
-        CHECK(expected != BG_PRESENT || blind || told + asked == FOLLOWERS + 1);
+        CHECK(expected != BG_OUTCOME_PRESENT || blind || told + asked == FOLLOWERS + 1);
         met = asked == 1;
     }
     CHECK(met);
@@ -175,12 +176,13 @@ TEST(gate__look_ups_at_once_ask_once)
     how.flags = BG_GATE_SINGLE_FLIGHT;
     how.share = store_share;
     store_open(&s, &how);
-    look_together(&s, BG_ABSENT_BY_TRUTH, false);
+    look_together(&s, BG_OUTCOME_ABSENT_BY_STORE, false);
     atomic_store(&s.has, true);
-    look_together(&s, BG_PRESENT, false);
-    look_together(&s, BG_PRESENT, true); /* a lookup without a row needs no sharing */
-    atomic_store(&s.fails, BG_TRUTH_ERROR);
-    look_together(&s, BG_UNKNOWN, false); /* no stampede on a failing store */
+    look_together(&s, BG_OUTCOME_PRESENT, false);
+    look_together(&s, BG_OUTCOME_PRESENT,
+                  true); /* a lookup without a row needs no sharing */
+    atomic_store(&s.fails, BG_STORE_ERROR);
+    look_together(&s, BG_OUTCOME_UNKNOWN, false); /* no stampede on a failing store */
     store_close(&s);
 }
 
@@ -199,7 +201,7 @@ TEST(gate__what_cannot_be_shared_is_asked_for)
     }
     for (int i = 0; i < FOLLOWERS; i++) {
         join(lookers[i].thread);
-        CHECK_EQ(lookers[i].outcome, BG_PRESENT);
+        CHECK_EQ(lookers[i].outcome, BG_OUTCOME_PRESENT);
         CHECK_EQ(lookers[i].row.value, 7);
     }
     CHECK_EQ(atomic_load(&s.asks), FOLLOWERS);
@@ -213,7 +215,7 @@ static bg_filter *filter_of_key(void)
     spec.items = 100;
     spec.rate = 0.5;
     bg_filter *filter = must_create(&spec);
-    (void)bg_filter_add(filter, "key", 3);
+    (void)added(filter, "key", 3);
     return filter;
 }
 
@@ -221,7 +223,7 @@ static bg_filter *filter_of_key(void)
 static void tell_of_key(struct store *s, int way)
 {
     if (way == 0) {
-        CHECK_OK(bg_gate_wrote(s->gate, "key", 3));
+        CHECK_OK(bg_gate_add(s->gate, "key", 3));
     } else if (way == 1) {
         bg_gate_forget_absent(s->gate);
     } else {
@@ -252,11 +254,11 @@ TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
         tell_of_key(&s, way);
         look_in_thread(&after, &s);
         join(after.thread);
-        CHECK_EQ(after.outcome, BG_PRESENT);
+        CHECK_EQ(after.outcome, BG_OUTCOME_PRESENT);
         atomic_store(&s.may_go_on, true);
         join(before.thread);
-        CHECK_EQ(before.outcome, BG_ABSENT_BY_TRUTH);
-        CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_PRESENT);
+        CHECK_EQ(before.outcome, BG_OUTCOME_ABSENT_BY_STORE);
+        CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_OUTCOME_PRESENT);
         CHECK_EQ(atomic_load(&s.asks), 3);
         store_close(&s);
     }
@@ -287,8 +289,8 @@ TEST(gate__in_doubt_no_lookup_joins_another_one)
     atomic_store(&s.may_go_on, true);
     join(after.thread);
     join(before.thread);
-    CHECK_EQ(after.outcome, BG_PRESENT);
-    CHECK_EQ(before.outcome, BG_ABSENT_BY_TRUTH);
+    CHECK_EQ(after.outcome, BG_OUTCOME_PRESENT);
+    CHECK_EQ(before.outcome, BG_OUTCOME_ABSENT_BY_STORE);
     CHECK_EQ(shared_so_far(&s), 0);
     store_close(&s);
 }
@@ -303,22 +305,23 @@ struct twin {
 };
 
 /* The first query of each thread waits for that of the other one, then looks up there. */
-static bg_truth twin_ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer twin_ask(void *context, const void *key, size_t len,
+                                void *request)
 {
     struct twin *twin = context;
     if (request && atomic_fetch_add(twin->met, 1) < 2) {
         while (atomic_load(twin->met) < 2) {
             pause_ms(1);
         }
-        CHECK_EQ(bg_gate_lookup(twin->other->gate, key, len, NULL), BG_PRESENT);
+        CHECK_EQ(bg_gate_lookup(twin->other->gate, key, len, NULL), BG_OUTCOME_PRESENT);
     }
-    return BG_TRUTH_PRESENT;
+    return BG_STORE_PRESENT;
 }
 
 static void *twin_look(void *arg)
 {
     struct twin *twin = arg;
-    CHECK_EQ(bg_gate_lookup(twin->gate, "key", 3, twin), BG_PRESENT);
+    CHECK_EQ(bg_gate_lookup(twin->gate, "key", 3, twin), BG_OUTCOME_PRESENT);
     return NULL;
 }
 
@@ -358,8 +361,8 @@ TEST(gate__one_thread_at_a_time_tries_a_broken_truth)
     how.breaker_rest = 1000;
     how.clock = store_clock;
     store_open(&s, &how);
-    atomic_store(&s.fails, BG_TRUTH_ERROR);
-    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_UNKNOWN);
+    atomic_store(&s.fails, BG_STORE_ERROR);
+    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_OUTCOME_UNKNOWN);
     for (unsigned round = 0; round < ROUNDS; round++) {
         atomic_fetch_add(&s.now, 1000); /* the pause is over */
         atomic_store(&s.sleep_ms, 1);
@@ -368,15 +371,15 @@ TEST(gate__one_thread_at_a_time_tries_a_broken_truth)
         }
         for (int i = 0; i < LOOKERS; i++) {
             join(lookers[i].thread);
-            CHECK_EQ(lookers[i].outcome, BG_UNKNOWN);
+            CHECK_EQ(lookers[i].outcome, BG_OUTCOME_UNKNOWN);
         }
         CHECK_EQ(atomic_load(&s.asks), round + 2);
     }
     CHECK_EQ(atomic_load(&s.most_asking), 1);
     atomic_fetch_add(&s.now, 1000);
-    atomic_store(&s.fails, BG_TRUTH_ABSENT);
-    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_ABSENT_BY_TRUTH);
-    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_ABSENT_BY_TRUTH);
+    atomic_store(&s.fails, BG_STORE_ABSENT);
+    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_OUTCOME_ABSENT_BY_STORE);
+    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_OUTCOME_ABSENT_BY_STORE);
     store_close(&s);
 }
 
@@ -415,7 +418,8 @@ static atomic_bool *town_cell(struct town *t, const void *key)
     return &t->has[number >> 32][number & (SPAN - 1)];
 }
 
-static bg_truth town_ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer town_ask(void *context, const void *key, size_t len,
+                                void *request)
 {
     struct town *t = context;
     (void)len;
@@ -427,7 +431,7 @@ static bg_truth town_ask(void *context, const void *key, size_t len, void *reque
     if (check_random_below(64) == 0) {
         pause_ms(0);
     }
-    return has ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+    return has ? BG_STORE_PRESENT : BG_STORE_ABSENT;
 }
 
 static bg_err town_write(void *context, const void *key, size_t len, void *request)
@@ -455,7 +459,7 @@ static void *town_writes(void *arg)
         const uint64_t key = town_key(c->number, i);
         CHECK_OK(bg_gate_write(t->gate, &key, sizeof key, NULL));
         atomic_store(&t->written[c->number], i + 1);
-        CHECK_EQ(bg_gate_lookup(t->gate, &key, sizeof key, NULL), BG_PRESENT);
+        CHECK_EQ(bg_gate_lookup(t->gate, &key, sizeof key, NULL), BG_OUTCOME_PRESENT);
     }
     return NULL;
 }
@@ -475,7 +479,7 @@ static void *town_reads(void *arg)
         for (unsigned i = 0; i < 8; i++) {
             keys[i] = town_key(writer, from + i);
             bytes[i] = (bg_bytes){ &keys[i], sizeof keys[i] };
-            outcomes[i] = BG_PENDING;
+            outcomes[i] = BG_OUTCOME_PENDING;
         }
         if (check_random_below(2)) {
             (void)bg_gate_lookup_many(t->gate, bytes, 8, NULL, outcomes);
@@ -485,8 +489,8 @@ static void *town_reads(void *arg)
             }
         }
         for (uint64_t i = 0; i < 8; i++) {
-            CHECK(from + i >= written || outcomes[i] == BG_PRESENT);
-            c->seen += outcomes[i] == BG_PRESENT;
+            CHECK(from + i >= written || outcomes[i] == BG_OUTCOME_PRESENT);
+            c->seen += outcomes[i] == BG_OUTCOME_PRESENT;
         }
     }
     return NULL;
@@ -535,13 +539,13 @@ TEST(gate__what_was_written_is_found_by_all)
         CHECK_OK(bg_slot_create(must_create(&spec), NULL, &t->slot, NULL));
         CHECK_OK(bg_gate_create(t->slot, &how, &t->gate, NULL));
         town_run(t);
-        bg_gate_stats s = { .struct_size = sizeof s };
-        CHECK_OK(bg_gate_about(t->gate, false, &s));
+        bg_gate_info s = { .struct_size = sizeof s };
+        CHECK_OK(bg_gate_get_info(t->gate, NULL, &s));
         CHECK_EQ(s.writes, WRITERS * t->keys);
         CHECK_EQ(s.false_negatives, 0);
         CHECK_EQ(atomic_load(&t->false_negatives), 0);
-        CHECK(s.outcomes[BG_PRESENT] >= WRITERS * t->keys);
-        CHECK_EQ(s.outcomes[BG_UNKNOWN] + s.outcomes[BG_FAILED], 0);
+        CHECK(s.outcomes[BG_OUTCOME_PRESENT] >= WRITERS * t->keys);
+        CHECK_EQ(s.outcomes[BG_OUTCOME_UNKNOWN] + s.outcomes[BG_OUTCOME_FAILED], 0);
         bg_gate_free(t->gate);
         bg_slot_free(t->slot);
     }
@@ -572,7 +576,7 @@ static void *past_writes(void *arg)
         }
         atomic_store(&t->written[0], i + 1);
         const uint64_t key = town_key(0, i);
-        CHECK_EQ(bg_gate_lookup(t->gate, &key, sizeof key, NULL), BG_PRESENT);
+        CHECK_EQ(bg_gate_lookup(t->gate, &key, sizeof key, NULL), BG_OUTCOME_PRESENT);
     }
     return NULL;
 }
@@ -590,15 +594,15 @@ static void *past_reads(void *arg)
         bg_outcome outcome;
         if (c->number == 0) {
             outcome = bg_gate_begin(t->gate, &key, sizeof key, &ticket, NULL);
-            if (outcome == BG_PENDING) {
+            if (outcome == BG_OUTCOME_PENDING) {
                 outcome = bg_gate_finish(t->gate, &ticket,
                                          town_ask(t, &key, sizeof key, NULL));
             }
         } else {
             outcome = bg_gate_lookup(t->gate, &key, sizeof key, NULL);
         }
-        CHECK(i >= written || outcome == BG_PRESENT);
-        c->seen += outcome == BG_ABSENT_BY_CACHE;
+        CHECK(i >= written || outcome == BG_OUTCOME_PRESENT);
+        c->seen += outcome == BG_OUTCOME_ABSENT_BY_CACHE;
     }
     return NULL;
 }
@@ -633,7 +637,7 @@ TEST(gate__no_answer_from_before_an_event_is_used_after_it)
         struct past past = { .town = t, .all = must_create(&spec), .swaps = way / 2 };
         for (uint64_t i = 0; i < t->keys + 4; i++) {
             const uint64_t key = town_key(0, i);
-            (void)bg_filter_add(past.all, &key, sizeof key);
+            (void)added(past.all, &key, sizeof key);
         }
         how.context = t;
         how.ask = town_ask;

@@ -3,7 +3,7 @@
  * thread produces from the same keys.
  */
 #include "base/bits.h"
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 
 #include <pthread.h>
@@ -44,7 +44,8 @@ static void *load_keys(void *arg)
         if (round % 2) {
             atomic_fetch_add(&crew->news, bg_loader_add_many(crew->loader, keys, n));
         } else {
-            bg_hash_many(bg_filter_hasher(crew->filter), keys, n, hashes);
+            bg_hash_many(bg_filter_hasher(crew->filter), bg_keys_bytes(keys, n),
+                         hashes);
             atomic_fetch_add(&crew->news,
                              bg_loader_add_many_hash(crew->loader, hashes, n));
         }
@@ -67,7 +68,7 @@ static void load_once(bg_kind kind, uint64_t items, uint32_t flags)
 {
     pthread_t threads[THREADS];
     bg_filter *filter = make_filter(kind, items, flags);
-    bg_filter *alone = make_filter(kind, items, BG_EXCLUSIVE);
+    bg_filter *alone = make_filter(kind, items, BG_SPEC_EXCLUSIVE);
     struct crew crew = { .filter = filter };
     CHECK_OK(bg_loader_create(filter, &crew.loader, NULL));
     for (int i = 0; i < THREADS; i++) {
@@ -78,7 +79,7 @@ static void load_once(bg_kind kind, uint64_t items, uint32_t flags)
     }
     bg_loader_free(crew.loader);
     for (uint64_t key = 0; key < KEYS; key++) {
-        (void)bg_filter_add_u64(alone, key);
+        (void)added_u64(alone, key);
     }
     CHECK(bg_filter_equal(filter, alone));
     const uint64_t news = atomic_load(&crew.news);
@@ -98,23 +99,24 @@ TEST(loader__makes_what_one_thread_makes)
     static const uint64_t items[] = { 1, 60, 500, 1111, 70000, KEYS };
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
-            load_once(kinds[k], items[i], BG_EXCLUSIVE);
+            load_once(kinds[k], items[i], BG_SPEC_EXCLUSIVE);
         }
     }
 }
 
 TEST(loader__of_other_kinds_and_shared_filters)
 {
-    load_once(BG_KIND_REGISTER, KEYS, BG_EXCLUSIVE);
-    load_once(BG_KIND_CLASSIC, KEYS, BG_EXCLUSIVE);
-    load_once(BG_KIND_PARTITIONED, KEYS, BG_EXCLUSIVE);
+    load_once(BG_KIND_REGISTER, KEYS, BG_SPEC_EXCLUSIVE);
+    load_once(BG_KIND_CLASSIC, KEYS, BG_SPEC_EXCLUSIVE);
+    load_once(BG_KIND_PARTITIONED, KEYS, BG_SPEC_EXCLUSIVE);
     load_once(BG_KIND_BLOCKED, KEYS, 0);
     load_once(BG_KIND_CLASSIC, KEYS, 0);
 }
 
 TEST(loader__refuses)
 {
-    bg_filter *filter = make_filter(BG_KIND_BLOCKED, 100, BG_EXCLUSIVE), *fixed = NULL;
+    bg_filter *filter = make_filter(BG_KIND_BLOCKED, 100, BG_SPEC_EXCLUSIVE),
+              *fixed = NULL;
     bg_loader *loader = NULL;
     bg_builder *builder = NULL;
     bg_errinfo why;

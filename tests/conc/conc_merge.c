@@ -9,7 +9,7 @@
  * announced. One "no" is a failure: bg_filter_merge is MT-Safe, and (C1) and (C2) of filter.h
  * hold during a merge. At the end, after one more merge, each filter has all keys of both.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/samples.h"
 
@@ -61,7 +61,7 @@ static void *write_own(void *arg)
         for (size_t j = 0; j < n; j++) {
             keys[j] = key_of(t->side, i + j);
         }
-        (void)bg_filter_add_many_u64(side->filter, keys, n, NULL);
+        (void)added_many(side->filter, bg_keys_u64(keys, n), NULL);
         i += n;
         __atomic_store_n(&side->added, i, __ATOMIC_RELEASE);
     }
@@ -124,7 +124,7 @@ static void pair_run(const bg_spec *spec, bool both_ways)
     for (unsigned s = 0; s < SIDES; s++) {
         pair.side[s] = (struct side){ must_create(spec), FIXED };
         for (uint64_t i = 0; i < FIXED; i++) {
-            (void)bg_filter_add_u64(pair.side[s].filter, key_of(s, i));
+            (void)added_u64(pair.side[s].filter, key_of(s, i));
         }
         args[s] = (struct thread){ &pair, s };
     }
@@ -156,7 +156,7 @@ static bg_spec pair_spec(unsigned sample)
 {
     bg_spec spec = sample_variant(sample);
     spec.items = spec.kind == BG_KIND_SCALABLE ? 100 : 2 * (FIXED + OWN);
-    spec.items *= sample_can(sample, BG_CAN_FILL_UP) ? 4 : 1; /* counts use slots */
+    spec.items *= sample_can(sample, BG_TRAIT_FILLS_UP) ? 4 : 1; /* counts use slots */
     spec.rate = 0.01;
     return spec;
 }
@@ -165,9 +165,9 @@ TEST(merge__beside_adds_and_queries)
 {
     unsigned tested = 0;
     for (unsigned s = 0; s < SAMPLES; s++) {
-        if (sample_can(s, BG_CAN_MERGE)) {
+        if (sample_can(s, BG_TRAIT_MERGE)) {
             bg_spec spec = pair_spec(s);
-            pair_run(&spec, !sample_can(s, BG_CAN_REMOVE));
+            pair_run(&spec, !sample_can(s, BG_TRAIT_REMOVE));
             tested++;
         }
     }
@@ -213,7 +213,7 @@ static void turning_run(uint32_t mode)
     CHECK_EQ(pthread_create(&merging, NULL, merge_when_it_can, &t), 0);
     for (uint64_t turn = 0; turn < TURNS; turn++) {
         for (uint64_t i = 0; i < 100; i++) {
-            (void)bg_filter_add_u64(turn % 2 ? t.filter : t.other, turn << 20 | i);
+            (void)added_u64(turn % 2 ? t.filter : t.other, turn << 20 | i);
         }
         if (turn % 2 == 0) { /* both are in this period: no other thread rotates them */
             CHECK_OK(bg_filter_merge(t.filter, t.other, NULL));

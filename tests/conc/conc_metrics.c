@@ -19,15 +19,15 @@ struct shared {
 
 static struct reader readers[2];
 
-static bg_truth ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer ask(void *context, const void *key, size_t len, void *request)
 {
     uint64_t number = 0;
     (void)context;
     (void)request;
     memcpy(&number, key, len < sizeof number ? len : sizeof number);
-    return number % 7 == 0   ? BG_TRUTH_ERROR
-           : number % 2 == 0 ? BG_TRUTH_PRESENT
-                             : BG_TRUTH_ABSENT;
+    return number % 7 == 0   ? BG_STORE_ERROR
+           : number % 2 == 0 ? BG_STORE_PRESENT
+                             : BG_STORE_ABSENT;
 }
 
 static bg_filter *empty_filter(void)
@@ -46,7 +46,7 @@ static void *work(void *context)
         uint64_t key = check_random_next(&state) % KEYS;
         (void)bg_gate_lookup(shared->gate, &key, sizeof key, NULL);
         if (key % 2 == 0) {
-            CHECK_OK(bg_gate_wrote(shared->gate, &key, sizeof key));
+            CHECK_OK(bg_gate_add(shared->gate, &key, sizeof key));
         }
     }
     return NULL;

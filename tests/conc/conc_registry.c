@@ -210,7 +210,7 @@ static void *crowd_the_table(void *arg)
     } else {
         look_up(crowd);
         unsigned n = 0;
-        bg_registry_each(crowd->registry, see_name, &n);
+        bg_registry_for_each(crowd->registry, see_name, &n);
         CHECK_EQ(n, crowd->most);
     }
     return NULL;
@@ -243,7 +243,7 @@ static void *take_places(void *arg)
         uint64_t key = g->first + i;
         bool is_new;
         bg_err err = bg_tenant_add(g->tenant, &key, sizeof key, &is_new, NULL);
-        CHECK(err == BG_OK || err == BG_ELIMIT);
+        CHECK(err == BG_OK || err == BG_EQUOTA);
         g->taken += err == BG_OK;
         g->fresh += is_new;
         if (i % 64 == 0) {
@@ -363,7 +363,7 @@ static void add_some(struct race *race, unsigned writer, unsigned t, uint64_t i,
  * tenant was evicted, or all were: then they return, and their keys must be present. */
 static void rest(struct race *race)
 {
-    bg_registry_stats before = registry_stats(race->registry), now = before;
+    bg_registry_info before = registry_stats(race->registry), now = before;
     atomic_fetch_add(&race->resting, 1);
     while (now.evictions == before.evictions && now.in_memory > 0) {
         (void)usleep(100);
@@ -479,7 +479,7 @@ static void race_once(bg_kind kind, bool saves)
                          .saves = saves };
     run(run_race, &race, 0, 1 + WRITERS + READERS);
     check_race(&race);
-    bg_registry_stats stats = registry_stats(race.registry);
+    bg_registry_info stats = registry_stats(race.registry);
     CHECK_EQ(stats.tenants, TENANTS);
     CHECK_EQ(stats.return_failures, 0);
     CHECK(stats.evictions > 0);
@@ -788,7 +788,7 @@ static void *fight(void *arg)
             CHECK_OK(bg_registry_tick(brawl->registry, NULL, NULL));
         } else {
             CHECK_OK(bg_registry_save(brawl->registry, NULL));
-            bg_registry_each(brawl->registry, glance, brawl->registry);
+            bg_registry_for_each(brawl->registry, glance, brawl->registry);
             (void)usleep(1000);
         }
     }
@@ -804,7 +804,7 @@ TEST(registry__everything_at_once)
                            .busy = THREADS,
                            .rounds = (FEWER ? 40 : 120) * (unsigned)check_scale() };
     run(fight, &brawl, 0, THREADS + 2);
-    bg_registry_stats stats = registry_stats(brawl.registry);
+    bg_registry_info stats = registry_stats(brawl.registry);
     CHECK_EQ(stats.created - stats.removed, stats.tenants);
     CHECK_EQ(stats.return_failures, 0);
     CHECK(stats.evictions > 0);

@@ -7,7 +7,7 @@
  * compactions, migrations, rebuilds from the store, all mixed at random. One check is one such
  * answer.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/files.h"
 #include "support/filters.h"
@@ -54,12 +54,14 @@ static bg_err add_hashes(struct world *world, const uint64_t keys[BATCH])
     for (unsigned i = 0; i < BATCH; i++) {
         bytes[i] = (bg_bytes){ &keys[i], 8 };
     }
-    bg_err err = bg_slot_hash_many(world->slot, bytes, BATCH, hashes, &check);
+    bg_err err =
+        bg_slot_hash_many(world->slot, bg_keys_bytes(bytes, BATCH), hashes, &check);
     err = err ? err
-              : bg_slot_add_many_hash(world->slot, hashes, BATCH, check, NULL, NULL);
-    return err == BG_EINCOMPAT
-               ? bg_slot_add_many_which(world->slot, bytes, BATCH, NULL, NULL)
-               : err;
+              : bg_slot_add_many(world->slot, bg_keys_hashes_of(hashes, BATCH, check),
+                                 NULL, NULL, NULL);
+    return err == BG_EINCOMPAT ? bg_slot_add_many(
+               world->slot, bg_keys_bytes(bytes, BATCH), NULL, NULL, NULL)
+                               : err;
 }
 
 /* One key, or a batch of them. */
@@ -72,7 +74,8 @@ static uint64_t add_some(struct world *world, unsigned number, uint64_t at, bool
     }
     atomic_store(&adder->true_to, at + n);
     bg_err err = !many    ? bg_slot_add_u64(world->slot, keys[0], NULL)
-                 : at & 1 ? bg_slot_add_many_u64(world->slot, keys, BATCH, NULL, NULL)
+                 : at & 1 ? bg_slot_add_many(world->slot, bg_keys_u64(keys, BATCH),
+                                             NULL, NULL, NULL)
                           : add_hashes(world, keys);
     CHECK_OK(err);
     atomic_store(&adder->added_to, at + n);
@@ -110,9 +113,10 @@ static void ask_hashes(struct worker *me, const uint64_t keys[BATCH])
     for (unsigned i = 0; i < BATCH; i++) {
         bytes[i] = (bg_bytes){ &keys[i], 8 };
     }
-    if (!bg_slot_hash_many(me->world->slot, bytes, BATCH, hashes, &check)) {
-        size_t found =
-            bg_slot_may_contain_many_hash(me->world->slot, hashes, BATCH, check, NULL);
+    if (!bg_slot_hash_many(me->world->slot, bg_keys_bytes(bytes, BATCH), hashes,
+                           &check)) {
+        size_t found = bg_slot_may_contain_many(
+            me->world->slot, bg_keys_hashes_of(hashes, BATCH, check), NULL);
         atomic_fetch_add(&me->world->missed, BATCH - found);
     }
 }
@@ -123,7 +127,8 @@ static void ask_many(struct worker *me, unsigned adder, uint64_t to)
     for (unsigned i = 0; i < BATCH; i++) {
         keys[i] = key_of(adder, check_random_next(&me->random) % to);
     }
-    size_t found = bg_slot_may_contain_many_u64(me->world->slot, keys, BATCH, NULL);
+    size_t found =
+        bg_slot_may_contain_many(me->world->slot, bg_keys_u64(keys, BATCH), NULL);
     atomic_fetch_add(&me->world->missed, BATCH - found);
     ask_hashes(me, keys);
 }
@@ -208,13 +213,13 @@ static bg_err push(struct world *world, const bg_rebuild_options *how, unsigned 
     bg_rebuild *rebuild = NULL;
     bg_bytes keys[BATCH];
     size_t n = 0;
-    bg_err err = bg_slot_rebuild_begin(world->slot, how, &rebuild, NULL);
+    bg_err err = bg_slot_begin_rebuild(world->slot, how, &rebuild, NULL);
     if (err) {
         return err;
     }
     do {
         CHECK_OK(truth_next(&truth, keys, BATCH, &n, NULL));
-        CHECK_OK(bg_rebuild_add_many(rebuild, keys, n, NULL));
+        CHECK_OK(bg_rebuild_add_many(rebuild, bg_keys_bytes(keys, n), NULL));
     } while (n && --left);
     if (n) {
         bg_rebuild_abort(rebuild);
@@ -257,7 +262,7 @@ static void change(struct world *world, uint64_t random)
     case 0:
     case 1:
         filter = some_filter(random);
-        err = bg_slot_layer(slot, filter, NULL);
+        err = bg_slot_set_delta(slot, filter, NULL);
         filter = err == BG_OK ? NULL : filter;
         break;
     case 2:
@@ -268,10 +273,10 @@ static void change(struct world *world, uint64_t random)
         break;
     case 4: /* and back, as the new one does not have all keys */
         filter = some_filter(random);
-        err = bg_slot_migrate(slot, filter, NULL);
+        err = bg_slot_begin_migration(slot, filter, NULL);
         filter = err == BG_OK ? NULL : filter;
         if (err == BG_OK) {
-            CHECK_OK(bg_slot_settle(slot, true, NULL));
+            CHECK_OK(bg_slot_end_migration(slot, true, NULL));
         }
         break;
     default: rebuild(world, random); break;
@@ -288,7 +293,7 @@ static void compact_for_sure(struct world *world)
     how.spec.rate = 0.01;
     how.spec.hash.seed = 1;
     CHECK_OK(push(world, &how, UINT_MAX));
-    CHECK_OK(bg_slot_layer(world->slot, some_filter(1), NULL));
+    CHECK_OK(bg_slot_set_delta(world->slot, some_filter(1), NULL));
     CHECK_OK(bg_slot_compact(world->slot, some_filter(1), NULL));
 }
 
@@ -307,7 +312,7 @@ TEST(slot__no_key_is_lost_by_any_change)
     static struct world world;
     struct worker workers[ADDERS + ASKERS];
     const unsigned changes = (CHECK_SANITIZED ? 60 : 200) * (unsigned)check_scale();
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_info stats = { .struct_size = sizeof stats };
     CHECK_OK(bg_slot_create(some_filter(1), NULL, &world.slot, NULL));
     for (unsigned i = 0; i < ADDERS + ASKERS; i++) {
         start(&workers[i], &world, i, i < ADDERS ? add_keys : ask_keys);
@@ -332,7 +337,7 @@ TEST(slot__no_key_is_lost_by_any_change)
             CHECK(bg_slot_may_contain_u64(world.slot, key_of(adder, i)));
         }
     }
-    CHECK_OK(bg_slot_about(world.slot, &stats));
+    CHECK_OK(bg_slot_get_info(world.slot, &stats));
     CHECK_EQ(atomic_load(&world.missed), 0);
     CHECK_EQ(stats.retired, 0);
     CHECK(stats.rebuilds > 0 && stats.compactions > 0);
@@ -373,11 +378,11 @@ TEST(slot__swaps_under_pins)
     static struct world world;
     struct worker workers[4];
     bg_slot_options options = BG_SLOT_OPTIONS_INIT;
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_info stats = { .struct_size = sizeof stats };
     options.flags = BG_SLOT_SEALED;
     for (unsigned i = 0; i < 2000; i++) {
         bg_filter *filter = make_filter(BG_KIND_CLASSIC, 4096, 0);
-        (void)bg_filter_add_u64(filter, 1);
+        (void)added_u64(filter, 1);
         if (i == 0) {
             CHECK_OK(bg_slot_create(filter, &options, &world.slot, NULL));
             for (unsigned j = 0; j < 4; j++) {
@@ -394,7 +399,7 @@ TEST(slot__swaps_under_pins)
     for (unsigned i = 0; i < 4; i++) {
         (void)pthread_join(workers[i].thread, NULL);
     }
-    CHECK_OK(bg_slot_about(world.slot, &stats));
+    CHECK_OK(bg_slot_get_info(world.slot, &stats));
     CHECK_EQ(atomic_load(&world.missed), 0);
     CHECK_EQ(stats.retired, 0);
     CHECK_EQ(stats.swaps, 1999);
@@ -547,14 +552,14 @@ TEST(slot__drill_two_reloads_race)
     const char *paths[2] = { files_path("one"), files_path("two") };
     struct reloader reloaders[4];
     bg_slot_options options = BG_SLOT_OPTIONS_INIT;
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_info stats = { .struct_size = sizeof stats };
     bg_slot *slot = NULL;
     options.flags = BG_SLOT_SEALED;
     CHECK_OK(bg_slot_create(NULL, &options, &slot, NULL));
     for (uint64_t i = 0; i < 2; i++) {
         bg_filter *filter = make_filter(BG_KIND_BLOCKED, 4096, 0);
-        (void)bg_filter_add_u64(filter, 1);
-        (void)bg_filter_add_u64(filter, 2 + i);
+        (void)added_u64(filter, 1);
+        (void)added_u64(filter, 2 + i);
         CHECK_OK(bg_save(filter, paths[i], NULL, NULL));
         bg_filter_free(filter);
     }
@@ -566,7 +571,7 @@ TEST(slot__drill_two_reloads_race)
     for (unsigned i = 0; i < 4; i++) {
         (void)pthread_join(reloaders[i].thread, NULL);
     }
-    CHECK_OK(bg_slot_about(slot, &stats));
+    CHECK_OK(bg_slot_get_info(slot, &stats));
     CHECK_EQ(stats.reloads + stats.reload_unchanged, 200);
     CHECK_EQ(stats.reload_failures, 0);
     CHECK_EQ(stats.retired, 0);

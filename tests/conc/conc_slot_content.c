@@ -3,7 +3,7 @@
  * query: no merged key is lost by a concurrent rebuild, a key added after a clear has returned
  * is found, and no thread uses freed memory.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -45,7 +45,7 @@ static void *merge_all(void *argument)
     for (uint64_t merge = 0; merge < MERGES; merge++) {
         bg_filter *other = must_create(&spec);
         for (uint64_t i = 0; i < KEYS; i++) {
-            (void)bg_filter_add_u64(other, key_of(merge, i));
+            (void)added_u64(other, key_of(merge, i));
         }
         atomic_store(&world->true_to, merge + 1);
         CHECK_OK(bg_slot_merge(world->slot, other, NULL));
@@ -62,7 +62,7 @@ static uint64_t missing(const bg_slot *slot, uint64_t merge)
     for (uint64_t i = 0; i < KEYS; i++) {
         keys[i] = key_of(merge, i);
     }
-    return KEYS - bg_slot_may_contain_many_u64(slot, keys, KEYS, NULL);
+    return KEYS - bg_slot_may_contain_many(slot, bg_keys_u64(keys, KEYS), NULL);
 }
 
 static void *ask_merged(void *argument)
@@ -87,7 +87,7 @@ static void rebuild(struct world *world, bool give_up)
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
     bg_rebuild *rebuild = NULL;
     how.spec = spec_of(BG_KIND_BLOCKED);
-    CHECK_OK(bg_slot_rebuild_begin(world->slot, &how, &rebuild, NULL));
+    CHECK_OK(bg_slot_begin_rebuild(world->slot, &how, &rebuild, NULL));
     const uint64_t to = atomic_load(&world->true_to);
     for (uint64_t merge = 0; merge < to; merge++) {
         uint64_t keys[KEYS];
@@ -96,7 +96,7 @@ static void rebuild(struct world *world, bool give_up)
             keys[i] = key_of(merge, i);
             bytes[i] = (bg_bytes){ &keys[i], 8 };
         }
-        CHECK_OK(bg_rebuild_add_many(rebuild, bytes, KEYS, NULL));
+        CHECK_OK(bg_rebuild_add_many(rebuild, bg_keys_bytes(bytes, KEYS), NULL));
     }
     if (give_up) {
         bg_rebuild_abort(rebuild);
@@ -147,13 +147,16 @@ static void *use(void *argument)
             keys[i] = check_random_next(&random);
             bytes[i] = (bg_bytes){ &keys[i], 8 };
         }
-        CHECK_OK(bg_slot_hash_many(world->slot, bytes, BATCH, hashes, &check));
+        CHECK_OK(bg_slot_hash_many(world->slot, bg_keys_bytes(bytes, BATCH), hashes,
+                                   &check));
         if (at++ % 8 == 0) {
-            CHECK_OK(bg_slot_add_many_hash(world->slot, hashes, BATCH, check, is_new,
-                                           &done));
+            CHECK_OK(bg_slot_add_many(world->slot,
+                                      bg_keys_hashes_of(hashes, BATCH, check), is_new,
+                                      &done, NULL));
             CHECK_EQ(done, BATCH);
         }
-        (void)bg_slot_may_contain_many_hash(world->slot, hashes, BATCH, check, maybe);
+        (void)bg_slot_may_contain_many(world->slot,
+                                       bg_keys_hashes_of(hashes, BATCH, check), maybe);
         (void)bg_slot_count(world->slot, &keys[0], 8);
         atomic_fetch_add(&world->checks, 1);
     }
@@ -165,7 +168,7 @@ static void clear_under_load(const bg_spec *spec)
 {
     struct world world = { .slot = NULL };
     pthread_t users[3];
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_info stats = { .struct_size = sizeof stats };
     const bool window = spec->kind == BG_KIND_WINDOW;
     CHECK_OK(bg_slot_create(must_create(spec), NULL, &world.slot, NULL));
     for (size_t i = 0; i < 3; i++) {
@@ -188,7 +191,7 @@ static void clear_under_load(const bg_spec *spec)
     for (size_t i = 0; i < 3; i++) {
         CHECK(pthread_join(users[i], NULL) == 0);
     }
-    CHECK_OK(bg_slot_about(world.slot, &stats));
+    CHECK_OK(bg_slot_get_info(world.slot, &stats));
     CHECK_EQ(stats.retired, 0);
     CHECK_EQ(stats.swaps, 100);
     bg_slot_free(world.slot);

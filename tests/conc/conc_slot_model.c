@@ -9,7 +9,7 @@
  * worlds the numbers are used: writers take turns and advance the slot.
  *
  *   (M1) No acknowledged key is denied.
- *   (M2) With numbers, no key of the log is denied by bg_slot_may_contain_at with its own
+ *   (M2) With numbers, no key of the log is denied by bg_slot_may_contain_up_to with its own
  *        number, acknowledged or not.
  *   (M3) A saved file has every key up to the number that it states.
  *
@@ -17,7 +17,7 @@
  * settled forward only after all keys were added again.
  */
 #include "base/bits.h"
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/files.h"
 #include "support/filters.h"
@@ -113,7 +113,7 @@ static bg_filter *make_complete(struct world *world, uint64_t to)
 {
     bg_filter *filter = make(world);
     for (uint64_t key = 1; filter && key <= to; key++) {
-        if (bg_filter_insert_u64(filter, key, NULL)) {
+        if (bg_filter_add_u64(filter, key, NULL)) {
             bg_filter_free(filter);
             return NULL;
         }
@@ -146,7 +146,7 @@ static void add_numbered(struct world *world, uint64_t random)
     if (key <= KEYS && bg_slot_add_u64(world->slot, key, NULL) == BG_OK) {
         atomic_store(&world->log, key);
         atomic_store(&world->acked[key], true);
-        if (random % 4 && bg_slot_complete(world->slot) + BATCH > key) {
+        if (random % 4 && bg_slot_complete_to(world->slot) + BATCH > key) {
             bg_slot_advance(world->slot, key);
         }
     }
@@ -165,7 +165,7 @@ static void add_some(struct world *world, uint64_t random)
         atomic_fetch_sub(&world->log, n);
         return;
     }
-    (void)!bg_slot_add_many_u64(world->slot, keys, n, &done, NULL);
+    (void)!bg_slot_add_many(world->slot, bg_keys_u64(keys, n), NULL, &done, NULL);
     for (uint64_t i = 0; i < done; i++) {
         atomic_store(&world->acked[from + i], true);
     }
@@ -207,8 +207,8 @@ static bool is_denied(const struct world *world, uint64_t key)
     }
     const uint64_t bytes = bgi_le64(key);
     return world->numbered && key <= atomic_load(&world->log)
-           && !bg_slot_may_contain_at(world->slot, &bytes, sizeof bytes,
-                                      key); /* (M2) */
+           && !bg_slot_may_contain_up_to(world->slot, &bytes, sizeof bytes,
+                                         key); /* (M2) */
 }
 
 static void *ask_keys(void *argument)
@@ -237,7 +237,7 @@ static void catch_up(struct world *world)
     if (!world->numbered) {
         return;
     }
-    for (uint64_t key = bg_slot_complete(world->slot) + 1; key <= log; key++) {
+    for (uint64_t key = bg_slot_complete_to(world->slot) + 1; key <= log; key++) {
         if (bg_slot_add_u64(world->slot, key, NULL)) {
             return;
         }
@@ -268,9 +268,9 @@ static void layer(struct world *world)
     bg_filter *delta = make(world);
     lock_writes(world);
     catch_up(world);
-    const bool ready =
-        !world->numbered || bg_slot_complete(world->slot) == atomic_load(&world->log);
-    if (!ready || !delta || bg_slot_layer(world->slot, delta, NULL)) {
+    const bool ready = !world->numbered
+                       || bg_slot_complete_to(world->slot) == atomic_load(&world->log);
+    if (!ready || !delta || bg_slot_set_delta(world->slot, delta, NULL)) {
         bg_filter_free(delta);
     }
     unlock_writes(world);
@@ -287,7 +287,7 @@ static void compact(struct world *world)
 static void migrate(struct world *world)
 {
     bg_filter *filter = make(world);
-    if (!filter || bg_slot_migrate(world->slot, filter, NULL)) {
+    if (!filter || bg_slot_begin_migration(world->slot, filter, NULL)) {
         bg_filter_free(filter);
         return;
     }
@@ -307,8 +307,8 @@ static void add_again(struct world *world)
 
 static void settle(struct world *world)
 {
-    bg_slot_stats about = { .struct_size = sizeof about };
-    CHECK_OK(bg_slot_about(world->slot, &about));
+    bg_slot_info about = { .struct_size = sizeof about };
+    CHECK_OK(bg_slot_get_info(world->slot, &about));
     if (!about.migrating) {
         return;
     }
@@ -318,7 +318,7 @@ static void settle(struct world *world)
         add_again(world);
     }
     if (back || world->added_again == KEYS) {
-        (void)!bg_slot_settle(world->slot, back, NULL);
+        (void)!bg_slot_end_migration(world->slot, back, NULL);
     }
     world->added_again = 0;
     unlock_writes(world);
@@ -330,7 +330,7 @@ static void check_file(struct world *world)
     bg_file_info about = { .struct_size = sizeof about };
     bg_filter *filter = NULL;
     static const char line[] = "complete: ";
-    if (bg_open_about(world->path, NULL, &about, &filter, NULL) != BG_OK) {
+    if (bg_open_with_info(world->path, NULL, &about, &filter, NULL) != BG_OK) {
         return;
     }
     const char *found = strstr(about.metadata, line);
@@ -434,13 +434,14 @@ static bg_err push(struct world *world, struct source *source,
     bg_rebuild *rebuild = NULL;
     bg_bytes keys[BATCH];
     size_t n = 0;
-    bg_err err = bg_slot_rebuild_begin(world->slot, how, &rebuild, NULL);
+    bg_err err = bg_slot_begin_rebuild(world->slot, how, &rebuild, NULL);
     while (!err) {
         err = source_next(source, keys, BATCH, &n, NULL);
         if (err || n == 0) {
             break;
         }
-        (void)!bg_rebuild_add_many(rebuild, keys, n, NULL); /* or the commit fails */
+        (void)!bg_rebuild_add_many(rebuild, bg_keys_bytes(keys, n),
+                                   NULL); /* or the commit fails */
     }
     if (err) {
         bg_rebuild_abort(rebuild);
@@ -478,7 +479,7 @@ static void merge(struct world *world)
     const uint64_t key = world->numbered ? atomic_load(&world->log) + 1
                                          : atomic_fetch_add(&world->log, 1) + 1;
     bg_filter *other = make(world);
-    if (other && key <= KEYS && bg_filter_insert_u64(other, key, NULL) == BG_OK
+    if (other && key <= KEYS && bg_filter_add_u64(other, key, NULL) == BG_OK
         && bg_slot_merge(world->slot, other, NULL) == BG_OK) {
         atomic_store(&world->acked[key], true);
         if (world->numbered) {

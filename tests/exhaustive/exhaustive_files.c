@@ -19,7 +19,7 @@ struct counts {
 static void must_be_bad(const unsigned char *bytes, size_t n, const char *name,
                         const char *what, uint64_t at)
 {
-    if (bg_verify_bytes(bytes, n, NULL, NULL, NULL) == BG_OK) {
+    if (bg_encoded_verify(bytes, n, NULL, NULL, NULL) == BG_OK) {
         check_fail(__FILE__, __LINE__, "%s: %s %llu was not detected", name, what,
                    (unsigned long long)at);
     }
@@ -30,7 +30,7 @@ static unsigned char *make_file(unsigned i, size_t *n)
     bg_spec spec = files_spec(i);
     spec.items = spec.kind == BG_KIND_SCALABLE ? 20000 : EXHAUSTIVE_ITEMS;
     bg_filter *filter = NULL;
-    if (bg_kind_traits((bg_kind)spec.kind) & BG_IS_STATIC) {
+    if (bg_kind_traits((bg_kind)spec.kind) & BG_TRAIT_STATIC) {
         bg_builder *builder = NULL;
         CHECK_OK(bg_builder_create(&spec, &builder, NULL));
         for (uint64_t key = 0; key < EXHAUSTIVE_ITEMS; key++) {
@@ -41,7 +41,7 @@ static unsigned char *make_file(unsigned i, size_t *n)
     } else {
         filter = must_create(&spec);
         for (uint64_t key = 0; key < EXHAUSTIVE_ITEMS; key++) {
-            (void)bg_filter_add_u64(filter, key);
+            (void)added_u64(filter, key);
         }
     }
     unsigned char *bytes = files_encode(filter, 1, n);
@@ -118,7 +118,7 @@ TEST(exhaustive__files)
         size_t n;
         struct counts c = { 0 };
         unsigned char *bytes = make_file(i, &n);
-        CHECK_OK(bg_verify_bytes(bytes, n, NULL, NULL, NULL));
+        CHECK_OK(bg_encoded_verify(bytes, n, NULL, NULL, NULL));
         flip_all(bytes, n, files_name(i), &c);
         cut_all(bytes, n, files_name(i), &c);
         move_all(bytes, n, files_name(i), &c);

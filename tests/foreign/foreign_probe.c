@@ -9,13 +9,13 @@
  * KEYS are lines of hexadecimal digits; an empty line is the empty key. `rebuild` is for
  * formats whose size is available through bg_foreign_to_filter: parquet.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_MOST = 4096 };
+enum { KEY_MAX = 4096 };
 
 static _Noreturn void stop(const char *text)
 {
@@ -43,7 +43,7 @@ static unsigned char *read_file(const char *path, size_t *n)
 /* Reads the next key of standard input; returns false at its end. */
 static bool next_key(unsigned char *key, size_t *len)
 {
-    static char line[2 * KEY_MOST + 2];
+    static char line[2 * KEY_MAX + 2];
     if (!fgets(line, sizeof line, stdin)) {
         return false;
     }
@@ -61,8 +61,8 @@ static bool next_key(unsigned char *key, size_t *len)
 static void about(const bg_foreign *foreign)
 {
     bg_foreign_info info = { .struct_size = sizeof info };
-    if (bg_foreign_about(foreign, &info)) {
-        stop("bg_foreign_about failed");
+    if (bg_foreign_get_info(foreign, &info)) {
+        stop("bg_foreign_get_info failed");
     }
     printf("parts %u, k %u, bits %llu, ones %llu, items %llu, rate %.3g\n", info.parts,
            info.k, (unsigned long long)info.bits, (unsigned long long)info.ones,
@@ -82,12 +82,12 @@ static bg_filter *empty_like(const bg_foreign *foreign)
 
 static void *written(const bg_foreign *foreign, size_t *n)
 {
-    if (bg_foreign_write(foreign, NULL, 0, n, NULL)) {
-        stop("bg_foreign_write failed");
+    if (bg_foreign_encode(foreign, NULL, 0, n, NULL)) {
+        stop("bg_foreign_encode failed");
     }
     void *bytes = malloc(*n);
-    if (!bytes || bg_foreign_write(foreign, bytes, *n, n, NULL)) {
-        stop("bg_foreign_write failed");
+    if (!bytes || bg_foreign_encode(foreign, bytes, *n, n, NULL)) {
+        stop("bg_foreign_encode failed");
     }
     return bytes;
 }
@@ -109,14 +109,14 @@ static bool same(const bg_foreign *foreign, const bg_filter *filter)
 
 static void ask(const bg_foreign *foreign, bool rebuild)
 {
-    static unsigned char key[KEY_MOST];
+    static unsigned char key[KEY_MAX];
     bg_filter *filter = rebuild ? empty_like(foreign) : NULL;
     size_t len, keys = 0, maybe = 0;
     while (next_key(key, &len)) {
         keys++;
         maybe += bg_foreign_may_contain(foreign, key, len);
         if (filter) {
-            bg_filter_add(filter, key, len);
+            added(filter, key, len);
         }
     }
     printf("%zu keys, %zu maybe%s\n", keys, maybe,
@@ -137,8 +137,8 @@ int main(int argc, char **argv)
     }
     options.part = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
     unsigned char *bytes = read_file(argv[3], &n);
-    if (bg_foreign_read(bg_foreign_by_name(argv[2]), bytes, n, &options, &foreign,
-                        &why)) {
+    if (bg_foreign_decode(bg_foreign_parse(argv[2]), bytes, n, &options, &foreign,
+                          &why)) {
         stop(why.message);
     }
     free(bytes);

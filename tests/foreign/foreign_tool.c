@@ -5,18 +5,18 @@
  *     foreign_tool ask FORMAT FILE VERSION KEYS < keys       prints how many it may contain
  *     foreign_tool add FORMAT FILE VERSION KEYS < keys > filter    reads, adds, writes
  *
- * Keys are lines of hexadecimal digits. KEYS is a number of bg_keys. Prints an error and exits
+ * Keys are lines of hexadecimal digits. KEYS is a number of bg_foreign_keys. Prints an error and exits
  * with status 1 on failure.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_MOST = 1 << 16 };
+enum { KEY_MAX = 1 << 16 };
 
-static unsigned char key[KEY_MOST];
+static unsigned char key[KEY_MAX];
 
 static void die(const char *what)
 {
@@ -42,7 +42,7 @@ static bool next_key(size_t *len)
         }
         digits[0] = (char)c;
         digits[1] = (char)getchar();
-        if (*len == KEY_MOST) {
+        if (*len == KEY_MAX) {
             die("a key is too long");
         }
         key[(*len)++] = (unsigned char)strtoul(digits, NULL, 16);
@@ -54,12 +54,12 @@ static void print_filter(const bg_foreign *foreign)
 {
     bg_errinfo why;
     size_t size;
-    must(bg_foreign_write(foreign, NULL, 0, &size, &why), &why);
+    must(bg_foreign_encode(foreign, NULL, 0, &size, &why), &why);
     unsigned char *bytes = malloc(size + 1);
     if (!bytes) {
         die("no memory");
     }
-    must(bg_foreign_write(foreign, bytes, size, &size, &why), &why);
+    must(bg_foreign_encode(foreign, bytes, size, &size, &why), &why);
     if (fwrite(bytes, 1, size, stdout) != size || fflush(stdout)) {
         die("cannot write");
     }
@@ -79,7 +79,7 @@ static bg_foreign *read_filter(bg_foreign_format format, const char *path,
     }
     size_t size = fread(bytes, 1, MOST, file);
     (void)fclose(file);
-    must(bg_foreign_read(format, bytes, size, options, &foreign, &why), &why);
+    must(bg_foreign_decode(format, bytes, size, options, &foreign, &why), &why);
     free(bytes);
     return foreign;
 }
@@ -118,7 +118,7 @@ static void ask(const bg_foreign *foreign)
 int main(int argc, char **argv)
 {
     bg_foreign_options options = BG_FOREIGN_OPTIONS_INIT;
-    bg_foreign_format format = argc > 2 ? bg_foreign_by_name(argv[2]) : 0;
+    bg_foreign_format format = argc > 2 ? bg_foreign_parse(argv[2]) : 0;
     bool making = argc == 8 && strcmp(argv[1], "make") == 0;
     if (!format || (!making && argc != 6)) {
         die("usage: see foreign_tool.c");

@@ -20,7 +20,7 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOOL = os.path.abspath(sys.argv[1])
-UNSAID, BYTES, UTF16, INT32, INT64 = range(5)  # bg_keys
+UNSAID, BYTES, UTF16, INT32, INT64 = range(5)  # bg_foreign_keys
 SIZES = [(20, 0.01), (1, 0.5), (1000, 0.001), (4000, 0.03)]
 
 passed = failed = 0

@@ -42,7 +42,7 @@ def tool(verb, sample, path, keys=()):
 
 
 def file_of(sample):
-    """Returns the chunks in the form that bg_foreign_read accepts: docs/foreign.md."""
+    """Returns the chunks in the form that bg_foreign_decode accepts: docs/foreign.md."""
     return b"".join(struct.pack("<QQ", iterator, len(data) // 2) + bytes.fromhex(data)
                     for iterator, data in sample["chunks"])
 

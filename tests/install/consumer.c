@@ -18,7 +18,7 @@ int main(void)
         puts(why.message);
         return 1;
     }
-    bg_filter_add(seen, "apple", 5);
+    added(seen, "apple", 5);
     int found = bg_filter_may_contain(seen, "apple", 5);
     bg_filter_free(seen);
     return found ? 0 : 1;

@@ -5,7 +5,7 @@
 #ifndef ADVERSARY_H
 #define ADVERSARY_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "prop/measure.h"
 #include "support/samples.h"
 
@@ -71,7 +71,7 @@ static inline void adversary_probe(const bg_filter *filter, size_t probes,
         for (size_t i = 0; i < 1024; i++) {
             keys[i] = check_random();
         }
-        hits += bg_filter_may_contain_many_u64(filter, keys, 1024, NULL);
+        hits += bg_filter_may_contain_many(filter, bg_keys_u64(keys, 1024), NULL);
     }
     measure_add(m, hits, (probes + 1023) / 1024 * 1024);
 }

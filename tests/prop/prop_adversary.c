@@ -37,7 +37,7 @@ static bg_filter *adversary_filter(bg_kind kind, bg_hash_profile profile, uint64
 
 static void adversary_add(bg_filter *filter, const uint64_t *keys)
 {
-    (void)bg_filter_add_many_u64(filter, keys, ITEMS, NULL);
+    (void)added_many(filter, bg_keys_u64(keys, ITEMS), NULL);
 }
 
 /* ---- The attacker's tools ------------------------------------------------------- */
@@ -50,7 +50,7 @@ static unsigned attack_fresh_bits(const bg_filter *filter, bg_filter *scratch,
     uint64_t *bits = bgi_filter_words(scratch);
     const uint64_t *have = bgi_filter_words(filter);
     unsigned fresh = 0;
-    (void)bg_filter_add_u64(scratch, key);
+    (void)added_u64(scratch, key);
     for (size_t w = 0; w < bg_filter_size_bytes(filter) / 8; w++) {
         if (bits[w]) {
             fresh += w < words ? (unsigned)__builtin_popcountll(bits[w] & ~have[w]) : 0;
@@ -79,7 +79,7 @@ static void attack_pollute(bg_filter *replica, uint64_t *keys)
                 keys[i] = key;
             }
         }
-        (void)bg_filter_add_u64(replica, keys[i]);
+        (void)added_u64(replica, keys[i]);
     }
     bg_filter_free(scratch);
 }
@@ -149,7 +149,8 @@ static void adversary_harvest(unsigned sample)
     bg_filter *victim = victim_full(sample, BG_HASH_FAST, 7, members, ITEMS, NULL);
     bg_filter *replica = victim_full(sample, BG_HASH_FAST, 7, members, ITEMS, NULL);
     attack_harvest(replica, found);
-    CHECK_EQ(bg_filter_may_contain_many_u64(victim, found, HARVEST, NULL), HARVEST);
+    CHECK_EQ(bg_filter_may_contain_many(victim, bg_keys_u64(found, HARVEST), NULL),
+             HARVEST);
     bg_filter_free(victim);
     bg_filter_free(replica);
 
@@ -166,9 +167,10 @@ static void adversary_harvest(unsigned sample)
             bg_filter_free(replica);
         }
         victim = victim_full(sample, profile, 0, members, ITEMS, &predicted);
-        measure_add(&keyed,
-                    bg_filter_may_contain_many_u64(victim, found, HARVEST, NULL),
-                    HARVEST);
+        measure_add(
+            &keyed,
+            bg_filter_may_contain_many(victim, bg_keys_u64(found, HARVEST), NULL),
+            HARVEST);
         bg_filter_free(victim);
     }
     measure_enter(&summary, "keyed, harvested keys", &keyed, predicted);
@@ -226,7 +228,7 @@ static size_t adaptive_neighbours(const bg_filter *victim, size_t bases, size_t 
         for (unsigned i = 0; i < 64; i++) { /* no duplicate flip either */
             keys[64 + i] += __builtin_popcountll(keys[64 + i] ^ base) == 1 ? 1000 : 0;
         }
-        hits += bg_filter_may_contain_many_u64(victim, keys, 128, NULL);
+        hits += bg_filter_may_contain_many(victim, bg_keys_u64(keys, 128), NULL);
         *asked += 128;
         b++;
     }
@@ -274,7 +276,7 @@ TEST(adversary__forgery)
         bg_filter *victim = adversary_filter(BG_KIND_BLOCKED, profiles[p], seed);
         unsigned char key[32];
         forge_key(key, seed, 0);
-        (void)bg_filter_add(victim, key, sizeof key);
+        (void)added(victim, key, sizeof key);
         for (unsigned i = 1; i <= 1000; i++) {
             forge_key(key, seed, check_random());
             hits[p] += bg_filter_may_contain(victim, key, sizeof key);

@@ -64,7 +64,7 @@ static size_t inserted(bg_filter *filter, const uint64_t *keys, size_t n)
 {
     size_t in = 0;
     for (size_t i = 0; i < n; i++) {
-        bg_err err = bg_filter_insert_u64(filter, keys[i], NULL);
+        bg_err err = bg_filter_add_u64(filter, keys[i], NULL);
         CHECK(err == BG_OK || err == BG_EFULL);
         in += err == BG_OK;
     }
@@ -73,7 +73,7 @@ static size_t inserted(bg_filter *filter, const uint64_t *keys, size_t n)
 
 static size_t missing(const bg_filter *filter, const uint64_t *keys, size_t n)
 {
-    return n - bg_filter_may_contain_many_u64(filter, keys, n, NULL);
+    return n - bg_filter_may_contain_many(filter, bg_keys_u64(keys, n), NULL);
 }
 
 /* ---- Crowding ------------------------------------------------------------------------- */
@@ -113,8 +113,9 @@ TEST(attack__crowding)
                samples[s].name, 100 * predicted, broken / predicted, 100 * rate);
         measure_enter(&summary, "keyed, crowded", &keyed, predicted);
         CHECK_EQ(summary.bad, 0);
-        bool scattered = samples[s].flags & BG_SCATTERED;
-        CHECK(sample_can(s, BG_CAN_FILL_UP) || scattered || broken > 1.5 * predicted);
+        bool scattered = samples[s].flags & BG_SPEC_SCATTERED;
+        CHECK(sample_can(s, BG_TRAIT_FILLS_UP) || scattered
+              || broken > 1.5 * predicted);
     }
 }
 
@@ -128,7 +129,7 @@ static bool attack_fits(bg_filter *scratch, uint64_t key)
 {
     const uint64_t *words = bgi_filter_words(scratch);
     bool fits = true;
-    while (bg_filter_insert_u64(scratch, key, NULL) == BG_OK) {
+    while (bg_filter_add_u64(scratch, key, NULL) == BG_OK) {
     }
     for (size_t w = FEW_WORDS; w < bg_filter_size_bytes(scratch) / 8; w++) {
         fits &= words[w] == 0;
@@ -255,18 +256,18 @@ TEST(attack__flood_of_one_key)
         for (unsigned p = 0; p < 2; p++) {
             bg_filter *victim = victim_empty(s, both_profiles[p], 2 * MEMBERS);
             CHECK_EQ(inserted(victim, members, MEMBERS), MEMBERS);
-            bg_info before = info_of(victim);
+            bg_filter_info before = info_of(victim);
             size_t flooded = 0;
             for (int i = 0; i < FLOOD; i++) {
-                flooded += bg_filter_insert_u64(victim, 42, NULL) == BG_OK;
+                flooded += bg_filter_add_u64(victim, 42, NULL) == BG_OK;
             }
-            bg_info after = info_of(victim);
+            bg_filter_info after = info_of(victim);
             CHECK_EQ(missing(victim, members, MEMBERS), 0);
             CHECK(bg_filter_may_contain_u64(victim, 42));
             CHECK(after.ones - before.ones <= 72); /* a count of 64 bits, bit by bit */
             CHECK_EQ(after.bytes, before.bytes);
             CHECK(!after.overflowed && after.rate < 2 * before.rate + 1e-3);
-            if (sample_can(s, BG_CAN_REMOVE)) {
+            if (sample_can(s, BG_TRAIT_REMOVE)) {
                 for (size_t i = 0; i < flooded; i++) {
                     CHECK_OK(bg_filter_remove_u64(victim, 42));
                 }
@@ -290,10 +291,10 @@ TEST(attack__counting_saturation)
         CHECK_EQ(inserted(victim, members, MEMBERS), MEMBERS);
         for (uint64_t key = 0; key < 500; key++) {
             for (int i = 0; i < 20; i++) {
-                (void)bg_filter_add_u64(victim, key);
+                (void)added_u64(victim, key);
             }
         }
-        bg_info full = info_of(victim);
+        bg_filter_info full = info_of(victim);
         CHECK(full.saturated > 100 && full.saturated <= (uint64_t)500 * full.k);
         for (uint64_t key = 0; key < 500; key++) {
             for (int i = 0; i < 20; i++) {
@@ -346,7 +347,7 @@ TEST(attack__deletion_of_strangers)
 {
     const unsigned rounds = 8;
     for (unsigned s = 0; s < SAMPLES; s++) {
-        if (!sample_can(s, BG_CAN_REMOVE)) {
+        if (!sample_can(s, BG_TRAIT_REMOVE)) {
             continue;
         }
         size_t fast = 0, keyed = 0, random = 0, lost_fast = 0, lost = 0, by_chance = 0;
@@ -375,15 +376,15 @@ TEST(attack__deletion_of_strangers)
 TEST(attack__deletion_of_twins)
 {
     for (unsigned s = 0; s < SAMPLES; s++) {
-        for (unsigned p = 0; p < 2 && sample_can(s, BG_CAN_REMOVE); p++) {
+        for (unsigned p = 0; p < 2 && sample_can(s, BG_TRAIT_REMOVE); p++) {
             bool fast = both_profiles[p] == BG_HASH_FAST;
             bg_filter *victim = victim_empty(s, both_profiles[p], MEMBERS);
             unsigned char member[32], twin[32];
             forge_key(member, 7, 0);
-            CHECK_OK(bg_filter_insert(victim, member, 32, NULL));
+            CHECK_OK(bg_filter_add(victim, member, 32, NULL));
             for (uint64_t i = 1; i <= 1000; i++) {
                 forge_key(twin, 7, i);
-                CHECK_OK(bg_filter_insert(victim, twin, 32, NULL));
+                CHECK_OK(bg_filter_add(victim, twin, 32, NULL));
                 CHECK_OK(bg_filter_remove(victim, twin, 32));
                 CHECK(bg_filter_may_contain(victim, member, 32));
             }
@@ -412,11 +413,11 @@ TEST(attack__scalable_growth)
         victim_init(&v, s, ITEMS, BG_HASH_FAST, 7);
         bg_filter *victim = must_create(&v.spec);
         CHECK_EQ(inserted(victim, keys, ITEMS - 1), ITEMS - 1);
-        bg_info before = info_of(victim);
+        bg_filter_info before = info_of(victim);
         attack_harvest(victim, found);
         for (int turn = 0; turn < 50; turn++) {
-            CHECK_EQ(bg_filter_add_many_u64(victim, found, HARVEST, NULL), 0);
-            CHECK_EQ(bg_filter_add_many_u64(victim, keys, ITEMS - 1, NULL), 0);
+            CHECK_EQ(added_many(victim, bg_keys_u64(found, HARVEST), NULL), 0);
+            CHECK_EQ(added_many(victim, bg_keys_u64(keys, ITEMS - 1), NULL), 0);
         }
         CHECK_EQ(info_of(victim).bytes, before.bytes);
         CHECK_EQ(info_of(victim).ones, before.ones);
@@ -429,7 +430,7 @@ TEST(attack__scalable_growth)
             CHECK(bg_filter_size_bytes(victim) <= v.spec.max_bytes);
         }
         CHECK_EQ(missing(victim, keys, 20 * ITEMS), 0);
-        bg_info after = info_of(victim);
+        bg_filter_info after = info_of(victim);
         CHECK(after.saturated > ITEMS && after.rate > 2 * v.spec.rate);
         printf(
             "= growth of %s: %d keys in %llu of %llu bytes, %llu beyond capacity, rate "
@@ -477,11 +478,11 @@ static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
     random_hashes(members, 100);
     CHECK_EQ(inserted(victim, members, 100), 100);
     for (int i = 0; i < WINDOW - 100; i++) {
-        (void)bg_filter_add_u64(victim, 42);
+        (void)added_u64(victim, 42);
     }
     CHECK_EQ(missing(victim, members, 100), 0);
     for (int i = 0; i < WINDOW / (PERIODS - 1) * 12; i++) {
-        (void)bg_filter_add_u64(victim, 42);
+        (void)added_u64(victim, 42);
     }
     CHECK(missing(victim, members, 100) > 90);
     CHECK(bg_filter_may_contain_u64(victim, 42));
@@ -500,9 +501,9 @@ static void oblivion_by_time(uint32_t mode, bg_hash_profile profile)
     random_hashes(members, 100);
     random_hashes(flood, 20 * WINDOW);
     CHECK_EQ(inserted(victim, members, 100), 100);
-    uint64_t period = bg_filter_period(victim);
-    (void)bg_filter_add_many_u64(victim, flood, 20 * WINDOW, NULL);
-    CHECK_EQ(bg_filter_period(victim), period);
+    uint64_t period = bg_filter_window_period(victim);
+    (void)added_many(victim, bg_keys_u64(flood, 20 * WINDOW), NULL);
+    CHECK_EQ(bg_filter_window_period(victim), period);
     attack_now += 999;
     CHECK_OK(bg_filter_rotate(victim, attack_now, NULL));
     CHECK_EQ(missing(victim, members, 100), 0);
@@ -554,11 +555,11 @@ TEST(attack__builder_duplicates)
         bg_filter *plain = NULL, *flooded = NULL;
         unsigned char twin[32];
         forge_key(twin, 7, 0);
-        CHECK_OK(bg_builder_add_many_u64(builder, keys, MEMBERS));
+        CHECK_OK(bg_builder_add_many(builder, bg_keys_u64(keys, MEMBERS)));
         CHECK_OK(bg_builder_add(builder, twin, 32));
         CHECK_OK(bg_builder_finish(builder, &plain, NULL));
-        CHECK_OK(bg_builder_add_many_u64(builder, flood, FLOOD));
-        CHECK_OK(bg_builder_add_many_u64(builder, keys, MEMBERS));
+        CHECK_OK(bg_builder_add_many(builder, bg_keys_u64(flood, FLOOD)));
+        CHECK_OK(bg_builder_add_many(builder, bg_keys_u64(keys, MEMBERS)));
         for (uint64_t i = 1; i <= 10000; i++) {
             forge_key(twin, 7, i);
             CHECK_OK(bg_builder_add(builder, twin, 32));
@@ -579,7 +580,7 @@ static bool attacked_build(unsigned sample, bg_hash_profile profile,
     bg_builder *builder = attacked_builder(sample, profile);
     bg_filter *filter = NULL;
     bg_errinfo why;
-    CHECK_OK(bg_builder_add_many_u64(builder, keys, ITEMS));
+    CHECK_OK(bg_builder_add_many(builder, bg_keys_u64(keys, ITEMS)));
     bg_err err = bg_builder_finish(builder, &filter, &why);
     if (err == BG_OK) {
         CHECK_EQ(missing(filter, keys, ITEMS), 0);

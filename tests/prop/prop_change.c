@@ -32,7 +32,7 @@
  * At the end, each kind prints its number of operations by type; one add, remove, query or
  * count of one key is one operation, also in a batch. soak.sh adds these up.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -135,7 +135,7 @@ static void count(struct world *w, enum act act, uint64_t n)
 
 static bool world_can(const struct world *w, uint32_t trait)
 {
-    const uint32_t whole = BG_CAN_FOLD | BG_CAN_RESIZE;
+    const uint32_t whole = BG_TRAIT_FOLD | BG_TRAIT_RESIZE;
     return (bg_kind_traits((bg_kind)w->spec.kind) & trait)
            && !(w->spec.shards && (trait & whole));
 }
@@ -160,7 +160,8 @@ static bool holds(const struct world *w, const struct slot *s, unsigned id)
     bool young = (w->motion == BY_COUNT && s->stamp[id]
                   && s->adds - s->stamp[id] < w->window.count)
                  || (w->motion == BY_CLOCK && w->now - s->stamp[id] < w->window.length);
-    return young || s->since[id] + w->window.generations > bg_filter_period(s->filter);
+    return young
+           || s->since[id] + w->window.generations > bg_filter_window_period(s->filter);
 }
 
 static void check_member(struct world *w, const struct slot *s, unsigned id)
@@ -171,7 +172,7 @@ static void check_member(struct world *w, const struct slot *s, unsigned id)
         CHECK(maybe);
         uint32_t limit = s->in[id] < 8 ? s->in[id] : 8; /* every kind can count up to
                                                            8 */
-        bool exact = world_can(w, BG_CAN_COUNT) && !s->blind;
+        bool exact = world_can(w, BG_TRAIT_COUNT) && !s->blind;
         CHECK(bg_filter_count_u64(s->filter, name_of(id)) >= (exact ? limit : 1));
         count(w, COUNT, 1);
     }
@@ -186,7 +187,7 @@ static void check_all(struct world *w, const struct slot *s, const bg_filter *fi
         for (unsigned i = 0; i < n; i++) {
             keys[i] = name_of(first + i);
         }
-        (void)bg_filter_may_contain_many_u64(filter, keys, n, maybe);
+        (void)bg_filter_may_contain_many(filter, bg_keys_u64(keys, n), maybe);
         for (unsigned i = 0; i < n; i++) {
             CHECK(!holds(w, s, first + i) || (maybe[i / 64] >> (i % 64) & 1));
         }
@@ -214,7 +215,7 @@ struct before {
 static struct before look(const struct slot *s)
 {
     return (struct before){ bg_filter_size_bytes(s->filter),
-                            bg_filter_period(s->filter) };
+                            bg_filter_window_period(s->filter) };
 }
 
 static void note_changes(struct world *w, const struct slot *s, struct before was)
@@ -227,7 +228,7 @@ static void note_changes(struct world *w, const struct slot *s, struct before wa
 /* Returns whether this step may be an add, which cannot be refused. */
 static bool draws_add(const struct world *w)
 {
-    return (w->adds || !world_can(w, BG_CAN_FILL_UP)) && below(2);
+    return (w->adds || !world_can(w, BG_TRAIT_FILLS_UP)) && below(2);
 }
 
 /* Adds a key in a random way. A refused insert has no effect. */
@@ -239,21 +240,21 @@ static void step_add(struct world *w, struct slot *s)
     struct before was = look(s);
     bg_err err = BG_OK;
     if (draws_add(w)) {
-        is_new = bg_filter_add_u64(s->filter, name_of(id));
-        s->blind |= world_can(w, BG_CAN_FILL_UP);
+        is_new = added_u64(s->filter, name_of(id));
+        s->blind |= world_can(w, BG_TRAIT_FILLS_UP);
         count(w, ADD, 1);
     } else {
-        err = bg_filter_insert_u64(s->filter, name_of(id), &is_new);
-        CHECK(err == BG_OK || (err == BG_EFULL && world_can(w, BG_CAN_FILL_UP)));
+        err = bg_filter_add_u64(s->filter, name_of(id), &is_new);
+        CHECK(err == BG_OK || (err == BG_EFULL && world_can(w, BG_TRAIT_FILLS_UP)));
         count(w, err ? REFUSED : INSERT, 1);
     }
     note_changes(w, s, was);
     if (err == BG_OK) {
-        bool turned = bg_filter_period(s->filter) != was.period;
+        bool turned = bg_filter_window_period(s->filter) != was.period;
         CHECK(!(is_new && known) || turned);
         CHECK(is_new || known || turned || s->blind);
         CHECK(!(is_new && had && holds(w, s, id)));
-        note_add(w, s, id, bg_filter_period(s->filter));
+        note_add(w, s, id, bg_filter_window_period(s->filter));
     }
     check_member(w, s, id);
 }
@@ -269,12 +270,13 @@ static void step_add_many(struct world *w, struct slot *s)
     size_t done = n;
     struct before was = look(s);
     if (draws_add(w)) {
-        (void)bg_filter_add_many_u64(s->filter, keys, n, NULL);
-        s->blind |= world_can(w, BG_CAN_FILL_UP);
+        (void)added_many(s->filter, bg_keys_u64(keys, n), NULL);
+        s->blind |= world_can(w, BG_TRAIT_FILLS_UP);
         count(w, ADD, n);
     } else {
-        bg_err err = bg_filter_insert_many_u64(s->filter, keys, n, &done, NULL);
-        CHECK(err == BG_OK || (err == BG_EFULL && world_can(w, BG_CAN_FILL_UP)));
+        bg_err err =
+            bg_filter_add_many(s->filter, bg_keys_u64(keys, n), NULL, &done, NULL);
+        CHECK(err == BG_OK || (err == BG_EFULL && world_can(w, BG_TRAIT_FILLS_UP)));
         CHECK(err == BG_EFULL ? done < n : done == n);
         count(w, INSERT, done);
         count(w, REFUSED, n - done);
@@ -310,7 +312,7 @@ static void step_remove_many(struct world *w, struct slot *s)
             s->in[id]--;
         }
     }
-    CHECK_EQ(bg_filter_remove_many_u64(s->filter, keys, n, NULL), n);
+    CHECK_EQ(bg_filter_remove_many(s->filter, bg_keys_u64(keys, n), NULL), n);
     count(w, REMOVE, n);
 }
 
@@ -367,7 +369,8 @@ static bool same_period(struct world *w, struct slot *a, struct slot *b)
         return false; /* leave it some time to count */
     }
     for (int i = 0; i < 200; i++) {
-        uint64_t pa = bg_filter_period(a->filter), pb = bg_filter_period(b->filter);
+        uint64_t pa = bg_filter_window_period(a->filter),
+                 pb = bg_filter_window_period(b->filter);
         if (pa == pb) {
             return true;
         }
@@ -390,18 +393,18 @@ static void model_merge(struct world *w, struct slot *to, const struct slot *fro
 
 static void step_merge(struct world *w, struct slot *to, struct slot *from)
 {
-    if (!world_can(w, BG_CAN_MERGE) || (is_window(w) && !same_period(w, to, from))) {
+    if (!world_can(w, BG_TRAIT_MERGE) || (is_window(w) && !same_period(w, to, from))) {
         return;
     }
     if (to == from) {
         bg_err err = bg_filter_merge(to->filter, to->filter, NULL);
-        CHECK(err == (world_can(w, BG_CAN_REMOVE) ? BG_EINVAL : BG_OK));
+        CHECK(err == (world_can(w, BG_TRAIT_REMOVE) ? BG_EINVAL : BG_OK));
     } else {
         struct before was = look(to);
         bg_filter *before = NULL;
         CHECK_OK(bg_filter_copy(to->filter, &before, NULL));
         bg_err err = bg_filter_merge(to->filter, from->filter, NULL);
-        CHECK(err == BG_OK || (err == BG_EFULL && world_can(w, BG_CAN_FILL_UP)));
+        CHECK(err == BG_OK || (err == BG_EFULL && world_can(w, BG_TRAIT_FILLS_UP)));
         count(w, err ? REFUSED : MERGE, 1);
         note_changes(w, to, was);
         if (err == BG_OK) {
@@ -477,11 +480,11 @@ static void step_special(struct world *w, struct slot *s)
 {
     if (is_window(w)) {
         step_rotate(w, s);
-    } else if (world_can(w, BG_CAN_RESIZE)) {
+    } else if (world_can(w, BG_TRAIT_RESIZE)) {
         step_resize(w, s);
     } else if (w->spec.kind == BG_KIND_SCALABLE && !w->spec.shards) {
         step_compact(w, s);
-    } else if (world_can(w, BG_CAN_FOLD)) {
+    } else if (world_can(w, BG_TRAIT_FOLD)) {
         step_fold(w, s);
     }
 }
@@ -489,7 +492,7 @@ static void step_special(struct world *w, struct slot *s)
 static void world_step(struct world *w)
 {
     struct slot *s = &w->slots[below(SLOTS)], *other = &w->slots[below(SLOTS)];
-    bool removes = world_can(w, BG_CAN_REMOVE);
+    bool removes = world_can(w, BG_TRAIT_REMOVE);
     switch (below(40)) {
     case 0: step_copy(w, s, other); break;
     case 1: step_merge(w, s, other); break;
@@ -546,7 +549,7 @@ static void world_spec(struct world *w, bg_kind kind)
     spec->kind = (uint32_t)kind;
     spec->items = 1 + check_random_below(check_random_below(3) ? IDS : 20);
     spec->rate = rates[below(3)];
-    spec->flags = below(2) ? BG_EXCLUSIVE : 0;
+    spec->flags = below(2) ? BG_SPEC_EXCLUSIVE : 0;
     spec->shards = kind != BG_KIND_WINDOW && below(3) == 0 ? 2 + below(4) : 0;
     if (kind == BG_KIND_COUNTING) {
         spec->width = 4u << below(4);
@@ -559,7 +562,7 @@ static void world_spec(struct world *w, bg_kind kind)
         spec->folds = spec->shards ? 0 : below(3);
     }
     if (kind == BG_KIND_COUNTING || kind == BG_KIND_SCALABLE) {
-        spec->flags |= below(2) ? BG_SCATTERED : 0;
+        spec->flags |= below(2) ? BG_SPEC_SCATTERED : 0;
     }
 }
 
@@ -605,7 +608,7 @@ static void build_add(struct world *w, bg_builder *builder, unsigned n)
             s->in[id]++;
         }
         CHECK_OK(here == 1 ? bg_builder_add_u64(builder, keys[0])
-                           : bg_builder_add_many_u64(builder, keys, here));
+                           : bg_builder_add_many(builder, bg_keys_u64(keys, here)));
         left -= here;
     }
     count(w, ADD, n);
@@ -624,9 +627,9 @@ static void build_check(struct world *w, bg_filter *filter)
         CHECK(!s->in[id] || bg_filter_may_contain_u64(filter, name_of(id)));
     }
     count(w, QUERY, w->ids);
-    CHECK_EQ(bg_filter_insert_u64(filter, name_of(0), NULL), BG_ENOTSUP);
-    (void)bg_filter_add_u64(copy, name_of(IDS)); /* too late: now every key may be
-                                                    present */
+    CHECK_EQ(bg_filter_add_u64(filter, name_of(0), NULL), BG_ENOTSUP);
+    (void)added_u64(copy, name_of(IDS)); /* too late: now every key may be
+                                            present */
     CHECK_EQ(bg_filter_may_contain_u64(copy, check_random()), true);
     bg_filter_free(copy);
 }
@@ -661,7 +664,7 @@ static void build_run(bg_kind kind, struct tally *tally)
 static bool must_happen(bg_kind kind, enum act act)
 {
     uint32_t traits = bg_kind_traits(kind);
-    bool is_static = traits & BG_IS_STATIC;
+    bool is_static = traits & BG_TRAIT_STATIC;
     switch (act) {
     case ADD:
     case QUERY:
@@ -670,11 +673,11 @@ static bool must_happen(bg_kind kind, enum act act)
     case COUNT:
     case CLEAR: return !is_static;
     case BUILD: return is_static;
-    case REMOVE: return traits & BG_CAN_REMOVE;
-    case MERGE: return traits & BG_CAN_MERGE;
+    case REMOVE: return traits & BG_TRAIT_REMOVE;
+    case MERGE: return traits & BG_TRAIT_MERGE;
     case FOLD: return kind <= BG_KIND_REGISTER;
-    case RESIZE: return traits & BG_CAN_RESIZE;
-    case REFUSED: return traits & BG_CAN_FILL_UP;
+    case RESIZE: return traits & BG_TRAIT_RESIZE;
+    case REFUSED: return traits & BG_TRAIT_FILLS_UP;
     case COMPACT:
     case GROWTH: return kind == BG_KIND_SCALABLE;
     case ROTATE:
@@ -700,7 +703,7 @@ static void pick_cpu(size_t turn)
 static void change_test(bg_kind kind)
 {
     struct tally tally = { 0 };
-    bool is_static = bg_kind_traits(kind) & BG_IS_STATIC;
+    bool is_static = bg_kind_traits(kind) & BG_TRAIT_STATIC;
     size_t worlds = (CHECK_EMULATED || CHECK_SANITIZED ? 4 : 24) * check_scale();
     bg_cpu before = bg_cpu_current();
     for (size_t i = 0; i < worlds; i++) {

@@ -267,7 +267,7 @@ static void rows_begin(struct row *rows, unsigned n, bg_hash_profile profile,
     for (unsigned r = 0; r < n; r++) {
         bg_spec *spec = &rows[r].spec;
         *spec = sample_spec(rows[r].sample, items, rows[r].rate);
-        spec->flags |= BG_EXCLUSIVE;
+        spec->flags |= BG_SPEC_EXCLUSIVE;
         spec->hash.profile = profile;
         spec->hash.seed = seed;
         spec->hash.secret = secret;
@@ -309,9 +309,9 @@ static void keys_add(struct row *rows, unsigned n, struct arena *arena,
             keys_make(arena, set, i, here, keys);
             for (unsigned r = 0; r < n; r++) {
                 if (asking) {
-                    CHECK_EQ(
-                        bg_filter_may_contain_many(rows[r].filter, keys, here, NULL),
-                        here);
+                    CHECK_EQ(bg_filter_may_contain_many(
+                                 rows[r].filter, bg_keys_bytes(keys, here), NULL),
+                             here);
                 } else {
                     filling_add(&rows[r].fill, keys, here);
                 }
@@ -337,16 +337,20 @@ static void keys_probe(struct row *rows, unsigned n, struct arena *arena,
     }
     for (uint64_t i = 0; i < most; i += CHUNK) {
         keys_make(arena, set, arena->members + i, CHUNK, keys);
-        bg_hash_many(bg_filter_hasher(rows[0].filter), keys, CHUNK, hashes);
+        bg_hash_many(bg_filter_hasher(rows[0].filter), bg_keys_bytes(keys, CHUNK),
+                     hashes);
         for (unsigned r = 0; r < n; r++) {
             if (i >= rows[r].probes) {
                 continue;
             }
             const bg_filter *filter = rows[r].filter;
-            size_t here = bg_filter_may_contain_many_hash(filter, hashes, CHUNK, NULL);
+            size_t here =
+                bg_filter_may_contain_many(filter, bg_keys_hashes(hashes, CHUNK), NULL);
             hits[r] += here;
             if (i < (uint64_t)4 * CHUNK) {
-                CHECK_EQ(bg_filter_may_contain_many(filter, keys, CHUNK, NULL), here);
+                CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_bytes(keys, CHUNK),
+                                                    NULL),
+                         here);
             }
         }
     }

@@ -34,8 +34,9 @@ static uint64_t large_run(bg_filter *filter, uint64_t *state, uint64_t n, bool a
         for (size_t i = 0; i < here; i++) {
             hashes[i] = check_random_next(state);
         }
-        count += add ? bg_filter_add_many_hash(filter, hashes, here, NULL)
-                     : bg_filter_may_contain_many_hash(filter, hashes, here, NULL);
+        count += add ? added_many(filter, bg_keys_hashes(hashes, here), NULL)
+                     : bg_filter_may_contain_many(filter, bg_keys_hashes(hashes, here),
+                                                  NULL);
         n -= here;
     }
     return count;
@@ -47,7 +48,7 @@ static void large_check_single(bg_filter *filter, uint64_t state)
     for (unsigned i = 0; i < 200000; i++) {
         uint64_t hash = check_random_next(&state);
         CHECK(bg_filter_may_contain_hash(filter, hash));
-        CHECK(!bg_filter_add_hash(filter, hash));
+        CHECK(!added_hash(filter, hash));
     }
 }
 
@@ -128,7 +129,7 @@ static void large_sparse(bg_kind kind, uint64_t bytes, uint32_t flags)
     TEST(large__sparse_##name)                                                         \
     {                                                                                  \
         uint64_t bytes = ((uint64_t)1 << 29) + ((uint64_t)1 << 26);                    \
-        large_sparse(BG_KIND_##NAME, bytes, (number) % 2 ? BG_EXCLUSIVE : 0);          \
+        large_sparse(BG_KIND_##NAME, bytes, (number) % 2 ? BG_SPEC_EXCLUSIVE : 0);     \
     }
 BG_BLOOM_KINDS(LARGE_SPARSE)
 
@@ -156,12 +157,12 @@ static void large_full(bg_kind kind)
     spec.rate = 0.01;
     bg_filter *filter;
     CHECK_OK(bg_filter_create(&spec, &filter, NULL));
-    bg_info info = { .struct_size = sizeof info };
-    CHECK_OK(bg_filter_info(filter, &info));
+    bg_filter_info info = { .struct_size = sizeof info };
+    CHECK_OK(bg_filter_get_info(filter, &info));
     CHECK(info.bits > (uint64_t)1 << 32);
     struct members members = { check_random(), spec.items };
     large_check(filter, members, 1e7, info.design_rate);
-    CHECK_OK(bg_filter_info(filter, &info));
+    CHECK_OK(bg_filter_get_info(filter, &info));
     CHECK_NEAR(info.items.value, (double)spec.items, 0.001);
     CHECK_NEAR(info.rate, info.design_rate, 0.01);
     bg_filter_free(filter);

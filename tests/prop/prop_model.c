@@ -42,7 +42,7 @@ struct slot {
     bg_filter *filter;
     bg_filter *twin;
     bool has[IDS]; /* the exact set */
-    void *memory;  /* of a filter that was created by bg_filter_init_at */
+    void *memory;  /* of a filter that was created by bg_filter_create_at */
 };
 
 struct world {
@@ -103,11 +103,10 @@ static uint64_t model_hash(const bg_filter *filter, unsigned id)
 static bool model_add(bg_filter *filter, unsigned id)
 {
     switch ((enum way)(id % WAYS)) {
-    case BY_BYTES:
-        return bg_filter_add(filter, names.bytes[id].data, names.bytes[id].len);
-    case BY_FIXED: return bg_filter_add(filter, names.fixed[id], KEY_BYTES);
-    case BY_U64: return bg_filter_add_u64(filter, names.number[id]);
-    default: return bg_filter_add_hash(filter, names.number[id]);
+    case BY_BYTES: return added(filter, names.bytes[id].data, names.bytes[id].len);
+    case BY_FIXED: return added(filter, names.fixed[id], KEY_BYTES);
+    case BY_U64: return added_u64(filter, names.number[id]);
+    default: return added_hash(filter, names.number[id]);
     }
 }
 
@@ -154,18 +153,21 @@ static size_t batch_do(bg_filter *filter, struct batch_keys *b, enum way way, bo
     uint64_t *bits = b->bitmap;
     switch (way) {
     case BY_BYTES:
-        return add ? bg_filter_add_many(filter, b->bytes, b->n, bits)
-                   : bg_filter_may_contain_many(filter, b->bytes, b->n, bits);
+        return add ? added_many(filter, bg_keys_bytes(b->bytes, b->n), bits)
+                   : bg_filter_may_contain_many(filter, bg_keys_bytes(b->bytes, b->n),
+                                                bits);
     case BY_FIXED:
-        return add ? bg_filter_add_many_fixed(filter, b->fixed, KEY_BYTES, b->n, bits)
-                   : bg_filter_may_contain_many_fixed(filter, b->fixed, KEY_BYTES, b->n,
-                                                      bits);
+        return add ? added_many(filter, bg_keys_fixed(b->fixed, KEY_BYTES, b->n), bits)
+                   : bg_filter_may_contain_many(
+                       filter, bg_keys_fixed(b->fixed, KEY_BYTES, b->n), bits);
     case BY_U64:
-        return add ? bg_filter_add_many_u64(filter, b->numbers, b->n, bits)
-                   : bg_filter_may_contain_many_u64(filter, b->numbers, b->n, bits);
+        return add ? added_many(filter, bg_keys_u64(b->numbers, b->n), bits)
+                   : bg_filter_may_contain_many(filter, bg_keys_u64(b->numbers, b->n),
+                                                bits);
     default:
-        return add ? bg_filter_add_many_hash(filter, b->numbers, b->n, bits)
-                   : bg_filter_may_contain_many_hash(filter, b->numbers, b->n, bits);
+        return add ? added_many(filter, bg_keys_hashes(b->numbers, b->n), bits)
+                   : bg_filter_may_contain_many(filter,
+                                                bg_keys_hashes(b->numbers, b->n), bits);
     }
 }
 
@@ -201,7 +203,7 @@ static void op_add(struct world *world, struct slot *slot)
     bool is_new = model_add(slot->filter, id);
     CHECK(is_new != before);
     CHECK(!(is_new && slot->has[id]));
-    CHECK(bg_filter_add_hash(slot->twin, model_hash(slot->twin, id)) == is_new);
+    CHECK(added_hash(slot->twin, model_hash(slot->twin, id)) == is_new);
     slot->has[id] = true;
     CHECK(model_ask(slot->filter, id));
     world->checks += 3;
@@ -225,7 +227,7 @@ static void op_add_many(struct world *world, struct slot *slot)
         unsigned id = b.ids[i];
         bool is_new = batch_bit(&b, i);
         CHECK(!(is_new && slot->has[id]));
-        CHECK(bg_filter_add_hash(slot->twin, model_hash(slot->twin, id)) == is_new);
+        CHECK(added_hash(slot->twin, model_hash(slot->twin, id)) == is_new);
         slot->has[id] = true;
     }
     for (size_t i = 0; i < b.n; i++) {
@@ -293,8 +295,8 @@ static void op_copy(struct world *world, struct slot *slot)
 /* The folded filter has all members, and equals the twin's. */
 static void op_fold(struct world *world, struct slot *slot)
 {
-    bg_info info = { .struct_size = sizeof info };
-    CHECK_OK(bg_filter_info(slot->filter, &info));
+    bg_filter_info info = { .struct_size = sizeof info };
+    CHECK_OK(bg_filter_get_info(slot->filter, &info));
     if (!info.foldable) {
         return;
     }
@@ -344,9 +346,9 @@ static void op_equal(struct world *world, struct slot *slot)
 
 static void op_info(struct world *world, struct slot *slot)
 {
-    bg_info a = { .struct_size = sizeof a }, b = { .struct_size = sizeof b };
-    CHECK_OK(bg_filter_info(slot->filter, &a));
-    CHECK_OK(bg_filter_info(slot->twin, &b));
+    bg_filter_info a = { .struct_size = sizeof a }, b = { .struct_size = sizeof b };
+    CHECK_OK(bg_filter_get_info(slot->filter, &a));
+    CHECK_OK(bg_filter_get_info(slot->twin, &b));
     CHECK_EQ(a.ones, b.ones);
     CHECK_EQ(a.hash_check, b.hash_check);
     CHECK_EQ(a.cpu, world->cpu);
@@ -402,15 +404,15 @@ static void slot_create(struct world *world, struct slot *slot)
         CHECK_OK(bg_filter_create(&world->spec, &slot->filter, NULL));
     } else {
         size_t bytes = 0;
-        CHECK_OK(bg_filter_bytes(&world->spec, &bytes, NULL));
+        CHECK_OK(bg_filter_memory_needed(&world->spec, &bytes, NULL));
         bytes = (bytes + 63) / 64 * 64;
         slot->memory = aligned_alloc(64, bytes);
         CHECK(slot->memory != NULL);
-        CHECK_OK(
-            bg_filter_init_at(slot->memory, bytes, &world->spec, &slot->filter, NULL));
+        CHECK_OK(bg_filter_create_at(slot->memory, bytes, &world->spec, &slot->filter,
+                                     NULL));
     }
     bg_spec other = world->spec;
-    other.flags ^= BG_EXCLUSIVE;
+    other.flags ^= BG_SPEC_EXCLUSIVE;
     CHECK_OK(bg_cpu_select(BG_CPU_SCALAR));
     CHECK_OK(bg_filter_create(&other, &slot->twin, NULL));
     CHECK_OK(bg_cpu_select(world->cpu));
@@ -477,7 +479,7 @@ static void model_kind(bg_kind kind)
     while ((double)checks < wanted) {
         for (size_t c = 0; c < sizeof cpus / sizeof *cpus; c++) {
             for (size_t p = 0; p < sizeof profiles / sizeof *profiles; p++) {
-                for (uint32_t flags = 0; flags <= BG_EXCLUSIVE; flags++) {
+                for (uint32_t flags = 0; flags <= BG_SPEC_EXCLUSIVE; flags++) {
                     if (bg_cpu_available(cpus[c])) {
                         checks += model_world(kind, flags, profiles[p], cpus[c], 20000);
                         worlds++;

@@ -34,8 +34,9 @@ static size_t rate_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
         for (size_t i = 0; i < here; i++) {
             hashes[i] = check_random_next(state);
         }
-        count += add ? bg_filter_add_many_hash(filter, hashes, here, NULL)
-                     : bg_filter_may_contain_many_hash(filter, hashes, here, NULL);
+        count += add ? added_many(filter, bg_keys_hashes(hashes, here), NULL)
+                     : bg_filter_may_contain_many(filter, bg_keys_hashes(hashes, here),
+                                                  NULL);
         n -= here;
     }
     return count;
@@ -62,11 +63,11 @@ static void rate_cell(bg_kind kind, uint64_t items, double rate, double load,
     spec.kind = kind;
     spec.items = items;
     spec.rate = rate;
-    spec.flags = BG_EXCLUSIVE;
+    spec.flags = BG_SPEC_EXCLUSIVE;
     bg_filter *filter;
     CHECK_OK(bg_filter_create(&spec, &filter, NULL));
-    bg_info info = { .struct_size = sizeof info };
-    CHECK_OK(bg_filter_info(filter, &info));
+    bg_filter_info info = { .struct_size = sizeof info };
+    CHECK_OK(bg_filter_get_info(filter, &info));
     CHECK(info.design_rate <= rate);
 
     double filters, probes;
@@ -116,7 +117,7 @@ static bg_filter *rate_build(const bg_spec *spec, uint64_t *state, uint64_t n)
 static void rate_other_cell(bg_kind kind, uint64_t items, double rate, uint64_t *state,
                             struct measure_summary *summary)
 {
-    bool is_static = bg_kind_traits(kind) & BG_IS_STATIC;
+    bool is_static = bg_kind_traits(kind) & BG_TRAIT_STATIC;
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
     bg_plan plan;
     double filters, probes;
@@ -124,8 +125,8 @@ static void rate_other_cell(bg_kind kind, uint64_t items, double rate, uint64_t 
     ask.spec.kind = kind;
     ask.spec.items = items;
     ask.spec.rate = rate;
-    ask.spec.flags = BG_EXCLUSIVE;
-    CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+    ask.spec.flags = BG_SPEC_EXCLUSIVE;
+    CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
     CHECK(plan.rate <= rate);
     if (plan.rate < (measure_soaks() ? 1e-5 : 1e-4)) {
         return; /* takes too long */
@@ -207,9 +208,9 @@ static void rate_window_cell(const struct rate_window *window, uint64_t *state,
     ask.spec.kind = BG_KIND_WINDOW;
     ask.spec.items = window->items;
     ask.spec.rate = window->rate;
-    ask.spec.flags = BG_EXCLUSIVE;
+    ask.spec.flags = BG_SPEC_EXCLUSIVE;
     ask.spec.window = &window->options;
-    CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+    CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
     CHECK(plan.rate <= window->rate * 1.0001);
     CHECK_OK(bg_filter_create(&ask.spec, &filter, NULL));
     uint64_t keys =

@@ -91,20 +91,21 @@ static bg_filter *new_filter(bg_kind kind, uint64_t items)
 /* ---- The gate and its backing store -------------------------------------------------------- */
 
 /* A key is 8 bytes: its owner and its number. Now and then the store does not answer. */
-static bg_truth ask_truth(void *context, const void *key, size_t len, void *request)
+static bg_store_answer ask_truth(void *context, const void *key, size_t len,
+                                 void *request)
 {
     static _Atomic uint64_t calls;
     uint64_t k;
     (void)context;
     (void)request;
     if (len != sizeof k || atomic_fetch_add(&calls, 1) % 1000 == 999) {
-        return BG_TRUTH_ERROR;
+        return BG_STORE_ERROR;
     }
     memcpy(&k, key, sizeof k);
     const uint64_t owner = k >> 40, i = k & ((UINT64_C(1) << 40) - 1);
     return owner < ADDERS && i < atomic_load(&world.in_truth[owner].to)
-               ? BG_TRUTH_PRESENT
-               : BG_TRUTH_ABSENT;
+               ? BG_STORE_PRESENT
+               : BG_STORE_ABSENT;
 }
 
 static bg_err write_truth(void *context, const void *key, size_t len, void *request)
@@ -156,12 +157,12 @@ static void *look_up_keys(void *argument)
         }
         if (to) {
             bg_outcome outcome = bg_gate_lookup(world.gate, &key, sizeof key, NULL);
-            MUST(outcome == BG_PRESENT || outcome == BG_UNKNOWN);
+            MUST(outcome == BG_OUTCOME_PRESENT || outcome == BG_OUTCOME_UNKNOWN);
             MUST(bg_gate_may_contain(world.gate, &key, sizeof key));
         }
         key = key_of(ADDERS + 1, next_random(&random) >> 30);
         bg_outcome absent = bg_gate_lookup(world.gate, &key, sizeof key, NULL);
-        MUST(absent != BG_PRESENT);
+        MUST(absent != BG_OUTCOME_PRESENT);
         atomic_fetch_add(&world.checks, 3);
     }
     return NULL;
@@ -209,15 +210,15 @@ static void *change_slot(void *argument)
         bg_filter *filter = new_filter(BG_KIND_BLOCKED, ADDERS * KEYS_MOST);
         bg_err err = BG_OK;
         switch (next_random(&random) % 5) {
-        case 0: err = bg_slot_layer(world.slot, filter, NULL); break;
+        case 0: err = bg_slot_set_delta(world.slot, filter, NULL); break;
         case 1:
             (void)!bg_slot_compact(world.slot, filter, NULL);
             err = BG_OK; /* the slot owns the filter, even on failure */
             break;
         case 2:
-            err = bg_slot_migrate(world.slot, filter, NULL);
+            err = bg_slot_begin_migration(world.slot, filter, NULL);
             if (!err) {
-                MUST(bg_slot_settle(world.slot, true, NULL) == BG_OK);
+                MUST(bg_slot_end_migration(world.slot, true, NULL) == BG_OK);
             }
             break;
         case 3:
@@ -250,9 +251,9 @@ static void *publish_files(void *argument)
         how.generation = generation;
         how.flags = BG_FILE_NO_SYNC;
         for (uint64_t i = 0; i < FIXED; i++) {
-            (void)bg_filter_add_u64(filter, i);
+            (void)added_u64(filter, i);
         }
-        (void)bg_filter_add_u64(filter, next_random(&random));
+        (void)added_u64(filter, next_random(&random));
         MUST(bg_save(filter, path, &how, NULL) == BG_OK);
         bg_filter_free(filter);
         if (generation % 5 == 0) { /* a simulated accident */
@@ -349,7 +350,7 @@ static void *move_window(void *argument)
     while (!atomic_load(&world.over)) {
         const uint64_t first = key;
         for (unsigned i = 0; i < 1000; i++) {
-            (void)bg_filter_add_u64(world.window, key++);
+            (void)added_u64(world.window, key++);
         }
         MUST(bg_filter_rotate(world.window, 0, NULL) == BG_OK);
         for (uint64_t k = first; k < key; k++) {
@@ -434,13 +435,13 @@ static void watch_memory(unsigned seconds, uint64_t most[4])
 
 static void print_figures(const uint64_t most[4])
 {
-    bg_slot_stats slot = { .struct_size = sizeof slot }, files = slot;
-    bg_gate_stats gate = { .struct_size = sizeof gate };
-    bg_registry_stats tenants = { .struct_size = sizeof tenants };
-    MUST(bg_slot_about(world.slot, &slot) == BG_OK);
-    MUST(bg_slot_about(world.published, &files) == BG_OK);
-    MUST(bg_gate_about(world.gate, false, &gate) == BG_OK);
-    MUST(bg_registry_about(world.registry, &tenants) == BG_OK);
+    bg_slot_info slot = { .struct_size = sizeof slot }, files = slot;
+    bg_gate_info gate = { .struct_size = sizeof gate };
+    bg_registry_info tenants = { .struct_size = sizeof tenants };
+    MUST(bg_slot_get_info(world.slot, &slot) == BG_OK);
+    MUST(bg_slot_get_info(world.published, &files) == BG_OK);
+    MUST(bg_gate_get_info(world.gate, NULL, &gate) == BG_OK);
+    MUST(bg_registry_get_info(world.registry, &tenants) == BG_OK);
     MUST(gate.false_negatives == 0 && gate.audits > 0);
     MUST(slot.rebuilds > 0 && files.reloads > 0 && tenants.evictions > 0);
     printf("answers checked %llu; lookups %llu, audits %llu, writes %llu\n",

@@ -8,7 +8,7 @@
 #include "support/filters.h"
 #include "support/temporary.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ enum { FILES_KEYS = 300 };
     X(split, BG_KIND_SPLIT, (void)0)                                                   \
     X(register, BG_KIND_REGISTER, (void)0)                                             \
     X(counting, BG_KIND_COUNTING, (void)0)                                             \
-    X(counting_scattered, BG_KIND_COUNTING, spec.flags = BG_SCATTERED)                 \
+    X(counting_scattered, BG_KIND_COUNTING, spec.flags = BG_SPEC_SCATTERED)            \
     X(cuckoo, BG_KIND_CUCKOO, spec.k = 12)                                             \
     X(quotient, BG_KIND_QUOTIENT, (void)0)                                             \
     X(fuse, BG_KIND_FUSE, (void)0)                                                     \
@@ -88,13 +88,13 @@ static inline bg_filter *files_make_spec(const bg_spec *spec, uint64_t generatio
     char key[32];
     uint8_t canary[BG_CANARY_BYTES];
     bg_filter *filter = NULL;
-    if (bg_kind_traits((bg_kind)spec->kind) & BG_IS_STATIC) {
+    if (bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_STATIC) {
         bg_builder *builder = NULL;
         CHECK_OK(bg_builder_create(spec, &builder, NULL));
         for (unsigned j = 0; j < FILES_KEYS; j++) {
             CHECK_OK(bg_builder_add(builder, key, files_key(j, key)));
         }
-        for (uint32_t j = 0; j < BG_CANARIES; j++) {
+        for (uint32_t j = 0; j < BG_CANARY_COUNT; j++) {
             bg_canary(generation, j, canary);
             CHECK_OK(bg_builder_add(builder, canary, sizeof canary));
         }
@@ -104,11 +104,11 @@ static inline bg_filter *files_make_spec(const bg_spec *spec, uint64_t generatio
     }
     filter = must_create(spec);
     for (unsigned j = 0; j < FILES_KEYS; j++) {
-        (void)bg_filter_add(filter, key, files_key(j, key));
+        (void)added(filter, key, files_key(j, key));
     }
-    for (uint32_t j = 0; j < BG_CANARIES; j++) {
+    for (uint32_t j = 0; j < BG_CANARY_COUNT; j++) {
         bg_canary(generation, j, canary);
-        (void)bg_filter_add(filter, canary, sizeof canary);
+        (void)added(filter, canary, sizeof canary);
     }
     return filter;
 }

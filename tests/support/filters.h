@@ -6,7 +6,7 @@
 #ifndef FILTERS_H
 #define FILTERS_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -103,10 +103,10 @@ static inline bg_filter *make_filter(bg_kind kind, uint64_t bytes, unsigned fold
     return must_create(&spec);
 }
 
-static inline bg_info info_of(const bg_filter *filter)
+static inline bg_filter_info info_of(const bg_filter *filter)
 {
-    bg_info info = { .struct_size = sizeof info };
-    CHECK_OK(bg_filter_info(filter, &info));
+    bg_filter_info info = { .struct_size = sizeof info };
+    CHECK_OK(bg_filter_get_info(filter, &info));
     return info;
 }
 
@@ -129,7 +129,7 @@ static inline size_t add_range(bg_filter *filter, uint64_t first, size_t n)
     size_t added = 0;
     for (size_t done = 0, step; done < n; done += step) {
         step = range_batch(keys, first + done, n - done);
-        added += bg_filter_add_many_u64(filter, keys, step, NULL);
+        added += added_many(filter, bg_keys_u64(keys, step), NULL);
     }
     return added;
 }
@@ -141,7 +141,7 @@ static inline size_t ask_range(const bg_filter *filter, uint64_t first, size_t n
     size_t maybe = 0;
     for (size_t done = 0, step; done < n; done += step) {
         step = range_batch(keys, first + done, n - done);
-        maybe += bg_filter_may_contain_many_u64(filter, keys, step, NULL);
+        maybe += bg_filter_may_contain_many(filter, bg_keys_u64(keys, step), NULL);
     }
     return maybe;
 }
@@ -153,7 +153,7 @@ static inline void random_hashes(uint64_t *hashes, size_t n)
     }
 }
 
-/* Returns memory aligned to a cache line, as bg_filter_init_at requires; free it. */
+/* Returns memory aligned to a cache line, as bg_filter_create_at requires; free it. */
 static inline void *line_memory(size_t bytes)
 {
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -163,7 +163,7 @@ static inline void *line_memory(size_t bytes)
 
 /* ---- An allocator that counts ---------------------------------------------------- */
 
-enum { COUNTING_MOST = 32 };
+enum { COUNTING_MAX = 32 };
 
 struct counting {
     bg_allocator hooks;
@@ -175,7 +175,7 @@ struct counting {
     struct {
         void *memory;
         size_t bytes;
-    } piece[COUNTING_MOST];
+    } piece[COUNTING_MAX];
 };
 
 static inline void *counting_allocate(void *context, size_t bytes, size_t alignment,
@@ -191,7 +191,7 @@ static inline void *counting_allocate(void *context, size_t bytes, size_t alignm
         return NULL;
     }
     memset(memory, zeroed ? 0 : 0xa5, bytes);
-    for (int i = 0; i < COUNTING_MOST; i++) {
+    for (int i = 0; i < COUNTING_MAX; i++) {
         if (!c->piece[i].memory) {
             c->piece[i].memory = memory;
             c->piece[i].bytes = bytes;
@@ -206,7 +206,7 @@ static inline void *counting_allocate(void *context, size_t bytes, size_t alignm
 static inline void counting_release(void *context, void *memory, size_t bytes)
 {
     struct counting *c = context;
-    for (int i = 0; i < COUNTING_MOST; i++) {
+    for (int i = 0; i < COUNTING_MAX; i++) {
         if (memory && c->piece[i].memory == memory) {
             c->mistakes += c->piece[i].bytes != bytes;
             c->piece[i].memory = NULL;
@@ -232,7 +232,7 @@ static inline bg_kind removing_kind(unsigned i)
 {
     static const bg_kind all[] = { BG_KINDS(FILTERS_LIST) };
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
-        if ((bg_kind_traits(all[k]) & BG_CAN_REMOVE) && i-- == 0) {
+        if ((bg_kind_traits(all[k]) & BG_TRAIT_REMOVE) && i-- == 0) {
             return all[k];
         }
     }
@@ -249,10 +249,11 @@ static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
         for (size_t i = 0; i < n; i++) {
             keys[i] = check_random_below(adding ? adds : asks);
         }
-        size_t count = adding ? bg_filter_add_many_u64(many, keys, n, bits)
-                              : bg_filter_may_contain_many_u64(many, keys, n, bits);
+        size_t count =
+            adding ? added_many(many, bg_keys_u64(keys, n), bits)
+                   : bg_filter_may_contain_many(many, bg_keys_u64(keys, n), bits);
         for (size_t i = 0; i < n; i++) {
-            bool yes = adding ? bg_filter_add_u64(one, keys[i])
+            bool yes = adding ? added_u64(one, keys[i])
                               : bg_filter_may_contain_u64(one, keys[i]);
             count -= yes;
             CHECK_EQ(bits[i / 64] >> (i % 64) & 1, yes);

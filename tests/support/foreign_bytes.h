@@ -3,7 +3,7 @@
 #ifndef FOREIGN_BYTES_H
 #define FOREIGN_BYTES_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -81,10 +81,10 @@ static inline struct bytes bytes_golden(const char *name)
 static inline struct bytes bytes_written(const bg_foreign *foreign)
 {
     struct bytes b = { 0 };
-    CHECK_OK(bg_foreign_write(foreign, NULL, 0, &b.n, NULL));
+    CHECK_OK(bg_foreign_encode(foreign, NULL, 0, &b.n, NULL));
     b.at = malloc(b.n ? b.n : 1);
     CHECK(b.at != NULL);
-    CHECK_OK(bg_foreign_write(foreign, b.at, b.n, &b.n, NULL));
+    CHECK_OK(bg_foreign_encode(foreign, b.at, b.n, &b.n, NULL));
     return b;
 }
 
@@ -100,7 +100,7 @@ static inline bg_err foreign_try(bg_foreign_format format, const void *from, siz
                                  bg_errinfo *why)
 {
     struct bytes exact = bytes_copy(from, n);
-    bg_err err = bg_foreign_read(format, exact.at, n, how, foreign, why);
+    bg_err err = bg_foreign_decode(format, exact.at, n, how, foreign, why);
     CHECK((err == BG_OK) == (*foreign != NULL));
     bytes_drop(&exact);
     return err;
@@ -186,7 +186,7 @@ static inline size_t foreign_damage(bg_foreign_format format, const struct bytes
         } else {
             (void)bg_foreign_may_contain(foreign, "key", 3);
             (void)bg_foreign_may_contain(foreign, "", 0);
-            CHECK_OK(bg_foreign_about(foreign, &about));
+            CHECK_OK(bg_foreign_get_info(foreign, &about));
         }
         bg_foreign_free(foreign);
         copy.at[at] = b->at[at];

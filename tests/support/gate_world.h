@@ -10,8 +10,8 @@
 enum { KEYS = 4096, PRESENT = 1000 }; /* keys are numbers; the first 1000 are present */
 
 struct world {
-    bool has[KEYS]; /* the backing store */
-    bg_truth fails; /* its answer instead, if not 0 */
+    bool has[KEYS];        /* the backing store */
+    bg_store_answer fails; /* its answer instead, if not 0 */
     uint64_t asks, writes;
     uint64_t last_asked;
     uint64_t now, step; /* the clock, and how far a query advances it */
@@ -37,8 +37,8 @@ static inline uint64_t world_key(const void *key, size_t len)
     return number % KEYS;
 }
 
-static inline bg_truth world_ask(void *context, const void *key, size_t len,
-                                 void *request)
+static inline bg_store_answer world_ask(void *context, const void *key, size_t len,
+                                        void *request)
 {
     struct world *w = context;
     const uint64_t number = world_key(key, len);
@@ -52,9 +52,9 @@ static inline bg_truth world_ask(void *context, const void *key, size_t len,
     if (request) {
         *(uint64_t *)request = number;
     }
-    return w->fails != BG_TRUTH_ABSENT ? w->fails
-           : has                       ? BG_TRUTH_PRESENT
-                                       : BG_TRUTH_ABSENT;
+    return w->fails != BG_STORE_ABSENT ? w->fails
+           : has                       ? BG_STORE_PRESENT
+                                       : BG_STORE_ABSENT;
 }
 
 static inline bg_err world_write(void *context, const void *key, size_t len,
@@ -102,7 +102,7 @@ static inline bg_filter *world_filter(double rate)
     spec.rate = rate;
     bg_filter *filter = must_create(&spec);
     for (uint64_t i = 0; i < PRESENT; i++) {
-        (void)bg_filter_add(filter, &i, sizeof i);
+        (void)added(filter, &i, sizeof i);
     }
     return filter;
 }
@@ -167,10 +167,10 @@ static inline uint64_t absent_key(const struct world *w, uint64_t key, bool memb
     return key;
 }
 
-static inline bg_gate_stats stats_of(const bg_gate *gate, bool examine)
+static inline bg_gate_info stats_of(const bg_gate *gate, bool examine)
 {
-    bg_gate_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_gate_about(gate, examine, &stats));
+    bg_gate_info stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_gate_get_info(gate, EXAMINE_examine, &stats));
     return stats;
 }
 
@@ -182,7 +182,7 @@ static inline bg_filter *full_filter(void)
     spec.rate = 0.001;
     bg_filter *filter = must_create(&spec);
     uint64_t key = 0;
-    while (bg_filter_insert(filter, &key, sizeof key, NULL) == BG_OK) {
+    while (bg_filter_add(filter, &key, sizeof key, NULL) == BG_OK) {
         key++;
     }
     return filter;

@@ -26,7 +26,7 @@ static const uint8_t golden_secret[BG_SECRET_BYTES] = { 0, 1, 2,  3,  4,  5,  6,
     X(cuckoo_bytes, BG_KIND_CUCKOO, spec.k = 8)                                        \
     X(fuse_four, BG_KIND_FUSE, (spec.k = 16, spec.width = 4))                          \
     X(scalable_scattered, BG_KIND_SCALABLE,                                            \
-      (spec.flags = BG_SCATTERED, spec.width = 4, spec.items = 20))                    \
+      (spec.flags = BG_SPEC_SCATTERED, spec.width = 4, spec.items = 20))               \
     X(aged_long, BG_KIND_WINDOW, spec.window = golden_window(24))                      \
     X(hash_seed, BG_KIND_REGISTER, spec.hash.seed = 0x123456789abcdef0)                \
     X(hash_xxh64, BG_KIND_SPLIT, spec.hash.profile = BG_HASH_XXH64)                    \
@@ -105,9 +105,9 @@ static inline void golden_add(bg_filter *filter, unsigned j)
 {
     char key[32];
     size_t len = files_key(j, key);
-    bool counts = bg_kind_traits(bg_filter_kind(filter)) & BG_CAN_COUNT;
+    bool counts = bg_kind_traits(bg_filter_kind(filter)) & BG_TRAIT_COUNT;
     for (unsigned times = counts && j % 50 == 0 ? 5 : 1; times > 0; times--) {
-        (void)bg_filter_add(filter, key, len);
+        (void)added(filter, key, len);
     }
     if (bg_filter_kind(filter) == BG_KIND_WINDOW && j == FILES_KEYS / 2) {
         CHECK_OK(bg_filter_rotate(filter, 0, NULL));
@@ -117,7 +117,7 @@ static inline void golden_add(bg_filter *filter, unsigned j)
 static inline bg_filter *golden_fill(const bg_spec *spec)
 {
     uint8_t canary[BG_CANARY_BYTES];
-    if (bg_kind_traits((bg_kind)spec->kind) & BG_IS_STATIC) {
+    if (bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_STATIC) {
         return files_make_spec(spec, GOLDEN_GENERATION);
     }
     bg_filter *filter = must_create(spec);
@@ -125,11 +125,11 @@ static inline bg_filter *golden_fill(const bg_spec *spec)
         golden_add(filter, j);
     }
     for (uint64_t j = 0; spec->kind == BG_KIND_SCALABLE && j < GOLDEN_MORE; j++) {
-        (void)bg_filter_add_u64(filter, j);
+        (void)added_u64(filter, j);
     }
-    for (uint32_t j = 0; j < BG_CANARIES; j++) {
+    for (uint32_t j = 0; j < BG_CANARY_COUNT; j++) {
         bg_canary(GOLDEN_GENERATION, j, canary);
-        (void)bg_filter_add(filter, canary, sizeof canary);
+        (void)added(filter, canary, sizeof canary);
     }
     return filter;
 }

@@ -71,7 +71,7 @@ static void write_k(bg_spec spec, uint32_t from, uint32_t to)
         bg_plan plan;
         spec.k = k;
         ask.spec = spec;
-        if (bg_plan_make(&ask, &plan, NULL)) {
+        if (bg_plan_compute(&ask, &plan, NULL)) {
             continue; /* unsupported k, or a rate that it cannot reach */
         }
         (void)snprintf(name, sizeof name, "%s_%u_%u_%u", bg_kind_name(spec.kind), k,
@@ -101,7 +101,7 @@ static void write_plain(void)
     write_k(variant(BG_KIND_REGISTER, 0, 0, 0.1), 1, 10);
     for (uint32_t width = 4; width <= 32; width *= 2) {
         write_k(variant(BG_KIND_COUNTING, width, 0, 0.1), 1, 8);
-        write_k(variant(BG_KIND_COUNTING, width, BG_SCATTERED, 0.1), 1, 4);
+        write_k(variant(BG_KIND_COUNTING, width, BG_SPEC_SCATTERED, 0.1), 1, 4);
     }
     write_k(variant(BG_KIND_CUCKOO, 0, 0, 0.1), 8, 32);
     write_k(variant(BG_KIND_QUOTIENT, 0, 0, 0.4), 2, 32);
@@ -109,7 +109,7 @@ static void write_plain(void)
     write_k(variant(BG_KIND_FUSE, 4, 0, 0.01), 8, 32);
     write_k(variant(BG_KIND_RIBBON, 0, 0, 0.6), 1, 32);
     write_k(variant(BG_KIND_SCALABLE, 8, 0, 0.1), 6, 9);
-    write_k(variant(BG_KIND_SCALABLE, 2, BG_SCATTERED, 0.1), 5, 5);
+    write_k(variant(BG_KIND_SCALABLE, 2, BG_SPEC_SCATTERED, 0.1), 5, 5);
 }
 
 /* Windows that have moved by some periods, with rows of every width. */
@@ -142,7 +142,7 @@ static void write_special(void)
 {
     bg_spec spec = variant(BG_KIND_RIBBON, 0, 0, 0.01);
     bg_filter *filter = golden_fill(&spec);
-    (void)bg_filter_add(filter, "late", 4);
+    (void)added(filter, "late", 4);
     write_file(filter, "ribbon_late");
     bg_filter_free(filter);
     static const bg_kind kinds[] = { BG_KIND_RIBBON, BG_KIND_FUSE };
@@ -169,7 +169,7 @@ static void write_special(void)
         spec = variant(i ? BG_KIND_CUCKOO : BG_KIND_QUOTIENT, 0, 0, 0.01);
         filter = golden_fill(&spec);
         for (unsigned j = 0; j < 100000; j++) {
-            (void)bg_filter_add(filter, i ? (const void *)&j : "again", i ? 4 : 5);
+            (void)added(filter, i ? (const void *)&j : "again", i ? 4 : 5);
         }
         write_file(filter, i ? "cuckoo_full" : "quotient_counts");
         bg_filter_free(filter);
@@ -179,7 +179,7 @@ static void write_special(void)
     filter = golden_fill(&spec);
     for (uint64_t j = 0; j < 300; j++) {
         for (unsigned times = 0; times < 3; times++) { /* runs that fill many blocks */
-            (void)bg_filter_add_hash(filter, (UINT64_C(0x3333) << 48) + (j << 44));
+            (void)added_hash(filter, (UINT64_C(0x3333) << 48) + (j << 44));
         }
     }
     write_file(filter, "quotient_pushed");

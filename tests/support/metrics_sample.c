@@ -30,7 +30,9 @@ static void make_value(struct metrics_facts *facts, const struct metrics_value *
     case METRICS_WHOLE: memcpy(at, &number, sizeof number); break;
     case METRICS_REAL: memcpy(at, &real, sizeof real); break;
     case METRICS_TEXT: memcpy(at, &value->label, sizeof value->label); break;
-    case METRICS_CHARS: (void)snprintf(at, BG_DIGEST_TEXT, "%s", value->label); break;
+    case METRICS_CHARS:
+        (void)snprintf(at, BG_DIGEST_TEXT_BYTES, "%s", value->label);
+        break;
     }
 }
 
@@ -54,11 +56,11 @@ static bg_err made(bg_metrics_format format, bg_errinfo *why)
     return metrics_document(facts, 3, format, print, stdout, why);
 }
 
-static bg_truth ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer ask(void *context, const void *key, size_t len, void *request)
 {
     (void)context;
     (void)request;
-    return len > 0 && *(const char *)key == 'a' ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+    return len > 0 && *(const char *)key == 'a' ? BG_STORE_PRESENT : BG_STORE_ABSENT;
 }
 
 /* A fixed time, because documents of several runs are compared. */
@@ -80,7 +82,7 @@ static bg_err real_gate(bg_slot *const slots[2], bg_metrics_format format,
     for (char key[2] = "b"; !err && *key < 'z'; ++*key) {
         (void)bg_gate_lookup(gate, key, 1, NULL);
     }
-    err = err ? err : bg_gate_wrote(gate, "a", 1);
+    err = err ? err : bg_gate_add(gate, "a", 1);
     (void)bg_gate_lookup(gate, "a", 1, NULL);
     bg_metrics_item items[] = { { "none", slots[0], NULL }, { "letters", NULL, gate } };
     err = err ? err : bg_metrics_write(items, 2, format, 0, print, stdout, why);

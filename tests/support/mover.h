@@ -15,7 +15,7 @@
 #ifndef MOVER_H
 #define MOVER_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 
 #include <stdlib.h>

@@ -17,7 +17,7 @@
 #ifndef SAMPLES_H
 #define SAMPLES_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -44,8 +44,8 @@ static const bg_window_options sample_aged = { .struct_size = sizeof(bg_window_o
 static const struct sample samples[] = {
     BG_KINDS(SAMPLES_KIND) /* */
     { "window, aged", BG_KIND_WINDOW, 0, 0, 0, &sample_aged },
-    { "counting, scattered", BG_KIND_COUNTING, 8, BG_SCATTERED, 0, NULL },
-    { "scalable, scattered", BG_KIND_SCALABLE, 4, BG_SCATTERED, 0, NULL },
+    { "counting, scattered", BG_KIND_COUNTING, 8, BG_SPEC_SCATTERED, 0, NULL },
+    { "scalable, scattered", BG_KIND_SCALABLE, 4, BG_SPEC_SCATTERED, 0, NULL },
     { "fuse of 4", BG_KIND_FUSE, 4, 0, 0, NULL },
     { "blocked in shards", BG_KIND_BLOCKED, 0, 0, 3, NULL },
     { "counting in shards", BG_KIND_COUNTING, 0, 0, 3, NULL },
@@ -68,15 +68,15 @@ static inline unsigned sample_of(bg_kind kind)
 /* Returns whether the sample has one of these traits; shards have fewer than their kind. */
 static inline bool sample_can(unsigned i, uint32_t traits)
 {
-    const uint32_t of_shards =
-        BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_MERGE | BG_CAN_OVERLAP | BG_CAN_FILL_UP;
+    const uint32_t of_shards = BG_TRAIT_REMOVE | BG_TRAIT_COUNT | BG_TRAIT_MERGE
+                               | BG_TRAIT_OVERLAP | BG_TRAIT_FILLS_UP;
     uint32_t has = bg_kind_traits(samples[i].kind);
     return (samples[i].shards ? has & of_shards : has) & traits;
 }
 
 static inline bool sample_is_static(unsigned i)
 {
-    return sample_can(i, BG_IS_STATIC);
+    return sample_can(i, BG_TRAIT_STATIC);
 }
 
 /* Returns a spec with the sample's fields, without items and size. */
@@ -112,7 +112,7 @@ static inline double sample_predicted(const bg_spec *spec)
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
     bg_plan plan;
     ask.spec = *spec;
-    CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+    CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
     return plan.rate;
 }
 
@@ -160,7 +160,7 @@ static inline void filling_begin(struct filling *fill, unsigned sample,
         for (int p = 0; spec->window->mode == BG_WINDOW_AGED && p < SAMPLE_FADING;
              p++) {
             for (uint64_t i = 0; i < fill->period; i++) {
-                (void)bg_filter_add_u64(fill->filter, stranger--);
+                (void)added_u64(fill->filter, stranger--);
             }
             filling_turn(fill);
         }
@@ -187,9 +187,9 @@ static inline void filling_add(struct filling *fill, const bg_bytes *keys, size_
     for (size_t step; n; n -= step, keys += step) {
         step = filling_step(fill, n);
         if (fill->builder) {
-            CHECK_OK(bg_builder_add_many(fill->builder, keys, step));
+            CHECK_OK(bg_builder_add_many(fill->builder, bg_keys_bytes(keys, step)));
         } else {
-            (void)bg_filter_add_many(fill->filter, keys, step, NULL);
+            (void)added_many(fill->filter, bg_keys_bytes(keys, step), NULL);
         }
     }
 }
@@ -199,9 +199,9 @@ static inline void filling_add_u64(struct filling *fill, const uint64_t *keys, s
     for (size_t step; n; n -= step, keys += step) {
         step = filling_step(fill, n);
         if (fill->builder) {
-            CHECK_OK(bg_builder_add_many_u64(fill->builder, keys, step));
+            CHECK_OK(bg_builder_add_many(fill->builder, bg_keys_u64(keys, step)));
         } else {
-            (void)bg_filter_add_many_u64(fill->filter, keys, step, NULL);
+            (void)added_many(fill->filter, bg_keys_u64(keys, step), NULL);
         }
     }
 }

@@ -5,7 +5,7 @@
 #ifndef SLOTS_H
 #define SLOTS_H
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -29,7 +29,7 @@ static inline bg_filter *make_with(uint64_t first, uint64_t n)
 {
     bg_filter *filter = make(BG_KIND_BLOCKED, 2000);
     for (uint64_t key = first; key < first + n; key++) {
-        (void)bg_filter_add_u64(filter, key);
+        (void)added_u64(filter, key);
     }
     return filter;
 }
@@ -77,17 +77,18 @@ static inline uint64_t count_keys(const bg_slot *slot, uint64_t first, uint64_t 
         keys[i] = first + i;
         found += bg_slot_may_contain_u64(slot, first + i);
     }
-    CHECK_EQ(bg_slot_may_contain_many_u64(slot, keys, (size_t)n, bitmap), found);
+    CHECK_EQ(bg_slot_may_contain_many(slot, bg_keys_u64(keys, (size_t)n), bitmap),
+             found);
     for (uint64_t i = 0; i < n; i++) {
         CHECK_EQ(bitmap[i / 64] >> i % 64 & 1, bg_slot_may_contain_u64(slot, keys[i]));
     }
     return found;
 }
 
-static inline bg_slot_stats stats_of(const bg_slot *slot)
+static inline bg_slot_info stats_of(const bg_slot *slot)
 {
-    bg_slot_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_slot_about(slot, &stats));
+    bg_slot_info stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_slot_get_info(slot, &stats));
     return stats;
 }
 

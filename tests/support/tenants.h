@@ -26,17 +26,17 @@ static inline bg_tenant *get_tenant(bg_registry *registry, const char *name)
     return tenant;
 }
 
-static inline bg_registry_stats registry_stats(bg_registry *registry)
+static inline bg_registry_info registry_stats(bg_registry *registry)
 {
-    bg_registry_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_registry_about(registry, &stats));
+    bg_registry_info stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_registry_get_info(registry, &stats));
     return stats;
 }
 
-static inline bg_tenant_stats tenant_stats(bg_tenant *tenant)
+static inline bg_tenant_info tenant_stats(bg_tenant *tenant)
 {
-    bg_tenant_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_tenant_about(tenant, &stats));
+    bg_tenant_info stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_tenant_get_info(tenant, &stats));
     return stats;
 }
 

@@ -36,10 +36,10 @@ static bool would_admit(const bg_admission *door, uint64_t key)
     return bg_admission_would_admit(door, &key, sizeof key);
 }
 
-static bg_admission_stats stats_of(const bg_admission *door)
+static bg_admission_info stats_of(const bg_admission *door)
 {
-    bg_admission_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_admission_about(door, &stats));
+    bg_admission_info stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_admission_get_info(door, &stats));
     return stats;
 }
 
@@ -143,8 +143,8 @@ TEST(admission__many_are_as_one_by_one)
             keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
         }
         bits[words] = 0x5555;
-        size_t count =
-            bg_admission_admit_many(many, keys, n, round % 3 == 2 ? NULL : bits);
+        size_t count = bg_admission_admit_many(many, bg_keys_bytes(keys, n),
+                                               round % 3 == 2 ? NULL : bits);
         for (size_t i = 0; i < n; i++) {
             bool in = admit(one, numbers[i]);
             left += in;
@@ -157,7 +157,7 @@ TEST(admission__many_are_as_one_by_one)
         admitted += left;
     }
     CHECK(admitted > 0 && admitted < asked);
-    CHECK_EQ(bg_admission_admit_many(many, NULL, 0, NULL), 0);
+    CHECK_EQ(bg_admission_admit_many(many, bg_keys_bytes(NULL, 0), NULL), 0);
     CHECK_EQ(stats_of(one).asked, asked);
     CHECK_EQ(stats_of(one).admitted, admitted);
     CHECK_EQ(stats_of(many).asked, asked);
@@ -171,18 +171,18 @@ TEST(admission__without_a_bouncer_all_may_enter)
 {
     uint64_t bits[3];
     bg_bytes keys[130] = { { 0 } };
-    bg_admission_stats stats = { .struct_size = sizeof stats };
+    bg_admission_info stats = { .struct_size = sizeof stats };
     CHECK(admit(NULL, 1));
     CHECK(would_admit(NULL, 1));
     for (size_t n = 0; n <= 130; n++) {
         memset(bits, 0x5a, sizeof bits);
-        CHECK_EQ(bg_admission_admit_many(NULL, keys, n, bits), n);
+        CHECK_EQ(bg_admission_admit_many(NULL, bg_keys_bytes(keys, n), bits), n);
         for (size_t i = 0; i < BG_BITMAP_WORDS(n) * 64; i++) {
             CHECK_EQ(bits[i / 64] >> i % 64 & 1, i < n);
         }
-        CHECK_EQ(bg_admission_admit_many(NULL, keys, n, NULL), n);
+        CHECK_EQ(bg_admission_admit_many(NULL, bg_keys_bytes(keys, n), NULL), n);
     }
-    CHECK_EQ(bg_admission_about(NULL, &stats), BG_EINVAL);
+    CHECK_EQ(bg_admission_get_info(NULL, &stats), BG_EINVAL);
     bg_admission_free(NULL);
 }
 
@@ -217,7 +217,7 @@ TEST(admission__says_how_it_is)
 {
     bg_admission_options options = exact(3000); /* periods of 1000 */
     bg_admission *door = must_admission(&options);
-    bg_admission_stats stats = stats_of(door);
+    bg_admission_info stats = stats_of(door);
     CHECK_EQ(stats.asked, 0);
     CHECK_EQ(stats.admitted, 0);
     CHECK_EQ(stats.periods, 1);
@@ -234,8 +234,8 @@ TEST(admission__says_how_it_is)
     CHECK(stats.rate > 0 && stats.rate < 1e-7);
     CHECK_EQ(stats.reserved, 0);
     stats.struct_size--;
-    CHECK_EQ(bg_admission_about(door, &stats), BG_EINVAL);
-    CHECK_EQ(bg_admission_about(door, NULL), BG_EINVAL);
+    CHECK_EQ(bg_admission_get_info(door, &stats), BG_EINVAL);
+    CHECK_EQ(bg_admission_get_info(door, NULL), BG_EINVAL);
     bg_admission_free(door);
     options.items = 1000000;
     options.rate = 0; /* the memory that the header documents */

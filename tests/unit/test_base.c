@@ -182,7 +182,7 @@ TEST(err__every_code_has_its_number_name_and_text)
     CHECK_EQ(BG_ENOTFOUND, 11); /* frozen: numbers must never change */
     CHECK_EQ(BG_ECANCELED, 12);
     CHECK_EQ(BG_EBUSY, 13);
-    CHECK_EQ(BG_ELIMIT, 14);
+    CHECK_EQ(BG_EQUOTA, 14);
 }
 
 TEST(err__unknown_codes_have_texts_too)
@@ -190,7 +190,7 @@ TEST(err__unknown_codes_have_texts_too)
     static const int unknown[] = { -1, 15, 1000, INT32_MIN, INT32_MAX };
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         CHECK_STR(bg_strerror((bg_err)unknown[i]), "unknown error");
-        CHECK_STR(bg_err_name((bg_err)unknown[i]), "BG_UNKNOWN");
+        CHECK_STR(bg_err_name((bg_err)unknown[i]), "BG_OUTCOME_UNKNOWN");
     }
 }
 

@@ -57,10 +57,10 @@ static int ask_filter(void)
 {
     bg_spec spec = BG_SPEC_INIT;
     bg_filter *filter;
-    bg_info info = { .struct_size = sizeof info };
+    bg_filter_info info = { .struct_size = sizeof info };
     spec.items = 1000;
     spec.rate = 0.01;
-    if (bg_filter_create(&spec, &filter, NULL) || bg_filter_info(filter, &info)) {
+    if (bg_filter_create(&spec, &filter, NULL) || bg_filter_get_info(filter, &info)) {
         return 99;
     }
     bg_filter_free(filter);

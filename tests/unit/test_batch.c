@@ -31,20 +31,22 @@ static void prepare(const bg_filter *filter)
 static size_t add_form(int form, bg_filter *filter, size_t n, uint64_t *is_new)
 {
     switch (form) {
-    case 0: return bg_filter_add_many(filter, pairs, n, is_new);
-    case 1: return bg_filter_add_many_fixed(filter, fixed, 8, n, is_new);
-    case 2: return bg_filter_add_many_u64(filter, keys, n, is_new);
-    default: return bg_filter_add_many_hash(filter, key_hashes, n, is_new);
+    case 0: return added_many(filter, bg_keys_bytes(pairs, n), is_new);
+    case 1: return added_many(filter, bg_keys_fixed(fixed, 8, n), is_new);
+    case 2: return added_many(filter, bg_keys_u64(keys, n), is_new);
+    default: return added_many(filter, bg_keys_hashes(key_hashes, n), is_new);
     }
 }
 
 static size_t ask_form(int form, const bg_filter *filter, size_t n, uint64_t *maybe)
 {
     switch (form) {
-    case 0: return bg_filter_may_contain_many(filter, pairs, n, maybe);
-    case 1: return bg_filter_may_contain_many_fixed(filter, fixed, 8, n, maybe);
-    case 2: return bg_filter_may_contain_many_u64(filter, keys, n, maybe);
-    default: return bg_filter_may_contain_many_hash(filter, key_hashes, n, maybe);
+    case 0: return bg_filter_may_contain_many(filter, bg_keys_bytes(pairs, n), maybe);
+    case 1:
+        return bg_filter_may_contain_many(filter, bg_keys_fixed(fixed, 8, n), maybe);
+    case 2: return bg_filter_may_contain_many(filter, bg_keys_u64(keys, n), maybe);
+    default:
+        return bg_filter_may_contain_many(filter, bg_keys_hashes(key_hashes, n), maybe);
     }
 }
 
@@ -70,7 +72,7 @@ static void check_form(bg_kind kind, uint64_t bytes, int form, size_t n)
     memset(bitmap, 0xab, sizeof bitmap);
     size_t count = add_form(form, many, n, bitmap), expected = 0;
     for (size_t i = 0; i < n; i++) {
-        bool is_new = bg_filter_add_u64(one, keys[i]);
+        bool is_new = added_u64(one, keys[i]);
         CHECK_EQ(bit_of(bitmap, i), is_new);
         expected += is_new;
     }
@@ -122,7 +124,7 @@ TEST(batch__repeated_keys_are_new_once)
             same[n] = 4711;
         }
         same[70] = same[71] = 4712;
-        CHECK_EQ(bg_filter_add_many_u64(filter, same, 200, bitmap), 2);
+        CHECK_EQ(added_many(filter, bg_keys_u64(same, 200), bitmap), 2);
         CHECK_EQ(bitmap[0], 1);
         CHECK_EQ(bitmap[1], 1 << 6);
         CHECK_EQ(bitmap[2], 0);
@@ -135,14 +137,14 @@ TEST(batch__of_nothing)
 {
     bg_filter *filter = make_filter(BG_KIND_BLOCKED, SMALL_BYTES, 0);
     uint64_t bitmap = 42;
-    CHECK_EQ(bg_filter_add_many(filter, NULL, 0, &bitmap), 0);
-    CHECK_EQ(bg_filter_add_many_fixed(filter, NULL, 8, 0, &bitmap), 0);
-    CHECK_EQ(bg_filter_add_many_u64(filter, NULL, 0, &bitmap), 0);
-    CHECK_EQ(bg_filter_add_many_hash(filter, NULL, 0, &bitmap), 0);
-    CHECK_EQ(bg_filter_may_contain_many(filter, NULL, 0, &bitmap), 0);
-    CHECK_EQ(bg_filter_may_contain_many_fixed(filter, NULL, 8, 0, NULL), 0);
-    CHECK_EQ(bg_filter_may_contain_many_u64(filter, NULL, 0, NULL), 0);
-    CHECK_EQ(bg_filter_may_contain_many_hash(filter, NULL, 0, &bitmap), 0);
+    CHECK_EQ(added_many(filter, bg_keys_bytes(NULL, 0), &bitmap), 0);
+    CHECK_EQ(added_many(filter, bg_keys_fixed(NULL, 8, 0), &bitmap), 0);
+    CHECK_EQ(added_many(filter, bg_keys_u64(NULL, 0), &bitmap), 0);
+    CHECK_EQ(added_many(filter, bg_keys_hashes(NULL, 0), &bitmap), 0);
+    CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_bytes(NULL, 0), &bitmap), 0);
+    CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_fixed(NULL, 8, 0), NULL), 0);
+    CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_u64(NULL, 0), NULL), 0);
+    CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_hashes(NULL, 0), &bitmap), 0);
     CHECK_EQ(bitmap, 42);
     CHECK_EQ(info_of(filter).ones, 0);
     bg_filter_free(filter);
@@ -163,20 +165,22 @@ TEST(batch__keys_of_any_length)
     bg_filter *one = make_filter(BG_KIND_BLOCKED, 1 << 16, 0);
     bg_filter *many = make_filter(BG_KIND_BLOCKED, 1 << 16, 0);
     for (size_t i = 0; i < 300; i++) {
-        bg_filter_add(one, mixed[i].data, mixed[i].len);
+        added(one, mixed[i].data, mixed[i].len);
     }
-    CHECK_EQ(bg_filter_add_many(many, mixed, 300, NULL), 241); /* the empty key once */
+    CHECK_EQ(added_many(many, bg_keys_bytes(mixed, 300), NULL),
+             241); /* the empty key once */
     CHECK(bg_filter_equal(one, many));
     for (size_t width = 1; width < 40; width += 3) {
         size_t n = sizeof text / width;
         bg_filter_clear(one);
         bg_filter_clear(many);
         for (size_t i = 0; i < n; i++) {
-            bg_filter_add(one, text + i * width, width);
+            added(one, text + i * width, width);
         }
-        (void)bg_filter_add_many_fixed(many, text, width, n, NULL);
+        (void)added_many(many, bg_keys_fixed(text, width, n), NULL);
         CHECK(bg_filter_equal(one, many));
-        CHECK_EQ(bg_filter_may_contain_many_fixed(one, text, width, n, NULL), n);
+        CHECK_EQ(bg_filter_may_contain_many(one, bg_keys_fixed(text, width, n), NULL),
+                 n);
     }
     bg_filter_free(one);
     bg_filter_free(many);

@@ -89,11 +89,13 @@ TEST(builder__all_forms_of_a_key_make_the_same_filter)
                                    : bg_builder_add_hash(builder, hashes[i]));
             }
             for (int twice = 0; form >= 2 && twice < 2; twice++) {
-                CHECK_OK(form == 2 ? bg_builder_add_many(builder, pairs, KEYS)
-                         : form == 3
-                             ? bg_builder_add_many_fixed(builder, bytes, 8, KEYS)
-                         : form == 4 ? bg_builder_add_many_u64(builder, numbers, KEYS)
-                                     : bg_builder_add_many_hash(builder, hashes, KEYS));
+                CHECK_OK(
+                    form == 2 ? bg_builder_add_many(builder, bg_keys_bytes(pairs, KEYS))
+                    : form == 3
+                        ? bg_builder_add_many(builder, bg_keys_fixed(bytes, 8, KEYS))
+                    : form == 4
+                        ? bg_builder_add_many(builder, bg_keys_u64(numbers, KEYS))
+                        : bg_builder_add_many(builder, bg_keys_hashes(hashes, KEYS)));
             }
             CHECK_EQ(bg_builder_count(builder), form < 2 ? KEYS : 2 * KEYS);
             bg_filter *filter = must_finish(builder, 1);
@@ -113,7 +115,7 @@ TEST(builder__sizes_any_kind_by_the_number_of_keys)
             bg_spec spec = rate_spec(every_kind[k], 0.01);
             spec.items = 12345678; /* has no effect */
             bg_filter *filter = filter_of_numbers(&spec, sizes[s], 1);
-            bg_info info = info_of(filter);
+            bg_filter_info info = info_of(filter);
             CHECK_EQ(info.design_items, sizes[s] ? sizes[s] : 1);
             CHECK(info.rate <= 0.02 && info.design_rate <= 0.01);
             CHECK(sizes[s] < 1000
@@ -147,7 +149,7 @@ TEST(builder__threads_make_the_same_filter)
 {
     const uint64_t n = CHECK_EMULATED ? 300000 : CHECK_SANITIZED ? 2300000 : 5000000;
     for (int k = 0; k < EVERY; k++) {
-        if (!(bg_kind_traits(every_kind[k]) & BG_IS_STATIC)) {
+        if (!(bg_kind_traits(every_kind[k]) & BG_TRAIT_STATIC)) {
             continue;
         }
         bg_spec spec = rate_spec(every_kind[k], 0.01);
@@ -267,7 +269,7 @@ TEST(builder__refuses_bad_arguments)
     CHECK_EQ(bg_builder_add(NULL, "a", 1), BG_EINVAL);
     CHECK_EQ(bg_builder_add_u64(NULL, 1), BG_EINVAL);
     CHECK_EQ(bg_builder_add_hash(NULL, 1), BG_EINVAL);
-    CHECK_EQ(bg_builder_add_many_u64(NULL, &key, 1), BG_EINVAL);
+    CHECK_EQ(bg_builder_add_many(NULL, bg_keys_u64(&key, 1)), BG_EINVAL);
     CHECK_EQ(bg_builder_count(NULL), 0);
     bg_builder_on_progress(NULL, NULL, NULL);
     bg_builder_free(NULL);
@@ -275,9 +277,10 @@ TEST(builder__refuses_bad_arguments)
     CHECK_STR(why.what, "builder");
 
     builder = must_build(&spec);
-    CHECK_EQ(bg_builder_add_many_u64(builder, NULL, 1), BG_EINVAL);
-    CHECK_OK(bg_builder_add_many_u64(builder, NULL, 0));
-    CHECK_EQ(bg_builder_add_many_hash(builder, &key, SIZE_MAX / 4), BG_EINVAL);
+    CHECK_EQ(bg_builder_add_many(builder, bg_keys_u64(NULL, 1)), BG_EINVAL);
+    CHECK_OK(bg_builder_add_many(builder, bg_keys_u64(NULL, 0)));
+    CHECK_EQ(bg_builder_add_many(builder, bg_keys_hashes(&key, SIZE_MAX / 4)),
+             BG_EINVAL);
     CHECK_EQ(bg_builder_finish(builder, NULL, &why), BG_EINVAL);
     CHECK_EQ(bg_builder_finish_threaded(builder, 0, &filter, &why), BG_EINVAL);
     CHECK_STR(why.what, "threads");
@@ -339,10 +342,12 @@ TEST(builder__survives_bad_hashes)
             bg_builder *builder = must_build(&spec);
             bg_filter *filter = NULL;
             bg_errinfo why;
-            CHECK_OK(bg_builder_add_many_hash(builder, bad[set], N));
+            CHECK_OK(bg_builder_add_many(builder, bg_keys_hashes(bad[set], N)));
             bg_err err = bg_builder_finish(builder, &filter, &why);
             if (err == BG_OK) {
-                CHECK_EQ(bg_filter_may_contain_many_hash(filter, bad[set], N, NULL), N);
+                CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_hashes(bad[set], N),
+                                                    NULL),
+                         N);
             } else {
                 CHECK(err == BG_EBUILD || err == BG_EFULL);
                 CHECK(why.message[0] != 0);

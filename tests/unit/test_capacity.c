@@ -2,7 +2,7 @@
  * test_capacity.c - the capacity of a filter, and its layers: for every kind, when created,
  * while growing, in shards, copied and cleared.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -51,7 +51,7 @@ static void check_fills(bg_filter *filter)
 {
     const uint64_t capacity = bg_filter_capacity(filter);
     uint64_t in = 0;
-    while (bg_filter_insert_u64(filter, in, NULL) == BG_OK) {
+    while (bg_filter_add_u64(filter, in, NULL) == BG_OK) {
         in++;
     }
     CHECK(in >= capacity);
@@ -108,7 +108,7 @@ TEST(capacity__of_a_scalable_filter_grows_with_its_layers)
     CHECK(capacity >= 500);
     CHECK_EQ(bg_filter_layers(filter), 1);
     for (uint64_t key = 0; layers < 6; key++) {
-        news += bg_filter_add_u64(filter, key);
+        news += added_u64(filter, key);
         if (bg_filter_layers(filter) != layers) {
             CHECK_EQ(bg_filter_layers(filter), ++layers);
             CHECK_EQ(news, capacity + 1);
@@ -133,7 +133,7 @@ TEST(capacity__of_scalable_shards)
     CHECK_EQ(bg_filter_layers(filter), 1);
     uint64_t key = 0;
     while (bg_filter_layers(filter) == 1) { /* the first of the shards to be full */
-        (void)bg_filter_add_u64(filter, key++);
+        (void)added_u64(filter, key++);
     }
     CHECK_EQ(bg_filter_layers(filter), 2);
     CHECK(bg_filter_capacity(filter) > first && bg_filter_capacity(filter) < 2 * first);

@@ -87,7 +87,7 @@ static void check_returns(const bg_filter *filter, const bg_spec *how)
     bg_filter *back = put_together(&p, how);
     CHECK(back);
     CHECK(bg_filter_equal(filter, back));
-    bg_info a = info_of(filter), b = info_of(back);
+    bg_filter_info a = info_of(filter), b = info_of(back);
     CHECK_EQ(a.ones, b.ones);
     CHECK_EQ(a.saturated, b.saturated);
     CHECK_EQ(a.overflowed, b.overflowed);
@@ -95,18 +95,20 @@ static void check_returns(const bg_filter *filter, const bg_spec *how)
     CHECK_NEAR(b.rate, a.rate, 1e-12);
     CHECK_NEAR(b.design_rate, a.design_rate, 1e-12);
     CHECK_EQ(a.design_items, b.design_items);
-    CHECK_EQ(bg_filter_may_contain_many_hash(back, hashes, KEYS / 2, NULL), KEYS / 2);
+    CHECK_EQ(bg_filter_may_contain_many(back, bg_keys_hashes(hashes, KEYS / 2), NULL),
+             KEYS / 2);
     struct pieces again = take_apart(back);
     CHECK_EQ(again.n, p.n);
     CHECK(memcmp(again.numbers, p.numbers, (size_t)p.n * 8) == 0);
     CHECK(memcmp(&again.recipe, &p.recipe, sizeof p.recipe) == 0);
     drop(&again);
     /* It accepts the other half of the keys. */
-    if (!(bg_kind_traits((bg_kind)p.recipe.kind) & BG_IS_STATIC)) {
+    if (!(bg_kind_traits((bg_kind)p.recipe.kind) & BG_TRAIT_STATIC)) {
         for (size_t i = KEYS / 2; i < KEYS; i++) {
-            (void)bg_filter_add_hash(back, hashes[i]);
+            (void)added_hash(back, hashes[i]);
         }
-        CHECK_EQ(bg_filter_may_contain_many_hash(back, hashes, KEYS, NULL), KEYS);
+        CHECK_EQ(bg_filter_may_contain_many(back, bg_keys_hashes(hashes, KEYS), NULL),
+                 KEYS);
     }
     bg_filter_free(back);
     drop(&p);
@@ -115,16 +117,16 @@ static void check_returns(const bg_filter *filter, const bg_spec *how)
 static void check_spec(const bg_spec *spec)
 {
     bg_filter *filter = NULL;
-    if (bg_kind_traits((bg_kind)spec->kind) & BG_IS_STATIC) {
+    if (bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_STATIC) {
         bg_builder *builder = NULL;
         CHECK_OK(bg_builder_create(spec, &builder, NULL));
-        CHECK_OK(bg_builder_add_many_hash(builder, hashes, KEYS / 2));
+        CHECK_OK(bg_builder_add_many(builder, bg_keys_hashes(hashes, KEYS / 2)));
         CHECK_OK(bg_builder_finish(builder, &filter, NULL));
         bg_builder_free(builder);
     } else {
         filter = must_create(spec);
         for (size_t i = 0; i < KEYS / 2; i++) {
-            (void)bg_filter_add_hash(filter, hashes[i]);
+            (void)added_hash(filter, hashes[i]);
         }
     }
     bg_spec how = BG_SPEC_INIT;
@@ -161,7 +163,7 @@ TEST(content__every_variant_returns)
         bg_spec spec = spec_of(BG_KIND_COUNTING);
         spec.width = width;
         check_spec(&spec);
-        spec.flags = BG_SCATTERED;
+        spec.flags = BG_SPEC_SCATTERED;
         check_spec(&spec);
     }
     for (uint32_t k = 8; k <= 32; k = k == 8 ? 12 : k == 12 ? 16 : 2 * k) {
@@ -179,7 +181,7 @@ TEST(content__every_variant_returns)
         spec.items = 50;
         spec.width = width;
         check_spec(&spec);
-        spec.flags = BG_SCATTERED;
+        spec.flags = BG_SPEC_SCATTERED;
         check_spec(&spec);
     }
 }
@@ -235,7 +237,7 @@ TEST(content__a_window_goes_on_where_it_was)
     spec.window = &window;
     bg_filter *filter = must_create(&spec);
     random_hashes(hashes, KEYS);
-    (void)bg_filter_add_hash(filter, hashes[0]);
+    (void)added_hash(filter, hashes[0]);
     struct pieces p = take_apart(filter);
     static const uint64_t starts[] = { 7, 1000, 1000000 };
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
@@ -261,7 +263,7 @@ TEST(content__states_return)
     bg_spec spec = spec_of(BG_KIND_COUNTING);
     bg_filter *filter = must_create(&spec);
     for (int i = 0; i < 20 * KEYS / 2; i++) {
-        (void)bg_filter_add_hash(filter, hashes[i % (KEYS / 2)]);
+        (void)added_hash(filter, hashes[i % (KEYS / 2)]);
     }
     CHECK(info_of(filter).saturated > 0);
     bg_spec how = BG_SPEC_INIT;
@@ -273,7 +275,7 @@ TEST(content__states_return)
         spec.items = 200;
         filter = must_create(&spec);
         for (size_t j = 0; j < KEYS / 2; j++) {
-            (void)bg_filter_add_hash(filter, hashes[j]);
+            (void)added_hash(filter, hashes[j]);
         }
         CHECK(info_of(filter).overflowed);
         check_returns(filter, &how);
@@ -288,7 +290,7 @@ static struct pieces pieces_of(const bg_spec *spec, size_t n)
     bg_filter *filter = must_create(spec);
     random_hashes(hashes, KEYS);
     for (size_t i = 0; i < n; i++) {
-        (void)bg_filter_add_hash(filter, hashes[i]);
+        (void)added_hash(filter, hashes[i]);
     }
     struct pieces p = take_apart(filter);
     bg_filter_free(filter);
@@ -408,7 +410,7 @@ TEST(content__quotient_tables_with_a_wrong_bit)
         bg_filter *filter = put_together(&p, &how);
         if (filter) {
             for (size_t i = 0; i < 8; i++) {
-                bg_err in = bg_filter_insert_hash(filter, hashes[i], NULL);
+                bg_err in = bg_filter_add_hash(filter, hashes[i], NULL);
                 bg_err out = bg_filter_remove_hash(filter, hashes[i + 100]);
                 CHECK(in == BG_OK || in == BG_EFULL);
                 CHECK(out == BG_OK || out == BG_ENOTFOUND);

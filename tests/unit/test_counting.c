@@ -31,8 +31,8 @@ static void for_each_variant(void (*body)(const bg_spec *spec))
     for (int w = 0; w < WIDTHS; w++) {
         for (uint32_t mode = 0; mode < 4; mode++) {
             bg_spec spec =
-                counting_spec(widths[w], (mode & 1 ? BG_EXCLUSIVE : 0)
-                                             | (mode & 2 ? BG_SCATTERED : 0));
+                counting_spec(widths[w], (mode & 1 ? BG_SPEC_EXCLUSIVE : 0)
+                                             | (mode & 2 ? BG_SPEC_SCATTERED : 0));
             body(&spec);
         }
     }
@@ -48,13 +48,13 @@ static void remembers_body(const bg_spec *spec)
     bg_filter *filter = must_create(spec);
     for (uint64_t key = 0; key < KEYS; key++) {
         bool known = bg_filter_may_contain_u64(filter, key);
-        CHECK_EQ(bg_filter_add_u64(filter, key), !known);
+        CHECK_EQ(added_u64(filter, key), !known);
     }
     for (uint64_t key = 0; key < KEYS; key++) {
         CHECK(bg_filter_may_contain_u64(filter, key));
         CHECK(bg_filter_count_u64(filter, key) >= 1);
     }
-    bg_info info = info_of(filter);
+    bg_filter_info info = info_of(filter);
     CHECK_EQ(info.width, spec->width);
     CHECK_NEAR(info.items.value, KEYS, 0.05);
     for (uint64_t key = 0; key < KEYS; key++) {
@@ -76,7 +76,7 @@ static void strangers_body(const bg_spec *spec)
 {
     bg_filter *filter = must_create(spec);
     for (uint64_t key = 0; key < KEYS / 2; key++) {
-        (void)bg_filter_add_u64(filter, key);
+        (void)added_u64(filter, key);
     }
     bg_filter *before = NULL;
     CHECK_OK(bg_filter_copy(filter, &before, NULL));
@@ -111,12 +111,12 @@ static void counts_body(const bg_spec *spec)
 {
     bg_filter *filter = must_create(spec);
     uint64_t times = highest(spec->width) < 200 ? highest(spec->width) - 1 : 200;
-    times = spec->flags & BG_SCATTERED ? times / 4 : times; /* repeated counters */
+    times = spec->flags & BG_SPEC_SCATTERED ? times / 4 : times; /* repeated counters */
     for (uint64_t i = 1; i <= times; i++) {
-        CHECK_EQ(bg_filter_add(filter, "again", 5), i == 1);
+        CHECK_EQ(added(filter, "again", 5), i == 1);
         CHECK(bg_filter_count(filter, "again", 5) >= i);
     }
-    if (!(spec->flags & BG_SCATTERED)) {
+    if (!(spec->flags & BG_SPEC_SCATTERED)) {
         CHECK_EQ(bg_filter_count(filter, "again", 5), times);
     }
     for (uint64_t i = times; i > 0; i--) {
@@ -142,9 +142,9 @@ static void saturation_body(const bg_spec *spec)
     bg_filter *filter = must_create(spec);
     uint64_t most = highest(spec->width);
     for (uint64_t i = 0; i < most + 5; i++) {
-        (void)bg_filter_add_u64(filter, 42);
+        (void)added_u64(filter, 42);
     }
-    bg_info info = info_of(filter);
+    bg_filter_info info = info_of(filter);
     CHECK(info.saturated >= 1 && info.saturated <= info.k);
     CHECK_EQ(info.saturated, info.ones);
     CHECK_EQ(bg_filter_count_u64(filter, 42), most);
@@ -158,7 +158,7 @@ static void saturation_body(const bg_spec *spec)
     bg_filter_clear(filter);
     CHECK_EQ(info_of(filter).saturated, 0);
     CHECK_EQ(info_of(filter).ones, 0);
-    (void)bg_filter_add_u64(filter, 42); /* the cleared filter works */
+    (void)added_u64(filter, 42); /* the cleared filter works */
     CHECK(bg_filter_may_contain_u64(filter, 42));
     CHECK(bg_filter_may_contain_u64(copy, 42));
     bg_filter_free(copy);
@@ -175,10 +175,10 @@ static void merge_body(const bg_spec *spec)
 {
     bg_filter *a = must_create(spec), *b = must_create(spec), *sum = must_create(spec);
     for (uint64_t key = 0; key < 600; key++) {
-        (void)bg_filter_add_u64(a, key);
-        (void)bg_filter_add_u64(b, key + 300);
-        (void)bg_filter_add_u64(sum, key);
-        (void)bg_filter_add_u64(sum, key + 300);
+        (void)added_u64(a, key);
+        (void)added_u64(b, key + 300);
+        (void)added_u64(sum, key);
+        (void)added_u64(sum, key + 300);
     }
     bg_overlap overlap;
     CHECK_OK(bg_filter_overlap(a, b, &overlap, NULL));
@@ -208,8 +208,8 @@ TEST(counting__merge_saturates)
     bg_spec spec = counting_spec(4, 0);
     bg_filter *a = must_create(&spec), *b = must_create(&spec);
     for (int i = 0; i < 9; i++) {
-        (void)bg_filter_add_u64(a, 1);
-        (void)bg_filter_add_u64(b, 1);
+        (void)added_u64(a, 1);
+        (void)added_u64(b, 1);
     }
     CHECK_OK(bg_filter_merge(a, b, NULL));
     CHECK_EQ(bg_filter_count_u64(a, 1), 15);
@@ -222,7 +222,7 @@ TEST(counting__variants_do_not_mix)
 {
     bg_errinfo why;
     bg_spec four = counting_spec(4, 0), eight = counting_spec(8, 0);
-    bg_spec scattered = counting_spec(4, BG_SCATTERED);
+    bg_spec scattered = counting_spec(4, BG_SPEC_SCATTERED);
     bg_filter *a = must_create(&four), *b = must_create(&eight);
     bg_filter *c = must_create(&scattered);
     CHECK_EQ(bg_filter_merge(a, b, &why), BG_EINCOMPAT);
@@ -244,11 +244,11 @@ static void batches_body(const bg_spec *spec)
         keys[i] = check_random_below(200);
     }
     size_t added = 0, done = 0, count = 0;
-    CHECK_OK(bg_filter_insert_many_u64(many, keys, 300, &done, &added));
+    CHECK_OK(bg_filter_add_many(many, bg_keys_u64(keys, 300), NULL, &done, &added));
     CHECK_EQ(done, 300);
     for (size_t i = 0; i < 300; i++) {
         bool is_new;
-        CHECK_OK(bg_filter_insert_u64(one, keys[i], &is_new));
+        CHECK_OK(bg_filter_add_u64(one, keys[i], &is_new));
         count += is_new;
     }
     CHECK_EQ(added, count);
@@ -256,14 +256,14 @@ static void batches_body(const bg_spec *spec)
     for (size_t i = 0; i < 300; i++) {
         keys[i] += i % 3 == 0 ? 1000 : 0; /* absent */
     }
-    count = bg_filter_may_contain_many_u64(many, keys, 300, bitmap);
+    count = bg_filter_may_contain_many(many, bg_keys_u64(keys, 300), bitmap);
     for (size_t i = 0; i < 300; i++) {
         bool maybe = bitmap[i / 64] >> (i % 64) & 1;
         CHECK_EQ(maybe, bg_filter_may_contain_u64(one, keys[i]));
         count -= maybe;
     }
     CHECK_EQ(count, 0);
-    count = bg_filter_remove_many_u64(many, keys, 300, bitmap);
+    count = bg_filter_remove_many(many, bg_keys_u64(keys, 300), bitmap);
     for (size_t i = 0; i < 300; i++) {
         bool removed = bitmap[i / 64] >> (i % 64) & 1;
         CHECK_EQ(removed, bg_filter_remove_u64(one, keys[i]) == BG_OK);
@@ -284,7 +284,7 @@ TEST(counting__batches_equal_single_calls)
  * single small one may well deviate. */
 static void rate_of(uint64_t items, double rate, uint32_t flags)
 {
-    bg_spec spec = counting_spec(4, flags | BG_EXCLUSIVE);
+    bg_spec spec = counting_spec(4, flags | BG_SPEC_EXCLUSIVE);
     spec.items = items;
     spec.rate = rate;
     bg_filter *filter = must_create(&spec);
@@ -294,7 +294,7 @@ static void rate_of(uint64_t items, double rate, uint32_t flags)
     for (uint64_t f = 0; f < filters; f++) {
         bg_filter_clear(filter);
         for (uint64_t i = 0; i < items; i++) {
-            (void)bg_filter_add_hash(filter, check_random());
+            (void)added_hash(filter, check_random());
         }
         for (uint64_t i = 0; i < trials; i++) {
             hits += bg_filter_may_contain_hash(filter, check_random());
@@ -316,7 +316,7 @@ TEST(counting__rate_is_as_predicted)
     for (int r = 0; r < 3; r++) {
         for (uint64_t items = 1000; items <= 100000; items *= 100) {
             rate_of(items, rates[r], 0);
-            rate_of(items, rates[r], BG_SCATTERED);
+            rate_of(items, rates[r], BG_SPEC_SCATTERED);
         }
     }
 }
@@ -326,30 +326,31 @@ TEST(change__null_and_kinds_that_cannot)
     bool is_new = true;
     size_t done = 9;
     uint64_t bitmap = 1;
-    CHECK_EQ(bg_filter_insert(NULL, "a", 1, &is_new), BG_EINVAL);
+    CHECK_EQ(bg_filter_add(NULL, "a", 1, &is_new), BG_EINVAL);
     CHECK(!is_new);
     CHECK_EQ(bg_filter_remove(NULL, "a", 1), BG_EINVAL);
     CHECK_EQ(bg_filter_count(NULL, "a", 1), 1);
-    CHECK_EQ(bg_filter_insert_many_u64(NULL, &bitmap, 1, &done, NULL), BG_EINVAL);
+    CHECK_EQ(bg_filter_add_many(NULL, bg_keys_u64(&bitmap, 1), NULL, &done, NULL),
+             BG_EINVAL);
     CHECK_EQ(done, 0);
-    CHECK_EQ(bg_filter_remove_many_u64(NULL, &bitmap, 1, &bitmap), 0);
+    CHECK_EQ(bg_filter_remove_many(NULL, bg_keys_u64(&bitmap, 1), &bitmap), 0);
     CHECK_EQ(bitmap, 0);
     for (int i = 0; i < KIND_COUNT; i++) {
         bg_filter *filter = make_filter(kind_at(i), 4096, 0);
         CHECK_EQ(bg_kind_traits(kind_at(i)),
-                 BG_CAN_MERGE | BG_CAN_FOLD | BG_CAN_OVERLAP);
-        CHECK_OK(bg_filter_insert(filter, "a", 1, &is_new));
+                 BG_TRAIT_MERGE | BG_TRAIT_FOLD | BG_TRAIT_OVERLAP);
+        CHECK_OK(bg_filter_add(filter, "a", 1, &is_new));
         CHECK(is_new);
-        CHECK_OK(bg_filter_insert(filter, "a", 1, &is_new));
+        CHECK_OK(bg_filter_add(filter, "a", 1, &is_new));
         CHECK(!is_new);
         CHECK_EQ(bg_filter_count(filter, "a", 1), 1);
         CHECK_EQ(bg_filter_remove(filter, "a", 1), BG_ENOTSUP);
         CHECK(bg_filter_may_contain(filter, "a", 1));
         uint64_t keys[3] = { 1, 2, 1 };
         size_t added;
-        CHECK_OK(bg_filter_insert_many_u64(filter, keys, 3, &done, &added));
+        CHECK_OK(bg_filter_add_many(filter, bg_keys_u64(keys, 3), NULL, &done, &added));
         CHECK(done == 3 && added == 2);
-        CHECK_EQ(bg_filter_remove_many_u64(filter, keys, 3, &bitmap), 0);
+        CHECK_EQ(bg_filter_remove_many(filter, bg_keys_u64(keys, 3), &bitmap), 0);
         bg_filter_free(filter);
     }
     CHECK_EQ(bg_kind_traits(BG_KIND_AUTO), 0);
@@ -360,7 +361,7 @@ TEST(change__null_and_kinds_that_cannot)
 TEST(counting__every_set_equals_scalar)
 {
     bg_cpu before = bg_cpu_current();
-    for (uint32_t flags = 0; flags <= BG_EXCLUSIVE; flags++) {
+    for (uint32_t flags = 0; flags <= BG_SPEC_EXCLUSIVE; flags++) {
         for (int cpu = BG_CPU_SCALAR; cpu <= BG_CPU_NEON; cpu++) {
             for (uint32_t k = 1; bg_cpu_available((bg_cpu)cpu) && k <= 8; k++) {
                 bg_spec spec = counting_spec(4, flags);
@@ -372,8 +373,7 @@ TEST(counting__every_set_equals_scalar)
                 for (int i = 0; i < 20000; i++) {
                     uint64_t key = check_random_below(check_random_below(9) ? 3000 : 5);
                     if (check_random_below(2)) {
-                        CHECK_EQ(bg_filter_add_u64(plain, key),
-                                 bg_filter_add_u64(other, key));
+                        CHECK_EQ(added_u64(plain, key), added_u64(other, key));
                     } else {
                         CHECK_EQ(bg_filter_remove_u64(plain, key),
                                  bg_filter_remove_u64(other, key));

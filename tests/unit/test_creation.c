@@ -5,7 +5,7 @@
  */
 #define _DEFAULT_SOURCE /* mincore */
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/samples.h"
 
@@ -73,8 +73,8 @@ static size_t pages_touched(const struct pages *pages, size_t *all)
 /* The queries that hosts run on every new filter. */
 static void creation_look(const bg_slot *slot)
 {
-    bg_slot_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_slot_about(slot, &stats));
+    bg_slot_info stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_slot_get_info(slot, &stats));
     CHECK(!bg_slot_may_contain(slot, "pear", 4));
 }
 
@@ -131,7 +131,7 @@ static bg_filter *like_source(unsigned i, uint32_t flags)
     return filling_end(&fill);
 }
 
-static void like_digest(const bg_filter *filter, char digest[BG_DIGEST_TEXT])
+static void like_digest(const bg_filter *filter, char digest[BG_DIGEST_TEXT_BYTES])
 {
     bg_file_info about = { .struct_size = sizeof about };
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
@@ -140,21 +140,21 @@ static void like_digest(const bg_filter *filter, char digest[BG_DIGEST_TEXT])
     CHECK_OK(bg_encode(filter, &how, NULL, 0, &n, NULL));
     void *bytes = malloc(n);
     CHECK_OK(bg_encode(filter, &how, bytes, n, &n, NULL));
-    CHECK_OK(bg_bytes_about(bytes, n, &about, NULL));
-    memcpy(digest, about.digest_text, BG_DIGEST_TEXT);
+    CHECK_OK(bg_encoded_get_info(bytes, n, &about, NULL));
+    memcpy(digest, about.digest_text, BG_DIGEST_TEXT_BYTES);
     free(bytes);
 }
 
 /* The files of two windows may differ in how much of the slot for the next period is cleared. */
 static void like_same(unsigned i, const bg_filter *a, const bg_filter *b)
 {
-    char digests[2][BG_DIGEST_TEXT];
+    char digests[2][BG_DIGEST_TEXT_BYTES];
     CHECK(bg_filter_equal(a, b));
     CHECK_EQ(bg_filter_size_bytes(a), bg_filter_size_bytes(b));
     CHECK_EQ(bg_filter_capacity(a), bg_filter_capacity(b));
     CHECK_EQ(bg_filter_layers(a), bg_filter_layers(b));
-    CHECK_EQ(bg_filter_period(a), bg_filter_period(b));
-    CHECK_EQ(bg_filter_moved(a), bg_filter_moved(b));
+    CHECK_EQ(bg_filter_window_period(a), bg_filter_window_period(b));
+    CHECK_EQ(bg_filter_window_time(a), bg_filter_window_time(b));
     if (samples[i].kind != BG_KIND_WINDOW) {
         like_digest(a, digests[0]);
         like_digest(b, digests[1]);
@@ -171,7 +171,7 @@ static void like_check(unsigned i, uint32_t flags)
     CHECK_EQ(bg_filter_may_contain_u64(empty, 1), false);
     like_same(i, empty, cleared);
     for (uint64_t key = 0; key < 2 * LIKE_KEYS && !sample_is_static(i); key++) {
-        CHECK_EQ(bg_filter_add_u64(empty, key), bg_filter_add_u64(cleared, key));
+        CHECK_EQ(added_u64(empty, key), added_u64(cleared, key));
     }
     like_same(i, empty, cleared);
     bg_filter_free(source);
@@ -183,7 +183,7 @@ TEST(creation__like_another_equals_a_cleared_copy)
 {
     for (unsigned i = 0; i < SAMPLES; i++) {
         like_check(i, 0);
-        like_check(i, BG_EXCLUSIVE);
+        like_check(i, BG_SPEC_EXCLUSIVE);
     }
 }
 

@@ -14,7 +14,7 @@
 static const uint32_t widths[] = { 8, 12, 16, 32 };
 enum { WIDTHS = 4 };
 
-static const uint32_t modes[] = { 0, BG_EXCLUSIVE };
+static const uint32_t modes[] = { 0, BG_SPEC_EXCLUSIVE };
 
 /* ---- A slow description of the layout --------------------------------------------- */
 
@@ -118,10 +118,10 @@ static bool same_words(const bg_filter *filter, const uint64_t *words)
 
 TEST(cuckoo__traits_and_description)
 {
-    CHECK_EQ(bg_kind_from_name("cuckoo"), 7);
+    CHECK_EQ(bg_kind_parse("cuckoo"), 7);
     CHECK_STR(bg_kind_name(BG_KIND_CUCKOO), "cuckoo");
     CHECK_EQ(bg_kind_traits(BG_KIND_CUCKOO),
-             BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_FILL_UP);
+             BG_TRAIT_REMOVE | BG_TRAIT_COUNT | BG_TRAIT_FILLS_UP);
     const struct bgi_kind *kind = bgi_kind_of(BG_KIND_CUCKOO);
     for (uint32_t k = 0; k < 40; k++) {
         bool there = k == 8 || k == 12 || k == 16 || k == 32;
@@ -137,10 +137,10 @@ static void check_home(uint32_t k, uint64_t units, uint32_t flags, uint64_t hash
     uint64_t buckets = buckets_of(units, k);
     struct home home = home_of(hash, k, buckets);
     uint64_t room = home.first == home.second ? 4 : 8;
-    CHECK_OK(bg_filter_insert_hash(filter, hash, NULL));
+    CHECK_OK(bg_filter_add_hash(filter, hash, NULL));
     CHECK_EQ(slot_of(filter, home.first, 0), home.fingerprint);
     for (uint64_t i = 1; i < room; i++) {
-        CHECK_OK(bg_filter_insert_hash(filter, hash, NULL));
+        CHECK_OK(bg_filter_add_hash(filter, hash, NULL));
     }
     for (unsigned s = 0; s < 4; s++) {
         CHECK_EQ(slot_of(filter, home.first, s), home.fingerprint);
@@ -188,7 +188,7 @@ TEST(cuckoo__other_bucket_is_its_own_inverse)
             CHECK_EQ(there.first, home.second);
             CHECK_EQ(there.second, home.first);
             for (int copies = 0; copies < 4; copies++) {
-                CHECK_OK(bg_filter_insert_hash(filter, hash, NULL));
+                CHECK_OK(bg_filter_add_hash(filter, hash, NULL));
             }
             CHECK(bg_filter_may_contain_hash(filter, back));
             CHECK_EQ(bg_filter_count_hash(filter, back), 4);
@@ -216,7 +216,7 @@ static void model_insert(struct model *m, uint64_t key)
         return;
     }
     uint64_t *before = words_of(m->filter);
-    bg_err err = bg_filter_insert_u64(m->filter, key, &is_new);
+    bg_err err = bg_filter_add_u64(m->filter, key, &is_new);
     CHECK_EQ(is_new, !seen && !err);
     CHECK(!is_new || m->count[key] == 0);
     if (err) {
@@ -250,7 +250,7 @@ static void model_check(const struct model *m)
         CHECK(!m->count[key] || bg_filter_may_contain_u64(m->filter, key));
         CHECK(bg_filter_count_u64(m->filter, key) >= m->count[key]);
     }
-    bg_info info = info_of(m->filter);
+    bg_filter_info info = info_of(m->filter);
     CHECK_EQ(info.ones, m->stored);
     CHECK_EQ(slots_in_use(m->filter), m->stored);
     CHECK(info.items.value == (double)m->stored);
@@ -284,7 +284,7 @@ TEST(cuckoo__is_an_exact_multiset_or_more)
 {
     for (int w = 0; w < WIDTHS; w++) {
         check_model(widths[w], 0);
-        check_model(widths[w], BG_EXCLUSIVE);
+        check_model(widths[w], BG_SPEC_EXCLUSIVE);
     }
 }
 
@@ -297,7 +297,7 @@ static double measured_rate(const bg_filter *filter, size_t probes)
     size_t maybe = 0, asked = 0;
     for (; asked < probes; asked += STEP) {
         random_hashes(hashes, STEP);
-        maybe += bg_filter_may_contain_many_hash(filter, hashes, STEP, NULL);
+        maybe += bg_filter_may_contain_many(filter, bg_keys_hashes(hashes, STEP), NULL);
     }
     return (double)maybe / (double)asked;
 }
@@ -325,9 +325,9 @@ TEST(cuckoo__measured_rate_is_the_predicted_one)
                 bg_filter *filter = cuckoo_of(units_for(slots[s], k), k, 0);
                 uint64_t n = (uint64_t)(loads[l] * (double)slots[s]);
                 for (uint64_t i = 0; i < n; i++) {
-                    CHECK_OK(bg_filter_insert_u64(filter, i, NULL));
+                    CHECK_OK(bg_filter_add_u64(filter, i, NULL));
                 }
-                bg_info info = info_of(filter);
+                bg_filter_info info = info_of(filter);
                 double rate = bgi_kind_rate(filter->kind, info.units, k, (double)n);
                 CHECK_NEAR(info.rate, rate, 1e-9);
                 CHECK_NEAR(info.fill, loads[l], 0.02);
@@ -355,7 +355,7 @@ TEST(cuckoo__rate_of_tiny_filters)
         for (size_t r = 0; r < rounds; r++) {
             bg_filter_clear(filter);
             for (int i = 0; i < 4; i++) {
-                CHECK_OK(bg_filter_insert_hash(filter, check_random(), NULL));
+                CHECK_OK(bg_filter_add_hash(filter, check_random(), NULL));
             }
             measured += measured_rate(filter, 1);
         }
@@ -375,7 +375,7 @@ TEST(cuckoo__width_follows_from_the_rate)
     };
     for (int i = 0; i < 6; i++) {
         bg_filter *filter = cuckoo_for(1000000, wanted[i].rate, 0);
-        bg_info info = info_of(filter);
+        bg_filter_info info = info_of(filter);
         CHECK_EQ(info.k, wanted[i].k);
         CHECK(info.design_rate <= wanted[i].rate);
         CHECK_NEAR((double)info.bits / 1e6, wanted[i].bits, 0.01);
@@ -399,7 +399,7 @@ TEST(cuckoo__takes_what_it_was_made_for)
             bg_filter *filter = must_create(&spec);
             bool full = false;
             for (uint64_t i = 0; i < items; i++) {
-                full |= bg_filter_insert_hash(filter, check_random(), NULL) != BG_OK;
+                full |= bg_filter_add_hash(filter, check_random(), NULL) != BG_OK;
             }
             refused += full;
             filters++;
@@ -416,10 +416,10 @@ TEST(cuckoo__ninety_five_percent_of_any_number_of_buckets)
         for (int s = 0; s < 4; s++) {
             uint32_t k = widths[w];
             bg_filter *filter = cuckoo_of(units_for(slots[s], k), k, 0);
-            bg_info info = info_of(filter);
+            bg_filter_info info = info_of(filter);
             uint64_t n = (uint64_t)(0.95 * 4 * (double)buckets_of(info.units, k));
             for (uint64_t i = 0; i < n; i++) {
-                CHECK_OK(bg_filter_insert_u64(filter, i, NULL));
+                CHECK_OK(bg_filter_add_u64(filter, i, NULL));
             }
             for (uint64_t i = 0; i < n; i++) {
                 CHECK(bg_filter_may_contain_u64(filter, i));
@@ -438,13 +438,13 @@ TEST(cuckoo__a_refused_insert_changes_nothing)
             bool is_new = false;
             bg_filter *filter =
                 cuckoo_of(units_for(4000, widths[w]), widths[w], modes[m]);
-            while (bg_filter_insert_u64(filter, n, NULL) == BG_OK) {
+            while (bg_filter_add_u64(filter, n, NULL) == BG_OK) {
                 n++;
             }
             uint64_t *words = words_of(filter);
             for (uint64_t i = 0; i < 50; i++) { /* the same key repeatedly: the same
                                                    result */
-                CHECK_EQ(bg_filter_insert_u64(filter, n, &is_new), BG_EFULL);
+                CHECK_EQ(bg_filter_add_u64(filter, n, &is_new), BG_EFULL);
                 CHECK(same_words(filter, words));
             }
             CHECK_EQ(info_of(filter).ones, n);
@@ -453,12 +453,14 @@ TEST(cuckoo__a_refused_insert_changes_nothing)
                 CHECK(bg_filter_may_contain_u64(filter, i));
             }
             size_t done = 99, added = 99;
-            CHECK_EQ(bg_filter_insert_many_u64(filter, &n, 1, &done, &added), BG_EFULL);
+            CHECK_EQ(
+                bg_filter_add_many(filter, bg_keys_u64(&n, 1), NULL, &done, &added),
+                BG_EFULL);
             CHECK_EQ(done + added, 0);
             for (uint64_t i = 0; i < n / 20; i++) { /* still answers correctly */
                 CHECK_OK(bg_filter_remove_u64(filter, i));
             }
-            CHECK_OK(bg_filter_insert_u64(filter, n, NULL));
+            CHECK_OK(bg_filter_add_u64(filter, n, NULL));
             free(words);
             bg_filter_free(filter);
         }
@@ -472,9 +474,10 @@ static void check_overflowed(const bg_filter *filter)
     for (int i = 0; i < 1000; i++) {
         CHECK(bg_filter_may_contain_hash(filter, hashes[i]));
     }
-    CHECK_EQ(bg_filter_may_contain_many_hash(filter, hashes, 1000, maybe), 1000);
+    CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_hashes(hashes, 1000), maybe),
+             1000);
     CHECK_EQ(bg_filter_count_hash(filter, hashes[0]), UINT64_MAX);
-    bg_info info = info_of(filter);
+    bg_filter_info info = info_of(filter);
     CHECK(info.overflowed);
     CHECK(info.rate == 1);
 }
@@ -487,22 +490,22 @@ TEST(cuckoo__an_add_without_room_makes_everything_maybe)
                 cuckoo_of(units_for(2000, widths[w]), widths[w], modes[m]);
             bg_filter *copy = NULL;
             uint64_t n = 0;
-            while (bg_filter_insert_u64(filter, n, NULL) == BG_OK) {
+            while (bg_filter_add_u64(filter, n, NULL) == BG_OK) {
                 n++;
             }
             bool seen = bg_filter_may_contain_u64(filter, n);
-            CHECK_EQ(bg_filter_add_u64(filter, n), !seen);
+            CHECK_EQ(added_u64(filter, n), !seen);
             check_overflowed(filter);
             CHECK_OK(bg_filter_copy(filter, &copy, NULL));
             check_overflowed(copy);
             bg_filter_free(copy);
-            CHECK(!bg_filter_add_u64(filter, 123456789)); /* no key is new any more */
+            CHECK(!added_u64(filter, 123456789)); /* no key is new any more */
             CHECK_EQ(bg_filter_remove_u64(filter, 123456789), BG_OK);
             check_overflowed(filter);
             bg_filter_clear(filter);
             CHECK(!bg_filter_may_contain_u64(filter, n));
             CHECK(!info_of(filter).overflowed);
-            CHECK(bg_filter_add_u64(filter, n));
+            CHECK(added_u64(filter, n));
             bg_filter_free(filter);
         }
     }
@@ -528,12 +531,12 @@ static void check_copies(uint32_t k, uint32_t flags, bool one)
     bg_filter *filter = cuckoo_of(units, k, flags);
     bool is_new = false;
     for (uint64_t i = 0; i < most; i++) {
-        CHECK_OK(bg_filter_insert_hash(filter, hash, &is_new));
+        CHECK_OK(bg_filter_add_hash(filter, hash, &is_new));
         CHECK_EQ(is_new, i == 0);
         CHECK_EQ(bg_filter_count_hash(filter, hash), i + 1);
     }
     uint64_t *words = words_of(filter);
-    CHECK_EQ(bg_filter_insert_hash(filter, hash, &is_new), BG_EFULL);
+    CHECK_EQ(bg_filter_add_hash(filter, hash, &is_new), BG_EFULL);
     CHECK(!is_new && same_words(filter, words));
     /* Inserts count exactly: all copies can be removed. */
     for (uint64_t i = most; i > 0; i--) {
@@ -544,7 +547,7 @@ static void check_copies(uint32_t k, uint32_t flags, bool one)
     CHECK_EQ(bg_filter_remove_hash(filter, hash), BG_ENOTFOUND);
     /* An excess add is dropped and recorded, and the key is never lost. */
     for (uint64_t i = 0; i < most + 3; i++) {
-        CHECK_EQ(bg_filter_add_hash(filter, hash), i == 0);
+        CHECK_EQ(added_hash(filter, hash), i == 0);
     }
     CHECK(same_words(filter, words));
     CHECK_EQ(info_of(filter).saturated, 3);
@@ -557,7 +560,7 @@ static void check_copies(uint32_t k, uint32_t flags, bool one)
     /* Other keys are removed normally. */
     uint64_t other = hash_with(units, k, false);
     if (bg_filter_count_hash(filter, other) == 0
-        && bg_filter_insert_hash(filter, other, NULL) == BG_OK) {
+        && bg_filter_add_hash(filter, other, NULL) == BG_OK) {
         CHECK_OK(bg_filter_remove_hash(filter, other));
         CHECK(!bg_filter_may_contain_hash(filter, other));
     }
@@ -586,16 +589,16 @@ TEST(cuckoo__a_dropped_copy_ends_removes)
                 cuckoo_of(units_for(2000, widths[w]), widths[w], modes[m]);
             bg_filter *copy = NULL;
             while (n - key < 10000) { /* until no insert has succeeded for long */
-                if (bg_filter_insert_u64(filter, n, NULL) == BG_OK) {
+                if (bg_filter_add_u64(filter, n, NULL) == BG_OK) {
                     key = n;
                 }
                 n++;
             }
             CHECK_EQ(bg_filter_remove_u64(filter, key), BG_OK);
-            CHECK_OK(bg_filter_insert_u64(filter, key, NULL));
+            CHECK_OK(bg_filter_add_u64(filter, key, NULL));
             uint64_t ones = info_of(filter).ones;
             for (uint64_t i = 0; !info_of(filter).saturated && i < 100; i++) {
-                CHECK(!bg_filter_add_u64(filter, key));
+                CHECK(!added_u64(filter, key));
             }
             CHECK_EQ(info_of(filter).saturated, 1);
             CHECK(!info_of(filter).overflowed && info_of(filter).ones >= ones);
@@ -632,7 +635,7 @@ static void check_flood(uint32_t k, uint64_t from, uint64_t to, uint64_t room)
         if (home.second < from || home.second >= to) {
             continue;
         }
-        bg_err err = bg_filter_insert_hash(filter, hash, NULL);
+        bg_err err = bg_filter_add_hash(filter, hash, NULL);
         if (err) {
             CHECK_EQ(err, BG_EFULL);
             words = words ? words : words_of(filter);
@@ -668,7 +671,7 @@ TEST(cuckoo__a_flood_of_one_key_is_refused_at_once)
         uint64_t hash = hash_with(filter->core.units, widths[w], false);
         unsigned accepted = 0;
         for (int i = 0; i < FLOOD; i++) {
-            accepted += bg_filter_insert_hash(filter, hash, NULL) == BG_OK;
+            accepted += bg_filter_add_hash(filter, hash, NULL) == BG_OK;
         }
         CHECK_EQ(accepted, 8);
         CHECK_EQ(slots_in_use(filter), 8);
@@ -692,9 +695,9 @@ static void check_batches(uint32_t k, uint32_t flags, bool asks)
     for (size_t n = 0; first < KEYS; first += n, n = n * 3 + 1) {
         n = n < KEYS - first ? n : KEYS - first;
         size_t news = 0;
-        size_t count = bg_filter_add_many_u64(many, keys + first, n, bitmap);
+        size_t count = added_many(many, bg_keys_u64(keys + first, n), bitmap);
         for (size_t i = 0; i < n; i++) {
-            bool is_new = bg_filter_add_u64(one, keys[first + i]);
+            bool is_new = added_u64(one, keys[first + i]);
             CHECK_EQ(bitmap[i / 64] >> (i % 64) & 1, is_new);
             news += is_new;
         }
@@ -702,7 +705,8 @@ static void check_batches(uint32_t k, uint32_t flags, bool asks)
     }
     CHECK(bg_filter_equal(one, many));
     CHECK_EQ(info_of(one).ones, KEYS);
-    size_t maybe = bg_filter_may_contain_many_u64(many, keys, ALL, bitmap), ones = 0;
+    size_t maybe = bg_filter_may_contain_many(many, bg_keys_u64(keys, ALL), bitmap),
+           ones = 0;
     for (size_t i = 0; i < ALL; i++) {
         bool has = bg_filter_may_contain_u64(one, keys[i]);
         CHECK(has || i >= KEYS);
@@ -712,10 +716,10 @@ static void check_batches(uint32_t k, uint32_t flags, bool asks)
     CHECK_EQ(maybe, ones);
     bg_filter_clear(many);
     size_t done = 0, added = 0;
-    CHECK_OK(bg_filter_insert_many_u64(many, keys, KEYS, &done, &added));
+    CHECK_OK(bg_filter_add_many(many, bg_keys_u64(keys, KEYS), NULL, &done, &added));
     CHECK_EQ(done, KEYS);
     CHECK(bg_filter_equal(one, many));
-    CHECK_EQ(bg_filter_remove_many_u64(many, keys, KEYS, bitmap), KEYS);
+    CHECK_EQ(bg_filter_remove_many(many, bg_keys_u64(keys, KEYS), bitmap), KEYS);
     CHECK_EQ(slots_in_use(many), 0);
     bg_filter_free(one);
     bg_filter_free(many);
@@ -736,14 +740,14 @@ TEST(cuckoo__three_forms_of_a_key_are_one)
     bg_filter *filter = cuckoo_for(1000, 0.001, 0);
     uint64_t key = bgi_le64(0x1122334455667788u);
     uint64_t hash = bg_hash_u64(bg_filter_hasher(filter), 0x1122334455667788u);
-    CHECK_OK(bg_filter_insert(filter, &key, 8, NULL));
+    CHECK_OK(bg_filter_add(filter, &key, 8, NULL));
     CHECK(bg_filter_may_contain_u64(filter, 0x1122334455667788u));
     CHECK(bg_filter_may_contain_hash(filter, hash));
     CHECK_EQ(bg_filter_count(filter, &key, 8), 1);
     CHECK_EQ(bg_filter_count_u64(filter, 0x1122334455667788u), 1);
     CHECK_OK(bg_filter_remove_hash(filter, hash));
     CHECK_EQ(bg_filter_remove(filter, &key, 8), BG_ENOTFOUND);
-    CHECK(bg_filter_add(filter, &key, 8));
+    CHECK(added(filter, &key, 8));
     CHECK_OK(bg_filter_remove_u64(filter, 0x1122334455667788u));
     CHECK(!bg_filter_may_contain(filter, &key, 8));
     bg_filter_free(filter);
@@ -756,21 +760,21 @@ TEST(cuckoo__a_copy_is_the_same)
             bg_filter *filter = cuckoo_of(333, widths[w], modes[m]), *copy = NULL;
             uint64_t hash = hash_with(333, widths[w], false);
             for (uint64_t i = 0; i < 1000; i++) {
-                CHECK_OK(bg_filter_insert_u64(filter, i, NULL));
+                CHECK_OK(bg_filter_add_u64(filter, i, NULL));
             }
             uint64_t *all_in = words_of(filter);
             for (int i = 0; i < 9; i++) {
-                bg_filter_add_hash(filter, hash);
+                added_hash(filter, hash);
             }
             CHECK(!same_words(filter, all_in));
             free(all_in);
             CHECK_OK(bg_filter_copy(filter, &copy, NULL));
             CHECK(bg_filter_equal(filter, copy));
-            bg_info a = info_of(filter), b = info_of(copy);
+            bg_filter_info a = info_of(filter), b = info_of(copy);
             CHECK_EQ(a.ones, b.ones);
             CHECK_EQ(a.saturated, b.saturated);
             CHECK_EQ(a.overflowed, b.overflowed);
-            CHECK_OK(bg_filter_insert_u64(copy, 1000, NULL));
+            CHECK_OK(bg_filter_add_u64(copy, 1000, NULL));
             CHECK(!bg_filter_equal(filter, copy));
             CHECK_EQ(info_of(filter).ones + 1, info_of(copy).ones);
             CHECK(bg_filter_may_contain_u64(filter, 5));
@@ -812,10 +816,10 @@ TEST(cuckoo__bad_arguments)
     spec.width = 4;
     check_refused(&spec, BG_EINVAL, "width, flags", "width");
     spec = good;
-    spec.flags = BG_SCATTERED;
+    spec.flags = BG_SPEC_SCATTERED;
     check_refused(&spec, BG_EINVAL, "width, flags", "width");
     spec = good;
-    spec.flags = BG_ONE_WINNER;
+    spec.flags = BG_SPEC_ONE_WINNER;
     check_refused(&spec, BG_ENOTSUP, "kind", "register");
     spec = good;
     spec.items = UINT64_C(1) << 40;
@@ -845,7 +849,7 @@ TEST(cuckoo__what_it_cannot_do)
     CHECK_EQ(bg_filter_fold(a, 1, &half, NULL), BG_ENOTSUP);
     CHECK_EQ(bg_filter_overlap(a, b, &overlap, NULL), BG_ENOTSUP);
     CHECK(half == NULL);
-    CHECK_EQ(bg_filter_insert_u64(NULL, 1, NULL), BG_EINVAL);
+    CHECK_EQ(bg_filter_add_u64(NULL, 1, NULL), BG_EINVAL);
     bg_filter_free(a);
     bg_filter_free(b);
 }
@@ -857,7 +861,7 @@ TEST(cuckoo__plans_say_what_will_be)
     request.spec.kind = BG_KIND_CUCKOO;
     request.spec.items = 100000;
     request.spec.rate = 0.002;
-    CHECK_OK(bg_plan_make(&request, &plan, NULL));
+    CHECK_OK(bg_plan_compute(&request, &plan, NULL));
     CHECK_EQ(plan.kind, BG_KIND_CUCKOO);
     CHECK_EQ(plan.k, 12);
     CHECK_EQ(plan.lines_per_lookup, 2);
@@ -883,7 +887,7 @@ TEST(cuckoo__without_memory_nothing_stays)
         bg_err err = bg_filter_create(&spec, &filter, NULL);
         CHECK_EQ(err, fail == 1 ? BG_ENOMEM : BG_OK);
         if (!err) {
-            CHECK(bg_filter_add_u64(filter, 1));
+            CHECK(added_u64(filter, 1));
             CHECK_EQ(bg_filter_copy(filter, &copy, NULL),
                      fail == 2 ? BG_ENOMEM : BG_OK);
             CHECK_EQ(copy != NULL, fail != 2);
@@ -925,9 +929,9 @@ static void *crowd_write(void *argument)
     for (size_t r = 0; r < me->rounds; r++) {
         bool in[STRANGERS];
         for (uint64_t i = 0; i < STRANGERS; i++) {
-            in[i] = bg_filter_insert_u64(filter, first + i, NULL) == BG_OK;
+            in[i] = bg_filter_add_u64(filter, first + i, NULL) == BG_OK;
             uint64_t member = check_random_next(&random) % MEMBERS;
-            if (bg_filter_insert_u64(filter, member, NULL) == BG_OK) {
+            if (bg_filter_add_u64(filter, member, NULL) == BG_OK) {
                 CHECK_OK(bg_filter_remove_u64(filter, member));
             }
         }
@@ -948,7 +952,8 @@ static size_t crowd_look_all(const bg_filter *filter, const uint64_t *keys)
         found += bg_filter_may_contain_u64(filter, i);
         found += bg_filter_count_u64(filter, i) >= 1;
     }
-    return found + bg_filter_may_contain_many_u64(filter, keys, MEMBERS, bitmap);
+    return found
+           + bg_filter_may_contain_many(filter, bg_keys_u64(keys, MEMBERS), bitmap);
 }
 
 static void *crowd_read(void *argument)
@@ -979,7 +984,7 @@ static void check_crowd(uint32_t k, size_t rounds)
     struct crowd crowd = { .filter = cuckoo_of(units_for(360, k), k, 0) };
     struct crowd_member team[READERS + WRITERS];
     for (uint64_t i = 0; i < MEMBERS; i++) {
-        CHECK_OK(bg_filter_insert_u64(crowd.filter, i, NULL));
+        CHECK_OK(bg_filter_add_u64(crowd.filter, i, NULL));
     }
     for (unsigned i = 0; i < READERS + WRITERS; i++) {
         team[i] = (struct crowd_member){ .crowd = &crowd, .id = i, .rounds = rounds };
@@ -1029,7 +1034,9 @@ static void *dance_read(void *argument)
         for (int i = 0; i < 100; i++) {
             missed += !bg_filter_may_contain_hash(dance->filter, both[i % 2]);
             missed += bg_filter_count_hash(dance->filter, both[i % 2]) == 0;
-            missed += 2 - bg_filter_may_contain_many_hash(dance->filter, both, 2, NULL);
+            missed += 2
+                      - bg_filter_may_contain_many(dance->filter,
+                                                   bg_keys_hashes(both, 2), NULL);
         }
     }
     __atomic_fetch_add(&dance->missed, missed, __ATOMIC_RELAXED);
@@ -1044,12 +1051,12 @@ static void check_dance(uint32_t k)
     pthread_t readers[READERS];
     dance.mirrored =
         hash_in(home_of(dance.hash, k, buckets).second, buckets, dance.hash);
-    CHECK_OK(bg_filter_insert_hash(dance.filter, dance.hash, NULL));
+    CHECK_OK(bg_filter_add_hash(dance.filter, dance.hash, NULL));
     for (int i = 0; i < READERS; i++) {
         CHECK_EQ(pthread_create(&readers[i], NULL, dance_read, &dance), 0);
     }
     for (size_t i = 0; i < (CHECK_SANITIZED ? 20000 : 300000) * check_scale(); i++) {
-        CHECK_OK(bg_filter_insert_hash(dance.filter, dance.hash, NULL));
+        CHECK_OK(bg_filter_add_hash(dance.filter, dance.hash, NULL));
         CHECK_OK(
             bg_filter_remove_hash(dance.filter, i % 2 ? dance.mirrored : dance.hash));
     }
@@ -1085,8 +1092,9 @@ static void *share_add(void *argument)
     for (uint64_t i = 0; i < SHARE; i++) {
         keys[i] = share->first + i;
     }
-    (void)bg_filter_add_many_u64(share->filter, keys, SHARE, NULL);
-    CHECK_EQ(bg_filter_may_contain_many_u64(share->filter, keys, SHARE, NULL), SHARE);
+    (void)added_many(share->filter, bg_keys_u64(keys, SHARE), NULL);
+    CHECK_EQ(bg_filter_may_contain_many(share->filter, bg_keys_u64(keys, SHARE), NULL),
+             SHARE);
     return NULL;
 }
 

@@ -71,15 +71,16 @@ static size_t keys_for(const bg_filter *filter, double fill)
 
 static void check_items(bg_kind kind, uint32_t k, double fill)
 {
-    bg_spec spec = exact_spec(kind, BYTES / kind_unit_bytes(kind, k), k, BG_EXCLUSIVE);
+    bg_spec spec =
+        exact_spec(kind, BYTES / kind_unit_bytes(kind, k), k, BG_SPEC_EXCLUSIVE);
     bg_filter *filter = must_create(&spec);
     size_t n = keys_for(filter, fill), trials = TRIALS * check_scale();
     struct tally t = { 0 };
     for (size_t i = 0; i < trials; i++) {
         random_hashes(hashes, n);
         bg_filter_clear(filter);
-        (void)bg_filter_add_many_hash(filter, hashes, n, NULL);
-        bg_info info = info_of(filter);
+        (void)added_many(filter, bg_keys_hashes(hashes, n), NULL);
+        bg_filter_info info = info_of(filter);
         CHECK_NEAR(info.fill, fill, 0.15);
         tally_add(&t, info.items, (double)n);
     }
@@ -107,7 +108,7 @@ TEST(estimate__few_keys_in_a_large_filter)
         struct tally t = { 0 };
         bg_filter *filter = make_filter(kind_at(i), 1 << 20, 0);
         for (size_t n = 1; n < 100; n++) {
-            (void)bg_filter_add_hash(filter, check_random());
+            (void)added_hash(filter, check_random());
             bg_estimate e = info_of(filter).items;
             CHECK_NEAR(e.value, n, 0.5);
             e.low = floor(e.low); /* numbers of keys are integers */
@@ -123,7 +124,7 @@ TEST(estimate__of_an_empty_filter)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
         bg_filter *filter = make_filter(kind_at(i), BYTES, 0);
-        bg_info info = info_of(filter);
+        bg_filter_info info = info_of(filter);
         CHECK(info.items.value == 0 && info.items.low == 0 && info.items.high == 0);
         CHECK(info.rate == 0 && info.fill == 0 && info.ones == 0);
         CHECK(bg_filter_fill(filter) == 0);
@@ -145,14 +146,14 @@ TEST(estimate__of_a_full_filter)
     for (int i = 0; i < KIND_COUNT; i++) {
         bg_filter *filter = make_filter(kind_at(i), BYTES, 0);
         fill_up(filter);
-        bg_info info = info_of(filter);
+        bg_filter_info info = info_of(filter);
         CHECK_EQ(info.ones, info.bits);
         CHECK(info.fill == 1 && info.rate == 1);
         CHECK(isinf(info.items.high) && info.items.high > 0);
         CHECK(isfinite(info.items.value) && info.items.value > BYTES);
         CHECK(info.items.low > 0 && info.items.low <= info.items.value);
         CHECK(bg_filter_may_contain_hash(filter, check_random()));
-        CHECK(!bg_filter_add_hash(filter, check_random()));
+        CHECK(!added_hash(filter, check_random()));
         bg_filter_free(filter);
     }
 }
@@ -163,8 +164,8 @@ TEST(estimate__rate_is_the_predicted_one_at_this_fill)
         bg_filter *filter = make_filter(kind_at(i), BYTES, 0);
         size_t n = BYTES * 8 / 10;
         random_hashes(hashes, n);
-        (void)bg_filter_add_many_hash(filter, hashes, n, NULL);
-        bg_info info = info_of(filter);
+        (void)added_many(filter, bg_keys_hashes(hashes, n), NULL);
+        bg_filter_info info = info_of(filter);
         CHECK_NEAR(info.rate, bg_predict_rate(info.kind, info.bytes, info.k, n), 0.1);
         CHECK_NEAR(bg_filter_fill(filter), info.fill, 1e-12);
         CHECK_NEAR((double)info.ones / (double)info.bits, info.fill, 1e-12);
@@ -185,8 +186,8 @@ static void check_overlap(bg_kind kind, size_t n, size_t common)
         random_hashes(hashes, 2 * n - common);
         bg_filter_clear(a);
         bg_filter_clear(b);
-        (void)bg_filter_add_many_hash(a, hashes, n, NULL);
-        (void)bg_filter_add_many_hash(b, hashes + n - common, n, NULL);
+        (void)added_many(a, bg_keys_hashes(hashes, n), NULL);
+        (void)added_many(b, bg_keys_hashes(hashes + n - common, n), NULL);
         CHECK_OK(bg_filter_overlap(a, b, &o, NULL));
         CHECK(o.a.value == info_of(a).items.value && o.b.high == info_of(b).items.high);
         tally_add(&both, o.both, (double)common);
@@ -218,7 +219,7 @@ TEST(overlap__of_a_filter_with_itself)
         bg_filter *filter = make_filter(kind_at(i), BYTES, 0);
         bg_overlap o;
         random_hashes(hashes, 2000);
-        (void)bg_filter_add_many_hash(filter, hashes, 2000, NULL);
+        (void)added_many(filter, bg_keys_hashes(hashes, 2000), NULL);
         CHECK_OK(bg_filter_overlap(filter, filter, &o, NULL));
         CHECK_NEAR(o.both.value, o.a.value, 1e-9);
         CHECK_NEAR(o.either.value, o.a.value, 1e-9);
@@ -238,7 +239,7 @@ TEST(overlap__with_a_full_filter_has_no_upper_bound)
         CHECK(isinf(o.either.high) && isinf(o.b.high));
         CHECK(o.both.value >= 0 && o.both.low == 0 && o.both.high <= o.a.high);
         CHECK(o.jaccard.value >= 0 && o.jaccard.low == 0 && o.jaccard.high == 1);
-        (void)bg_filter_add_many_hash(a, hashes, 1000, NULL);
+        (void)added_many(a, bg_keys_hashes(hashes, 1000), NULL);
     }
     CHECK_OK(bg_filter_overlap(full, full, &o, NULL));
     CHECK(isinf(o.both.high) && isfinite(o.both.value));

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KEYS = 300, CALLS_MOST = 100 };
+enum { KEYS = 300, CALLS_MAX = 100 };
 
 static struct counting c;
 
@@ -78,7 +78,7 @@ static unsigned scenario(bg_kind kind, const bg_filter *model)
         return 1;
     }
     for (uint64_t key = 0; key < KEYS; key++) {
-        bg_filter_add_u64(filter, key);
+        added_u64(filter, key);
     }
     CHECK(bg_filter_equal(filter, model));
     failed = use_filter(filter, model);
@@ -92,7 +92,7 @@ static bg_filter *make_model(bg_kind kind)
     bg_spec spec = exact_spec(kind, 64, kind_k_usual(kind), 0);
     bg_filter *model = must_create(&spec);
     for (uint64_t key = 0; key < KEYS; key++) {
-        bg_filter_add_u64(model, key);
+        added_u64(model, key);
     }
     return model;
 }
@@ -103,7 +103,7 @@ static void check_failing(bg_kind kind, bool onwards)
     counting_start(&c);
     CHECK_EQ(scenario(kind, model), 0);
     size_t calls = c.calls;
-    CHECK(calls >= 12 && calls < CALLS_MOST); /* 1 + 1 + 1 + 2 + 3 + 4 */
+    CHECK(calls >= 12 && calls < CALLS_MAX); /* 1 + 1 + 1 + 2 + 3 + 4 */
     CHECK_EQ(c.live, 0);
     for (size_t n = 1; n <= calls + 1; n++) {
         counting_start(&c);
@@ -140,7 +140,7 @@ TEST(fault__fold_fails_halfway)
     counting_start(&c);
     bg_filter *filter = must_create(&spec), *folded = filter;
     bg_errinfo why;
-    bg_filter_add_u64(filter, 1);
+    added_u64(filter, 1);
     for (size_t n = 1; n <= 3; n++) {
         c.fail_at = c.calls + n;
         CHECK_EQ(bg_filter_fold(filter, 3, &folded, &why), BG_ENOMEM);
@@ -207,7 +207,7 @@ static bg_filter *every_fill(unsigned sample, const bg_spec *spec, unsigned *fai
     bg_err err = bg_filter_create(spec, &filter, &why);
     *failed += !check_made(err, filter, &why);
     for (uint64_t key = 0; filter && key < KEYS; key++) {
-        CHECK_OK(bg_filter_insert_u64(filter, key, NULL));
+        CHECK_OK(bg_filter_add_u64(filter, key, NULL));
     }
     return filter;
 }
@@ -220,11 +220,11 @@ static unsigned every_derive(unsigned sample, const bg_filter *filter)
     unsigned failed = 0;
     bg_err err = bg_filter_copy(filter, &made, &why);
     failed += check_derived(err, made, &why);
-    if (sample_can(sample, BG_CAN_RESIZE)) {
+    if (sample_can(sample, BG_TRAIT_RESIZE)) {
         err = bg_filter_resize(filter, 1, &made, &why);
         failed += check_derived(err, made, &why);
     }
-    if (sample_can(sample, BG_CAN_FOLD) && info_of(filter).foldable) {
+    if (sample_can(sample, BG_TRAIT_FOLD) && info_of(filter).foldable) {
         err = bg_filter_fold(filter, 1, &made, &why);
         failed += check_derived(err, made, &why);
     }
@@ -240,13 +240,13 @@ static unsigned every_merge(unsigned sample, bg_filter *filter, const bg_spec *s
 {
     unsigned failed = 0;
     bg_filter *other = NULL;
-    if (sample_can(sample, BG_CAN_MERGE)) {
+    if (sample_can(sample, BG_TRAIT_MERGE)) {
         bg_errinfo why;
         bg_err err = bg_filter_create(spec, &other, &why);
         failed += !check_made(err, other, &why);
     }
     if (other) {
-        (void)bg_filter_add_u64(other, 1 << 20);
+        (void)added_u64(other, 1 << 20);
         bg_err to = bg_filter_merge(filter, other, NULL);
         CHECK(to == BG_OK || to == BG_ENOMEM);
         CHECK(to || bg_filter_may_contain_u64(filter, 1 << 20));
@@ -294,7 +294,7 @@ static size_t every_fault(unsigned sample, bool grows)
     counting_start(&c);
     (void)every_scenario(sample, grows);
     size_t calls = c.calls;
-    CHECK(calls >= 2 && calls < CALLS_MOST);
+    CHECK(calls >= 2 && calls < CALLS_MAX);
     size_t faults = 0;
     for (size_t n = 1; n <= calls; n += CHECK_EMULATED ? 4 : 1) {
         for (int onwards = 0; onwards < 2; onwards++, faults++) {
@@ -339,7 +339,7 @@ static int without_memory(void)
     if (bg_filter_create(&spec, &filter, &why) != BG_OK) {
         return 2;
     }
-    bg_filter_add_u64(filter, 1);
+    added_u64(filter, 1);
     copy = folded = filter;
     bg_err err = bg_filter_copy(filter, &copy, &why);
     if (!same_error(err, copy, &why)) {

@@ -28,8 +28,8 @@ TEST(file__every_kind_comes_back_from_memory)
         unsigned char *again = files_encode(back, 7, &m);
         CHECK_EQ(m, n);
         CHECK(memcmp(again, bytes, n) == 0);
-        bg_report report = { .struct_size = sizeof report };
-        CHECK_OK(bg_verify_bytes(bytes, n, NULL, &report, NULL));
+        bg_verify_report report = { .struct_size = sizeof report };
+        CHECK_OK(bg_encoded_verify(bytes, n, NULL, &report, NULL));
         CHECK_EQ(report.bad, 0);
         free(again);
         free(bytes);
@@ -52,16 +52,16 @@ TEST(file__every_kind_comes_back_from_disk_and_map)
         CHECK(bg_filter_equal(filter, back));
         CHECK(bg_filter_equal(filter, mapped));
         files_check_keys(mapped);
-        if (!(bg_kind_traits(bg_filter_kind(filter)) & BG_IS_STATIC)) {
+        if (!(bg_kind_traits(bg_filter_kind(filter)) & BG_TRAIT_STATIC)) {
             /* Adds to a mapped filter stay in this process. */
-            (void)bg_filter_add(mapped, "new", 3);
+            (void)added(mapped, "new", 3);
             CHECK(bg_filter_may_contain(mapped, "new", 3));
             CHECK_OK(bg_verify(path, NULL, NULL, NULL));
         }
         bg_file_info about = { .struct_size = sizeof about };
-        CHECK_OK(bg_file_about(path, &about, NULL));
+        CHECK_OK(bg_file_get_info(path, &about, NULL));
         CHECK_EQ(about.kind, bg_filter_kind(filter));
-        CHECK_EQ(about.present_canaries, BG_CANARIES);
+        CHECK_EQ(about.present_canaries, BG_CANARY_COUNT);
         CHECK_EQ(about.generation, 9);
         bg_filter_free(mapped);
         bg_filter_free(back);
@@ -81,7 +81,7 @@ TEST(file__a_scalable_filter_goes_on_growing_after_a_map)
     CHECK_OK(bg_save(filter, path, NULL, NULL));
     CHECK_OK(bg_map(path, NULL, &mapped, NULL));
     for (uint64_t i = 0; i < 100000; i++) {
-        (void)bg_filter_add_u64(mapped, i);
+        (void)added_u64(mapped, i);
     }
     for (uint64_t i = 0; i < 100000; i++) {
         CHECK(bg_filter_may_contain_u64(mapped, i));
@@ -104,7 +104,7 @@ TEST(file__every_flipped_bit_is_noticed)
         unsigned char *bytes = files_encode(filter, 1, &n);
         for (size_t bit = 0; bit < 8 * n; bit += step) {
             bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
-            bg_err err = bg_verify_bytes(bytes, n, NULL, NULL, NULL);
+            bg_err err = bg_encoded_verify(bytes, n, NULL, NULL, NULL);
             if (err == BG_OK) {
                 check_fail(__FILE__, __LINE__, "%s: bit %zu of byte %zu", files_name(i),
                            bit % 8, bit / 8);
@@ -129,7 +129,7 @@ TEST(file__every_truncation_is_noticed)
             unsigned char *part = malloc(length ? length : 1); /* for sanitizers */
             CHECK(part);
             memcpy(part, bytes, length);
-            CHECK(bg_verify_bytes(part, length, NULL, NULL, NULL) != BG_OK);
+            CHECK(bg_encoded_verify(part, length, NULL, NULL, NULL) != BG_OK);
             CHECK(bg_decode(part, length, NULL, &back, NULL) != BG_OK);
             CHECK(back == NULL);
             free(part);
@@ -137,7 +137,7 @@ TEST(file__every_truncation_is_noticed)
         bytes = realloc(bytes, n + 1);
         CHECK(bytes);
         bytes[n] = 0;
-        CHECK_EQ(bg_verify_bytes(bytes, n + 1, NULL, NULL, NULL), BG_EFORMAT);
+        CHECK_EQ(bg_encoded_verify(bytes, n + 1, NULL, NULL, NULL), BG_EFORMAT);
         free(bytes);
         bg_filter_free(filter);
     }
@@ -158,18 +158,18 @@ TEST(file__blocks_zeroed_swapped_and_doubled_are_noticed)
     bg_spec spec = large_spec(BG_KIND_BLOCKED);
     bg_filter *filter = files_make_spec(&spec, 1);
     for (uint64_t i = 0; i < 100000; i++) {
-        (void)bg_filter_add_u64(filter, i);
+        (void)added_u64(filter, i);
     }
     size_t n;
     unsigned char *bytes = files_encode(filter, 1, &n), *copy = malloc(n);
     CHECK(copy);
     const size_t block = 65536, first = 8192, blocks = (n - first) / block;
     CHECK(blocks > 4);
-    bg_report report;
+    bg_verify_report report;
     for (size_t a = 0; a < blocks; a++) {
         memcpy(copy, bytes, n);
         memset(copy + first + a * block, 0, block);
-        CHECK_EQ(bg_verify_bytes(copy, n, NULL, &report, NULL), BG_ECHECKSUM);
+        CHECK_EQ(bg_encoded_verify(copy, n, NULL, &report, NULL), BG_ECHECKSUM);
         CHECK_EQ(report.bad_blocks, 1);
         CHECK_EQ(report.first_offset, first + a * block);
         for (size_t b = 0; b < blocks; b++) {
@@ -178,10 +178,10 @@ TEST(file__blocks_zeroed_swapped_and_doubled_are_noticed)
             }
             memcpy(copy, bytes, n);
             memcpy(copy + first + a * block, bytes + first + b * block, block);
-            CHECK_EQ(bg_verify_bytes(copy, n, NULL, &report, NULL), BG_ECHECKSUM);
+            CHECK_EQ(bg_encoded_verify(copy, n, NULL, &report, NULL), BG_ECHECKSUM);
             CHECK_EQ(report.bad_blocks, 1);
             memcpy(copy + first + b * block, bytes + first + a * block, block);
-            CHECK_EQ(bg_verify_bytes(copy, n, NULL, &report, NULL), BG_ECHECKSUM);
+            CHECK_EQ(bg_encoded_verify(copy, n, NULL, &report, NULL), BG_ECHECKSUM);
             CHECK_EQ(report.bad_blocks, 2);
         }
     }
@@ -223,7 +223,7 @@ TEST(file__a_bad_block_never_says_no)
             CHECK_EQ(bg_decode(bytes, n, NULL, &back, &why), BG_ECHECKSUM);
             CHECK(why.offset > 0 && why.offset <= at && back == NULL);
             bg_open_options options = BG_OPEN_OPTIONS_INIT;
-            options.flags = BG_FILE_TOLERATE;
+            options.flags = BG_FILE_TOLERATE_DAMAGE;
             if (bg_decode(bytes, n, &options, &back, &why)) {
                 check_fail(__FILE__, __LINE__, "%s: %s", bg_kind_name(kinds[i]),
                            why.message);
@@ -248,7 +248,7 @@ TEST(file__damage_outside_of_blocks_is_refused_even_if_tolerated)
     size_t n;
     unsigned char *bytes = files_encode(filter, 1, &n);
     bg_open_options options = BG_OPEN_OPTIONS_INIT;
-    options.flags = BG_FILE_TOLERATE;
+    options.flags = BG_FILE_TOLERATE_DAMAGE;
     const size_t places[] = { 0, 9, 40, 2000, 4093, 4096, 4104, 8000, n - 1 };
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         bytes[places[i]] ^= 1;
@@ -297,7 +297,7 @@ TEST(file__unknown_profiles_are_refused)
     forge(bytes, 128, 4, 77);
     CHECK_EQ(bg_decode(bytes, n, NULL, &back, &why), BG_EFORMAT);
     CHECK_STR(why.what, "profile");
-    CHECK_EQ(bg_verify_bytes(bytes, n, NULL, NULL, NULL), BG_EFORMAT);
+    CHECK_EQ(bg_encoded_verify(bytes, n, NULL, NULL, NULL), BG_EFORMAT);
     free(bytes);
     bg_filter_free(filter);
 }
@@ -420,7 +420,7 @@ TEST(file__forged_headers_do_no_harm)
                 bg_filter *back = NULL;
                 if (bg_decode(copy, n, NULL, &back, NULL) == BG_OK) {
                     (void)bg_filter_may_contain(back, "x", 1);
-                    (void)bg_filter_add(back, "x", 1);
+                    (void)added(back, "x", 1);
                 }
                 bg_filter_free(back);
             }
@@ -478,7 +478,8 @@ TEST(file__secrets_and_functions)
         options.hash = &wrong;
         CHECK_EQ(bg_decode(bytes, n, &options, &back, &why), BG_EINCOMPAT);
         CHECK(back == NULL);
-        CHECK_OK(bg_verify_bytes(bytes, n, NULL, NULL, NULL)); /* without the secret */
+        CHECK_OK(
+            bg_encoded_verify(bytes, n, NULL, NULL, NULL)); /* without the secret */
         /* The secret itself does not occur in the file. */
         for (size_t i = 0; !custom && i + sizeof secret <= n; i++) {
             CHECK(memcmp(bytes + i, secret, sizeof secret) != 0);
@@ -499,8 +500,8 @@ TEST(file__canaries_see_an_empty_filter)
     struct container_header header;
     CHECK_EQ(n, m);
     CHECK_OK(container_read_header(bytes, &header, NULL));
-    CHECK_EQ(header.present_canaries, BG_CANARIES);
-    forge(others, 168, 4, BG_CANARIES);
+    CHECK_EQ(header.present_canaries, BG_CANARY_COUNT);
+    forge(others, 168, 4, BG_CANARY_COUNT);
     bg_filter *back = NULL;
     bg_errinfo why;
     CHECK_EQ(bg_decode(others, m, NULL, &back, &why), BG_EFORMAT);
@@ -516,7 +517,7 @@ TEST(file__canaries_see_an_empty_filter)
 TEST(file__publish_and_follow)
 {
     bg_filter *first = files_make(2, 1), *second = files_make(0, 2), *back = NULL;
-    char one[BG_DIGEST_TEXT], two[BG_DIGEST_TEXT];
+    char one[BG_DIGEST_TEXT_BYTES], two[BG_DIGEST_TEXT_BYTES];
     bg_save_options options = BG_SAVE_OPTIONS_INIT;
     options.generation = 1;
     CHECK_OK(bg_publish(first, files_folder(), "seen", &options, one, NULL));
@@ -557,20 +558,20 @@ TEST(file__arguments)
     options.metadata = long_text;
     CHECK_EQ(bg_save(filter, files_path("x"), &options, &why), BG_EINVAL);
     CHECK_STR(why.what, "metadata");
-    long_text[BG_METADATA_BYTES - 1] = 0;
+    long_text[BG_METADATA_MAX - 1] = 0;
     CHECK_OK(bg_save(filter, files_path("x"), &options, &why));
     bg_file_info about = { .struct_size = sizeof about };
-    CHECK_OK(bg_file_about(files_path("x"), &about, &why));
+    CHECK_OK(bg_file_get_info(files_path("x"), &about, &why));
     CHECK_STR(about.metadata, long_text);
     bg_file_info read = { .struct_size = sizeof read };
-    CHECK_OK(bg_open_about(files_path("x"), NULL, &read, &back, &why));
+    CHECK_OK(bg_open_with_info(files_path("x"), NULL, &read, &back, &why));
     CHECK(bg_filter_equal(filter, back));
     CHECK_STR(read.digest_text, about.digest_text);
     bg_filter_free(back);
-    CHECK_EQ(bg_open_about(files_path("x"), NULL, NULL, &back, &why), BG_EINVAL);
-    CHECK_EQ(bg_open_about(files_path("x"), NULL, &read, NULL, &why), BG_EINVAL);
+    CHECK_EQ(bg_open_with_info(files_path("x"), NULL, NULL, &back, &why), BG_EINVAL);
+    CHECK_EQ(bg_open_with_info(files_path("x"), NULL, &read, NULL, &why), BG_EINVAL);
     read.struct_size = 3;
-    CHECK_EQ(bg_open_about(files_path("x"), NULL, &read, &back, &why), BG_EINVAL);
+    CHECK_EQ(bg_open_with_info(files_path("x"), NULL, &read, &back, &why), BG_EINVAL);
     options.struct_size = 3;
     CHECK_EQ(bg_save(filter, files_path("x"), &options, &why), BG_EINVAL);
     bg_open_options opening = BG_OPEN_OPTIONS_INIT;
@@ -600,7 +601,7 @@ TEST(file__without_canaries)
     spec.items = 1000;
     spec.rate = 0.01;
     CHECK_OK(bg_filter_create(&spec, &filter, NULL));
-    CHECK(bg_filter_add(filter, "pear", 4));
+    CHECK(added(filter, "pear", 4));
     how.created = 1;
     CHECK_OK(bg_encode(filter, &how, with, sizeof with, &n, NULL));
     how.flags = BG_FILE_NO_CANARIES;
@@ -608,7 +609,7 @@ TEST(file__without_canaries)
     CHECK_EQ(n, m);
     CHECK(absent_maybes(with) <= 4096);
     CHECK_EQ(absent_maybes(without), UINT32_MAX);
-    CHECK_OK(bg_verify_bytes(without, m, NULL, NULL, NULL));
+    CHECK_OK(bg_encoded_verify(without, m, NULL, NULL, NULL));
     CHECK_OK(bg_decode(without, m, NULL, &again, NULL));
     CHECK(bg_filter_may_contain(again, "pear", 4));
     bg_filter_free(again);
@@ -634,12 +635,12 @@ TEST(file__about_bytes)
     CHECK_OK(bg_filter_create(&spec, &filter, NULL));
     CHECK_OK(bg_encode(filter, &how, bytes, sizeof bytes, &n, NULL));
     CHECK_OK(bg_save(filter, files_path("about"), &how, NULL));
-    CHECK_OK(bg_file_about(files_path("about"), &there, NULL));
-    CHECK_OK(bg_bytes_about(bytes, n, &here, NULL));
+    CHECK_OK(bg_file_get_info(files_path("about"), &there, NULL));
+    CHECK_OK(bg_encoded_get_info(bytes, n, &here, NULL));
     CHECK(memcmp(&here, &there, sizeof here) == 0);
-    CHECK_EQ(bg_bytes_about(bytes, 4095, &here, NULL), BG_EFORMAT);
-    CHECK_EQ(bg_bytes_about(NULL, 1, &here, NULL), BG_EINVAL);
+    CHECK_EQ(bg_encoded_get_info(bytes, 4095, &here, NULL), BG_EFORMAT);
+    CHECK_EQ(bg_encoded_get_info(NULL, 1, &here, NULL), BG_EINVAL);
     here.struct_size = 1;
-    CHECK_EQ(bg_bytes_about(bytes, n, &here, NULL), BG_EINVAL);
+    CHECK_EQ(bg_encoded_get_info(bytes, n, &here, NULL), BG_EINVAL);
     bg_filter_free(filter);
 }

@@ -373,7 +373,7 @@ static void place_open(void)
 {
     bg_file_info about = { .struct_size = sizeof about };
     bg_filter *filter = NULL;
-    if (bg_open_about(files_path("filter"), NULL, &about, &filter, NULL) == BG_OK) {
+    if (bg_open_with_info(files_path("filter"), NULL, &about, &filter, NULL) == BG_OK) {
         const size_t keys = strstr(about.metadata, "complete: 100") ? MANY : FEW;
         CHECK_EQ(ask_range(filter, 0, keys), keys);
         bg_filter_free(filter);
@@ -393,7 +393,7 @@ static void place_reload(uint32_t flags)
             faults.fault = NONE;
             (void)!bg_slot_reload(slot, files_path("filter"), &how, NULL);
         }
-        for (uint64_t key = 0; key < bg_slot_complete(slot); key++) {
+        for (uint64_t key = 0; key < bg_slot_complete_to(slot); key++) {
             CHECK(bg_slot_may_contain_u64(slot, key));
         }
     }

@@ -19,7 +19,7 @@ static bg_filter *numbers_in_file(const bg_spec *spec, uint64_t from, uint64_t t
 {
     bg_filter *filter = must_create(spec);
     for (uint64_t i = from; i < to; i++) {
-        (void)bg_filter_add_u64(filter, i);
+        (void)added_u64(filter, i);
     }
     CHECK_OK(bg_save(filter, path, options, NULL));
     return filter;
@@ -64,7 +64,7 @@ static void forget_split(const char *prefix)
         bg_filter *shard = NULL;
         bg_save_options options = BG_SAVE_OPTIONS_INIT;
         shard_name(prefix, i, name);
-        CHECK_OK(bg_file_about(name, &about, NULL));
+        CHECK_OK(bg_file_get_info(name, &about, NULL));
         CHECK_OK(bg_open(name, NULL, &shard, NULL));
         (void)snprintf(line, sizeof line, "bloomgate-shard: %u of 4\nkeys: numbers\n",
                        i);
@@ -136,8 +136,8 @@ TEST(files__fold)
     check_numbers(b, 0, 20000);
     bg_file_info before = { .struct_size = sizeof before };
     bg_file_info after = { .struct_size = sizeof after };
-    CHECK_OK(bg_file_about(a, &before, NULL));
-    CHECK_OK(bg_file_about(b, &after, NULL));
+    CHECK_OK(bg_file_get_info(a, &before, NULL));
+    CHECK_OK(bg_file_get_info(b, &after, NULL));
     CHECK_EQ(after.units, before.units / 8);
     CHECK(bg_file_fold(a, 30, b, NULL, NULL, NULL) != BG_OK);
     files_clean();
@@ -274,10 +274,10 @@ TEST(files__diff_and_patch)
     const char *c = files_path("c");
     bg_filter *filter = numbers_in_file(&spec, 0, 100000, a, NULL);
     for (uint64_t i = 0; i < 4; i++) {
-        (void)bg_filter_add_u64(filter, 1000000 + i);
+        (void)added_u64(filter, 1000000 + i);
     }
     CHECK_OK(bg_save(filter, b, NULL, NULL));
-    bg_difference d = { .struct_size = sizeof d };
+    bg_file_difference d = { .struct_size = sizeof d };
     CHECK_OK(bg_file_diff(a, b, &d, NULL));
     CHECK(d.same_layout && d.blocks >= 6);
     CHECK(d.different >= 1 && d.different <= 4);

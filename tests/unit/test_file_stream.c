@@ -1,5 +1,5 @@
 /*
- * Files in pieces: bg_encode_to writes the bytes of bg_encode, for every kind, from the first
+ * Files in pieces: bg_encode_stream writes the bytes of bg_encode, for every kind, from the first
  * to the last. It detects concurrent changes of the filter, and stops on request.
  */
 #include "support/files.h"
@@ -22,7 +22,7 @@ static bg_err stream_write(void *context, const void *bytes, size_t n)
     stream->n += n;
     stream->pieces++;
     if (stream->adds_to) {
-        (void)bg_filter_add(stream->adds_to, "one more", 8);
+        (void)added(stream->adds_to, "one more", 8);
         stream->adds_to = NULL;
     }
     return stream->stops_after && stream->pieces == stream->stops_after ? BG_EIO
@@ -43,14 +43,14 @@ static bg_save_options stream_options(uint32_t flags)
 static size_t stream_compare(const bg_filter *filter, const char *name)
 {
     const bg_save_options options = stream_options(0);
-    const bg_save_options still = stream_options(BG_FILE_STILL);
+    const bg_save_options still = stream_options(BG_FILE_FROZEN);
     size_t n = 0, pieces = 0;
     unsigned char *whole = files_encode(filter, 7, &n);
     for (int i = 0; i < 2; i++) {
         struct stream stream = { .bytes = malloc(n), .room = n };
         CHECK(stream.bytes != NULL);
-        CHECK_OK(
-            bg_encode_to(filter, i ? &still : &options, stream_write, &stream, NULL));
+        CHECK_OK(bg_encode_stream(filter, i ? &still : &options, stream_write, &stream,
+                                  NULL));
         if (stream.n != n || memcmp(stream.bytes, whole, n) != 0) {
             check_fail(__FILE__, __LINE__, "%s: different bytes", name);
         }
@@ -87,16 +87,16 @@ TEST(file_stream__large_ones_come_in_several_pieces)
 
 TEST(file_stream__a_change_between_is_noticed)
 {
-    const bg_save_options still = stream_options(BG_FILE_STILL);
+    const bg_save_options still = stream_options(BG_FILE_FROZEN);
     for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
         bg_filter *filter = files_make(i, 7);
         size_t n = 0;
         CHECK_OK(bg_encode(filter, &still, NULL, 0, &n, NULL));
         struct stream stream = { .bytes = malloc(2 * n), .room = 2 * n };
         bg_errinfo why;
-        if (!(bg_kind_traits(bg_filter_kind(filter)) & BG_IS_STATIC)) {
+        if (!(bg_kind_traits(bg_filter_kind(filter)) & BG_TRAIT_STATIC)) {
             stream.adds_to = filter;
-            CHECK_EQ(bg_encode_to(filter, &still, stream_write, &stream, &why),
+            CHECK_EQ(bg_encode_stream(filter, &still, stream_write, &stream, &why),
                      BG_EBUSY);
             CHECK_STR(why.what, "filter");
         }
@@ -105,7 +105,7 @@ TEST(file_stream__a_change_between_is_noticed)
     }
 }
 
-/* Without BG_FILE_STILL, kinds in which keys move are copied: the written file is a consistent
+/* Without BG_FILE_FROZEN, kinds in which keys move are copied: the written file is a consistent
  * snapshot. */
 TEST(file_stream__kinds_that_move_keys_are_copied)
 {
@@ -118,7 +118,7 @@ TEST(file_stream__kinds_that_move_keys_are_copied)
     unsigned char *before = files_encode(filter, 7, &n);
     const bg_save_options options = stream_options(0);
     struct stream stream = { .bytes = malloc(n), .room = n, .adds_to = filter };
-    CHECK_OK(bg_encode_to(filter, &options, stream_write, &stream, NULL));
+    CHECK_OK(bg_encode_stream(filter, &options, stream_write, &stream, NULL));
     CHECK_EQ(stream.n, n);
     CHECK(memcmp(stream.bytes, before, n) == 0);
     CHECK(bg_filter_may_contain(filter, "one more", 8));
@@ -136,15 +136,16 @@ TEST(file_stream__stops_when_told_to)
     for (size_t after = 1; after <= 3; after++) {
         struct stream stream = { .bytes = malloc(n), .room = n, .stops_after = after };
         bg_errinfo why;
-        CHECK_EQ(bg_encode_to(filter, &options, stream_write, &stream, &why), BG_EIO);
+        CHECK_EQ(bg_encode_stream(filter, &options, stream_write, &stream, &why),
+                 BG_EIO);
         CHECK_EQ(stream.pieces, after);
         CHECK_STR(why.what, "write");
         free(stream.bytes);
     }
     bg_save_options wrong = stream_options(1u << 30);
-    CHECK_EQ(bg_encode_to(NULL, &options, stream_write, NULL, NULL), BG_EINVAL);
-    CHECK_EQ(bg_encode_to(filter, &options, NULL, NULL, NULL), BG_EINVAL);
-    CHECK_EQ(bg_encode_to(filter, &wrong, stream_write, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_encode_stream(NULL, &options, stream_write, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_encode_stream(filter, &options, NULL, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_encode_stream(filter, &wrong, stream_write, NULL, NULL), BG_EINVAL);
     bg_filter_free(filter);
 }
 

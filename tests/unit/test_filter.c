@@ -17,7 +17,7 @@ TEST(filter__remembers_what_was_added)
         bg_filter *filter = must_create(&spec);
         CHECK_EQ(bg_filter_kind(filter), kind_at(i));
         for (uint64_t key = 0; key < 1000; key++) {
-            bg_filter_add_u64(filter, key);
+            added_u64(filter, key);
         }
         size_t wrong = 0;
         for (uint64_t key = 0; key < 21000; key++) {
@@ -36,8 +36,8 @@ TEST(filter__first_add_is_new_the_second_is_not)
         bg_filter *filter = make_filter(kind_at(i), 100000, 0);
         for (uint64_t key = 0; key < 100; key++) {
             CHECK(!bg_filter_may_contain_u64(filter, key));
-            CHECK(bg_filter_add_u64(filter, key));
-            CHECK(!bg_filter_add_u64(filter, key));
+            CHECK(added_u64(filter, key));
+            CHECK(!added_u64(filter, key));
             CHECK(bg_filter_may_contain_u64(filter, key));
         }
         bg_filter_free(filter);
@@ -49,10 +49,10 @@ TEST(filter__smallest_of_every_kind)
     for (int i = 0; i < KIND_COUNT; i++) {
         bg_kind kind = kind_at(i);
         for (uint32_t k = kind_k_min(kind); k <= kind_k_max(kind); k++) {
-            bg_spec spec = exact_spec(kind, 1, k, k % 2 ? BG_EXCLUSIVE : 0);
+            bg_spec spec = exact_spec(kind, 1, k, k % 2 ? BG_SPEC_EXCLUSIVE : 0);
             bg_filter *filter = must_create(&spec);
             uint64_t hash = check_random();
-            CHECK(bg_filter_add_hash(filter, hash));
+            CHECK(added_hash(filter, hash));
             CHECK(bg_filter_may_contain_hash(filter, hash));
             CHECK(info_of(filter).ones <= k && info_of(filter).ones > 0);
             bg_filter_free(filter);
@@ -90,14 +90,14 @@ TEST(init_at__needs_what_bytes_says_and_allocates_nothing)
         spec.allocator = &c.hooks;
         size_t bytes = 0;
         bg_filter *filter = NULL;
-        CHECK_OK(bg_filter_bytes(&spec, &bytes, NULL));
+        CHECK_OK(bg_filter_memory_needed(&spec, &bytes, NULL));
         unsigned char *memory = line_memory(bytes + 64);
         memset(memory, 0xee, bytes + 64);
-        CHECK_OK(bg_filter_init_at(memory, bytes, &spec, &filter, NULL));
+        CHECK_OK(bg_filter_create_at(memory, bytes, &spec, &filter, NULL));
         CHECK(bg_filter_size_bytes(filter) < bytes);
         CHECK_EQ(info_of(filter).ones, 0);
         for (uint64_t key = 0; key < 1000; key++) {
-            bg_filter_add_u64(filter, key);
+            added_u64(filter, key);
         }
         bg_filter_clear(filter);
         CHECK_EQ(info_of(filter).ones, 0);
@@ -118,10 +118,10 @@ TEST(init_at__copies_come_from_the_allocator)
     spec.allocator = &c.hooks;
     size_t bytes = 0;
     bg_filter *filter = NULL, *copy = NULL;
-    CHECK_OK(bg_filter_bytes(&spec, &bytes, NULL));
+    CHECK_OK(bg_filter_memory_needed(&spec, &bytes, NULL));
     void *memory = line_memory(bytes);
-    CHECK_OK(bg_filter_init_at(memory, bytes, &spec, &filter, NULL));
-    bg_filter_add_u64(filter, 5);
+    CHECK_OK(bg_filter_create_at(memory, bytes, &spec, &filter, NULL));
+    added_u64(filter, 5);
     CHECK_OK(bg_filter_copy(filter, &copy, NULL));
     CHECK_EQ(c.live, 1);
     CHECK(bg_filter_equal(filter, copy));
@@ -136,13 +136,13 @@ TEST(init_at__refuses_memory_that_is_misaligned_or_too_small)
 {
     bg_spec spec = exact_spec(BG_KIND_BLOCKED, 10, 8, 0);
     size_t bytes = 0;
-    CHECK_OK(bg_filter_bytes(&spec, &bytes, NULL));
+    CHECK_OK(bg_filter_memory_needed(&spec, &bytes, NULL));
     unsigned char *memory = line_memory(bytes + 64);
     memset(memory, 0xee, bytes + 64);
     bg_errinfo why;
     for (size_t offset = 1; offset < 64; offset++) {
         bg_filter *filter = (bg_filter *)(void *)&spec;
-        CHECK_EQ(bg_filter_init_at(memory + offset, bytes, &spec, &filter, &why),
+        CHECK_EQ(bg_filter_create_at(memory + offset, bytes, &spec, &filter, &why),
                  BG_EINVAL);
         CHECK(filter == NULL);
         CHECK_STR(why.what, "memory");
@@ -150,17 +150,17 @@ TEST(init_at__refuses_memory_that_is_misaligned_or_too_small)
     }
     for (size_t less = 1; less <= bytes; less += less < 5 ? 1 : 97) {
         bg_filter *filter = (bg_filter *)(void *)&spec;
-        CHECK_EQ(bg_filter_init_at(memory, bytes - less, &spec, &filter, &why),
+        CHECK_EQ(bg_filter_create_at(memory, bytes - less, &spec, &filter, &why),
                  BG_EINVAL);
         CHECK(filter == NULL);
         CHECK_STR(why.what, "bytes");
         CHECK(strstr(why.found, "too few") != NULL);
     }
     bg_filter *filter = (bg_filter *)(void *)&spec;
-    CHECK_EQ(bg_filter_init_at(NULL, bytes, &spec, &filter, &why), BG_EINVAL);
+    CHECK_EQ(bg_filter_create_at(NULL, bytes, &spec, &filter, &why), BG_EINVAL);
     CHECK(filter == NULL);
     CHECK_STR(why.what, "memory");
-    CHECK_EQ(bg_filter_init_at(memory, bytes, &spec, NULL, &why), BG_EINVAL);
+    CHECK_EQ(bg_filter_create_at(memory, bytes, &spec, NULL, &why), BG_EINVAL);
     CHECK_STR(why.what, "filter");
     for (size_t b = 0; b < bytes + 64; b++) {
         CHECK_EQ(memory[b], 0xee);
@@ -179,9 +179,9 @@ TEST(filter__free_wipes_the_handle)
     spec.hash.secret = secret;
     size_t bytes = 0;
     bg_filter *filter = NULL;
-    CHECK_OK(bg_filter_bytes(&spec, &bytes, NULL));
+    CHECK_OK(bg_filter_memory_needed(&spec, &bytes, NULL));
     unsigned char *memory = line_memory(bytes);
-    CHECK_OK(bg_filter_init_at(memory, bytes, &spec, &filter, NULL));
+    CHECK_OK(bg_filter_create_at(memory, bytes, &spec, &filter, NULL));
     bg_filter_free(filter);
     for (size_t b = 640; b < 640 + sizeof(bg_filter); b++) {
         CHECK_EQ(memory[b], 0);
@@ -199,11 +199,11 @@ TEST(info__tells_what_was_asked_for)
     spec.items = 5000;
     spec.rate = 0.01;
     spec.folds = 2;
-    spec.flags = BG_EXCLUSIVE;
+    spec.flags = BG_SPEC_EXCLUSIVE;
     spec.hash.profile = BG_HASH_KEYED24;
     spec.hash.secret = secret;
     bg_filter *filter = must_create(&spec);
-    bg_info info = info_of(filter);
+    bg_filter_info info = info_of(filter);
     CHECK_EQ(info.struct_size, sizeof info);
     CHECK_EQ(info.kind, BG_KIND_BLOCKED);
     CHECK_EQ(info.bits, 512 * info.units);
@@ -214,7 +214,7 @@ TEST(info__tells_what_was_asked_for)
     CHECK_EQ(info.units >> info.foldable & 1, 1);
     CHECK_EQ(info.design_items, 5000);
     CHECK(info.design_rate > 0 && info.design_rate <= 0.01);
-    CHECK_EQ(info.flags, BG_EXCLUSIVE);
+    CHECK_EQ(info.flags, BG_SPEC_EXCLUSIVE);
     CHECK_EQ(info.hash, BG_HASH_KEYED24);
     CHECK_EQ(info.hash_check, bg_hasher_check(bg_filter_hasher(filter)));
     CHECK_EQ(info.cpu, bg_cpu_current());
@@ -224,20 +224,20 @@ TEST(info__tells_what_was_asked_for)
 TEST(info__needs_its_struct_size)
 {
     bg_filter *filter = make_filter(BG_KIND_BLOCKED, 4096, 0);
-    bg_info info, before;
+    bg_filter_info info, before;
     static const uint32_t wrong[] = {
-        0, 1, 4, offsetof(bg_info, units) - 1, sizeof info + 1, UINT32_MAX
+        0, 1, 4, offsetof(bg_filter_info, units) - 1, sizeof info + 1, UINT32_MAX
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         memset(&info, 0x55, sizeof info);
         info.struct_size = wrong[i];
         before = info;
-        CHECK_EQ(bg_filter_info(filter, &info), BG_EINVAL);
+        CHECK_EQ(bg_filter_get_info(filter, &info), BG_EINVAL);
         CHECK(memcmp(&info, &before, sizeof info) == 0);
     }
     info.struct_size = sizeof info;
-    CHECK_EQ(bg_filter_info(NULL, &info), BG_EINVAL);
-    CHECK_EQ(bg_filter_info(filter, NULL), BG_EINVAL);
+    CHECK_EQ(bg_filter_get_info(NULL, &info), BG_EINVAL);
+    CHECK_EQ(bg_filter_get_info(filter, NULL), BG_EINVAL);
     bg_filter_free(filter);
 }
 
@@ -245,17 +245,18 @@ TEST(info__needs_its_struct_size)
 TEST(info__is_filled_in_as_far_as_it_reaches)
 {
     bg_filter *filter = make_filter(BG_KIND_BLOCKED, 4096, 0);
-    bg_info all = info_of(filter), info;
-    static const uint32_t sizes[] = { offsetof(bg_info, units), offsetof(bg_info, k),
-                                      offsetof(bg_info, items),
-                                      offsetof(bg_info, flags), sizeof info };
+    bg_filter_info all = info_of(filter), info;
+    static const uint32_t sizes[] = { offsetof(bg_filter_info, units),
+                                      offsetof(bg_filter_info, k),
+                                      offsetof(bg_filter_info, items),
+                                      offsetof(bg_filter_info, flags), sizeof info };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         memset(&info, 0x55, sizeof info);
         info.struct_size = sizes[i];
-        CHECK_OK(bg_filter_info(filter, &info));
+        CHECK_OK(bg_filter_get_info(filter, &info));
         CHECK_EQ(info.struct_size, sizes[i]);
         /* Up to `hash` there is no padding, whose content would be undefined. */
-        size_t plain = offsetof(bg_info, hash);
+        size_t plain = offsetof(bg_filter_info, hash);
         size_t same = sizes[i] < plain ? sizes[i] : plain;
         CHECK(memcmp((char *)&info + 4, (char *)&all + 4, same - 4) == 0);
         if (sizes[i] == sizeof info) {

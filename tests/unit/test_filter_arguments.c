@@ -41,11 +41,11 @@ static void check_refused(const bg_spec *spec, bg_err code, const char *what,
     filter = (bg_filter *)(void *)&c;
     CHECK_EQ(bg_filter_create(spec, &filter, NULL), code);
     CHECK(filter == NULL);
-    CHECK_EQ(bg_filter_bytes(spec, &bytes, &why), code);
+    CHECK_EQ(bg_filter_memory_needed(spec, &bytes, &why), code);
     CHECK_EQ(bytes, 12345);
     CHECK_STR(why.what, what);
     filter = (bg_filter *)(void *)&c;
-    CHECK_EQ(bg_filter_init_at(&c, sizeof c, spec, &filter, &why), code);
+    CHECK_EQ(bg_filter_create_at(&c, sizeof c, spec, &filter, &why), code);
     CHECK(filter == NULL);
     CHECK_STR(why.what, what);
 }
@@ -249,7 +249,7 @@ TEST(arguments__every_kind_plans_a_trillion_keys)
         bg_plan plan;
         bg_errinfo why;
         ask.spec = spec;
-        bg_err err = bg_plan_make(&ask, &plan, &why);
+        bg_err err = bg_plan_compute(&ask, &plan, &why);
         if (err == BG_OK) {
             CHECK(plan.rate <= 0.01);
             CHECK(plan.bytes > UINT64_C(1) << 38);
@@ -293,10 +293,10 @@ static void check_gave_up(bg_filter *filter)
     for (uint64_t key = 1 << 20; key < (1 << 20) + 500; key++) {
         CHECK(bg_filter_may_contain_u64(filter, key));
         CHECK_OK(bg_filter_remove_u64(filter, key));
-        if (bg_filter_insert_u64(filter, key, &is_new) == BG_OK) {
+        if (bg_filter_add_u64(filter, key, &is_new) == BG_OK) {
             CHECK(!is_new);
         }
-        CHECK(!bg_filter_add_u64(filter, key));
+        CHECK(!added_u64(filter, key));
     }
 }
 
@@ -314,12 +314,12 @@ TEST(arguments__every_kind_is_filled_past_its_capacity)
         bg_filter *filter = must_create(&spec);
         uint64_t in = 0, refused = 0;
         for (uint64_t key = 0; key < (uint64_t)8 * MADE_FOR; key++) {
-            bg_err err = bg_filter_insert_u64(filter, key, NULL);
+            bg_err err = bg_filter_add_u64(filter, key, NULL);
             CHECK(err == BG_OK || err == BG_EFULL);
             refused += err == BG_EFULL;
             in += !refused;
         }
-        CHECK_EQ(refused > 0, sample_can(s, BG_CAN_FILL_UP));
+        CHECK_EQ(refused > 0, sample_can(s, BG_TRAIT_FILLS_UP));
         CHECK(in >= MADE_FOR);
         for (uint64_t key = 0; key < in; key++) {
             CHECK(bg_filter_may_contain_u64(filter, key));
@@ -327,7 +327,7 @@ TEST(arguments__every_kind_is_filled_past_its_capacity)
         CHECK(!info_of(filter).overflowed);
         CHECK(bg_filter_fill(filter) <= 1);
         for (uint64_t key = 1 << 16; key < (1 << 16) + MADE_FOR; key++) {
-            (void)bg_filter_add_u64(filter, key);
+            (void)added_u64(filter, key);
             CHECK(bg_filter_may_contain_u64(filter, key));
         }
         if (samples[s].shards) {
@@ -372,9 +372,9 @@ TEST(arguments__words)
     check_refused(&spec, BG_EINVAL, "folds", "4294967295", "0 .. 20");
     spec = good_spec();
     spec.flags = 1u << 9;
-    check_refused(&spec, BG_EINVAL, "flags", "0x200", "BG_EXCLUSIVE");
+    check_refused(&spec, BG_EINVAL, "flags", "0x200", "BG_SPEC_EXCLUSIVE");
     spec.flags = UINT32_MAX;
-    check_refused(&spec, BG_EINVAL, "flags", "0xffffffff", "BG_ONE_WINNER");
+    check_refused(&spec, BG_EINVAL, "flags", "0xffffffff", "BG_SPEC_ONE_WINNER");
     spec = good_spec();
     spec.kind = 99;
     check_refused(&spec, BG_EINVAL, "kind", "99", "kind.h");
@@ -392,9 +392,9 @@ TEST(arguments__words)
     check_refused(&spec, BG_ENOTSUP, "folds", "1 for a counting filter", "0");
     spec = good_spec();
     spec.kind = BG_KIND_SPLIT;
-    spec.flags = BG_SCATTERED;
+    spec.flags = BG_SPEC_SCATTERED;
     check_refused(&spec, BG_EINVAL, "width, flags",
-                  "0 and BG_SCATTERED for a split filter", "spec.h");
+                  "0 and BG_SPEC_SCATTERED for a split filter", "spec.h");
 }
 
 TEST(arguments__struct_size)
@@ -458,11 +458,11 @@ TEST(arguments__nothing_at_all)
     CHECK_EQ(bg_filter_create(&spec, NULL, &why), BG_EINVAL);
     CHECK_STR(why.what, "filter");
     CHECK_EQ(bg_filter_create(NULL, NULL, NULL), BG_EINVAL);
-    CHECK_EQ(bg_filter_bytes(NULL, &bytes, &why), BG_EINVAL);
+    CHECK_EQ(bg_filter_memory_needed(NULL, &bytes, &why), BG_EINVAL);
     CHECK_STR(why.what, "spec");
-    CHECK_EQ(bg_filter_bytes(&spec, NULL, &why), BG_EINVAL);
+    CHECK_EQ(bg_filter_memory_needed(&spec, NULL, &why), BG_EINVAL);
     CHECK_STR(why.what, "bytes");
-    CHECK_EQ(bg_filter_init_at(&c, sizeof c, NULL, &filter, &why), BG_EINVAL);
+    CHECK_EQ(bg_filter_create_at(&c, sizeof c, NULL, &filter, &why), BG_EINVAL);
     CHECK_STR(why.what, "spec");
     CHECK_EQ(c.calls, 0);
 }
@@ -479,7 +479,7 @@ TEST(arguments__success_clears_the_details)
     CHECK_OK(bg_filter_create(&spec, &filter, &why));
     CHECK(memcmp(&why, &zero, sizeof why) == 0);
     memset(&why, 0xff, sizeof why);
-    CHECK_OK(bg_filter_bytes(&spec, &bytes, &why));
+    CHECK_OK(bg_filter_memory_needed(&spec, &bytes, &why));
     CHECK(memcmp(&why, &zero, sizeof why) == 0);
     memset(&why, 0xff, sizeof why);
     CHECK_OK(bg_filter_merge(filter, filter, &why));

@@ -4,7 +4,7 @@
  */
 #include "support/check.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,16 +22,16 @@ TEST(foreign__names)
     for (size_t i = 0; i < FORMATS; i++) {
         const char *name = bg_foreign_name(formats[i]);
         CHECK(name);
-        CHECK_EQ(bg_foreign_by_name(name), formats[i]);
+        CHECK_EQ(bg_foreign_parse(name), formats[i]);
     }
     CHECK_STR(bg_foreign_name(BG_FOREIGN_BIP37), "bip37");
     CHECK(!bg_foreign_name((bg_foreign_format)0));
     CHECK(!bg_foreign_name((bg_foreign_format)10000));
-    CHECK_EQ(bg_foreign_by_name("guav"), 0);
-    CHECK_EQ(bg_foreign_by_name(NULL), 0);
+    CHECK_EQ(bg_foreign_parse("guav"), 0);
+    CHECK_EQ(bg_foreign_parse(NULL), 0);
     CHECK_EQ(bg_foreign_traits((bg_foreign_format)0), 0);
-    CHECK(bg_foreign_traits(BG_FOREIGN_GUAVA) & BG_FOREIGN_WANTS_KEYS);
-    CHECK(!(bg_foreign_traits(BG_FOREIGN_GO) & BG_FOREIGN_WANTS_KEYS));
+    CHECK(bg_foreign_traits(BG_FOREIGN_GUAVA) & BG_FOREIGN_NEEDS_KEYS);
+    CHECK(!(bg_foreign_traits(BG_FOREIGN_GO) & BG_FOREIGN_NEEDS_KEYS));
 }
 
 static void check_refused(bg_err err, bg_err expected, const bg_foreign *f,
@@ -51,13 +51,13 @@ TEST(foreign__refuses_arguments)
     bg_errinfo why;
     bg_err err = bg_foreign_create((bg_foreign_format)0, 9, 0.1, &how, &f, &why);
     check_refused(err, BG_EINVAL, f, &why, "format");
-    err = bg_foreign_read((bg_foreign_format)99, "", 0, &how, &f, &why);
+    err = bg_foreign_decode((bg_foreign_format)99, "", 0, &how, &f, &why);
     check_refused(err, BG_EINVAL, f, &why, "format");
     err = bg_foreign_create(BG_FOREIGN_GO, 9, 0.1, &how, NULL, &why);
     check_refused(err, BG_EINVAL, NULL, &why, "foreign");
-    err = bg_foreign_read(BG_FOREIGN_GO, NULL, 9, &how, &f, &why);
+    err = bg_foreign_decode(BG_FOREIGN_GO, NULL, 9, &how, &f, &why);
     check_refused(err, BG_EINVAL, f, &why, "bytes");
-    err = bg_foreign_read(BG_FOREIGN_GO, NULL, 0, &how, &f, &why);
+    err = bg_foreign_decode(BG_FOREIGN_GO, NULL, 0, &how, &f, &why);
     check_refused(err, BG_EFORMAT, f, &why, "header");
     err = bg_foreign_create(BG_FOREIGN_GO, 0, 0.1, &how, &f, &why);
     check_refused(err, BG_EINVAL, f, &why, "items");
@@ -80,12 +80,12 @@ TEST(foreign__refuses_null)
     CHECK_OK(bg_foreign_create(BG_FOREIGN_GO, 9, 0.1, NULL, &f, NULL));
     CHECK_EQ(bg_foreign_add(NULL, "a", 1, NULL), BG_EINVAL);
     CHECK_EQ(bg_foreign_add(f, NULL, 1, NULL), BG_EINVAL);
-    CHECK_EQ(bg_foreign_write(NULL, NULL, 0, &n, NULL), BG_EINVAL);
-    CHECK_EQ(bg_foreign_write(f, NULL, 0, NULL, NULL), BG_EINVAL);
-    CHECK_EQ(bg_foreign_about(NULL, &about), BG_EINVAL);
-    CHECK_EQ(bg_foreign_about(f, NULL), BG_EINVAL);
+    CHECK_EQ(bg_foreign_encode(NULL, NULL, 0, &n, NULL), BG_EINVAL);
+    CHECK_EQ(bg_foreign_encode(f, NULL, 0, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_foreign_get_info(NULL, &about), BG_EINVAL);
+    CHECK_EQ(bg_foreign_get_info(f, NULL), BG_EINVAL);
     about.struct_size = 0;
-    CHECK_EQ(bg_foreign_about(f, &about), BG_EINVAL);
+    CHECK_EQ(bg_foreign_get_info(f, &about), BG_EINVAL);
     CHECK_OK(bg_foreign_add(f, NULL, 0, NULL));
     CHECK(bg_foreign_may_contain(f, NULL, 0));
     CHECK(bg_foreign_may_contain(NULL, "a", 1)); /* in doubt */
@@ -124,7 +124,7 @@ TEST(foreign__without_memory)
     CHECK_EQ(calls, 1);
     /* A header that claims more than the available bytes is refused before that. */
     static const unsigned char lie[24] = { 0, 0, 0x7f };
-    err = bg_foreign_read(BG_FOREIGN_GO, lie, sizeof lie, &how, &f, &why);
+    err = bg_foreign_decode(BG_FOREIGN_GO, lie, sizeof lie, &how, &f, &why);
     CHECK_EQ(err, BG_EFORMAT);
     CHECK_EQ(calls, 1);
 }

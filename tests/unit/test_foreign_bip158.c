@@ -60,7 +60,7 @@ TEST(bip158__five_items)
     bg_foreign *f = foreign_must(BG_FOREIGN_BIP158, &b, &how);
     bg_foreign_info about = { .struct_size = sizeof about };
     check_five(f);
-    CHECK_OK(bg_foreign_about(f, &about));
+    CHECK_OK(bg_foreign_get_info(f, &about));
     CHECK_EQ(about.items, 5);
     CHECK_EQ(about.bits, 8 * 13);
     CHECK_NEAR(about.rate, 1 / 784931.0, 1e-9);

@@ -6,13 +6,13 @@
  */
 #include "support/check.h"
 
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS = 20, BYTES_MOST = 256 };
+enum { ITEMS = 20, BYTES_MAX = 256 };
 
 struct golden {
     bg_foreign_format format;
@@ -22,63 +22,63 @@ struct golden {
 };
 
 static const struct golden goldens[] = {
-    { BG_FOREIGN_GUAVA, 64, BG_KEYS_BYTES, 0u,
+    { BG_FOREIGN_GUAVA, 64, BG_FOREIGN_KEYS_BYTES, 0u,
       "0107000000030ae9631f7622720ba366d3a7f6752c3a1565df5d6d5393f7" },
-    { BG_FOREIGN_GUAVA, 32, BG_KEYS_BYTES, 0u,
+    { BG_FOREIGN_GUAVA, 32, BG_FOREIGN_KEYS_BYTES, 0u,
       "0007000000036729346ec1a46643ecf7d973bdda168f765f289c04ad3fe2" },
-    { BG_FOREIGN_GUAVA, 64, BG_KEYS_INT64, 0u,
+    { BG_FOREIGN_GUAVA, 64, BG_FOREIGN_KEYS_INT64, 0u,
       "0107000000038114bf2d57b0ab89c55f98c5d10f55d73a633a62755f9146" },
-    { BG_FOREIGN_GUAVA, 64, BG_KEYS_INT32, 0u,
+    { BG_FOREIGN_GUAVA, 64, BG_FOREIGN_KEYS_INT32, 0u,
       "010700000003c7495f54e907f667654eb04d96d141165b5a069b65244d63" },
-    { BG_FOREIGN_GUAVA, 64, BG_KEYS_UTF16, 0u,
+    { BG_FOREIGN_GUAVA, 64, BG_FOREIGN_KEYS_UTF16, 0u,
       "010700000003e660a3826d2965ef0a3e26fed55c9afdca46651f68499457" },
-    { BG_FOREIGN_GO, 0, BG_KEYS_UNSAID, 0u,
+    { BG_FOREIGN_GO, 0, BG_FOREIGN_KEYS_UNSPECIFIED, 0u,
       "00000000000000c0000000000000000700000000000000c07285c0f9b82d341b"
       "b75797f5c6c10c3b533524037667355f" },
-    { BG_FOREIGN_DCSO, 0, BG_KEYS_UNSAID, 0u,
+    { BG_FOREIGN_DCSO, 0, BG_FOREIGN_KEYS_UNSPECIFIED, 0u,
       "010000000000000014000000000000007b14ae47e17a843f0700000000000000"
       "bf000000000000001400000000000000b014ea6f14dc83f4846b5dcb45d9a7f7"
       "c94e2d305fccb81c" },
-    { BG_FOREIGN_BIP37, 1, BG_KEYS_UNSAID, 2147483649u,
+    { BG_FOREIGN_BIP37, 1, BG_FOREIGN_KEYS_UNSPECIFIED, 2147483649u,
       "179f9966eb7ffa635251f6fac311052a85d349025a1a41a60600000001000080"
       "01" },
-    { BG_FOREIGN_SPARK, 1, BG_KEYS_BYTES, 0u,
+    { BG_FOREIGN_SPARK, 1, BG_FOREIGN_KEYS_BYTES, 0u,
       "000000010000000700000003877bcd8306a7a77449fe36939b8f3d0d46578496"
       "18e3cb24" },
-    { BG_FOREIGN_SPARK, 2, BG_KEYS_BYTES, 3000000000u,
+    { BG_FOREIGN_SPARK, 2, BG_FOREIGN_KEYS_BYTES, 3000000000u,
       "0000000200000007b2d05e00000000035ef5d56970659d7d694ad43ecd5983fd"
       "94270197ed81d384" },
-    { BG_FOREIGN_SPARK, 1, BG_KEYS_INT64, 0u,
+    { BG_FOREIGN_SPARK, 1, BG_FOREIGN_KEYS_INT64, 0u,
       "0000000100000007000000033699e9c9ffbcfea44464f36e1c602786f0567650"
       "6835f9ee" },
-    { BG_FOREIGN_SPARK, 2, BG_KEYS_INT32, 0u,
+    { BG_FOREIGN_SPARK, 2, BG_FOREIGN_KEYS_INT32, 0u,
       "00000002000000070000000000000003812f20bc10363ff9e29a96ef3d084b1b"
       "679dabe16acb8996" },
-    { BG_FOREIGN_HADOOP, 1, BG_KEYS_UNSAID, 0u,
+    { BG_FOREIGN_HADOOP, 1, BG_FOREIGN_KEYS_UNSPECIFIED, 0u,
       "ffffffff0000000501000000c5ae68515e88f06c80d09988028b0c1bcf0c41d5"
       "41c301d62703" },
-    { BG_FOREIGN_HADOOP, 2, BG_KEYS_UNSAID, 0u,
+    { BG_FOREIGN_HADOOP, 2, BG_FOREIGN_KEYS_UNSPECIFIED, 0u,
       "ffffffff0000000500000000c540b15d06b5f484082842213274c9152e5b1332"
       "86f289020d1b" },
-    { BG_FOREIGN_HADOOP, 3, BG_KEYS_UNSAID, 0u,
+    { BG_FOREIGN_HADOOP, 3, BG_FOREIGN_KEYS_UNSPECIFIED, 0u,
       "00000005000000c540b15d06b5f484082842213274c9152e5b133286f289020d"
       "1b" },
-    { BG_FOREIGN_CASSANDRA, 0, BG_KEYS_UNSAID, 0u,
+    { BG_FOREIGN_CASSANDRA, 0, BG_FOREIGN_KEYS_UNSPECIFIED, 0u,
       "00000005000000048f051003c2531991e04207100c406410983d319320e64000"
       "204088ab590841b4" },
-    { BG_FOREIGN_CASSANDRA, 1, BG_KEYS_UNSAID, 0u,
+    { BG_FOREIGN_CASSANDRA, 1, BG_FOREIGN_KEYS_UNSPECIFIED, 0u,
       "0000000500000004911953c20310058f1064400c100742e00040e62093313d98"
       "b4410859ab884020" },
-    { BG_FOREIGN_CASSANDRA, 2, BG_KEYS_UNSAID, 0u,
+    { BG_FOREIGN_CASSANDRA, 2, BG_FOREIGN_KEYS_UNSPECIFIED, 0u,
       "000000050000000451b1a0e42f3501b70060280910001920c4044e2141131939"
       "406144e8cb418041" },
-    { BG_FOREIGN_SQUID, 0, BG_KEYS_UNSAID, 0u,
+    { BG_FOREIGN_SQUID, 0, BG_FOREIGN_KEYS_UNSPECIFIED, 0u,
       "000500030000001400000014000000000000001c0b0400000000000000000000"
       "0000000000000000000000000000000000000000000000000000000000000000"
       "0000000000000000000000000000000000000000000000000000000000000000"
       "0000000000000000000000000000000000000000000000000000000000000000"
       "069192059280584845160871c60205481cc20528c4048800c90e1e49" },
-    { BG_FOREIGN_BFV1, 0, BG_KEYS_UNSAID, 77u,
+    { BG_FOREIGN_BFV1, 0, BG_FOREIGN_KEYS_UNSPECIFIED, 77u,
       "42467631c000000007004d00000018000000659af7db39a57ba1e9babc494605"
       "186dc8360fabd46a2b72" },
 };
@@ -88,7 +88,7 @@ enum { GOLDENS = sizeof goldens / sizeof *goldens };
 static size_t from_hex(unsigned char *to, const char *hex)
 {
     size_t n = strlen(hex) / 2;
-    CHECK(n <= BYTES_MOST);
+    CHECK(n <= BYTES_MAX);
     for (size_t i = 0; i < n; i++) {
         char digits[3] = { hex[2 * i], hex[2 * i + 1], 0 };
         to[i] = (unsigned char)strtoul(digits, NULL, 16);
@@ -100,7 +100,7 @@ static size_t from_hex(unsigned char *to, const char *hex)
  * detected. */
 static unsigned char *bytes_of(const struct golden *g, size_t *n)
 {
-    unsigned char all[BYTES_MOST];
+    unsigned char all[BYTES_MAX];
     *n = from_hex(all, g->hex);
     unsigned char *exact = malloc(*n);
     CHECK(exact);
@@ -126,16 +126,16 @@ static void put_le(unsigned char *to, uint64_t value, size_t bytes)
 /* Key number i, 0 <= i < ITEMS; returns its length. */
 static size_t key_of(const struct golden *g, size_t i, unsigned char *key)
 {
-    if (g->keys == BG_KEYS_INT64) {
+    if (g->keys == BG_FOREIGN_KEYS_INT64) {
         put_le(key, (uint64_t)i * i * 1000003 - 500, 8);
         return 8;
     }
-    if (g->keys == BG_KEYS_INT32) {
+    if (g->keys == BG_FOREIGN_KEYS_INT32) {
         put_le(key, (uint64_t)i * i * 1003 - 500, 4);
         return 4;
     }
-    size_t number = g->keys == BG_KEYS_UTF16 ? i : i + 1;
-    size_t len = g->keys == BG_KEYS_UTF16 ? 2 * i : i + 1;
+    size_t number = g->keys == BG_FOREIGN_KEYS_UTF16 ? i : i + 1;
+    size_t len = g->keys == BG_FOREIGN_KEYS_UTF16 ? 2 * i : i + 1;
     for (size_t j = 0; j < len; j++) {
         key[j] = (unsigned char)(j * 37 + 200 + number);
     }
@@ -164,12 +164,12 @@ static size_t found_keys(const struct golden *g, const bg_foreign *f)
 
 static void check_written(const struct golden *g, const bg_foreign *f)
 {
-    unsigned char bytes[BYTES_MOST], expected[BYTES_MOST];
+    unsigned char bytes[BYTES_MAX], expected[BYTES_MAX];
     size_t n = from_hex(expected, g->hex), size = 0;
-    CHECK_OK(bg_foreign_write(f, NULL, 0, &size, NULL));
+    CHECK_OK(bg_foreign_encode(f, NULL, 0, &size, NULL));
     CHECK_EQ(size, n);
-    CHECK_EQ(bg_foreign_write(f, bytes, size - 1, &size, NULL), BG_EINVAL);
-    CHECK_OK(bg_foreign_write(f, bytes, size, &size, NULL));
+    CHECK_EQ(bg_foreign_encode(f, bytes, size - 1, &size, NULL), BG_EINVAL);
+    CHECK_OK(bg_foreign_encode(f, bytes, size, &size, NULL));
     CHECK(memcmp(bytes, expected, n) == 0);
 }
 
@@ -198,11 +198,11 @@ TEST(foreign_bloom__reads_what_the_software_writes)
         size_t n;
         unsigned char *bytes = bytes_of(g, &n);
         bg_foreign *f;
-        CHECK_OK(bg_foreign_read(g->format, bytes, n, &options, &f, NULL));
+        CHECK_OK(bg_foreign_decode(g->format, bytes, n, &options, &f, NULL));
         free(bytes); /* the filter does not refer to them */
         CHECK_EQ(found_keys(g, f), ITEMS);
         check_written(g, f);
-        CHECK_OK(bg_foreign_about(f, &about));
+        CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_EQ(about.format, g->format);
         CHECK_EQ(about.keys, g->keys);
         CHECK_EQ(about.parts, 1);
@@ -212,7 +212,7 @@ TEST(foreign_bloom__reads_what_the_software_writes)
         CHECK(about.version == g->version || g->version == 0);
         add_keys(g, f); /* all of them are present: no bit changes, although Squid
                            counts */
-        CHECK_OK(bg_foreign_about(f, &about));
+        CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_EQ(about.items, g->format == BG_FOREIGN_SQUID  ? 2 * ITEMS
                               : g->format == BG_FOREIGN_DCSO ? ITEMS
                                                              : 0);
@@ -230,7 +230,7 @@ TEST(foreign_bloom__keeps_its_rate)
     for (const struct golden *g = goldens; g < goldens + GOLDENS; g++) {
         bg_foreign_options options = options_of(g);
         bg_foreign_info about = { .struct_size = sizeof about };
-        const size_t len = g->keys == BG_KEYS_INT32 ? 4 : 8;
+        const size_t len = g->keys == BG_FOREIGN_KEYS_INT32 ? 4 : 8;
         bg_foreign *f;
         size_t wrong = 0;
         options.seed = g->seed;
@@ -247,7 +247,7 @@ TEST(foreign_bloom__keeps_its_rate)
         }
         CHECK(wrong < MANY / 40); /* 2.5%: some of these hash functions are worse
                                      than they should be */
-        CHECK_OK(bg_foreign_about(f, &about));
+        CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_NEAR(about.rate, 0.01, 0.3);
         bg_foreign_free(f);
     }
@@ -267,7 +267,7 @@ TEST(foreign_bloom__refuses_every_part_of_a_file)
             bg_errinfo why;
             CHECK(exact);
             memcpy(exact, bytes, part);
-            CHECK_EQ(bg_foreign_read(g->format, exact, part, &options, &f, &why),
+            CHECK_EQ(bg_foreign_decode(g->format, exact, part, &options, &f, &why),
                      BG_EFORMAT);
             CHECK(f == NULL && why.offset <= n && why.code == BG_EFORMAT);
             free(exact);
@@ -280,18 +280,18 @@ TEST(foreign_bloom__refuses_what_follows)
 {
     for (const struct golden *g = goldens; g < goldens + GOLDENS; g++) {
         bg_foreign_options options = options_of(g);
-        unsigned char bytes[BYTES_MOST + 3], again[BYTES_MOST + 3];
+        unsigned char bytes[BYTES_MAX + 3], again[BYTES_MAX + 3];
         size_t n = from_hex(bytes, g->hex) + 3, size;
         bg_foreign *f;
         memcpy(bytes + n - 3, "abc", 3);
         if (g->format != BG_FOREIGN_DCSO) {
-            CHECK_EQ(bg_foreign_read(g->format, bytes, n, &options, &f, NULL),
+            CHECK_EQ(bg_foreign_decode(g->format, bytes, n, &options, &f, NULL),
                      BG_EFORMAT);
             continue;
         }
         /* User data is kept. */
-        CHECK_OK(bg_foreign_read(g->format, bytes, n, &options, &f, NULL));
-        CHECK_OK(bg_foreign_write(f, again, sizeof again, &size, NULL));
+        CHECK_OK(bg_foreign_decode(g->format, bytes, n, &options, &f, NULL));
+        CHECK_OK(bg_foreign_encode(f, again, sizeof again, &size, NULL));
         CHECK(size == n && memcmp(bytes, again, n) == 0);
         bg_foreign_free(f);
     }
@@ -304,17 +304,17 @@ TEST(foreign_bloom__bears_any_byte)
     for (const struct golden *g = goldens; g < goldens + GOLDENS; g++) {
         bg_foreign_options options = options_of(g);
         size_t n, size;
-        unsigned char *bytes = bytes_of(g, &n), again[BYTES_MOST];
+        unsigned char *bytes = bytes_of(g, &n), again[BYTES_MAX];
         for (size_t i = 0; i < n; i++) {
             const unsigned char before = bytes[i];
             for (unsigned value = 0; value < 256; value += step) {
                 bg_foreign *f;
                 bytes[i] = (unsigned char)value;
-                if (bg_foreign_read(g->format, bytes, n, &options, &f, NULL)) {
+                if (bg_foreign_decode(g->format, bytes, n, &options, &f, NULL)) {
                     CHECK(f == NULL);
                     continue;
                 }
-                CHECK_OK(bg_foreign_write(f, again, sizeof again, &size, NULL));
+                CHECK_OK(bg_foreign_encode(f, again, sizeof again, &size, NULL));
                 CHECK(size == n);
                 CHECK(memcmp(again, bytes, n) == 0
                       || (g->format == BG_FOREIGN_SQUID && i >= 22 && i < 128));
@@ -434,13 +434,13 @@ TEST(foreign_bloom__refuses_lies)
         CHECK(g);
         bg_foreign_options options = options_of(g);
         size_t n;
-        unsigned char *bytes = bytes_of(g, &n), changed[BYTES_MOST];
+        unsigned char *bytes = bytes_of(g, &n), changed[BYTES_MAX];
         bg_foreign *f;
         bg_errinfo why;
         size_t size = from_hex(changed, lies[i].hex);
         CHECK(lies[i].at + size <= n);
         memcpy(bytes + lies[i].at, changed, size);
-        bg_err err = bg_foreign_read(g->format, bytes, n, &options, &f, &why);
+        bg_err err = bg_foreign_decode(g->format, bytes, n, &options, &f, &why);
         if (err != lies[i].err || why.code != err || why.offset != lies[i].offset) {
             check_fail(__FILE__, __LINE__, "lie %zu: %s, offset %u", i, why.message,
                        (unsigned)why.offset);
@@ -459,13 +459,13 @@ TEST(foreign_bloom__checks_options)
         uint32_t version, keys;
         uint64_t seed;
     } bad[] = {
-        { BG_FOREIGN_GUAVA, 0, BG_KEYS_UNSAID, 0 },
-        { BG_FOREIGN_GUAVA, 1, BG_KEYS_BYTES, 0 },
-        { BG_FOREIGN_SPARK, 0, BG_KEYS_UNSAID, 0 },
-        { BG_FOREIGN_SPARK, 0, BG_KEYS_UTF16, 0 },
-        { BG_FOREIGN_SPARK, 3, BG_KEYS_BYTES, 0 },
-        { BG_FOREIGN_SPARK, 1, BG_KEYS_BYTES, 1 },
-        { BG_FOREIGN_SPARK, 2, BG_KEYS_BYTES, (uint64_t)1 << 32 },
+        { BG_FOREIGN_GUAVA, 0, BG_FOREIGN_KEYS_UNSPECIFIED, 0 },
+        { BG_FOREIGN_GUAVA, 1, BG_FOREIGN_KEYS_BYTES, 0 },
+        { BG_FOREIGN_SPARK, 0, BG_FOREIGN_KEYS_UNSPECIFIED, 0 },
+        { BG_FOREIGN_SPARK, 0, BG_FOREIGN_KEYS_UTF16, 0 },
+        { BG_FOREIGN_SPARK, 3, BG_FOREIGN_KEYS_BYTES, 0 },
+        { BG_FOREIGN_SPARK, 1, BG_FOREIGN_KEYS_BYTES, 1 },
+        { BG_FOREIGN_SPARK, 2, BG_FOREIGN_KEYS_BYTES, (uint64_t)1 << 32 },
         { BG_FOREIGN_HADOOP, 4, 0, 0 },
         { BG_FOREIGN_CASSANDRA, 3, 0, 0 },
         { BG_FOREIGN_SQUID, 0, 0, 256 },
@@ -512,18 +512,18 @@ TEST(foreign_bloom__makes_the_smallest)
         for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
             bg_foreign_options options = options_of(g);
             bg_foreign_info about = { .struct_size = sizeof about };
-            unsigned char bytes[BYTES_MOST];
+            unsigned char bytes[BYTES_MAX];
             size_t n;
             bg_foreign *f, *again;
             options.seed = g->seed;
             CHECK_OK(bg_foreign_create(g->format, 1, rates[i], &options, &f, NULL));
             add_keys(g, f);
             CHECK_EQ(found_keys(g, f), ITEMS);
-            CHECK_OK(bg_foreign_about(f, &about));
+            CHECK_OK(bg_foreign_get_info(f, &about));
             CHECK(about.rate >= 0 && about.rate <= 1);
-            CHECK_OK(bg_foreign_write(f, bytes, sizeof bytes, &n, NULL));
+            CHECK_OK(bg_foreign_encode(f, bytes, sizeof bytes, &n, NULL));
             options.seed = 0;
-            CHECK_OK(bg_foreign_read(g->format, bytes, n, &options, &again, NULL));
+            CHECK_OK(bg_foreign_decode(g->format, bytes, n, &options, &again, NULL));
             CHECK_EQ(found_keys(g, again), ITEMS);
             bg_foreign_free(f);
             bg_foreign_free(again);
@@ -534,7 +534,8 @@ TEST(foreign_bloom__makes_the_smallest)
 /* A number has the specified size; a key of another size was never added. */
 TEST(foreign_bloom__keys_have_their_size)
 {
-    static const uint32_t keys[] = { BG_KEYS_UTF16, BG_KEYS_INT32, BG_KEYS_INT64 };
+    static const uint32_t keys[] = { BG_FOREIGN_KEYS_UTF16, BG_FOREIGN_KEYS_INT32,
+                                     BG_FOREIGN_KEYS_INT64 };
     static const bool fits[][9] = {
         { 1, 0, 1, 0, 1, 0, 1, 0, 1 },
         { 0, 0, 0, 0, 1, 0, 0, 0, 0 },
@@ -578,7 +579,7 @@ TEST(foreign_bloom__cassandra_chooses)
         bg_foreign *f;
         CHECK_OK(bg_foreign_create(BG_FOREIGN_CASSANDRA, 6400, chosen[i].rate, NULL, &f,
                                    NULL));
-        CHECK_OK(bg_foreign_about(f, &about));
+        CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_EQ(about.bits, 6400 * chosen[i].bits_per_key + 64);
         CHECK_EQ(about.k, chosen[i].k);
         bg_foreign_free(f);
@@ -594,10 +595,10 @@ TEST(foreign_bloom__squid_knows_methods)
     bg_foreign *f, *again;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_SQUID, 100, 0.001, &options, &f, NULL));
     CHECK_OK(bg_foreign_add(f, "http://example.org/", 19, NULL));
-    CHECK_OK(bg_foreign_write(f, bytes, sizeof bytes, &n, NULL));
+    CHECK_OK(bg_foreign_encode(f, bytes, sizeof bytes, &n, NULL));
     for (uint32_t method = 0; method < 4; method++) {
         options.seed = method;
-        CHECK_OK(bg_foreign_read(BG_FOREIGN_SQUID, bytes, n, &options, &again, NULL));
+        CHECK_OK(bg_foreign_decode(BG_FOREIGN_SQUID, bytes, n, &options, &again, NULL));
         CHECK_EQ(bg_foreign_may_contain(again, "http://example.org/", 19), method < 2);
         bg_foreign_free(again);
     }
@@ -611,7 +612,7 @@ TEST(foreign_bloom__squid_counts_to_the_end)
     unsigned char *bytes = bytes_of(golden_of(BG_FOREIGN_SQUID, 0), &n);
     bg_foreign *f;
     CHECK_EQ(from_hex(bytes + 8, "7ffffffe"), 4);
-    CHECK_OK(bg_foreign_read(BG_FOREIGN_SQUID, bytes, n, NULL, &f, NULL));
+    CHECK_OK(bg_foreign_decode(BG_FOREIGN_SQUID, bytes, n, NULL, &f, NULL));
     CHECK_OK(bg_foreign_add(f, "a", 1, NULL));
     CHECK_EQ(bg_foreign_add(f, "b", 1, NULL), BG_EFULL);
     bg_foreign_free(f);
@@ -625,16 +626,16 @@ TEST(foreign_bloom__bip37_without_bits)
                                        "01ff000000000000000001",
                                        "0100000000000000000001" };
     for (size_t i = 0; i < 4; i++) {
-        unsigned char bytes[BYTES_MOST], again[BYTES_MOST];
+        unsigned char bytes[BYTES_MAX], again[BYTES_MAX];
         size_t n = from_hex(bytes, hex[i]), size;
         bg_foreign_info about = { .struct_size = sizeof about };
         bg_foreign *f;
-        CHECK_OK(bg_foreign_read(BG_FOREIGN_BIP37, bytes, n, NULL, &f, NULL));
+        CHECK_OK(bg_foreign_decode(BG_FOREIGN_BIP37, bytes, n, NULL, &f, NULL));
         CHECK(bg_foreign_may_contain(f, "x", 1));
         CHECK_OK(bg_foreign_add(f, "x", 1, NULL));
-        CHECK_OK(bg_foreign_about(f, &about));
+        CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_NEAR(about.rate, 1, 0);
-        CHECK_OK(bg_foreign_write(f, again, sizeof again, &size, NULL));
+        CHECK_OK(bg_foreign_encode(f, again, sizeof again, &size, NULL));
         CHECK(size == n && memcmp(bytes, again, n) == 0);
         bg_foreign_free(f);
     }
@@ -650,12 +651,12 @@ TEST(foreign_bloom__bip37_sizes)
         size_t n;
         bg_foreign *f, *again;
         CHECK_OK(bg_foreign_create(BG_FOREIGN_BIP37, items[i], 0.01, NULL, &f, NULL));
-        CHECK_OK(bg_foreign_about(f, &about));
+        CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_EQ(about.bits / 8,
                  i < 3 ? items[i] * 9585 / 8000 : (i == 3 ? 35943 : 36000));
-        CHECK_OK(bg_foreign_write(f, bytes, sizeof bytes, &n, NULL));
+        CHECK_OK(bg_foreign_encode(f, bytes, sizeof bytes, &n, NULL));
         CHECK_EQ(n, about.bits / 8 + 9 + (about.bits / 8 < 253 ? 1 : 3));
-        CHECK_OK(bg_foreign_read(BG_FOREIGN_BIP37, bytes, n, NULL, &again, NULL));
+        CHECK_OK(bg_foreign_decode(BG_FOREIGN_BIP37, bytes, n, NULL, &again, NULL));
         bg_foreign_free(f);
         bg_foreign_free(again);
     }

@@ -165,7 +165,7 @@ TEST(parquet__three_keys_alone)
     CHECK(bg_foreign_may_contain(f, "pear", 4));
     CHECK(bg_foreign_may_contain(f, "", 0));
     CHECK(!bg_foreign_may_contain(f, "plum", 4));
-    CHECK_OK(bg_foreign_about(f, &about));
+    CHECK_OK(bg_foreign_get_info(f, &about));
     CHECK_EQ(about.bits, 512);
     CHECK_EQ(about.k, 8);
     CHECK_EQ(about.parts, 1);
@@ -207,7 +207,7 @@ TEST(parquet__creates_what_writers_write)
         bg_foreign_info about = { .struct_size = sizeof about };
         CHECK_OK(bg_foreign_create(BG_FOREIGN_PARQUET, sizes[i].items, sizes[i].rate,
                                    NULL, &f, NULL));
-        CHECK_OK(bg_foreign_about(f, &about));
+        CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_EQ(about.bits, 8 * sizes[i].bytes);
         bg_foreign_free(f);
     }
@@ -233,7 +233,7 @@ TEST(parquet__no_room_to_write)
     unsigned char to[79];
     size_t n = 0;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_PARQUET, 40, 0.01, NULL, &f, NULL));
-    CHECK_EQ(bg_foreign_write(f, to, sizeof to, &n, NULL), BG_EINVAL);
+    CHECK_EQ(bg_foreign_encode(f, to, sizeof to, &n, NULL), BG_EINVAL);
     bg_foreign_free(f);
 }
 
@@ -304,7 +304,7 @@ static void check_parts(const struct bytes *file)
         how.part = part;
         bg_foreign *f = foreign_must(BG_FOREIGN_PARQUET, file, &how);
         bg_foreign_info about = { .struct_size = sizeof about };
-        CHECK_OK(bg_foreign_about(f, &about));
+        CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_EQ(about.parts, 3);
         CHECK_EQ(about.ones, 8);
         for (uint32_t i = 0; i < 3; i++) {
@@ -535,9 +535,9 @@ TEST(parquet__keys_added_to_split_are_parquet_bits)
     bg_foreign *f = NULL;
     spec.hash.profile = BG_HASH_XXH64;
     CHECK_OK(bg_filter_create(&spec, &filter, NULL));
-    bg_filter_add(filter, "apple", 5);
-    bg_filter_add(filter, "pear", 4);
-    bg_filter_add(filter, "", 0);
+    added(filter, "apple", 5);
+    added(filter, "pear", 4);
+    added(filter, "", 0);
     CHECK_OK(bg_foreign_from_filter(filter, &f, NULL));
     struct bytes b = bytes_written(f), expected = bytes_copy(three, sizeof three);
     CHECK(bytes_same(&b, &expected));

@@ -101,7 +101,7 @@ TEST(redisbloom__reads_and_writes_the_same)
     bg_foreign_info about = { .struct_size = sizeof about };
     CHECK_EQ(foreign_count_items(f, 0, 10), 10);
     CHECK(foreign_count_items(f, 100, 200) < 20);
-    CHECK_OK(bg_foreign_about(f, &about));
+    CHECK_OK(bg_foreign_get_info(f, &about));
     CHECK_EQ(about.parts, 2);
     CHECK_EQ(about.items, 10);
     CHECK_EQ(about.design, 8 + 16);
@@ -205,7 +205,7 @@ TEST(redisbloom__rounded_links)
     f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     (void)foreign_count_items(f, 0, 1000);
     bg_foreign_info about = { .struct_size = sizeof about };
-    CHECK_OK(bg_foreign_about(f, &about));
+    CHECK_OK(bg_foreign_get_info(f, &about));
     CHECK(about.rate >= 0 && about.rate <= 1 && about.ones <= about.bits);
     bg_foreign_free(f);
     bytes_drop(&b);

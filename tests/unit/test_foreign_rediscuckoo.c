@@ -100,7 +100,7 @@ static size_t count_items(const bg_foreign *f, int from, int to)
 static bg_foreign_info about_of(const bg_foreign *f)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
-    CHECK_OK(bg_foreign_about(f, &about));
+    CHECK_OK(bg_foreign_get_info(f, &about));
     return about;
 }
 

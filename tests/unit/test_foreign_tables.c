@@ -39,14 +39,14 @@ static void check_golden(bg_foreign_format format, const char *name, int keys,
     bg_foreign *f = foreign_must(format, &b, NULL);
     bg_foreign_info about = { .struct_size = sizeof about };
     check_keys(f, keys);
-    CHECK_OK(bg_foreign_about(f, &about));
+    CHECK_OK(bg_foreign_get_info(f, &about));
     CHECK_EQ(about.parts, parts);
     CHECK_EQ(about.k, 6);
     CHECK_EQ(about.bits, bits);
     CHECK(about.rate > 0.002 && about.rate < 0.02);
     CHECK_EQ(bg_foreign_add(f, "key", 3, NULL), BG_ENOTSUP);
     size_t n;
-    CHECK_EQ(bg_foreign_write(f, NULL, 0, &n, NULL), BG_ENOTSUP);
+    CHECK_EQ(bg_foreign_encode(f, NULL, 0, &n, NULL), BG_ENOTSUP);
     bg_foreign_free(f);
     bytes_drop(&b);
 }
@@ -162,8 +162,8 @@ static void check_covered(const char *name, bool rocks)
             unsigned char *p = f.b.at + blocks[i].offset + j;
             *p ^= (unsigned char)(1u << j % 8);
             bg_foreign *foreign = NULL;
-            CHECK_EQ(bg_foreign_read(rocks ? BG_FOREIGN_ROCKSDB : BG_FOREIGN_LEVELDB,
-                                     f.b.at, f.b.n, NULL, &foreign, NULL),
+            CHECK_EQ(bg_foreign_decode(rocks ? BG_FOREIGN_ROCKSDB : BG_FOREIGN_LEVELDB,
+                                       f.b.at, f.b.n, NULL, &foreign, NULL),
                      BG_ECHECKSUM);
             *p ^= (unsigned char)(1u << j % 8);
         }
@@ -207,7 +207,7 @@ static void check_corrected(const char *name, bool rocks, int which)
                 (void)bg_foreign_may_contain(foreign, key, key_of(29 * j, key));
             }
             (void)bg_foreign_may_contain(foreign, "z", 1);
-            CHECK_OK(bg_foreign_about(foreign, &about));
+            CHECK_OK(bg_foreign_get_info(foreign, &about));
         }
         bg_foreign_free(foreign);
         memcpy(f.b.at + h.offset, before.at + h.offset, (size_t)h.size + 5);
@@ -575,7 +575,7 @@ TEST(rocksdb__cve_2013_5700_no_bits)
     bg_foreign *foreign = foreign_must(BG_FOREIGN_ROCKSDB, &f.b, NULL);
     bg_foreign_info about = { .struct_size = sizeof about };
     CHECK(!bg_foreign_may_contain(foreign, "key", 3));
-    CHECK_OK(bg_foreign_about(foreign, &about));
+    CHECK_OK(bg_foreign_get_info(foreign, &about));
     CHECK_EQ(about.bits, 0);
     bg_foreign_free(foreign);
     bytes_drop(&f.b);

@@ -135,7 +135,7 @@ TEST(valkeybloom__reads_and_writes_the_same)
     bg_foreign_info about = { .struct_size = sizeof about };
     CHECK_EQ(foreign_count_items(f, 0, 30), 30);
     CHECK(foreign_count_items(f, 1000, 2000) < 60);
-    CHECK_OK(bg_foreign_about(f, &about));
+    CHECK_OK(bg_foreign_get_info(f, &about));
     CHECK_EQ(about.parts, 3);
     CHECK_EQ(about.items, 30);
     CHECK_EQ(about.design, 8 + 16 + 32);
@@ -202,7 +202,7 @@ TEST(valkeybloom__created_ones_have_the_sizes_of_the_original)
         bg_foreign *f;
         CHECK_OK(bg_foreign_create(BG_FOREIGN_VALKEYBLOOM, known[i].items,
                                    known[i].rate, NULL, &f, NULL));
-        CHECK_OK(bg_foreign_about(f, &about));
+        CHECK_OK(bg_foreign_get_info(f, &about));
         CHECK_EQ(about.bits, known[i].bits);
         CHECK_EQ(about.k, known[i].k);
         bg_foreign_free(f);
@@ -238,7 +238,7 @@ TEST(valkeybloom__every_truncation_is_refused)
     for (size_t n = 0; n < sizeof small; n++) {
         struct bytes b = bytes_copy(small, n);
         bg_foreign *f = NULL;
-        CHECK_EQ(bg_foreign_read(BG_FOREIGN_VALKEYBLOOM, b.at, n, NULL, &f, NULL),
+        CHECK_EQ(bg_foreign_decode(BG_FOREIGN_VALKEYBLOOM, b.at, n, NULL, &f, NULL),
                  BG_EFORMAT);
         CHECK(f == NULL);
         bytes_drop(&b);

@@ -89,7 +89,7 @@ TEST(fuse__solver_picks_the_width)
         request.spec.kind = BG_KIND_FUSE;
         request.spec.items = 100000;
         request.spec.rate = cases[i].rate;
-        CHECK_OK(bg_plan_make(&request, &plan, NULL));
+        CHECK_OK(bg_plan_compute(&request, &plan, NULL));
         CHECK_EQ(plan.k, cases[i].k);
         CHECK_EQ(plan.lines_per_lookup, 3);
         CHECK(plan.rate <= cases[i].rate);

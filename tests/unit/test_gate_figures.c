@@ -28,7 +28,7 @@ TEST(gate__observes_the_true_rate_and_avoids_as_planned)
         for (uint64_t k = 0; k < 5 * KEYS; k++) {
             (void)look(w, k * 7 % KEYS);
         }
-        bg_gate_stats s = stats_of(w->gate, true);
+        bg_gate_info s = stats_of(w->gate, true);
         CHECK_EQ(s.avoided + s.wasted, absent);
         CHECK_NEAR(s.observed.value, rate, 1e-9);
         CHECK(s.observed.low < rate && rate < s.observed.high);
@@ -75,7 +75,7 @@ TEST(gate__the_observed_rate_is_that_of_the_filter_whatever_else_is_on)
     for (uint64_t k = 0; k < 5 * KEYS; k++) {
         (void)look(w, k % KEYS);
     }
-    bg_gate_stats s = stats_of(w->gate, false);
+    bg_gate_info s = stats_of(w->gate, false);
     CHECK(s.negative_hits > 100);
     CHECK(s.audits > 100);
     CHECK_NEAR(s.observed.value, true_rate(w), 1e-9);
@@ -98,20 +98,20 @@ TEST(gate__sees_that_the_rate_is_not_the_predicted_one)
     CHECK_EQ(stats_of(w->gate, false).drifting, 0); /* not requested */
 
     bg_slot_health known = { .struct_size = sizeof known };
-    bg_gate_stats s = { .struct_size = sizeof s };
-    CHECK_OK(bg_slot_examine(w->slot, &known));
-    CHECK_OK(bg_gate_about_known(w->gate, &known, &s));
+    bg_gate_info s = { .struct_size = sizeof s };
+    CHECK_OK(bg_slot_get_health(w->slot, &known));
+    CHECK_OK(bg_gate_get_info(w->gate, &known, &s));
     CHECK_EQ(s.drifting, 1);
     CHECK(s.predicted == known.rate);
     known.rate = 1;
-    CHECK_OK(bg_gate_about_known(w->gate, &known, &s));
+    CHECK_OK(bg_gate_get_info(w->gate, &known, &s));
     CHECK_EQ(s.drifting, 0);
-    CHECK_OK(bg_gate_about_known(w->gate, NULL, &s));
+    CHECK_OK(bg_gate_get_info(w->gate, NULL, &s));
     CHECK_EQ(s.drifting, 0);
-    CHECK_EQ(bg_gate_about_known(NULL, NULL, &s), BG_EINVAL);
-    CHECK_EQ(bg_gate_about_known(w->gate, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_gate_get_info(NULL, NULL, &s), BG_EINVAL);
+    CHECK_EQ(bg_gate_get_info(w->gate, NULL, NULL), BG_EINVAL);
     known.struct_size = 1;
-    CHECK_EQ(bg_gate_about_known(w->gate, &known, &s), BG_EINVAL);
+    CHECK_EQ(bg_gate_get_info(w->gate, &known, &s), BG_EINVAL);
     world_end(w);
 }
 
@@ -128,7 +128,7 @@ TEST(gate__a_new_base_has_a_rate_of_its_own)
     for (uint64_t key = PRESENT; key < KEYS; key++) {
         (void)look(w, key);
     }
-    bg_gate_stats s = stats_of(w->gate, false);
+    bg_gate_info s = stats_of(w->gate, false);
     CHECK(s.observed.high < 0.02);
     CHECK_EQ(s.lookups, 2 * (KEYS - PRESENT)); /* other statistics continue */
     world_end(w);
@@ -145,7 +145,7 @@ TEST(gate__notices_a_new_base_without_being_asked_for_figures)
     for (uint64_t key = PRESENT; key < KEYS; key++) {
         (void)look(w, key);
     }
-    bg_gate_stats s = stats_of(w->gate, false);
+    bg_gate_info s = stats_of(w->gate, false);
     CHECK(s.observed.high < 0.02);
     CHECK(s.wasted > 100);
     world_end(w);
@@ -164,9 +164,9 @@ TEST(gate__learns_from_reports)
             wrong += !w->has[key];
         }
     }
-    bg_gate_stats s = stats_of(w->gate, false);
+    bg_gate_info s = stats_of(w->gate, false);
     CHECK_EQ(s.lookups, 0);
-    CHECK_EQ(s.truth_calls, 0);
+    CHECK_EQ(s.store_calls, 0);
     CHECK_EQ(s.reported, reports);
     CHECK_EQ(s.wasted, wrong);
     CHECK(s.observed.low <= rate && rate <= s.observed.high);
@@ -189,7 +189,7 @@ TEST(gate__reports_are_of_the_present_base)
             bg_gate_report(w->gate, w->has[key]);
         }
     }
-    bg_gate_stats s = stats_of(w->gate, false);
+    bg_gate_info s = stats_of(w->gate, false);
     CHECK(s.observed.low <= rate && rate <= s.observed.high);
     CHECK(s.observed.high < 0.02);
     world_end(w);
@@ -260,7 +260,7 @@ TEST(gate__is_rebuilt_when_the_observed_rate_is_too_high)
     CHECK_OK(bg_gate_maintain(w->gate, &policy, &source, &how, &reasons, NULL));
     CHECK_EQ(reasons, 0); /* not repeatedly for past events */
     for (uint64_t key = 0; key < PRESENT; key++) {
-        CHECK_EQ(look(w, key), BG_PRESENT);
+        CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     }
     world_end(w);
 }
@@ -279,8 +279,8 @@ TEST(gate__doubt_is_a_reason_to_rebuild)
     CHECK_OK(bg_gate_maintain(w->gate, NULL, &source, &how, &reasons, NULL));
     CHECK(reasons & BG_REASON_DEGRADED);
     CHECK_EQ(stats_of(w->gate, false).doubtful, 0);
-    CHECK_EQ(look(w, key), BG_PRESENT);
-    CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_ABSENT_BY_FILTER);
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
+    CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_OUTCOME_ABSENT_BY_FILTER);
     world_end(w);
 }
 
@@ -311,12 +311,12 @@ TEST(gate__a_rebuild_under_way_ends_no_doubt)
     CHECK_OK(bg_slot_rebuild(w->slot, &source, &how, NULL, NULL));
     CHECK(reader.inside == NULL);
     CHECK(!maybe(w, key));
-    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
     reader = (struct reader){ .w = w };
     CHECK_OK(bg_slot_rebuild(w->slot, &source, &how, NULL, NULL));
     CHECK_EQ(stats_of(w->gate, false).doubtful, 0);
-    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     world_end(w);
 }
 
@@ -375,7 +375,7 @@ TEST(gate__a_write_during_a_replacement_is_in_doubt)
             CHECK_OK(bg_slot_swap(w->slot, filter, 0, BG_SLOT_DISCARD, NULL));
         }
         CHECK(w->has[key] && !maybe(w, key));
-        CHECK_EQ(look(w, key), BG_PRESENT);
+        CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
         world_end(w);
         files_clean();
     }
@@ -417,7 +417,7 @@ TEST(gate__a_file_does_not_replace_a_newer_base)
     w->inside = nothing; /* set until the slot is rebuilt */
     CHECK_EQ(bg_slot_reload(w->slot, path, &how, NULL), BG_EBUSY);
     CHECK(w->has[key]);
-    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     CHECK_OK(
         bg_slot_reload(w->slot, path, &how, NULL)); /* the caller gives up the key */
     CHECK(!maybe(w, key));
@@ -448,7 +448,7 @@ TEST(gate__a_base_that_ended_a_doubt_stays)
     CHECK_EQ(stats_of(w->gate, false).doubtful, 0);
     CHECK_EQ(bg_slot_reload(w->slot, path, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(bg_slot_swap(w->slot, older, 0, 0, NULL), BG_EINCOMPAT);
-    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     CHECK_OK(bg_slot_clear(w->slot, NULL)); /* gives up all keys */
     CHECK_OK(bg_slot_reload(w->slot, path, NULL, NULL));
     bg_filter_free(older);
@@ -491,25 +491,25 @@ TEST(gate__a_base_that_may_be_older_ends_no_doubt)
     const uint64_t key = world_seal(w);
     CHECK_EQ(put(w, key), BG_ENOTSUP);
     CHECK_OK(bg_slot_swap(w->slot, older, 0, 0, NULL));
-    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     CHECK_OK(bg_slot_reload(w->slot, path, NULL, NULL));
-    CHECK_EQ(look(w, key), BG_PRESENT);
-    CHECK_OK(bg_slot_layer(w->slot, must_create(&spec), NULL));
-    CHECK_EQ(look(w, key), BG_PRESENT);
-    CHECK_OK(bg_slot_migrate(w->slot, world_filter(0.01), NULL));
-    CHECK_OK(bg_slot_settle(w->slot, true, NULL));
-    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
+    CHECK_OK(bg_slot_set_delta(w->slot, must_create(&spec), NULL));
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
+    CHECK_OK(bg_slot_begin_migration(w->slot, world_filter(0.01), NULL));
+    CHECK_OK(bg_slot_end_migration(w->slot, true, NULL));
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
     CHECK(!maybe(w, key));
     how.flags = BG_SLOT_DISCARD; /* the caller declares that the keys may be lost */
     bg_filter *newer = world_filter(0.01);
     bg_save_options saving = BG_SAVE_OPTIONS_INIT;
     saving.generation = 2;
-    (void)bg_filter_add(newer, &key, sizeof key);
+    (void)added(newer, &key, sizeof key);
     CHECK_OK(bg_save(newer, path, &saving, NULL));
     CHECK_OK(bg_slot_reload(w->slot, path, &how, NULL));
     CHECK_EQ(stats_of(w->gate, false).doubtful, 0);
-    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     bg_filter_free(newer);
     world_end(w);
 }

@@ -5,18 +5,18 @@
  */
 #include "support/golden.h"
 
-enum { GOLDEN_MOST = 1 << 16 };
+enum { GOLDEN_MAX = 1 << 16 };
 
-static size_t golden_read(unsigned i, unsigned char bytes[GOLDEN_MOST], char path[1024])
+static size_t golden_read(unsigned i, unsigned char bytes[GOLDEN_MAX], char path[1024])
 {
     (void)snprintf(path, 1024, "%s/golden/files/%s.bg", CHECK_FOLDER, golden_name(i));
     FILE *file = fopen(path, "rb");
     if (!file) {
         check_fail(__FILE__, __LINE__, "cannot open %s", path);
     }
-    size_t n = fread(bytes, 1, GOLDEN_MOST, file);
+    size_t n = fread(bytes, 1, GOLDEN_MAX, file);
     (void)fclose(file);
-    CHECK(n > 0 && n < GOLDEN_MOST);
+    CHECK(n > 0 && n < GOLDEN_MAX);
     return n;
 }
 
@@ -25,13 +25,13 @@ static void check_about(unsigned i, const char *path, bg_file_info *about)
     const bg_spec spec = golden_spec(i);
     const bg_save_options saved = golden_save_options();
     *about = (bg_file_info){ .struct_size = sizeof *about };
-    CHECK_OK(bg_file_about(path, about, NULL));
+    CHECK_OK(bg_file_get_info(path, about, NULL));
     CHECK_EQ(about->major, 1);
     CHECK_EQ(about->minor, 0);
     CHECK_EQ(about->kind, spec.kind);
     CHECK_EQ(about->profile, spec.hash.profile);
     CHECK_EQ(about->seed, spec.hash.seed);
-    CHECK_EQ(about->present_canaries, BG_CANARIES);
+    CHECK_EQ(about->present_canaries, BG_CANARY_COUNT);
     CHECK_EQ(about->generation, saved.generation);
     CHECK_EQ(about->created, saved.created);
     CHECK_STR(about->metadata, saved.metadata);
@@ -43,7 +43,7 @@ static void check_about(unsigned i, const char *path, bg_file_info *about)
 static void check_same_bytes(const bg_filter *filter, unsigned i,
                              const unsigned char *bytes, size_t n, size_t first)
 {
-    static unsigned char again[GOLDEN_MOST];
+    static unsigned char again[GOLDEN_MAX];
     const bg_save_options saved = golden_save_options();
     size_t written = 0;
     CHECK_OK(bg_encode(filter, &saved, again, sizeof again, &written, NULL));
@@ -57,7 +57,7 @@ static void check_same_bytes(const bg_filter *filter, unsigned i,
 
 TEST(golden__files_are_read_and_written_again)
 {
-    static unsigned char bytes[GOLDEN_MOST];
+    static unsigned char bytes[GOLDEN_MAX];
     const bg_open_options options = golden_open_options();
     for (unsigned i = 0; i < GOLDEN_CASES; i++) {
         char path[1024];
@@ -87,7 +87,7 @@ TEST(golden__files_are_read_and_written_again)
  * geometry: then there is nothing to compare. */
 TEST(golden__files_are_made_again)
 {
-    static unsigned char bytes[GOLDEN_MOST];
+    static unsigned char bytes[GOLDEN_MAX];
     unsigned same = 0;
     for (unsigned i = 0; i < GOLDEN_CASES; i++) {
         char path[1024];
@@ -96,7 +96,7 @@ TEST(golden__files_are_made_again)
         bg_file_info about;
         check_about(i, path, &about);
         bg_filter *filter = golden_fill(&spec);
-        bg_info info = info_of(filter);
+        bg_filter_info info = info_of(filter);
         if (info.units == about.units * (about.shards ? about.shards : 1)
             && info.k == about.k) {
             /* Windows now count the keys of a period: compare only their words. */

@@ -106,11 +106,13 @@ static void check_batches(const bg_hasher *hasher, const struct bgi_keys *keys,
             out[i] = untouched;
         }
         switch (keys->form) {
-        case BGI_KEYS_PAIRS: bg_hash_many(hasher, keys->data, n, out); break;
-        case BGI_KEYS_FIXED:
-            bg_hash_many_fixed(hasher, keys->data, keys->width, n, out);
+        case BGI_KEYS_PAIRS:
+            bg_hash_many(hasher, bg_keys_bytes(keys->data, n), out);
             break;
-        case BGI_KEYS_U64: bg_hash_many_u64(hasher, keys->data, n, out); break;
+        case BGI_KEYS_FIXED:
+            bg_hash_many(hasher, bg_keys_fixed(keys->data, keys->width, n), out);
+            break;
+        case BGI_KEYS_U64: bg_hash_many(hasher, bg_keys_u64(keys->data, n), out); break;
         }
         CHECK(memcmp(out, expected, n * sizeof *out) == 0);
         CHECK_EQ(out[n], untouched);
@@ -324,14 +326,14 @@ static void avalanche(const bg_hasher *hasher, size_t width)
     static uint64_t before[N], after[N];
     const double limit = 8 * 0.5 * 32; /* sqrt(1024) = 32 */
     fill_random(keys, N * width);
-    bg_hash_many_fixed(hasher, keys, width, N, before);
+    bg_hash_many(hasher, bg_keys_fixed(keys, width, N), before);
     for (size_t bit = 0; bit < 8 * width; bit++) {
         int changed[64] = { 0 };
         const uint8_t flip = (uint8_t)(1u << bit % 8);
         for (size_t i = 0; i < N; i++) {
             keys[i * width + bit / 8] ^= flip;
         }
-        bg_hash_many_fixed(hasher, keys, width, N, after);
+        bg_hash_many(hasher, bg_keys_fixed(keys, width, N), after);
         for (size_t i = 0; i < N; i++) {
             for (int b = 0; b < 64; b++) {
                 changed[b] += (int)((before[i] ^ after[i]) >> b & 1);
@@ -388,10 +390,10 @@ static void uniform_body(const bg_hasher *hasher, const bg_hasher *scalar)
     for (size_t i = 0; i < 2 * N; i++) {
         numbers[i] = i;
     }
-    bg_hash_many_u64(hasher, numbers, N, hashes);
+    bg_hash_many(hasher, bg_keys_u64(numbers, N), hashes);
     CHECK(chi_squared(hashes, N, 56) < 445);
     CHECK(chi_squared(hashes, N, 0) < 445);
-    bg_hash_many_fixed(hasher, numbers, 16, N, hashes);
+    bg_hash_many(hasher, bg_keys_fixed(numbers, 16, N), hashes);
     CHECK(chi_squared(hashes, N, 56) < 445);
     CHECK(chi_squared(hashes, N, 0) < 445);
 }

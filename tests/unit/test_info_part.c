@@ -1,12 +1,12 @@
 /*
- * bg_filter_info_part: statistics from a part of a filter match those of the whole, within
+ * bg_filter_sample_info: statistics from a part of a filter match those of the whole, within
  * their interval; and only that part is read.
  */
 #include "support/files.h"
 
 #include <math.h>
 
-enum { PART_KEYS = 400000, PART_MOST = 64 << 10 };
+enum { PART_KEYS = 400000, PART_MAX = 64 << 10 };
 
 static bg_filter *part_make(unsigned i, unsigned keys)
 {
@@ -14,14 +14,14 @@ static bg_filter *part_make(unsigned i, unsigned keys)
     spec.items = spec.kind == BG_KIND_SCALABLE ? 100000 : 2 * PART_KEYS;
     bg_filter *filter = must_create(&spec);
     for (unsigned j = 0; j < keys; j++) {
-        (void)bg_filter_add_u64(filter, j);
+        (void)added_u64(filter, j);
     }
     return filter;
 }
 
 static bool part_is_static(unsigned i)
 {
-    return bg_kind_traits((bg_kind)files_spec(i).kind) & BG_IS_STATIC;
+    return bg_kind_traits((bg_kind)files_spec(i).kind) & BG_TRAIT_STATIC;
 }
 
 /* Kinds that need not count. */
@@ -37,10 +37,10 @@ TEST(info_part__tells_of_all)
             continue;
         }
         bg_filter *filter = part_make(i, PART_KEYS);
-        bg_info all = { .struct_size = sizeof all }, part = all, same = all;
-        CHECK_OK(bg_filter_info(filter, &all));
-        CHECK_OK(bg_filter_info_part(filter, 0, &same));
-        CHECK_OK(bg_filter_info_part(filter, PART_MOST, &part));
+        bg_filter_info all = { .struct_size = sizeof all }, part = all, same = all;
+        CHECK_OK(bg_filter_get_info(filter, &all));
+        CHECK_OK(bg_filter_sample_info(filter, 0, &same));
+        CHECK_OK(bg_filter_sample_info(filter, PART_MAX, &part));
         CHECK_EQ(same.ones, all.ones);
         CHECK(memcmp(&all.items, &same.items, sizeof all.items) == 0);
         const double error = (part.items.high - part.items.low) / 2;
@@ -72,8 +72,8 @@ TEST(info_part__what_is_rare_may_be_there)
             continue;
         }
         bg_filter *filter = part_make(i, 3);
-        bg_info part = { .struct_size = sizeof part };
-        CHECK_OK(bg_filter_info_part(filter, PART_MOST, &part));
+        bg_filter_info part = { .struct_size = sizeof part };
+        CHECK_OK(bg_filter_sample_info(filter, PART_MAX, &part));
         if (!(part.items.low <= 3.1 && part.items.high >= 3)) {
             check_fail(__FILE__, __LINE__, "%s: %g .. %g", files_name(i),
                        part.items.low, part.items.high);
@@ -85,14 +85,14 @@ TEST(info_part__what_is_rare_may_be_there)
 TEST(info_part__arguments)
 {
     bg_filter *filter = files_make(2, 1);
-    bg_info part = { .struct_size = sizeof part };
-    CHECK_EQ(bg_filter_info_part(NULL, 1, &part), BG_EINVAL);
-    CHECK_EQ(bg_filter_info_part(filter, 1, NULL), BG_EINVAL);
+    bg_filter_info part = { .struct_size = sizeof part };
+    CHECK_EQ(bg_filter_sample_info(NULL, 1, &part), BG_EINVAL);
+    CHECK_EQ(bg_filter_sample_info(filter, 1, NULL), BG_EINVAL);
     part.struct_size = 1;
-    CHECK_EQ(bg_filter_info_part(filter, 1, &part), BG_EINVAL);
+    CHECK_EQ(bg_filter_sample_info(filter, 1, &part), BG_EINVAL);
     part.struct_size = sizeof part;
-    CHECK_OK(
-        bg_filter_info_part(filter, 1, &part)); /* small ones in their smallest parts */
+    CHECK_OK(bg_filter_sample_info(filter, 1,
+                                   &part)); /* small ones in their smallest parts */
     CHECK(part.fill > 0 && part.fill < 1);
     bg_filter_free(filter);
 }

@@ -741,7 +741,7 @@ static void save_with_current(const char *ring_path, const char *path, uint64_t 
     CHECK_OK(bg_keyring_current(ring, &spec.hash, saving.key_id, NULL));
     bg_filter *filter = must_create(&spec);
     bg_keyring_free(ring); /* a filter has its own copy */
-    CHECK(bg_filter_add_u64(filter, key));
+    CHECK(added_u64(filter, key));
     CHECK_OK(bg_save(filter, path, &saving, NULL));
     bg_filter_free(filter);
 }
@@ -753,7 +753,7 @@ static bg_err open_by_id(const char *ring_path, const char *path, bg_filter **fi
     bg_file_info about = { .struct_size = sizeof about };
     bg_open_options opening = BG_OPEN_OPTIONS_INIT;
     bg_hash_spec hash = { .profile = BG_HASH_FAST };
-    CHECK_OK(bg_file_about(path, &about, NULL));
+    CHECK_OK(bg_file_get_info(path, &about, NULL));
     bg_err err = bg_keyring_find(ring, about.key_id, &hash, NULL);
     opening.hash = &hash;
     err = err ? err : bg_open(path, &opening, filter, NULL);
@@ -795,7 +795,7 @@ TEST(keyring__secrets_change_under_files)
     CHECK_OK(bg_keyring_append(path, "2026-11", NULL));
     save_with_current(path, new, 7);
     bg_file_info about = { .struct_size = sizeof about };
-    CHECK_OK(bg_file_about(new, &about, NULL));
+    CHECK_OK(bg_file_get_info(new, &about, NULL));
     CHECK(memcmp(about.key_id, "2026-11\0\0\0\0\0\0\0\0\0", BG_KEY_ID_BYTES) == 0);
     check_knows(path, old, 1); /* both are queried, each with its own secret */
     check_knows(path, new, 7);

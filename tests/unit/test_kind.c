@@ -12,7 +12,7 @@ enum {
     HASHES = 1193,      /* 0 + 1 + 63 + 64 + 65 + 1000 */
     STRANGERS = 500,    /* hashes that are looked up but never added */
     ABOUT_BYTES = 3000, /* a fill at which "new" and "maybe" are both common */
-    WORDS_MOST = 4096,
+    WORDS_MAX = 4096,
     CPUS = 4
 };
 
@@ -21,7 +21,7 @@ static const size_t lengths[] = { 0, 1, 63, 64, 65, 1000 };
 /* The results of the scalar set in exclusive mode, one hash at a time. */
 static uint64_t hashes[HASHES + STRANGERS];
 static bool expect_new[HASHES], expect_maybe[HASHES + STRANGERS];
-static uint64_t expect_words[WORDS_MOST];
+static uint64_t expect_words[WORDS_MAX];
 static size_t words;
 
 /* A filter in the caller's memory, so that its bits are visible. */
@@ -37,10 +37,10 @@ static struct seen seen_create(bg_kind kind, uint64_t units, uint32_t k, uint32_
     struct seen s = { NULL, NULL };
     size_t bytes = 0;
     CHECK_OK(bg_cpu_select(cpu));
-    CHECK_OK(bg_filter_bytes(&spec, &bytes, NULL));
+    CHECK_OK(bg_filter_memory_needed(&spec, &bytes, NULL));
     s.memory = line_memory(bytes);
     memset(s.memory, 0xee, bytes);
-    CHECK_OK(bg_filter_init_at(s.memory, bytes, &spec, &s.filter, NULL));
+    CHECK_OK(bg_filter_create_at(s.memory, bytes, &spec, &s.filter, NULL));
     CHECK_EQ(bg_filter_size_bytes(s.filter), spec.bytes);
     return s;
 }
@@ -75,17 +75,17 @@ static void prepare_hashes(void)
 static void prepare_expected(bg_kind kind, uint32_t k)
 {
     struct seen s =
-        seen_create(kind, units_of(kind, k), k, BG_EXCLUSIVE, BG_CPU_SCALAR);
+        seen_create(kind, units_of(kind, k), k, BG_SPEC_EXCLUSIVE, BG_CPU_SCALAR);
     for (size_t i = 0; i < HASHES; i++) {
-        expect_new[i] = bg_filter_add_hash(s.filter, hashes[i]);
-        CHECK(!bg_filter_add_hash(s.filter, hashes[i]));
+        expect_new[i] = added_hash(s.filter, hashes[i]);
+        CHECK(!added_hash(s.filter, hashes[i]));
     }
     for (size_t i = 0; i < HASHES + STRANGERS; i++) {
         expect_maybe[i] = bg_filter_may_contain_hash(s.filter, hashes[i]);
         CHECK(expect_maybe[i] || i >= HASHES);
     }
     words = (size_t)bg_filter_size_bytes(s.filter) / 8;
-    CHECK(words <= WORDS_MOST);
+    CHECK(words <= WORDS_MAX);
     memcpy(expect_words, s.memory, 8 * words);
     seen_free(s);
 }
@@ -112,8 +112,8 @@ static void add_in_batches(bg_filter *filter, bool with_bitmap)
     for (size_t b = 0, first = 0; b < sizeof lengths / sizeof *lengths; b++) {
         size_t n = lengths[b];
         memset(bitmap, 0xff, sizeof bitmap);
-        size_t count = bg_filter_add_many_hash(filter, hashes + first, n,
-                                               with_bitmap ? bitmap : NULL);
+        size_t count = added_many(filter, bg_keys_hashes(hashes + first, n),
+                                  with_bitmap ? bitmap : NULL);
         if (with_bitmap) {
             check_bitmap(bitmap, expect_new + first, n, count);
         } else {
@@ -133,11 +133,12 @@ static void ask_in_batches(const bg_filter *filter)
     for (size_t b = 0, first = STRANGERS; b < sizeof lengths / sizeof *lengths; b++) {
         size_t n = lengths[b];
         memset(bitmap, 0xff, sizeof bitmap);
-        size_t count =
-            bg_filter_may_contain_many_hash(filter, hashes + first, n, bitmap);
+        size_t count = bg_filter_may_contain_many(
+            filter, bg_keys_hashes(hashes + first, n), bitmap);
         check_bitmap(bitmap, expect_maybe + first, n, count);
-        CHECK_EQ(bg_filter_may_contain_many_hash(filter, hashes + first, n, NULL),
-                 count);
+        CHECK_EQ(
+            bg_filter_may_contain_many(filter, bg_keys_hashes(hashes + first, n), NULL),
+            count);
         first += n;
     }
 }
@@ -146,7 +147,7 @@ static void check_single(bg_kind kind, uint32_t k, uint32_t flags, bg_cpu cpu)
 {
     struct seen s = seen_create(kind, units_of(kind, k), k, flags, cpu);
     for (size_t i = 0; i < HASHES; i++) {
-        CHECK_EQ(bg_filter_add_hash(s.filter, hashes[i]), expect_new[i]);
+        CHECK_EQ(added_hash(s.filter, hashes[i]), expect_new[i]);
     }
     CHECK(memcmp(s.memory, expect_words, 8 * words) == 0);
     for (size_t i = 0; i < HASHES + STRANGERS; i++) {
@@ -177,7 +178,7 @@ static void check_kind(bg_kind kind)
     for (uint32_t k = kind_k_min(kind); k <= kind_k_max(kind); k++) {
         prepare_expected(kind, k);
         for (int cpu = 0; cpu < CPUS; cpu++) {
-            for (uint32_t flags = 0; flags <= BG_EXCLUSIVE; flags++) {
+            for (uint32_t flags = 0; flags <= BG_SPEC_EXCLUSIVE; flags++) {
                 if (bg_cpu_available((bg_cpu)cpu)) {
                     check_single(kind, k, flags, (bg_cpu)cpu);
                     check_batches(kind, k, flags, (bg_cpu)cpu, false);
@@ -210,7 +211,7 @@ static void check_large(bg_kind kind, bg_cpu cpu)
     struct seen many = seen_create(kind, units, k, 0, cpu);
     CHECK(many.filter->core.adds_ask && many.filter->core.looks_ask);
     for (size_t i = 0; i < HASHES; i++) {
-        expect_new[i] = bg_filter_add_hash(one.filter, hashes[i]);
+        expect_new[i] = added_hash(one.filter, hashes[i]);
     }
     for (size_t i = 0; i < HASHES + STRANGERS; i++) {
         expect_maybe[i] = bg_filter_may_contain_hash(one.filter, hashes[i]);
@@ -284,17 +285,17 @@ TEST(kind__names_and_numbers)
 #define SAME(NAME, number, name)                                                       \
     CHECK_EQ(BG_KIND_##NAME, number);                                                  \
     CHECK_STR(bg_kind_name(BG_KIND_##NAME), #name);                                    \
-    CHECK_EQ(bg_kind_from_name(#name), BG_KIND_##NAME);                                \
+    CHECK_EQ(bg_kind_parse(#name), BG_KIND_##NAME);                                    \
     CHECK_EQ(bgi_kind_of(BG_KIND_##NAME)->id, BG_KIND_##NAME);
     BG_BLOOM_KINDS(SAME)
 #undef SAME
     CHECK_STR(bg_kind_name(BG_KIND_AUTO), "auto");
-    CHECK_EQ(bg_kind_from_name("auto"), BG_KIND_AUTO);
+    CHECK_EQ(bg_kind_parse("auto"), BG_KIND_AUTO);
     CHECK_STR(bg_kind_name((bg_kind)99), "unknown");
-    CHECK_EQ(bg_kind_from_name("unknown"), -1);
-    CHECK_EQ(bg_kind_from_name("Blocked"), -1);
-    CHECK_EQ(bg_kind_from_name(""), -1);
-    CHECK_EQ(bg_kind_from_name(NULL), -1);
+    CHECK_EQ(bg_kind_parse("unknown"), -1);
+    CHECK_EQ(bg_kind_parse("Blocked"), -1);
+    CHECK_EQ(bg_kind_parse(""), -1);
+    CHECK_EQ(bg_kind_parse(NULL), -1);
     CHECK(bgi_kind_of(BG_KIND_AUTO) == NULL);
     CHECK(bgi_kind_of((bg_kind)99) == NULL);
 }

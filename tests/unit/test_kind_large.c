@@ -16,7 +16,7 @@ enum { PLACES = 64 };
 /* Returns NULL, and prints a note, if the machine has no such amount of address space. */
 static bg_filter *large_filter(bg_kind kind, uint64_t units)
 {
-    bg_spec spec = exact_spec(kind, units, kind_k_usual(kind), BG_SMALL_PAGES);
+    bg_spec spec = exact_spec(kind, units, kind_k_usual(kind), BG_SPEC_SMALL_PAGES);
     bg_filter *filter = NULL;
     bg_err err = bg_filter_create(&spec, &filter, NULL);
     if (err == BG_ENOMEM) {
@@ -67,7 +67,7 @@ static void check_corners(bg_filter *filter)
         uint64_t at = place_of(filter, corner[i]);
         CHECK(at < bg_filter_size_bytes(filter));
         CHECK(!bg_filter_may_contain_hash(filter, corner[i]));
-        CHECK(bg_filter_add_hash(filter, corner[i]));
+        CHECK(added_hash(filter, corner[i]));
         CHECK(bg_filter_may_contain_hash(filter, corner[i]));
         CHECK(any_bit(filter, at, place_bytes(filter)));
     }
@@ -95,12 +95,13 @@ static void check_no_aliases(bg_filter *filter)
         hash[i] = i << 58 | UINT64_C(0x12345) << 34 | low;
     }
     for (int i = 0; i < PLACES; i += 2) {
-        CHECK(bg_filter_add_hash(filter, hash[i]));
+        CHECK(added_hash(filter, hash[i]));
     }
     for (int i = 0; i < PLACES; i++) {
         CHECK_EQ(bg_filter_may_contain_hash(filter, hash[i]), i % 2 == 0);
     }
-    CHECK_EQ(bg_filter_may_contain_many_hash(filter, hash, PLACES, bitmap), PLACES / 2);
+    CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_hashes(hash, PLACES), bitmap),
+             PLACES / 2);
     CHECK_EQ(bitmap[0], UINT64_C(0x5555555555555555));
 }
 
@@ -108,12 +109,13 @@ static void check_members(bg_filter *filter)
 {
     uint64_t hash[200], bitmap[BG_BITMAP_WORDS(200)];
     random_hashes(hash, 200);
-    CHECK_EQ(bg_filter_may_contain_many_hash(filter, hash, 200, bitmap), 0);
-    CHECK_EQ(bg_filter_add_many_hash(filter, hash, 100, NULL), 100);
+    CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_hashes(hash, 200), bitmap), 0);
+    CHECK_EQ(added_many(filter, bg_keys_hashes(hash, 100), NULL), 100);
     for (int i = 0; i < 200; i++) {
         CHECK_EQ(bg_filter_may_contain_hash(filter, hash[i]), i < 100);
     }
-    CHECK_EQ(bg_filter_may_contain_many_hash(filter, hash, 200, bitmap), 100);
+    CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_hashes(hash, 200), bitmap),
+             100);
 }
 
 /* Tests a filter of 2^log2_bytes bytes, and one that is slightly larger and not a power of two. */
@@ -164,7 +166,7 @@ TEST(large__what_cannot_be_addressed_is_refused)
         bg_err expected = narrow ? BG_ENOMEM : BG_EINVAL;
         CHECK_EQ(bg_filter_create(&spec, &filter, NULL), expected);
         CHECK(filter == NULL);
-        CHECK_EQ(bg_filter_bytes(&spec, &bytes, NULL), expected);
+        CHECK_EQ(bg_filter_memory_needed(&spec, &bytes, NULL), expected);
         CHECK_EQ(bytes, 7);
     }
 }

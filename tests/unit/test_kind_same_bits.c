@@ -41,16 +41,16 @@ static uint64_t digest_of(bg_kind kind, const void *memory, size_t bytes)
 /* A filter of 500 hashes that depend only on this file. */
 static uint64_t digest_for(bg_kind kind, uint32_t k)
 {
-    bg_spec spec =
-        exact_spec(kind, 1 + ABOUT_BYTES / kind_unit_bytes(kind, k), k, BG_EXCLUSIVE);
+    bg_spec spec = exact_spec(kind, 1 + ABOUT_BYTES / kind_unit_bytes(kind, k), k,
+                              BG_SPEC_EXCLUSIVE);
     bg_filter *filter = NULL;
     size_t bytes = 0;
     uint64_t state = 1;
-    CHECK_OK(bg_filter_bytes(&spec, &bytes, NULL));
+    CHECK_OK(bg_filter_memory_needed(&spec, &bytes, NULL));
     void *memory = line_memory(bytes);
-    CHECK_OK(bg_filter_init_at(memory, bytes, &spec, &filter, NULL));
+    CHECK_OK(bg_filter_create_at(memory, bytes, &spec, &filter, NULL));
     for (int i = 0; i < KEYS; i++) {
-        bg_filter_add_hash(filter, check_random_next(&state));
+        added_hash(filter, check_random_next(&state));
     }
     uint64_t digest = digest_of(kind, memory, (size_t)bg_filter_size_bytes(filter));
     bg_filter_free(filter);

@@ -36,7 +36,7 @@ static bg_filter *split_at(void *memory, size_t bytes, uint64_t blocks)
     bg_spec spec = exact_spec(BG_KIND_SPLIT, blocks, 8, 0);
     bg_filter *filter = NULL;
     spec.hash.profile = BG_HASH_XXH64;
-    CHECK_OK(bg_filter_init_at(memory, bytes, &spec, &filter, NULL));
+    CHECK_OK(bg_filter_create_at(memory, bytes, &spec, &filter, NULL));
     CHECK_EQ(bg_filter_size_bytes(filter), 32 * blocks);
     return filter;
 }
@@ -46,7 +46,7 @@ static size_t split_memory(uint64_t blocks)
     bg_spec spec = exact_spec(BG_KIND_SPLIT, blocks, 8, 0);
     size_t bytes = 0;
     spec.hash.profile = BG_HASH_XXH64;
-    CHECK_OK(bg_filter_bytes(&spec, &bytes, NULL));
+    CHECK_OK(bg_filter_memory_needed(&spec, &bytes, NULL));
     return bytes;
 }
 
@@ -61,7 +61,7 @@ TEST(split__has_the_bits_of_the_formula)
         bg_filter *filter = split_at(memory, bytes, sizes[i]);
         for (size_t n = 0; n < 200; n++) {
             uint64_t hash = n == 0 ? 0 : n == 1 ? UINT64_MAX : check_random();
-            bg_filter_add_hash(filter, hash);
+            added_hash(filter, hash);
             reference_add(expected, sizes[i], hash);
         }
         as_parquet(memory, bits, found);
@@ -125,7 +125,7 @@ static void check_golden(const char *name, size_t width, size_t keys)
     uint8_t key[100];
     while (fgets(line, sizeof line, list)) {
         size_t len = key_bytes(line, width, key);
-        bg_filter_add(filter, key, len);
+        added(filter, key, len);
         CHECK(bg_filter_may_contain(filter, key, len));
         count++;
     }

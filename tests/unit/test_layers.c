@@ -9,25 +9,25 @@
 #include "support/filters.h"
 
 enum {
-    COUNT_MOST = 10,
-    BYTES_LAST = 192,                                /* of the smallest filter ... */
-    BYTES_MOST = CHECK_EMULATED ? 1 << 13 : 1 << 17, /* ... and of the largest */
+    COUNT_MAX = 10,
+    BYTES_LAST = 192,                               /* of the smallest filter ... */
+    BYTES_MAX = CHECK_EMULATED ? 1 << 13 : 1 << 17, /* ... and of the largest */
     KEYS_KEPT = 64,
     CPUS = 4
 };
 
 /* Filters, and some hashes that are in each. */
 struct stack {
-    bg_filter *filter[COUNT_MOST];
-    uint64_t member[COUNT_MOST][KEYS_KEPT];
+    bg_filter *filter[COUNT_MAX];
+    uint64_t member[COUNT_MAX][KEYS_KEPT];
     struct layers layers;
 };
 
 /* The content of a group. */
 enum mix {
     MIX_STRANGERS,
-    MIX_FIRST,      /* all in the first filter */
-    MIX_FIRST_MOST, /* except for the last ones */
+    MIX_FIRST,     /* all in the first filter */
+    MIX_FIRST_MAX, /* except for the last ones */
     MIX_LAST,
     MIX_ANY,
     MIXES
@@ -39,7 +39,7 @@ static void fill(bg_filter *filter, uint64_t *kept)
     uint64_t n = bg_filter_size_bytes(filter);
     random_hashes(kept, KEYS_KEPT);
     for (uint64_t i = 0; i < n; i++) {
-        (void)bg_filter_add_hash(filter, i < KEYS_KEPT ? kept[i] : check_random());
+        (void)added_hash(filter, i < KEYS_KEPT ? kept[i] : check_random());
     }
 }
 
@@ -50,7 +50,7 @@ static void stack_make(struct stack *s, bg_kind kind, uint32_t k, unsigned count
     for (unsigned i = 0; i < count; i++) {
         uint64_t units = BYTES_LAST / kind_unit_bytes(kind, k);
         units <<= step * (count - 1 - i);
-        bg_spec spec = exact_spec(kind, units, k, i % 2 ? BG_EXCLUSIVE : 0);
+        bg_spec spec = exact_spec(kind, units, k, i % 2 ? BG_SPEC_EXCLUSIVE : 0);
         s->filter[i] = must_create(&spec);
         fill(s->filter[i], s->member[i]);
         layers_push(&s->layers, s->filter[i]);
@@ -76,8 +76,8 @@ static uint64_t mix_make(const struct stack *s, enum mix mix, unsigned n,
     uint64_t known = 0, last = s->layers.count - 1;
     for (unsigned i = 0; i < n; i++) {
         bool stranger = mix == MIX_STRANGERS || (mix == MIX_ANY && check_random() % 2)
-                        || (mix == MIX_FIRST_MOST && i > 20 && i % 3 == 0);
-        bool old = mix == MIX_LAST || (mix == MIX_FIRST_MOST && i > 20 && i % 3 == 1);
+                        || (mix == MIX_FIRST_MAX && i > 20 && i % 3 == 0);
+        bool old = mix == MIX_LAST || (mix == MIX_FIRST_MAX && i > 20 && i % 3 == 1);
         uint64_t layer = mix == MIX_ANY ? check_random_below(last + 1) : old ? last : 0;
         hashes[i] = stranger ? check_random() : stack_member(s, layer);
         known |= (uint64_t)!stranger << i;
@@ -145,8 +145,8 @@ TEST(layers__answer_as_one_by_one)
         CHECK_OK(bg_cpu_select((bg_cpu)cpu));
         for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
             for (unsigned step = 0; step < 4; step++) {
-                for (unsigned count = 1; count <= COUNT_MOST; count++) {
-                    if ((uint64_t)BYTES_LAST << (step * (count - 1)) <= BYTES_MOST) {
+                for (unsigned count = 1; count <= COUNT_MAX; count++) {
+                    if ((uint64_t)BYTES_LAST << (step * (count - 1)) <= BYTES_MAX) {
                         check_stack(cases[c].kind, cases[c].k, count, step);
                     }
                 }
@@ -165,11 +165,11 @@ TEST(layers__the_most_there_are)
     uint64_t hashes[64];
     struct bgi_word word = { .hashes = hashes, .n = 64 };
     random_hashes(hashes, 64);
-    (void)bg_filter_add_hash(last, hashes[40]);
+    (void)added_hash(last, hashes[40]);
     for (int large = 0; large < 2; large++) {
         layers_begin(&layers, 0);
-        for (int i = 0; i < BGI_LAYERS_MOST; i++) {
-            layers_push(&layers, i + 1 < BGI_LAYERS_MOST ? filter : last);
+        for (int i = 0; i < BGI_LAYERS_MAX; i++) {
+            layers_push(&layers, i + 1 < BGI_LAYERS_MAX ? filter : last);
         }
         layers.bytes = large ? UINT64_MAX : 0;
         CHECK_EQ(layers_has_word(&layers, &word, NULL), UINT64_C(1) << 40);

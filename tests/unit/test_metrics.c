@@ -77,7 +77,7 @@ static bg_slot *make_users(void)
 TEST(slot__counts_what_was_done)
 {
     bg_slot *slot = make_users();
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_info stats = { .struct_size = sizeof stats };
     size_t maybes = 0;
     for (uint64_t i = 0; i < KEYS; i++) {
         CHECK_OK(bg_slot_add(slot, &i, sizeof i, NULL)); /* again */
@@ -85,7 +85,7 @@ TEST(slot__counts_what_was_done)
     for (uint64_t i = 0; i < KEYS + ABSENT; i++) {
         maybes += bg_slot_may_contain(slot, &i, sizeof i);
     }
-    CHECK_OK(bg_slot_about(slot, &stats));
+    CHECK_OK(bg_slot_get_info(slot, &stats));
     write_slot(slot, 0);
     CHECK(users("filter_queries_total", ",result=maybe") == (double)maybes);
     CHECK(users("filter_queries_total", ",result=no")
@@ -102,7 +102,7 @@ TEST(slot__tells_its_health)
 {
     bg_slot *slot = make_users();
     bg_slot_health health = { .struct_size = sizeof health };
-    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_OK(bg_slot_get_health(slot, &health));
     write_slot(slot, 0);
     CHECK(users("filter_capacity_items", "") == 2 * KEYS);
     CHECK(users("filter_items", "") == health.items.value);
@@ -238,7 +238,7 @@ TEST(slot__of_several_filters)
     bg_slot *slot = make_users();
     write_slot(slot, BG_METRICS_CHEAP);
     double one = users("filter_size_bytes", "");
-    CHECK_OK(bg_slot_layer(slot, empty_filter(), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, empty_filter(), NULL));
     write_slot(slot, 0);
     CHECK(users("filter_layers", "") == 2);
     CHECK(users("filter_size_bytes", "") == 2 * one);
@@ -247,7 +247,7 @@ TEST(slot__of_several_filters)
     bg_slot_free(slot);
 
     slot = make_users();
-    CHECK_OK(bg_slot_migrate(slot, empty_filter(), NULL));
+    CHECK_OK(bg_slot_begin_migration(slot, empty_filter(), NULL));
     write_slot(slot, 0);
     CHECK(users("filter_layers", "") == 2);
     CHECK(users("filter_migrating", "") == 1);
@@ -275,7 +275,7 @@ TEST(file__of_a_slot)
     char labels[READER_NAME];
     bg_slot_options options = BG_SLOT_OPTIONS_INIT;
     bg_save_options saving = BG_SAVE_OPTIONS_INIT;
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_info stats = { .struct_size = sizeof stats };
     bg_filter *filter = files_make(2, 12);
     options.flags = BG_SLOT_SEALED;
     saving.generation = 12;
@@ -285,7 +285,7 @@ TEST(file__of_a_slot)
     CHECK_OK(bg_slot_reload(slot, path, NULL, NULL));
     CHECK_OK(bg_slot_reload(slot, path, NULL, NULL));
     CHECK(bg_slot_reload(slot, files_path("missing"), NULL, NULL) == BG_EIO);
-    CHECK_OK(bg_slot_about(slot, &stats));
+    CHECK_OK(bg_slot_get_info(slot, &stats));
     write_slot(slot, BG_METRICS_CHEAP);
     (void)snprintf(labels, sizeof labels, ",kind=blocked,hash=fast,digest=%s",
                    stats.digest);
@@ -310,7 +310,7 @@ TEST(file__damaged_is_told_even_cheaply)
     CHECK_OK(bg_save(filter, path, NULL, NULL));
     bg_filter_free(filter);
     damage(path);
-    anyway.flags = BG_FILE_TOLERATE;
+    anyway.flags = BG_FILE_TOLERATE_DAMAGE;
     CHECK_OK(bg_open(path, &anyway, &filter, NULL));
     bg_slot *slot = make_slot(filter, NULL);
     write_slot(slot, BG_METRICS_CHEAP);
@@ -349,14 +349,14 @@ TEST(source__rebuilds_are_counted)
 
 /* ---- Gates ------------------------------------------------------------------------- */
 
-static bg_truth ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer ask(void *context, const void *key, size_t len, void *request)
 {
     uint64_t number;
     bool *down = context;
     (void)request;
     CHECK_EQ(len, sizeof number);
     memcpy(&number, key, sizeof number);
-    return *down ? BG_TRUTH_ERROR : number < KEYS ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+    return *down ? BG_STORE_ERROR : number < KEYS ? BG_STORE_PRESENT : BG_STORE_ABSENT;
 }
 
 struct gated {
@@ -397,12 +397,12 @@ TEST(gate__tells_its_figures)
 {
     struct gated gated;
     make_gated(&gated);
-    bg_gate_stats stats = { .struct_size = sizeof stats };
+    bg_gate_info stats = { .struct_size = sizeof stats };
     bg_metrics_item item = { "users", NULL, gated.gate }; /* its own slot */
-    CHECK_OK(bg_gate_about(gated.gate, true, &stats));
+    CHECK_OK(bg_gate_get_info(gated.gate, EXAMINE_true, &stats));
     write_items(&item, 1, BG_METRICS_PROMETHEUS, 0);
     double all = 0;
-    for (unsigned i = 0; i < BG_PENDING; i++) {
+    for (unsigned i = 0; i < BG_OUTCOME_PENDING; i++) {
         char labels[READER_NAME];
         (void)snprintf(labels, sizeof labels, ",outcome=%s",
                        bg_outcome_name((bg_outcome)i));
@@ -410,10 +410,10 @@ TEST(gate__tells_its_figures)
         all += (double)stats.outcomes[i];
     }
     CHECK(all == KEYS + 2 * ABSENT + 10);
-    CHECK(users("gate_truth_calls_total", "") == (double)stats.truth_calls);
+    CHECK(users("gate_truth_calls_total", "") == (double)stats.store_calls);
     CHECK(users("gate_truth_errors_total", "") == 3);
     CHECK_NEAR(users("gate_truth_seconds_total", ""),
-               (double)stats.truth_nanoseconds / 1e9, 1e-12);
+               (double)stats.store_nanoseconds / 1e9, 1e-12);
     CHECK(users("gate_avoided_calls_total", "") == (double)stats.avoided);
     CHECK(users("gate_wasted_calls_total", "") == (double)stats.wasted);
     CHECK(users("gate_audits_total", "") == (double)stats.audits);
@@ -438,7 +438,7 @@ TEST(gate__breaker_and_writes)
     make_gated(&gated);
     uint64_t key = 3;
     bg_metrics_item item = { "users", gated.slot, gated.gate };
-    CHECK_OK(bg_gate_wrote(gated.gate, &key, sizeof key));
+    CHECK_OK(bg_gate_add(gated.gate, &key, sizeof key));
     write_items(&item, 1, BG_METRICS_PROMETHEUS, BG_METRICS_CHEAP);
     CHECK(users("gate_breaker_state", "") == 1);
     CHECK(users("gate_breaker_opened_total", "") == 1);

@@ -338,7 +338,7 @@ static void make_value(struct metrics_facts *facts, const struct metrics_value *
     case METRICS_REAL: memcpy(at, &real, sizeof real); break;
     case METRICS_TEXT: memcpy(at, &text, sizeof text); break;
     case METRICS_CHARS:
-        (void)snprintf(at, BG_DIGEST_TEXT, "%016llx", (unsigned long long)whole);
+        (void)snprintf(at, BG_DIGEST_TEXT_BYTES, "%016llx", (unsigned long long)whole);
         break;
     }
 }

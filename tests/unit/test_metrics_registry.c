@@ -18,13 +18,13 @@ static uint64_t tell_time(void *context)
     return the_time;
 }
 
-static bg_truth ask(void *context, const void *key, size_t len, void *request)
+static bg_store_answer ask(void *context, const void *key, size_t len, void *request)
 {
     (void)context;
     (void)key;
     (void)len;
     (void)request;
-    return BG_TRUTH_ABSENT;
+    return BG_STORE_ABSENT;
 }
 
 static bg_registry *make_registry(const bg_gate_options *gate)
@@ -57,7 +57,7 @@ static void use(bg_registry *registry, const char *name, uint64_t n)
     CHECK_OK(bg_registry_get(registry, name, BG_REGISTRY_CREATE, &tenant, NULL));
     for (uint64_t i = 0; i < n; i++) {
         bg_err err = bg_tenant_add(tenant, &i, sizeof i, NULL, NULL);
-        CHECK(err == BG_OK || err == BG_ELIMIT);
+        CHECK(err == BG_OK || err == BG_EQUOTA);
     }
     bg_tenant_release(tenant);
 }

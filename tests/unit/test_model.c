@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BITS_MOST = 1024 };
+enum { BITS_MAX = 1024 };
 
 static struct bgi_model model_of(bg_kind kind, uint64_t units, uint32_t k)
 {
@@ -45,7 +45,7 @@ static void occupancy(unsigned bits, unsigned balls, double *after)
 /* Returns the probability that k throws hit set bits, after `balls` throws have set some. */
 static double slow_rate_throws(unsigned bits, unsigned balls, unsigned k)
 {
-    static double after[BITS_MOST + 1];
+    static double after[BITS_MAX + 1];
     double rate = 0;
     occupancy(bits, balls, after);
     for (unsigned x = 0; x <= bits; x++) {
@@ -157,8 +157,8 @@ TEST(model__classic_equals_the_sum_over_throws)
 {
     for (unsigned k = 2; k <= 16; k += 7) {
         for (unsigned n = 20; n <= 100; n += 40) {
-            struct bgi_model model = model_of(BG_KIND_CLASSIC, BITS_MOST / 64, k);
-            CHECK_NEAR(bgi_model_rate(&model, n), slow_rate_throws(BITS_MOST, n * k, k),
+            struct bgi_model model = model_of(BG_KIND_CLASSIC, BITS_MAX / 64, k);
+            CHECK_NEAR(bgi_model_rate(&model, n), slow_rate_throws(BITS_MAX, n * k, k),
                        0.01);
         }
     }

@@ -26,7 +26,7 @@ TEST(occupancy__of_one_cell_is_the_fill)
         bg_filter *filter = occupancy_make(kind_at(i), 10000, 0);
         double share = -1;
         for (uint64_t key = 0; key < 10000; key++) {
-            (void)bg_filter_add_u64(filter, key);
+            (void)added_u64(filter, key);
         }
         CHECK(bg_filter_occupancy(filter, &share, 1) == BG_OK);
         CHECK_NEAR(share, bg_filter_fill(filter), 1e-12);
@@ -51,7 +51,7 @@ TEST(occupancy__shows_where_the_bits_are)
     double shares[8];
     bg_filter *filter = occupancy_make(BG_KIND_BLOCKED, 100000, 0);
     for (uint64_t i = 0; i < 20000; i++) {
-        (void)bg_filter_add_hash(filter, (i * UINT64_C(0x9e3779b97f4a7c15)) >> 2);
+        (void)added_hash(filter, (i * UINT64_C(0x9e3779b97f4a7c15)) >> 2);
     }
     CHECK(bg_filter_occupancy(filter, shares, 8) == BG_OK);
     CHECK(shares[0] > 0.1 && shares[1] > 0.1);
@@ -68,7 +68,7 @@ TEST(occupancy__of_parts_adds_up)
         double shares[4096], all, sum = 0;
         bg_filter *filter = occupancy_make(BG_KIND_BLOCKED, 5000, shards);
         for (uint64_t key = 0; key < 5000; key++) {
-            (void)bg_filter_add_u64(filter, key);
+            (void)added_u64(filter, key);
         }
         const size_t words = (size_t)bg_filter_size_bytes(filter) / 8;
         CHECK(words <= 4096 && words % shards == 0);
@@ -94,7 +94,7 @@ TEST(occupancy__of_more_cells_than_words_repeats_them)
     spec.k = 8;
     CHECK(bg_filter_create(&spec, &filter, NULL) == BG_OK);
     for (uint64_t key = 0; key < 5; key++) {
-        (void)bg_filter_add_u64(filter, key);
+        (void)added_u64(filter, key);
     }
     CHECK(bg_filter_occupancy(filter, words, 8) == BG_OK);
     CHECK(bg_filter_occupancy(filter, shares, 24) == BG_OK);
@@ -113,7 +113,7 @@ TEST(occupancy__is_told_by_every_kind)
         double shares[CELLS], sum = 0;
         bg_filter *filter = occupancy_make(kinds[i], 1000, 0);
         for (uint64_t key = 0; key < 900; key++) {
-            (void)bg_filter_add_u64(filter, key);
+            (void)added_u64(filter, key);
         }
         CHECK(bg_filter_occupancy(filter, shares, CELLS) == BG_OK);
         for (int c = 0; c < CELLS; c++) {

@@ -18,7 +18,7 @@
 
 /* ---- Logs -------------------------------------------------------------------------- */
 
-enum { RECORDS_MOST = 4096 };
+enum { RECORDS_MAX = 4096 };
 
 struct record {
     uint8_t op;
@@ -27,7 +27,7 @@ struct record {
 
 /* What a replay reported. */
 struct heard {
-    struct record records[RECORDS_MOST];
+    struct record records[RECORDS_MAX];
     uint64_t first;
     size_t n;
 };
@@ -38,7 +38,7 @@ static bool hear(void *context, uint64_t first, const uint8_t *ops,
     struct heard *heard = context;
     CHECK(heard->n == 0 || first == heard->first + heard->n);
     heard->first = heard->n ? heard->first : first;
-    for (size_t i = 0; i < n && heard->n < RECORDS_MOST; i++) {
+    for (size_t i = 0; i < n && heard->n < RECORDS_MAX; i++) {
         heard->records[heard->n++] = (struct record){ ops[i], hashes[i] };
     }
     return true;
@@ -86,10 +86,10 @@ static void append(bg_oplog *log, uint8_t op, uint64_t hash)
     CHECK_OK(bg_oplog_append(log, &op, &hash, 1, NULL, NULL));
 }
 
-static bg_oplog_state state_of(bg_oplog *log)
+static bg_oplog_info state_of(bg_oplog *log)
 {
-    bg_oplog_state state = { .struct_size = sizeof state };
-    CHECK_OK(bg_oplog_about(log, &state));
+    bg_oplog_info state = { .struct_size = sizeof state };
+    CHECK_OK(bg_oplog_get_info(log, &state));
     return state;
 }
 
@@ -108,14 +108,14 @@ static bg_oplog_report replay(const char *path, struct heard *heard)
 TEST(oplog__what_is_appended_comes_back)
 {
     static struct heard heard;
-    static uint64_t hashes[RECORDS_MOST];
-    static uint8_t ops[RECORDS_MOST];
+    static uint64_t hashes[RECORDS_MAX];
+    static uint8_t ops[RECORDS_MAX];
     const char *path = files_path("log");
-    for (uint32_t policy = BG_OPLOG_ALWAYS; policy <= BG_OPLOG_NO; policy++) {
+    for (uint32_t policy = BG_OPLOG_SYNC_ALWAYS; policy <= BG_OPLOG_SYNC_NO; policy++) {
         bg_filter *filter = make(BG_KIND_BLOCKED);
         bg_oplog *log = open_log(path, filter, policy, 0);
         size_t all = 0;
-        for (size_t n = 1; all + n <= RECORDS_MOST; n = n * 3 + 1) {
+        for (size_t n = 1; all + n <= RECORDS_MAX; n = n * 3 + 1) {
             uint64_t first = 99;
             for (size_t i = all; i < all + n; i++) {
                 hashes[i] = check_random();
@@ -160,16 +160,16 @@ TEST(oplog__the_largest_frames_and_no_larger_ones)
 {
     bg_filter *filter = make(BG_KIND_BLOCKED);
     const char *path = files_path("log");
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
-    uint64_t *hashes = calloc(BG_OPLOG_BATCH + 1, sizeof *hashes), sum = 0;
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0);
+    uint64_t *hashes = calloc(BG_OPLOG_BATCH_MAX + 1, sizeof *hashes), sum = 0;
     CHECK(hashes);
     for (uint64_t turn = 0; turn < 3; turn++) {
-        for (uint64_t i = 0; i < BG_OPLOG_BATCH; i++) {
-            hashes[i] = hash_of(turn * BG_OPLOG_BATCH + i);
+        for (uint64_t i = 0; i < BG_OPLOG_BATCH_MAX; i++) {
+            hashes[i] = hash_of(turn * BG_OPLOG_BATCH_MAX + i);
         }
-        CHECK_OK(bg_oplog_append(log, NULL, hashes, BG_OPLOG_BATCH, NULL, NULL));
+        CHECK_OK(bg_oplog_append(log, NULL, hashes, BG_OPLOG_BATCH_MAX, NULL, NULL));
     }
-    CHECK_EQ(bg_oplog_append(log, NULL, hashes, BG_OPLOG_BATCH + 1, NULL, NULL),
+    CHECK_EQ(bg_oplog_append(log, NULL, hashes, BG_OPLOG_BATCH_MAX + 1, NULL, NULL),
              BG_EINVAL);
     CHECK_EQ(bg_oplog_append(log, NULL, hashes, 0, NULL, NULL), BG_EINVAL);
     CHECK_EQ(bg_oplog_append(log, NULL, NULL, 1, NULL, NULL), BG_EINVAL);
@@ -178,7 +178,7 @@ TEST(oplog__the_largest_frames_and_no_larger_ones)
     CHECK_EQ(bg_oplog_append(log, &op, hashes, 1, NULL, NULL), BG_EINVAL);
     CHECK_OK(bg_oplog_close(log, NULL));
     CHECK_OK(bg_oplog_replay(path, count_largest, &sum, NULL, NULL));
-    CHECK_EQ(sum, 3 * BG_OPLOG_BATCH);
+    CHECK_EQ(sum, 3 * BG_OPLOG_BATCH_MAX);
     free(hashes);
     bg_filter_free(filter);
     files_clean();
@@ -217,7 +217,7 @@ TEST(oplog__a_replay_can_be_cancelled)
 {
     bg_filter *filter = make(BG_KIND_BLOCKED);
     const char *path = files_path("log");
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0);
     int calls = 0;
     append(log, BG_OPLOG_ADD, 1);
     append(log, BG_OPLOG_ADD, 2);
@@ -463,7 +463,7 @@ TEST(oplog__a_torn_tail_is_cut_off_and_appended_behind)
     const char *path = files_path("log");
     bg_filter *filter = make(BG_KIND_BLOCKED);
     for (off_t torn = 1; torn <= 29; torn++) {
-        bg_oplog *log = open_log(path, filter, BG_OPLOG_ALWAYS, 0);
+        bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
         for (uint64_t i = 0; i < 3; i++) {
             append(log, BG_OPLOG_ADD, hash_of(i));
         }
@@ -496,17 +496,16 @@ TEST(oplog__only_one_has_it_open)
 {
     const char *path = files_path("log");
     bg_filter *filter = make(BG_KIND_BLOCKED);
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0), *second = NULL;
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0), *second = NULL;
     bg_errinfo why;
     for (int turn = 0; turn < 2; turn++) { /* also after the file was replaced */
         CHECK_EQ(bg_oplog_open(path, filter, NULL, &second, NULL, &why), BG_EIO);
         CHECK_EQ(why.os_errno, EWOULDBLOCK);
         CHECK(second == NULL);
-        CHECK_OK(bg_oplog_truncate_after_snapshot(log, filter, files_path("snapshot"),
-                                                  NULL, NULL));
+        CHECK_OK(bg_oplog_snapshot(log, filter, files_path("snapshot"), NULL, NULL));
     }
     CHECK_OK(bg_oplog_close(log, NULL));
-    CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_NO, 0), NULL));
+    CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_SYNC_NO, 0), NULL));
     bg_filter_free(filter);
     files_clean();
 }
@@ -526,7 +525,7 @@ TEST(oplog__each_policy_syncs_when_it_says)
     const uint64_t second = UINT64_C(1000000000);
     const char *path = files_path("log");
     bg_filter *filter = make(BG_KIND_BLOCKED);
-    for (uint32_t policy = BG_OPLOG_ALWAYS; policy <= BG_OPLOG_NO; policy++) {
+    for (uint32_t policy = BG_OPLOG_SYNC_ALWAYS; policy <= BG_OPLOG_SYNC_NO; policy++) {
         bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
         bg_oplog *log;
         how.policy = policy;
@@ -535,26 +534,26 @@ TEST(oplog__each_policy_syncs_when_it_says)
         CHECK_OK(bg_oplog_open(path, filter, &how, &log, NULL, NULL));
         unsigned long before = disk.data_syncs;
         append(log, BG_OPLOG_ADD, 1);
-        CHECK_EQ(disk.data_syncs - before, policy == BG_OPLOG_ALWAYS);
-        CHECK_EQ(state_of(log).synced, policy == BG_OPLOG_ALWAYS);
+        CHECK_EQ(disk.data_syncs - before, policy == BG_OPLOG_SYNC_ALWAYS);
+        CHECK_EQ(state_of(log).synced, policy == BG_OPLOG_SYNC_ALWAYS);
         before = disk.data_syncs;
         fake_time += second - 1;
         append(log, BG_OPLOG_ADD, 2);
         CHECK_OK(bg_oplog_tick(log, NULL));
-        CHECK_EQ(disk.data_syncs - before, policy == BG_OPLOG_ALWAYS);
+        CHECK_EQ(disk.data_syncs - before, policy == BG_OPLOG_SYNC_ALWAYS);
         fake_time += 1;
         before = disk.data_syncs;
         append(log, BG_OPLOG_ADD, 3); /* a second has passed */
-        CHECK_EQ(disk.data_syncs - before, policy != BG_OPLOG_NO);
-        CHECK_EQ(state_of(log).synced, policy == BG_OPLOG_NO ? 0 : 3);
+        CHECK_EQ(disk.data_syncs - before, policy != BG_OPLOG_SYNC_NO);
+        CHECK_EQ(state_of(log).synced, policy == BG_OPLOG_SYNC_NO ? 0 : 3);
         append(log, BG_OPLOG_ADD, 4);
         before = disk.data_syncs;
         fake_time += second;
         CHECK_OK(bg_oplog_tick(log, NULL));
-        CHECK_EQ(disk.data_syncs - before, policy == BG_OPLOG_EVERYSEC);
+        CHECK_EQ(disk.data_syncs - before, policy == BG_OPLOG_SYNC_EVERYSEC);
         fake_time += second;
         CHECK_OK(bg_oplog_tick(log, NULL)); /* there is nothing to sync */
-        CHECK_EQ(disk.data_syncs - before, policy == BG_OPLOG_EVERYSEC);
+        CHECK_EQ(disk.data_syncs - before, policy == BG_OPLOG_SYNC_EVERYSEC);
         append(log, BG_OPLOG_ADD, 5);
         CHECK_OK(bg_oplog_sync(log, NULL));
         CHECK_EQ(state_of(log).synced, 5);
@@ -620,16 +619,16 @@ TEST(oplog__threads_append_whole_frames_in_their_order)
     static struct heard heard;
     const uint64_t rounds = CHECK_EMULATED ? 20 : 200;
     const char *path = files_path("log");
-    for (uint32_t policy = BG_OPLOG_ALWAYS; policy <= BG_OPLOG_NO; policy++) {
+    for (uint32_t policy = BG_OPLOG_SYNC_ALWAYS; policy <= BG_OPLOG_SYNC_NO; policy++) {
         struct worker workers[THREADS];
         uint64_t seen[THREADS] = { 0 };
         bg_filter *filter = make(BG_KIND_BLOCKED);
         bg_oplog *log = open_log(path, filter, policy, 0);
         run_workers(workers, log, NULL, rounds);
         join_workers(workers);
-        bg_oplog_state state = state_of(log);
+        bg_oplog_info state = state_of(log);
         CHECK_EQ(state.next, THREADS * rounds * 3);
-        if (policy == BG_OPLOG_ALWAYS) {
+        if (policy == BG_OPLOG_SYNC_ALWAYS) {
             CHECK_EQ(state.synced, state.next);
             CHECK(state.syncs <= THREADS * rounds);
         }
@@ -665,7 +664,7 @@ TEST(oplog__threads_share_the_next_sync)
 {
     struct worker workers[THREADS];
     bg_filter *filter = make(BG_KIND_BLOCKED);
-    slow_log = open_log(files_path("log"), filter, BG_OPLOG_ALWAYS, 0);
+    slow_log = open_log(files_path("log"), filter, BG_OPLOG_SYNC_ALWAYS, 0);
     disk.data_syncs = 0;
     disk.on_sync = slow_first_sync;
     run_workers(workers, slow_log, NULL, 1);
@@ -687,15 +686,15 @@ TEST(oplog__a_filter_comes_back_from_its_log_alone)
     for (unsigned c = 0; c < FILES_CASES_COUNT; c++) {
         bg_spec spec = files_spec(c);
         uint32_t traits = bg_kind_traits((bg_kind)spec.kind);
-        if (traits & BG_IS_STATIC) {
+        if (traits & BG_TRAIT_STATIC) {
             continue;
         }
         bg_filter *filter = must_create(&spec), *back = must_create(&spec);
-        bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+        bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0);
         for (uint64_t i = 0; i < 200; i++) {
             uint8_t ops[2] = { BG_OPLOG_ADD, BG_OPLOG_MARK };
             uint64_t hashes[2] = { hash_of(i), i };
-            if (i % 4 == 3 && traits & BG_CAN_REMOVE) {
+            if (i % 4 == 3 && traits & BG_TRAIT_REMOVE) {
                 ops[0] = BG_OPLOG_REMOVE;
                 hashes[0] = hash_of(i - 1);
             } else if (i % 50 == 49) {
@@ -733,17 +732,16 @@ TEST(oplog__a_recovered_window_is_in_the_same_period)
     spec.rate = 0.01;
     spec.window = &options;
     bg_filter *filter = must_create(&spec), *back = NULL;
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0);
     for (uint64_t i = 0; i < 12; i++) {
         const uint8_t ops[2] = { BG_OPLOG_ROTATE, BG_OPLOG_ADD };
         const uint64_t words[2] = { 1000 + 70 * i, hash_of(i) };
         CHECK_OK(bg_oplog_change(log, filter, ops, words, 2, NULL, NULL));
         if (i % 3 == 0) {
-            CHECK_OK(
-                bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL));
+            CHECK_OK(bg_oplog_snapshot(log, filter, snapshot, NULL, NULL));
         }
         CHECK_OK(bg_oplog_recover(snapshot, path, NULL, &back, NULL, NULL));
-        CHECK_EQ(bg_filter_period(back), bg_filter_period(filter));
+        CHECK_EQ(bg_filter_window_period(back), bg_filter_window_period(filter));
         CHECK(bg_filter_equal(back, filter));
         bg_filter_free(back);
     }
@@ -776,9 +774,9 @@ TEST(oplog__a_clock_that_starts_again_forgets_nothing)
     spec.items = 500;
     spec.rate = 0.01;
     bg_filter *filter = must_create(&spec), *back = NULL;
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0);
     CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
-    CHECK_OK(bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL));
+    CHECK_OK(bg_oplog_snapshot(log, filter, snapshot, NULL, NULL));
     now += 150;
     CHECK_OK(bg_oplog_change(log, filter, &rotate, &now, 1, NULL, NULL));
     CHECK_OK(bg_oplog_close(log, NULL));
@@ -797,7 +795,7 @@ TEST(oplog__what_a_kind_cannot_do_is_refused_and_not_logged)
 {
     const char *path = files_path("log");
     bg_filter *filter = make(BG_KIND_BLOCKED), *other = make(BG_KIND_CLASSIC);
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0);
     uint8_t ops[2] = { BG_OPLOG_ADD, BG_OPLOG_REMOVE };
     uint64_t hashes[2] = { 1, 2 };
     bg_errinfo why;
@@ -824,17 +822,17 @@ TEST(oplog__a_snapshot_says_up_to_where_it_is_complete)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
     bg_filter *filter = make(BG_KIND_COUNTING), *back = NULL;
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_EVERYSEC, 0);
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_EVERYSEC, 0);
     uint64_t hashes[3] = { hash_of(1), hash_of(2), hash_of(3) }, position = 9;
     bg_save_options saving = BG_SAVE_OPTIONS_INIT;
     saving.generation = 12;
     saving.metadata = "keys: URL";
     CHECK_OK(bg_oplog_change(log, filter, NULL, hashes, 3, NULL, NULL));
-    CHECK_OK(bg_oplog_truncate_after_snapshot(log, filter, snapshot, &saving, NULL));
+    CHECK_OK(bg_oplog_snapshot(log, filter, snapshot, &saving, NULL));
     CHECK_OK(bg_oplog_position(snapshot, &position, NULL));
     CHECK_EQ(position, 3);
     bg_file_info about = { .struct_size = sizeof about };
-    CHECK_OK(bg_file_about(snapshot, &about, NULL));
+    CHECK_OK(bg_file_get_info(snapshot, &about, NULL));
     CHECK_STR(about.metadata, "keys: URL\noplog: 3\n");
     CHECK_EQ(about.generation, 12);
     CHECK_OK(bg_oplog_change(log, filter, NULL, hashes, 2, NULL, NULL));
@@ -856,10 +854,10 @@ TEST(oplog__a_snapshot_says_up_to_where_it_is_complete)
 TEST(oplog__nothing_in_the_snapshot_is_replayed)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
-    char text[BG_METADATA_BYTES];
+    char text[BG_METADATA_MAX];
     for (uint64_t at = 0; at <= 9; at++) { /* also within a frame */
         bg_filter *filter = make(BG_KIND_COUNTING), *back = NULL;
-        bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+        bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0);
         bg_save_options saving = BG_SAVE_OPTIONS_INIT;
         uint64_t hashes[9];
         for (uint64_t i = 0; i < 9; i++) {
@@ -869,11 +867,11 @@ TEST(oplog__nothing_in_the_snapshot_is_replayed)
             CHECK_OK(bg_oplog_append(log, NULL, hashes + i, 3, NULL, NULL));
         }
         CHECK_OK(bg_oplog_close(log, NULL));
-        (void)bg_filter_add_many_hash(filter, hashes, (size_t)at, NULL);
+        (void)added_many(filter, bg_keys_hashes(hashes, (size_t)at), NULL);
         CHECK_OK(oplog_write_position(NULL, at, text, NULL));
         saving.metadata = text;
         CHECK_OK(bg_save(filter, snapshot, &saving, NULL));
-        (void)bg_filter_add_many_hash(filter, hashes + at, (size_t)(9 - at), NULL);
+        (void)added_many(filter, bg_keys_hashes(hashes + at, (size_t)(9 - at)), NULL);
         bg_oplog_report report = { .struct_size = sizeof report };
         CHECK_OK(bg_oplog_recover(snapshot, path, NULL, &back, &report, NULL));
         CHECK_EQ(report.records, 9 - at);
@@ -891,13 +889,13 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
     const char *path = files_path("log"), *old = files_path("old");
     const char *snapshot = files_path("snapshot");
     bg_filter *filter = make(BG_KIND_COUNTING), *back = NULL;
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_ALWAYS, 0);
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
     uint64_t hash = hash_of(1);
     bg_errinfo why;
-    CHECK_OK(bg_oplog_truncate_after_snapshot(log, filter, old, NULL, NULL));
+    CHECK_OK(bg_oplog_snapshot(log, filter, old, NULL, NULL));
     CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
     CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
-    CHECK_OK(bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL));
+    CHECK_OK(bg_oplog_snapshot(log, filter, snapshot, NULL, NULL));
     CHECK_OK(bg_oplog_close(log, NULL));
     /* The old snapshot lacks records that the log no longer has. */
     CHECK_EQ(bg_oplog_recover(old, path, NULL, &back, NULL, &why), BG_EINCOMPAT);
@@ -906,14 +904,14 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
     CHECK_STR(why.what, "position");
     /* A log that ends before its snapshot: new records must not reuse numbers. */
     CHECK(unlink(path) == 0);
-    log = open_log(path, filter, BG_OPLOG_ALWAYS, 0);
+    log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
     CHECK_OK(bg_oplog_append(log, NULL, &hash, 1, NULL, NULL));
     CHECK_OK(bg_oplog_close(log, NULL));
     bg_oplog_report report = { .struct_size = sizeof report };
     CHECK_OK(bg_oplog_recover(snapshot, path, NULL, &back, &report, NULL));
     CHECK_EQ(report.next, 2);
     CHECK_EQ(report.records, 0);
-    log = open_log(path, back, BG_OPLOG_ALWAYS, report.next);
+    log = open_log(path, back, BG_OPLOG_SYNC_ALWAYS, report.next);
     CHECK_OK(bg_oplog_change(log, back, NULL, &hash, 1, NULL, NULL));
     CHECK_OK(bg_oplog_close(log, NULL));
     CHECK_EQ(replay(path, &heard).first, 2);
@@ -931,13 +929,13 @@ TEST(oplog__a_filter_that_lacks_records_is_refused)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
     bg_filter *first = make(BG_KIND_BLOCKED), *second = NULL;
-    bg_oplog *log = open_log(path, first, BG_OPLOG_ALWAYS, 0), *other = NULL;
+    bg_oplog *log = open_log(path, first, BG_OPLOG_SYNC_ALWAYS, 0), *other = NULL;
     bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
     bg_oplog_report report = { .struct_size = sizeof report };
     bg_errinfo why;
     uint64_t one = hash_of(1), two = hash_of(2);
     CHECK_OK(bg_oplog_change(log, first, NULL, &one, 1, NULL, NULL));
-    CHECK_OK(bg_oplog_truncate_after_snapshot(log, first, snapshot, NULL, NULL));
+    CHECK_OK(bg_oplog_snapshot(log, first, snapshot, NULL, NULL));
     CHECK_OK(bg_oplog_recover(snapshot, path, NULL, &second, &report, NULL));
     how.position = report.next;
     CHECK_EQ(bg_oplog_open(path, second, &how, &other, NULL, &why), BG_EIO);
@@ -953,8 +951,8 @@ TEST(oplog__a_filter_that_lacks_records_is_refused)
     /* How to continue. */
     CHECK_OK(bg_oplog_apply(path, how.position, second, &report, NULL));
     CHECK(bg_filter_equal(first, second));
-    other = open_log(path, second, BG_OPLOG_ALWAYS, report.next);
-    CHECK_OK(bg_oplog_truncate_after_snapshot(other, second, snapshot, NULL, NULL));
+    other = open_log(path, second, BG_OPLOG_SYNC_ALWAYS, report.next);
+    CHECK_OK(bg_oplog_snapshot(other, second, snapshot, NULL, NULL));
     CHECK_OK(bg_oplog_close(other, NULL));
     bg_filter_free(first);
     bg_filter_free(second);
@@ -963,7 +961,7 @@ TEST(oplog__a_filter_that_lacks_records_is_refused)
 
 TEST(oplog__positions_are_read_strictly)
 {
-    char text[BG_METADATA_BYTES], filled[BG_METADATA_BYTES];
+    char text[BG_METADATA_MAX], filled[BG_METADATA_MAX];
     static const char *const bad[] = { "",
                                        "oplog:\n",
                                        "oplog: \n",
@@ -992,14 +990,13 @@ TEST(oplog__positions_are_read_strictly)
     bg_filter *filter = make(BG_KIND_BLOCKED), *back = NULL;
     CHECK_OK(bg_save(filter, files_path("plain"), NULL, NULL));
     CHECK_EQ(bg_oplog_position(files_path("plain"), &position, NULL), BG_EFORMAT);
-    bg_oplog *log = open_log(files_path("log"), filter, BG_OPLOG_NO, 0);
+    bg_oplog *log = open_log(files_path("log"), filter, BG_OPLOG_SYNC_NO, 0);
     CHECK_EQ(bg_oplog_recover(files_path("plain"), files_path("log"), NULL, &back, NULL,
                               NULL),
              BG_EFORMAT);
     bg_save_options saving = BG_SAVE_OPTIONS_INIT;
     saving.flags = BG_FILE_NO_SYNC;
-    CHECK_EQ(bg_oplog_truncate_after_snapshot(log, filter, files_path("plain"), &saving,
-                                              NULL),
+    CHECK_EQ(bg_oplog_snapshot(log, filter, files_path("plain"), &saving, NULL),
              BG_EINVAL);
     CHECK_OK(bg_oplog_close(log, NULL));
     bg_filter_free(filter);
@@ -1014,12 +1011,11 @@ TEST(oplog__snapshots_while_threads_change_the_filter)
         const char *path = files_path("log"), *snapshot = files_path("snapshot");
         struct worker workers[THREADS];
         bg_filter *filter = make(kinds[k]), *back = NULL;
-        bg_oplog *log = open_log(path, filter, BG_OPLOG_EVERYSEC, 0);
+        bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_EVERYSEC, 0);
         bool removes = kinds[k] == BG_KIND_COUNTING;
         run_workers(workers, log, filter, removes ? rounds : 2);
         for (int i = 0; i < 5; i++) {
-            CHECK_OK(
-                bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL));
+            CHECK_OK(bg_oplog_snapshot(log, filter, snapshot, NULL, NULL));
         }
         join_workers(workers);
         CHECK_OK(bg_oplog_close(log, NULL));
@@ -1086,7 +1082,7 @@ TEST(oplog__what_happens_during_a_snapshot_is_in_the_log)
     for (int k = 0; k < 3; k++) {
         const char *path = files_path("log"), *snapshot = files_path("snapshot");
         bg_filter *filter = make(kinds[k]), *back = NULL;
-        bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+        bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0);
         struct during during = { .log = log, .filter = filter, .clears = k == 2 };
         bg_save_options saving = BG_SAVE_OPTIONS_INIT;
         uint64_t hash = hash_of(1), position;
@@ -1095,8 +1091,7 @@ TEST(oplog__what_happens_during_a_snapshot_is_in_the_log)
         CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
         early = &during;
         disk.on_create = add_early;
-        CHECK_OK(
-            bg_oplog_truncate_after_snapshot(log, filter, snapshot, &saving, NULL));
+        CHECK_OK(bg_oplog_snapshot(log, filter, snapshot, &saving, NULL));
         CHECK(during.added > 0);
         if (during.cleared) {
             CHECK(pthread_join(during.clearing, NULL) == 0);
@@ -1146,7 +1141,7 @@ static void life_check(const bg_filter *filter, uint64_t next)
     for (uint64_t i = 0; i < next; i++) {
         struct record r = life_record(i);
         if (r.op == BG_OPLOG_ADD) {
-            (void)bg_filter_add_hash(expected, r.hash);
+            (void)added_hash(expected, r.hash);
         } else {
             (void)bg_filter_remove_hash(expected, r.hash);
         }
@@ -1195,7 +1190,7 @@ static void life_check_folder(const char *folder, uint64_t acknowledged)
     CHECK(next >= acknowledged);
     life_check(filter, next);
     (void)snprintf(path, sizeof path, "%s/log", folder);
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_ALWAYS, next);
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, next);
     CHECK_OK(life_step(log, filter, next, &next));
     CHECK_OK(bg_oplog_close(log, NULL));
     bg_filter_free(filter);
@@ -1213,21 +1208,20 @@ static void life_live(const char *folder, int acknowledged)
     (void)snprintf(path, sizeof path, "%s/log", folder);
     (void)snprintf(snapshot, sizeof snapshot, "%s/snapshot", folder);
     bg_filter *filter = make(BG_KIND_COUNTING);
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_ALWAYS, 0);
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
     for (uint64_t i = 0, frame = 0; i < LIFE; frame++) {
         if (life_step(log, filter, i, &i) != BG_OK
             || write(acknowledged, &i, sizeof i) != sizeof i) {
             _exit(1);
         }
-        if (frame % 7 == 6
-            && bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL)) {
+        if (frame % 7 == 6 && bg_oplog_snapshot(log, filter, snapshot, NULL, NULL)) {
             _exit(1);
         }
         if (frame == 10) {
             if (bg_oplog_close(log, NULL)) {
                 _exit(1);
             }
-            log = open_log(path, filter, BG_OPLOG_ALWAYS, i);
+            log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, i);
         }
     }
     _exit(0);
@@ -1292,7 +1286,7 @@ static bool life_with_fault(const char *folder, unsigned long at, enum disk_faul
             acknowledged = next = done;
         }
         if (++frame % 5 == 0 && !err) {
-            err = bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL);
+            err = bg_oplog_snapshot(log, filter, snapshot, NULL, NULL);
             CHECK(err == BG_OK || err == BG_EIO);
         }
         if (state_of(log).failed) { /* permanently */
@@ -1300,9 +1294,7 @@ static bool life_with_fault(const char *folder, unsigned long at, enum disk_faul
             CHECK_EQ(bg_oplog_append(log, NULL, &hash, 1, NULL, NULL), BG_EIO);
             CHECK_EQ(bg_oplog_sync(log, NULL), BG_EIO);
             CHECK_EQ(bg_oplog_tick(log, NULL), BG_EIO);
-            CHECK_EQ(
-                bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL),
-                BG_EIO);
+            CHECK_EQ(bg_oplog_snapshot(log, filter, snapshot, NULL, NULL), BG_EIO);
             CHECK_EQ(bg_oplog_close(log, NULL), BG_EIO);
             log = NULL;
             bg_filter_free(filter);
@@ -1344,7 +1336,7 @@ TEST(oplog__a_full_disk_can_be_emptied)
     const char *path = files_path("log");
     bg_filter *filter = make(BG_KIND_BLOCKED);
     for (int i = 0; i < 2; i++) {
-        bg_oplog *log = open_log(path, filter, BG_OPLOG_ALWAYS, 0);
+        bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
         uint64_t hashes[3] = { 10, 20, 30 };
         bg_errinfo why;
         append(log, BG_OPLOG_ADD, 1);
@@ -1374,12 +1366,11 @@ TEST(oplog__a_log_whose_new_name_may_get_lost_has_failed)
     bg_filter *filter = make(BG_KIND_BLOCKED);
     int folders = 0; /* opened and synced for the snapshot, then for the log */
     for (unsigned long at = 0; folders < 4; at++) {
-        bg_oplog *log = open_log(path, filter, BG_OPLOG_ALWAYS, 0);
+        bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
         bg_errinfo why;
         append(log, BG_OPLOG_ADD, 1);
         fail_next(DISK_EIO, at);
-        CHECK_EQ(bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, &why),
-                 BG_EIO);
+        CHECK_EQ(bg_oplog_snapshot(log, filter, snapshot, NULL, &why), BG_EIO);
         disk.at = 0;
         folders += strstr(why.what, "folder") != NULL;
         CHECK_EQ(state_of(log).failed, folders > 2 ? BG_EIO : BG_OK);
@@ -1398,7 +1389,7 @@ TEST(oplog__a_failed_sync_is_never_tried_again)
     static struct heard heard;
     const char *path = files_path("log");
     bg_filter *filter = make(BG_KIND_BLOCKED);
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0);
     bg_errinfo why;
     uint64_t hash = 3;
     append(log, BG_OPLOG_ADD, 1);
@@ -1417,14 +1408,14 @@ TEST(oplog__a_failed_sync_is_never_tried_again)
     CHECK_EQ(bg_oplog_close(log, &why), BG_EIO);
     CHECK_EQ(disk.data_syncs, syncs);
     CHECK_EQ(replay(path, &heard).next, 2); /* it was acknowledged */
-    log = open_log(path, filter, BG_OPLOG_ALWAYS, 2);
+    log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 2);
     fail_next(DISK_EIO, 1); /* a write, and the sync */
     CHECK_EQ(bg_oplog_append(log, NULL, &hash, 1, NULL, &why), BG_EIO);
     disk.at = 0;
     CHECK_STR(why.what, "fdatasync");
     CHECK_EQ(bg_oplog_close(log, &why), BG_EIO);
     CHECK_EQ(replay(path, &heard).next, 2); /* it was not */
-    log = open_log(path, filter, BG_OPLOG_ALWAYS, 2);
+    log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 2);
     append(log, BG_OPLOG_ADD, 4);
     CHECK_OK(bg_oplog_close(log, NULL));
     heard.n = 0;
@@ -1442,15 +1433,15 @@ TEST(oplog__interruptions_are_no_failures)
     bg_filter *filter = make(BG_KIND_BLOCKED);
     uint64_t hash = hash_of(1);
     disk.interrupts = true;
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_NO, 0);
     append(log, BG_OPLOG_ADD, 2);
     CHECK_OK(bg_oplog_sync(log, NULL));
-    CHECK_OK(bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL));
+    CHECK_OK(bg_oplog_snapshot(log, filter, snapshot, NULL, NULL));
     CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
     append(log, BG_OPLOG_ADD, 3);
     CHECK_OK(bg_oplog_close(log, NULL));
     CHECK(truncate(path, OPLOG_HEADER + 29 + 3) == 0); /* a torn tail is cut off */
-    CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_ALWAYS, 2), NULL));
+    CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 2), NULL));
     disk.interrupts = disk.interrupted = false;
     CHECK_EQ(replay(path, &heard).dropped, 0);
     CHECK_EQ(heard.n, 1);
@@ -1479,12 +1470,12 @@ TEST(oplog__opening_makes_file_and_name_safe)
     disk_empty_folder(platter);
     disk_empty_folder(after);
     (void)snprintf(path, sizeof path, "%s/log", folder);
-    CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_NO, 0), NULL));
+    CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_SYNC_NO, 0), NULL));
     disk.folder = folder; /* of all, nothing was synced */
     disk.platter = platter;
     disk.on_write = count_written;
     written_again = 0;
-    bg_oplog *log = open_log(path, filter, BG_OPLOG_ALWAYS, 0);
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_SYNC_ALWAYS, 0);
     CHECK_EQ(written_again, OPLOG_HEADER);
     CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
     disk.on_write = NULL;

@@ -19,7 +19,7 @@ static bg_plan plan_of(const bg_plan_request *ask)
 {
     bg_plan plan = { 0 };
     bg_errinfo why;
-    if (bg_plan_make(ask, &plan, &why) != BG_OK) {
+    if (bg_plan_compute(ask, &plan, &why) != BG_OK) {
         check_fail(__FILE__, __LINE__, "plan: %s", why.message);
     }
     return plan;
@@ -59,7 +59,7 @@ TEST(plan__fill_is_what_comes)
         bg_plan p = plan_of(&ask);
         bg_filter *filter = must_create(&ask.spec);
         for (int n = 0; n < 20000; n++) {
-            bg_filter_add_hash(filter, check_random());
+            added_hash(filter, check_random());
         }
         CHECK_NEAR(bg_filter_fill(filter), p.fill, 0.02);
         bg_filter_free(filter);
@@ -100,7 +100,7 @@ TEST(plan__growth_multiplies_the_items)
     ask.spec.items = (UINT64_C(1) << 55) + 1; /* more digits than a double has */
     ask.spec.max_bytes = 0;
     bg_plan p;
-    if (bg_plan_make(&ask, &p, NULL) == BG_OK) {
+    if (bg_plan_compute(&ask, &p, NULL) == BG_OK) {
         CHECK_EQ(p.items, ask.spec.items);
     }
 }
@@ -129,9 +129,9 @@ static void check_same_geometry(const bg_plan_request *ask)
     bg_plan p = plan_of(ask);
     bg_spec spec;
     bg_filter *filter = NULL, *direct = NULL;
-    bg_plan_spec(&p, ask, &spec);
+    bg_plan_to_spec(&p, ask, &spec);
     CHECK_OK(bg_filter_create(&spec, &filter, NULL));
-    bg_info info = info_of(filter);
+    bg_filter_info info = info_of(filter);
     CHECK_EQ(info.kind, p.kind);
     CHECK_EQ(info.k, p.k);
     CHECK_EQ(info.units, p.units);
@@ -154,7 +154,7 @@ TEST(plan__spec_and_filter_have_its_geometry)
         check_same_geometry(&ask);
         ask.growth = 1.7;
         ask.spec.folds = 3;
-        ask.spec.flags = BG_EXCLUSIVE | BG_SMALL_PAGES;
+        ask.spec.flags = BG_SPEC_EXCLUSIVE | BG_SPEC_SMALL_PAGES;
         ask.spec.max_bytes = 1 << 20;
         ask.spec.hash.seed = 99;
         check_same_geometry(&ask);
@@ -166,7 +166,7 @@ TEST(plan__spec_and_filter_have_its_geometry)
         check_same_geometry(&ask);
     }
     bg_plan_request ask = request_of(12345, 0.01);
-    ask.spec.flags = BG_ONE_WINNER;
+    ask.spec.flags = BG_SPEC_ONE_WINNER;
     check_same_geometry(&ask);
 }
 
@@ -329,13 +329,13 @@ static void check_refused(const bg_plan_request *ask, const char *what,
     bg_errinfo why;
     memset(&plan, 0x77, sizeof plan);
     before = plan;
-    CHECK_EQ(bg_plan_make(ask, &plan, &why), BG_EINVAL);
+    CHECK_EQ(bg_plan_compute(ask, &plan, &why), BG_EINVAL);
     CHECK_EQ(why.code, BG_EINVAL);
     CHECK_STR(why.what, what);
     CHECK_STR(why.found, found);
     CHECK(why.expected[0] != 0);
     CHECK(memcmp(&plan, &before, sizeof plan) == 0);
-    CHECK_EQ(bg_plan_make(ask, &plan, NULL), BG_EINVAL);
+    CHECK_EQ(bg_plan_compute(ask, &plan, NULL), BG_EINVAL);
 }
 
 TEST(plan__refuses_bad_numbers)
@@ -406,10 +406,10 @@ TEST(plan__refuses_nothing_at_all)
     bg_plan_request ask = request_of(1000, 0.01);
     bg_plan plan;
     bg_errinfo why;
-    CHECK_EQ(bg_plan_make(NULL, &plan, &why), BG_EINVAL);
+    CHECK_EQ(bg_plan_compute(NULL, &plan, &why), BG_EINVAL);
     CHECK_STR(why.what, "request");
-    CHECK_EQ(bg_plan_make(&ask, NULL, &why), BG_EINVAL);
-    CHECK_EQ(bg_plan_make(NULL, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_plan_compute(&ask, NULL, &why), BG_EINVAL);
+    CHECK_EQ(bg_plan_compute(NULL, NULL, NULL), BG_EINVAL);
 }
 
 TEST(plan__defaults_by_function_and_by_macro_are_the_same)

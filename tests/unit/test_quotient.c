@@ -47,7 +47,7 @@ static bg_filter *quotient_filter(unsigned bits, uint32_t k, uint32_t flags)
 
 static unsigned quotient_bits_of(const bg_filter *filter)
 {
-    bg_info info = info_of(filter);
+    bg_filter_info info = info_of(filter);
     unsigned bits = 8;
     while (units_for(bits, info.k) < info.units) {
         bits++;
@@ -123,8 +123,9 @@ static bool check_next(void *context, uint64_t prefix, uint64_t count)
 static void check_content(const bg_filter *filter, unsigned kept)
 {
     struct listing listing = { 0, 0 };
-    bg_info info = info_of(filter);
-    bg_filter *other = quotient_filter(quotient_bits_of(filter), info.k, BG_EXCLUSIVE);
+    bg_filter_info info = info_of(filter);
+    bg_filter *other =
+        quotient_filter(quotient_bits_of(filter), info.k, BG_SPEC_EXCLUSIVE);
     uint64_t there = 0;
     for (size_t i = 0; i < pool_size; i++) {
         uint64_t hash = some_hash(i, kept);
@@ -134,12 +135,12 @@ static void check_content(const bg_filter *filter, unsigned kept)
     }
     for (size_t i = pool_size; i-- > 0;) {
         for (uint64_t n = 0; n < counts[i]; n++) {
-            CHECK_OK(bg_filter_insert_hash(other, pool[i], NULL));
+            CHECK_OK(bg_filter_add_hash(other, pool[i], NULL));
         }
     }
     CHECK(bg_filter_equal(filter, other));
     CHECK_EQ(info_of(other).ones, info.ones);
-    CHECK_OK(bg_filter_each(filter, check_next, &listing));
+    CHECK_OK(bg_filter_for_each(filter, check_next, &listing));
     CHECK_EQ(listing.told, there);
     CHECK_NEAR(info.rate, ldexp((double)there, -(int)kept), 1e-9);
     bg_filter_free(other);
@@ -152,7 +153,7 @@ static void random_change(bg_filter *filter, unsigned kept, unsigned adds_of_8)
     bool is_new = false, adds = check_random_below(8) < adds_of_8;
     uint64_t times = check_random_below(64) ? 1 : 1 + check_random_below(200);
     for (; adds && times > 0; times--) {
-        bg_err err = bg_filter_insert_hash(filter, hash, &is_new);
+        bg_err err = bg_filter_add_hash(filter, hash, &is_new);
         CHECK(err == BG_OK || err == BG_EFULL);
         if (err == BG_OK) {
             CHECK_EQ(is_new, counts[i] == 0);
@@ -198,7 +199,7 @@ TEST(quotient__agrees_with_a_multiset)
         }
         for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
             model_run(widths[w], 8, EVENLY, 0);
-            model_run(widths[w], 8, CROWDED, BG_EXCLUSIVE);
+            model_run(widths[w], 8, CROWDED, BG_SPEC_EXCLUSIVE);
             model_run(widths[w], 8, AT_THE_END, 0);
             model_run(widths[w], 10, CROWDED, 0);
         }
@@ -215,11 +216,11 @@ TEST(quotient__known_words)
     const uint64_t *first = bgi_filter_words(filter), *second = first + 8;
     const uint64_t one = 1;
     /* Quotient 48 three times, 49 twice: slots 48 .. 52. */
-    CHECK(bg_filter_add_hash(filter, 0x3033ull << 48));
-    CHECK(bg_filter_add_hash(filter, 0x3011ull << 48));
-    CHECK(bg_filter_add_hash(filter, 0x3155ull << 48));
-    CHECK(!bg_filter_add_hash(filter, 0x3155ull << 48));
-    CHECK(bg_filter_add_hash(filter, 0x3022ull << 48));
+    CHECK(added_hash(filter, 0x3033ull << 48));
+    CHECK(added_hash(filter, 0x3011ull << 48));
+    CHECK(added_hash(filter, 0x3155ull << 48));
+    CHECK(!added_hash(filter, 0x3155ull << 48));
+    CHECK(added_hash(filter, 0x3022ull << 48));
     CHECK_EQ(first[0], 3ull << (8 + 48));
     CHECK_EQ(first[1], 0);
     CHECK_EQ(first[7], 0x2211ull << 44);
@@ -227,10 +228,10 @@ TEST(quotient__known_words)
     CHECK_EQ(second[1], 0x55533ull << 44);          /* and the rest in the next word */
     CHECK_EQ(second[2], 0x5);
     /* A third and a fourth time: three slots and a digit. */
-    CHECK(!bg_filter_add_hash(filter, 0x3155ull << 48));
+    CHECK(!added_hash(filter, 0x3155ull << 48));
     CHECK_EQ(second[2], 0x00555);
     CHECK_EQ(second[0], 5 | one << 58 | one << 62);
-    CHECK(!bg_filter_add_hash(filter, 0x3155ull << 48));
+    CHECK(!added_hash(filter, 0x3155ull << 48));
     CHECK_EQ(second[2], 0x01555);
     CHECK_EQ(second[0], 5 | one << 58 | one << 62);
     bg_filter_free(filter);
@@ -243,11 +244,11 @@ TEST(quotient__takes_95_percent)
     static const uint32_t widths[] = { 2, 8, 13 };
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
         for (unsigned bits = 12; bits <= 16; bits++) {
-            bg_filter *filter = quotient_filter(bits, widths[w], BG_EXCLUSIVE);
+            bg_filter *filter = quotient_filter(bits, widths[w], BG_SPEC_EXCLUSIVE);
             size_t n = (size_t)1 << bits, fit = n * 95 / 100, in = 0;
             uint64_t *hashes = malloc(n * sizeof *hashes);
             random_hashes(hashes, n);
-            while (in < n && bg_filter_insert_hash(filter, hashes[in], NULL) == BG_OK) {
+            while (in < n && bg_filter_add_hash(filter, hashes[in], NULL) == BG_OK) {
                 in++;
             }
             CHECK(in >= fit && in < n);
@@ -256,13 +257,16 @@ TEST(quotient__takes_95_percent)
             for (size_t i = 0; i < 100; i++) {
                 uint64_t more = check_random();
                 if (!bg_filter_may_contain_hash(filter, more)) {
-                    CHECK_EQ(bg_filter_insert_hash(filter, more, NULL), BG_EFULL);
+                    CHECK_EQ(bg_filter_add_hash(filter, more, NULL), BG_EFULL);
                 }
             }
             CHECK(bg_filter_equal(filter, copy));
-            CHECK_EQ(bg_filter_may_contain_many_hash(filter, hashes, in, NULL), in);
+            CHECK_EQ(
+                bg_filter_may_contain_many(filter, bg_keys_hashes(hashes, in), NULL),
+                in);
             CHECK(!info_of(filter).overflowed);
-            CHECK_EQ(bg_filter_remove_many_hash(filter, hashes, in, NULL), in);
+            CHECK_EQ(bg_filter_remove_many(filter, bg_keys_hashes(hashes, in), NULL),
+                     in);
             CHECK_EQ(info_of(filter).ones, 0);
             free(hashes);
             bg_filter_free(copy);
@@ -275,7 +279,7 @@ TEST(quotient__does_not_wrap)
 {
     bg_filter *filter = quotient_filter(8, 16, 0);
     uint64_t n = 0, last = UINT64_MAX << 56;
-    while (bg_filter_insert_hash(filter, last | n << 40, NULL) == BG_OK) {
+    while (bg_filter_add_hash(filter, last | n << 40, NULL) == BG_OK) {
         n++;
     }
     CHECK_EQ(n, 1 + SMALLEST - SMALLEST / 32 - 1); /* as many as are allowed in all */
@@ -286,12 +290,12 @@ TEST(quotient__does_not_wrap)
     bg_filter_free(filter);
     /* 1024 quotients: the end of the table is reached before the load limit. */
     filter = quotient_filter(10, 16, 0);
-    for (n = 0; bg_filter_insert_hash(filter, last | n << 40, NULL) == BG_OK;) {
+    for (n = 0; bg_filter_add_hash(filter, last | n << 40, NULL) == BG_OK;) {
         n++;
     }
     CHECK_EQ(n, 55 * 28 - 1020); /* from quotient 1020 to the end of the last block */
-    CHECK_EQ(bg_filter_insert_hash(filter, last, NULL), BG_EFULL); /* no slot for it */
-    CHECK_OK(bg_filter_insert_hash(filter, 0, NULL));
+    CHECK_EQ(bg_filter_add_hash(filter, last, NULL), BG_EFULL); /* no slot for it */
+    CHECK_OK(bg_filter_add_hash(filter, 0, NULL));
     bg_filter_free(filter);
 }
 
@@ -299,7 +303,7 @@ TEST(quotient__add_without_room_gives_up)
 {
     bg_filter *filter = quotient_filter(8, 8, 0), *copy = NULL;
     for (int i = 0; i < 1000; i++) {
-        (void)bg_filter_add_hash(filter, check_random());
+        (void)added_hash(filter, check_random());
     }
     CHECK(info_of(filter).overflowed);
     CHECK_NEAR(info_of(filter).rate, 1, 1e-9);
@@ -309,7 +313,7 @@ TEST(quotient__add_without_room_gives_up)
         CHECK(bg_filter_may_contain_hash(filter, hash));
         CHECK(bg_filter_may_contain_hash(copy, hash));
         CHECK(bg_filter_count_hash(filter, hash) >= 1);
-        CHECK(!bg_filter_add_hash(filter, hash));
+        CHECK(!added_hash(filter, hash));
     }
     bg_filter *empty = quotient_filter(8, 8, 0);
     CHECK_EQ(bg_filter_merge(empty, filter, NULL), BG_OK);
@@ -326,9 +330,9 @@ TEST(quotient__flood_of_one_key)
 {
     const uint64_t times = CHECK_SANITIZED ? 70000 : 300000; /* over 16 bits */
     for (uint32_t k = 2; k <= 32; k += 5) {
-        bg_filter *filter = quotient_filter(8, k, BG_EXCLUSIVE);
+        bg_filter *filter = quotient_filter(8, k, BG_SPEC_EXCLUSIVE);
         for (uint64_t i = 1; i <= times; i++) {
-            CHECK_OK(bg_filter_insert_hash(filter, 5, NULL));
+            CHECK_OK(bg_filter_add_hash(filter, 5, NULL));
         }
         CHECK_EQ(bg_filter_count_hash(filter, 5), times);
         CHECK(info_of(filter).ones <= 3 + 19 / (k - 1) + 1);
@@ -345,7 +349,7 @@ TEST(quotient__flood_of_one_key)
 TEST(quotient__counts_saturate)
 {
     bg_filter *a = quotient_filter(8, 2, 0), *b = quotient_filter(8, 2, 0);
-    CHECK_OK(bg_filter_insert_hash(a, 5, NULL));
+    CHECK_OK(bg_filter_add_hash(a, 5, NULL));
     for (int i = 0; i < 50; i++) {
         CHECK_OK(bg_filter_merge(b, a, NULL));
         CHECK_OK(bg_filter_merge(a, b, NULL));
@@ -353,7 +357,7 @@ TEST(quotient__counts_saturate)
     CHECK_EQ(bg_filter_count_hash(a, 5), UINT64_MAX);
     CHECK_EQ(info_of(a).saturated, 1);
     CHECK_EQ(info_of(a).ones, 3 + 64);
-    CHECK_OK(bg_filter_insert_hash(a, 5, NULL));
+    CHECK_OK(bg_filter_add_hash(a, 5, NULL));
     CHECK_OK(bg_filter_remove_hash(a, 5));
     CHECK_EQ(bg_filter_count_hash(a, 5), UINT64_MAX);
     bg_filter_free(a);
@@ -371,10 +375,10 @@ TEST(quotient__measured_rate_is_the_predicted_one)
     static const uint32_t widths[] = { 2, 3, 5, 7 };
     for (size_t l = 0; l < 3; l++) {
         for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-            bg_filter *filter = quotient_filter(15, widths[w], BG_EXCLUSIVE);
+            bg_filter *filter = quotient_filter(15, widths[w], BG_SPEC_EXCLUSIVE);
             size_t n = (size_t)(loads[l] * 32768), hits = 0;
             for (size_t i = 0; i < n; i++) {
-                CHECK_OK(bg_filter_insert_hash(filter, check_random(), NULL));
+                CHECK_OK(bg_filter_add_hash(filter, check_random(), NULL));
             }
             double predicted = bg_predict_rate(
                 BG_KIND_QUOTIENT, bg_filter_size_bytes(filter), widths[w], n);
@@ -383,7 +387,7 @@ TEST(quotient__measured_rate_is_the_predicted_one)
                 hits += bg_filter_may_contain_hash(filter, check_random());
             }
             CHECK_NEAR((double)hits / (double)probes, predicted, 0.05);
-            bg_info info = info_of(filter);
+            bg_filter_info info = info_of(filter);
             CHECK_NEAR(info.rate, predicted, 0.02);
             CHECK(info.items.low <= (double)n * 1.01);
             CHECK(info.items.high >= (double)n * 0.99);
@@ -403,7 +407,7 @@ TEST(quotient__plans_name_sizes_that_there_are)
             ask.spec.kind = BG_KIND_QUOTIENT;
             ask.spec.items = items;
             ask.spec.rate = rate;
-            CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+            CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
             CHECK(plan.rate <= rate);
             CHECK(plan.fill <= 0.95);
             CHECK_EQ(bgi_kind_quotient.round_units(plan.units, plan.k), plan.units);
@@ -413,7 +417,7 @@ TEST(quotient__plans_name_sizes_that_there_are)
             ask.spec.bytes = plan.bytes + 100;
             ask.spec.k = plan.k;
             bg_plan again;
-            CHECK_OK(bg_plan_make(&ask, &again, NULL));
+            CHECK_OK(bg_plan_compute(&ask, &again, NULL));
             CHECK_EQ(again.units, plan.units);
         }
     }
@@ -445,7 +449,7 @@ TEST(quotient__bad_sizes)
     spec = quotient_spec(8, 8, 0);
     spec.width = 4;
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
-    spec = quotient_spec(8, 8, BG_SCATTERED);
+    spec = quotient_spec(8, 8, BG_SPEC_SCATTERED);
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
     spec = quotient_spec(8, 8, 0);
     spec.folds = 1;
@@ -475,17 +479,17 @@ TEST(quotient__each)
 {
     unsigned told = 0;
     bg_filter *filter = quotient_filter(9, 8, 0);
-    CHECK_OK(bg_filter_each(filter, stop_at_third, &told));
+    CHECK_OK(bg_filter_for_each(filter, stop_at_third, &told));
     CHECK_EQ(told, 0);
     for (int i = 0; i < 100; i++) {
-        CHECK_OK(bg_filter_insert_hash(filter, check_random(), NULL));
+        CHECK_OK(bg_filter_add_hash(filter, check_random(), NULL));
     }
-    CHECK_OK(bg_filter_each(filter, stop_at_third, &told));
+    CHECK_OK(bg_filter_for_each(filter, stop_at_third, &told));
     CHECK_EQ(told, 3);
-    CHECK_EQ(bg_filter_each(NULL, stop_at_third, &told), BG_EINVAL);
-    CHECK_EQ(bg_filter_each(filter, NULL, &told), BG_EINVAL);
+    CHECK_EQ(bg_filter_for_each(NULL, stop_at_third, &told), BG_EINVAL);
+    CHECK_EQ(bg_filter_for_each(filter, NULL, &told), BG_EINVAL);
     bg_filter *bloom = make_filter(BG_KIND_BLOCKED, 1000, 0);
-    CHECK_EQ(bg_filter_each(bloom, stop_at_third, &told), BG_ENOTSUP);
+    CHECK_EQ(bg_filter_for_each(bloom, stop_at_third, &told), BG_ENOTSUP);
     bg_filter_free(bloom);
     bg_filter_free(filter);
 }
@@ -496,7 +500,7 @@ static void fill_from_pool(bg_filter *filter, unsigned kept, enum spread spread)
     for (size_t i = 0; i < pool_size && i < 200; i++) {
         counts[i] = check_random_below(16) ? 1 : 1 + check_random_below(40);
         for (uint64_t n = 0; n < counts[i]; n++) {
-            bg_err err = bg_filter_insert_hash(filter, some_hash(i, kept), NULL);
+            bg_err err = bg_filter_add_hash(filter, some_hash(i, kept), NULL);
             if (err) {
                 counts[i] = n;
             }
@@ -536,7 +540,7 @@ TEST(quotient__resize_refused)
     bg_filter *filter = quotient_filter(10, 8, 0), *resized = filter;
     bg_errinfo why;
     for (uint64_t i = 0; i < 600; i++) {
-        CHECK_OK(bg_filter_insert_hash(filter, check_random(), NULL));
+        CHECK_OK(bg_filter_add_hash(filter, check_random(), NULL));
     }
     CHECK_EQ(bg_filter_resize(filter, -1, &resized, &why), BG_EFULL);
     CHECK(resized == NULL);
@@ -551,11 +555,11 @@ TEST(quotient__resize_refused)
 /* Grows from the smallest size to 200,000 keys without losing a key. */
 TEST(quotient__grows)
 {
-    bg_filter *filter = quotient_filter(8, 20, BG_EXCLUSIVE);
+    bg_filter *filter = quotient_filter(8, 20, BG_SPEC_EXCLUSIVE);
     uint64_t n = 200000, seed = check_random();
     for (uint64_t i = 0, state = seed; i < n; i++) {
         uint64_t hash = check_random_next(&state);
-        while (bg_filter_insert_hash(filter, hash, NULL) == BG_EFULL) {
+        while (bg_filter_add_hash(filter, hash, NULL) == BG_EFULL) {
             bg_filter *larger = NULL;
             CHECK_OK(bg_filter_resize(filter, 1, &larger, NULL));
             bg_filter_free(filter);
@@ -578,11 +582,11 @@ TEST(quotient__merge)
         for (unsigned i = 0; i < 300; i++) {
             uint64_t hash = check_random();
             bg_filter *to = i % 2 ? a : first;
-            CHECK_OK(bg_filter_insert_hash(to, hash, NULL));
-            CHECK_OK(bg_filter_insert_hash(all, hash, NULL));
+            CHECK_OK(bg_filter_add_hash(to, hash, NULL));
+            CHECK_OK(bg_filter_add_hash(all, hash, NULL));
             if (i % 5 == 0) {
-                CHECK_OK(bg_filter_insert_hash(i % 2 ? first : a, hash, NULL));
-                CHECK_OK(bg_filter_insert_hash(all, hash, NULL));
+                CHECK_OK(bg_filter_add_hash(i % 2 ? first : a, hash, NULL));
+                CHECK_OK(bg_filter_add_hash(all, hash, NULL));
             }
         }
         CHECK_OK(bg_filter_resize(first, doublings, &b, NULL));
@@ -603,8 +607,8 @@ TEST(quotient__merge_refused)
     bg_filter *copy = NULL, *other = quotient_filter(8, 9, 0);
     bg_errinfo why;
     for (int i = 0; i < 150; i++) {
-        CHECK_OK(bg_filter_insert_hash(a, check_random(), NULL));
-        CHECK_OK(bg_filter_insert_hash(b, check_random(), NULL));
+        CHECK_OK(bg_filter_add_hash(a, check_random(), NULL));
+        CHECK_OK(bg_filter_add_hash(b, check_random(), NULL));
     }
     CHECK_OK(bg_filter_copy(a, &copy, NULL));
     CHECK_EQ(bg_filter_merge(a, b, &why), BG_EFULL);
@@ -626,10 +630,10 @@ TEST(quotient__overlap)
     for (unsigned i = 0; i < 24000; i++) {
         uint64_t hash = check_random();
         if (i < 16000) {
-            CHECK_OK(bg_filter_insert_hash(a, hash, NULL));
+            CHECK_OK(bg_filter_add_hash(a, hash, NULL));
         }
         if (i >= 8000) {
-            CHECK_OK(bg_filter_insert_hash(b, hash, NULL));
+            CHECK_OK(bg_filter_add_hash(b, hash, NULL));
         }
     }
     CHECK_OK(bg_filter_overlap(a, b, &overlap, NULL));
@@ -649,7 +653,7 @@ TEST(quotient__batches_do_what_single_calls_do)
     enum { N = 3000 };
     static uint64_t keys[2 * N], maybe[BG_BITMAP_WORDS(2 * N)], is_new[2 * N / 64 + 1];
     for (unsigned ask = 0; ask < 2; ask++) {
-        for (uint32_t flags = 0; flags <= BG_EXCLUSIVE; flags++) {
+        for (uint32_t flags = 0; flags <= BG_SPEC_EXCLUSIVE; flags++) {
             bg_filter *one = quotient_filter(12, 6, flags), *many = NULL;
             many = quotient_filter(12, 6, flags);
             many->core.adds_ask = many->core.looks_ask = (uint16_t)ask;
@@ -657,15 +661,15 @@ TEST(quotient__batches_do_what_single_calls_do)
             for (size_t i = 1; i < N; i += 3) {
                 keys[i] = keys[check_random_below(i)];
             }
-            size_t count = bg_filter_add_many_u64(many, keys, N, is_new), expected = 0;
+            size_t count = added_many(many, bg_keys_u64(keys, N), is_new), expected = 0;
             for (size_t i = 0; i < N; i++) {
-                bool fresh = bg_filter_add_u64(one, keys[i]);
+                bool fresh = added_u64(one, keys[i]);
                 CHECK_EQ(is_new[i / 64] >> i % 64 & 1, fresh);
                 expected += fresh;
             }
             CHECK_EQ(count, expected);
             CHECK(bg_filter_equal(one, many));
-            count = bg_filter_may_contain_many_u64(many, keys, 2 * N, maybe);
+            count = bg_filter_may_contain_many(many, bg_keys_u64(keys, 2 * N), maybe);
             size_t yeses = 0;
             for (size_t i = 0; i < 2 * N; i++) {
                 bool yes = bg_filter_may_contain_u64(one, keys[i]);
@@ -674,17 +678,20 @@ TEST(quotient__batches_do_what_single_calls_do)
                 yeses += yes;
             }
             CHECK_EQ(count, yeses);
-            CHECK_EQ(bg_filter_remove_many_u64(many, keys, N, NULL), N);
+            CHECK_EQ(bg_filter_remove_many(many, bg_keys_u64(keys, N), NULL), N);
             CHECK_EQ(info_of(many).ones, 0);
             size_t done = 0, added = 0;
-            CHECK_OK(bg_filter_insert_many_u64(many, keys, N, &done, &added));
+            CHECK_OK(
+                bg_filter_add_many(many, bg_keys_u64(keys, N), NULL, &done, &added));
             CHECK_EQ(done, N);
             CHECK_EQ(added, expected);
-            CHECK_EQ(bg_filter_insert_many_u64(many, keys + N, N, &done, &added),
-                     BG_EFULL);
+            CHECK_EQ(
+                bg_filter_add_many(many, bg_keys_u64(keys + N, N), NULL, &done, &added),
+                BG_EFULL);
             CHECK(done > 500 && done < N);
-            CHECK_EQ(bg_filter_may_contain_many_u64(many, keys, N + done, NULL),
-                     N + done);
+            CHECK_EQ(
+                bg_filter_may_contain_many(many, bg_keys_u64(keys, N + done), NULL),
+                N + done);
             bg_filter_free(one);
             bg_filter_free(many);
         }
@@ -705,7 +712,7 @@ TEST(quotient__no_memory)
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOMEM);
     CHECK(filter == NULL);
     CHECK_OK(bg_filter_create(&spec, &filter, &why));
-    CHECK_OK(bg_filter_insert_hash(filter, 7, NULL));
+    CHECK_OK(bg_filter_add_hash(filter, 7, NULL));
     for (int doublings = -1; doublings <= 1; doublings++) {
         c.fail_at = c.calls + 1;
         CHECK_EQ(bg_filter_resize(filter, doublings, &other, &why), BG_ENOMEM);
@@ -740,7 +747,7 @@ static void *write_keys(void *context)
             if (round > 0) {
                 CHECK_OK(bg_filter_remove_hash(shared, keys[i]));
             }
-            CHECK_OK(bg_filter_insert_hash(shared, keys[i], NULL));
+            CHECK_OK(bg_filter_add_hash(shared, keys[i], NULL));
             CHECK(bg_filter_may_contain_hash(shared, keys[i]));
         }
     }
@@ -767,13 +774,16 @@ static void *read_keys(void *context)
                 CHECK(bg_filter_count_hash(shared, steady[i]) >= 1);
             }
         }
-        CHECK_EQ(bg_filter_may_contain_many_hash(shared, steady, STEADY, NULL), STEADY);
+        CHECK_EQ(
+            bg_filter_may_contain_many(shared, bg_keys_hashes(steady, STEADY), NULL),
+            STEADY);
         uint64_t told[2] = { 0, 0 };
-        CHECK_OK(bg_filter_each(shared, count_told, told));
+        CHECK_OK(bg_filter_for_each(shared, count_told, told));
         CHECK(told[1] >= STEADY - 10); /* an entry may be between two chunks */
         bg_filter *copy = NULL;
         CHECK_OK(bg_filter_copy(shared, &copy, NULL));
-        CHECK_EQ(bg_filter_may_contain_many_hash(copy, steady, STEADY, NULL), STEADY);
+        CHECK_EQ(bg_filter_may_contain_many(copy, bg_keys_hashes(steady, STEADY), NULL),
+                 STEADY);
         bg_filter_free(copy);
     }
     return NULL;
@@ -783,7 +793,7 @@ static void run_threads(uint32_t k, unsigned bits, bool crowded)
 {
     pthread_t writers[WRITERS], reader;
     shared = quotient_filter(bits, k, 0);
-    bg_filter *alone = quotient_filter(bits, k, BG_EXCLUSIVE);
+    bg_filter *alone = quotient_filter(bits, k, BG_SPEC_EXCLUSIVE);
     random_hashes(steady, STEADY);
     random_hashes(churn[0], (size_t)WRITERS * CHURN);
     for (size_t i = 0; crowded && i < STEADY; i++) {
@@ -794,15 +804,15 @@ static void run_threads(uint32_t k, unsigned bits, bool crowded)
         churn[1][i] = churn[1][i] >> 3 | (uint64_t)3 << 61;
     }
     for (size_t i = 0; i < STEADY; i++) {
-        CHECK_OK(bg_filter_insert_hash(shared, steady[i], NULL));
-        CHECK_OK(bg_filter_insert_hash(alone, steady[i], NULL));
+        CHECK_OK(bg_filter_add_hash(shared, steady[i], NULL));
+        CHECK_OK(bg_filter_add_hash(alone, steady[i], NULL));
     }
     stop_reading = false;
     CHECK_EQ(pthread_create(&reader, NULL, read_keys, NULL), 0);
     for (size_t w = 0; w < WRITERS; w++) {
         CHECK_EQ(pthread_create(&writers[w], NULL, write_keys, churn[w]), 0);
         for (size_t i = 0; i < CHURN; i++) {
-            CHECK_OK(bg_filter_insert_hash(alone, churn[w][i], NULL));
+            CHECK_OK(bg_filter_add_hash(alone, churn[w][i], NULL));
         }
     }
     for (size_t w = 0; w < WRITERS; w++) {
@@ -832,7 +842,7 @@ static void *hammer_keys(void *context)
     const size_t rounds = CHECK_SANITIZED || CHECK_EMULATED ? 200 : 2500;
     for (size_t round = 0; round < rounds * check_scale(); round++) {
         for (size_t i = 0; i < HAMMER_CHURN; i++) {
-            CHECK_OK(bg_filter_insert_hash(shared, keys[i], NULL));
+            CHECK_OK(bg_filter_add_hash(shared, keys[i], NULL));
         }
         for (size_t i = 0; i < HAMMER_CHURN; i++) {
             CHECK_OK(bg_filter_remove_hash(shared, keys[i]));
@@ -850,7 +860,7 @@ static void run_hammer(bool crowded)
     random_hashes(churn[0], HAMMER_CHURN);
     for (size_t i = 0; i < HAMMER_STEADY; i++) {
         steady[i] >>= crowded ? 2 : 0; /* more keys than quotients */
-        CHECK_OK(bg_filter_insert_hash(shared, steady[i], NULL));
+        CHECK_OK(bg_filter_add_hash(shared, steady[i], NULL));
     }
     for (size_t i = 0; crowded && i < HAMMER_CHURN; i++) {
         churn[0][i] >>= 3;
@@ -862,12 +872,12 @@ static void run_hammer(bool crowded)
         for (size_t i = 0; i < HAMMER_STEADY; i++) {
             missed += !bg_filter_may_contain_hash(shared, steady[i]);
         }
-        missed +=
-            HAMMER_STEADY
-            - bg_filter_may_contain_many_hash(shared, steady, HAMMER_STEADY, NULL);
+        missed += HAMMER_STEADY
+                  - bg_filter_may_contain_many(
+                      shared, bg_keys_hashes(steady, HAMMER_STEADY), NULL);
         uint64_t told[2] = { 0, 0 };
         if (loop % 8 == 0) {
-            CHECK_OK(bg_filter_each(shared, count_told, told));
+            CHECK_OK(bg_filter_for_each(shared, count_told, told));
         }
         for (size_t i = 0; loop % 8 == 0 && i < HAMMER_STEADY; i++) {
             miscounted += bg_filter_count_hash(shared, steady[i]) != 1;
@@ -900,7 +910,7 @@ TEST(quotient__threads_merge_both_ways)
     bg_filter *a = quotient_filter(14, 8, 0), *b = quotient_filter(14, 8, 0);
     bg_filter *there[2] = { a, b }, *back[2] = { b, a };
     for (uint64_t i = 0; i < 1000; i++) {
-        CHECK_OK(bg_filter_insert_hash(i % 2 ? a : b, check_random(), NULL));
+        CHECK_OK(bg_filter_add_hash(i % 2 ? a : b, check_random(), NULL));
     }
     pthread_t threads[2];
     CHECK_EQ(pthread_create(&threads[0], NULL, merge_away, there), 0);

@@ -228,7 +228,7 @@ static bg_err reader_next(void *context, bg_bytes *keys, size_t room, size_t *n,
 static bg_filter *filter_with(uint64_t key)
 {
     bg_filter *filter = world_filter(0.05);
-    (void)bg_filter_add(filter, &key, sizeof key);
+    (void)added(filter, &key, sizeof key);
     return filter;
 }
 
@@ -266,13 +266,13 @@ static void slot_reloads(struct world *w, uint64_t key)
 
 static void slot_migrates(struct world *w, uint64_t key)
 {
-    CHECK_OK(bg_slot_migrate(w->slot, filter_with(key), NULL));
+    CHECK_OK(bg_slot_begin_migration(w->slot, filter_with(key), NULL));
 }
 
 static void slot_settles(struct world *w, uint64_t key)
 {
     (void)key;
-    CHECK_OK(bg_slot_settle(w->slot, false, NULL));
+    CHECK_OK(bg_slot_end_migration(w->slot, false, NULL));
 }
 
 static void slot_clears(struct world *w, uint64_t key)
@@ -290,13 +290,13 @@ static void slot_merges(struct world *w, uint64_t key)
 
 static void slot_compacts(struct world *w, uint64_t key)
 {
-    CHECK_OK(bg_slot_layer(w->slot, filter_with(key), NULL));
+    CHECK_OK(bg_slot_set_delta(w->slot, filter_with(key), NULL));
     CHECK_OK(bg_slot_compact(w->slot, world_filter(0.05), NULL));
 }
 
 static void begin_migration(struct world *w, uint64_t key)
 {
-    CHECK_OK(bg_slot_migrate(w->slot, filter_with(key), NULL));
+    CHECK_OK(bg_slot_begin_migration(w->slot, filter_with(key), NULL));
 }
 
 /* Each makes earlier answers invalid; and what precedes it. */
@@ -335,17 +335,17 @@ TEST(gate__an_event_makes_the_remembered_void)
     for (size_t i = 0; i < EVENTS; i++) {
         uint64_t key;
         struct world *w = world_of(&events[i], 0, &key);
-        CHECK_EQ(look(w, key), BG_ABSENT_BY_TRUTH);
-        CHECK_EQ(look(w, key), BG_ABSENT_BY_CACHE);
+        CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_STORE);
+        CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_CACHE);
         CHECK_EQ(stats_of(w->gate, false).negative_entries, 1);
         w->has[key] = true; /* bypassing the gate */
         event->happens(w, key);
         CHECK_EQ(stats_of(w->gate, false).negative_entries, 0);
         CHECK(bg_gate_may_contain(w->gate, &key, sizeof key));
-        CHECK_EQ(look(w, key), BG_PRESENT);
+        CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
         w->has[key] = false; /* from now on it is cached as before */
-        CHECK_EQ(look(w, key), BG_ABSENT_BY_TRUTH);
-        CHECK_EQ(look(w, key), BG_ABSENT_BY_CACHE);
+        CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_STORE);
+        CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_CACHE);
         world_end(w);
     }
 }
@@ -365,9 +365,9 @@ TEST(gate__an_answer_that_an_event_overtook_is_not_remembered)
         struct world *w =
             world_of(&events[i / 2], i % 2 ? BG_GATE_SINGLE_FLIGHT : 0, &key);
         w->inside = event_inside;
-        CHECK_EQ(look(w, key), BG_ABSENT_BY_TRUTH);
+        CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_STORE);
         CHECK_EQ(stats_of(w->gate, false).negative_entries, 0);
-        CHECK_EQ(look(w, key), BG_PRESENT);
+        CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
         world_end(w);
     }
 }
@@ -375,7 +375,7 @@ TEST(gate__an_answer_that_an_event_overtook_is_not_remembered)
 static void event_and_look_inside(struct world *w, uint64_t key)
 {
     event_inside(w, key);
-    CHECK_EQ(look(w, key), BG_PRESENT); /* does not get the answer in flight */
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT); /* does not get the answer in flight */
 }
 
 TEST(gate__a_lookup_inside_of_an_overtaken_one_asks)
@@ -385,8 +385,8 @@ TEST(gate__a_lookup_inside_of_an_overtaken_one_asks)
         struct world *w =
             world_of(&events[i / 2], i % 2 ? BG_GATE_SINGLE_FLIGHT : 0, &key);
         w->inside = event_and_look_inside;
-        CHECK_EQ(look(w, key), BG_ABSENT_BY_TRUTH);
-        CHECK_EQ(look(w, key), BG_PRESENT);
+        CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_STORE);
+        CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
         CHECK_EQ(stats_of(w->gate, false).shared, 0);
         world_end(w);
     }
@@ -398,11 +398,13 @@ TEST(gate__a_ticket_that_an_event_overtook_is_not_remembered)
         uint64_t key;
         struct world *w = world_of(&events[i], 0, &key);
         bg_ticket ticket = { 0 };
-        CHECK_EQ(bg_gate_begin(w->gate, &key, sizeof key, &ticket, NULL), BG_PENDING);
+        CHECK_EQ(bg_gate_begin(w->gate, &key, sizeof key, &ticket, NULL),
+                 BG_OUTCOME_PENDING);
         w->has[key] = true;
         event->happens(w, key);
-        CHECK_EQ(bg_gate_finish(w->gate, &ticket, BG_TRUTH_ABSENT), BG_ABSENT_BY_TRUTH);
-        CHECK_EQ(look(w, key), BG_PRESENT);
+        CHECK_EQ(bg_gate_finish(w->gate, &ticket, BG_STORE_ABSENT),
+                 BG_OUTCOME_ABSENT_BY_STORE);
+        CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
         world_end(w);
     }
 }
@@ -415,13 +417,13 @@ TEST(gate__a_batch_uses_nothing_that_is_void)
         const bg_bytes bytes = { &key, sizeof key };
         bg_outcome outcome;
         CHECK_EQ(bg_gate_lookup_many(w->gate, &bytes, 1, NULL, &outcome), 0);
-        CHECK_EQ(outcome, BG_ABSENT_BY_TRUTH);
+        CHECK_EQ(outcome, BG_OUTCOME_ABSENT_BY_STORE);
         CHECK_EQ(bg_gate_lookup_many(w->gate, &bytes, 1, NULL, &outcome), 0);
-        CHECK_EQ(outcome, BG_ABSENT_BY_CACHE);
+        CHECK_EQ(outcome, BG_OUTCOME_ABSENT_BY_CACHE);
         w->has[key] = true;
         event->happens(w, key);
         CHECK_EQ(bg_gate_lookup_many(w->gate, &bytes, 1, NULL, &outcome), 1);
-        CHECK_EQ(outcome, BG_PRESENT);
+        CHECK_EQ(outcome, BG_OUTCOME_PRESENT);
         world_end(w);
     }
 }
@@ -435,15 +437,15 @@ TEST(gate__a_delta_and_a_failed_rebuild_keep_the_cache)
     w->how.negative_entries = 100;
     world_open(w);
     const uint64_t key = absent_key(w, PRESENT, true);
-    CHECK_EQ(look(w, key), BG_ABSENT_BY_TRUTH);
-    CHECK_OK(bg_slot_layer(w->slot, world_filter(0.001), NULL));
-    CHECK_EQ(look(w, key), BG_ABSENT_BY_CACHE);
+    CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_STORE);
+    CHECK_OK(bg_slot_set_delta(w->slot, world_filter(0.001), NULL));
+    CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_CACHE);
     how.spec.items = PRESENT;
     how.delta = world_filter(0.001);
-    CHECK_OK(bg_slot_rebuild_begin(w->slot, &how, &rebuild, NULL));
-    CHECK_EQ(look(w, key), BG_ABSENT_BY_CACHE);
+    CHECK_OK(bg_slot_begin_rebuild(w->slot, &how, &rebuild, NULL));
+    CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_CACHE);
     bg_rebuild_abort(rebuild);
-    CHECK_EQ(look(w, key), BG_ABSENT_BY_CACHE);
+    CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_CACHE);
     world_end(w);
 }
 
@@ -453,8 +455,8 @@ TEST(gate__forgetting_without_a_cache_or_a_gate_does_nothing)
     world_open(w);
     bg_gate_forget_absent(NULL);
     bg_gate_forget_absent(w->gate);
-    CHECK_EQ(look(w, 1), BG_PRESENT);
-    CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_ABSENT_BY_FILTER);
+    CHECK_EQ(look(w, 1), BG_OUTCOME_PRESENT);
+    CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_OUTCOME_ABSENT_BY_FILTER);
     world_end(w);
 }
 
@@ -475,21 +477,22 @@ TEST(gate__in_doubt_every_lookup_asks)
     const uint64_t denied = absent_key(w, PRESENT, false);
     bg_gate *second = NULL; /* of the same slot */
     CHECK_OK(bg_gate_create(w->slot, &w->how, &second, NULL));
-    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
+    CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);
     CHECK_EQ(bg_gate_lookup(second, &unlucky, sizeof unlucky, NULL),
-             BG_ABSENT_BY_TRUTH);
+             BG_OUTCOME_ABSENT_BY_STORE);
     w->has[denied] = true;
-    CHECK_EQ(look(w, denied), BG_ABSENT_BY_FILTER);
+    CHECK_EQ(look(w, denied), BG_OUTCOME_ABSENT_BY_FILTER);
     bg_gate_doubt(w->gate);
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
-    CHECK_EQ(look(w, denied), BG_PRESENT);
-    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
-    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH); /* not cached either */
+    CHECK_EQ(look(w, denied), BG_OUTCOME_PRESENT);
+    CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);
+    CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE); /* not cached either */
     CHECK(bg_gate_may_contain(w->gate, &unlucky, sizeof unlucky));
     w->has[unlucky] = true;
-    CHECK_EQ(look(w, unlucky), BG_PRESENT);
-    CHECK_EQ(bg_gate_lookup(second, &denied, sizeof denied, NULL), BG_PRESENT);
-    CHECK_EQ(bg_gate_lookup(second, &unlucky, sizeof unlucky, NULL), BG_PRESENT);
+    CHECK_EQ(look(w, unlucky), BG_OUTCOME_PRESENT);
+    CHECK_EQ(bg_gate_lookup(second, &denied, sizeof denied, NULL), BG_OUTCOME_PRESENT);
+    CHECK_EQ(bg_gate_lookup(second, &unlucky, sizeof unlucky, NULL),
+             BG_OUTCOME_PRESENT);
     bg_gate_doubt(NULL);
     bg_gate_free(second);
     world_end(w);
@@ -502,20 +505,20 @@ TEST(gate__doubt_ends_with_a_rebuild_that_begins_later)
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
     bg_rebuild *rebuild = NULL;
     how.spec.items = PRESENT;
-    CHECK_OK(bg_slot_rebuild_begin(w->slot, &how, &rebuild, NULL));
+    CHECK_OK(bg_slot_begin_rebuild(w->slot, &how, &rebuild, NULL));
     const uint64_t denied = absent_key(w, PRESENT, false);
     w->has[denied] = true;
     bg_gate_doubt(w->gate);
     CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL)); /* it has not read the key */
     CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
-    CHECK_EQ(look(w, denied), BG_PRESENT);
-    CHECK_EQ(look(w, unlucky), BG_ABSENT_BY_TRUTH);
+    CHECK_EQ(look(w, denied), BG_OUTCOME_PRESENT);
+    CHECK_EQ(look(w, unlucky), BG_OUTCOME_ABSENT_BY_STORE);
     w->has[unlucky] = true;
     slot_rebuilds(w, 0);
     CHECK_EQ(stats_of(w->gate, false).doubtful, 0);
-    CHECK_EQ(look(w, denied), BG_PRESENT);
-    CHECK_EQ(look(w, unlucky), BG_PRESENT);
-    CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_ABSENT_BY_FILTER);
+    CHECK_EQ(look(w, denied), BG_OUTCOME_PRESENT);
+    CHECK_EQ(look(w, unlucky), BG_OUTCOME_PRESENT);
+    CHECK_EQ(look(w, absent_key(w, PRESENT, false)), BG_OUTCOME_ABSENT_BY_FILTER);
     world_end(w);
 }
 
@@ -525,10 +528,10 @@ TEST(gate__an_answer_that_a_doubt_overtook_is_not_used)
         uint64_t key;
         struct world *w = world_of(&doubt, flight ? BG_GATE_SINGLE_FLIGHT : 0, &key);
         w->inside = event_and_look_inside;
-        CHECK_EQ(look(w, key), BG_ABSENT_BY_TRUTH);
-        CHECK_EQ(look(w, key), BG_PRESENT);
+        CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_STORE);
+        CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
         slot_rebuilds(w, key);
-        CHECK_EQ(look(w, key), BG_PRESENT);
+        CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
         world_end(w);
     }
 }
@@ -565,9 +568,9 @@ static bg_outcome look_by_ticket(struct world *w, uint64_t key)
     bg_ticket ticket = { 0 };
     bool audit = false;
     CHECK_EQ(bg_gate_begin(w->gate, &key, sizeof key, &ticket, &audit),
-             BG_ABSENT_BY_FILTER);
+             BG_OUTCOME_ABSENT_BY_FILTER);
     CHECK(audit);
-    return bg_gate_finish(w->gate, &ticket, BG_TRUTH_PRESENT);
+    return bg_gate_finish(w->gate, &ticket, BG_STORE_PRESENT);
 }
 
 /* The cache has a key, the filter loses it, and the key is written without the gate. When an
@@ -581,18 +584,20 @@ TEST(gate__what_an_audit_finds_is_not_remembered_as_absent)
         const uint64_t key = PRESENT;
         bg_ticket slow = { 0 };
         CHECK_OK(bg_slot_add(w->slot, &key, sizeof key, NULL));
-        CHECK_EQ(bg_gate_begin(w->gate, &key, sizeof key, &slow, NULL), BG_PENDING);
-        CHECK_EQ(look(w, key), BG_ABSENT_BY_TRUTH);
-        CHECK_EQ(look(w, key), BG_ABSENT_BY_CACHE);
+        CHECK_EQ(bg_gate_begin(w->gate, &key, sizeof key, &slow, NULL),
+                 BG_OUTCOME_PENDING);
+        CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_STORE);
+        CHECK_EQ(look(w, key), BG_OUTCOME_ABSENT_BY_CACHE);
         CHECK_OK(bg_slot_remove(w->slot, &key, sizeof key));
         w->has[key] = true;
-        CHECK_EQ(ways[i](w, key), BG_PRESENT);
+        CHECK_EQ(ways[i](w, key), BG_OUTCOME_PRESENT);
         CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 1);
         CHECK_EQ(stats_of(w->gate, false).false_negatives, 1);
         CHECK_EQ(stats_of(w->gate, false).negative_entries, 0);
-        CHECK_EQ(bg_gate_finish(w->gate, &slow, BG_TRUTH_ABSENT), BG_ABSENT_BY_TRUTH);
+        CHECK_EQ(bg_gate_finish(w->gate, &slow, BG_STORE_ABSENT),
+                 BG_OUTCOME_ABSENT_BY_STORE);
         CHECK_OK(bg_slot_add(w->slot, &key, sizeof key, NULL));
-        CHECK_EQ(look(w, key), BG_PRESENT);
+        CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
         world_end(w);
     }
 }
@@ -605,14 +610,14 @@ TEST(gate__each_audit_that_finds_a_key_raises_one_alarm)
     bool audit;
     w->has[key] = true;
     for (uint64_t n = 1; n <= 3; n++) {
-        CHECK_EQ(look(w, key), BG_PRESENT);
+        CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
         CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], n);
         CHECK_EQ(w->alarm.count, n);
     }
     CHECK_EQ(bg_gate_begin(w->gate, &key, sizeof key, &ticket, &audit),
-             BG_ABSENT_BY_FILTER);
-    CHECK_EQ(bg_gate_finish(w->gate, &ticket, BG_TRUTH_PRESENT), BG_PRESENT);
-    CHECK_EQ(bg_gate_finish(w->gate, &ticket, BG_TRUTH_PRESENT), BG_UNKNOWN);
+             BG_OUTCOME_ABSENT_BY_FILTER);
+    CHECK_EQ(bg_gate_finish(w->gate, &ticket, BG_STORE_PRESENT), BG_OUTCOME_PRESENT);
+    CHECK_EQ(bg_gate_finish(w->gate, &ticket, BG_STORE_PRESENT), BG_OUTCOME_UNKNOWN);
     CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 4);
     world_end(w);
 }
@@ -635,19 +640,19 @@ TEST(gate__an_audit_from_before_the_base_is_no_alarm)
     bool audit;
     w->has[key] = true;
     CHECK_EQ(bg_gate_begin(w->gate, &key, sizeof key, &ticket, &audit),
-             BG_ABSENT_BY_FILTER);
+             BG_OUTCOME_ABSENT_BY_FILTER);
     deleted_inside(w, key);
-    CHECK_EQ(bg_gate_finish(w->gate, &ticket, BG_TRUTH_PRESENT), BG_PRESENT);
+    CHECK_EQ(bg_gate_finish(w->gate, &ticket, BG_STORE_PRESENT), BG_OUTCOME_PRESENT);
     w->has[key] = true;
     w->inside = deleted_inside;
-    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     w->has[key] = true;
     w->inside = deleted_inside;
-    CHECK_EQ(look_in_batch(w, key), BG_PRESENT);
+    CHECK_EQ(look_in_batch(w, key), BG_OUTCOME_PRESENT);
     CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 0);
     CHECK_EQ(stats_of(w->gate, false).false_negatives, 0);
     w->has[key] = true; /* but the new base is audited as well */
-    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_EQ(look(w, key), BG_OUTCOME_PRESENT);
     CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 1);
     world_end(w);
 }

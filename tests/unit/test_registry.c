@@ -10,7 +10,7 @@
 
 static void check_form(const char *name, const char *form)
 {
-    char made[NAME_FILE_BYTES], back[BG_NAME_MOST + 1];
+    char made[NAME_FILE_BYTES], back[BG_TENANT_NAME_MAX + 1];
     name_file_encode(name, made);
     if (form) {
         CHECK_STR(made, form);
@@ -44,14 +44,14 @@ TEST(names__forms)
 
 TEST(names__longest)
 {
-    char name[BG_NAME_MOST + 1];
+    char name[BG_TENANT_NAME_MAX + 1];
     for (int c = 1; c < 256; c++) {
-        memset(name, c, BG_NAME_MOST);
-        name[BG_NAME_MOST] = 0;
+        memset(name, c, BG_TENANT_NAME_MAX);
+        name[BG_TENANT_NAME_MAX] = 0;
         check_form(name, NULL);
     }
     for (int i = 0; i < 2000; i++) { /* on both sides of where forms change */
-        size_t len = 1 + (size_t)check_random_below(BG_NAME_MOST);
+        size_t len = 1 + (size_t)check_random_below(BG_TENANT_NAME_MAX);
         uint64_t odd = check_random_below(101);
         for (size_t j = 0; j < len; j++) {
             bool plain = check_random_below(100) >= odd;
@@ -64,7 +64,7 @@ TEST(names__longest)
 
 static bool decodes(const char *form)
 {
-    char name[BG_NAME_MOST + 1];
+    char name[BG_TENANT_NAME_MAX + 1];
     return name_file_decode(form, strlen(form), name);
 }
 
@@ -80,10 +80,10 @@ TEST(names__one_form_each)
     }
     char form[NAME_FILE_BYTES + 300];
     memset(form, 'a', sizeof form);
-    form[BG_NAME_MOST] = 0;
+    form[BG_TENANT_NAME_MAX] = 0;
     CHECK(decodes(form));
-    form[BG_NAME_MOST] = 'a';
-    form[BG_NAME_MOST + 1] = 0;
+    form[BG_TENANT_NAME_MAX] = 'a';
+    form[BG_TENANT_NAME_MAX + 1] = 0;
     CHECK(!decodes(form));
     memset(form, 'v', sizeof form);
     form[0] = '+';
@@ -91,7 +91,7 @@ TEST(names__one_form_each)
     CHECK(!decodes(form));
     /* Every valid form is the form of the name that it decodes to. */
     for (int i = 0; i < 20000; i++) {
-        char text[16] = "", name[BG_NAME_MOST + 1], again[NAME_FILE_BYTES];
+        char text[16] = "", name[BG_TENANT_NAME_MAX + 1], again[NAME_FILE_BYTES];
         size_t len = 1 + (size_t)check_random_below(12);
         for (size_t j = 0; j < len; j++) {
             text[j] = "ab%+.2efv/A"[check_random_below(11)];
@@ -163,7 +163,7 @@ TEST(registry__created_at_first_use)
     CHECK(tenant_stats(acme).bytes >= 1000);
     CHECK(bg_tenant_gate(acme) == NULL);
     CHECK(bg_slot_may_contain(bg_tenant_slot(acme), "k", 1));
-    bg_registry_stats stats = registry_stats(registry);
+    bg_registry_info stats = registry_stats(registry);
     CHECK_EQ(stats.tenants, 2);
     CHECK_EQ(stats.created, 2);
     CHECK_EQ(stats.in_memory, 2);
@@ -201,13 +201,13 @@ TEST(registry__batches)
 
 TEST(registry__names)
 {
-    char name[BG_NAME_MOST + 2];
+    char name[BG_TENANT_NAME_MAX + 2];
     bg_tenant *tenant = NULL;
     bg_errinfo why;
     bg_registry_options options = usual();
     bg_registry *registry = open_registry(&options);
     memset(name, 'n', sizeof name);
-    name[BG_NAME_MOST + 1] = 0;
+    name[BG_TENANT_NAME_MAX + 1] = 0;
     CHECK_EQ(bg_registry_get(registry, name, BG_REGISTRY_CREATE, &tenant, &why),
              BG_EINVAL);
     CHECK_EQ(bg_registry_get(registry, "", BG_REGISTRY_CREATE, &tenant, &why),
@@ -219,7 +219,7 @@ TEST(registry__names)
     CHECK_EQ(bg_registry_get(registry, "a", 0, NULL, &why), BG_EINVAL);
     CHECK_EQ(bg_registry_remove(registry, "", &why), BG_EINVAL);
     CHECK_EQ(bg_registry_remove(NULL, "a", &why), BG_EINVAL);
-    name[BG_NAME_MOST] = 0;
+    name[BG_TENANT_NAME_MAX] = 0;
     tenant = get_tenant(registry, name);
     CHECK_STR(bg_tenant_name(tenant), name);
     bg_tenant_release(tenant);
@@ -233,8 +233,8 @@ TEST(registry__nothing_is_maybe)
     uint64_t maybe[2] = { 0, 0 };
     bg_bytes keys[70] = { { "a", 1 } };
     bg_errinfo why;
-    bg_tenant_stats stats = { .struct_size = sizeof stats };
-    bg_registry_stats all = { .struct_size = sizeof all };
+    bg_tenant_info stats = { .struct_size = sizeof stats };
+    bg_registry_info all = { .struct_size = sizeof all };
     CHECK(bg_tenant_may_contain(NULL, "a", 1));
     CHECK_EQ(bg_tenant_may_contain_many(NULL, keys, 70, maybe), 70);
     CHECK_EQ(maybe[1], 63);
@@ -243,13 +243,13 @@ TEST(registry__nothing_is_maybe)
     CHECK(bg_tenant_slot(NULL) == NULL);
     CHECK(bg_tenant_gate(NULL) == NULL);
     CHECK_STR(bg_tenant_name(NULL), "");
-    CHECK_EQ(bg_tenant_about(NULL, &stats), BG_EINVAL);
-    CHECK_EQ(bg_registry_about(NULL, &all), BG_EINVAL);
+    CHECK_EQ(bg_tenant_get_info(NULL, &stats), BG_EINVAL);
+    CHECK_EQ(bg_registry_get_info(NULL, &all), BG_EINVAL);
     CHECK_EQ(bg_registry_tick(NULL, NULL, &why), BG_EINVAL);
     CHECK_EQ(bg_registry_save(NULL, &why), BG_EINVAL);
     bg_tenant_release(NULL);
     bg_registry_free(NULL);
-    bg_registry_each(NULL, NULL, NULL);
+    bg_registry_for_each(NULL, NULL, NULL);
 }
 
 TEST(registry__bad_options)
@@ -265,7 +265,7 @@ TEST(registry__bad_options)
         case 1: options.spec.struct_size = 0; break;
         case 2: options.spec.rate = 2; break;
         case 3: options.spec.kind = BG_KIND_FUSE; break;
-        case 4: options.spec.flags = BG_EXCLUSIVE; break;
+        case 4: options.spec.flags = BG_SPEC_EXCLUSIVE; break;
         case 5: options.inserts_per_second = -1; break;
         case 6: options.burst = -1; break;
         case 7: options.folder = ""; break;
@@ -320,21 +320,21 @@ TEST(registry__each)
     options.spec.items = 10;
     bg_registry *registry = open_registry(&options);
     struct counted all = { .registry = registry };
-    bg_registry_each(registry, count_tenant, &all);
+    bg_registry_for_each(registry, count_tenant, &all);
     CHECK_EQ(all.n, 0);
     fill_names(registry, 300);
-    bg_registry_each(registry, count_tenant, &all);
+    bg_registry_for_each(registry, count_tenant, &all);
     CHECK_EQ(all.n, 300);
     struct counted some = { .registry = registry, .stop_at = 100 };
-    bg_registry_each(registry, count_tenant, &some);
+    bg_registry_for_each(registry, count_tenant, &some);
     CHECK_EQ(some.n, 100);
     /* Removed tenants may be listed; new ones are listed after them. */
     struct counted less = { .registry = registry, .remove_at = 70 };
-    bg_registry_each(registry, count_tenant, &less);
+    bg_registry_for_each(registry, count_tenant, &less);
     CHECK(less.n >= 70 + 10 && less.n <= 128 + 10);
     CHECK(less.seen[309]);
     struct counted last = { .registry = registry };
-    bg_registry_each(registry, count_tenant, &last);
+    bg_registry_for_each(registry, count_tenant, &last);
     CHECK_EQ(last.n, 10);
     CHECK_EQ(registry_stats(registry).tenants, 10);
     CHECK_EQ(registry_stats(registry).removed, 300);
@@ -443,14 +443,15 @@ TEST(registry__table_replaced_while_being_searched)
 /* ---- Gates --------------------------------------------------------------------------------- */
 
 /* The backing store has the even numbers. */
-static bg_truth ask_even(void *context, const void *key, size_t len, void *request)
+static bg_store_answer ask_even(void *context, const void *key, size_t len,
+                                void *request)
 {
     unsigned *asked = context;
     uint64_t number = 0;
     (void)request;
     memcpy(&number, key, len < sizeof number ? len : sizeof number);
     ++*asked;
-    return number % 2 ? BG_TRUTH_ABSENT : BG_TRUTH_PRESENT;
+    return number % 2 ? BG_STORE_ABSENT : BG_STORE_PRESENT;
 }
 
 static bg_outcome look_up(bg_gate *gate, uint64_t key)
@@ -477,14 +478,14 @@ TEST(gates__one_per_tenant)
         bg_gate *own = bg_tenant_gate(acme);
         CHECK(own && own != bg_tenant_gate(other));
         CHECK(bg_gate_slot(own) == bg_tenant_slot(acme));
-        CHECK_EQ(look_up(own, 4), BG_PRESENT);
-        CHECK_EQ(look_up(bg_tenant_gate(other), 4), BG_ABSENT_BY_FILTER);
+        CHECK_EQ(look_up(own, 4), BG_OUTCOME_PRESENT);
+        CHECK_EQ(look_up(bg_tenant_gate(other), 4), BG_OUTCOME_ABSENT_BY_FILTER);
         asked = 0;
         for (uint64_t key = 1; key < 2000; key += 2) {
-            CHECK(look_up(own, key) != BG_PRESENT);
+            CHECK(look_up(own, key) != BG_OUTCOME_PRESENT);
         }
         CHECK(asked < 50);
-        CHECK_OK(bg_gate_wrote(own, "new", 3));
+        CHECK_OK(bg_gate_add(own, "new", 3));
         CHECK(bg_tenant_may_contain(acme, "new", 3));
         bg_tenant_release(acme);
         bg_tenant_release(other);
@@ -498,12 +499,13 @@ TEST(gates__one_per_tenant)
     files_clean();
 }
 
-static bg_truth ask_flag(void *context, const void *key, size_t len, void *request)
+static bg_store_answer ask_flag(void *context, const void *key, size_t len,
+                                void *request)
 {
     (void)key;
     (void)len;
     (void)request;
-    return *(const bool *)context ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+    return *(const bool *)context ? BG_STORE_PRESENT : BG_STORE_ABSENT;
 }
 
 /* A key that was just absent is added without the gate. */
@@ -523,17 +525,17 @@ TEST(gates__learn_of_what_tenants_add)
     add_all(acme, 1000, 1100); /* ten times the capacity: it denies little */
     uint64_t keys[2] = { 0, 0 };
     for (unsigned n = 0, key = 1; n < 2; key++) {
-        if (look_up(own, key) == BG_ABSENT_BY_TRUTH) {
-            CHECK_EQ(look_up(own, key), BG_ABSENT_BY_CACHE);
+        if (look_up(own, key) == BG_OUTCOME_ABSENT_BY_STORE) {
+            CHECK_EQ(look_up(own, key), BG_OUTCOME_ABSENT_BY_CACHE);
             keys[n++] = key;
         }
     }
     bg_bytes both[2] = { { &keys[0], 8 }, { &keys[1], 8 } };
     written = true;
     CHECK_OK(add(acme, keys[0]));
-    CHECK_EQ(look_up(own, keys[0]), BG_PRESENT);
+    CHECK_EQ(look_up(own, keys[0]), BG_OUTCOME_PRESENT);
     CHECK_OK(bg_tenant_add_many(acme, both, 2, NULL, NULL, NULL));
-    CHECK_EQ(look_up(own, keys[1]), BG_PRESENT);
+    CHECK_EQ(look_up(own, keys[1]), BG_OUTCOME_PRESENT);
     bg_tenant_release(acme);
     bg_registry_free(registry);
 }
@@ -556,7 +558,7 @@ TEST(gates__doubtful_ones_stay)
     bg_bytes keys[100];
     while (!err) {
         key++;
-        err = bg_gate_wrote(own, &key, sizeof key);
+        err = bg_gate_add(own, &key, sizeof key);
     }
     CHECK_EQ(err, BG_EFULL);
     bg_tenant_release(acme); /* so that only the doubt keeps it in memory */
@@ -590,7 +592,7 @@ TEST(gates__doubts_of_own_gates_stay)
     bg_err err = bg_gate_create(bg_tenant_slot(acme), NULL, &own, NULL);
     CHECK_OK(err);
     for (uint64_t key = 1; !err; key++) {
-        err = bg_gate_wrote(own, &key, sizeof key);
+        err = bg_gate_add(own, &key, sizeof key);
     }
     CHECK_EQ(err, BG_EFULL);
     CHECK_EQ(bg_slot_save(bg_tenant_slot(acme), files_path("own"), NULL, &why),
@@ -622,7 +624,7 @@ TEST(gates__ended_doubts_stay_over_evictions)
     const char *older = files_path("older");
     CHECK_OK(bg_slot_swap(slot, make_static(0, key), 0, BG_SLOT_DISCARD, NULL));
     CHECK_OK(bg_slot_save(slot, older, NULL, NULL));
-    CHECK_EQ(bg_gate_wrote(bg_tenant_gate(acme), bytes, sizeof bytes), BG_ENOTSUP);
+    CHECK_EQ(bg_gate_add(bg_tenant_gate(acme), bytes, sizeof bytes), BG_ENOTSUP);
     CHECK_OK(bg_slot_swap(slot, make_static(0, key + 1), 0, BG_SLOT_DISCARD, NULL));
     for (unsigned i = 0; i < 2; i++) {
         bg_tenant_release(acme);

@@ -23,7 +23,7 @@ TEST(evict__idle_ones_go_and_come_back)
     CHECK_EQ(pass(registry, IDLE - 1), 0);
     CHECK_OK(add(busy, 1));
     CHECK_EQ(pass(registry, 1), 1);
-    bg_tenant_stats stats = tenant_stats(acme);
+    bg_tenant_info stats = tenant_stats(acme);
     CHECK_EQ(stats.in_memory, 0);
     CHECK_EQ(stats.bytes, 0);
     CHECK_EQ(stats.items, items);
@@ -60,7 +60,7 @@ TEST(evict__kinds)
     for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
         bg_registry_options options = on_disk();
         options.spec = files_spec(i);
-        if (bg_kind_traits((bg_kind)options.spec.kind) & BG_IS_STATIC) {
+        if (bg_kind_traits((bg_kind)options.spec.kind) & BG_TRAIT_STATIC) {
             continue;
         }
         tried++;
@@ -192,7 +192,7 @@ TEST(evict__completeness_stays)
     bg_tenant_release(acme);
     CHECK_EQ(pass(registry, IDLE), 1);
     acme = get_tenant(registry, "acme");
-    CHECK_EQ(bg_slot_complete(bg_tenant_slot(acme)), 12345);
+    CHECK_EQ(bg_slot_complete_to(bg_tenant_slot(acme)), 12345);
     bg_tenant_release(acme);
     bg_registry_free(registry);
     files_clean();
@@ -278,7 +278,7 @@ TEST(evict__no_room_to_come_back)
     CHECK_EQ(pass(registry, IDLE), 1);
     bg_tenant *b = get_tenant(registry, "b");
     CHECK(has(a, key) && !has(b, key));
-    CHECK_EQ(bg_tenant_add(a, &key, sizeof key, NULL, &why), BG_ELIMIT);
+    CHECK_EQ(bg_tenant_add(a, &key, sizeof key, NULL, &why), BG_EQUOTA);
     CHECK_STR(why.what, "max_total_bytes");
     CHECK_EQ(tenant_stats(a).return_failures, 0);
     CHECK_EQ(tenant_stats(a).limited_bytes, 1);
@@ -442,7 +442,7 @@ static void check_listed(bg_registry *registry)
     for (unsigned i = 0; i < ODD_NAMES; i++) {
         bg_tenant *tenant = NULL;
         CHECK_OK(bg_registry_get(registry, odd_names[i], 0, &tenant, NULL));
-        bg_tenant_stats stats = tenant_stats(tenant);
+        bg_tenant_info stats = tenant_stats(tenant);
         CHECK_EQ(stats.in_memory, 0);
         CHECK(stats.items >= 15 && stats.items <= 20); /* known without reading it */
         CHECK_EQ(count_found(tenant, 100 * i, 100 * i + 20), 20);
@@ -453,11 +453,11 @@ static void check_listed(bg_registry *registry)
 
 TEST(folder__any_name_and_back)
 {
-    char longest[BG_NAME_MOST + 1];
+    char longest[BG_TENANT_NAME_MAX + 1];
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    memset(longest, 0xfe, BG_NAME_MOST);
-    longest[BG_NAME_MOST] = 0;
+    memset(longest, 0xfe, BG_TENANT_NAME_MAX);
+    longest[BG_TENANT_NAME_MAX] = 0;
     for (unsigned i = 0; i < ODD_NAMES; i++) {
         bg_tenant *tenant = get_tenant(registry, odd_names[i]);
         add_all(tenant, 100 * i, 100 * i + 20);
@@ -528,7 +528,7 @@ TEST(folder__a_file_by_hand)
     bg_registry_options options = on_disk();
     bg_filter *filter = must_create(&options.spec);
     for (uint64_t key = 0; key < 500; key++) {
-        (void)bg_filter_add(filter, &key, sizeof key);
+        (void)added(filter, &key, sizeof key);
     }
     CHECK_OK(bg_save(filter, files_path("acme.bg"), NULL, NULL));
     bg_registry *registry = open_registry(&options);
@@ -839,7 +839,7 @@ TEST(evict__keeps_adds_without_a_number)
         if (numbered) {
             bg_slot_advance(slot, 60);
         }
-        CHECK_OK(bg_slot_layer(slot, delta, NULL));
+        CHECK_OK(bg_slot_set_delta(slot, delta, NULL));
         const bg_err err = bg_slot_swap(slot, base, 60, 0, NULL);
         CHECK_EQ(err, numbered ? BG_OK : BG_EINCOMPAT);
         if (err) {

@@ -21,7 +21,7 @@ TEST(quotas__items)
     while (has(acme, refused)) {
         refused++;
     }
-    CHECK_EQ(bg_tenant_add(acme, &refused, sizeof refused, NULL, &why), BG_ELIMIT);
+    CHECK_EQ(bg_tenant_add(acme, &refused, sizeof refused, NULL, &why), BG_EQUOTA);
     CHECK_STR(why.what, "max_items");
     CHECK_STR(why.found, "50");
     CHECK(*why.expected);
@@ -58,7 +58,7 @@ TEST(quotas__items_of_a_batch)
     for (size_t i = 0; i < N; i++) {
         numbers[i] += 1000;
     }
-    CHECK_EQ(bg_tenant_add_many(acme, keys, N, &done, &added, NULL), BG_ELIMIT);
+    CHECK_EQ(bg_tenant_add_many(acme, keys, N, &done, &added, NULL), BG_EQUOTA);
     CHECK_EQ(tenant_stats(acme).items, MOST);
     CHECK(done < N && added <= done);
     CHECK_EQ(tenant_stats(acme).limited_items, N - done);
@@ -78,7 +78,7 @@ TEST(quotas__bytes_of_a_new_one)
     options.max_bytes = 1000; /* 1000 items need more */
     bg_registry *registry = open_registry(&options);
     CHECK_EQ(bg_registry_get(registry, "acme", BG_REGISTRY_CREATE, &tenant, &why),
-             BG_ELIMIT);
+             BG_EQUOTA);
     CHECK_STR(why.what, "max_bytes");
     CHECK(tenant == NULL);
     CHECK_EQ(registry_stats(registry).limited, 1);
@@ -102,7 +102,7 @@ TEST(quotas__bytes_of_one_that_grows)
         in += bg_tenant_add(acme, &key, sizeof key, NULL, &why) == BG_OK;
         CHECK(tenant_stats(acme).bytes <= options.max_bytes);
     }
-    CHECK_EQ(why.code, BG_ELIMIT);
+    CHECK_EQ(why.code, BG_EQUOTA);
     CHECK_STR(why.what, "max_bytes");
     CHECK(in > 1000 && tenant_stats(acme).bytes > 2 * first); /* it has grown */
     CHECK_EQ(tenant_stats(acme).limited_bytes, 1);
@@ -128,7 +128,7 @@ TEST(quotas__total_bytes)
     registry = open_registry(&options);
     fill_names(registry, 3);
     CHECK_EQ(bg_registry_get(registry, "d", BG_REGISTRY_CREATE, &tenant, &why),
-             BG_ELIMIT);
+             BG_EQUOTA);
     CHECK_STR(why.what, "max_total_bytes");
     CHECK_EQ(registry_stats(registry).bytes, 3 * one);
     CHECK_OK(bg_registry_remove(registry, "t1", NULL));
@@ -142,7 +142,7 @@ TEST(quotas__total_bytes)
 static void check_only_one_is_limited(bg_registry *registry, bg_tenant *hog,
                                       bg_tenant *small, const bg_errinfo *why)
 {
-    CHECK_EQ(why->code, BG_ELIMIT);
+    CHECK_EQ(why->code, BG_EQUOTA);
     CHECK_STR(why->what, "max_total_bytes");
     add_all(small, 0, 90);
     bg_tenant_release(hog);
@@ -235,7 +235,7 @@ TEST(quotas__tenants)
     bg_registry *registry = open_registry(&options);
     fill_names(registry, 3);
     CHECK_EQ(bg_registry_get(registry, "d", BG_REGISTRY_CREATE, &tenant, &why),
-             BG_ELIMIT);
+             BG_EQUOTA);
     CHECK_STR(why.what, "max_tenants");
     CHECK_STR(why.found, "3");
     fill_names(registry, 3); /* existing tenants continue to work */
@@ -256,16 +256,16 @@ TEST(quotas__rate)
               *other = get_tenant(registry, "other");
     add_all(acme, 0, 10);
     uint64_t key = 5000;
-    CHECK_EQ(bg_tenant_add(acme, &key, sizeof key, NULL, &why), BG_ELIMIT);
+    CHECK_EQ(bg_tenant_add(acme, &key, sizeof key, NULL, &why), BG_EQUOTA);
     CHECK_STR(why.what, "inserts_per_second");
     CHECK(!has(acme, key));
     add_all(other, 0, 10); /* has its own bucket */
     the_time += SECOND / 100;
     CHECK_OK(add(acme, key));
-    CHECK_EQ(add(acme, key), BG_ELIMIT);
+    CHECK_EQ(add(acme, key), BG_EQUOTA);
     the_time += 100 * SECOND;
     add_all(acme, 100, 110);
-    CHECK_EQ(add(acme, 110), BG_ELIMIT);
+    CHECK_EQ(add(acme, 110), BG_EQUOTA);
     CHECK_EQ(tenant_stats(acme).limited_rate, 3);
     CHECK_EQ(tenant_stats(other).limited_rate, 0);
     CHECK(has(acme, 0)); /* lookups are free */
@@ -278,7 +278,7 @@ TEST(quotas__rate)
         keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
     }
     the_time += SECOND / 20;
-    CHECK_EQ(bg_tenant_add_many(acme, keys, 20, &done, NULL, &why), BG_ELIMIT);
+    CHECK_EQ(bg_tenant_add_many(acme, keys, 20, &done, NULL, &why), BG_EQUOTA);
     CHECK_EQ(done, 5);
     CHECK_EQ(tenant_stats(acme).limited_rate, 3 + 15);
     CHECK_EQ(registry_stats(registry).limited, 3 + 15);
@@ -296,10 +296,10 @@ TEST(quotas__clock_jumps)
     bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 10);
     the_time -= 900 * SECOND; /* back: no tokens for that, but no standstill either */
-    CHECK_EQ(add(acme, 10), BG_ELIMIT);
+    CHECK_EQ(add(acme, 10), BG_EQUOTA);
     the_time += SECOND;
     add_all(acme, 10, 20);
-    CHECK_EQ(add(acme, 20), BG_ELIMIT);
+    CHECK_EQ(add(acme, 20), BG_EQUOTA);
     bg_tenant_release(acme);
     bg_registry_free(registry);
 }
@@ -325,7 +325,7 @@ TEST(quotas__a_flood_is_its_own_problem)
     CHECK_EQ(tenant_stats(flood).bytes, bytes);
     CHECK_EQ(tenant_stats(flood).limited_items + tenant_stats(flood).limited_rate,
              refused);
-    bg_tenant_stats stats = tenant_stats(calm);
+    bg_tenant_info stats = tenant_stats(calm);
     CHECK(stats.items > 190);
     CHECK_EQ(stats.limited_items + stats.limited_rate + stats.limited_bytes, 0);
     for (uint64_t key = 0; key < 20000; key += 100) {

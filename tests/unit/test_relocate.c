@@ -68,7 +68,7 @@ static void fill_moving(unsigned sample, const bg_spec *spec, struct movable *m)
         bg_filter_clear(filter);
         bg_filter_relocate(&filter, &m->mover);
         CHECK(!bg_filter_may_contain(filter, key.data, key.len));
-        CHECK(bg_filter_add(filter, key.data, key.len));
+        CHECK(added(filter, key.data, key.len));
         CHECK(bg_filter_may_contain(filter, key.data, key.len));
     }
     bg_filter_free(filter);
@@ -101,14 +101,14 @@ TEST(relocate__removes_after_a_move)
     for (unsigned i = 0; i < SAMPLES; i++) {
         struct movable m;
         bg_spec spec = sample_spec(i, 2000, 0.001);
-        if (!sample_can(i, BG_CAN_REMOVE)) {
+        if (!sample_can(i, BG_TRAIT_REMOVE)) {
             continue;
         }
         movable_start(&m);
         spec.allocator = &m.hooks;
         bg_filter *filter = must_create(&spec);
         for (uint64_t key = 0; key < 1000; key++) {
-            CHECK(bg_filter_add_u64(filter, key) || key > 0);
+            CHECK(added_u64(filter, key) || key > 0);
         }
         for (uint64_t key = 0; key < 1000; key += 50) {
             bg_filter_relocate(&filter, &m.mover);
@@ -139,9 +139,9 @@ TEST(relocate__other_memory_stays)
 
     size_t bytes = 0;
     spec.allocator = &m.hooks;
-    CHECK_OK(bg_filter_bytes(&spec, &bytes, NULL));
+    CHECK_OK(bg_filter_memory_needed(&spec, &bytes, NULL));
     void *memory = line_memory(bytes);
-    CHECK_OK(bg_filter_init_at(memory, bytes, &spec, &filter, NULL));
+    CHECK_OK(bg_filter_create_at(memory, bytes, &spec, &filter, NULL));
     before = filter;
     bg_filter_relocate(&filter, &m.mover);
     CHECK(filter == before);
@@ -161,8 +161,9 @@ static void foreign_story(bg_foreign_format format)
     char text[24];
     movable_start(&m);
     how.allocator = &m.hooks;
-    how.keys = bg_foreign_traits(format) & BG_FOREIGN_WANTS_KEYS ? BG_KEYS_BYTES
-                                                                 : BG_KEYS_UNSAID;
+    how.keys = bg_foreign_traits(format) & BG_FOREIGN_NEEDS_KEYS
+                   ? BG_FOREIGN_KEYS_BYTES
+                   : BG_FOREIGN_KEYS_UNSPECIFIED;
     how.secret = m.secret = relocate_secret;
     CHECK_OK(bg_foreign_create(format, format == BG_FOREIGN_BIP158 ? 1000 : 100, 0.02,
                                &how, &foreign, NULL));
@@ -234,14 +235,14 @@ TEST(relocate__slots_keep_their_keys)
         CHECK_OK(bg_slot_relocate(&slot, &m.mover, NULL));
         CHECK_EQ(count_keys(slot, 0, 1000), 1000);
         CHECK_EQ(stats_of(slot).adds, 1000);
-        CHECK_OK(bg_slot_layer(slot, make_in(&m, BG_KIND_BLOCKED), NULL));
+        CHECK_OK(bg_slot_set_delta(slot, make_in(&m, BG_KIND_BLOCKED), NULL));
         add_keys(slot, 1000, 1000);
         CHECK_OK(bg_slot_relocate(&slot, &m.mover, NULL));
         add_keys(slot, 2000, 500);
         CHECK_EQ(count_keys(slot, 0, 2500), 2500);
-        CHECK_OK(bg_slot_migrate(slot, make_in(&m, BG_KIND_BLOCKED), NULL));
+        CHECK_OK(bg_slot_begin_migration(slot, make_in(&m, BG_KIND_BLOCKED), NULL));
         CHECK_OK(bg_slot_relocate(&slot, &m.mover, NULL)); /* with memory to settle */
-        CHECK_OK(bg_slot_settle(slot, true, NULL));
+        CHECK_OK(bg_slot_end_migration(slot, true, NULL));
         CHECK_EQ(count_keys(slot, 0, 2500), 2500);
         CHECK_OK(bg_slot_swap(slot, make_in(&m, BG_KIND_COUNTING), 0, BG_SLOT_DISCARD,
                               NULL));
@@ -290,7 +291,7 @@ TEST(relocate__busy_slots_stay)
 
     how.spec.items = 1000;
     how.spec.rate = 0.01;
-    CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
+    CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
     CHECK_EQ(bg_slot_relocate(&slot, &m.mover, &info), BG_EBUSY);
     CHECK(strstr(info.message, "rebuild") != NULL);
     CHECK_EQ(m.moved, 0);

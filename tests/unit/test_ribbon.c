@@ -87,11 +87,11 @@ TEST(ribbon__solver_picks_the_width)
         request.spec.kind = BG_KIND_RIBBON;
         request.spec.items = 100000;
         request.spec.rate = ldexp(1.01, -(int)k);
-        CHECK_OK(bg_plan_make(&request, &plan, NULL));
+        CHECK_OK(bg_plan_compute(&request, &plan, NULL));
         CHECK_EQ(plan.k, k);
         CHECK_NEAR(plan.rate, ldexp(1, -(int)k), 1e-12);
         request.spec.rate = ldexp(0.99, -(int)k);
-        bg_err err = bg_plan_make(&request, &plan, NULL);
+        bg_err err = bg_plan_compute(&request, &plan, NULL);
         CHECK(k == 32 ? err == BG_ENOTSUP : plan.k == k + 1);
     }
 }
@@ -111,15 +111,17 @@ TEST(ribbon__instruction_sets_agree)
     for (uint32_t k = 1; k <= 32; k++) {
         CHECK_OK(bg_cpu_select(BG_CPU_SCALAR));
         bg_filter *model = build(k, N);
-        size_t count = bg_filter_may_contain_many_hash(model, hashes, ASK, expected);
+        size_t count =
+            bg_filter_may_contain_many(model, bg_keys_hashes(hashes, ASK), expected);
         for (size_t c = 0; c < sizeof cpus / sizeof *cpus; c++) {
             bg_filter *filter = NULL;
             if (bg_cpu_select(cpus[c]) != BG_OK) {
                 continue;
             }
             CHECK_OK(bg_filter_copy(model, &filter, NULL));
-            CHECK_EQ(bg_filter_may_contain_many_hash(filter, hashes, ASK, found),
-                     count);
+            CHECK_EQ(
+                bg_filter_may_contain_many(filter, bg_keys_hashes(hashes, ASK), found),
+                count);
             CHECK(memcmp(found, expected, sizeof found) == 0);
             for (size_t i = 0; i < ASK; i += 7) {
                 CHECK_EQ(bg_filter_may_contain_hash(filter, hashes[i]),

@@ -29,7 +29,7 @@ static bg_plan plan_of(const bg_spec *spec, double growth)
     memset(&plan, 0, sizeof plan);
     ask.spec = *spec;
     ask.growth = growth;
-    if (bg_plan_make(&ask, &plan, &why) != BG_OK) {
+    if (bg_plan_compute(&ask, &plan, &why) != BG_OK) {
         check_fail(__FILE__, __LINE__, "plan: %s", why.message);
     }
     return plan;
@@ -84,8 +84,10 @@ TEST(scalable__grows_to_a_thousand_times_under_its_rate)
         double rate;
         uint32_t width, flags;
     } cases[] = {
-        { 1000, 0.01, 0, 0 },           { 1000, 0.05, 4, 0 },
-        { 300, 0.01, 8, BG_EXCLUSIVE }, { 1000, 0.01, 2, BG_SCATTERED },
+        { 1000, 0.01, 0, 0 },
+        { 1000, 0.05, 4, 0 },
+        { 300, 0.01, 8, BG_SPEC_EXCLUSIVE },
+        { 1000, 0.01, 2, BG_SPEC_SCATTERED },
         { 1000, 0.001, 4, 0 },
     };
     size_t probes = CHECK_SANITIZED || CHECK_EMULATED ? 100000 : 1000000;
@@ -104,7 +106,7 @@ TEST(scalable__grows_to_a_thousand_times_under_its_rate)
         CHECK(measured < cases[c].rate + error);
         bg_plan plan = plan_of(&spec, (double)n / (double)spec.items);
         CHECK(plan.rate < cases[c].rate);
-        bg_info info = info_of(filter);
+        bg_filter_info info = info_of(filter);
         CHECK(fabs(measured - plan.rate) < 0.05 * plan.rate + error);
         CHECK_NEAR(info.rate, plan.rate, 0.05);
         CHECK_NEAR(info.items.value, added, 0.02);
@@ -140,9 +142,9 @@ TEST(scalable__plan_makes_a_filter)
     bg_filter *filter = NULL;
     ask.spec = scalable_spec(1000, 0.02);
     ask.growth = 50;
-    CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+    CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
     CHECK_OK(bg_filter_create_planned(&plan, &ask, &filter, NULL));
-    bg_info info = info_of(filter);
+    bg_filter_info info = info_of(filter);
     CHECK_EQ(info.design_items, 1000);
     CHECK_NEAR(info.design_rate, 0.02, 1e-9);
     bg_filter_free(filter);
@@ -150,7 +152,7 @@ TEST(scalable__plan_makes_a_filter)
     ask.call_cost = 1e-6;
     ask.queries_per_second = 1000;
     ask.memory_cost = 1;
-    CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+    CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
     CHECK(plan.target > 0 && plan.rate <= plan.target);
     CHECK(isnan(bg_predict_rate(BG_KIND_SCALABLE, 4096, 8, 10)));
 }
@@ -174,7 +176,7 @@ TEST(scalable__batches_agree_with_every_number_of_layers)
     static const size_t lengths[] = { 1, 31, 63, 64, 65, 97, 128, KEYS };
     for (int c = 0; c < 2; c++) {
         bg_spec spec = scalable_spec(1, 0.05);
-        spec.flags = c ? BG_SCATTERED : 0;
+        spec.flags = c ? BG_SPEC_SCATTERED : 0;
         bg_filter *filter = must_create(&spec);
         uint64_t first = bg_filter_size_bytes(filter), keys[KEYS], bits[4], added = 0;
         for (uint64_t layers = 1; layers <= MOST; layers++) {
@@ -190,7 +192,8 @@ TEST(scalable__batches_agree_with_every_number_of_layers)
                     keys[i] = added && member ? check_random_below(added)
                                               : absent + check_random();
                 }
-                size_t count = bg_filter_may_contain_many_u64(filter, keys, n, bits);
+                size_t count =
+                    bg_filter_may_contain_many(filter, bg_keys_u64(keys, n), bits);
                 for (size_t i = 0; i < n; i++) {
                     bool maybe = bg_filter_may_contain_u64(filter, keys[i]);
                     CHECK_EQ(bits[i / 64] >> (i % 64) & 1, maybe);
@@ -209,13 +212,13 @@ TEST(scalable__takes_keys_of_every_form)
     bg_spec spec = scalable_spec(100, 0.01);
     bg_filter *filter = must_create(&spec);
     bool is_new = false;
-    CHECK(bg_filter_add(filter, "apple", 5));
-    CHECK(!bg_filter_add(filter, "apple", 5));
+    CHECK(added(filter, "apple", 5));
+    CHECK(!added(filter, "apple", 5));
     CHECK(bg_filter_may_contain(filter, "apple", 5));
-    CHECK_OK(bg_filter_insert_u64(filter, 77, &is_new));
+    CHECK_OK(bg_filter_add_u64(filter, 77, &is_new));
     CHECK(is_new);
     CHECK_EQ(bg_filter_count_u64(filter, 77), 1);
-    CHECK(bg_filter_add_hash(filter, 12345));
+    CHECK(added_hash(filter, 12345));
     CHECK(bg_filter_may_contain_hash(filter, 12345));
     CHECK_EQ(bg_filter_remove_u64(filter, 77), BG_ENOTSUP);
     CHECK_EQ(bg_filter_kind(filter), BG_KIND_SCALABLE);
@@ -261,7 +264,7 @@ static void model_run(uint32_t width, uint32_t flags)
             memset(in[f] + key, 1, 40);
             break;
         case 2:
-            CHECK(!bg_filter_add_u64(filter[f], key) || !in[f][key]);
+            CHECK(!added_u64(filter[f], key) || !in[f][key]);
             in[f][key] = 1;
             CHECK(bg_filter_may_contain_u64(filter[f], key));
             break;
@@ -293,8 +296,8 @@ TEST(scalable__like_an_exact_set)
 {
     for (size_t i = 0; i < check_scale(); i++) {
         model_run(0, 0);
-        model_run(4, BG_EXCLUSIVE);
-        model_run(8, BG_SCATTERED);
+        model_run(4, BG_SPEC_EXCLUSIVE);
+        model_run(8, BG_SPEC_SCATTERED);
     }
 }
 
@@ -316,7 +319,7 @@ TEST(scalable__merges_whatever_the_order)
     CHECK_EQ(ask_range(both, 100000, 20000), 20000);
     CHECK_OK(bg_filter_merge(both, both, NULL));
     CHECK(bg_filter_equal(both, large));
-    bg_info info = info_of(both);
+    bg_filter_info info = info_of(both);
     CHECK_NEAR(info.items.value, 21500, 0.03);
     CHECK(info.saturated > 0); /* layer 0 has the keys of two */
     CHECK(info.rate < 0.2);
@@ -336,7 +339,7 @@ TEST(scalable__merges_only_its_like)
         other.rate = c == 1 ? 0.0101 : spec.rate;
         other.hash.seed = c == 2;
         other.width = c == 3 ? 4 : 0;
-        other.flags = c == 4 ? BG_SCATTERED : 0;
+        other.flags = c == 4 ? BG_SPEC_SCATTERED : 0;
         other.kind = c == 5 ? BG_KIND_BLOCKED : spec.kind;
         stranger = must_create(&other);
         CHECK_EQ(bg_filter_merge(filter, stranger, &why), BG_EINCOMPAT);
@@ -377,7 +380,7 @@ static void check_compact(uint32_t flags, size_t keys, bool possible)
 TEST(scalable__compacts_what_is_sparse)
 {
     for (int c = 0; c < 2; c++) {
-        uint32_t flags = c ? BG_SCATTERED : 0;
+        uint32_t flags = c ? BG_SPEC_SCATTERED : 0;
         check_compact(flags, 0, true);
         check_compact(flags, 500, true);
         check_compact(flags, 4000, true);
@@ -404,7 +407,7 @@ static void check_refused(const bg_spec *spec, bg_err code, const char *what)
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
     bg_plan plan;
     ask.spec = *spec;
-    CHECK_EQ(bg_plan_make(&ask, &plan, &why), code);
+    CHECK_EQ(bg_plan_compute(&ask, &plan, &why), code);
 }
 
 TEST(scalable__refuses_nonsense)
@@ -432,7 +435,7 @@ TEST(scalable__refuses_nonsense)
     spec.k = 17;
     check_refused(&spec, BG_EINVAL, "k");
     spec = scalable_spec(1000, 0.01);
-    spec.flags = BG_ONE_WINNER;
+    spec.flags = BG_SPEC_ONE_WINNER;
     check_refused(&spec, BG_ENOTSUP, "kind");
     spec = scalable_spec(1000000, 0.01);
     spec.max_bytes = 1000;
@@ -449,8 +452,8 @@ TEST(scalable__is_not_one_piece_of_memory)
     bg_filter *filter = NULL;
     size_t bytes = 0;
     bg_errinfo why;
-    CHECK_EQ(bg_filter_bytes(&spec, &bytes, &why), BG_ENOTSUP);
-    CHECK_EQ(bg_filter_init_at(memory, sizeof memory, &spec, &filter, &why),
+    CHECK_EQ(bg_filter_memory_needed(&spec, &bytes, &why), BG_ENOTSUP);
+    CHECK_EQ(bg_filter_create_at(memory, sizeof memory, &spec, &filter, &why),
              BG_ENOTSUP);
     CHECK(filter == NULL);
 }
@@ -462,11 +465,11 @@ TEST(scalable__growth_in_a_plan_has_bounds)
     bg_errinfo why;
     ask.spec = scalable_spec((uint64_t)1 << 50, 0.01);
     ask.growth = 1000;
-    CHECK_EQ(bg_plan_make(&ask, &plan, &why),
+    CHECK_EQ(bg_plan_compute(&ask, &plan, &why),
              sizeof(size_t) < 8 ? BG_ENOMEM : BG_EINVAL);
     ask.spec = scalable_spec(1000, 0.01);
     ask.growth = 0.5;
-    CHECK_EQ(bg_plan_make(&ask, &plan, &why), BG_EINVAL);
+    CHECK_EQ(bg_plan_compute(&ask, &plan, &why), BG_EINVAL);
     CHECK_STR(why.what, "growth");
 }
 
@@ -500,16 +503,16 @@ static unsigned fault_scenario(void)
         return 1;
     }
     for (uint64_t key = 0; key < 5000; key++) {
-        bg_filter_add_u64(filter, key);
+        added_u64(filter, key);
         CHECK(bg_filter_may_contain_u64(filter, key));
     }
     CHECK_EQ(ask_range(filter, 0, 5000), 5000);
-    bg_info info = info_of(filter);
+    bg_filter_info info = info_of(filter);
     CHECK(!info.overflowed);
     failed += info.saturated > 0;
     failed += bg_filter_copy(filter, &copy, NULL) != BG_OK;
     bg_filter_clear(filter);
-    bg_filter_add_u64(filter, 9999);
+    added_u64(filter, 9999);
     if (copy) {
         bg_err err = bg_filter_merge(filter, copy, NULL);
         CHECK(err == BG_OK || err == BG_ENOMEM);
@@ -518,7 +521,7 @@ static unsigned fault_scenario(void)
     }
     CHECK(bg_filter_may_contain_u64(filter, 9999));
     bg_filter_clear(filter);
-    bg_filter_add_u64(filter, 7);
+    added_u64(filter, 7);
     failed += bg_filter_compact(filter, &one, NULL) != BG_OK;
     CHECK(!one || bg_filter_may_contain_u64(one, 7));
     bg_filter_free(one);
@@ -552,7 +555,7 @@ TEST(scalable__max_bytes_stops_growth_and_loses_nothing)
     bg_filter *filter = must_create(&spec);
     add_range(filter, 0, 50000);
     CHECK_EQ(ask_range(filter, 0, 50000), 50000);
-    bg_info info = info_of(filter);
+    bg_filter_info info = info_of(filter);
     CHECK(info.bytes <= 16384);
     CHECK(info.saturated > 0);
     CHECK(info.rate > 0.01);
@@ -579,7 +582,7 @@ static void *conc_add(void *context)
             t->added += add_range(t->filter, t->first + i, 100);
         } else {
             for (uint64_t j = 0; j < 100; j++) {
-                t->added += bg_filter_add_u64(t->filter, t->first + i + j);
+                t->added += added_u64(t->filter, t->first + i + j);
             }
         }
         __atomic_store_n(&t->done[i / 100], true, __ATOMIC_RELEASE);
@@ -626,7 +629,7 @@ TEST(scalable__threads_lose_nothing_while_it_grows)
     for (int i = 0; i < THREADS; i++) {
         CHECK_EQ(ask_range(filter, t[i].first, THREAD_KEYS), THREAD_KEYS);
     }
-    bg_info info = info_of(filter);
+    bg_filter_info info = info_of(filter);
     CHECK_NEAR(info.items.value, added, 0.03);
     CHECK(info.rate < 0.0101);
     CHECK(info.saturated < 64 * THREADS * 12); /* (I4) of scalable.c */

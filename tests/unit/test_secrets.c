@@ -39,7 +39,7 @@ static void begin(const bg_spec *spec, void (*look)(const bg_filter *filter))
 {
     bg_filter *filter = NULL;
     bg_builder *builder = NULL;
-    if (bg_kind_traits((bg_kind)spec->kind) & BG_IS_STATIC) {
+    if (bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_STATIC) {
         CHECK_OK(bg_builder_create(spec, &builder, NULL));
     } else {
         CHECK_OK(bg_filter_create(spec, &filter, NULL));
@@ -173,7 +173,7 @@ TEST(secrets__large_filters_are_hidden_as_well)
         spec.items = items;
         bg_filter *filter = must_create(&spec);
         CHECK(pages_have(filter, "dd"));
-        CHECK(bg_filter_add_u64(filter, items));
+        CHECK(added_u64(filter, items));
         bg_filter_clear(filter);
         CHECK(!bg_filter_may_contain_u64(filter, items));
         CHECK(pages_have(filter, "dd"));
@@ -249,9 +249,9 @@ TEST(secrets__are_wiped_from_the_callers_memory)
     bg_spec spec = keyed_spec(0, BG_HASH_KEYED_INT, secret);
     size_t bytes = 0;
     bg_filter *filter = NULL;
-    CHECK_OK(bg_filter_bytes(&spec, &bytes, NULL));
+    CHECK_OK(bg_filter_memory_needed(&spec, &bytes, NULL));
     unsigned char *at = line_memory(bytes);
-    CHECK_OK(bg_filter_init_at(at, bytes, &spec, &filter, NULL));
+    CHECK_OK(bg_filter_create_at(at, bytes, &spec, &filter, NULL));
     CHECK(pages_count(at, bytes, secret, BG_SECRET_BYTES) > 0);
     bg_filter_free(filter);
     CHECK_EQ(pages_count(at, bytes, secret, BG_SECRET_BYTES), 0);

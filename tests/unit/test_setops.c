@@ -8,12 +8,13 @@ static uint64_t hashes[2 * KEYS];
 
 static void add_keys(bg_filter *filter, size_t from, size_t to)
 {
-    (void)bg_filter_add_many_hash(filter, hashes + from, to - from, NULL);
+    (void)added_many(filter, bg_keys_hashes(hashes + from, to - from), NULL);
 }
 
 static void check_members(const bg_filter *filter, size_t from, size_t to)
 {
-    CHECK_EQ(bg_filter_may_contain_many_hash(filter, hashes + from, to - from, NULL),
+    CHECK_EQ(bg_filter_may_contain_many(filter,
+                                        bg_keys_hashes(hashes + from, to - from), NULL),
              to - from);
 }
 
@@ -54,7 +55,7 @@ TEST(fold__equals_building_at_the_smaller_size)
     for (int i = 0; i < KIND_COUNT; i++) {
         bg_kind kind = kind_at(i);
         for (uint32_t k = kind_k_min(kind); k <= kind_k_max(kind); k++) {
-            check_fold(kind, k, k % 2 ? BG_EXCLUSIVE : 0);
+            check_fold(kind, k, k % 2 ? BG_SPEC_EXCLUSIVE : 0);
         }
     }
 }
@@ -116,8 +117,8 @@ TEST(merge__equals_adding_both)
     for (int i = 0; i < KIND_COUNT * 4; i++) {
         bg_kind kind = kind_at(i / 4);
         uint32_t k = kind_k_usual(kind);
-        bg_spec left = exact_spec(kind, 200, k, i & 1 ? BG_EXCLUSIVE : 0);
-        bg_spec right = exact_spec(kind, 200, k, i & 2 ? BG_EXCLUSIVE : 0);
+        bg_spec left = exact_spec(kind, 200, k, i & 1 ? BG_SPEC_EXCLUSIVE : 0);
+        bg_spec right = exact_spec(kind, 200, k, i & 2 ? BG_SPEC_EXCLUSIVE : 0);
         bg_filter *a = must_create(&left), *b = must_create(&right);
         bg_filter *both = must_create(&left), *before = NULL;
         add_keys(a, 0, KEYS);
@@ -137,7 +138,7 @@ TEST(merge__equals_adding_both)
 TEST(merge__with_itself_changes_nothing)
 {
     random_hashes(hashes, KEYS);
-    for (uint32_t flags = 0; flags <= BG_EXCLUSIVE; flags++) {
+    for (uint32_t flags = 0; flags <= BG_SPEC_EXCLUSIVE; flags++) {
         bg_spec spec = exact_spec(BG_KIND_BLOCKED, 50, 6, flags);
         bg_filter *filter = must_create(&spec), *copy = NULL;
         add_keys(filter, 0, KEYS / 10);
@@ -156,8 +157,8 @@ static void check_refusal(const bg_spec *one, const bg_spec *other, const char *
     bg_filter *a = must_create(one), *b = must_create(other), *copy = NULL;
     bg_errinfo why;
     bg_overlap overlap;
-    bg_filter_add_u64(a, 1);
-    bg_filter_add_u64(b, 2);
+    added_u64(a, 1);
+    added_u64(b, 2);
     CHECK_OK(bg_filter_copy(a, &copy, NULL));
     CHECK_EQ(bg_filter_merge(a, b, &why), BG_EINCOMPAT);
     CHECK_EQ(why.code, BG_EINCOMPAT);
@@ -237,10 +238,10 @@ TEST(merge__takes_filters_of_another_mode_and_set)
     random_hashes(hashes, KEYS);
     for (int i = 0; i < KIND_COUNT; i++) {
         bg_kind kind = kind_at(i);
-        bg_spec spec = exact_spec(kind, 100, kind_k_usual(kind), BG_SMALL_PAGES);
+        bg_spec spec = exact_spec(kind, 100, kind_k_usual(kind), BG_SPEC_SMALL_PAGES);
         bg_filter *a = must_create(&spec);
         CHECK_OK(bg_cpu_select(BG_CPU_SCALAR));
-        spec.flags = BG_EXCLUSIVE;
+        spec.flags = BG_SPEC_EXCLUSIVE;
         bg_filter *b = must_create(&spec);
         CHECK_OK(bg_cpu_select(before));
         add_keys(b, 0, 100);
@@ -282,12 +283,12 @@ TEST(copy__keeps_what_was_asked_for)
     bg_spec spec = BG_SPEC_INIT;
     spec.items = 5000;
     spec.rate = 0.02;
-    spec.flags = BG_EXCLUSIVE | BG_SMALL_PAGES;
+    spec.flags = BG_SPEC_EXCLUSIVE | BG_SPEC_SMALL_PAGES;
     spec.hash.profile = BG_HASH_KEYED;
     spec.hash.secret = secret;
     bg_filter *filter = must_create(&spec), *copy = NULL;
     CHECK_OK(bg_filter_copy(filter, &copy, NULL));
-    bg_info a = info_of(filter), b = info_of(copy);
+    bg_filter_info a = info_of(filter), b = info_of(copy);
     CHECK_EQ(b.design_items, 5000);
     CHECK(b.design_rate == a.design_rate && b.design_rate <= 0.02);
     CHECK_EQ(b.flags, spec.flags);
@@ -320,9 +321,9 @@ TEST(equal__sees_every_bit)
         for (int n = 0; n < 100; n++) {
             uint64_t hash = n == 0 ? UINT64_MAX : n == 1 ? 0 : check_random();
             CHECK(bg_filter_equal(a, b));
-            bool is_new = bg_filter_add_hash(a, hash);
+            bool is_new = added_hash(a, hash);
             CHECK_EQ(bg_filter_equal(a, b), !is_new);
-            CHECK_EQ(bg_filter_add_hash(b, hash), is_new);
+            CHECK_EQ(added_hash(b, hash), is_new);
         }
         bg_filter_free(a);
         bg_filter_free(b);
@@ -340,7 +341,8 @@ TEST(clear__forgets_everything_and_goes_on)
         bg_filter_clear(filter);
         CHECK(bg_filter_equal(filter, fresh));
         CHECK_EQ(info_of(filter).ones, 0);
-        CHECK_EQ(bg_filter_may_contain_many_hash(filter, hashes, KEYS, NULL), 0);
+        CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_hashes(hashes, KEYS), NULL),
+                 0);
         add_keys(filter, 0, KEYS);
         check_members(filter, 0, KEYS);
         bg_filter_free(filter);

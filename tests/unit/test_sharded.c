@@ -31,7 +31,8 @@ static void for_each_kind(void (*body)(const bg_spec *spec))
 #undef SHARDED_KIND
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (kinds[i] != BG_KIND_WINDOW && !(bg_kind_traits(kinds[i]) & BG_IS_STATIC)) {
+        if (kinds[i] != BG_KIND_WINDOW
+            && !(bg_kind_traits(kinds[i]) & BG_TRAIT_STATIC)) {
             for (int c = 0; c < ROUNDS; c++) {
                 bg_spec spec = sharded_spec(kinds[i], counts[c]);
                 body(&spec);
@@ -43,7 +44,7 @@ static void for_each_kind(void (*body)(const bg_spec *spec))
 static void fill(bg_filter *filter, uint64_t first, uint64_t n)
 {
     for (uint64_t key = first; key < first + n; key++) {
-        CHECK_OK(bg_filter_insert_u64(filter, key, NULL));
+        CHECK_OK(bg_filter_add_u64(filter, key, NULL));
     }
 }
 
@@ -61,8 +62,8 @@ static void contract_body(const bg_spec *spec)
         strangers += bg_filter_may_contain_u64(filter, i + (1 << 20));
     }
     CHECK(strangers < KEYS / 40);
-    CHECK_EQ(bg_filter_may_contain_many_u64(filter, keys, KEYS, maybe), KEYS);
-    bg_info info = info_of(filter);
+    CHECK_EQ(bg_filter_may_contain_many(filter, bg_keys_u64(keys, KEYS), maybe), KEYS);
+    bg_filter_info info = info_of(filter);
     CHECK_EQ(info.shards, spec->shards);
     CHECK_NEAR(info.items.value, KEYS, 0.06);
     CHECK(info.rate < 0.02 && info.bytes == bg_filter_size_bytes(filter));
@@ -71,7 +72,7 @@ static void contract_body(const bg_spec *spec)
     bg_filter_clear(filter);
     CHECK(!bg_filter_may_contain_u64(filter, 7));
     CHECK(!bg_filter_equal(filter, copy));
-    CHECK_EQ(bg_filter_may_contain_many_u64(copy, keys, KEYS, NULL), KEYS);
+    CHECK_EQ(bg_filter_may_contain_many(copy, bg_keys_u64(keys, KEYS), NULL), KEYS);
     bg_filter_free(copy);
     bg_filter_free(filter);
 }
@@ -85,7 +86,7 @@ static void remove_body(const bg_spec *spec)
 {
     bg_filter *filter = must_create(spec);
     fill(filter, 0, KEYS);
-    if (!(bg_kind_traits((bg_kind)spec->kind) & BG_CAN_REMOVE)) {
+    if (!(bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_REMOVE)) {
         CHECK_EQ(bg_filter_remove_u64(filter, 5), BG_ENOTSUP);
         bg_filter_free(filter);
         return;
@@ -113,7 +114,7 @@ static void merge_body(const bg_spec *spec)
     fill(b, KEYS / 2, KEYS / 2);
     fill(all, 0, KEYS);
     bg_err err = bg_filter_merge(a, b, NULL);
-    if (bg_kind_traits((bg_kind)spec->kind) & BG_CAN_MERGE) {
+    if (bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_MERGE) {
         CHECK_OK(err);
         for (uint64_t key = 0; key < KEYS; key++) {
             CHECK(bg_filter_may_contain_u64(a, key));
@@ -159,7 +160,7 @@ TEST(sharded__refuses_what_does_not_fit)
     CHECK_STR(why.what, "shards");
     spec.shards = 4;
     size_t bytes;
-    CHECK_EQ(bg_filter_bytes(&spec, &bytes, &why), BG_ENOTSUP);
+    CHECK_EQ(bg_filter_memory_needed(&spec, &bytes, &why), BG_ENOTSUP);
     spec.max_bytes = 100;
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOMEM);
     CHECK(!filter);
@@ -194,7 +195,7 @@ TEST(sharded__a_limit_holds_however_small)
             CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOMEM);
             CHECK(!filter);
             ask.spec = spec;
-            CHECK_EQ(bg_plan_make(&ask, &plan, &why), BG_ENOMEM);
+            CHECK_EQ(bg_plan_compute(&ask, &plan, &why), BG_ENOMEM);
         }
     }
 }
@@ -205,7 +206,7 @@ TEST(sharded__a_plan_tells_what_will_be)
     bg_plan plan;
     ask.spec = sharded_spec(BG_KIND_BLOCKED, 16);
     ask.spec.items = 1000000;
-    CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+    CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
     CHECK_NEAR(plan.bits_per_key, 9.94, 0.01);
     CHECK(strstr(plan.reason, "16 shards"));
     bg_filter *filter = NULL;
@@ -225,7 +226,7 @@ TEST(sharded__rate_is_as_asked)
     uint64_t hits = 0, trials = 4000000;
     bg_filter *filter = must_create(&spec);
     for (uint64_t i = 0; i < spec.items; i++) {
-        (void)bg_filter_add_hash(filter, check_random());
+        (void)added_hash(filter, check_random());
     }
     for (uint64_t i = 0; i < trials; i++) {
         hits += bg_filter_may_contain_hash(filter, check_random());
@@ -287,7 +288,7 @@ static void fault_body(const bg_spec *spec)
         CHECK(err == BG_OK ? filter != NULL : err == BG_ENOMEM && !filter);
         if (filter) {
             for (uint64_t key = 0; key < 100; key++) {
-                CHECK_OK(bg_filter_insert_u64(filter, key, NULL));
+                CHECK_OK(bg_filter_add_u64(filter, key, NULL));
             }
             err = bg_filter_copy(filter, &copy, NULL);
             CHECK(err == BG_OK ? copy != NULL : err == BG_ENOMEM && !copy);

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE /* truncate */
 
 #include "base/bits.h"
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/files.h"
 #include "support/filters.h"
@@ -32,7 +32,7 @@ TEST(slot__plain_takes_and_answers)
     add_keys(slot, 0, 1000);
     CHECK_EQ(count_keys(slot, 0, 1000), 1000);
     CHECK(count_keys(slot, 1000000, 1000) < 20);
-    bg_slot_stats stats = stats_of(slot);
+    bg_slot_info stats = stats_of(slot);
     CHECK_EQ(stats.adds, 1002);
     CHECK_EQ(stats.queries, 2 + 3 * 2000);
     CHECK_EQ(stats.filters, 1);
@@ -45,7 +45,7 @@ TEST(slot__without_a_filter_everything_may_be_in)
     bg_slot *slot = make_slot(NULL, 0);
     uint64_t bitmap[2] = { 0, 0 }, keys[70] = { 0 };
     CHECK(bg_slot_may_contain_u64(slot, 1));
-    CHECK_EQ(bg_slot_may_contain_many_u64(slot, keys, 70, bitmap), 70);
+    CHECK_EQ(bg_slot_may_contain_many(slot, bg_keys_u64(keys, 70), bitmap), 70);
     CHECK_EQ(bitmap[0], UINT64_MAX);
     CHECK_EQ(bitmap[1], 63);
     CHECK_EQ(bg_slot_add_u64(slot, 1, NULL), BG_ENOTSUP);
@@ -55,7 +55,7 @@ TEST(slot__without_a_filter_everything_may_be_in)
     CHECK_OK(bg_slot_add_u64(slot, 1, NULL));
     bg_slot_free(slot);
     CHECK(bg_slot_may_contain_u64(NULL, 1));
-    CHECK_EQ(bg_slot_may_contain_many_u64(NULL, keys, 70, bitmap), 70);
+    CHECK_EQ(bg_slot_may_contain_many(NULL, bg_keys_u64(keys, 70), bitmap), 70);
     CHECK_EQ(bg_slot_add_u64(NULL, 1, NULL), BG_EINVAL);
     bg_slot_free(NULL);
 }
@@ -92,14 +92,14 @@ TEST(slot__exclusive_filters_must_be_sealed)
     bg_spec spec = BG_SPEC_INIT;
     spec.items = 100;
     spec.rate = 0.01;
-    spec.flags = BG_EXCLUSIVE;
+    spec.flags = BG_SPEC_EXCLUSIVE;
     bg_filter *filter = must_create(&spec);
     bg_slot *slot = NULL;
     CHECK_EQ(bg_slot_create(filter, NULL, &slot, NULL), BG_EINVAL);
     CHECK(slot == NULL);
     slot = make_slot(filter, BG_SLOT_SEALED);
     bg_filter *delta = must_create(&spec);
-    CHECK_EQ(bg_slot_layer(slot, delta, NULL), BG_EINVAL);
+    CHECK_EQ(bg_slot_set_delta(slot, delta, NULL), BG_EINVAL);
     bg_filter_free(delta);
     bg_slot_free(slot);
 }
@@ -110,7 +110,7 @@ TEST(slot__a_delta_takes_the_adds)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
     bool is_new = true;
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_CLASSIC, 2000), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_CLASSIC, 2000), NULL));
     add_keys(slot, 500, 500);
     CHECK_OK(bg_slot_add_u64(slot, 3, &is_new));
     CHECK(!is_new); /* the base has it */
@@ -127,7 +127,7 @@ TEST(slot__compaction_makes_one_of_base_and_delta)
     CHECK_EQ(bg_slot_compact(slot, make(BG_KIND_BLOCKED, 2000), NULL), BG_EINVAL);
     bg_slot_free(slot);
     slot = make_slot(make_with(0, 500), 0);
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_BLOCKED, 2000), NULL));
     for (uint64_t round = 1; round < 4; round++) {
         add_keys(slot, 500 * round, 500);
         CHECK_OK(bg_slot_compact(slot, make(BG_KIND_BLOCKED, 2000), NULL));
@@ -138,12 +138,12 @@ TEST(slot__compaction_makes_one_of_base_and_delta)
     bg_slot_free(slot);
 }
 
-/* Also those of two calls of bg_slot_layer, or of a compaction that failed. */
+/* Also those of two calls of bg_slot_set_delta, or of a compaction that failed. */
 TEST(slot__compaction_takes_two_deltas)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
     for (uint64_t round = 1; round < 3; round++) {
-        CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+        CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_BLOCKED, 2000), NULL));
         add_keys(slot, 500 * round, 500);
     }
     CHECK_EQ(stats_of(slot).filters, 3);
@@ -156,13 +156,13 @@ TEST(slot__compaction_takes_two_deltas)
 TEST(slot__what_cannot_be_merged_stays_in_layers)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_CLASSIC, 2000), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_CLASSIC, 2000), NULL));
     add_keys(slot, 500, 500);
     CHECK_EQ(bg_slot_compact(slot, make(BG_KIND_CLASSIC, 2000), NULL), BG_EINCOMPAT);
     add_keys(slot, 1000, 500);
     CHECK_EQ(count_keys(slot, 0, 1500), 1500);
     bg_filter *third = make(BG_KIND_CLASSIC, 2000);
-    CHECK_EQ(bg_slot_layer(slot, third, NULL), BG_EBUSY);
+    CHECK_EQ(bg_slot_set_delta(slot, third, NULL), BG_EBUSY);
     bg_filter_free(third);
     CHECK_EQ(bg_slot_compact(slot, make(BG_KIND_CLASSIC, 2000), NULL), BG_EINCOMPAT);
     CHECK_EQ(count_keys(slot, 0, 1500), 1500);
@@ -177,14 +177,15 @@ TEST(slot__both_are_asked_during_a_migration)
     for (int back = 0; back < 2; back++) {
         bg_slot *slot = make_slot(make_with(0, 500), 0);
         bg_filter *again = make(BG_KIND_BLOCKED, 10);
-        CHECK_EQ(bg_slot_settle(slot, false, NULL), BG_EINVAL);
-        CHECK_OK(bg_slot_migrate(slot, make_seeded(BG_KIND_CLASSIC, 4000, 77), NULL));
-        CHECK_EQ(bg_slot_migrate(slot, again, NULL), BG_EBUSY);
+        CHECK_EQ(bg_slot_end_migration(slot, false, NULL), BG_EINVAL);
+        CHECK_OK(bg_slot_begin_migration(slot, make_seeded(BG_KIND_CLASSIC, 4000, 77),
+                                         NULL));
+        CHECK_EQ(bg_slot_begin_migration(slot, again, NULL), BG_EBUSY);
         bg_filter_free(again);
         CHECK_EQ(stats_of(slot).migrating, 1);
         add_keys(slot, 500, 500);
         CHECK_EQ(count_keys(slot, 0, 1000), 1000);
-        CHECK_OK(bg_slot_settle(slot, back, NULL));
+        CHECK_OK(bg_slot_end_migration(slot, back, NULL));
         CHECK_EQ(count_keys(slot, 500, 500), 500);
         CHECK(back ? count_keys(slot, 0, 500) == 500 : count_keys(slot, 0, 500) < 20);
         CHECK_EQ(stats_of(slot).filters, 1);
@@ -198,12 +199,12 @@ TEST(slot__nobody_migrates_to_what_takes_no_adds)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
     bg_filter *fixed = make_static(0, 500);
-    CHECK_EQ(bg_slot_migrate(slot, fixed, NULL), BG_EINCOMPAT);
+    CHECK_EQ(bg_slot_begin_migration(slot, fixed, NULL), BG_EINCOMPAT);
     CHECK_EQ(stats_of(slot).migrating, 0);
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
-    CHECK_OK(bg_slot_migrate(slot, fixed, NULL)); /* adds go to the delta */
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+    CHECK_OK(bg_slot_begin_migration(slot, fixed, NULL)); /* adds go to the delta */
     add_keys(slot, 500, 500);
-    CHECK_OK(bg_slot_settle(slot, false, NULL));
+    CHECK_OK(bg_slot_end_migration(slot, false, NULL));
     CHECK_EQ(count_keys(slot, 0, 1000), 1000);
     bg_slot_free(slot);
 }
@@ -214,18 +215,19 @@ TEST(slot__batches_over_several_hashes)
     bg_slot *slot = make_slot(make_with(0, 500), 0);
     uint64_t keys[1500];
     size_t done = 0, added = 0;
-    CHECK_OK(bg_slot_migrate(slot, make_seeded(BG_KIND_CUCKOO, 4000, 77), NULL));
+    CHECK_OK(
+        bg_slot_begin_migration(slot, make_seeded(BG_KIND_CUCKOO, 4000, 77), NULL));
     for (uint64_t i = 0; i < 1500; i++) {
         keys[i] = i;
     }
-    CHECK_OK(bg_slot_add_many_u64(slot, keys, 1500, &done, &added));
+    CHECK_OK(bg_slot_add_many(slot, bg_keys_u64(keys, 1500), NULL, &done, &added));
     CHECK_EQ(done, 1500);
     CHECK(added >= 980 && added <= 1000);
     CHECK_EQ(count_keys(slot, 0, 1500), 1500);
     bg_bytes bytes[3] = { { "a", 1 }, { "bb", 2 }, { "", 0 } };
     uint64_t bitmap = 0;
-    CHECK_OK(bg_slot_add_many(slot, bytes, 3, &done, &added));
-    CHECK_EQ(bg_slot_may_contain_many(slot, bytes, 3, &bitmap), 3);
+    CHECK_OK(bg_slot_add_many(slot, bg_keys_bytes(bytes, 3), NULL, &done, &added));
+    CHECK_EQ(bg_slot_may_contain_many(slot, bg_keys_bytes(bytes, 3), &bitmap), 3);
     CHECK_EQ(bitmap, 7);
     bg_slot_free(slot);
 }
@@ -238,7 +240,8 @@ TEST(slot__a_full_filter_refuses)
     for (uint64_t i = 0; i < 4000; i++) {
         keys[i] = i;
     }
-    CHECK_EQ(bg_slot_add_many_u64(slot, keys, 4000, &done, &added), BG_EFULL);
+    CHECK_EQ(bg_slot_add_many(slot, bg_keys_u64(keys, 4000), NULL, &done, &added),
+             BG_EFULL);
     CHECK(done >= 100 && done < 4000);
     CHECK_EQ(count_keys(slot, 0, done), done);
     CHECK_EQ(bg_slot_add_u64(slot, keys[done], NULL), BG_EFULL);
@@ -273,21 +276,22 @@ TEST(slot__no_is_said_only_of_what_is_known)
     options.flags = BG_SLOT_SEALED;
     options.complete = 100;
     CHECK_OK(bg_slot_create(make_with(0, 10), &options, &slot, NULL));
-    CHECK(!bg_slot_may_contain_at(slot, "x", 1, 100));
-    CHECK(bg_slot_may_contain_at(slot, "x", 1, 101));
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 100), NULL)); /* from 100 on */
+    CHECK(!bg_slot_may_contain_up_to(slot, "x", 1, 100));
+    CHECK(bg_slot_may_contain_up_to(slot, "x", 1, 101));
+    CHECK_OK(
+        bg_slot_set_delta(slot, make(BG_KIND_BLOCKED, 100), NULL)); /* from 100 on */
     bg_slot_advance(slot, 150);
     bg_slot_advance(slot, 120);
-    CHECK_EQ(bg_slot_complete(slot), 150);
-    CHECK(!bg_slot_may_contain_at(slot, "x", 1, 150));
+    CHECK_EQ(bg_slot_complete_to(slot), 150);
+    CHECK(!bg_slot_may_contain_up_to(slot, "x", 1, 150));
     CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 130, 0,
                           NULL)); /* the delta has the rest */
-    CHECK_EQ(bg_slot_complete(slot), 150);
+    CHECK_EQ(bg_slot_complete_to(slot), 150);
     CHECK_OK(
         bg_slot_swap(slot, make_with(0, 10), 90, 0, NULL)); /* 91 .. 99 are nowhere */
-    CHECK_EQ(bg_slot_complete(slot), 90);
+    CHECK_EQ(bg_slot_complete_to(slot), 90);
     CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 200, 0, NULL));
-    CHECK_EQ(bg_slot_complete(slot), 200);
+    CHECK_EQ(bg_slot_complete_to(slot), 200);
     bg_slot_free(slot);
 }
 
@@ -314,13 +318,13 @@ TEST(slot__reloads_what_is_good)
         save_keys(path, 0, 500, 1, "complete: 42\n");
         CHECK_OK(bg_slot_reload(slot, path, &how, NULL));
         CHECK_EQ(count_keys(slot, 0, 500), 500);
-        CHECK_EQ(bg_slot_complete(slot), 42);
+        CHECK_EQ(bg_slot_complete_to(slot), 42);
         CHECK_OK(bg_slot_reload(slot, path, &how, NULL));
         CHECK_EQ(stats_of(slot).reload_unchanged, 1);
         save_keys(path, 500, 500, 2, NULL);
         CHECK_OK(bg_slot_reload(slot, path, &how, NULL));
         CHECK_EQ(count_keys(slot, 500, 500), 500);
-        bg_slot_stats stats = stats_of(slot);
+        bg_slot_info stats = stats_of(slot);
         CHECK_EQ(stats.reloads, 2);
         CHECK_EQ(stats.generation, 2);
         CHECK_EQ(strlen(stats.digest), 32);
@@ -340,7 +344,7 @@ static void check_refused(bg_slot *slot, const char *path, const bg_reload_optio
     if (what) {
         CHECK_STR(why.what, what);
     }
-    bg_slot_stats stats = stats_of(slot);
+    bg_slot_info stats = stats_of(slot);
     CHECK_EQ(stats.reload_failures, failures + 1);
     CHECK_EQ(stats.last_failure.code, expected);
     CHECK_EQ(count_keys(slot, 0, 500), 500);
@@ -423,10 +427,10 @@ TEST(slot__saves_with_its_completeness)
     CHECK_OK(bg_slot_save(slot, path, &how, NULL));
     CHECK_OK(bg_slot_reload(other, path, NULL, NULL));
     CHECK_EQ(count_keys(other, 0, 1000), 1000);
-    CHECK_EQ(bg_slot_complete(other), 77);
+    CHECK_EQ(bg_slot_complete_to(other), 77);
     how.metadata = "complete: 5\n";
     CHECK_EQ(bg_slot_save(slot, path, &how, NULL), BG_EINVAL);
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_BLOCKED, 2000), NULL));
     CHECK_EQ(bg_slot_save(slot, path, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(bg_slot_save(slot, NULL, NULL, NULL), BG_EINVAL);
     bg_slot_free(slot);
@@ -444,7 +448,7 @@ TEST(slot__a_watch_reloads_when_the_file_is_replaced)
     bg_watch *watch = NULL;
     bool reloaded = true;
     CHECK_OK(bg_watch_create(slot, path, NULL, &watch, NULL));
-    CHECK(bg_watch_descriptor(watch) >= 0);
+    CHECK(bg_watch_fd(watch) >= 0);
     CHECK_OK(bg_watch_poll(watch, 0, &reloaded, NULL));
     CHECK(!reloaded);
     save_keys(path, 0, 500, 1, NULL);
@@ -646,7 +650,7 @@ TEST(slot__rebuilds_by_the_true_count)
     CHECK_EQ(count_keys(slot, added_from, numbers.add - added_from),
              numbers.add - added_from);
     CHECK(count_keys(slot, 1000000, 1000) < 20);
-    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_OK(bg_slot_get_health(slot, &health));
     CHECK_EQ(health.capacity, 6000);
     CHECK_NEAR(health.items.value, 3000 + (double)(numbers.add - added_from), 0.05);
     CHECK_OK(bg_slot_add_u64(slot, 12345678, NULL)); /* it still accepts adds */
@@ -659,7 +663,7 @@ static void let_base_have_adds(int way, bg_slot *slot)
 {
     struct numbers numbers = numbers_of(1000, NULL);
     bg_filter *delta = make(BG_KIND_BLOCKED, 2000);
-    CHECK_OK(way == 0   ? bg_slot_layer(slot, delta, NULL)
+    CHECK_OK(way == 0   ? bg_slot_set_delta(slot, delta, NULL)
              : way == 1 ? bg_slot_compact(slot, delta, NULL)
                         : rebuild(slot, &numbers, delta, BG_KIND_AUTO, NULL, NULL));
 }
@@ -671,7 +675,7 @@ TEST(slot__what_has_adds_is_not_thrown_away)
             make_slot(make(BG_KIND_BLOCKED, 2000), way ? BG_SLOT_SEALED : 0);
         bg_filter *other = make_with(5000, 500);
         if (way) {
-            CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+            CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_BLOCKED, 2000), NULL));
         }
         add_keys(slot, 0, 500);
         bg_slot_advance(slot, 70);
@@ -700,7 +704,7 @@ static bool maybe_while_making(void *context, const bg_rebuild_progress *progres
     bool is_new = true;
     CHECK(bg_slot_may_contain_u64(slot, 1999));
     CHECK_EQ(bg_slot_count(slot, "stranger", 8), 1);
-    CHECK_EQ(bg_slot_may_contain_many_u64(slot, keys, 70, maybe), 70);
+    CHECK_EQ(bg_slot_may_contain_many(slot, bg_keys_u64(keys, 70), maybe), 70);
     CHECK_EQ(maybe[1], 63);
     CHECK_OK(bg_slot_add_u64(slot, 5000 + progress->keys, &is_new));
     CHECK(!is_new);
@@ -722,7 +726,7 @@ TEST(slot__a_delta_alone_denies_nothing)
         how.context = slot;
         CHECK_EQ(bg_slot_rebuild(slot, &source, &how, NULL, NULL), BG_ECANCELED);
         CHECK(bg_slot_may_contain_u64(slot, 1999));
-        CHECK_OK(bg_slot_examine(slot, &health));
+        CHECK_OK(bg_slot_get_health(slot, &health));
         CHECK_NEAR(health.rate, 1, 0);
         CHECK_NEAR(health.measured.value, 1, 0);
     }
@@ -866,9 +870,9 @@ static bg_err next_that_changes(void *context, bg_bytes *keys, size_t room, size
     (void)info;
     *n = 0;
     CHECK_EQ(bg_slot_swap(slot, other, 0, BG_SLOT_DISCARD, NULL), BG_EBUSY);
-    CHECK_EQ(bg_slot_layer(slot, other, NULL), BG_EBUSY);
-    CHECK_EQ(bg_slot_migrate(slot, other, NULL), BG_EBUSY);
-    CHECK_EQ(bg_slot_settle(slot, false, NULL), BG_EBUSY);
+    CHECK_EQ(bg_slot_set_delta(slot, other, NULL), BG_EBUSY);
+    CHECK_EQ(bg_slot_begin_migration(slot, other, NULL), BG_EBUSY);
+    CHECK_EQ(bg_slot_end_migration(slot, false, NULL), BG_EBUSY);
     CHECK_EQ(rebuild(slot, &numbers, NULL, BG_KIND_AUTO, NULL, NULL), BG_EBUSY);
     CHECK_EQ(stats_of(slot).rebuilding, 1);
     CHECK_OK(bg_slot_save(slot, files_path("meanwhile"), NULL, NULL));
@@ -935,7 +939,7 @@ static uint64_t greediest(const bg_slot *slot, uint64_t *candidate)
     for (unsigned i = 0; i < 8; i++) {
         bg_filter *trial = NULL;
         CHECK_OK(bg_filter_copy(bg_pin_filter(&pin, 0, NULL), &trial, NULL));
-        (void)bg_filter_add_u64(trial, ++*candidate);
+        (void)added_u64(trial, ++*candidate);
         uint64_t ones = info_of(trial).ones;
         best = ones > most ? *candidate : best;
         most = ones > most ? ones : most;
@@ -954,19 +958,19 @@ TEST(slot__notices_pollution)
         bg_slot *slot = make_slot(make(kinds[i], 20000), 0);
         bg_slot_health health = { .struct_size = sizeof health };
         add_keys(slot, 0, 40000); /* also when it is too full */
-        CHECK_OK(bg_slot_examine(slot, &health));
+        CHECK_OK(bg_slot_get_health(slot, &health));
         CHECK_EQ(health.polluted, 0);
         CHECK_NEAR(health.bits_per_insert, health.honest_per_insert, 0.1);
         bg_slot_free(slot);
         bg_filter *full = make(kinds[i], 100000);
         for (uint64_t key = 0; key < 100000; key++) {
-            (void)bg_filter_add_u64(full, key);
+            (void)added_u64(full, key);
         }
         slot = make_slot(full, 0);
         add_keys(slot, 200000, 2000); /* few, so that chance has a large effect in a
                                          part */
         for (uint64_t most = 512; most <= 65536; most *= 2) {
-            CHECK_OK(bg_slot_examine_part(slot, most, &health));
+            CHECK_OK(bg_slot_sample_health(slot, most, &health));
             CHECK_EQ(health.polluted, 0);
         }
         bg_slot_free(slot);
@@ -977,7 +981,7 @@ TEST(slot__notices_pollution)
     for (unsigned added = 0; added < 2000; added++) {
         CHECK_OK(bg_slot_add_u64(slot, greediest(slot, &candidate), NULL));
     }
-    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_OK(bg_slot_get_health(slot, &health));
     CHECK_EQ(health.polluted, 1);
     CHECK(health.bits_per_insert > 1.15 * health.honest_per_insert);
     CHECK_EQ(bg_slot_advise(slot, NULL, NULL) & BG_REASON_POLLUTED, BG_REASON_POLLUTED);
@@ -992,21 +996,21 @@ TEST(slot__notices_pollution_from_a_part)
     bg_filter *other = make(BG_KIND_BLOCKED, 20000);
     bg_pin pin;
     for (uint64_t key = 0; key < 6000; key++) {
-        (void)bg_filter_add_u64(other, key);
+        (void)added_u64(other, key);
     }
     add_keys(slot, 10000, 3000);
     bg_slot_pin(slot, &pin);
     CHECK_OK(bg_filter_merge((bg_filter *)(uintptr_t)bg_pin_filter(&pin, 0, NULL),
                              other, NULL));
     bg_slot_unpin(slot, &pin);
-    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_OK(bg_slot_get_health(slot, &health));
     CHECK_EQ(health.polluted, 1);
     const uint64_t ones = health.ones;
-    CHECK_OK(bg_slot_examine_part(slot, 4096, &health));
+    CHECK_OK(bg_slot_sample_health(slot, 4096, &health));
     CHECK(health.ones != ones); /* not all were counted */
     CHECK_EQ(health.polluted, 1);
-    CHECK_EQ(bg_slot_examine_part(NULL, 1, &health), BG_EINVAL);
-    CHECK_EQ(bg_slot_examine_part(slot, 1, NULL), BG_EINVAL);
+    CHECK_EQ(bg_slot_sample_health(NULL, 1, &health), BG_EINVAL);
+    CHECK_EQ(bg_slot_sample_health(slot, 1, NULL), BG_EINVAL);
     bg_filter_free(other);
     bg_slot_free(slot);
 }
@@ -1020,14 +1024,14 @@ TEST(slot__adding_again_is_no_pollution)
     for (uint64_t i = 0; i < 3000; i++) {
         keys[i] = i;
     }
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_CLASSIC, 20000), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_CLASSIC, 20000), NULL));
     add_keys(slot, 0, 3000);
-    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_OK(bg_slot_get_health(slot, &health));
     CHECK_EQ(health.polluted, 0);
     CHECK_NEAR(health.bits_per_insert, health.honest_per_insert, 0.1);
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_CLASSIC, 20000), NULL));
-    CHECK_OK(bg_slot_add_many_u64(slot, keys, 3000, NULL, NULL));
-    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_CLASSIC, 20000), NULL));
+    CHECK_OK(bg_slot_add_many(slot, bg_keys_u64(keys, 3000), NULL, NULL, NULL));
+    CHECK_OK(bg_slot_get_health(slot, &health));
     CHECK_EQ(health.polluted, 0);
     CHECK_NEAR(health.bits_per_insert, health.honest_per_insert, 0.1);
     bg_slot_free(slot);
@@ -1040,12 +1044,12 @@ TEST(slot__measures_its_rate)
     bg_slot_health health = { .struct_size = sizeof health };
     double before = -1;
     unsigned others = 0;
-    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_OK(bg_slot_get_health(slot, &health));
     CHECK(health.measured.value == 0);
     CHECK(health.measured.high < 0.001);
     for (unsigned round = 1; round <= 4; round++) {
         add_keys(slot, (round - 1) * 20000, 20000);
-        CHECK_OK(bg_slot_examine(slot, &health));
+        CHECK_OK(bg_slot_get_health(slot, &health));
         const double width = health.measured.high - health.measured.low;
         CHECK(health.measured.low < health.measured.value);
         CHECK(fabs(health.measured.value - health.rate) < 2 * width);
@@ -1053,7 +1057,7 @@ TEST(slot__measures_its_rate)
         before = health.measured.value;
     }
     for (unsigned i = 0; i < 4; i++) { /* other keys each time */
-        CHECK_OK(bg_slot_examine(slot, &health));
+        CHECK_OK(bg_slot_get_health(slot, &health));
         others += health.measured.value != before;
     }
     CHECK(others > 0);

@@ -2,7 +2,7 @@
  * test_slot_content.c - the content of a slot as a whole: cleared, merged into, rotated, in
  * every possible state; and a copy of it taken by its owner.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 #include "support/slots.h"
@@ -79,18 +79,18 @@ TEST(slot_clear__makes_one_filter_of_base_and_deltas)
     spec.kind = BG_KIND_CLASSIC;
     spec.items = 2000;
     spec.rate = 0.001;
-    spec.flags = BG_EXCLUSIVE;
+    spec.flags = BG_SPEC_EXCLUSIVE;
     bg_slot *slot = make_slot(must_create(&spec), BG_SLOT_SEALED);
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 1000), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_BLOCKED, 1000), NULL));
     add_keys(slot, 0, 500);
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 1000), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_BLOCKED, 1000), NULL));
     add_keys(slot, 500, 500);
     CHECK_EQ(stats_of(slot).filters, 3);
     CHECK_OK(bg_slot_clear(slot, NULL));
     CHECK_EQ(stats_of(slot).filters, 1);
     CHECK_EQ(count_keys(slot, 0, 1000), 0);
     CHECK_EQ(bg_filter_kind(base_of(slot)), BG_KIND_CLASSIC);
-    CHECK_EQ(info_of(base_of(slot)).flags & BG_EXCLUSIVE, 0);
+    CHECK_EQ(info_of(base_of(slot)).flags & BG_SPEC_EXCLUSIVE, 0);
     add_keys(slot, 0, 1000);
     CHECK_EQ(count_keys(slot, 0, 1000), 1000);
     bg_slot_free(slot);
@@ -103,7 +103,7 @@ TEST(slot_clear__leaves_a_static_base_its_delta)
     CHECK_EQ(count_keys(slot, 0, 500), 0);
     CHECK_EQ(bg_slot_add_u64(slot, 1, NULL), BG_ENOTSUP);
     CHECK_OK(bg_slot_swap(slot, make_static(0, 500), 0, 0, NULL));
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 1000), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_BLOCKED, 1000), NULL));
     add_keys(slot, 500, 500);
     CHECK_EQ(count_keys(slot, 0, 1000), 1000);
     CHECK_OK(bg_slot_clear(slot, NULL));
@@ -118,7 +118,8 @@ TEST(slot_clear__leaves_a_static_base_its_delta)
 TEST(slot_clear__ends_a_migration)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
-    CHECK_OK(bg_slot_migrate(slot, make_seeded(BG_KIND_CLASSIC, 1000, 9), NULL));
+    CHECK_OK(
+        bg_slot_begin_migration(slot, make_seeded(BG_KIND_CLASSIC, 1000, 9), NULL));
     CHECK_OK(bg_slot_clear(slot, NULL));
     CHECK_EQ(stats_of(slot).filters, 1);
     CHECK_EQ(stats_of(slot).migrating, 0);
@@ -135,12 +136,12 @@ TEST(slot_clear__knows_nothing_of_the_truth)
     bg_slot *slot = NULL;
     options.complete = 50;
     CHECK_OK(bg_slot_create(make(BG_KIND_BLOCKED, 100), &options, &slot, NULL));
-    CHECK(!bg_slot_may_contain_at(slot, "a", 1, 50));
+    CHECK(!bg_slot_may_contain_up_to(slot, "a", 1, 50));
     CHECK_OK(bg_slot_clear(slot, NULL));
-    CHECK_EQ(bg_slot_complete(slot), 0);
-    CHECK(bg_slot_may_contain_at(slot, "a", 1, 1));
+    CHECK_EQ(bg_slot_complete_to(slot), 0);
+    CHECK(bg_slot_may_contain_up_to(slot, "a", 1, 1));
     bg_slot_advance(slot, 60);
-    CHECK(!bg_slot_may_contain_at(slot, "a", 1, 60));
+    CHECK(!bg_slot_may_contain_up_to(slot, "a", 1, 60));
     bg_slot_free(slot);
 }
 
@@ -191,7 +192,7 @@ TEST(slot_clear__without_memory_changes_nothing)
         counting.fail_at = counting.calls + at;
         err = bg_slot_clear(slot, NULL);
         counting.fail_at = 0;
-        CHECK_EQ(bg_slot_complete(slot), err ? 7 : 0);
+        CHECK_EQ(bg_slot_complete_to(slot), err ? 7 : 0);
         CHECK_EQ(count_keys(slot, 0, 100) == 100, err == BG_ENOMEM);
         add_keys(slot, 100, 10);
         CHECK_EQ(count_keys(slot, 100, 10), 10);
@@ -230,13 +231,13 @@ TEST(slot_merge__is_no_pollution)
     bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 20000), 0);
     bg_filter *other = make(BG_KIND_BLOCKED, 20000);
     for (uint64_t key = 0; key < 10000; key++) {
-        (void)bg_filter_add_u64(other, key);
+        (void)added_u64(other, key);
     }
     add_keys(slot, 50000, 1000);
     CHECK_OK(bg_slot_merge(slot, other, NULL));
     add_keys(slot, 60000, 1000);
     bg_slot_health health = { .struct_size = sizeof health };
-    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_OK(bg_slot_get_health(slot, &health));
     CHECK_EQ(health.polluted, 0);
     CHECK_NEAR(health.bits_per_insert, health.honest_per_insert, 0.1);
     bg_filter_free(other);
@@ -249,7 +250,7 @@ TEST(slot_merge__goes_where_adds_go)
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
     CHECK_EQ(bg_slot_merge(slot, other, NULL), BG_ENOTSUP);
     CHECK(count_keys(slot, 500, 500) < 20);
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_BLOCKED, 2000), NULL));
     CHECK_OK(bg_slot_merge(slot, other, NULL));
     CHECK_EQ(count_keys(slot, 0, 1000), 1000);
     bg_filter *fresh = make_with(0, 500);
@@ -257,11 +258,11 @@ TEST(slot_merge__goes_where_adds_go)
     bg_filter_free(fresh);
     bg_slot_free(slot);
     slot = make_slot(make_with(0, 500), 0);
-    CHECK_OK(bg_slot_migrate(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+    CHECK_OK(bg_slot_begin_migration(slot, make(BG_KIND_BLOCKED, 2000), NULL));
     CHECK_OK(bg_slot_merge(slot, other, NULL));
-    CHECK_OK(bg_slot_settle(slot, false, NULL));
+    CHECK_OK(bg_slot_end_migration(slot, false, NULL));
     CHECK_EQ(count_keys(slot, 500, 500), 500);
-    CHECK_OK(bg_slot_migrate(slot, make(BG_KIND_BLOCKED, 9000), NULL));
+    CHECK_OK(bg_slot_begin_migration(slot, make(BG_KIND_BLOCKED, 9000), NULL));
     bg_filter *third = make_with(1000, 500);
     CHECK_EQ(bg_slot_merge(slot, third, NULL), BG_EINCOMPAT); /* one of them could */
     CHECK(count_keys(slot, 1000, 500) < 20);
@@ -276,7 +277,7 @@ TEST(slot_merge__says_when_it_is_full)
     bg_filter *other = make(BG_KIND_QUOTIENT, 100);
     const uint64_t n = bg_filter_capacity(other) * 2 / 3;
     for (uint64_t key = 0; key < n; key++) {
-        CHECK_OK(bg_filter_insert_u64(other, key, NULL));
+        CHECK_OK(bg_filter_add_u64(other, key, NULL));
     }
     add_keys(slot, 1000, n);
     CHECK_EQ(bg_slot_merge(slot, other, NULL), BG_EFULL);
@@ -305,17 +306,17 @@ TEST(slot_rotate__moves_a_window)
 {
     bg_slot *slot = make_slot(make_window(0), 0);
     add_keys(slot, 0, 100);
-    const uint64_t period = bg_filter_period(base_of(slot));
+    const uint64_t period = bg_filter_window_period(base_of(slot));
     for (int i = 0; i < 3; i++) {
         CHECK_OK(bg_slot_rotate(slot, 0, NULL));
         CHECK_EQ(count_keys(slot, 0, 100), 100);
     }
-    CHECK_EQ(bg_filter_period(base_of(slot)), period + 3);
+    CHECK_EQ(bg_filter_window_period(base_of(slot)), period + 3);
     CHECK_OK(bg_slot_rotate(slot, 0, NULL));
     CHECK_EQ(count_keys(slot, 0, 100), 0);
     add_keys(slot, 0, 100);
     CHECK_OK(bg_slot_clear(slot, NULL)); /* in the same period */
-    CHECK_EQ(bg_filter_period(base_of(slot)), period + 4);
+    CHECK_EQ(bg_filter_window_period(base_of(slot)), period + 4);
     CHECK_EQ(count_keys(slot, 0, 100), 0);
     add_keys(slot, 0, 100);
     CHECK_EQ(count_keys(slot, 0, 100), 100);
@@ -340,7 +341,7 @@ TEST(slot_rotate__moves_what_takes_adds)
 {
     bg_slot *slot = make_slot(make_window(0), 0);
     add_keys(slot, 0, 100);
-    CHECK_OK(bg_slot_migrate(slot, make_window(0), NULL));
+    CHECK_OK(bg_slot_begin_migration(slot, make_window(0), NULL));
     add_keys(slot, 100, 100);
     for (int i = 0; i < 3; i++) {
         CHECK_OK(bg_slot_rotate(slot, 0, NULL));
@@ -354,7 +355,7 @@ TEST(slot_rotate__moves_what_takes_adds)
     CHECK_EQ(bg_slot_rotate(slot, 0, &why), BG_ENOTSUP);
     CHECK(strstr(why.message, "window") != NULL);
     CHECK_EQ(bg_slot_rotate(NULL, 0, &why), BG_EINVAL);
-    CHECK_OK(bg_slot_migrate(slot, make_window(0), NULL));
+    CHECK_OK(bg_slot_begin_migration(slot, make_window(0), NULL));
     CHECK_OK(bg_slot_rotate(slot, 0, NULL)); /* only one of the two can be rotated */
     bg_slot_free(slot);
 }

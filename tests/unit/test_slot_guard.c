@@ -3,7 +3,7 @@
  * key is lost: adds that a new base must have, and the generation of the last file. Each test is a
  * sequence of changes; test_slot_model.c runs random sequences.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/files.h"
 #include "support/filters.h"
@@ -60,7 +60,7 @@ static void fail_to_rebuild(bg_slot *slot, bool pushes)
     how.delta = empty();
     how.spec.items = 1000;
     if (pushes) {
-        CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
+        CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
         bg_rebuild_abort(rebuild);
     } else {
         CHECK_EQ(bg_slot_rebuild(slot, &source, &how, NULL, NULL), BG_EIO);
@@ -81,13 +81,13 @@ TEST(slot_guard__after_a_rebuild_that_failed)
             CHECK_EQ(swap(slot, empty(), 5, 0), BG_EINCOMPAT);
             CHECK_EQ(count_keys(slot, 0, 1000), 1000);
         }
-        CHECK(bg_slot_may_contain_at(slot, "stranger", 8, 1001));
+        CHECK(bg_slot_may_contain_up_to(slot, "stranger", 8, 1001));
         add_keys(slot, 1000, 10);
         CHECK_OK(swap(slot, make_with(0, 1000), 1000, 0));
         CHECK_EQ(count_keys(slot, 0, 1010), 1010); /* the deltas stayed */
         CHECK_EQ(swap(slot, empty(), 5, 0), BG_EINCOMPAT);
         CHECK_OK(swap(slot, empty(), 5, BG_SLOT_DISCARD));
-        CHECK_EQ(bg_slot_complete(slot), 5); /* the deltas start at 1000 */
+        CHECK_EQ(bg_slot_complete_to(slot), 5); /* the deltas start at 1000 */
         bg_slot_free(slot);
     }
 }
@@ -111,15 +111,15 @@ TEST(slot_guard__a_delta_reaches_back_to_its_own_beginning)
     }
     how.delta = empty();
     how.spec.items = 2000;
-    CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
+    CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
     for (uint64_t i = 0; i < keys; i++) {
         const bg_bytes key = { &i, sizeof i };
-        CHECK_OK(bg_rebuild_add_many(rebuild, &key, 1, NULL));
+        CHECK_OK(bg_rebuild_add_many(rebuild, bg_keys_bytes(&key, 1), NULL));
     }
     CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
-    CHECK_EQ(bg_slot_complete(slot), keys);
+    CHECK_EQ(bg_slot_complete_to(slot), keys);
     CHECK_OK(swap(slot, make_with(0, 2 * STEP), 2 * STEP, BG_SLOT_DISCARD));
-    CHECK_EQ(bg_slot_complete(slot), 2 * STEP);
+    CHECK_EQ(bg_slot_complete_to(slot), 2 * STEP);
     bg_slot_free(slot);
 }
 
@@ -129,7 +129,7 @@ TEST(slot_guard__after_two_swaps)
     bg_slot *slot = make_slot(empty(), 0);
     for (uint64_t number = 1; number < 4; number++) {
         if (number == 3) {
-            CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+            CHECK_OK(bg_slot_set_delta(slot, empty(), NULL));
         }
         add_keys(slot, number, 1);
         bg_slot_advance(slot, number);
@@ -139,7 +139,7 @@ TEST(slot_guard__after_two_swaps)
     CHECK_EQ(swap(slot, make_with(1, 1), 1, 0), BG_EINCOMPAT);
     CHECK_OK(swap(slot, make_with(1, 2), 2, 0)); /* the delta has the third */
     CHECK_EQ(count_keys(slot, 1, 3), 3);
-    CHECK_EQ(bg_slot_complete(slot), 3);
+    CHECK_EQ(bg_slot_complete_to(slot), 3);
     bg_slot_free(slot);
 }
 
@@ -149,7 +149,7 @@ TEST(slot_guard__without_a_number_nothing_is_as_complete)
     for (int advances = 0; advances < 2; advances++) {
         bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
         CHECK_OK(swap(slot, make_with(0, 5), 5, 0));
-        CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+        CHECK_OK(bg_slot_set_delta(slot, empty(), NULL));
         add_keys(slot, 5, 1);
         if (advances) {
             bg_slot_advance(slot, 6);
@@ -167,11 +167,11 @@ TEST(slot_guard__after_completeness_was_lowered)
 {
     bg_slot *slot = make_slot(make_with(0, 5), BG_SLOT_SEALED);
     bg_slot_advance(slot, 5);
-    CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, empty(), NULL));
     add_keys(slot, 5, 3);
     bg_slot_advance(slot, 8);
     CHECK_OK(swap(slot, make_with(0, 3), 3, 0)); /* 3 and 4 were never added here */
-    CHECK_EQ(bg_slot_complete(slot), 3);
+    CHECK_EQ(bg_slot_complete_to(slot), 3);
     CHECK_OK(bg_slot_compact(slot, empty(), NULL));
     CHECK_EQ(swap(slot, make_with(0, 4), 4, 0), BG_EINCOMPAT);
     CHECK_EQ(count_keys(slot, 5, 3), 3);
@@ -188,23 +188,23 @@ TEST(slot_guard__no_way_back_after_a_compaction)
         bg_slot *slot = make_slot(make_with(0, 1), 0);
         bg_filter *other = make_seeded(BG_KIND_BLOCKED, 2000, 7);
         bg_errinfo why;
-        CHECK_OK(bg_slot_migrate(slot, other, NULL));
-        CHECK_OK(bg_slot_layer(slot, make_seeded(BG_KIND_BLOCKED, 2000, 7), NULL));
+        CHECK_OK(bg_slot_begin_migration(slot, other, NULL));
+        CHECK_OK(bg_slot_set_delta(slot, make_seeded(BG_KIND_BLOCKED, 2000, 7), NULL));
         add_keys(slot, 1, 1);
         if (ends == 0) {
-            CHECK_OK(bg_slot_settle(slot, true, NULL)); /* the delta stays */
+            CHECK_OK(bg_slot_end_migration(slot, true, NULL)); /* the delta stays */
             CHECK_EQ(count_keys(slot, 0, 2), 2);
             bg_slot_free(slot);
             continue;
         }
         CHECK_OK(bg_slot_compact(slot, make_seeded(BG_KIND_BLOCKED, 2000, 7), NULL));
-        CHECK_EQ(bg_slot_settle(slot, true, &why), BG_EINCOMPAT);
+        CHECK_EQ(bg_slot_end_migration(slot, true, &why), BG_EINCOMPAT);
         CHECK(strstr(why.message, "rebuild"));
         CHECK_EQ(count_keys(slot, 0, 2), 2);
         if (ends == 1) {
-            CHECK_OK(bg_slot_settle(slot, false, NULL));
-            CHECK_OK(bg_slot_migrate(slot, make_with(0, 0), NULL));
-            CHECK_OK(bg_slot_settle(slot, true, NULL)); /* another migration */
+            CHECK_OK(bg_slot_end_migration(slot, false, NULL));
+            CHECK_OK(bg_slot_begin_migration(slot, make_with(0, 0), NULL));
+            CHECK_OK(bg_slot_end_migration(slot, true, NULL)); /* another migration */
         } else {
             CHECK_OK(swap(slot, make_with(0, 2), 0, BG_SLOT_DISCARD));
         }
@@ -222,18 +222,18 @@ static void change_base(int way, bg_slot *slot)
     bg_rebuild *rebuild = NULL;
     how.spec.items = 100;
     switch (way) {
-    case 0: CHECK_OK(bg_slot_migrate(slot, empty(), NULL)); break;
+    case 0: CHECK_OK(bg_slot_begin_migration(slot, empty(), NULL)); break;
     case 1:
     case 2:
-        CHECK_OK(bg_slot_migrate(slot, empty(), NULL));
-        CHECK_OK(bg_slot_settle(slot, way == 1, NULL));
+        CHECK_OK(bg_slot_begin_migration(slot, empty(), NULL));
+        CHECK_OK(bg_slot_end_migration(slot, way == 1, NULL));
         break;
     case 3:
-        CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+        CHECK_OK(bg_slot_set_delta(slot, empty(), NULL));
         CHECK_OK(bg_slot_compact(slot, empty(), NULL));
         break;
     case 4:
-        CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
+        CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
         CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
         break;
     case 5: CHECK_OK(swap(slot, empty(), 0, 0)); break;
@@ -302,7 +302,7 @@ TEST(slot_guard__not_the_same_file_again_after_a_compaction)
     bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
     save(path, 5, 1, "complete: 5\n");
     CHECK_OK(bg_slot_reload(slot, path, NULL, NULL));
-    CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, empty(), NULL));
     add_keys(slot, 5, 1);
     CHECK_OK(bg_slot_reload(slot, path, NULL, NULL)); /* it is there already */
     CHECK_EQ(stats_of(slot).reload_unchanged, 1);
@@ -344,10 +344,10 @@ TEST(slot_guard__settles_without_memory)
     for (int back = 0; back < 2; back++) {
         struct counting counting;
         bg_slot *slot = counted_slot(&counting);
-        CHECK_OK(bg_slot_migrate(slot, make_with(0, 100), NULL));
-        CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+        CHECK_OK(bg_slot_begin_migration(slot, make_with(0, 100), NULL));
+        CHECK_OK(bg_slot_set_delta(slot, empty(), NULL));
         no_more_memory(&counting);
-        CHECK_OK(bg_slot_settle(slot, back, NULL));
+        CHECK_OK(bg_slot_end_migration(slot, back, NULL));
         CHECK_EQ(stats_of(slot).migrating, 0);
         CHECK_EQ(stats_of(slot).filters, 2);
         CHECK_EQ(count_keys(slot, 0, 100), 100);
@@ -365,9 +365,9 @@ TEST(slot_guard__a_rebuild_ends_without_memory)
         bg_slot *slot = counted_slot(&counting);
         how.spec.items = 100;
         if (way & 1) {
-            CHECK_OK(bg_slot_migrate(slot, make_with(0, 100), NULL));
+            CHECK_OK(bg_slot_begin_migration(slot, make_with(0, 100), NULL));
         }
-        CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
+        CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
         no_more_memory(&counting);
         if (way & 2) {
             CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
@@ -376,7 +376,8 @@ TEST(slot_guard__a_rebuild_ends_without_memory)
             bg_rebuild_abort(rebuild);
             CHECK_EQ(stats_of(slot).filters, 1 + (way & 1));
             CHECK_EQ(count_keys(slot, 0, 100), 100);
-            CHECK_EQ(bg_slot_settle(slot, true, NULL), way & 1 ? BG_OK : BG_EINVAL);
+            CHECK_EQ(bg_slot_end_migration(slot, true, NULL),
+                     way & 1 ? BG_OK : BG_EINVAL);
         }
         free_counted(slot, &counting);
     }
@@ -391,7 +392,7 @@ TEST(slot_guard__migrates_or_not)
         bg_slot *slot = counted_slot(&counting);
         bg_filter *other = make_with(0, 100);
         counting.fail_at = counting.calls + at;
-        done = bg_slot_migrate(slot, other, NULL) == BG_OK;
+        done = bg_slot_begin_migration(slot, other, NULL) == BG_OK;
         CHECK_EQ(stats_of(slot).migrating, done);
         if (!done) {
             bg_filter_free(other);
@@ -451,7 +452,7 @@ TEST(slot_guard__an_advance_during_a_swap)
         options.complete = 50;
         options.flags = BG_SLOT_SEALED;
         CHECK_OK(bg_slot_create(make_with(0, 51), &options, &now.slot, NULL));
-        CHECK_OK(bg_slot_layer(now.slot, empty(), NULL));
+        CHECK_OK(bg_slot_set_delta(now.slot, empty(), NULL));
         add_keys(now.slot, 100, 1);
         now.advance = 100;
         now.call = way & 2 ? 2 : 1;
@@ -499,9 +500,10 @@ TEST(slot_guard__an_advance_during_an_add)
         now.call = 1;
         CHECK_OK(way == 0   ? bg_slot_add_u64(now.slot, key, NULL)
                  : way == 1 ? bg_slot_add(now.slot, same, sizeof same, NULL)
-                            : bg_slot_add_many(now.slot, &bytes, 1, NULL, NULL));
-        CHECK_EQ(bg_slot_complete(now.slot), 50);
-        CHECK_OK(bg_slot_layer(now.slot, make_meanwhile(&now), NULL));
+                            : bg_slot_add_many(now.slot, bg_keys_bytes(&bytes, 1), NULL,
+                                               NULL, NULL));
+        CHECK_EQ(bg_slot_complete_to(now.slot), 50);
+        CHECK_OK(bg_slot_set_delta(now.slot, make_meanwhile(&now), NULL));
         bg_slot_advance(now.slot, 100);
         CHECK_EQ(bg_slot_swap(now.slot, other, 50, 0, NULL), BG_EINCOMPAT);
         CHECK(bg_slot_may_contain_u64(now.slot, key));

@@ -2,7 +2,7 @@
  * test_slot_hash.c - slots by hash: hashes do what keys do, in every state of a slot, and have
  * no effect in filters of another hasher.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 #include "support/slots.h"
@@ -34,7 +34,8 @@ static struct batch *batch_of(uint64_t first, size_t n)
 static struct batch *hashed(const bg_slot *slot, uint64_t first, size_t n)
 {
     struct batch *batch = batch_of(first, n);
-    CHECK_OK(bg_slot_hash_many(slot, batch->bytes, n, batch->hashes, &batch->check));
+    CHECK_OK(bg_slot_hash_many(slot, bg_keys_bytes(batch->bytes, n), batch->hashes,
+                               &batch->check));
     return batch;
 }
 
@@ -57,9 +58,10 @@ static size_t ask_hashes(const bg_slot *slot, uint64_t first, size_t n)
 {
     uint64_t maybe[BG_BITMAP_WORDS(MOST)];
     const struct batch *batch = hashed(slot, first, n);
-    size_t found =
-        bg_slot_may_contain_many_hash(slot, batch->hashes, n, batch->check, maybe);
-    CHECK_EQ(bg_slot_may_contain_many_hash(slot, batch->hashes, n, batch->check, NULL),
+    size_t found = bg_slot_may_contain_many(
+        slot, bg_keys_hashes_of(batch->hashes, n, batch->check), maybe);
+    CHECK_EQ(bg_slot_may_contain_many(
+                 slot, bg_keys_hashes_of(batch->hashes, n, batch->check), NULL),
              found);
     for (size_t i = 0; i < n; i++) {
         CHECK_EQ(bit(maybe, i), bg_slot_may_contain_u64(slot, first + i));
@@ -78,7 +80,7 @@ TEST(slot_hash__is_the_hash_of_the_filters)
         CHECK_EQ(batch->hashes[i], bg_hash_u64(hasher, 10 + i));
     }
     uint64_t check = 0;
-    CHECK_OK(bg_slot_hash_many(slot, NULL, 0, NULL, &check));
+    CHECK_OK(bg_slot_hash_many(slot, bg_keys_bytes(NULL, 0), NULL, &check));
     CHECK_EQ(check, batch->check);
     bg_slot_free(slot);
 }
@@ -88,24 +90,41 @@ TEST(slot_hash__refuses_what_has_no_hasher)
     bg_slot *slot = make_slot(NULL, 0);
     struct batch *batch = batch_of(0, 3);
     batch->check = 9;
-    CHECK_EQ(bg_slot_hash_many(slot, batch->bytes, 3, batch->hashes, &batch->check),
+    CHECK_EQ(bg_slot_hash_many(slot, bg_keys_bytes(batch->bytes, 3), batch->hashes,
+                               &batch->check),
              BG_ENOTFOUND);
     CHECK_EQ(batch->check, 0);
     uint64_t maybe = 0;
-    CHECK_EQ(bg_slot_may_contain_many_hash(slot, batch->hashes, 3, 0, &maybe), 3);
+    CHECK_EQ(
+        bg_slot_may_contain_many(slot, bg_keys_hashes_of(batch->hashes, 3, 0), &maybe),
+        3);
     CHECK_EQ(maybe, 7);
-    CHECK_EQ(bg_slot_add_many_hash(slot, batch->hashes, 3, 0, NULL, NULL), BG_ENOTSUP);
+    CHECK_EQ(bg_slot_add_many(slot, bg_keys_hashes_of(batch->hashes, 3, 0), NULL, NULL,
+                              NULL),
+             BG_ENOTSUP);
     CHECK_EQ(bg_slot_remove_hash(slot, 1, 0), BG_ENOTSUP);
     CHECK_EQ(bg_slot_count(slot, "a", 1), 1);
-    CHECK_EQ(bg_slot_hash_many(NULL, batch->bytes, 3, batch->hashes, &batch->check),
+    CHECK_EQ(bg_slot_hash_many(NULL, bg_keys_bytes(batch->bytes, 3), batch->hashes,
+                               &batch->check),
              BG_EINVAL);
-    CHECK_EQ(bg_slot_hash_many(slot, NULL, 3, batch->hashes, &batch->check), BG_EINVAL);
-    CHECK_EQ(bg_slot_hash_many(slot, batch->bytes, 3, NULL, &batch->check), BG_EINVAL);
-    CHECK_EQ(bg_slot_hash_many(slot, batch->bytes, 3, batch->hashes, NULL), BG_EINVAL);
+    CHECK_EQ(
+        bg_slot_hash_many(slot, bg_keys_bytes(NULL, 3), batch->hashes, &batch->check),
+        BG_EINVAL);
+    CHECK_EQ(
+        bg_slot_hash_many(slot, bg_keys_bytes(batch->bytes, 3), NULL, &batch->check),
+        BG_EINVAL);
+    CHECK_EQ(
+        bg_slot_hash_many(slot, bg_keys_bytes(batch->bytes, 3), batch->hashes, NULL),
+        BG_EINVAL);
     bg_slot_free(slot);
-    CHECK_EQ(bg_slot_may_contain_many_hash(NULL, batch->hashes, 3, 0, &maybe), 3);
-    CHECK_EQ(bg_slot_add_many_hash(NULL, batch->hashes, 3, 0, NULL, NULL), BG_EINVAL);
-    CHECK_EQ(bg_slot_add_many_which(NULL, batch->bytes, 3, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(
+        bg_slot_may_contain_many(NULL, bg_keys_hashes_of(batch->hashes, 3, 0), &maybe),
+        3);
+    CHECK_EQ(bg_slot_add_many(NULL, bg_keys_hashes_of(batch->hashes, 3, 0), NULL, NULL,
+                              NULL),
+             BG_EINVAL);
+    CHECK_EQ(bg_slot_add_many(NULL, bg_keys_bytes(batch->bytes, 3), NULL, NULL, NULL),
+             BG_EINVAL);
     CHECK_EQ(bg_slot_remove_hash(NULL, 1, 0), BG_EINVAL);
     CHECK_EQ(bg_slot_count(NULL, "a", 1), 1);
 }
@@ -124,8 +143,9 @@ TEST(slot_hash__adds_as_keys_do)
         for (uint64_t first = 0; first < 2000; first += 1000) { /* 500 of them twice */
             const struct batch *batch = hashed(slot, first, MOST);
             size_t done = 0;
-            CHECK_OK(bg_slot_add_many_hash(slot, batch->hashes, MOST, batch->check,
-                                           is_new, &done));
+            CHECK_OK(bg_slot_add_many(
+                slot, bg_keys_hashes_of(batch->hashes, MOST, batch->check), is_new,
+                &done, NULL));
             CHECK_EQ(done, MOST);
             for (size_t i = 0; i < MOST; i++) {
                 bool single = false;
@@ -155,14 +175,16 @@ TEST(slot_hash__a_key_twice_in_a_batch_is_new_once)
         for (size_t i = 0; i < MOST; i++) { /* 750 keys, each twice in a row */
             bgi_store_le64(batch->keys[i], i / 2);
         }
-        CHECK_OK(
-            bg_slot_hash_many(slot, batch->bytes, MOST, batch->hashes, &batch->check));
+        CHECK_OK(bg_slot_hash_many(slot, bg_keys_bytes(batch->bytes, MOST),
+                                   batch->hashes, &batch->check));
         size_t done = 0, news = 0;
         if (k == 1) { /* this one by key */
-            CHECK_OK(bg_slot_add_many_which(slot, batch->bytes, MOST, is_new, &done));
+            CHECK_OK(bg_slot_add_many(slot, bg_keys_bytes(batch->bytes, MOST), is_new,
+                                      &done, NULL));
         } else {
-            CHECK_OK(bg_slot_add_many_hash(slot, batch->hashes, MOST, batch->check,
-                                           is_new, &done));
+            CHECK_OK(bg_slot_add_many(
+                slot, bg_keys_hashes_of(batch->hashes, MOST, batch->check), is_new,
+                &done, NULL));
         }
         CHECK_EQ(done, MOST);
         for (size_t i = 0; i < MOST; i++) {
@@ -184,16 +206,16 @@ TEST(slot_hash__of_another_hasher_adds_nothing_and_finds_everything)
     CHECK_OK(bg_slot_swap(slot, filter, 0, BG_SLOT_DISCARD, NULL));
     CHECK(check != batch->check);
     size_t done = 9;
-    CHECK_EQ(
-        bg_slot_add_many_hash(slot, batch->hashes, 100, batch->check, is_new, &done),
-        BG_EINCOMPAT);
+    CHECK_EQ(bg_slot_add_many(slot, bg_keys_hashes_of(batch->hashes, 100, batch->check),
+                              is_new, &done, NULL),
+             BG_EINCOMPAT);
     CHECK_EQ(done, 0);
     CHECK_EQ(is_new[0] | is_new[1], 0);
     CHECK_EQ(info_of(filter).ones, 0);
     CHECK_EQ(stats_of(slot).adds + stats_of(slot).refused, 0);
-    CHECK_EQ(
-        bg_slot_may_contain_many_hash(slot, batch->hashes, 100, batch->check, maybe),
-        100);
+    CHECK_EQ(bg_slot_may_contain_many(
+                 slot, bg_keys_hashes_of(batch->hashes, 100, batch->check), maybe),
+             100);
     CHECK_EQ(maybe[0], UINT64_MAX);
     CHECK_EQ(maybe[1], (UINT64_C(1) << 36) - 1);
     CHECK_EQ(stats_of(slot).queries, 100);
@@ -208,30 +230,35 @@ TEST(slot_hash__in_a_migration)
     bg_slot *slot = make_slot(make_with(0, 500), 0);
     struct batch *batch = hashed(slot, 6000, 100);
     uint64_t other = 0, unused = 0;
-    CHECK_OK(bg_slot_migrate(slot, other_filter(&other), NULL));
-    CHECK_EQ(bg_slot_hash_many(slot, batch->bytes, 100, batch->hashes, &unused),
+    CHECK_OK(bg_slot_begin_migration(slot, other_filter(&other), NULL));
+    CHECK_EQ(bg_slot_hash_many(slot, bg_keys_bytes(batch->bytes, 100), batch->hashes,
+                               &unused),
              BG_EINCOMPAT);
     const uint64_t checks[] = { batch->check, other };
     for (size_t i = 0; i < 2; i++) {
-        CHECK_EQ(bg_slot_add_many_hash(slot, batch->hashes, 100, checks[i], NULL, NULL),
+        CHECK_EQ(bg_slot_add_many(slot,
+                                  bg_keys_hashes_of(batch->hashes, 100, checks[i]),
+                                  NULL, NULL, NULL),
                  BG_EINCOMPAT);
-        CHECK_EQ(
-            bg_slot_may_contain_many_hash(slot, batch->hashes, 100, checks[i], NULL),
-            100);
+        CHECK_EQ(bg_slot_may_contain_many(
+                     slot, bg_keys_hashes_of(batch->hashes, 100, checks[i]), NULL),
+                 100);
     }
     CHECK(count_keys(slot, 6000, 100) < 10);
     uint64_t is_new[2] = { 0, 0 };
     size_t done = 0;
-    CHECK_OK(bg_slot_add_many_which(slot, batch->bytes, 100, is_new, &done));
+    CHECK_OK(
+        bg_slot_add_many(slot, bg_keys_bytes(batch->bytes, 100), is_new, &done, NULL));
     CHECK_EQ(done, 100);
     CHECK_EQ(count_keys(slot, 6000, 100), 100);
-    CHECK_OK(bg_slot_settle(slot, true, NULL));
-    CHECK_OK(bg_slot_migrate(slot, make(BG_KIND_CLASSIC, 500), NULL));
+    CHECK_OK(bg_slot_end_migration(slot, true, NULL));
+    CHECK_OK(bg_slot_begin_migration(slot, make(BG_KIND_CLASSIC, 500), NULL));
     CHECK_EQ(ask_hashes(slot, 6000, 100), 100);
     batch = hashed(slot, 7000, 100);
+    CHECK_OK(bg_slot_add_many(slot, bg_keys_hashes_of(batch->hashes, 100, batch->check),
+                              is_new, &done, NULL));
     CHECK_OK(
-        bg_slot_add_many_hash(slot, batch->hashes, 100, batch->check, is_new, &done));
-    CHECK_OK(bg_slot_settle(slot, false, NULL)); /* only the new filter has them */
+        bg_slot_end_migration(slot, false, NULL)); /* only the new filter has them */
     CHECK_EQ(ask_hashes(slot, 7000, 100), 100);
     bg_slot_free(slot);
 }
@@ -243,14 +270,19 @@ TEST(slot_hash__beside_a_base_of_another_hasher_nothing_is_certainly_new)
     uint64_t check = 0, unused, is_new[2] = { 7, 7 };
     bg_filter *delta = other_filter(&check);
     struct batch *batch = batch_of(400, 100);
-    bg_hash_many(bg_filter_hasher(delta), batch->bytes, 100, batch->hashes);
-    CHECK_OK(bg_slot_layer(slot, delta, NULL));
-    CHECK_EQ(bg_slot_hash_many(slot, NULL, 0, NULL, &unused), BG_EINCOMPAT);
+    bg_hash_many(bg_filter_hasher(delta), bg_keys_bytes(batch->bytes, 100),
+                 batch->hashes);
+    CHECK_OK(bg_slot_set_delta(slot, delta, NULL));
+    CHECK_EQ(bg_slot_hash_many(slot, bg_keys_bytes(NULL, 0), NULL, &unused),
+             BG_EINCOMPAT);
     size_t done = 0;
-    CHECK_OK(bg_slot_add_many_hash(slot, batch->hashes, 100, check, is_new, &done));
+    CHECK_OK(bg_slot_add_many(slot, bg_keys_hashes_of(batch->hashes, 100, check),
+                              is_new, &done, NULL));
     CHECK_EQ(done, 100);
     CHECK_EQ(is_new[0] | is_new[1], 0);
-    CHECK_EQ(bg_filter_may_contain_many_hash(delta, batch->hashes, 100, NULL), 100);
+    CHECK_EQ(
+        bg_filter_may_contain_many(delta, bg_keys_hashes(batch->hashes, 100), NULL),
+        100);
     CHECK_EQ(stats_of(slot).adds, 100);
     CHECK_EQ(stats_of(slot).news, 0);
     bg_slot_free(slot);
@@ -261,10 +293,11 @@ TEST(slot_hash__in_layers)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
     uint64_t is_new[BG_BITMAP_WORDS(1000)];
-    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, make(BG_KIND_BLOCKED, 2000), NULL));
     const struct batch *batch = hashed(slot, 0, 1000);
-    CHECK_OK(
-        bg_slot_add_many_hash(slot, batch->hashes, 1000, batch->check, is_new, NULL));
+    CHECK_OK(bg_slot_add_many(slot,
+                              bg_keys_hashes_of(batch->hashes, 1000, batch->check),
+                              is_new, NULL, NULL));
     size_t news = 0;
     for (size_t i = 0; i < 1000; i++) {
         CHECK(i >= 500 || !bit(is_new, i));
@@ -282,9 +315,10 @@ TEST(slot_hash__tells_what_a_full_filter_took)
     memset(is_new, 0xff, sizeof is_new);
     const struct batch *batch = hashed(slot, 0, MOST);
     size_t done = 0;
-    CHECK_EQ(
-        bg_slot_add_many_hash(slot, batch->hashes, MOST, batch->check, is_new, &done),
-        BG_EFULL);
+    CHECK_EQ(bg_slot_add_many(slot,
+                              bg_keys_hashes_of(batch->hashes, MOST, batch->check),
+                              is_new, &done, NULL),
+             BG_EFULL);
     CHECK(done >= 100 && done < MOST);
     CHECK_EQ(count_keys(slot, 0, done), done);
     for (size_t i = done; i < MOST; i++) {
@@ -303,7 +337,8 @@ TEST(slot_hash__removes_and_counts)
     const uint64_t hash = batch->hashes[0], check = batch->check;
     for (unsigned i = 0; i < 3; i++) {
         CHECK_EQ(bg_slot_count(slot, key, 8), i);
-        CHECK_OK(bg_slot_add_many_hash(slot, &hash, 1, check, NULL, NULL));
+        CHECK_OK(bg_slot_add_many(slot, bg_keys_hashes_of(&hash, 1, check), NULL, NULL,
+                                  NULL));
     }
     CHECK_EQ(bg_slot_remove_hash(slot, hash, check + 1), BG_EINCOMPAT);
     CHECK_EQ(bg_slot_count(slot, key, 8), 3);
@@ -311,7 +346,7 @@ TEST(slot_hash__removes_and_counts)
     CHECK_EQ(bg_slot_count(slot, key, 8), 2);
     CHECK_EQ(stats_of(slot).queries, 5);
     CHECK_EQ(stats_of(slot).maybes, 4);
-    CHECK_OK(bg_slot_migrate(slot, make(BG_KIND_QUOTIENT, 1000), NULL));
+    CHECK_OK(bg_slot_begin_migration(slot, make(BG_KIND_QUOTIENT, 1000), NULL));
     CHECK_OK(bg_slot_add(slot, key, 8, NULL));
     CHECK_EQ(bg_slot_count(slot, key, 8), 4); /* 3 and 1 */
     CHECK_EQ(bg_slot_remove_hash(slot, hash, check), BG_ENOTSUP);

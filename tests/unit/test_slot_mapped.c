@@ -31,8 +31,8 @@ static bg_filter *make_of(bg_kind kind, uint32_t shards, uint64_t first, uint64_
     spec.items = 2000;
     spec.rate = 1e-4;
     spec.shards = shards;
-    spec.folds = bg_kind_traits(kind) & BG_CAN_FOLD && !shards;
-    if (bg_kind_traits(kind) & BG_IS_STATIC) {
+    spec.folds = bg_kind_traits(kind) & BG_TRAIT_FOLD && !shards;
+    if (bg_kind_traits(kind) & BG_TRAIT_STATIC) {
         bg_builder *builder = NULL;
         CHECK_OK(bg_builder_create(&spec, &builder, NULL));
         for (uint64_t i = first; i < first + n; i++) {
@@ -44,7 +44,7 @@ static bg_filter *make_of(bg_kind kind, uint32_t shards, uint64_t first, uint64_
     }
     CHECK_OK(bg_filter_create(&spec, &filter, NULL));
     for (uint64_t i = first; i < first + n; i++) {
-        (void)bg_filter_add(filter, &i, sizeof i);
+        (void)added(filter, &i, sizeof i);
     }
     return filter;
 }
@@ -89,7 +89,7 @@ static void overwrite(const char *from, const char *to)
 static uint32_t is_degraded(bg_slot *slot)
 {
     bg_slot_health health = { .struct_size = sizeof health };
-    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_OK(bg_slot_get_health(slot, &health));
     return health.degraded;
 }
 
@@ -117,7 +117,7 @@ TEST(slot_mapped__a_file_that_is_overwritten)
     for (size_t i = 0; i < 2 * KINDS; i++) {
         const bg_kind kind = kinds[i / 2];
         const uint32_t shards = i % 2 ? 4 : 0;
-        if (shards && bg_kind_traits(kind) & BG_IS_STATIC) {
+        if (shards && bg_kind_traits(kind) & BG_TRAIT_STATIC) {
             continue;
         }
         bg_slot *slot = map_slot(path, kind, shards);
@@ -264,7 +264,7 @@ TEST(slot_mapped__what_is_made_of_an_overwritten_file)
     bg_slot *slot = map_slot(path, BG_KIND_BLOCKED, 0);
     bg_filter *target = make_of(BG_KIND_BLOCKED, 0, 0, 0);
     bg_pin pin;
-    CHECK_OK(bg_slot_layer(slot, make_of(BG_KIND_BLOCKED, 0, 0, 0), NULL));
+    CHECK_OK(bg_slot_set_delta(slot, make_of(BG_KIND_BLOCKED, 0, 0, 0), NULL));
     save_of(other, BG_KIND_BLOCKED, 0, 5000, 8);
     overwrite(other, path);
     CHECK_EQ(bg_slot_compact(slot, make_of(BG_KIND_BLOCKED, 0, 0, 0), NULL),

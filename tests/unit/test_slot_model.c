@@ -16,7 +16,7 @@
  * A failure prints the number of the world and its last changes.
  */
 #include "base/bits.h"
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/files.h"
 #include "support/filters.h"
@@ -104,7 +104,7 @@ static bg_filter *make_complete(struct world *world, uint64_t complete)
     bg_filter *filter = make_seeded(0);
     for (uint64_t key = 0; key < KEYS; key++) {
         if (world->number[key] && world->number[key] <= complete) {
-            (void)bg_filter_add_u64(filter, key);
+            (void)added_u64(filter, key);
         }
     }
     return filter;
@@ -141,7 +141,7 @@ static void merge(struct world *world)
     if (!world->number[key]) {
         world->number[key] = ++world->log;
     }
-    (void)bg_filter_add_u64(other, key);
+    (void)added_u64(other, key);
     if (bg_slot_merge(world->slot, other, NULL) == BG_OK) {
         world->acked[key] = true;
         world->before[key] = false;
@@ -212,7 +212,7 @@ static void clear(struct world *world)
 static void layer(struct world *world)
 {
     bg_filter *delta = make(world);
-    if (bg_slot_layer(world->slot, delta, NULL)) {
+    if (bg_slot_set_delta(world->slot, delta, NULL)) {
         bg_filter_free(delta);
     } else {
         trace(world, "layer ");
@@ -228,7 +228,7 @@ static void compact(struct world *world)
 static void migrate(struct world *world)
 {
     bg_filter *filter = make(world);
-    if (bg_slot_migrate(world->slot, filter, NULL)) {
+    if (bg_slot_begin_migration(world->slot, filter, NULL)) {
         bg_filter_free(filter);
         return;
     }
@@ -238,8 +238,8 @@ static void migrate(struct world *world)
 
 static bool is_migrating(const struct world *world)
 {
-    bg_slot_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_slot_about(world->slot, &stats));
+    bg_slot_info stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_slot_get_info(world->slot, &stats));
     return stats.migrating;
 }
 
@@ -248,7 +248,7 @@ static bool is_migrating(const struct world *world)
 static void settle(struct world *world)
 {
     const bool back = once_in(world, 2), migrating = is_migrating(world);
-    const bg_err err = bg_slot_settle(world->slot, back, NULL);
+    const bg_err err = bg_slot_end_migration(world->slot, back, NULL);
     CHECK(err != BG_ENOMEM); /* (M3) */
     CHECK(migrating || err);
     CHECK(!migrating || back || world->rebuild || !err);
@@ -294,13 +294,13 @@ static void reload(struct world *world)
 {
     const struct file *file = &world->files[below(world, FILES)];
     bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
-    bg_slot_stats before = { .struct_size = sizeof before }, after = before;
+    bg_slot_info before = { .struct_size = sizeof before }, after = before;
     how.flags = once_in(world, 10) ? BG_SLOT_DISCARD : 0;
     how.flags |= once_in(world, 10) ? BG_SLOT_ANY_GENERATION : 0;
     how.flags |= once_in(world, 2) ? BG_SLOT_ANY_HASH : 0;
-    CHECK_OK(bg_slot_about(world->slot, &before));
+    CHECK_OK(bg_slot_get_info(world->slot, &before));
     const bg_err err = bg_slot_reload(world->slot, file->path, &how, NULL);
-    CHECK_OK(bg_slot_about(world->slot, &after));
+    CHECK_OK(bg_slot_get_info(world->slot, &after));
     if (err || after.reloads == before.reloads) {
         return; /* refused, or already loaded */
     }
@@ -375,7 +375,7 @@ static void rebuild_begin(struct world *world)
 {
     const bg_rebuild_options how = some_rebuild(world);
     bg_rebuild *rebuild = NULL;
-    if (bg_slot_rebuild_begin(world->slot, &how, &rebuild, NULL) == BG_OK) {
+    if (bg_slot_begin_rebuild(world->slot, &how, &rebuild, NULL) == BG_OK) {
         trace(world, "begin%s ", how.delta ? "+delta" : "");
         CHECK(!world->rebuild);
         world->rebuild = rebuild;
@@ -392,15 +392,16 @@ static void rebuild_end(struct world *world)
             const uint64_t number = bgi_le64(key);
             const bg_bytes bytes = { &number, sizeof number };
             if (world->number[key]) {
-                (void)!bg_rebuild_add_many(world->rebuild, &bytes, 1, NULL);
+                (void)!bg_rebuild_add_many(world->rebuild, bg_keys_bytes(&bytes, 1),
+                                           NULL);
             }
         }
         const bg_err err = bg_rebuild_commit(world->rebuild, NULL, NULL);
         trace(world, "%s ", err ? "(commit)" : "commit");
     }
     world->rebuild = NULL;
-    bg_slot_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_slot_about(world->slot, &stats));
+    bg_slot_info stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_slot_get_info(world->slot, &stats));
     CHECK(!stats.rebuilding);
     bg_pin pin;
     bg_role role = BG_ROLE_BASE;

@@ -4,7 +4,7 @@
  * old base stays.
  */
 #include "base/bits.h"
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 #include "support/slots.h"
@@ -30,7 +30,7 @@ static bg_rebuild *begin(bg_slot *slot, bg_kind kind, uint64_t items, bg_filter 
 {
     const bg_rebuild_options how = options_for(kind, items, delta);
     bg_rebuild *rebuild = NULL;
-    CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
+    CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
     CHECK(rebuild != NULL);
     return rebuild;
 }
@@ -46,7 +46,7 @@ static bg_err push(bg_rebuild *rebuild, uint64_t first, uint64_t n)
             keys[i] = bgi_le64(first + at + i);
             bytes[i] = (bg_bytes){ &keys[i], 8 };
         }
-        err = bg_rebuild_add_many(rebuild, bytes, BATCH, NULL);
+        err = bg_rebuild_add_many(rebuild, bg_keys_bytes(bytes, BATCH), NULL);
     }
     return err;
 }
@@ -60,7 +60,7 @@ TEST(slot_push__replaces_the_base)
     CHECK_EQ(count_keys(slot, 0, 500), 500);
     add_keys(slot, 2000, 300);
     CHECK_OK(push(rebuild, 300, 1000)); /* the store no longer has 0 .. 299 */
-    CHECK_OK(bg_rebuild_add_many(rebuild, NULL, 0, NULL));
+    CHECK_OK(bg_rebuild_add_many(rebuild, bg_keys_bytes(NULL, 0), NULL));
     add_keys(slot, 2300, 300);
     CHECK_EQ(count_keys(slot, 0, 500), 500);
     CHECK(count_keys(slot, 700, 500) < 20); /* the next base is not queried yet */
@@ -71,7 +71,7 @@ TEST(slot_push__replaces_the_base)
     CHECK_EQ(report.keys, 1000);
     CHECK_EQ(report.items, 3000);
     CHECK_EQ(report.undersized, 0);
-    bg_slot_stats stats = stats_of(slot);
+    bg_slot_info stats = stats_of(slot);
     CHECK_EQ(stats.rebuilds, 1);
     CHECK_EQ(stats.rebuild_failures, 0);
     CHECK_EQ(stats.rebuilding, 0);
@@ -121,7 +121,7 @@ TEST(slot_push__aborted_leaves_what_was)
         bg_rebuild_abort(rebuild);
         CHECK_EQ(count_keys(slot, 0, 600), 600);
         CHECK(count_keys(slot, 5000, 500) < 20);
-        bg_slot_stats stats = stats_of(slot);
+        bg_slot_info stats = stats_of(slot);
         CHECK_EQ(stats.rebuilding, 0);
         CHECK_EQ(stats.rebuilds, 0);
         CHECK_EQ(stats.rebuild_failures, 1);
@@ -152,13 +152,13 @@ TEST(slot_push__keeps_other_changes_away)
     const bg_rebuild_options how = options_for(BG_KIND_BLOCKED, 100, NULL);
     const bg_source source = { no_keys, NULL, NULL, 1 };
     bg_filter *filter = make(BG_KIND_BLOCKED, 2000);
-    CHECK_EQ(bg_slot_rebuild_begin(slot, &how, &second, NULL), BG_EBUSY);
+    CHECK_EQ(bg_slot_begin_rebuild(slot, &how, &second, NULL), BG_EBUSY);
     CHECK(second == NULL);
     CHECK_EQ(bg_slot_rebuild(slot, &source, &how, NULL, NULL), BG_EBUSY);
     CHECK_EQ(bg_slot_clear(slot, NULL), BG_EBUSY);
     CHECK_EQ(bg_slot_swap(slot, filter, 0, BG_SLOT_DISCARD, NULL), BG_EBUSY);
-    CHECK_EQ(bg_slot_migrate(slot, filter, NULL), BG_EBUSY);
-    CHECK_EQ(bg_slot_layer(slot, filter, NULL), BG_EBUSY);
+    CHECK_EQ(bg_slot_begin_migration(slot, filter, NULL), BG_EBUSY);
+    CHECK_EQ(bg_slot_set_delta(slot, filter, NULL), BG_EBUSY);
     bg_filter_free(filter);
     CHECK_EQ(stats_of(slot).rebuilding, 1); /* still the first rebuild */
     CHECK_OK(push(rebuild, 0, 500));
@@ -197,7 +197,7 @@ TEST(slot_push__is_given_up_when_a_merge_does_not_fit_the_next_base)
     const uint64_t n = bg_filter_capacity(other) * 2 / 3 / BATCH * BATCH;
     CHECK(n > 0);
     for (uint64_t key = 0; key < n; key++) {
-        CHECK_OK(bg_filter_insert_u64(other, key, NULL));
+        CHECK_OK(bg_filter_add_u64(other, key, NULL));
     }
     bg_rebuild *rebuild = begin(slot, BG_KIND_QUOTIENT, 100, NULL);
     CHECK_OK(push(rebuild, 7000, n));
@@ -235,27 +235,27 @@ TEST(slot_push__refuses_what_cannot_be)
     bg_rebuild *rebuild = (bg_rebuild *)(void *)slot;
     bg_errinfo why;
     bg_rebuild_options how = options_for(BG_KIND_BLOCKED, 0, NULL);
-    CHECK_EQ(bg_slot_rebuild_begin(slot, &how, &rebuild, &why), BG_EINVAL);
+    CHECK_EQ(bg_slot_begin_rebuild(slot, &how, &rebuild, &why), BG_EINVAL);
     CHECK(rebuild == NULL);
     CHECK_STR(why.what, "spec.items");
     how.spec.items = 100;
     how.flags = 1;
-    CHECK_EQ(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL), BG_EINVAL);
+    CHECK_EQ(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL), BG_EINVAL);
     how.flags = 0;
     how.headroom = -1;
-    CHECK_EQ(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL), BG_EINVAL);
+    CHECK_EQ(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL), BG_EINVAL);
     how = options_for(BG_KIND_FUSE, 100, NULL);
-    CHECK_EQ(bg_slot_rebuild_begin(slot, &how, &rebuild, &why), BG_EINVAL);
+    CHECK_EQ(bg_slot_begin_rebuild(slot, &how, &rebuild, &why), BG_EINVAL);
     CHECK_STR(why.what, "delta");
     how = options_for(BG_KIND_BLOCKED, 100, NULL);
-    CHECK_EQ(bg_slot_rebuild_begin(NULL, &how, &rebuild, NULL), BG_EINVAL);
-    CHECK_EQ(bg_slot_rebuild_begin(slot, NULL, &rebuild, NULL), BG_EINVAL);
-    CHECK_EQ(bg_slot_rebuild_begin(slot, &how, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_slot_begin_rebuild(NULL, &how, &rebuild, NULL), BG_EINVAL);
+    CHECK_EQ(bg_slot_begin_rebuild(slot, NULL, &rebuild, NULL), BG_EINVAL);
+    CHECK_EQ(bg_slot_begin_rebuild(slot, &how, NULL, NULL), BG_EINVAL);
     CHECK_EQ(stats_of(slot).rebuilding, 0);
     CHECK_EQ(stats_of(slot).rebuild_failures, 1); /* the rebuild that was running */
-    CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
-    CHECK_EQ(bg_rebuild_add_many(rebuild, NULL, 1, NULL), BG_EINVAL);
-    CHECK_EQ(bg_rebuild_add_many(NULL, NULL, 0, NULL), BG_EINVAL);
+    CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
+    CHECK_EQ(bg_rebuild_add_many(rebuild, bg_keys_bytes(NULL, 1), NULL), BG_EINVAL);
+    CHECK_EQ(bg_rebuild_add_many(NULL, bg_keys_bytes(NULL, 0), NULL), BG_EINVAL);
     bg_rebuild_abort(rebuild);
     CHECK_EQ(bg_rebuild_commit(NULL, NULL, NULL), BG_EINVAL);
     bg_slot_free(slot);
@@ -269,25 +269,34 @@ TEST(slot_push__with_another_hasher)
     const uint64_t key = bgi_le64(77);
     const bg_bytes bytes = { &key, 8 };
     uint64_t hash = 0, check = 0, unused = 0;
-    CHECK_OK(bg_slot_hash_many(slot, &bytes, 1, &hash, &check));
+    CHECK_OK(bg_slot_hash_many(slot, bg_keys_bytes(&bytes, 1), &hash, &check));
     bg_rebuild_options how = options_for(BG_KIND_BLOCKED, 2000, NULL);
     bg_rebuild *rebuild = NULL;
     how.spec.hash.seed = 4711;
-    CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
-    CHECK_EQ(bg_slot_hash_many(slot, &bytes, 1, &unused, &unused), BG_EINCOMPAT);
-    CHECK_EQ(bg_slot_add_many_hash(slot, &hash, 1, check, NULL, NULL), BG_EINCOMPAT);
+    CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
+    CHECK_EQ(bg_slot_hash_many(slot, bg_keys_bytes(&bytes, 1), &unused, &unused),
+             BG_EINCOMPAT);
+    CHECK_EQ(
+        bg_slot_add_many(slot, bg_keys_hashes_of(&hash, 1, check), NULL, NULL, NULL),
+        BG_EINCOMPAT);
     CHECK(!bg_slot_may_contain(slot, &key, 8));
     /* Only the base is queried, and it has the old hasher. */
-    CHECK_EQ(bg_slot_may_contain_many_hash(slot, &hash, 1, check, NULL), 0);
-    CHECK_OK(bg_slot_add_many_which(slot, &bytes, 1, NULL, NULL));
-    CHECK_EQ(bg_slot_may_contain_many_hash(slot, &hash, 1, check, NULL), 1);
+    CHECK_EQ(bg_slot_may_contain_many(slot, bg_keys_hashes_of(&hash, 1, check), NULL),
+             0);
+    CHECK_OK(bg_slot_add_many(slot, bg_keys_bytes(&bytes, 1), NULL, NULL, NULL));
+    CHECK_EQ(bg_slot_may_contain_many(slot, bg_keys_hashes_of(&hash, 1, check), NULL),
+             1);
     CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
-    CHECK_EQ(bg_slot_add_many_hash(slot, &hash, 1, check, NULL, NULL), BG_EINCOMPAT);
-    CHECK_EQ(bg_slot_may_contain_many_hash(slot, &hash, 1, check, NULL), 1);
+    CHECK_EQ(
+        bg_slot_add_many(slot, bg_keys_hashes_of(&hash, 1, check), NULL, NULL, NULL),
+        BG_EINCOMPAT);
+    CHECK_EQ(bg_slot_may_contain_many(slot, bg_keys_hashes_of(&hash, 1, check), NULL),
+             1);
     CHECK(bg_slot_may_contain(slot, &key, 8));
-    CHECK_OK(bg_slot_hash_many(slot, &bytes, 1, &hash, &unused));
+    CHECK_OK(bg_slot_hash_many(slot, bg_keys_bytes(&bytes, 1), &hash, &unused));
     CHECK(unused != check);
-    CHECK_EQ(bg_slot_may_contain_many_hash(slot, &hash, 1, unused, NULL), 1);
+    CHECK_EQ(bg_slot_may_contain_many(slot, bg_keys_hashes_of(&hash, 1, unused), NULL),
+             1);
     bg_slot_free(slot);
 }
 
@@ -297,10 +306,10 @@ TEST(slot_push__says_how_complete_it_is)
     bg_rebuild_options how = options_for(BG_KIND_BLOCKED, 100, NULL);
     bg_rebuild *rebuild = NULL;
     how.complete = 900;
-    CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
-    CHECK_EQ(bg_slot_complete(slot), 0);
+    CHECK_OK(bg_slot_begin_rebuild(slot, &how, &rebuild, NULL));
+    CHECK_EQ(bg_slot_complete_to(slot), 0);
     CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
-    CHECK_EQ(bg_slot_complete(slot), 900);
+    CHECK_EQ(bg_slot_complete_to(slot), 900);
     bg_slot_free(slot);
 }
 
@@ -320,7 +329,7 @@ TEST(slot_push__without_memory_changes_nothing)
         CHECK_OK(bg_slot_create(make_with(0, 500), &options, &slot, NULL));
         how.delta = make(BG_KIND_BLOCKED, 1000);
         counting.fail_at = counting.calls + at;
-        bg_err err = bg_slot_rebuild_begin(slot, &how, &rebuild, NULL);
+        bg_err err = bg_slot_begin_rebuild(slot, &how, &rebuild, NULL);
         CHECK_EQ(err == BG_OK, rebuild != NULL);
         if (!err) {
             (void)push(rebuild, 0, 500);
@@ -371,7 +380,7 @@ TEST(slot_push__by_several_threads)
     static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_CUCKOO, BG_KIND_SCALABLE,
                                      BG_KIND_RIBBON };
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        const bool is_static = bg_kind_traits(kinds[k]) & BG_IS_STATIC;
+        const bool is_static = bg_kind_traits(kinds[k]) & BG_TRAIT_STATIC;
         struct pusher pushers[PUSHERS];
         bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 20000), 0);
         bg_rebuild *rebuild = begin(slot, kinds[k], PUSHERS * (PUSHED + ADDED),

@@ -14,7 +14,7 @@ static bg_plan plan_of(const bg_spec *spec)
     bg_plan plan = { 0 };
     bg_errinfo why;
     ask.spec = *spec;
-    if (bg_plan_make(&ask, &plan, &why) != BG_OK) {
+    if (bg_plan_compute(&ask, &plan, &why) != BG_OK) {
         check_fail(__FILE__, __LINE__, "plan: %s", why.message);
     }
     return plan;
@@ -94,7 +94,7 @@ static void check_best_for_rate(bg_kind kind, uint64_t items, double rate)
         bg_plan_request ask = BG_PLAN_REQUEST_INIT;
         bg_plan other;
         ask.spec = spec;
-        if (bg_plan_make(&ask, &other, NULL) != BG_OK) {
+        if (bg_plan_compute(&ask, &other, NULL) != BG_OK) {
             continue; /* this k does not reach the rate */
         }
         CHECK_EQ(other.k, spec.k);
@@ -387,17 +387,17 @@ TEST(solve__auto_is_classic_where_only_that_fits)
     bg_plan plan;
     bg_errinfo why;
     ask.spec = spec;
-    CHECK_OK(bg_plan_make(&ask, &plan, &why));
+    CHECK_OK(bg_plan_compute(&ask, &plan, &why));
     CHECK_EQ(why.code, BG_OK);
     CHECK_STR(why.message, "");
     CHECK_EQ(plan.kind, BG_KIND_CLASSIC);
     CHECK(strstr(plan.reason, "classic") != NULL);
     CHECK(plan.bytes <= spec.max_bytes && plan.rate <= 0.001);
     ask.spec.max_bytes = 14 * 1000000 / 8; /* neither fits */
-    CHECK_EQ(bg_plan_make(&ask, &plan, &why), BG_ENOMEM);
+    CHECK_EQ(bg_plan_compute(&ask, &plan, &why), BG_ENOMEM);
     ask.spec = rate_spec(BG_KIND_AUTO, 1000000, 0.01);
     ask.spec.k = 40; /* more than a line has */
-    CHECK_OK(bg_plan_make(&ask, &plan, &why));
+    CHECK_OK(bg_plan_compute(&ask, &plan, &why));
     CHECK_EQ(plan.kind, BG_KIND_CLASSIC);
     CHECK_EQ(plan.k, 40);
 }
@@ -414,7 +414,7 @@ TEST(solve__auto_is_classic_where_blocked_takes_half_as_much_again)
         bg_plan blocked;
         ask.spec = spec;
         ask.spec.kind = BG_KIND_BLOCKED;
-        bool pays = bg_plan_make(&ask, &blocked, NULL) == BG_OK
+        bool pays = bg_plan_compute(&ask, &blocked, NULL) == BG_OK
                     && (double)blocked.bytes <= 1.5 * classic;
         CHECK_EQ(chosen.kind, pays ? BG_KIND_BLOCKED : BG_KIND_CLASSIC);
         CHECK(pays || rate < 1e-5);
@@ -425,7 +425,7 @@ TEST(solve__auto_is_classic_where_blocked_takes_half_as_much_again)
 TEST(solve__one_winner_is_register)
 {
     bg_spec spec = rate_spec(BG_KIND_AUTO, 1000000, 0.01);
-    spec.flags = BG_ONE_WINNER;
+    spec.flags = BG_SPEC_ONE_WINNER;
     bg_plan plan = plan_of(&spec);
     CHECK_EQ(plan.kind, BG_KIND_REGISTER);
     CHECK(strstr(plan.reason, "register") != NULL);

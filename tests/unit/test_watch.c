@@ -191,7 +191,7 @@ TEST(watch__a_pointer_that_comes_first)
 {
     bg_filter *filter = make_with(500, 500);
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
-    char digest[BG_DIGEST_TEXT], name[64];
+    char digest[BG_DIGEST_TEXT_BYTES], name[64];
     how.generation = 2;
     CHECK_OK(bg_publish(filter, files_folder(), "filter", &how, digest, NULL));
     bg_filter_free(filter);
@@ -242,8 +242,7 @@ TEST(watch__its_descriptor_becomes_readable)
     link_to("r2", "next");
     move("next", "current");
     for (int i = 0; i < 1000 && stats_of(w.slot).generation != 2; i++) {
-        struct pollfd readable = { .fd = bg_watch_descriptor(w.watch),
-                                   .events = POLLIN };
+        struct pollfd readable = { .fd = bg_watch_fd(w.watch), .events = POLLIN };
         CHECK_EQ(poll(&readable, 1, PATIENCE), 1);
         CHECK_OK(bg_watch_poll(w.watch, 0, NULL, NULL));
     }
@@ -260,7 +259,7 @@ TEST(watch__arguments)
     CHECK_EQ(bg_watch_create(NULL, "filter", NULL, &watch, NULL), BG_EINVAL);
     CHECK_EQ(bg_watch_create(slot, "", NULL, &watch, NULL), BG_EINVAL);
     CHECK_EQ(bg_watch_poll(NULL, 0, NULL, NULL), BG_EINVAL);
-    CHECK_EQ(bg_watch_descriptor(NULL), -1);
+    CHECK_EQ(bg_watch_fd(NULL), -1);
     bg_watch_free(NULL);
     bg_slot_free(slot);
 }

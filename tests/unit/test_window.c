@@ -39,7 +39,7 @@ static const uint64_t absent = (uint64_t)1 << 40;
 /* Returns how many more periods an aged window takes to forget a key, slice by slice. */
 static uint64_t fading(int mode)
 {
-    return mode == BG_WINDOW_AGED ? AGED_K_MOST : 0;
+    return mode == BG_WINDOW_AGED ? AGED_K_MAX : 0;
 }
 
 /* ---- Ages ------------------------------------------------------------------------ */
@@ -53,7 +53,7 @@ TEST(window__keeps_for_a_window_and_drops_after_one_period_more)
             bg_spec spec = window_spec(&o, 1000 * (g - 1), 0.001);
             bg_filter *filter = must_create(&spec);
             for (uint64_t p = 0; p < 2 * g + 15; p++) {
-                CHECK_EQ(bg_filter_period(filter), WINDOW_FIRST + p);
+                CHECK_EQ(bg_filter_window_period(filter), WINDOW_FIRST + p);
                 (void)add_range(filter, p << 20, 500);
                 for (uint64_t back = 0; back <= p && back < g; back++) {
                     CHECK_EQ(ask_range(filter, (p - back) << 20, 500), 500);
@@ -75,11 +75,11 @@ TEST(window__adding_again_renews)
         bg_window_options o = options_of(mode, 4);
         bg_spec spec = window_spec(&o, 1000, 0.001);
         bg_filter *filter = must_create(&spec);
-        CHECK(bg_filter_add_u64(filter, 5));
+        CHECK(added_u64(filter, 5));
         for (int p = 0; p < 40; p++) {
             CHECK(bg_filter_may_contain_u64(filter, 5));
             if (p % 3 == 0) {
-                CHECK(!bg_filter_add_u64(filter, 5) || p == 0);
+                CHECK(!added_u64(filter, 5) || p == 0);
             }
             rotate(filter, 0);
         }
@@ -87,7 +87,7 @@ TEST(window__adding_again_renews)
             rotate(filter, 0);
         }
         CHECK(!bg_filter_may_contain_u64(filter, 5));
-        CHECK(bg_filter_add_u64(filter, 5));
+        CHECK(added_u64(filter, 5));
         bg_filter_free(filter);
     }
 }
@@ -125,12 +125,12 @@ TEST(window__follows_a_clock)
         rotate(filter, 1455);
         CHECK_EQ(ask_range(filter, (uint64_t)1399 << 20, 100), 100);
         test_now = 100000; /* for a long while */
-        bg_filter_add_u64(filter, 1);
+        added_u64(filter, 1);
         CHECK(bg_filter_may_contain_u64(filter, 1));
         CHECK(ask_range(filter, (uint64_t)1399 << 20, 100) < 5);
-        uint64_t period = bg_filter_period(filter);
+        uint64_t period = bg_filter_window_period(filter);
         rotate(filter, 500); /* back in time: no effect */
-        CHECK_EQ(bg_filter_period(filter), period);
+        CHECK_EQ(bg_filter_window_period(filter), period);
         CHECK(bg_filter_may_contain_u64(filter, 1));
         bg_filter_free(filter);
     }
@@ -143,7 +143,7 @@ TEST(window__time_by_hand_begins_with_the_first_call)
         o.length = 300;
         bg_spec spec = window_spec(&o, 1000, 0.001);
         bg_filter *filter = must_create(&spec);
-        bg_filter_add_u64(filter, 1);
+        added_u64(filter, 1);
         rotate(filter, 5000000);
         CHECK(bg_filter_may_contain_u64(filter, 1));
         rotate(filter, 4000000);
@@ -153,7 +153,7 @@ TEST(window__time_by_hand_begins_with_the_first_call)
         rotate(filter, 5000400);
         CHECK(!bg_filter_may_contain_u64(filter, 1));
         rotate(filter, UINT64_MAX);
-        bg_filter_add_u64(filter, 1);
+        added_u64(filter, 1);
         CHECK(bg_filter_may_contain_u64(filter, 1));
         bg_filter_free(filter);
     }
@@ -193,7 +193,7 @@ static void check_rate(int mode, uint32_t kind, uint32_t g, double rate,
     o.kind = kind;
     uint64_t period = CHECK_EMULATED ? 1000 : CHECK_SANITIZED ? 3000 : 20000;
     bg_spec spec = window_spec(&o, period * (g - 1), rate);
-    spec.flags = g % 2 ? BG_EXCLUSIVE : 0;
+    spec.flags = g % 2 ? BG_SPEC_EXCLUSIVE : 0;
     bg_filter *filter = must_create(&spec);
     for (uint64_t p = 0; p < 3 * g + 12; p++) {
         rotate(filter, 0);
@@ -202,7 +202,7 @@ static void check_rate(int mode, uint32_t kind, uint32_t g, double rate,
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
     bg_plan plan;
     ask.spec = spec;
-    CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+    CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
     CHECK(plan.rate <= rate * 1.0001);
     size_t probes = CHECK_EMULATED ? 20000 : CHECK_SANITIZED ? 100000 : 2000000;
     double measured = (double)ask_range(filter, absent, probes) / (double)probes;
@@ -211,7 +211,7 @@ static void check_rate(int mode, uint32_t kind, uint32_t g, double rate,
         check_fail(__FILE__, __LINE__, "mode %d g %u: measured %g, planned %g", mode, g,
                    measured, plan.rate);
     }
-    bg_info info = info_of(filter);
+    bg_filter_info info = info_of(filter);
     CHECK_NEAR(info.rate, plan.rate, CHECK_EMULATED ? 0.3 : 0.1);
     CHECK_NEAR(info.items.value, (double)period * g, CHECK_EMULATED ? 0.1 : 0.03);
     CHECK_NEAR(info.design_rate, plan.rate, 1e-6);
@@ -276,17 +276,17 @@ TEST(window__takes_keys_of_every_form)
     bg_spec spec = window_spec(NULL, 1000, 0.01);
     bg_filter *filter = must_create(&spec);
     bool is_new = false;
-    CHECK(bg_filter_add(filter, "apple", 5));
-    CHECK(!bg_filter_add(filter, "apple", 5));
+    CHECK(added(filter, "apple", 5));
+    CHECK(!added(filter, "apple", 5));
     CHECK(bg_filter_may_contain(filter, "apple", 5));
-    CHECK_OK(bg_filter_insert_u64(filter, 77, &is_new));
+    CHECK_OK(bg_filter_add_u64(filter, 77, &is_new));
     CHECK(is_new);
     CHECK_EQ(bg_filter_count_u64(filter, 77), 1);
-    CHECK(bg_filter_add_hash(filter, 12345));
+    CHECK(added_hash(filter, 12345));
     CHECK_EQ(bg_filter_remove_u64(filter, 77), BG_ENOTSUP);
     bg_filter_clear(filter);
     CHECK(!bg_filter_may_contain(filter, "apple", 5));
-    CHECK(bg_filter_period(NULL) == 0);
+    CHECK(bg_filter_window_period(NULL) == 0);
     bg_filter_free(filter);
 }
 
@@ -297,7 +297,7 @@ enum { MODEL_KEYS = 4096, MODEL_STEPS = CHECK_EMULATED ? 500 : 4000 };
 static void model_check(const bg_filter *filter, const uint64_t *when, uint32_t g,
                         uint64_t fades, double most)
 {
-    uint64_t period = bg_filter_period(filter);
+    uint64_t period = bg_filter_window_period(filter);
     size_t wrong = 0, out = 0;
     for (uint64_t key = 0; key < MODEL_KEYS; key++) {
         bool in = when[key] + g > period, has = bg_filter_may_contain_u64(filter, key);
@@ -326,12 +326,12 @@ static void model_run(int mode, uint32_t g, uint64_t share, uint32_t flags)
          step++) {
         int f = (int)check_random_below(2);
         uint64_t key = check_random_below(MODEL_KEYS - 100);
-        uint64_t period = bg_filter_period(filter[f]);
+        uint64_t period = bg_filter_window_period(filter[f]);
         switch (check_random_below(step % 50 == 49 ? 7 : 3)) {
         case 0:
             for (uint64_t i = 0; i < 10; i++) {
                 bool was = when[f][key + i] + g > period;
-                CHECK(!bg_filter_add_u64(filter[f], key + i) || !was);
+                CHECK(!added_u64(filter[f], key + i) || !was);
                 when[f][key + i] = period;
             }
             break;
@@ -382,11 +382,11 @@ TEST(window__like_an_exact_set_with_ages)
     for (size_t i = 0; i < check_scale(); i++) {
         for (int mode = 0; mode < 2; mode++) {
             model_run(mode, 2, 2000, 0);
-            model_run(mode, 8, 2000, BG_EXCLUSIVE);
+            model_run(mode, 8, 2000, BG_SPEC_EXCLUSIVE);
             model_run(mode, 24, 2000, 0);
         }
         model_run(BG_WINDOW_GENERATIONS, 8, 600, 0); /* more than a share in a period */
-        model_run(BG_WINDOW_GENERATIONS, 24, 180, BG_EXCLUSIVE);
+        model_run(BG_WINDOW_GENERATIONS, 24, 180, BG_SPEC_EXCLUSIVE);
     }
 }
 
@@ -454,7 +454,7 @@ TEST(window__refuses_nonsense)
         spec.folds = 1;
         check_refused(&spec, BG_ENOTSUP, "folds");
         spec = window_spec(&o, 1000, 0.01);
-        spec.flags = BG_SCATTERED;
+        spec.flags = BG_SPEC_SCATTERED;
         check_refused(&spec, BG_ENOTSUP, "flags");
         spec = window_spec(&o, 1000, 0.01);
         spec.max_bytes = 100;
@@ -501,9 +501,9 @@ TEST(window__refuses_nonsense_in_options)
     size_t bytes;
     CHECK_EQ(bg_filter_rotate(plain, 0, NULL), BG_ENOTSUP);
     CHECK_EQ(bg_filter_rotate(NULL, 0, NULL), BG_EINVAL);
-    CHECK_EQ(bg_filter_period(plain), 0);
+    CHECK_EQ(bg_filter_window_period(plain), 0);
     o = options_of(0, 8);
-    CHECK_EQ(bg_filter_bytes(&spec, &bytes, NULL), BG_ENOTSUP);
+    CHECK_EQ(bg_filter_memory_needed(&spec, &bytes, NULL), BG_ENOTSUP);
     bg_filter *filter = must_create(&spec);
     CHECK_EQ(bg_filter_compact(filter, &none, NULL), BG_ENOTSUP);
     CHECK_EQ(bg_filter_fold(filter, 1, &none, NULL), BG_ENOTSUP);
@@ -574,17 +574,17 @@ static void *conc_add(void *context)
     uint64_t begun[ROUNDS];
     for (uint64_t r = 0; r < ROUNDS; r++) {
         uint64_t first = t->id << 40 | r << 20;
-        begun[r] = bg_filter_period(t->filter);
+        begun[r] = bg_filter_window_period(t->filter);
         if (r % 2) {
             (void)add_range(t->filter, first, BATCH);
         } else {
             for (uint64_t i = 0; i < BATCH; i++) {
-                bg_filter_add_u64(t->filter, first + i);
+                added_u64(t->filter, first + i);
             }
         }
         uint64_t back = r % 5 < r ? r - r % 5 : r;
         size_t found = ask_range(t->filter, t->id << 40 | back << 20, BATCH);
-        uint64_t period = bg_filter_period(t->filter);
+        uint64_t period = bg_filter_window_period(t->filter);
         CHECK(found == BATCH || period >= begun[back] + t->generations);
         (void)bg_filter_equal(t->filter, t->copy);
     }

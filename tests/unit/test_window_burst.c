@@ -2,7 +2,7 @@
  * Windows whose keys do not arrive evenly: all within one period, or all of them in every
  * period. The rate holds, no key is forgotten early, and no unneeded memory is allocated.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 #include "support/forge.h"
@@ -26,7 +26,7 @@ static bg_filter *make(uint32_t generations, uint32_t kind, double rate,
     ask.spec.rate = rate;
     ask.spec.max_bytes = max_bytes;
     ask.spec.window = &options;
-    CHECK_OK(bg_plan_make(&ask, plan, NULL));
+    CHECK_OK(bg_plan_compute(&ask, plan, NULL));
     return must_create(&ask.spec);
 }
 
@@ -49,7 +49,7 @@ static double at_most(double rate)
 static void add_singly(bg_filter *filter, uint64_t first, uint64_t n)
 {
     for (uint64_t i = first; i < first + n; i++) {
-        (void)bg_filter_add_u64(filter, i);
+        (void)added_u64(filter, i);
     }
 }
 

@@ -2,7 +2,7 @@
  * The time of windows that are saved and opened: with another clock, by a replica, many
  * times, from files of version 0.1, and merged.
  */
-#include "bloomgate/bloomgate.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 #include "support/forge.h"
@@ -115,7 +115,7 @@ TEST(window_time__any_clock_may_go_on_with_a_file)
                     now = 10 * PERIOD + 99;
                     bg_filter *filter = make(&o);
                     rotate(filter, now);
-                    (void)bg_filter_add_u64(filter, KEY);
+                    (void)added_u64(filter, KEY);
                     now += 2;
                     rotate(filter, now);
                     filter = reload(filter, &o, clocks[c]);
@@ -139,7 +139,7 @@ TEST(window_time__reopened_often_it_still_forgets)
             now = 5 * PERIOD + 1;
             bg_filter *filter = make(&o);
             rotate(filter, now);
-            (void)bg_filter_add_u64(filter, KEY);
+            (void)added_u64(filter, KEY);
             uint64_t ticks = 0;
             while (bg_filter_may_contain_u64(filter, KEY) && ticks < 100 * PERIOD) {
                 now += 9;
@@ -179,20 +179,20 @@ TEST(window_time__replicas_stay_the_same)
             rotate(replica, now);
             for (int i = 0; i < 3; i++) {
                 const uint64_t key = check_random();
-                (void)bg_filter_add_u64(primary, key);
-                (void)bg_filter_add_u64(replica, key);
+                (void)added_u64(primary, key);
+                (void)added_u64(replica, key);
             }
             if (step % 5 == 0) {
                 bg_filter_free(replica);
                 struct file file = save(primary);
                 replica = load(&file, NULL);
                 free(file.bytes);
-                CHECK_EQ(bg_filter_moved(replica), now);
-                rotate(replica, bg_filter_moved(replica));
+                CHECK_EQ(bg_filter_window_time(replica), now);
+                rotate(replica, bg_filter_window_time(replica));
             }
             check_same(primary, replica);
         }
-        CHECK_EQ(bg_filter_period(primary), bg_filter_period(replica));
+        CHECK_EQ(bg_filter_window_period(primary), bg_filter_window_period(replica));
         bg_filter_free(primary);
         bg_filter_free(replica);
     }
@@ -209,7 +209,7 @@ TEST(window_time__files_of_0_1_lose_nothing)
         const bg_window_options o = timed(mode, 3, true);
         now = 10 * PERIOD + 99;
         bg_filter *filter = make(&o);
-        (void)bg_filter_add_u64(filter, KEY);
+        (void)added_u64(filter, KEY);
         now += 50;
         rotate(filter, now);
         struct file file = save(filter);
@@ -219,7 +219,7 @@ TEST(window_time__files_of_0_1_lose_nothing)
         forge(file.bytes, MINOR_AT, 2, 0);
         now = 700 * PERIOD + 98;
         filter = load(&file, &o);
-        CHECK_EQ(bg_filter_moved(filter), now);
+        CHECK_EQ(bg_filter_window_time(filter), now);
         CHECK_EQ(ticks_left(filter, PERIOD + PERIOD), 2 * PERIOD);
         bg_filter_free(filter);
         free(file.bytes);
@@ -249,7 +249,7 @@ TEST(window_time__times_that_nobody_writes_are_refused)
     free(file.bytes);
     bg_filter_free(filter);
     bg_filter_free(manual);
-    CHECK_EQ(bg_filter_moved(NULL), 0);
+    CHECK_EQ(bg_filter_window_time(NULL), 0);
 }
 
 /* The file of a window can be opened, however far ahead its time is. */
@@ -262,10 +262,10 @@ TEST(window_time__times_that_are_far_can_be_saved)
             o.length = length;
             bg_filter *filter = make(&o);
             rotate(filter, 1);
-            (void)bg_filter_add_u64(filter, KEY + 1);
+            (void)added_u64(filter, KEY + 1);
             for (uint64_t i = 1; i < 5; i++) {
                 rotate(filter, i * (far + 100));
-                (void)bg_filter_add_u64(filter, KEY);
+                (void)added_u64(filter, KEY);
                 struct file file = save(filter);
                 bg_filter *back = load(&file, NULL);
                 CHECK(bg_filter_may_contain_u64(back, KEY));
@@ -290,7 +290,7 @@ TEST(window_time__a_merged_key_keeps_its_window)
         bg_filter *early = make(&o), *late = make(&o);
         rotate(early, 10 * PERIOD);
         rotate(late, 10 * PERIOD);
-        (void)bg_filter_add_u64(late, KEY);
+        (void)added_u64(late, KEY);
         rotate(early, 11 * PERIOD + 90);
         rotate(late, 11 * PERIOD + 1); /* at the earliest 1 tick after its add */
         CHECK_OK(bg_filter_merge(early, late, NULL));

@@ -32,7 +32,7 @@ const char *bg_foreign_name(bg_foreign_format format)
     return f ? f->name : NULL;
 }
 
-bg_foreign_format bg_foreign_by_name(const char *name)
+bg_foreign_format bg_foreign_parse(const char *name)
 {
     for (size_t i = 0; name && i < FOREIGN_FORMATS; i++) {
         if (strcmp(foreign_formats[i]->name, name) == 0) {
@@ -151,7 +151,7 @@ bg_err foreign_make(const struct foreign_format *format,
     if (options->max_bytes && (input == 0 || options->max_bytes < most)) {
         most = options->max_bytes;
     }
-    if ((most && bytes > most) || count > FOREIGN_PARTS_MOST
+    if ((most && bytes > most) || count > FOREIGN_PARTS_MAX
         || !bgi_add_u64(bytes, handle, &all) || !bgi_fits_size(all, &size)) {
         return bgi_err(info, BG_ENOMEM, "size in bytes",
                        "what the input or max_bytes allow", "%llu",
@@ -187,7 +187,7 @@ bg_err foreign_grow(bg_foreign *foreign, uint32_t count, uint64_t bytes,
     struct bgi_memory memory;
     uint64_t all;
     size_t size;
-    if ((foreign->most && bytes > foreign->most) || count > FOREIGN_PARTS_MOST
+    if ((foreign->most && bytes > foreign->most) || count > FOREIGN_PARTS_MAX
         || !bgi_add_u64(bytes, parts, &all) || !bgi_fits_size(all, &size)
         || !bgi_memory_take(&memory, size, allocator, false)) {
         return bgi_err(info, BG_ENOMEM, "size in bytes",
@@ -227,10 +227,11 @@ static bg_err foreign_check(const struct foreign_format *format,
                        "sizeof(bg_foreign_options): use BG_FOREIGN_OPTIONS_INIT", "%u",
                        to->struct_size);
     }
-    if (to->keys > BG_KEYS_INT64) {
-        return bgi_err(info, BG_EINVAL, "keys", "a bg_keys", "%u", to->keys);
+    if (to->keys > BG_FOREIGN_KEYS_INT64) {
+        return bgi_err(info, BG_EINVAL, "keys", "a bg_foreign_keys", "%u", to->keys);
     }
-    if (format->traits & BG_FOREIGN_WANTS_KEYS && to->keys == BG_KEYS_UNSAID) {
+    if (format->traits & BG_FOREIGN_NEEDS_KEYS
+        && to->keys == BG_FOREIGN_KEYS_UNSPECIFIED) {
         return bgi_err(
             info, BG_EINVAL, "keys",
             "how keys were turned into bytes, which the format does not tell",
@@ -239,9 +240,9 @@ static bg_err foreign_check(const struct foreign_format *format,
     return BG_OK;
 }
 
-bg_err bg_foreign_read(bg_foreign_format format, const void *bytes, size_t n,
-                       const bg_foreign_options *options, bg_foreign **foreign,
-                       bg_errinfo *info)
+bg_err bg_foreign_decode(bg_foreign_format format, const void *bytes, size_t n,
+                         const bg_foreign_options *options, bg_foreign **foreign,
+                         bg_errinfo *info)
 {
     const struct foreign_format *f = foreign_of(format);
     bg_foreign_options how;
@@ -338,9 +339,9 @@ static unsigned char *foreign_byte(const bg_foreign *foreign,
 static bool foreign_key_fits(const bg_foreign *foreign, size_t len)
 {
     switch (foreign->keys) {
-    case BG_KEYS_UTF16: return len % 2 == 0;
-    case BG_KEYS_INT32: return len == 4;
-    case BG_KEYS_INT64: return len == 8;
+    case BG_FOREIGN_KEYS_UTF16: return len % 2 == 0;
+    case BG_FOREIGN_KEYS_INT32: return len == 4;
+    case BG_FOREIGN_KEYS_INT64: return len == 8;
     default: return true;
     }
 }
@@ -348,7 +349,7 @@ static bool foreign_key_fits(const bg_foreign *foreign, size_t len)
 static bool foreign_part_has(const bg_foreign *foreign, const struct foreign_part *part,
                              const void *key, size_t len)
 {
-    uint64_t positions[FOREIGN_K_MOST];
+    uint64_t positions[FOREIGN_K_MAX];
     foreign->format->positions(foreign, part, key, len, positions);
     for (uint32_t i = 0; i < part->k; i++) {
         if (!(*foreign_byte(foreign, part, positions[i]) >> positions[i] % 8 & 1)) {
@@ -361,7 +362,7 @@ static bool foreign_part_has(const bg_foreign *foreign, const struct foreign_par
 bool foreign_part_add(const bg_foreign *foreign, const struct foreign_part *part,
                       const void *key, size_t len)
 {
-    uint64_t positions[FOREIGN_K_MOST];
+    uint64_t positions[FOREIGN_K_MAX];
     bool is_new = false;
     foreign->format->positions(foreign, part, key, len, positions);
     for (uint32_t i = 0; i < part->k; i++) {
@@ -452,8 +453,8 @@ uint64_t bg_foreign_count(const bg_foreign *foreign, const void *key, size_t len
 
 /* ---- Writing, and what is in it ------------------------------------------------------ */
 
-bg_err bg_foreign_write(const bg_foreign *foreign, void *bytes, size_t room,
-                        size_t *written, bg_errinfo *info)
+bg_err bg_foreign_encode(const bg_foreign *foreign, void *bytes, size_t room,
+                         size_t *written, bg_errinfo *info)
 {
     if (!foreign || !written) {
         return bgi_err(info, BG_EINVAL, "foreign, written",
@@ -499,7 +500,7 @@ uint64_t bg_foreign_size_bytes(const bg_foreign *foreign)
     return foreign ? foreign->size : 0;
 }
 
-bg_err bg_foreign_about(const bg_foreign *foreign, bg_foreign_info *about)
+bg_err bg_foreign_get_info(const bg_foreign *foreign, bg_foreign_info *about)
 {
     if (!foreign || !about || about->struct_size != sizeof *about) {
         return BG_EINVAL;

@@ -9,7 +9,7 @@
  *
  * Rules for decoders. Bytes come from strangers: nothing is read beyond `n`; every size is
  * compared with what is there before anything is allocated; every count that a query loops
- * over is bounded (FOREIGN_K_MOST, FOREIGN_PARTS_MOST); what a header says twice must agree.
+ * over is bounded (FOREIGN_K_MAX, FOREIGN_PARTS_MAX); what a header says twice must agree.
  * An error names the field, what was found and expected, and the offset.
  */
 #ifndef BGI_FOREIGN_H
@@ -19,7 +19,7 @@
 #include "base/memory.h"
 #include "bloomgate/foreign.h"
 
-enum { FOREIGN_K_MOST = 256, FOREIGN_PARTS_MOST = 65536 };
+enum { FOREIGN_K_MAX = 256, FOREIGN_PARTS_MAX = 65536 };
 
 /* One array of bits. */
 struct foreign_part {

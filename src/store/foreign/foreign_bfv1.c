@@ -79,7 +79,7 @@ static bg_err bfv1_create(uint64_t items, double rate,
 {
     const double m = ceil(foreign_ideal_bits(items, rate));
     const double k = nearbyint(m / (double)items * log(2));
-    if (!(m <= UINT32_MAX) || k > FOREIGN_K_MOST) {
+    if (!(m <= UINT32_MAX) || k > FOREIGN_K_MAX) {
         return foreign_too_large(m, info);
     }
     if (options->seed > UINT32_MAX) {

@@ -38,7 +38,7 @@ enum {
     BIP158_P = 19,
     BIP158_STEP = 64, /* items from one noted place to the next */
     BIP158_NOTE = 16, /* bytes: the value before, and the bit where the next begins */
-    BIP158_TABLE_LEAST = 64
+    BIP158_TABLE_MIN = 64
 };
 
 /* extra[]: where the code begins in `bytes`, its length in bytes, N; for a table, how many
@@ -287,7 +287,7 @@ static bg_err bip158_create(uint64_t items, double rate,
         return bgi_err(info, BG_EINVAL, "rate", "at least 1/784931, the format's", "%g",
                        rate);
     }
-    items = items < BIP158_TABLE_LEAST ? BIP158_TABLE_LEAST : items;
+    items = items < BIP158_TABLE_MIN ? BIP158_TABLE_MIN : items;
     if (!bip158_table_bytes(items, &places, &bytes)) {
         return bgi_err(info, BG_EINVAL, "items", "fewer", "%llu",
                        (unsigned long long)items);

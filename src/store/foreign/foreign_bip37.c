@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BIP37_BYTES_MOST = 36000, BIP37_K_MOST = 50, BIP37_TRAILER = 9 };
+enum { BIP37_BYTES_MAX = 36000, BIP37_K_MAX = 50, BIP37_TRAILER = 9 };
 
 enum { BIP37_K = 0 /* of extra: k, also where there are no bits */ };
 
@@ -60,7 +60,7 @@ static int32_t bip37_size(struct foreign_input *input)
     const bool two = *p == 253;
     p = two ? foreign_take(input, 2) : NULL;
     const int32_t size = p ? p[0] | p[1] << 8 : 0;
-    return size < 253 || size > BIP37_BYTES_MOST ? -1 : size;
+    return size < 253 || size > BIP37_BYTES_MAX ? -1 : size;
 }
 
 static bg_err bip37_read(struct foreign_input input, const bg_foreign_options *options,
@@ -79,7 +79,7 @@ static bg_err bip37_read(struct foreign_input input, const bg_foreign_options *o
     }
     const unsigned char *trailer = bits + size;
     const uint32_t k = foreign_le32(trailer);
-    if (k > BIP37_K_MOST) {
+    if (k > BIP37_K_MAX) {
         return foreign_refuse(info, at + (uint64_t)size, "k", "0 .. 50", "%u", k);
     }
     err = bip37_make((uint64_t)size, k, input.n, options, foreign, info);
@@ -97,9 +97,9 @@ static bg_err bip37_create(uint64_t items, double rate,
                            bg_errinfo *info)
 {
     const double ideal = foreign_ideal_bits(items, rate);
-    const uint64_t bytes = (uint64_t)fmin(ideal, BIP37_BYTES_MOST * 8.0) / 8;
+    const uint64_t bytes = (uint64_t)fmin(ideal, BIP37_BYTES_MAX * 8.0) / 8;
     const uint64_t bits_per_key = bytes * 8 / items;
-    const double k = fmin((double)bits_per_key * log(2), BIP37_K_MOST);
+    const double k = fmin((double)bits_per_key * log(2), BIP37_K_MAX);
     if (options->seed > UINT32_MAX) {
         return bgi_err(info, BG_EINVAL, "seed", "a tweak of 32 bits", "%llu",
                        (unsigned long long)options->seed);

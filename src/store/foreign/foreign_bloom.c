@@ -17,7 +17,7 @@ const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
 
 bg_err foreign_check_k(uint64_t k, uint64_t offset, bg_errinfo *info)
 {
-    if (k >= 1 && k <= FOREIGN_K_MOST) {
+    if (k >= 1 && k <= FOREIGN_K_MAX) {
         return BG_OK;
     }
     return foreign_refuse(info, offset, "k", "1 .. 256", "%llu", (unsigned long long)k);
@@ -84,7 +84,7 @@ double foreign_ideal_bits(uint64_t items, double rate)
 uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,
                             double bits_per_key)
 {
-    const double most = 8.0 * FOREIGN_GROWTH_MOST * (double)last->bytes;
+    const double most = 8.0 * FOREIGN_GROWTH_MAX * (double)last->bytes;
     uint64_t items, room;
     if (!bgi_mul_u64(last->design, growth, &items)) {
         items = UINT64_MAX;

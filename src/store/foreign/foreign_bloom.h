@@ -15,7 +15,7 @@
 const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
                                     bg_errinfo *info);
 
-/* A number of positions per key that can be asked for: 1 .. FOREIGN_K_MOST. */
+/* A number of positions per key that can be asked for: 1 .. FOREIGN_K_MAX. */
 bg_err foreign_check_k(uint64_t k, uint64_t offset, bg_errinfo *info);
 
 /* A version that was asked for and is not the one found (0: none was asked for). */
@@ -41,11 +41,11 @@ double foreign_ideal_bits(uint64_t items, double rate);
 
 /*
  * Returns the capacity of the next part of a chain: `growth` times that of the last part, but no more keys than
- * fit into FOREIGN_GROWTH_MOST times its bytes at the given bits per key. A file can forge all three numbers, but
+ * fit into FOREIGN_GROWTH_MAX times its bytes at the given bits per key. A file can forge all three numbers, but
  * not the bytes that it has.
  */
 enum {
-    FOREIGN_GROWTH_MOST = 65536
+    FOREIGN_GROWTH_MAX = 65536
 }; /* allows a growth of 32768 at twice the bits per key */
 uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,
                             double bits_per_key);

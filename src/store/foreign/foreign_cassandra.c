@@ -24,7 +24,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { CASSANDRA_HEADER = 8, CASSANDRA_SPARE_BITS = 20, CASSANDRA_BITS_MOST = 20 };
+enum { CASSANDRA_HEADER = 8, CASSANDRA_SPARE_BITS = 20, CASSANDRA_BITS_MAX = 20 };
 enum { CASSANDRA_NA = 0, CASSANDRA_MA = 1, CASSANDRA_KA = 2 };
 
 static void cassandra_positions(const bg_foreign *foreign,
@@ -116,7 +116,7 @@ static uint32_t cassandra_best_k(uint32_t bits_per_key)
 /* The fewest bits per key, then the smallest k, that reach the rate. 0: none does. */
 static uint32_t cassandra_choose(double rate, uint32_t *k)
 {
-    for (uint32_t bits = 2; bits <= CASSANDRA_BITS_MOST; bits++) {
+    for (uint32_t bits = 2; bits <= CASSANDRA_BITS_MAX; bits++) {
         *k = cassandra_best_k(bits);
         if (cassandra_rate(bits, *k) > rate) {
             continue;

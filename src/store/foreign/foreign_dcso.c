@@ -107,7 +107,7 @@ static bg_err dcso_create(uint64_t items, double rate,
     const double ideal = floor(foreign_ideal_bits(items, rate));
     const double k = ceil(log(2) * ideal / (double)items);
     uint64_t m;
-    if (!bgi_u64_from_double(ideal, &m) || k > FOREIGN_K_MOST) {
+    if (!bgi_u64_from_double(ideal, &m) || k > FOREIGN_K_MAX) {
         return foreign_too_large(ideal, info);
     }
     m = m ? m : 1; /* DCSO's own would have no bits, and k 0 */

@@ -70,7 +70,7 @@ static bg_err go_create(uint64_t items, double rate, const bg_foreign_options *o
     const double ideal = ceil(foreign_ideal_bits(items, rate));
     const double k = ceil(log(2) * ideal / (double)items);
     uint64_t m;
-    if (!bgi_u64_from_double(ideal, &m) || k > FOREIGN_K_MOST) {
+    if (!bgi_u64_from_double(ideal, &m) || k > FOREIGN_K_MAX) {
         return foreign_too_large(ideal, info);
     }
     return go_make(m, (uint32_t)k, 0, options, foreign, info);

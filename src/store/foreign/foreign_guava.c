@@ -14,7 +14,7 @@
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
 
-enum { GUAVA_HEADER = 6, GUAVA_K_MOST = 255, GUAVA_32 = 32, GUAVA_64 = 64 };
+enum { GUAVA_HEADER = 6, GUAVA_K_MAX = 255, GUAVA_32 = 32, GUAVA_64 = 64 };
 
 static void guava_positions_32(const struct foreign_part *part, struct foreign_pair h,
                                uint64_t *to)
@@ -90,7 +90,7 @@ static bg_err guava_create(uint64_t items, double rate,
     if (version != GUAVA_32 && version != GUAVA_64) {
         return bgi_err(info, BG_EINVAL, "version", "32 or 64", "%u", version);
     }
-    bg_err err = foreign_java_size(items, rate, GUAVA_K_MOST, &size, info);
+    bg_err err = foreign_java_size(items, rate, GUAVA_K_MAX, &size, info);
     return err ? err
                : guava_make(version, size.words, size.k, 0, options, foreign, info);
 }
@@ -112,7 +112,7 @@ static void guava_write(const bg_foreign *foreign, unsigned char *to)
 const struct foreign_format foreign_guava = {
     .id = BG_FOREIGN_GUAVA,
     .name = "guava",
-    .traits = BG_FOREIGN_CAN_WRITE | BG_FOREIGN_CAN_CREATE | BG_FOREIGN_WANTS_KEYS,
+    .traits = BG_FOREIGN_CAN_WRITE | BG_FOREIGN_CAN_CREATE | BG_FOREIGN_NEEDS_KEYS,
     .read = guava_read,
     .create = guava_create,
     .positions = guava_positions,

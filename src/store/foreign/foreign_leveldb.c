@@ -41,7 +41,7 @@ enum {
     LEVEL_TAG = 8,    /* bytes of a version behind a key */
     LEVEL_TAIL = 5,   /* of the filter block */
     LEVEL_ENTRY = 24, /* bytes of a kept index entry */
-    LEVEL_K_MOST = 30
+    LEVEL_K_MAX = 30
 };
 
 static const unsigned char level_magic[8] = { 0x57, 0xfb, 0x80, 0x8b,
@@ -167,7 +167,7 @@ static bool level_filter_has(const bg_foreign *f, uint64_t i, const void *key,
     const uint64_t bits = 8 * (size - 1);
     uint32_t h = foreign_leveldb_hash(key, len, 0xbc9f1d34);
     const uint32_t step = h >> 17 | h << 15;
-    for (uint32_t j = 0; k <= LEVEL_K_MOST && j < k; j++, h += step) {
+    for (uint32_t j = 0; k <= LEVEL_K_MAX && j < k; j++, h += step) {
         uint64_t bit = h % bits;
         if (!(filter[bit / 8] >> bit % 8 & 1)) {
             return false;

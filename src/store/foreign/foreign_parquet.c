@@ -29,8 +29,8 @@ enum {
     PARQUET_BLOCK = 32, /* bytes */
     PARQUET_WORDS = 8,
     PARQUET_TAIL = 8, /* of a file: length of the footer, "PAR1" */
-    PARQUET_LEAST = 32,
-    PARQUET_MOST = 128 << 20
+    PARQUET_MIN = 32,
+    PARQUET_MAX = 128 << 20
 };
 
 /* What stands before and behind numBytes in a header. */
@@ -283,8 +283,8 @@ static bg_err parquet_create(uint64_t items, double rate,
                              bg_errinfo *info)
 {
     const double bits = -8 * (double)items / log1p(-pow(rate, 1.0 / 8));
-    uint64_t bytes = PARQUET_LEAST;
-    while (bytes < PARQUET_MOST && (double)(8 * bytes) < bits) {
+    uint64_t bytes = PARQUET_MIN;
+    while (bytes < PARQUET_MAX && (double)(8 * bytes) < bits) {
         bytes *= 2;
     }
     bg_err err = foreign_make(&foreign_parquet, options, 1, bytes, 0, foreign, info);

@@ -26,9 +26,9 @@
  *   (I2) bits = 8 bytes, above 0; or bits = 0, n2 > 0 and 2^n2 <= 8 bytes
  *   (I3) the header has just as many links as its length tells, at least one
  *   (I4) error, bits per entry: finite, in range; hashes = ceil(ln 2 * bits per entry),
- *        and at most FOREIGN_K_MOST
+ *        and at most FOREIGN_K_MAX
  *   (I5) entries times bits per entry is at most the number of bits. A file can forge
- *        bits per entry, too, so a link has at most FOREIGN_GROWTH_MOST times the bytes of the last
+ *        bits per entry, too, so a link has at most FOREIGN_GROWTH_MAX times the bytes of the last
  *   (I6) the sizes of links add up to the size; a chain of several links has a growth
  *
  * What RedisBloom 2.2.1 to 8.8 writes is what is accepted: docs/foreign.md.
@@ -44,8 +44,8 @@
 enum {
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
-    REDIS_CHUNK_MOST = 16 << 20,
-    REDIS_GROWTH_MOST = 32768
+    REDIS_CHUNK_MAX = 16 << 20,
+    REDIS_GROWTH_MAX = 32768
 };
 
 /* Options of a chain. */
@@ -99,7 +99,7 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
         return foreign_refuse(info, at + 24, "error of a link", "above 0 and below 1",
                               "%g", part->rate);
     }
-    if (!(part->own > 0 && redis_hashes(part->own) <= FOREIGN_K_MOST)) {
+    if (!(part->own > 0 && redis_hashes(part->own) <= FOREIGN_K_MAX)) {
         return foreign_refuse(info, at + 32, "bits per entry of a link",
                               "a number above 0, for at most 256 hashes", "%g",
                               part->own);
@@ -129,7 +129,7 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
     }
     const uint64_t links = foreign_le32(p + 8);
     const uint32_t options = foreign_le32(p + 12), growth = foreign_le32(p + 16);
-    if (links == 0 || links > FOREIGN_PARTS_MOST
+    if (links == 0 || links > FOREIGN_PARTS_MAX
         || chunk->length != REDIS_HEADER + REDIS_LINK * links) {
         return foreign_refuse(info, at + 8, "links",
                               "as many as the header has, at least 1", "%llu",
@@ -139,7 +139,7 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
         return foreign_refuse(info, at + 12, "options", "64-bit hashes: 4, and 1 and 8",
                               "%u", options);
     }
-    if (growth > REDIS_GROWTH_MOST
+    if (growth > REDIS_GROWTH_MAX
         || (growth == 0 && links > 1 && !(options & REDIS_NO_SCALING))) {
         return foreign_refuse(info, at + 16, "growth", "1 .. 32768, or 0 and one link",
                               "%u", growth);
@@ -267,7 +267,7 @@ static bool redis_solve(uint64_t entries, double error, struct foreign_part *par
 {
     const double bits_per_entry = redis_bits_per_entry(error);
     uint64_t bits;
-    if (!(error > 0) || redis_hashes(bits_per_entry) > FOREIGN_K_MOST
+    if (!(error > 0) || redis_hashes(bits_per_entry) > FOREIGN_K_MAX
         || !bgi_u64_from_double((double)entries * bits_per_entry, &bits)
         || !bgi_round_up_u64(bits ? bits : 1, 64, &bits)) {
         return false;
@@ -317,8 +317,7 @@ static bg_err redis_add_link(bg_foreign *f, bg_errinfo *info)
     const uint64_t entries = foreign_next_items(last, f->extra[REDIS_EXTRA_GROWTH],
                                                 redis_bits_per_entry(last->rate / 2));
     if (!redis_solve(entries, last->rate / 2, &part)
-        || !bgi_add_u64(f->size, part.bytes, &bytes)
-        || f->count == FOREIGN_PARTS_MOST) {
+        || !bgi_add_u64(f->size, part.bytes, &bytes) || f->count == FOREIGN_PARTS_MAX) {
         return bgi_err(info, BG_EFULL, "filter", "room for another link", "%u links",
                        f->count);
     }
@@ -332,7 +331,7 @@ static bg_err redis_add_link(bg_foreign *f, bg_errinfo *info)
 
 static bg_err redis_add(bg_foreign *f, const void *key, size_t len, bg_errinfo *info)
 {
-    uint64_t positions[FOREIGN_K_MOST], size = 1;
+    uint64_t positions[FOREIGN_K_MAX], size = 1;
     if (bg_foreign_may_contain(f, key, len)) {
         return BG_OK;
     }
@@ -369,8 +368,7 @@ static uint64_t redis_written(const bg_foreign *f)
     uint64_t bytes = FOREIGN_CHUNK + redis_header_bytes(f);
     for (uint32_t i = 0; i < f->count; i++) {
         const uint64_t link = f->parts[i].bytes;
-        const uint64_t chunks =
-            link / REDIS_CHUNK_MOST + (link % REDIS_CHUNK_MOST != 0);
+        const uint64_t chunks = link / REDIS_CHUNK_MAX + (link % REDIS_CHUNK_MAX != 0);
         bytes += link + FOREIGN_CHUNK * chunks;
     }
     return bytes;
@@ -411,7 +409,7 @@ static void redis_write(const bg_foreign *f, unsigned char *to)
         const uint64_t end = at + f->parts[i].bytes;
         while (at < end) {
             const uint64_t length =
-                end - at < REDIS_CHUNK_MOST ? end - at : REDIS_CHUNK_MOST;
+                end - at < REDIS_CHUNK_MAX ? end - at : REDIS_CHUNK_MAX;
             to = foreign_chunk_begin(to, 1 + at + length, length);
             memcpy(to, f->bytes + at, (size_t)length);
             to += length;

@@ -30,7 +30,7 @@
  * Adding puts a fingerprint into the first free slot of its two buckets, last filter first; if
  * there is none, fingerprints of the last filter move to their other bucket, `iterations` of
  * them at most; if that frees none either, they move back and the chain grows. It never has
- * more than CUCKOO_FILTERS_MOST filters by that: copies of one key fill two buckets only, and
+ * more than CUCKOO_FILTERS_MAX filters by that: copies of one key fill two buckets only, and
  * would make it grow without end. Removing takes a fingerprint out of the last filter that has it.
  * When more than a tenth of the items was removed since, those of the last filter move to the first
  * one that has room for them; if that empties it, it goes, and the next one's do. Compacting does so
@@ -52,10 +52,10 @@
 enum {
     CUCKOO_HEADER = 38,
     CUCKOO_ADDRESS = 8, /* behind it, in old versions */
-    CUCKOO_CHUNK_MOST = 16 << 20,
-    CUCKOO_EXPANSION_MOST = 32768,
-    CUCKOO_BUCKET_MOST = 255, /* of 300, old versions say 300 and have 300 % 256 */
-    CUCKOO_FILTERS_MOST = 64
+    CUCKOO_CHUNK_MAX = 16 << 20,
+    CUCKOO_EXPANSION_MAX = 32768,
+    CUCKOO_BUCKET_MAX = 255, /* of 300, old versions say 300 and have 300 % 256 */
+    CUCKOO_FILTERS_MAX = 64
 };
 
 /* extra[] of a filter. */
@@ -131,11 +131,11 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
         return foreign_refuse(info, at + 8, "buckets", "a power of two", "%llu",
                               (unsigned long long)head->buckets);
     }
-    if (head->bucket_size == 0 || head->bucket_size > CUCKOO_BUCKET_MOST) {
+    if (head->bucket_size == 0 || head->bucket_size > CUCKOO_BUCKET_MAX) {
         return foreign_refuse(info, at + 32, "bucket size", "1 .. 255", "%u",
                               head->bucket_size);
     }
-    if (head->expansion > CUCKOO_EXPANSION_MOST
+    if (head->expansion > CUCKOO_EXPANSION_MAX
         || (head->expansion && !cuckoo_is_power(head->expansion))) {
         return foreign_refuse(info, at + 36, "expansion",
                               "0, or a power of two up to 32768", "%u",
@@ -145,7 +145,7 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
         return foreign_refuse(info, at + 16, "deleted", "below 2^63", "%llu",
                               (unsigned long long)head->deleted);
     }
-    if (head->filters == 0 || head->filters > FOREIGN_PARTS_MOST
+    if (head->filters == 0 || head->filters > FOREIGN_PARTS_MAX
         || (head->filters > 1 && head->expansion == 0)) {
         return foreign_refuse(info, at + 24, "filters", "1, or more where it expands",
                               "%llu", (unsigned long long)head->filters);
@@ -488,7 +488,7 @@ static bg_err cuckoo_grow(bg_foreign *f, bg_errinfo *info)
     const uint64_t expansion = f->extra[CUCKOO_EXPANSION];
     struct foreign_part part = { .own_small = size, .k = 2, .offset = f->size };
     uint64_t slots, bytes;
-    if (expansion == 0 || f->count >= CUCKOO_FILTERS_MOST) {
+    if (expansion == 0 || f->count >= CUCKOO_FILTERS_MAX) {
         return bgi_err(info, BG_EFULL, "filter", "room, or one that may grow",
                        "%u filters", f->count);
     }
@@ -553,7 +553,7 @@ static bg_err cuckoo_create(uint64_t items, double rate,
 
 static uint64_t cuckoo_written(const bg_foreign *f)
 {
-    const uint64_t most = CUCKOO_CHUNK_MOST;
+    const uint64_t most = CUCKOO_CHUNK_MAX;
     uint64_t bytes = FOREIGN_CHUNK + CUCKOO_HEADER + f->size;
     for (uint32_t i = 0; i < f->count; i++) {
         const uint64_t slots = f->parts[i].bytes;
@@ -587,7 +587,7 @@ static unsigned char *cuckoo_write_header(const bg_foreign *f, unsigned char *to
 
 static void cuckoo_write(const bg_foreign *f, unsigned char *to)
 {
-    const uint64_t most = CUCKOO_CHUNK_MOST;
+    const uint64_t most = CUCKOO_CHUNK_MAX;
     to = cuckoo_write_header(f, to);
     for (uint32_t i = 0; i < f->count; i++) {
         uint64_t at = f->parts[i].offset;

@@ -27,9 +27,9 @@ enum {
     ROCKS_FOOTER = 53,
     ROCKS_LINE = 64,
     ROCKS_META = 5, /* bytes behind the lines */
-    ROCKS_K_MOST = 30,
-    ROCKS_VERSION_LEAST = 2,
-    ROCKS_VERSION_MOST = 7
+    ROCKS_K_MAX = 30,
+    ROCKS_VERSION_MIN = 2,
+    ROCKS_VERSION_MAX = 7
 };
 
 static const unsigned char rocks_magic[8] = { 0xf7, 0xcf, 0xf4, 0x85,
@@ -76,7 +76,7 @@ static bg_err rocks_footer(const struct foreign_input *input, struct table *tabl
     *table = (struct table){ .bytes = input->bytes,
                              .end = input->n - ROCKS_FOOTER,
                              .checksum = (enum table_checksum)p[0] };
-    if (version < ROCKS_VERSION_LEAST || version > ROCKS_VERSION_MOST) {
+    if (version < ROCKS_VERSION_MIN || version > ROCKS_VERSION_MAX) {
         return bgi_err(info, BG_EVERSION, "format_version", "2 .. 7", "%u", version);
     }
     if (p[0] > TABLE_XXH3) {
@@ -157,7 +157,7 @@ static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
         return foreign_refuse(info, at, "filter", "lines of 64 bytes and 5 more",
                               "%llu bytes", (unsigned long long)size);
     }
-    if (meta[1] != 0 || meta[2] == 0 || meta[2] > ROCKS_K_MOST || meta[3] || meta[4]) {
+    if (meta[1] != 0 || meta[2] == 0 || meta[2] > ROCKS_K_MAX || meta[3] || meta[4]) {
         return foreign_refuse(info, at + 1, "shape of the filter",
                               "00, k of 1 .. 30, 00 00", "%02x %02x %02x %02x", meta[1],
                               meta[2], meta[3], meta[4]);

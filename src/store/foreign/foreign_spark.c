@@ -42,7 +42,7 @@ static void spark_positions(const bg_foreign *foreign, const struct foreign_part
                             const void *key, size_t len, uint64_t *to)
 {
     unsigned char widened[8];
-    if (foreign->keys == BG_KEYS_INT32) {
+    if (foreign->keys == BG_FOREIGN_KEYS_INT32) {
         int64_t value = (int32_t)foreign_le32(key);
         foreign_put_le64(widened, (uint64_t)value);
         key = widened;
@@ -59,7 +59,7 @@ static void spark_positions(const bg_foreign *foreign, const struct foreign_part
 
 static bg_err spark_check_keys(const bg_foreign_options *options, bg_errinfo *info)
 {
-    if (options->keys != BG_KEYS_UTF16) {
+    if (options->keys != BG_FOREIGN_KEYS_UTF16) {
         return BG_OK;
     }
     return bgi_err(info, BG_EINVAL, "keys", "bytes (strings in UTF-8), int32 or int64",
@@ -135,7 +135,7 @@ static bg_err spark_create(uint64_t items, double rate,
         return bgi_err(info, BG_EINVAL, "seed", "32 bits, and none in version 1",
                        "%llu", (unsigned long long)options->seed);
     }
-    err = foreign_java_size(items, rate, FOREIGN_K_MOST, &size, info);
+    err = foreign_java_size(items, rate, FOREIGN_K_MAX, &size, info);
     return err ? err
                : spark_make(version, size.words, size.k, 0, options, foreign, info);
 }
@@ -159,7 +159,7 @@ static void spark_write(const bg_foreign *foreign, unsigned char *to)
 const struct foreign_format foreign_spark = {
     .id = BG_FOREIGN_SPARK,
     .name = "spark",
-    .traits = BG_FOREIGN_CAN_WRITE | BG_FOREIGN_CAN_CREATE | BG_FOREIGN_WANTS_KEYS,
+    .traits = BG_FOREIGN_CAN_WRITE | BG_FOREIGN_CAN_CREATE | BG_FOREIGN_NEEDS_KEYS,
     .read = spark_read,
     .create = spark_create,
     .positions = spark_positions,

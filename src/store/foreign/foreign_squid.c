@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum { SQUID_HEADER = 128, SQUID_K = 4, SQUID_CURRENT = 5, SQUID_REQUIRED = 3 };
-enum { SQUID_GET = 1, SQUID_BITS_MOST = 255 };
+enum { SQUID_GET = 1, SQUID_BITS_MAX = 255 };
 
 /* Of extra. */
 enum { SQUID_VERSIONS = 0, SQUID_DELETIONS = 1, SQUID_PER_ENTRY = 2 };
@@ -125,7 +125,7 @@ static bg_err squid_create(uint64_t items, double rate,
 {
     uint32_t bits = 1;
     while (pow(1 - exp(-(double)SQUID_K / bits), SQUID_K) > rate) {
-        if (++bits > SQUID_BITS_MOST) {
+        if (++bits > SQUID_BITS_MAX) {
             return bgi_err(info, BG_EINVAL, "rate", "one that 255 bits per entry reach",
                            "%g", rate);
         }

@@ -16,7 +16,7 @@
  * An object grows by filters of `expansion` times the capacity of the one before, the n-th,
  * counted from 0, with the rate times tightening^n; with expansion 0 it can be full. A key is
  * added to the last one if none may contain it. So does bg_foreign_add, but no filter has more than
- * FOREIGN_GROWTH_MOST times the bytes of the one before: expansions go up to 2^32.
+ * FOREIGN_GROWTH_MAX times the bytes of the one before: expansions go up to 2^32.
  *
  * In memory: a part's `own` is the tightening, extra[] the seed, `seed` the expansion and, in
  * bit 32, whether the seed was random.
@@ -24,7 +24,7 @@
  * Invariants of what is read
  *   (I1) the bytes of all filters are there, before memory is taken; nothing follows them
  *   (I2) rate and tightening are above 0 and below 1, and no filter's rate is lost to underflow
- *   (I3) k is 1 .. FOREIGN_K_MOST, every filter has a byte at least
+ *   (I3) k is 1 .. FOREIGN_K_MAX, every filter has a byte at least
  *   (I4) one seed
  *   (I5) a filter has the bytes that its capacity needs
  */
@@ -76,7 +76,7 @@ static bool valkey_solve(uint64_t capacity, double rate, double tightening,
     }
     const double k =
         round((double)(8 * bytes) / (double)capacity * 0.69314718055994530942);
-    if (k > FOREIGN_K_MOST) {
+    if (k > FOREIGN_K_MAX) {
         return false;
     }
     *part = (struct foreign_part){ .bits = 8 * bytes,
@@ -127,7 +127,7 @@ static bg_err valkey_head(struct foreign_input *input,
     if (p[21] > 1) {
         return foreign_refuse(info, 21, "random seed", "0 or 1", "%u", (unsigned)p[21]);
     }
-    if (head->filters == 0 || head->filters > FOREIGN_PARTS_MOST
+    if (head->filters == 0 || head->filters > FOREIGN_PARTS_MAX
         || head->filters > (input->n - input->at) / VALKEY_FRAME) {
         return foreign_refuse(info, 22, "filters",
                               "1, or as many as there are bytes for", "%llu",
@@ -321,8 +321,7 @@ static bg_err valkey_grow(bg_foreign *f, bg_errinfo *info)
     const uint64_t capacity =
         foreign_next_items(last, expansion, foreign_ideal_bits(1, rate));
     if (capacity > INT64_MAX || !valkey_solve(capacity, rate, last->own, &part)
-        || !bgi_add_u64(f->size, part.bytes, &bytes)
-        || f->count == FOREIGN_PARTS_MOST) {
+        || !bgi_add_u64(f->size, part.bytes, &bytes) || f->count == FOREIGN_PARTS_MAX) {
         return bgi_err(info, BG_EFULL, "filter", "room for another one", "%u filters",
                        f->count);
     }

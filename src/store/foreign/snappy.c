@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-enum { SNAPPY_RATIO_MOST = 22, SNAPPY_VARINT_MOST = 5 };
+enum { SNAPPY_RATIO_MAX = 22, SNAPPY_VARINT_MAX = 5 };
 
 struct snappy {
     const unsigned char *from;
@@ -31,7 +31,7 @@ struct snappy {
 static uint64_t snappy_preamble(const unsigned char *packed, uint64_t n, uint64_t *size)
 {
     *size = 0;
-    for (uint64_t i = 0; i < n && i < SNAPPY_VARINT_MOST; i++) {
+    for (uint64_t i = 0; i < n && i < SNAPPY_VARINT_MAX; i++) {
         *size |= (uint64_t)(packed[i] & 127) << 7 * i;
         if (packed[i] < 128) {
             return *size <= UINT32_MAX ? i + 1 : 0;
@@ -42,7 +42,7 @@ static uint64_t snappy_preamble(const unsigned char *packed, uint64_t n, uint64_
 
 bool snappy_size(const unsigned char *packed, uint64_t n, uint64_t *size)
 {
-    return snappy_preamble(packed, n, size) && *size / SNAPPY_RATIO_MOST <= n;
+    return snappy_preamble(packed, n, size) && *size / SNAPPY_RATIO_MAX <= n;
 }
 
 /* A number of 0 to 4 bytes, low byte first; false when they are not there. */

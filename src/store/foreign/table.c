@@ -173,11 +173,11 @@ bg_err table_names(const struct table_block *metaindex, uint64_t at, table_visit
                    void *context, bg_errinfo *info)
 {
     struct table_entry entry = { 0 };
-    char name[TABLE_NAME_MOST] = { 0 };
+    char name[TABLE_NAME_MAX] = { 0 };
     while (table_next(metaindex, &entry)) {
         struct foreign_input value = { entry.value, (size_t)entry.value_size, 0 };
         struct table_handle handle;
-        for (uint64_t i = entry.shared; i < TABLE_NAME_MOST - 1; i++) {
+        for (uint64_t i = entry.shared; i < TABLE_NAME_MAX - 1; i++) {
             name[i] =
                 (char)(i - entry.shared < entry.rest ? entry.key_rest[i - entry.shared]
                                                      : 0);

@@ -15,7 +15,7 @@
 
 #include "store/foreign/foreign.h"
 
-enum { TABLE_TRAILER = 5, TABLE_NAME_MOST = 256 };
+enum { TABLE_TRAILER = 5, TABLE_NAME_MAX = 256 };
 
 /* Where a block is. */
 struct table_handle {
@@ -76,7 +76,7 @@ void table_release(struct table_block *block);
 bool table_next(const struct table_block *block, struct table_entry *entry);
 uint64_t table_entries_end(const struct table_block *block);
 
-/* Calls `visit` with every name of a metaindex (cut to TABLE_NAME_MOST - 1 bytes) and the
+/* Calls `visit` with every name of a metaindex (cut to TABLE_NAME_MAX - 1 bytes) and the
  * handle beside it; those with other values are left out. */
 typedef void table_visit(void *context, const char *name, struct table_handle handle);
 bg_err table_names(const struct table_block *metaindex, uint64_t at, table_visit *visit,

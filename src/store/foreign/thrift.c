@@ -122,7 +122,7 @@ static void thrift_skip_struct(struct thrift *in)
 
 void thrift_skip(struct thrift *in, uint32_t type)
 {
-    if (++in->depth > THRIFT_DEPTH_MOST) {
+    if (++in->depth > THRIFT_DEPTH_MAX) {
         thrift_bad(in);
     }
     switch (in->bad ? THRIFT_TRUE : (enum thrift_type)type) {

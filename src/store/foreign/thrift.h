@@ -35,7 +35,7 @@ enum thrift_type {
     THRIFT_STRUCT = 12
 };
 
-enum { THRIFT_DEPTH_MOST = 32 };
+enum { THRIFT_DEPTH_MAX = 32 };
 
 struct thrift {
     struct foreign_input input;

@@ -204,14 +204,14 @@ TEST(option__mistakes)
 
 TEST(option__a_list_has_an_end)
 {
-    char text[5 * OPTION_LIST_MOST + 8];
+    char text[5 * OPTION_LIST_MAX + 8];
     size_t n = 0;
-    for (int i = 0; i < OPTION_LIST_MOST; i++, n += 4) {
+    for (int i = 0; i < OPTION_LIST_MAX; i++, n += 4) {
         memcpy(text + n, "-la ", 5);
     }
     struct line l;
     check_good(&l, text, 0);
-    CHECK_EQ(l.options.list.count, OPTION_LIST_MOST);
+    CHECK_EQ(l.options.list.count, OPTION_LIST_MAX);
     memcpy(text + n, "-lb", 4);
     check_bad(text, "--list: cannot be repeated more than 64 times");
 }

@@ -29,7 +29,7 @@ TEST(every_number_of_shards_has_its_names)
 {
     struct shard_tags tags;
     char name[SHARD_NAME_MORE + 8];
-    for (uint32_t shards = 1; shards <= SHARDS_MOST; shards++) {
+    for (uint32_t shards = 1; shards <= SHARDS_MAX; shards++) {
         CHECK(shard_tags_make(shards, &tags));
         for (uint32_t i = 0; i < shards; i++) {
             const size_t n = shard_name(&tags, i, bytes("a{b}c"), name);
@@ -41,7 +41,7 @@ TEST(every_number_of_shards_has_its_names)
         }
     }
     CHECK(!shard_tags_make(0, &tags));
-    CHECK(!shard_tags_make(SHARDS_MOST + 1, &tags));
+    CHECK(!shard_tags_make(SHARDS_MAX + 1, &tags));
     CHECK(!shard_tags_make(UINT64_MAX, &tags));
 }
 
@@ -56,8 +56,8 @@ TEST(names_are_frozen)
         (void)shard_name(&tags, i, bytes("seen"), name);
         CHECK_STR(name, expected[i]);
     }
-    CHECK(shard_tags_make(SHARDS_MOST, &tags));
-    CHECK(shard_name(&tags, SHARDS_MOST - 1, bytes(""), name) < SHARD_NAME_MORE);
+    CHECK(shard_tags_make(SHARDS_MAX, &tags));
+    CHECK(shard_name(&tags, SHARDS_MAX - 1, bytes(""), name) < SHARD_NAME_MORE);
     CHECK(shard_tags_make(1, &tags));
     (void)shard_name(&tags, 0, bytes(""), name);
     CHECK_STR(name, "{0}/0of1");
@@ -90,7 +90,7 @@ TEST(capacities_suffice)
         items[i] = (bg_bytes){ &numbers[i], 4 };
     }
     for (size_t s = 0; s < sizeof shards / sizeof *shards; s++) {
-        uint32_t counts[SHARDS_MOST] = { 0 };
+        uint32_t counts[SHARDS_MAX] = { 0 };
         const uint64_t capacity = shard_capacity(ITEMS, shards[s]);
         shard_route(items, ITEMS, shards[s], to);
         for (size_t i = 0; i < ITEMS; i++) {

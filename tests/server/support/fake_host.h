@@ -229,8 +229,8 @@ static inline struct object *fake_recover(struct fake *h,
     CHECK_OK(object_shape_read(entry->shape, strlen(entry->shape), &shape, &info));
     if (entry->content && shape.foreign) {
         bg_foreign *foreign = NULL;
-        CHECK_OK(bg_foreign_read((bg_foreign_format)shape.foreign, entry->content,
-                                 entry->content_bytes, NULL, &foreign, &info));
+        CHECK_OK(bg_foreign_decode((bg_foreign_format)shape.foreign, entry->content,
+                                   entry->content_bytes, NULL, &foreign, &info));
         CHECK_OK(object_adopt(&shape, NULL, foreign, &made, &info));
     } else if (entry->content) {
         bg_open_options how = BG_OPEN_OPTIONS_INIT;
@@ -257,7 +257,7 @@ static inline void fake_compare(struct fake *h, const struct fake_entry *entry)
     struct object *again = fake_recover(h, entry);
     const bool known = object_is_whole(again) && object_is_whole(entry->object);
     const bool counts =
-        known && bg_kind_traits((bg_kind)again->shape.kind) & BG_CAN_COUNT;
+        known && bg_kind_traits((bg_kind)again->shape.kind) & BG_TRAIT_COUNT;
     for (size_t i = 0; i < 2 * h->keys_count; i++) {
         char stranger[32];
         bg_bytes key = h->keys[i / 2];
@@ -333,7 +333,7 @@ static inline bg_err fake_create(struct host *host, bg_bytes name,
     }
     if (h->entries_count == FAKE_NAMES || name.len >= sizeof h->entries->name
         || memchr(name.data, 0, name.len)) {
-        return object_error(info, BG_ELIMIT, "too many names, or too long a name");
+        return object_error(info, BG_EQUOTA, "too many names, or too long a name");
     }
     const bg_err err =
         fake_fill_in(h, &h->entries[h->entries_count], name, object, info);

@@ -116,7 +116,7 @@ static void probe_lookup(struct probe *probe, char *hex)
     const bg_bytes key = { hex, probe_decode(hex) };
     char text[256] = "";
     struct source_value value = { .data = text, .room = sizeof text - 1 };
-    bg_outcome outcome = BG_UNKNOWN;
+    bg_outcome outcome = BG_OUTCOME_UNKNOWN;
     bg_errinfo why;
     const bg_err err =
         gates_lookup(probe->gates, probe->name, key, &value, &outcome, &why);
@@ -129,13 +129,15 @@ static void probe_lookup(struct probe *probe, char *hex)
 static bool probe_denies(struct probe *probe, bg_bytes key)
 {
     struct gates_ticket ticket = { .gate = NULL };
-    bg_outcome outcome = BG_UNKNOWN;
+    bg_outcome outcome = BG_OUTCOME_UNKNOWN;
     const bg_err err =
         gates_begin(probe->gates, probe->name, key, &ticket, &outcome, NULL);
     if (!err && ticket.gate) {
         gates_abandon(&ticket);
     }
-    return !err && (outcome == BG_ABSENT_BY_FILTER || outcome == BG_ABSENT_BY_CACHE);
+    return !err
+           && (outcome == BG_OUTCOME_ABSENT_BY_FILTER
+               || outcome == BG_OUTCOME_ABSENT_BY_CACHE);
 }
 
 static void probe_print_denied(struct probe *probe, unsigned long n)
@@ -173,7 +175,7 @@ static void *probe_check_part(void *context)
     for (unsigned long i = part->first; i < part->last; i++) {
         char key[64];
         const size_t len = (size_t)snprintf(key, sizeof key, "%s%lu", part->prefix, i);
-        bg_outcome outcome = BG_UNKNOWN;
+        bg_outcome outcome = BG_OUTCOME_UNKNOWN;
         struct gates_ticket ticket;
         const bg_bytes bytes = { key, len };
         bg_err err;
@@ -185,7 +187,7 @@ static void *probe_check_part(void *context)
                               &outcome, NULL);
             if (!err && ticket.gate) {
                 const bg_outcome late = gates_finish(&ticket, NULL);
-                outcome = outcome == BG_PENDING ? late : outcome;
+                outcome = outcome == BG_OUTCOME_PENDING ? late : outcome;
             }
         }
         part->outcomes[err ? 7 : outcome]++;
@@ -276,8 +278,8 @@ static void probe_print_about(struct probe *probe)
 {
     const uint64_t now = source_now(); /* taken before the lag: never too late */
     const struct gate_about a = probe_about(probe);
-    bg_gate_stats stats = { .struct_size = sizeof stats };
-    if (bg_gate_about(a.gate, false, &stats) != BG_OK) {
+    bg_gate_info stats = { .struct_size = sizeof stats };
+    if (bg_gate_get_info(a.gate, NULL, &stats) != BG_OK) {
         abort();
     }
     printf(

@@ -848,7 +848,7 @@ static void *rebaser(void *argument)
 
 TEST(catalog__digests_are_read_whole)
 {
-    char digest[BG_DIGEST_TEXT];
+    char digest[BG_DIGEST_TEXT_BYTES];
     pthread_t thread;
     begin();
     CHECK_OK(put(text("a"), 1, 0, 0));

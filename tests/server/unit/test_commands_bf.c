@@ -215,7 +215,7 @@ TEST(bf__records_only_what_changes)
     CHECK_STR(fake(&h, "BF.MADD k a b"), "[:0 :0]"); /* nothing to record */
     CHECK_STR(fake(&h, "BF.MEXISTS k e f"), "[:0 :0]");
     h.record_fails = BG_OK;
-    h.create_fails = BG_ELIMIT;
+    h.create_fails = BG_EQUOTA;
     CHECK_STR(fake(&h, "BF.ADD other a"), "-LIMIT create: told to fail");
     CHECK_STR(fake(&h, "BF.RESERVE other 0.1 10"), "-LIMIT create: told to fail");
     fake_end(&h);

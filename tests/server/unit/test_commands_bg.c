@@ -141,7 +141,7 @@ TEST(bg__create_words)
     CHECK(strncmp(fake(&h, "BG.CREATE x CAPACITY 1000"), "-ERR Insufficient memory", 24)
           == 0);
     h.settings.max_filter_bytes = 0;
-    h.create_fails = BG_ELIMIT;
+    h.create_fails = BG_EQUOTA;
     CHECK_STR(fake(&h, "BG.CREATE x CAPACITY 1000"), "-LIMIT create: told to fail");
     fake_end(&h);
 }
@@ -168,7 +168,7 @@ TEST(bg__every_kind)
         fill(&h, name, 0, 150);
         has(&h, name, 0, 150);
         const uint32_t kind = object_named(&h, name)->shape.kind;
-        const bool removes = bg_kind_traits((bg_kind)kind) & BG_CAN_REMOVE;
+        const bool removes = bg_kind_traits((bg_kind)kind) & BG_TRAIT_REMOVE;
         run(&h, removes ? ":1" : "-ERR this kind of filter cannot delete items",
             "BG.DEL %s item-3", name);
         run(&h, NULL, "BG.INFO %s", name);
@@ -485,7 +485,7 @@ TEST(bg__merges)
     CHECK(strncmp(fake(&h, "BG.MERGE new s0 large"),
                   "-INCOMPATIBLE cannot merge filter 'large' into 'new': ", 54)
           == 0);
-    h.create_fails = BG_ELIMIT;
+    h.create_fails = BG_EQUOTA;
     CHECK_STR(fake(&h, "BG.MERGE new s0 s1"), "-LIMIT create: told to fail");
     h.create_fails = BG_OK;
     h.checkpoint_fails = BG_EIO;
@@ -996,7 +996,7 @@ TEST(bg__digest_is_that_of_a_file)
     (void)snprintf(path, sizeof path, "%s/f.bg", folder);
     CHECK_OK(bg_save(object_pin(object_named(&h, "f"), &pin), path, &how, NULL));
     bg_slot_unpin(object_named(&h, "f")->slot, &pin);
-    CHECK_OK(bg_file_about(path, &about, NULL));
+    CHECK_OK(bg_file_get_info(path, &about, NULL));
     CHECK_STR(fake(&h, "BG.DIGEST f") + 1, about.digest_text);
     fake_end(&h);
 }
@@ -1011,21 +1011,24 @@ TEST(bg__gates)
         bg_outcome outcome;
         const char *two, *three;
     } cases[] = {
-        { BG_ABSENT_BY_FILTER, "[:0 $absent_by_filter]", "[#f $absent_by_filter]" },
-        { BG_ABSENT_BY_CACHE, "[:0 $absent_by_cache]", "[#f $absent_by_cache]" },
-        { BG_ABSENT_BY_TRUTH, "[:0 $absent_by_truth]", "[#f $absent_by_truth]" },
-        { BG_PRESENT, "[:1 $present]", "[#t $present]" },
-        { BG_UNKNOWN, "[_ $unknown]", "[_ $unknown]" },
-        { BG_FAILED, "-FAILED the backing store of gate 'gate' did not answer",
+        { BG_OUTCOME_ABSENT_BY_FILTER, "[:0 $absent_by_filter]",
+          "[#f $absent_by_filter]" },
+        { BG_OUTCOME_ABSENT_BY_CACHE, "[:0 $absent_by_cache]",
+          "[#f $absent_by_cache]" },
+        { BG_OUTCOME_ABSENT_BY_STORE, "[:0 $absent_by_truth]",
+          "[#f $absent_by_truth]" },
+        { BG_OUTCOME_PRESENT, "[:1 $present]", "[#t $present]" },
+        { BG_OUTCOME_UNKNOWN, "[_ $unknown]", "[_ $unknown]" },
+        { BG_OUTCOME_FAILED, "-FAILED the backing store of gate 'gate' did not answer",
           "-FAILED the backing store of gate 'gate' did not answer" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         h.outcome = cases[i].outcome;
         FAKE_BOTH(&h, "BG.LOOKUP gate key", cases[i].two, cases[i].three);
     }
-    h.outcome = BG_PRESENT;
+    h.outcome = BG_OUTCOME_PRESENT;
     CHECK_STR(fake(&h, "BG.MLOOKUP gate a b"), "[[:1 $present] [:1 $present]]");
-    h.outcome = BG_FAILED;
+    h.outcome = BG_OUTCOME_FAILED;
     CHECK_STR(fake(&h, "BG.MLOOKUP gate a"),
               "[-FAILED the backing store of gate 'gate' did not answer]");
     CHECK_STR(fake(&h, "BG.LOOKUP other key"), "-NOGATE no such gate 'other'");

@@ -382,7 +382,7 @@ TEST(cf__nothing_happens_that_is_not_recorded)
     CHECK_STR(fake(&h, "CF.ADDNX k b"), "-MISCONF record: told to fail");
     CHECK_STR(fake(&h, "CF.INSERT k ITEMS b c"), "-MISCONF record: told to fail");
     CHECK_STR(fake(&h, "CF.DEL k a"), "-MISCONF record: told to fail");
-    h.record_fails = BG_ELIMIT;
+    h.record_fails = BG_EQUOTA;
     CHECK_STR(fake(&h, "CF.ADD k b"), "-LIMIT record: told to fail");
     h.record_fails = BG_OK;
     CHECK_STR(fake(&h, "CF.MEXISTS k a b c"), "[:1 :0 :0]");
@@ -390,7 +390,7 @@ TEST(cf__nothing_happens_that_is_not_recorded)
     CHECK_STR(fake(&h, "CF.DEL k nobody"), ":0"); /* a change without effect */
     CHECK_STR(fake(&h, "CF.ADDNX k a"), ":0");
     CHECK_EQ(h.recorded, before);
-    h.create_fails = BG_ELIMIT;
+    h.create_fails = BG_EQUOTA;
     CHECK_STR(fake(&h, "CF.ADD new a"), "-LIMIT create: told to fail");
     CHECK_STR(fake(&h, "CF.RESERVE new 100"), "-LIMIT create: told to fail");
     fake_end(&h);

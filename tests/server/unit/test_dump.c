@@ -526,7 +526,7 @@ TEST(dump__failing_hosts)
     fake_begin(&h);
     fill(&h, "BF.ADD", "k", 10);
     bg_dump(&h, "k", 1000000, &pieces);
-    h.create_fails = BG_ELIMIT;
+    h.create_fails = BG_EQUOTA;
     CHECK_STR(bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n),
               "-LIMIT create: told to fail");
     h.create_fails = BG_OK;
@@ -559,10 +559,10 @@ static void redis_dump(size_t capacity, double rate, size_t items, struct pieces
         CHECK_OK(bg_foreign_add(
             foreign, key, (size_t)snprintf(key, sizeof key, "item-%zu", i), NULL));
     }
-    CHECK_OK(bg_foreign_write(foreign, NULL, 0, &n, NULL));
+    CHECK_OK(bg_foreign_encode(foreign, NULL, 0, &n, NULL));
     uint8_t *bytes = malloc(n);
     CHECK(bytes != NULL);
-    CHECK_OK(bg_foreign_write(foreign, bytes, n, &n, NULL));
+    CHECK_OK(bg_foreign_encode(foreign, bytes, n, &n, NULL));
     to->count = 0;
     while (used < n) {
         const size_t length = (size_t)dump_get64(bytes + used + 8);

@@ -86,7 +86,7 @@ static struct gate_about about(struct gates *gates)
 
 static bg_outcome look(struct gates *gates, const char *key)
 {
-    bg_outcome outcome = BG_PENDING;
+    bg_outcome outcome = BG_OUTCOME_PENDING;
     CHECK_OK(gates_lookup(gates, NAME, text(key), NULL, &outcome, NULL));
     return outcome;
 }
@@ -160,7 +160,7 @@ static size_t missing(struct gates *gates, const char *prefix, size_t first,
     char key[64];
     for (size_t i = first; i < last; i++) {
         (void)snprintf(key, sizeof key, "%s-%zu", prefix, i);
-        n += look(gates, key) != BG_PRESENT;
+        n += look(gates, key) != BG_OUTCOME_PRESENT;
     }
     return n;
 }
@@ -283,31 +283,32 @@ TEST(gates__a_life)
     usual(&settings, &w);
     add(gates, &settings);
     CHECK_EQ(gates_count(gates), 1);
-    CHECK_EQ(look(gates, "sku-1999"), BG_PRESENT); /* before the build */
+    CHECK_EQ(look(gates, "sku-1999"), BG_OUTCOME_PRESENT); /* before the build */
     AWAIT(about(gates).trusted);
     CHECK_EQ(about(gates).phase, GATE_SERVING);
     CHECK_EQ(about(gates).build_keys, 2000);
     CHECK_EQ(missing(gates, "sku", 0, 2000), 0);
     CHECK(missing(gates, "no", 0, 2000) == 2000);
-    bg_gate_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_gate_about(about(gates).gate, false, &stats));
+    bg_gate_info stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_gate_get_info(about(gates).gate, NULL, &stats));
     CHECK(stats.avoided > 1900);
 
     CHECK_OK(gates_lookup(gates, NAME, text("sku-7"), &value, &outcome, NULL));
-    CHECK(outcome == BG_PRESENT && value.len == 6 && memcmp(data, "name 7", 6) == 0);
+    CHECK(outcome == BG_OUTCOME_PRESENT && value.len == 6
+          && memcmp(data, "name 7", 6) == 0);
     CHECK_EQ(gates_lookup(gates, text("other"), text("x"), NULL, &outcome, &why),
              BG_ENOTFOUND);
     CHECK_STR(why.message, "gate: there is no gate 'other'");
 
     world_do(&w, "INSERT INTO products (sku) VALUES ('past the gate')");
     await_caught_up(gates);
-    CHECK_EQ(look(gates, "past the gate"), BG_PRESENT);
+    CHECK_EQ(look(gates, "past the gate"), BG_OUTCOME_PRESENT);
     CHECK_EQ(about(gates).position, 2); /* the change table starts with an empty row */
 
     CHECK_OK(gates_rebuild(gates, NAME, NULL));
     AWAIT(about(gates).builds == 2);
     CHECK_EQ(missing(gates, "sku", 0, 2000), 0);
-    CHECK_EQ(look(gates, "past the gate"), BG_PRESENT);
+    CHECK_EQ(look(gates, "past the gate"), BG_OUTCOME_PRESENT);
     CHECK_EQ(diary_count(&diary, GATE_EVENT_BUILD_BEGAN), 2);
     CHECK_EQ(diary_count(&diary, GATE_EVENT_BUILD_ENDED), 2);
     CHECK_STR(diary.last[GATE_EVENT_BUILD_BEGAN], "on request");
@@ -339,21 +340,22 @@ TEST(gates__look_ups_in_two_halves)
     add(gates, &settings);
     AWAIT(about(gates).trusted);
     CHECK_OK(gates_begin(gates, NAME, text("sku-5"), &ticket, &outcome, NULL));
-    CHECK_EQ(outcome, BG_PENDING);
+    CHECK_EQ(outcome, BG_OUTCOME_PENDING);
     CHECK(ticket.gate);
-    CHECK_EQ(gates_finish(&ticket, &value), BG_PRESENT);
+    CHECK_EQ(gates_finish(&ticket, &value), BG_OUTCOME_PRESENT);
     CHECK(value.len == 6 && memcmp(data, "name 5", 6) == 0 && !ticket.gate);
-    CHECK_EQ(gates_finish(&ticket, &value), BG_UNKNOWN); /* already finished */
+    CHECK_EQ(gates_finish(&ticket, &value), BG_OUTCOME_UNKNOWN); /* already finished */
     size_t audits = 0;
     for (int i = 0; i < 50; i++) {
         char key[32];
         (void)snprintf(key, sizeof key, "no-%d", i);
         CHECK_OK(gates_begin(gates, NAME, text(key), &ticket, &outcome, NULL));
-        CHECK(outcome == BG_ABSENT_BY_FILTER || outcome == BG_PENDING);
+        CHECK(outcome == BG_OUTCOME_ABSENT_BY_FILTER || outcome == BG_OUTCOME_PENDING);
         CHECK(ticket.gate); /* every "no" is audited */
-        audits += outcome == BG_ABSENT_BY_FILTER;
+        audits += outcome == BG_OUTCOME_ABSENT_BY_FILTER;
         const bg_outcome late = gates_finish(&ticket, NULL);
-        CHECK(late == BG_ABSENT_BY_FILTER || late == BG_ABSENT_BY_TRUTH);
+        CHECK(late == BG_OUTCOME_ABSENT_BY_FILTER
+              || late == BG_OUTCOME_ABSENT_BY_STORE);
     }
     CHECK(audits > 40);
     CHECK_EQ(gates_begin(gates, text("x"), text("y"), &ticket, &outcome, NULL),
@@ -380,9 +382,9 @@ TEST(gates__a_source_that_is_broken_stops_nobody)
     usual_of("closed", &settings, &w);
     set(&settings, "fail", "closed");
     add(gates, &settings);
-    CHECK_EQ(look(gates, "sku-1"), BG_UNKNOWN);
+    CHECK_EQ(look(gates, "sku-1"), BG_OUTCOME_UNKNOWN);
     CHECK_OK(gates_lookup(gates, text("closed"), text("sku-1"), NULL, &outcome, NULL));
-    CHECK_EQ(outcome, BG_FAILED);
+    CHECK_EQ(outcome, BG_OUTCOME_FAILED);
     AWAIT(diary_count(&diary, GATE_EVENT_SOURCE_LOST) == 2);
     CHECK_EQ(about(gates).phase, GATE_WAITING);
     CHECK(!about(gates).source_up && strstr(about(gates).source_text, "no file"));
@@ -390,7 +392,7 @@ TEST(gates__a_source_that_is_broken_stops_nobody)
     CHECK(rename(moved, w.path) == 0);
     world_open(&w);
     AWAIT(about(gates).trusted);
-    AWAIT(look(gates, "sku-1") == BG_PRESENT);
+    AWAIT(look(gates, "sku-1") == BG_OUTCOME_PRESENT);
     AWAIT(about(gates).source_up);
     AWAIT(diary_count(&diary, GATE_EVENT_SOURCE_BACK) == 2);
     gates_free(gates);
@@ -412,8 +414,8 @@ TEST(gates__builds_that_fail_are_retried)
     add(gates, &settings);
     AWAIT(diary_count(&diary, GATE_EVENT_BUILD_FAILED) >= 1);
     CHECK(strstr(diary.last[GATE_EVENT_BUILD_FAILED], "copies"));
-    CHECK_EQ(look(gates, "sku-1"), BG_PRESENT);
-    CHECK_EQ(look(gates, "none"), BG_ABSENT_BY_TRUTH);
+    CHECK_EQ(look(gates, "sku-1"), BG_OUTCOME_PRESENT);
+    CHECK_EQ(look(gates, "none"), BG_OUTCOME_ABSENT_BY_STORE);
     world_do(&w, "CREATE TABLE copies AS SELECT sku FROM products");
     AWAIT(about(gates).trusted);
     CHECK_EQ(missing(gates, "sku", 0, 50), 0);
@@ -441,7 +443,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     AWAIT(!about(gates).trusted);
     AWAIT(diary_count(&diary, GATE_EVENT_STALE) == 1);
     CHECK_EQ(missing(gates, "no", 0, 20), 20);
-    CHECK_EQ(look(gates, "no-1"), BG_UNKNOWN);
+    CHECK_EQ(look(gates, "no-1"), BG_OUTCOME_UNKNOWN);
 
     /* Another file replaces the database, with different keys at the same numbers. */
     world_begin(&other, false);
@@ -537,10 +539,10 @@ TEST(gates__audits_find_what_nobody_follows)
     CHECK(about(gates).lag < 0);
     world_do(&w, "INSERT INTO products (sku) VALUES ('told')");
     CHECK_OK(gates_wrote(gates, NAME, text("told"), NULL));
-    CHECK_EQ(look(gates, "told"), BG_PRESENT);
+    CHECK_EQ(look(gates, "told"), BG_OUTCOME_PRESENT);
     CHECK_EQ(diary_count(&diary, GATE_EVENT_FALSE_NEGATIVE), 0);
     world_do(&w, "INSERT INTO products (sku) VALUES ('untold')");
-    CHECK_EQ(look(gates, "untold"), BG_PRESENT); /* the audit found it */
+    CHECK_EQ(look(gates, "untold"), BG_OUTCOME_PRESENT); /* the audit found it */
     CHECK_EQ(diary_count(&diary, GATE_EVENT_FALSE_NEGATIVE), 1);
     AWAIT(about(gates).builds == 2); /* and the filter was rebuilt */
     gates_free(gates);
@@ -568,7 +570,7 @@ TEST(gates__saves_again_after_a_false_negative)
           == SQLITE_OK);
     world_do(&w, "INSERT INTO products (sku) VALUES ('hidden')");
     await_caught_up(gates);
-    CHECK_EQ(look(gates, "hidden"), BG_PRESENT); /* the audit found it */
+    CHECK_EQ(look(gates, "hidden"), BG_OUTCOME_PRESENT); /* the audit found it */
     AWAIT(about(gates).saves == 2);
     (void)snprintf(file, sizeof file, "%s/gates/products.bg", dir);
     CHECK(access(file, F_OK) == 0);
@@ -599,7 +601,7 @@ TEST(gates__audits_wait_for_the_follower)
         char key[32];
         (void)snprintf(key, sizeof key, "new-%d", i);
         world_do(&w, "INSERT INTO products (sku) VALUES ('%s')", key);
-        CHECK_EQ(look(gates, key), BG_PRESENT);
+        CHECK_EQ(look(gates, key), BG_OUTCOME_PRESENT);
     }
     CHECK_EQ(diary_count(&diary, GATE_EVENT_FALSE_NEGATIVE), 0);
     gates_free(gates);
@@ -622,13 +624,13 @@ TEST(gates__negative_answers_are_forgotten_when_the_key_comes)
     add(gates, &settings);
     AWAIT(about(gates).trusted);
     char key[32] = "";
-    for (int i = 0; look(gates, key) != BG_ABSENT_BY_CACHE; i++) {
+    for (int i = 0; look(gates, key) != BG_OUTCOME_ABSENT_BY_CACHE; i++) {
         (void)snprintf(key, sizeof key, "absent-%d", i / 2);
         CHECK(i < 1000);
     }
     world_do(&w, "INSERT INTO products (sku) VALUES ('%s')", key);
     await_caught_up(gates);
-    CHECK_EQ(look(gates, key), BG_PRESENT);
+    CHECK_EQ(look(gates, key), BG_OUTCOME_PRESENT);
     gates_free(gates);
     world_end(&w);
 }
@@ -716,9 +718,9 @@ TEST(gates__no_wrong_no_while_another_process_writes)
     set(&settings, "maintain", "20ms");
     set(&settings, "audit", "0.01");
     add(gates, &settings);
-    bg_gate_stats stats = { .struct_size = sizeof stats };
+    bg_gate_info stats = { .struct_size = sizeof stats };
     AWAIT(about(gates).trusted);
-    CHECK_OK(bg_gate_about(about(gates).gate, false, &stats));
+    CHECK_OK(bg_gate_get_info(about(gates).gate, NULL, &stats));
     CHECK_EQ(stats.doubtful, 0); /* no key was lost during the first build */
     const size_t rounds = 30 * check_scale();
     for (size_t round = 0, checked = 0; round < rounds; round++) {
@@ -736,7 +738,7 @@ TEST(gates__no_wrong_no_while_another_process_writes)
     await_caught_up(gates);
     CHECK(about(gates).trusted);
     CHECK_EQ(missing(gates, "w", 0, written), 0);
-    CHECK_OK(bg_gate_about(about(gates).gate, false, &stats));
+    CHECK_OK(bg_gate_get_info(about(gates).gate, NULL, &stats));
     CHECK_EQ(stats.false_negatives, 0);
     CHECK_EQ(about(gates).restarts, 1);
     gates_free(gates);
@@ -764,8 +766,9 @@ static void *read_on(void *context)
         if (gates_lookup(reader->gates, NAME, text(key), NULL, &outcome, NULL)
             == BG_OK) {
             (void)atomic_fetch_add(reader->lookups, 1);
-            /* A gate that is being stopped returns BG_UNKNOWN. */
-            reader->wrong += outcome != BG_PRESENT && outcome != BG_UNKNOWN;
+            /* A gate that is being stopped returns BG_OUTCOME_UNKNOWN. */
+            reader->wrong +=
+                outcome != BG_OUTCOME_PRESENT && outcome != BG_OUTCOME_UNKNOWN;
         }
     }
     return NULL;
@@ -878,8 +881,8 @@ TEST(gates__the_example_works)
     add(gates, &settings);
     AWAIT(about(gates).trusted);
     CHECK_EQ(about(gates).build_keys, 5000);
-    CHECK_EQ(look(gates, "BG-000042-6"), BG_PRESENT);
-    CHECK(look(gates, "BG-000042-7") != BG_PRESENT);
+    CHECK_EQ(look(gates, "BG-000042-6"), BG_OUTCOME_PRESENT);
+    CHECK(look(gates, "BG-000042-7") != BG_OUTCOME_PRESENT);
     gates_free(gates);
     world_end(&w);
 }

@@ -16,7 +16,7 @@
 
 #define TEXT(literal) (literal), sizeof(literal) - 1
 
-enum { BODY_MOST = 1000 };
+enum { BODY_MAX = 1000 };
 
 /* Parses a stream whole, in two pieces cut anywhere, and in random pieces. The story must
  * always be the same. */
@@ -24,16 +24,16 @@ static void tell(struct http_story *story, const char *bytes, size_t n)
 {
     struct http_story other;
     http_story_init(story);
-    http_story_tell(story, bytes, n, BODY_MOST, (struct http_cuts){ 0, 0 });
+    http_story_tell(story, bytes, n, BODY_MAX, (struct http_cuts){ 0, 0 });
     for (size_t cut = 1; cut < n && n < 2000; cut++) {
         http_story_init(&other);
-        http_story_tell(&other, bytes, n, BODY_MOST, (struct http_cuts){ cut, 0 });
+        http_story_tell(&other, bytes, n, BODY_MAX, (struct http_cuts){ cut, 0 });
         CHECK(http_story_equal(story, &other));
         http_story_free(&other);
     }
     for (uint64_t random = 1; random < 10; random++) {
         http_story_init(&other);
-        http_story_tell(&other, bytes, n, BODY_MOST, (struct http_cuts){ 0, random });
+        http_story_tell(&other, bytes, n, BODY_MAX, (struct http_cuts){ 0, random });
         CHECK(http_story_equal(story, &other));
         http_story_free(&other);
     }

@@ -33,10 +33,10 @@ static struct file foreign_file(bg_foreign_format format, size_t capacity, doubl
     for (size_t i = 0; i < items; i++) {
         CHECK_OK(bg_foreign_add(foreign, key, item_key(key, i), NULL));
     }
-    CHECK_OK(bg_foreign_write(foreign, NULL, 0, &file.n, NULL));
+    CHECK_OK(bg_foreign_encode(foreign, NULL, 0, &file.n, NULL));
     file.bytes = malloc(file.n);
     CHECK(file.bytes != NULL);
-    CHECK_OK(bg_foreign_write(foreign, file.bytes, file.n, &file.n, NULL));
+    CHECK_OK(bg_foreign_encode(foreign, file.bytes, file.n, &file.n, NULL));
     bg_foreign_free(foreign);
     return file;
 }

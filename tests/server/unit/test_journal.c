@@ -80,10 +80,10 @@ static uint64_t add(struct journal *journal, uint64_t k)
 }
 
 /* What a read reported: the numbers of adds, in order. */
-enum { HEARD_MOST = 1 << 16 };
+enum { HEARD_MAX = 1 << 16 };
 
 struct heard {
-    uint64_t numbers[HEARD_MOST];
+    uint64_t numbers[HEARD_MAX];
     size_t n;
     uint64_t gaps;
 };
@@ -95,7 +95,7 @@ static bg_err hear(void *context, uint64_t sequence,
     (void)sequence, (void)info;
     heard->gaps += record->type == JOURNAL_GAP;
     if (record->type == JOURNAL_CHANGE) {
-        CHECK(heard->n < HEARD_MOST);
+        CHECK(heard->n < HEARD_MAX);
         CHECK_EQ(record->change.n, 1);
         CHECK_EQ(record->change.hashes[0], hash_of(record->id));
         heard->numbers[heard->n++] = record->id;
@@ -205,7 +205,7 @@ TEST(journal__records_of_one_append_are_one_frame)
 TEST(journal__the_longest_frames_and_no_longer_ones)
 {
     struct journal *journal = open_policy(JOURNAL_NO);
-    const size_t most = JOURNAL_PAYLOAD_MOST - 24;
+    const size_t most = JOURNAL_PAYLOAD_MAX - 24;
     char *key = calloc(1, most + 1);
     CHECK(key);
     bg_bytes keys = { key, most + 1 };
@@ -213,13 +213,13 @@ TEST(journal__the_longest_frames_and_no_longer_ones)
         .type = JOURNAL_CHANGE, .change = { .op = CHANGE_ADD, .n = 1, .keys = &keys }
     };
     bg_errinfo why;
-    CHECK_EQ(journal_append(journal, &record, 1, NULL, &why), BG_ELIMIT);
+    CHECK_EQ(journal_append(journal, &record, 1, NULL, &why), BG_EQUOTA);
     keys.len = most;
     for (int i = 0; i < 5; i++) { /* more than the buffer holds */
         CHECK_OK(journal_append(journal, &record, 1, NULL, &why));
     }
     struct journal_record two[2] = { record, { .type = JOURNAL_MARK } };
-    CHECK_EQ(journal_append(journal, two, 2, NULL, &why), BG_ELIMIT);
+    CHECK_EQ(journal_append(journal, two, 2, NULL, &why), BG_EQUOTA);
     CHECK_EQ(journal_append(journal, two, 0, NULL, &why), BG_EINVAL);
     must_close(journal);
     struct journal_report report;
@@ -241,7 +241,7 @@ TEST(journal__a_small_buffer_is_written_when_it_is_full)
     CHECK(state_of(journal).writes >= 1000 * FRAME / 512);
     char name[300] = "";
     struct journal_record record = { .type = JOURNAL_RENAME, .name = { name, 300 } };
-    CHECK_EQ(journal_append(journal, &record, 1, NULL, &why), BG_ELIMIT);
+    CHECK_EQ(journal_append(journal, &record, 1, NULL, &why), BG_EQUOTA);
     must_close(journal);
     (void)read_all(files_folder());
     check_heard(1000);
@@ -1588,7 +1588,7 @@ static void child_live(void)
     struct worker workers[THREADS];
     struct journal *journal = must_open(files_folder(), NULL, NULL);
     CHECK_OK(journal_start(journal, tell_oracle, NULL, NULL));
-    run_workers(workers, journal, HEARD_MOST / THREADS, false, false);
+    run_workers(workers, journal, HEARD_MAX / THREADS, false, false);
     for (int i = 0; i < 20; i++) {
         CHECK_OK(journal_rotate(journal, NULL, NULL));
         (void)usleep(500);

@@ -10,11 +10,11 @@
 
 static struct memory_journal journal, whole;
 
-enum { HEARD_MOST = 4096 };
+enum { HEARD_MAX = 4096 };
 
 /* What a walk reported: numbers of frames, and what is missing. */
 struct heard {
-    uint64_t sequences[HEARD_MOST];
+    uint64_t sequences[HEARD_MAX];
     size_t n;
     uint64_t next;    /* number of the next frame */
     uint64_t missing; /* number of frames */
@@ -72,7 +72,7 @@ static bg_err hear(void *context, uint64_t sequence,
         CHECK_EQ(record->change.n, as.change.n);
         CHECK(memcmp(record->change.hashes, hashes, 8 * as.change.n) == 0);
     }
-    CHECK(heard->n < HEARD_MOST);
+    CHECK(heard->n < HEARD_MAX);
     heard->sequences[heard->n++] = sequence;
     return heard->stop_at == sequence ? BG_ECANCELED : BG_OK;
 }
@@ -625,7 +625,7 @@ TEST(journal_read__newer_versions_are_refused)
 
 TEST(journal_read__long_frames_are_read_and_longer_ones_are_not)
 {
-    struct journal_head head = { .length = JOURNAL_PAYLOAD_MOST, .sequence = 5 }, back;
+    struct journal_head head = { .length = JOURNAL_PAYLOAD_MAX, .sequence = 5 }, back;
     unsigned char bytes[JOURNAL_HEAD];
     journal_head_write(&head, 1, bytes);
     CHECK(journal_head_read(bytes, 1, &back));

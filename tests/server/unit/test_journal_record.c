@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BYTES_MOST = 1 << 20 };
+enum { BYTES_MAX = 1 << 20 };
 
-static unsigned char bytes[BYTES_MOST];
+static unsigned char bytes[BYTES_MAX];
 
 static bg_bytes text_of(const char *text)
 {
@@ -205,7 +205,7 @@ TEST(journal_record__what_cannot_be_written_is_refused)
     CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EINVAL);
     CHECK_EQ(n, 0);
     r.change.n = JOURNAL_ITEMS + 1;
-    CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_ELIMIT);
+    CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EQUOTA);
     r.change = (struct change){ .op = CHANGE_ADD, .n = 1 };
     CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EINVAL);
     r.change = (struct change){ .op = CHANGE_ROTATE, .n = 1, .hashes = hashes };
@@ -213,22 +213,22 @@ TEST(journal_record__what_cannot_be_written_is_refused)
     r.change = (struct change){ .op = (enum change_op)5, .n = 1, .hashes = hashes };
     CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EINVAL);
     CHECK_STR(why.what, "operation");
-    bg_bytes keys[2] = { { bytes, JOURNAL_PAYLOAD_MOST - 24 }, { bytes, 10 } };
+    bg_bytes keys[2] = { { bytes, JOURNAL_PAYLOAD_MAX - 24 }, { bytes, 10 } };
     r.change = (struct change){ .op = CHANGE_ADD, .n = 1, .keys = keys };
     CHECK_OK(journal_record_bytes(&r, &n, &why));
     r.change.n = 2;
-    CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_ELIMIT);
+    CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EQUOTA);
     keys[0].len = SIZE_MAX;
-    CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_ELIMIT);
+    CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EQUOTA);
     r = record_of(JOURNAL_CREATE);
-    r.name.len = JOURNAL_NAME_MOST;
+    r.name.len = JOURNAL_NAME_MAX;
     CHECK_OK(journal_record_bytes(&r, &n, &why));
     r.name.len++;
-    CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_ELIMIT);
+    CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EQUOTA);
     CHECK_STR(why.what, "name");
     r = record_of(JOURNAL_BASE);
-    r.file.len = JOURNAL_TEXT_MOST + 1;
-    CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_ELIMIT);
+    r.file.len = JOURNAL_TEXT_MAX + 1;
+    CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EQUOTA);
     CHECK_STR(why.what, "file");
     r.type = JOURNAL_GAP;
     CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EINVAL);
@@ -239,7 +239,7 @@ TEST(journal_record__what_cannot_be_written_is_refused)
 /* Accepted bytes, when written again, are the same bytes; rejected bytes give a reason. */
 static void check_bytes(struct journal_cursor *cursor, size_t n)
 {
-    static unsigned char again[BYTES_MOST];
+    static unsigned char again[BYTES_MAX];
     struct journal_record record;
     bg_errinfo why;
     bg_err err = read_record(n, cursor, &record, &why);

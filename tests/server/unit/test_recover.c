@@ -1040,7 +1040,7 @@ static void save_generation(const char *folder, const char *name, unsigned keys,
     CHECK_OK(bg_filter_create(&spec, &filter, NULL));
     for (unsigned i = 0; i < keys; i++) {
         const int n = snprintf(key, sizeof key, "k%u", i);
-        (void)bg_filter_add(filter, key, (size_t)n);
+        (void)added(filter, key, (size_t)n);
     }
     (void)snprintf(path, sizeof path, "%s/files/%s", folder, name);
     CHECK_OK(bg_save(filter, path, &how, NULL));

@@ -131,13 +131,13 @@ TEST(words__mistakes)
                   cases[i].wrong);
     }
     CHECK_STR(words_split(&split, "a\0b", 3), "the line contains a NUL byte");
-    static char many[2 * WORDS_MOST + 2];
+    static char many[2 * WORDS_MAX + 2];
     for (size_t i = 0; i < sizeof many; i++) {
         many[i] = i % 2 ? ' ' : 'x';
     }
     CHECK_STR(words_split(&split, many, sizeof many), "too many words (maximum: 1024)");
     CHECK(!words_split(&split, many, sizeof many - 2));
-    CHECK_EQ(split.count, WORDS_MOST);
+    CHECK_EQ(split.count, WORDS_MAX);
     words_free(&split);
 }
 
@@ -420,7 +420,7 @@ TEST(lines__mistakes_of_gates)
     }
     static char text[65536];
     text[0] = 0;
-    for (int i = 0; i <= SETTINGS_GATES_MOST; i++) {
+    for (int i = 0; i <= SETTINGS_GATES_MAX; i++) {
         (void)snprintf(text + strlen(text), sizeof text - strlen(text),
                        "gate g%d" GATE "\n", i);
     }

@@ -9,12 +9,12 @@
 #include <pthread.h>
 
 /* Looks up a key, and copies the value to `text`. */
-static bg_truth ask(struct source *source, const char *key, char text[64])
+static bg_store_answer ask(struct source *source, const char *key, char text[64])
 {
     struct source_value value = { .data = text, .room = 63 };
     bg_errinfo why;
     memset(text, 0, 64);
-    const bg_truth answer = source_ask(source, key, strlen(key), &value, &why);
+    const bg_store_answer answer = source_ask(source, key, strlen(key), &value, &why);
     text[value.len < 63 ? value.len : 63] = 0;
     return answer;
 }
@@ -183,19 +183,19 @@ TEST(source__asks)
         &w, "INSERT INTO products (sku, name) VALUES ('no name', NULL), ('', 'empty')");
     struct source_settings settings = world_settings(&w);
     struct source *source = make(&settings);
-    CHECK_EQ(ask(source, "sku-7", text), BG_TRUTH_PRESENT);
+    CHECK_EQ(ask(source, "sku-7", text), BG_STORE_PRESENT);
     CHECK_STR(text, "name 7");
-    CHECK_EQ(ask(source, "sku-100", text), BG_TRUTH_ABSENT);
-    CHECK_EQ(ask(source, "", text), BG_TRUTH_PRESENT);
+    CHECK_EQ(ask(source, "sku-100", text), BG_STORE_ABSENT);
+    CHECK_EQ(ask(source, "", text), BG_STORE_PRESENT);
     CHECK_STR(text, "empty");
     struct source_value value = { .data = text, .room = 3 };
-    CHECK_EQ(source_ask(source, "sku-7", 5, &value, NULL), BG_TRUTH_PRESENT);
+    CHECK_EQ(source_ask(source, "sku-7", 5, &value, NULL), BG_STORE_PRESENT);
     CHECK_EQ(value.len, 6); /* `text` holds three */
     CHECK(memcmp(text, "nam", 3) == 0 && !value.null);
-    CHECK_EQ(source_ask(source, "no name", 7, &value, NULL), BG_TRUTH_PRESENT);
+    CHECK_EQ(source_ask(source, "no name", 7, &value, NULL), BG_STORE_PRESENT);
     CHECK(value.null);
-    CHECK_EQ(source_ask(source, "sku-7\0", 6, NULL, NULL), BG_TRUTH_ABSENT);
-    CHECK_EQ(source_ask(source, NULL, 0, NULL, NULL), BG_TRUTH_PRESENT);
+    CHECK_EQ(source_ask(source, "sku-7\0", 6, NULL, NULL), BG_STORE_ABSENT);
+    CHECK_EQ(source_ask(source, NULL, 0, NULL, NULL), BG_STORE_PRESENT);
     source_free(source);
     world_end(&w);
 }
@@ -206,34 +206,34 @@ TEST(source__finds_keys_of_every_type)
         const char *keys;
         uint32_t as;
         bg_bytes key;
-        bg_truth truth;
+        bg_store_answer truth;
     } asked[] = {
-        { "t(k)", 0, { "text", 4 }, BG_TRUTH_PRESENT },
-        { "t(k)", 0, { "blob", 4 }, BG_TRUTH_PRESENT },
-        { "t(k)", 0, { "5", 1 }, BG_TRUTH_PRESENT },
-        { "t(k)", 0, { "1.5", 3 }, BG_TRUTH_PRESENT },
-        { "t(k)", 0, { "7", 1 }, BG_TRUTH_PRESENT }, /* as text */
-        { "t(k)", 0, { "8", 1 }, BG_TRUTH_PRESENT }, /* as a blob */
-        { "t(k)", 0, { "1e", 2 }, BG_TRUTH_ABSENT },
-        { "t(k)", 0, { "9", 1 }, BG_TRUTH_ABSENT },
-        { "t(k)", SOURCE_KEY_TEXT, { "blob", 4 }, BG_TRUTH_ABSENT },
-        { "t(k)", SOURCE_KEY_BLOB, { "blob", 4 }, BG_TRUTH_PRESENT },
-        { "t(k)", SOURCE_KEY_BLOB, { "text", 4 }, BG_TRUTH_ABSENT },
-        { "t(k)", SOURCE_KEY_INTEGER, { "5", 1 }, BG_TRUTH_PRESENT },
-        { "t(k)", SOURCE_KEY_INTEGER, { "x", 1 }, BG_TRUTH_ABSENT },
-        { "t(k)", SOURCE_KEY_INTEGER, { "05", 2 }, BG_TRUTH_ABSENT },
-        { "t(i)", 0, { "42", 2 }, BG_TRUTH_PRESENT },
-        { "t(i)", 0, { "042", 3 }, BG_TRUTH_PRESENT }, /* SQLite converts it */
-        { "t(i)", 0, { "-7", 2 }, BG_TRUTH_PRESENT },
-        { "t(i)", 0, { "9223372036854775807", 19 }, BG_TRUTH_PRESENT },
-        { "t(i)", 0, { "92233720368547758070", 20 }, BG_TRUTH_ABSENT },
-        { "t(i)", 0, { "nonsense", 8 }, BG_TRUTH_ABSENT },
-        { "t(s)", 0, { "1.5", 3 }, BG_TRUTH_PRESENT },
-        { "t(s)", 0, { "1.50", 4 }, BG_TRUTH_ABSENT }, /* a different text */
-        { "t(s)", 0, { "a\0b", 3 }, BG_TRUTH_PRESENT },
-        { "t(s)", 0, { "a", 1 }, BG_TRUTH_ABSENT },
-        { "t(b)", 0, { "\0\377", 2 }, BG_TRUTH_PRESENT },
-        { "t(b)", 0, { "as text", 7 }, BG_TRUTH_PRESENT },
+        { "t(k)", 0, { "text", 4 }, BG_STORE_PRESENT },
+        { "t(k)", 0, { "blob", 4 }, BG_STORE_PRESENT },
+        { "t(k)", 0, { "5", 1 }, BG_STORE_PRESENT },
+        { "t(k)", 0, { "1.5", 3 }, BG_STORE_PRESENT },
+        { "t(k)", 0, { "7", 1 }, BG_STORE_PRESENT }, /* as text */
+        { "t(k)", 0, { "8", 1 }, BG_STORE_PRESENT }, /* as a blob */
+        { "t(k)", 0, { "1e", 2 }, BG_STORE_ABSENT },
+        { "t(k)", 0, { "9", 1 }, BG_STORE_ABSENT },
+        { "t(k)", SOURCE_KEY_TEXT, { "blob", 4 }, BG_STORE_ABSENT },
+        { "t(k)", SOURCE_KEY_BLOB, { "blob", 4 }, BG_STORE_PRESENT },
+        { "t(k)", SOURCE_KEY_BLOB, { "text", 4 }, BG_STORE_ABSENT },
+        { "t(k)", SOURCE_KEY_INTEGER, { "5", 1 }, BG_STORE_PRESENT },
+        { "t(k)", SOURCE_KEY_INTEGER, { "x", 1 }, BG_STORE_ABSENT },
+        { "t(k)", SOURCE_KEY_INTEGER, { "05", 2 }, BG_STORE_ABSENT },
+        { "t(i)", 0, { "42", 2 }, BG_STORE_PRESENT },
+        { "t(i)", 0, { "042", 3 }, BG_STORE_PRESENT }, /* SQLite converts it */
+        { "t(i)", 0, { "-7", 2 }, BG_STORE_PRESENT },
+        { "t(i)", 0, { "9223372036854775807", 19 }, BG_STORE_PRESENT },
+        { "t(i)", 0, { "92233720368547758070", 20 }, BG_STORE_ABSENT },
+        { "t(i)", 0, { "nonsense", 8 }, BG_STORE_ABSENT },
+        { "t(s)", 0, { "1.5", 3 }, BG_STORE_PRESENT },
+        { "t(s)", 0, { "1.50", 4 }, BG_STORE_ABSENT }, /* a different text */
+        { "t(s)", 0, { "a\0b", 3 }, BG_STORE_PRESENT },
+        { "t(s)", 0, { "a", 1 }, BG_STORE_ABSENT },
+        { "t(b)", 0, { "\0\377", 2 }, BG_STORE_PRESENT },
+        { "t(b)", 0, { "as text", 7 }, BG_STORE_PRESENT },
     };
     struct world w;
     world_begin(&w, false);
@@ -248,7 +248,7 @@ TEST(source__finds_keys_of_every_type)
         settings.lookup = NULL;
         settings.key = asked[i].as;
         struct source *source = make(&settings);
-        const bg_truth answer =
+        const bg_store_answer answer =
             source_ask(source, asked[i].key.data, asked[i].key.len, NULL, NULL);
         if (answer != asked[i].truth) {
             check_fail(__FILE__, __LINE__, "case %zu: %d", i, (int)answer);
@@ -271,8 +271,8 @@ TEST(source__finds_keys_in_refused_columns)
     settings.lookup = NULL;
     struct source *source = make(&settings);
     CHECK_EQ(source_check(source, NULL), BG_EINVAL);
-    CHECK_EQ(ask(source, "42", text), BG_TRUTH_PRESENT);
-    CHECK_EQ(ask(source, "43", text), BG_TRUTH_ABSENT);
+    CHECK_EQ(ask(source, "42", text), BG_STORE_PRESENT);
+    CHECK_EQ(ask(source, "43", text), BG_STORE_ABSENT);
     source_free(source);
     world_end(&w);
 }
@@ -288,8 +288,8 @@ TEST(source__looks_up_patterns)
     settings.lookup = "SELECT name FROM products WHERE sku GLOB ?";
     struct source *source = make(&settings);
     for (int i = 0; i < 2; i++) {
-        CHECK_EQ(ask(source, "none", text), BG_TRUTH_ABSENT);
-        CHECK_EQ(ask(source, "sku-7", text), BG_TRUTH_PRESENT);
+        CHECK_EQ(ask(source, "none", text), BG_STORE_ABSENT);
+        CHECK_EQ(ask(source, "sku-7", text), BG_STORE_PRESENT);
     }
     source_free(source);
     world_end(&w);
@@ -307,16 +307,16 @@ TEST(source__lookups_follow_the_schema)
     settings.keys = "t(k)";
     settings.lookup = NULL;
     struct source *source = make(&settings);
-    CHECK_EQ(ask(source, "7", text), BG_TRUTH_PRESENT);
+    CHECK_EQ(ask(source, "7", text), BG_STORE_PRESENT);
     world_do(&w, "BEGIN; DROP TABLE t; CREATE TABLE t (k);"
                  " INSERT INTO t VALUES (42); COMMIT");
-    CHECK_EQ(ask(source, "42", text), BG_TRUTH_PRESENT);
-    CHECK_EQ(ask(source, "7", text), BG_TRUTH_ABSENT);
+    CHECK_EQ(ask(source, "42", text), BG_STORE_PRESENT);
+    CHECK_EQ(ask(source, "7", text), BG_STORE_ABSENT);
     world_do(&w, "ALTER TABLE t RENAME COLUMN k TO id");
-    CHECK_EQ(ask(source, "42", text), BG_TRUTH_ERROR); /* "k" is not a string */
+    CHECK_EQ(ask(source, "42", text), BG_STORE_ERROR); /* "k" is not a string */
     source_free(source);
     source = make(&settings);
-    CHECK_EQ(ask(source, "42", text), BG_TRUTH_ERROR);
+    CHECK_EQ(ask(source, "42", text), BG_STORE_ERROR);
     source_free(source);
     world_end(&w);
 }
@@ -334,8 +334,8 @@ static void *ask_many(void *context)
     char key[32], text[64];
     for (unsigned i = asker->first; i < asker->first + 400; i++) {
         (void)snprintf(key, sizeof key, "sku-%u", i % 1000);
-        const bg_truth answer = ask(asker->source, key, text);
-        asker->wrong += answer != (i % 1000 < 500 ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT);
+        const bg_store_answer answer = ask(asker->source, key, text);
+        asker->wrong += answer != (i % 1000 < 500 ? BG_STORE_PRESENT : BG_STORE_ABSENT);
     }
     return NULL;
 }
@@ -373,7 +373,7 @@ TEST(source__a_lookup_that_takes_too_long_fails)
                       " SELECT max(i) FROM c";
     settings.timeout_ms = 50;
     struct source *source = make(&settings);
-    CHECK_EQ(source_ask(source, "1", 1, NULL, &why), BG_TRUTH_ERROR);
+    CHECK_EQ(source_ask(source, "1", 1, NULL, &why), BG_STORE_ERROR);
     CHECK(strstr(why.message, "timeout of 50 ms"));
     source_free(source);
     world_end(&w);
@@ -391,13 +391,13 @@ TEST(source__a_locked_database_fails_and_comes_back)
     for (int pooled = 0; pooled < 2; pooled++) {
         struct source *source = make(&settings);
         if (pooled) {
-            CHECK_EQ(ask(source, "sku-0", text), BG_TRUTH_PRESENT);
+            CHECK_EQ(ask(source, "sku-0", text), BG_STORE_PRESENT);
         }
         world_do(&w, "BEGIN EXCLUSIVE");
-        CHECK_EQ(source_ask(source, "sku-0", 5, NULL, &why), BG_TRUTH_ERROR);
+        CHECK_EQ(source_ask(source, "sku-0", 5, NULL, &why), BG_STORE_ERROR);
         CHECK(strstr(why.message, "locked"));
         world_do(&w, "COMMIT");
-        CHECK_EQ(ask(source, "sku-0", text), BG_TRUTH_PRESENT);
+        CHECK_EQ(ask(source, "sku-0", text), BG_STORE_PRESENT);
         source_free(source);
     }
     world_end(&w);
@@ -424,14 +424,14 @@ TEST(source__a_file_that_is_not_there_may_come)
     settings.follow = "none";
     settings.promise = "read-only";
     struct source *source = make(&settings);
-    CHECK_EQ(source_ask(source, "sku-0", 5, NULL, &why), BG_TRUTH_ERROR);
+    CHECK_EQ(source_ask(source, "sku-0", 5, NULL, &why), BG_STORE_ERROR);
     CHECK(strstr(why.message, "no file"));
     CHECK_EQ(source_count(source, &count, &why), BG_EIO);
     CHECK_OK(source_keys_open(source, &keys, &why));
     CHECK_EQ(source_keys_next(keys, &batch, 1, &n, &why), BG_EIO);
     source_keys_close(keys);
     CHECK(rename(moved, w.path) == 0);
-    while (ask(source, "sku-0", text) != BG_TRUTH_PRESENT) {
+    while (ask(source, "sku-0", text) != BG_STORE_PRESENT) {
         usleep(1000); /* the pool pauses for a tenth of a second */
     }
     /* ... and be replaced by another one. */
@@ -439,9 +439,9 @@ TEST(source__a_file_that_is_not_there_may_come)
     world_do(&other, "UPDATE products SET name = 'new'");
     world_do(&other, "PRAGMA wal_checkpoint(TRUNCATE)");
     CHECK(rename(other.path, w.path) == 0);
-    CHECK_EQ(ask(source, "sku-0", text), BG_TRUTH_PRESENT);
+    CHECK_EQ(ask(source, "sku-0", text), BG_STORE_PRESENT);
     CHECK_STR(text, "new");
-    CHECK_EQ(ask(source, "sku-1", text), BG_TRUTH_ABSENT);
+    CHECK_EQ(ask(source, "sku-1", text), BG_STORE_ABSENT);
     source_free(source);
     world_end(&w);
     world_end(&other);
@@ -558,7 +558,7 @@ TEST(source__stopping_ends_a_long_read)
     CHECK_OK(source_keys_next(keys, batch, 1, &n, NULL));
     source_stop(source);
     CHECK_EQ(source_keys_next(keys, batch, 1, &n, NULL), BG_ECANCELED);
-    CHECK_EQ(source_ask(source, "sku-1", 5, NULL, NULL), BG_TRUTH_ERROR);
+    CHECK_EQ(source_ask(source, "sku-1", 5, NULL, NULL), BG_STORE_ERROR);
     source_keys_close(keys);
     source_free(source);
     world_end(&w);

@@ -729,7 +729,7 @@ TEST(changes__notices_a_replaced_file)
     scene_end(&s);
 }
 
-static bg_truth look_up(struct scene *s, const char *key)
+static bg_store_answer look_up(struct scene *s, const char *key)
 {
     bg_errinfo why;
     return source_ask(s->source, key, strlen(key), NULL, &why);
@@ -740,13 +740,13 @@ TEST(changes__notices_a_deleted_log)
 {
     struct scene s;
     scene_begin(&s, false);
-    CHECK_EQ(look_up(&s, "new"), BG_TRUTH_ABSENT); /* opens a connection */
+    CHECK_EQ(look_up(&s, "new"), BG_STORE_ABSENT); /* opens a connection */
     world_do(&s.w, "PRAGMA wal_checkpoint(TRUNCATE)");
     world_end(&s.w);
     delete_log(&s.w);
     world_open(&s.w);
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('new')");
-    CHECK_EQ(look_up(&s, "new"), BG_TRUTH_PRESENT);
+    CHECK_EQ(look_up(&s, "new"), BG_STORE_PRESENT);
     scene_check(&s, 2);
     scene_end(&s);
 }
@@ -760,7 +760,7 @@ TEST(changes__refuses_hard_links)
     (void)snprintf(other, sizeof other, "%s.other", s.w.path);
     usleep(20000); /* more than the resolution of change times */
     CHECK(link(s.w.path, other) == 0);
-    CHECK_EQ(look_up(&s, "new"), BG_TRUTH_ERROR);
+    CHECK_EQ(look_up(&s, "new"), BG_STORE_ERROR);
     source_look(s.source);
     MODEL_AWAIT(s.m, s.m->up == 0);
     CHECK(strstr(model_peek(s.m)->trouble, "hard links"));
@@ -792,13 +792,13 @@ TEST(changes__notices_an_overwritten_file)
     overwrite(s.w.path, backup);
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('lost')");
     scene_check(&s, 1);
-    CHECK_EQ(look_up(&s, "lost"), BG_TRUTH_PRESENT);
+    CHECK_EQ(look_up(&s, "lost"), BG_STORE_PRESENT);
     world_end(&s.w);
     usleep(20000); /* more than the resolution of change times */
     overwrite(backup, s.w.path);
     world_open(&s.w);
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('other')");
-    CHECK_EQ(look_up(&s, "other"), BG_TRUTH_PRESENT);
+    CHECK_EQ(look_up(&s, "other"), BG_STORE_PRESENT);
     scene_check(&s, 2);
     CHECK(model_has(s.m, "other") && !model_has(s.m, "lost"));
     scene_end(&s);

@@ -210,13 +210,13 @@ TEST(rules__names_that_are_meant_to_hurt)
     }
     pattern[1001] = 'b';
     const struct user *u = user(pattern);
-    CHECK(!user_may_touch(u, (bg_bytes){ name, USER_TOUCH_MOST }, USER_READ));
+    CHECK(!user_may_touch(u, (bg_bytes){ name, USER_TOUCH_MAX }, USER_READ));
     u = user("~***a***a***b ~x*");
-    CHECK(!user_may_touch(u, (bg_bytes){ name, USER_TOUCH_MOST }, USER_READ));
+    CHECK(!user_may_touch(u, (bg_bytes){ name, USER_TOUCH_MAX }, USER_READ));
     CHECK(!user_may_touch(u, (bg_bytes){ name, sizeof name }, USER_READ));
     name[0] = 'x';
-    CHECK(user_may_touch(u, (bg_bytes){ name, USER_TOUCH_MOST }, USER_READ));
-    CHECK(!user_may_touch(u, (bg_bytes){ name, USER_TOUCH_MOST + 1 }, USER_READ));
+    CHECK(user_may_touch(u, (bg_bytes){ name, USER_TOUCH_MAX }, USER_READ));
+    CHECK(!user_may_touch(u, (bg_bytes){ name, USER_TOUCH_MAX + 1 }, USER_READ));
     CHECK(user_may_touch(user("allkeys"), (bg_bytes){ name, sizeof name }, USER_WRITE));
 }
 
@@ -595,10 +595,10 @@ TEST(password__from_stdin)
     text[strcspn(text, "\n")] = 0;
     CHECK(!password_read(text, &password) && password_fits(&password, bytes("pear")));
     (void)hash_line("\n", 1, SETTINGS_USAGE);
-    static char large[PASSWORD_MOST + 2];
+    static char large[PASSWORD_MAX + 2];
     memset(large, 'x', sizeof large);
-    (void)hash_line(large, PASSWORD_MOST + 1, SETTINGS_USAGE);
-    (void)hash_line(large, PASSWORD_MOST, 0);
+    (void)hash_line(large, PASSWORD_MAX + 1, SETTINGS_USAGE);
+    (void)hash_line(large, PASSWORD_MAX, 0);
 }
 
 /* ---- Guessing -------------------------------------------------------------------------------- */
