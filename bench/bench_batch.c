@@ -8,6 +8,7 @@
  * adds. 1.00 means that the machine cannot do better with one line per key. Classic and
  * partitioned filters touch more than one line per key.
  */
+#include "bench_adds.h"
 #include "bench.h"
 #include "keys.h"
 #include "limit.h"

@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE /* pthread_rwlock_t under -std=c17 */
 
+#include "bench_adds.h"
 #include "bench.h"
 #include "keys.h"
 #include "machine.h"

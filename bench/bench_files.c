@@ -18,6 +18,7 @@
  * filter with one key is encoded and decoded in memory, with and without canaries, and
  * compared with copying the same bytes.
  */
+#include "bench_adds.h"
 #include "bench.h"
 #include "harness.h"
 #include "output.h"

@@ -141,7 +141,7 @@ static bg_gate *gate_make(bg_slot *slot, int which)
 {
     bg_gate_options how = BG_GATE_OPTIONS_INIT;
     bg_gate *gate = NULL;
-    how.ask = gate_ask;
+    how.query = gate_ask;
     how.audit = which ? 0.01 : 0;
     how.negative_entries = which == 2 ? 10000 : 0;
     how.breaker_failures = which == 2 ? 10 : 0;

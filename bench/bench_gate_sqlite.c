@@ -123,7 +123,7 @@ static void sql_make_gate(struct sql_state *s)
     bg_gate_options how = BG_GATE_OPTIONS_INIT;
     bg_gate_free(s->gate);
     how.context = s;
-    how.ask = sql_ask;
+    how.query = sql_ask;
     if (bg_gate_create(s->slot, &how, &s->gate, NULL)) {
         bgb_die("cannot create a gate");
     }
@@ -277,7 +277,9 @@ static void sql_compare(struct sql_state *s, double rate)
         const uint64_t key = sql_key(s, BGB_SET_FRESH, i);
         (void)bg_gate_lookup(s->gate, &key, sizeof key, NULL);
     }
-    if (bg_gate_get_info(s->gate, EXAMINE_true, &stats)) {
+    bg_slot_health health = { .struct_size = sizeof health };
+    if (bg_slot_get_health(bg_gate_slot(s->gate), &health)
+        || bg_gate_get_info(s->gate, &health, &stats)) {
         bgb_die("cannot read the gate's statistics");
     }
     sql_print_plan(s, &stats, rate);

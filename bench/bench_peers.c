@@ -16,6 +16,7 @@
  * large pages. They run as packaged by the distribution, for any CPU of the
  * architecture. RocksDB's filter has AVX2 code and would be faster if built for this CPU.
  */
+#include "bench_adds.h"
 #include "bench.h"
 #include "keys.h"
 #include "limit.h"

@@ -10,6 +10,7 @@
  * thread count. Names are stored in the order of the requests, like names in requests
  * that have just arrived; tenants are not. --n sets the numbers of tenants.
  */
+#include "bench_adds.h"
 #include "bench.h"
 #include "keys.h"
 #include "output.h"

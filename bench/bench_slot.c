@@ -15,6 +15,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include "bench_adds.h"
 #include "bench.h"
 #include "keys.h"
 #include "machine.h"

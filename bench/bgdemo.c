@@ -10,6 +10,7 @@
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
+#include "bench_adds.h"
 #include "bloomgate/all.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #ifndef BGB_KEYS_H
 #define BGB_KEYS_H
 
-#include "bloomgate/filter.h"
+#include "bloomgate/all.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -123,8 +123,8 @@ static double options_real(const char *what, const char *text, double above,
 
 static uint32_t options_kind(const char *text)
 {
-    int kind = bg_kind_parse(text);
-    if (kind < 0) {
+    bg_kind kind = BG_KIND_AUTO;
+    if (!bg_kind_parse(text, &kind)) {
         bgb_options_refuse("--kind", text,
                            "the name of a filter kind: blocked, counting, ...");
     }

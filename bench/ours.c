@@ -2,6 +2,7 @@
  * ours.c - creates, fills and restores filters, and turns them into subjects.
  */
 #include "ours.h"
+#include "bench_adds.h"
 
 #include <math.h>
 #include <stdio.h>

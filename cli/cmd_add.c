@@ -27,7 +27,9 @@ static bool add_keys(struct flow *flow, struct chunk *chunk)
     if (c->refuses) {
         err = insert_keys(c->file.filter, chunk->keys, chunk->count, &done, &news);
     } else {
-        news = bg_filter_add_many(c->file.filter, chunk->keys, chunk->count, NULL);
+        err =
+            bg_filter_add_many(c->file.filter, bg_keys_bytes(chunk->keys, chunk->count),
+                               NULL, &done, &news);
     }
     atomic_fetch_add(&c->keys, done);
     atomic_fetch_add(&c->changed, news);

@@ -161,8 +161,8 @@ static int bench_read_kinds(struct bench *b)
     bool wanted[BENCH_KINDS] = { false };
     const struct option_list *kinds = &b->options->kinds;
     for (size_t i = 0; i < kinds->count; i++) {
-        const int kind = bg_kind_parse(kinds->items[i]);
-        if (kind <= 0) {
+        bg_kind kind = BG_KIND_AUTO;
+        if (!bg_kind_parse(kinds->items[i], &kind) || kind == BG_KIND_AUTO) {
             const char *near = nearest_name(kinds->items[i], names, BENCH_KINDS);
             return say_usage("--kind: found '%s', expected a kind of filter such as "
                              "blocked%s%s%s",

@@ -104,7 +104,8 @@ static bool build_add(struct flow *flow, struct chunk *chunk)
     if (b->refuses) {
         err = insert_keys(b->filter, chunk->keys, chunk->count, &done, &news);
     } else {
-        news = bg_loader_add_many(b->loader, chunk->keys, chunk->count);
+        err = bg_loader_add_many(b->loader, bg_keys_bytes(chunk->keys, chunk->count),
+                                 &news);
     }
     atomic_fetch_add(&b->keys, done);
     atomic_fetch_add(&b->news, news);
@@ -410,11 +411,7 @@ static bool build_canary(struct build *b, const uint8_t key[BG_CANARY_BYTES])
     if (b->builder) {
         return bg_builder_add(b->builder, key, BG_CANARY_BYTES) == BG_OK;
     }
-    if (b->refuses) {
-        return bg_filter_add(b->filter, key, BG_CANARY_BYTES, NULL) == BG_OK;
-    }
-    (void)bg_filter_add(b->filter, key, BG_CANARY_BYTES);
-    return true;
+    return bg_filter_add(b->filter, key, BG_CANARY_BYTES, NULL) == BG_OK;
 }
 
 static bool build_canaries(struct build *b)

@@ -87,12 +87,20 @@ static int convert_foreign_to_ours(const struct convert_options *o,
     return code;
 }
 
+/* The format of a name from the list that options are checked against. */
+static bg_foreign_format foreign_named(const char *name)
+{
+    bg_foreign_format format = BG_FOREIGN_PARQUET;
+    (void)bg_foreign_parse(name, &format);
+    return format;
+}
+
 static int convert_ours_to_foreign(const struct convert_options *o,
                                    const struct filter_file *file, const char *to)
 {
     bg_foreign *foreign = NULL;
     bg_errinfo why;
-    const bg_foreign_format format = bg_foreign_parse(filter_formats[o->to]);
+    const bg_foreign_format format = foreign_named(filter_formats[o->to]);
     if (bg_foreign_from_filter(file->filter, &foreign, &why)
         && why.code != BG_ENOTSUP) {
         return say_error(file->path, &why);
@@ -115,7 +123,7 @@ static int convert_foreign_to_foreign(const struct convert_options *o,
                                       const struct filter_file *file, const char *to)
 {
     const bg_foreign_format from = foreign_format(file->foreign);
-    if (from != bg_foreign_parse(filter_formats[o->to])) {
+    if (from != foreign_named(filter_formats[o->to])) {
         return say_failed(CLI_USAGE, "%s: cannot convert a filter of %s to %s: %s",
                           file->path, bg_foreign_name(from), filter_formats[o->to],
                           convert_possible);
@@ -208,7 +216,7 @@ static int convert_create(const struct convert_options *o, struct key_format *fo
     uint8_t secret[BG_SECRET_BYTES];
     bg_foreign_options how;
     bg_errinfo why;
-    const bg_foreign_format to = bg_foreign_parse(filter_formats[o->to]);
+    const bg_foreign_format to = foreign_named(filter_formats[o->to]);
     int code = keys_format(&o->keys, format);
     code =
         code ? code : filter_foreign_options(&o->open, to, format->form, secret, &how);

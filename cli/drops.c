@@ -129,14 +129,17 @@ static size_t drops_add_taken(struct drops *d, struct chunk *chunk, size_t from,
     const bool all = taken == chunk->count - from;
     if (!inside && (all || taken >= DROPS_WORD)) {
         const size_t n = all ? taken : taken / DROPS_WORD * DROPS_WORD;
-        *news = bg_filter_add_many_hash(d->filter, chunk->hashes + from, n,
-                                        chunk->answers + from / DROPS_WORD);
+        const bg_keys keys = bg_keys_hashes(chunk->hashes + from, n);
+        (void)!bg_filter_add_forced(d->filter, keys, chunk->answers + from / DROPS_WORD,
+                                    news);
         return n;
     }
     const size_t n = taken < DROPS_WORD - inside ? taken : DROPS_WORD - inside;
     *news = 0;
     for (size_t i = from; i < from + n; i++) {
-        const bool is_new = bg_filter_add_hash(d->filter, chunk->hashes[i]);
+        size_t is_new = 0;
+        (void)!bg_filter_add_forced(d->filter, bg_keys_hashes(&chunk->hashes[i], 1),
+                                    NULL, &is_new);
         drops_answer(chunk, i, is_new);
         *news += is_new;
     }

@@ -1,15 +1,13 @@
 /* insert_keys.c - see insert_keys.h. */
 #include "insert_keys.h"
 
-/* A key that may already be contained never makes bg_filter_add overflow the filter. */
+/* Adds a copy of a key that is in the filter already, which never makes a filter overflow. */
 static bool insert_copy(bg_filter *filter, uint64_t hash)
 {
-    const bool can = bg_filter_kind(filter) == BG_KIND_CUCKOO
-                     && bg_filter_may_contain_hash(filter, hash);
-    if (can) {
-        (void)bg_filter_add_hash(filter, hash);
-    }
-    return can;
+    return bg_filter_kind(filter) == BG_KIND_CUCKOO
+           && bg_filter_may_contain_hash(filter, hash)
+           && bg_filter_add_forced(filter, bg_keys_hashes(&hash, 1), NULL, NULL)
+                  == BG_OK;
 }
 
 bg_err insert_keys(bg_filter *filter, const bg_bytes *keys, size_t n, size_t *done,

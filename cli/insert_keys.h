@@ -8,7 +8,7 @@
 
 /*
  * Inserts n keys, up to the first that does not fit, and sets *done and *news as
- * bg_filter_insert_many does. A copy of a key that is already in a cuckoo filter always fits: if
+ * bg_filter_add_many does. A copy of a key that is already in a cuckoo filter always fits: if
  * there is no space for it, the copy is dropped, and the filter keeps the key permanently
  * (bg_filter_info.saturated).
  */

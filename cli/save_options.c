@@ -65,9 +65,7 @@ static int saving_canaries(const struct saving *saving, bg_filter *filter)
     for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(saving->how.generation, i, key);
-        if (!(traits & BG_TRAIT_FILLS_UP)) {
-            (void)bg_filter_add(filter, key, sizeof key);
-        } else if (bg_filter_add(filter, key, sizeof key, NULL)) {
+        if (bg_filter_add(filter, key, sizeof key, NULL)) {
             return say_failed(CLI_FULL,
                               "the filter has no space for the canaries of generation "
                               "%llu; build a larger one",

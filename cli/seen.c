@@ -233,7 +233,9 @@ static int seen_make(struct seen *seen, const struct input *input,
          i++) {
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(seen->generation, i, key);
-        (void)bg_filter_add(seen->filter, key, sizeof key);
+        if (bg_filter_add(seen->filter, key, sizeof key, NULL)) {
+            return say_failed(CLI_FULL, "the filter has no space for its canaries");
+        }
         seen->keys++;
     }
     return CLI_OK;

@@ -108,9 +108,10 @@ static bool bgc_copy_word(bg_bytes argument, char word[32])
 bool bgc_read_kind(bg_bytes argument, uint32_t *kind)
 {
     char word[32];
-    const int found = bgc_copy_word(argument, word) ? bg_kind_parse(word) : -1;
-    *kind = found > 0 ? (uint32_t)found : BG_KIND_AUTO;
-    return found >= 0;
+    bg_kind found = BG_KIND_AUTO;
+    const bool known = bgc_copy_word(argument, word) && bg_kind_parse(word, &found);
+    *kind = found;
+    return known;
 }
 
 static bool bgc_read_hash(bg_bytes argument, uint32_t *hash)

@@ -124,7 +124,8 @@ static void plan_tell(struct request *request, const bg_plan_request *ask,
 
 static void plan_refuse(struct request *request, bg_kind kind, const bg_errinfo *info)
 {
-    char text[400], expected[2 * sizeof info->expected];
+    char text[BG_ERR_MESSAGE_MAX + BG_ERR_EXPECTED_MAX],
+        expected[2 * sizeof info->expected];
     bgc_words(info->expected, expected, sizeof expected);
     (void)snprintf(text, sizeof text, "%s: found %s, expected %s", bgc_word(info->what),
                    info->found, expected);

@@ -225,9 +225,10 @@ static bool shape_read_name(const struct shape_field *field, const char *text,
                             uint32_t *value)
 {
     if (field->type == SHAPE_KIND) {
-        const int kind = bg_kind_parse(text);
-        *value = kind > 0 ? (uint32_t)kind : 0;
-        return kind > 0;
+        bg_kind kind = BG_KIND_AUTO;
+        (void)bg_kind_parse(text, &kind);
+        *value = kind;
+        return kind != BG_KIND_AUTO;
     }
     if (field->type == SHAPE_FAMILY) {
         for (uint32_t i = OBJECT_BF; i <= OBJECT_BG; i++) {

@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #define PLAN_ONE(NAME, number, name) +1
-enum { PLAN_KINDS = 0 BG_KINDS(PLAN_ONE), PLAN_TEXT = 400 };
+enum { PLAN_KINDS = 0 BG_KINDS(PLAN_ONE), PLAN_TEXT = 1024 };
 #undef PLAN_ONE
 
 /* The option name for a field of bg_spec or bg_plan_request: --items, not items. A list ends with

@@ -8,6 +8,7 @@
  *     cc 01_hello.c $(pkg-config --cflags --libs libbloomgate) && ./a.out
  */
 #include <bloomgate/bloomgate.h>
+#include <bloomgate/inspect.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,7 +39,10 @@ static bool remembers(bg_filter *known)
 {
     char key[32];
     for (int i = 0; i < USERS; i++) {
-        bg_filter_add(known, key, user_key(key, sizeof key, "user", i));
+        size_t len = user_key(key, sizeof key, "user", i);
+        if (bg_filter_add(known, key, len, NULL) != BG_OK) {
+            return false; /* never happens: this kind of filter accepts every key */
+        }
     }
     for (int i = 0; i < USERS; i++) {
         if (!bg_filter_may_contain(known, key, user_key(key, sizeof key, "user", i))) {

@@ -9,6 +9,8 @@
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
 #include <bloomgate/bloomgate.h>
+#include <bloomgate/combine.h>
+#include <bloomgate/hasher.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +47,9 @@ static bool new_words(void)
                                    { "not", 3 }, { "to", 2 }, { "be", 2 } };
     bg_filter *seen = make(1000);
     uint64_t is_new[BG_BITMAP_WORDS(WORDS)];
-    size_t count = bg_filter_add_many(seen, text, WORDS, is_new);
+    size_t count = 0;
+    bg_err err =
+        bg_filter_add_many(seen, bg_keys_bytes(text, WORDS), is_new, NULL, &count);
 
     printf("%zu of %d words are new:", count, WORDS);
     for (size_t word = 0; word < BG_BITMAP_WORDS(WORDS); word++) {
@@ -58,7 +62,7 @@ static bool new_words(void)
     }
     printf("\n");
     bg_filter_free(seen);
-    return count == 4
+    return err == BG_OK && count == 4
            && is_new[0] == 0xf; /* the first four words, but not the last two */
 }
 
@@ -72,26 +76,30 @@ static bool forms_agree(void)
     uint64_t hashes[2], maybe = 0;
     bg_hash_many(bg_filter_hasher(filter), bg_keys_u64(integers, 2), hashes);
 
-    size_t added = bg_filter_add_many_fixed(filter, records, 8, 2, NULL);
+    size_t added = 0;
+    bg_err err =
+        bg_filter_add_many(filter, bg_keys_fixed(records, 8, 2), NULL, NULL, &added);
     size_t by_integer =
         bg_filter_may_contain_many(filter, bg_keys_u64(integers, 2), &maybe);
     size_t by_hash =
         bg_filter_may_contain_many(filter, bg_keys_hashes(hashes, 2), NULL);
     bg_filter_free(filter);
     printf("Added two keys as records, and found them as integers and as hashes.\n");
-    return added == 2 && by_integer == 2 && by_hash == 2 && maybe == 3;
+    return err == BG_OK && added == 2 && by_integer == 2 && by_hash == 2 && maybe == 3;
 }
 
 /* Adds the same keys with one call each, and with one call for all of them. */
 static bool same_bits(uint64_t *keys)
 {
     bg_filter *single = make(KEYS), *batch = make(KEYS);
+    bool good = true;
     for (uint64_t i = 0; i < KEYS; i++) {
         keys[i] = i;
-        bg_filter_add_u64(single, i);
+        good = bg_filter_add_u64(single, i, NULL) == BG_OK && good;
     }
-    bg_filter_add_many_u64(batch, keys, KEYS, NULL);
-    bool good = bg_filter_equal(single, batch);
+    good = bg_filter_add_many(batch, bg_keys_u64(keys, KEYS), NULL, NULL, NULL) == BG_OK
+           && good;
+    good = good && bg_filter_equal(single, batch);
 
     size_t found_single = 0, found_batch;
     double start = now();

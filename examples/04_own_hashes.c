@@ -6,6 +6,8 @@
  * the caller. Also shows what goes wrong if a hash is not well mixed.
  */
 #include <bloomgate/bloomgate.h>
+#include <bloomgate/combine.h>
+#include <bloomgate/hasher.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +57,7 @@ static bool once_for_several(void)
     bool good = make(&fast, &days[0]) && make(&fast, &days[1]) && make(&fast, &days[2]);
     if (good) {
         const char *key = "203.0.113.7";
-        bg_filter_add(days[1], key, strlen(key));
+        good = bg_filter_add(days[1], key, strlen(key), NULL) == BG_OK;
         uint64_t hash = bg_hash_str(bg_filter_hasher(days[0]), key);
         bool maybe[3];
         for (int i = 0; i < 3; i++) {
@@ -64,7 +66,7 @@ static bool once_for_several(void)
         printf("Hashed once, looked up in three filters: %s, %s, %s.\n",
                maybe[0] ? "maybe" : "no", maybe[1] ? "maybe" : "no",
                maybe[2] ? "maybe" : "no");
-        good = !maybe[0] && maybe[1] && !maybe[2];
+        good = good && !maybe[0] && maybe[1] && !maybe[2];
     }
     for (int i = 0; i < 3; i++) {
         bg_filter_free(days[i]);
@@ -93,7 +95,9 @@ static double measured(bg_filter *filter, uint64_t (*hash_of)(uint64_t number))
 {
     uint64_t maybe = 0;
     for (uint64_t i = 0; i < KEYS; i++) {
-        bg_filter_add_hash(filter, hash_of(i));
+        if (bg_filter_add_hash(filter, hash_of(i), NULL) != BG_OK) {
+            return 1;
+        }
     }
     for (uint64_t i = KEYS; i < KEYS + ABSENT; i++) {
         maybe += bg_filter_may_contain_hash(filter, hash_of(i));
@@ -122,8 +126,8 @@ static bool with_a_function(void)
     bg_filter *mixed = NULL, *counter = NULL;
     bool good = make(&custom, &mixed) && make(&custom, &counter);
     if (good) {
-        bg_filter_add(mixed, "apple", 5);
-        good = bg_filter_may_contain(mixed, "apple", 5)
+        good = bg_filter_add(mixed, "apple", 5, NULL) == BG_OK
+               && bg_filter_may_contain(mixed, "apple", 5)
                && bg_filter_may_contain_hash(mixed, my_hash(&my_basis, "apple", 5));
         double well = measured(mixed, hash_well);
         double badly = measured(counter, hash_not_at_all);

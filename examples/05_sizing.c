@@ -8,6 +8,7 @@
  * planned.
  */
 #include <bloomgate/bloomgate.h>
+#include <bloomgate/inspect.h>
 
 #include <inttypes.h>
 #include <math.h>
@@ -152,19 +153,25 @@ static bool as_planned(void)
     bg_filter *filter;
     ask.spec.items = MILLION;
     ask.spec.rate = 0.005;
-    if (!plan(&ask, &p) || bg_filter_create_planned(&p, &ask, &filter, NULL) != BG_OK) {
+    if (!plan(&ask, &p)) {
         return false;
     }
+    bg_spec spec;
+    bg_plan_to_spec(&p, &ask, &spec);
+    if (bg_filter_create(&spec, &filter, NULL) != BG_OK) {
+        return false;
+    }
+    bool good = true;
     uint64_t maybe = 0;
     for (uint64_t key = 0; key < MILLION; key++) {
-        bg_filter_add_u64(filter, key);
+        good = bg_filter_add_u64(filter, key, NULL) == BG_OK && good;
     }
     for (uint64_t key = MILLION; key < 5 * MILLION; key++) {
         maybe += bg_filter_may_contain_u64(filter, key);
     }
     bg_estimate seen = bg_observed_rate(maybe, 4 * MILLION);
-    bool good = bg_filter_size_bytes(filter) == p.bytes
-                && fabs(seen.value - p.rate) < 0.05 * p.rate;
+    good = good && bg_filter_size_bytes(filter) == p.bytes
+           && fabs(seen.value - p.rate) < 0.05 * p.rate;
     printf("\nPlanned rate %.4f%%, measured %.4f%% (95%%: %.4f to %.4f).\n",
            100 * p.rate, 100 * seen.value, 100 * seen.low, 100 * seen.high);
     bg_filter_free(filter);

@@ -9,6 +9,8 @@
 #define _DEFAULT_SOURCE /* mkdtemp */
 
 #include <bloomgate/bloomgate.h>
+#include <bloomgate/combine.h>
+#include <bloomgate/file_tools.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,23 +18,28 @@
 
 enum { KEYS = 100000, GENERATION = 1 };
 
+static void must(bool good)
+{
+    if (!good) {
+        exit(1); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+    }
+}
+
 static bg_filter *fill(void)
 {
     bg_spec spec = BG_SPEC_INIT;
     spec.items = KEYS;
     spec.rate = 0.01;
     bg_filter *seen = NULL;
-    if (bg_filter_create(&spec, &seen, NULL) != BG_OK) {
-        exit(1); /* NOLINT(concurrency-mt-unsafe): there is one thread */
-    }
+    must(bg_filter_create(&spec, &seen, NULL) == BG_OK);
     for (uint64_t i = 0; i < KEYS; i++) {
-        (void)bg_filter_add_u64(seen, i);
+        must(bg_filter_add_u64(seen, i, NULL) == BG_OK);
     }
     /* Canaries: keys that no user has. Opening the file checks that they are found. */
     for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
         uint8_t canary[BG_CANARY_BYTES];
         bg_canary(GENERATION, i, canary);
-        (void)bg_filter_add(seen, canary, sizeof canary);
+        must(bg_filter_add(seen, canary, sizeof canary, NULL) == BG_OK);
     }
     return seen;
 }

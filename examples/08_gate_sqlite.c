@@ -6,7 +6,7 @@
  */
 #define _DEFAULT_SOURCE /* mkstemp */
 
-#include <bloomgate/bloomgate.h>
+#include <bloomgate/server.h>
 
 #include <sqlite3.h>
 #include <stdio.h>
@@ -57,7 +57,9 @@ static bool use(bg_gate *gate)
         }
     }
     bg_gate_info s = { .struct_size = sizeof s };
-    right = bg_gate_get_info(gate, EXAMINE_true, &s) == BG_OK && right;
+    bg_slot_health health = { .struct_size = sizeof health };
+    right = bg_slot_get_health(bg_gate_slot(gate), &health) == BG_OK
+            && bg_gate_get_info(gate, &health, &s) == BG_OK && right;
     printf("%d lookups, %d database calls, %d false negatives in %d audits\n",
            (int)s.lookups, (int)s.store_calls, (int)s.false_negatives, (int)s.audits);
     printf("false-positive rate: %.4f (%.4f to %.4f), predicted %.4f\n",
@@ -76,7 +78,7 @@ int main(void)
     sqlite3_stmt *users[STATEMENTS] = { NULL, NULL };
     bg_spec spec = { .struct_size = sizeof spec, .items = ROWS, .rate = 0.01 };
     const bg_gate_options options = { .struct_size = sizeof options,
-                                      .ask = ask,
+                                      .query = ask,
                                       .write = put,
                                       .context = users,
                                       .audit = 0.01 };

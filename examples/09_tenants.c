@@ -5,7 +5,7 @@
  */
 #define _DEFAULT_SOURCE /* mkdtemp */
 
-#include <bloomgate/bloomgate.h>
+#include <bloomgate/server.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,8 +84,8 @@ int main(void)
     options.burst = 1000;
     options.idle = 5 * MINUTE;
     options.clock = played_time;
-    options.folder = mkdtemp(folder);
-    bool right = options.folder
+    options.directory = mkdtemp(folder);
+    bool right = options.directory
                  && bg_registry_create(&options, &registry, NULL) == BG_OK
                  && run(registry);
     bg_registry_free(registry);

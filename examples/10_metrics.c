@@ -7,7 +7,7 @@
  *
  *     example_10_metrics | promtool check metrics
  */
-#include <bloomgate/bloomgate.h>
+#include <bloomgate/server.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,9 @@ static bg_slot *make_users(void)
     }
     for (uint64_t i = 0; i < USERS; i++) {
         uint64_t user = 2 * i;
-        (void)bg_filter_add(filter, &user, sizeof user);
+        if (bg_filter_add(filter, &user, sizeof user, NULL) != BG_OK) {
+            return NULL;
+        }
     }
     if (bg_slot_create(filter, NULL, &users, NULL) != BG_OK) {
         bg_filter_free(filter);
@@ -84,7 +86,7 @@ int main(void)
     bg_slot *users = make_users();
     bg_gate *gate = NULL;
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
-    options.ask = ask;
+    options.query = ask;
     options.context = &calls;
     options.audit =
         0.001; /* audits are required for bloomgate_gate_false_negatives_total */

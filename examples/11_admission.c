@@ -6,7 +6,7 @@
  * objects that would have been requested again. The example runs the same requests
  * through a small cache twice, without and with a bouncer, and counts the hits.
  */
-#include <bloomgate/bloomgate.h>
+#include <bloomgate/server.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -85,9 +85,9 @@ int main(void)
         "%d requests: %u hits without a bouncer, %u hits with a bouncer of %llu bytes,\n"
         "which admitted %llu of %llu misses\n",
         REQUESTS, without, with, (unsigned long long)stats.bytes,
-        (unsigned long long)stats.admitted, (unsigned long long)stats.asked);
+        (unsigned long long)stats.admitted, (unsigned long long)stats.requests);
     bg_admission_free(door);
     /* The bouncer decided on every miss, and improved the hit ratio. */
-    right = right && stats.asked == REQUESTS - with && with > without + without / 10;
+    right = right && stats.requests == REQUESTS - with && with > without + without / 10;
     return right ? 0 : 1;
 }

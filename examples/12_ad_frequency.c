@@ -7,6 +7,7 @@
  * in no time.
  */
 #include <bloomgate/bloomgate.h>
+#include <bloomgate/window.h>
 
 #include <stdio.h>
 
@@ -44,7 +45,8 @@ static bool show(bg_filter *seen, unsigned user, unsigned ad)
 {
     char key[32];
     size_t len = (size_t)snprintf(key, sizeof key, "user %u, ad %u", user, ad);
-    return !bg_filter_may_contain(seen, key, len) && bg_filter_add(seen, key, len);
+    return !bg_filter_may_contain(seen, key, len)
+           && bg_filter_add(seen, key, len, NULL) == BG_OK;
 }
 
 struct figures {

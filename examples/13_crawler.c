@@ -7,6 +7,7 @@
  * a thousand times, so the worker then queries the store: no page is lost.
  */
 #include <bloomgate/bloomgate.h>
+#include <bloomgate/combine.h>
 
 #include <pthread.h>
 #include <stdio.h>
@@ -41,7 +42,10 @@ static void *work(void *argument)
     char url[64];
     for (uint64_t i = me->number; i < LINKS; i += WORKERS) {
         unsigned page = link_to(i);
-        bool is_new = bg_filter_add(me->seen, url, url_of(page, url));
+        bool is_new = false;
+        if (bg_filter_add(me->seen, url, url_of(page, url), &is_new) != BG_OK) {
+            break;
+        }
         me->asked += !is_new;
         if (is_new
             || !me->stored[page]) { /* the store is queried only after a "maybe" */

@@ -9,6 +9,7 @@
 #define _DEFAULT_SOURCE /* mkdtemp */
 
 #include <bloomgate/bloomgate.h>
+#include <bloomgate/file_tools.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,9 @@ static bool publish(bg_filter *list, uint64_t first, uint64_t end,
                     char digest[BG_DIGEST_TEXT_BYTES], char path[256])
 {
     for (uint64_t host = first; host < end; host++) {
-        (void)bg_filter_add_u64(list, host);
+        if (bg_filter_add_u64(list, host, NULL) != BG_OK) {
+            return false;
+        }
     }
     bg_err err = bg_publish(list, folder, "list", NULL, digest, &why);
     (void)snprintf(path, 256, "%s/list-%s.bg", folder, err ? "" : digest);

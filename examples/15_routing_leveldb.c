@@ -20,6 +20,9 @@
 #define _DEFAULT_SOURCE /* mkdtemp */
 
 #include <bloomgate/bloomgate.h>
+#include <bloomgate/combine.h>
+#include <bloomgate/file_tools.h>
+#include <bloomgate/hasher.h>
 #include <bloomgate_leveldb.h>
 
 #include <hiredis/hiredis.h>
@@ -171,8 +174,9 @@ static void node_write(struct cluster *c, struct node *node, unsigned long numbe
     leveldb_put(node->db, c->write, key, len, value, sizeof value, &error);
     must(!error, "put");
     uint64_t hash = bg_hash_bytes(&c->hasher, key, len); /* one hash for both filters */
-    (void)bg_filter_add_hash(node->own, hash);
-    (void)bg_filter_add_hash(node->share, hash);
+    must(bg_filter_add_hash(node->own, hash, NULL) == BG_OK
+             && bg_filter_add_hash(node->share, hash, NULL) == BG_OK,
+         "adding");
 }
 
 /* Writes records [from, to) to various nodes, and publishes the filters for router and

@@ -115,7 +115,9 @@ static unsigned worker_read(struct worker *me, bg_filter *known, uint64_t first,
         }
         const int length =
             snprintf(me->urls[n], URL, "https://example.org/%u.html", page);
-        if (bg_filter_add(known, me->urls[n], (size_t)length)) {
+        bool is_new = false;
+        if (bg_filter_add(known, me->urls[n], (size_t)length, &is_new) == BG_OK
+            && is_new) {
             me->pages[n] = page;
             urls[n] = (bg_bytes){ me->urls[n], (size_t)length };
             n++;

@@ -8,6 +8,7 @@
 #include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
+#include "support/adds.h"
 
 enum { SLOTS = 2, KEYS = 256, BATCH_MAX = 100, STEPS_MAX = 80, BYTES_MAX = 1 << 20 };
 

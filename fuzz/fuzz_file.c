@@ -10,6 +10,7 @@
 #include "fuzz.h"
 #include "fuzz_input.h"
 #include "store/container.h"
+#include "support/adds.h"
 
 #include <stdlib.h>
 #include <string.h>

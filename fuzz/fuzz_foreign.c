@@ -108,7 +108,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                   == BG_EINVAL);
         return 0;
     }
-    FUZZ_MUST(bg_foreign_parse(bg_foreign_name(format)) == format);
+    bg_foreign_format same;
+    FUZZ_MUST(bg_foreign_parse(bg_foreign_name(format), &same) && same == format);
     how.keys = second % 5;
     how.version = versions[second / 5 % 6];
     how.part = second / 30 % 2;

@@ -8,6 +8,7 @@
 #include "fuzz.h"
 #include "fuzz_input.h"
 #include "fuzz_move.h"
+#include "support/adds.h"
 
 enum { LIVE_KEYS = 2048, LIVE_STEPS = 80, LIVE_BYTES_MAX = 1 << 20 };
 

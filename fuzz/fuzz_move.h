@@ -9,7 +9,7 @@
 #include <string.h>
 
 static inline void *fuzz_allocate(void *context, size_t bytes, size_t alignment,
-                                  int zeroed)
+                                  bool zeroed)
 {
     (void)context;
     void *memory =

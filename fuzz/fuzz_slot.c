@@ -7,6 +7,7 @@
 #include "fuzz.h"
 #include "fuzz_input.h"
 #include "fuzz_move.h"
+#include "support/adds.h"
 
 enum { KEYS = 256, STEPS = 60 };
 
@@ -374,7 +375,7 @@ static void check_figures(const struct world *world)
     FUZZ_MUST(bg_slot_get_health(world->slot, &health) == BG_OK);
     FUZZ_MUST(health.rate >= 0 && health.rate <= 1 && health.fill >= 0
               && health.fill <= 1);
-    FUZZ_MUST(bg_gate_get_info(world->gate, EXAMINE_true, &gate) == BG_OK);
+    FUZZ_MUST(bg_gate_get_info(world->gate, &health, &gate) == BG_OK);
     FUZZ_MUST(gate.false_negatives == 0 && gate.observed.low >= 0
               && gate.observed.high <= 1);
     (void)bg_slot_advise(world->slot, NULL, &gate.observed);
@@ -409,7 +410,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         bg_filter_free(filter);
         return 0;
     }
-    gate.ask = ask;
+    gate.query = ask;
     gate.write = put;
     gate.alarm = alarm_raised;
     gate.context = &world;

@@ -26,7 +26,8 @@ static const uint8_t secret[16] = {
 
 static size_t taken, live;
 
-static void *watched_allocate(void *context, size_t bytes, size_t alignment, int zeroed)
+static void *watched_allocate(void *context, size_t bytes, size_t alignment,
+                              bool zeroed)
 {
     (void)context;
     taken += bytes;
@@ -216,7 +217,8 @@ static void check_filter(bg_foreign *f, const bg_foreign_options *how,
     FUZZ_MUST(about.rate >= 0 && about.rate <= 1 && about.k <= 256);
     const bg_foreign_format format = (bg_foreign_format)about.format;
     const uint32_t traits = bg_foreign_traits(format);
-    FUZZ_MUST(bg_foreign_parse(bg_foreign_name(format)) == format);
+    bg_foreign_format same;
+    FUZZ_MUST(bg_foreign_parse(bg_foreign_name(format), &same) && same == format);
     if (format == BG_FOREIGN_PARQUET) {
         check_split(f);
     }

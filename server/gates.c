@@ -187,11 +187,11 @@ static bg_err gates_make_inside(struct gate *gate, bg_errinfo *info)
     options.flags = s->fail == GATE_FAIL_CLOSED ? BG_GATE_FAIL_CLOSED : 0;
     options.breaker_failures = s->breaker_failures;
     options.breaker_rest = gates_nanoseconds(s->breaker_rest);
-    options.ask = gates_ask_blindly;
+    options.query = gates_ask_blindly;
     bg_err err = gates_make_slot(gate, info);
     err = err ? err : bg_slot_create(NULL, NULL, &gate->nothing, info);
     err = err ? err : bg_gate_create(gate->nothing, &options, &gate->blind, info);
-    options.ask = gates_ask;
+    options.query = gates_ask;
     options.share = gates_share;
     options.flags |= s->single_flight ? BG_GATE_SINGLE_FLIGHT : 0;
     options.audit = s->audit;

@@ -534,14 +534,14 @@ static bool server_start_workers(struct server *server)
  * ledger is full. */
 enum { SERVER_SMALL = 2 << 20 };
 
-static int server_take(void *context, size_t bytes)
+static bool server_take(void *context, size_t bytes)
 {
     (void)context;
     if (bytes >= SERVER_SMALL) {
         return ledger_reserve(LEDGER_FILTERS, bytes);
     }
     ledger_add(LEDGER_FILTERS, bytes);
-    return 1;
+    return true;
 }
 
 static void server_give(void *context, size_t bytes)

@@ -8,6 +8,8 @@
  * Thread safety: a codec is immutable after creation.
  */
 #include "bloomgate_leveldb.h"
+
+#include "bloomgate/hasher.h"
 #include "small_filter.h"
 
 #include <stdio.h>

@@ -131,7 +131,7 @@ bool redis_memory_grant(uint64_t bytes)
 
 /* Allocates memory, zeroed if requested. If the server has no calloc (Redis before 7.4), clears
  * it here. */
-static void *memory_take(size_t bytes, int zeroed)
+static void *memory_take(size_t bytes, bool zeroed)
 {
     if (!zeroed) {
         return redis.TryAlloc(bytes);
@@ -172,7 +172,7 @@ static char *memory_given(const void *memory)
     return given;
 }
 
-static void *memory_allocate(void *context, size_t bytes, size_t alignment, int zeroed)
+static void *memory_allocate(void *context, size_t bytes, size_t alignment, bool zeroed)
 {
     (void)context;
     const size_t grid = memory_grid(alignment);

@@ -293,7 +293,7 @@ struct replay {
     size_t argc;
     struct object *object; /* of the key, or NULL */
     const char *verb;      /* what happened, for keyspace events; NULL: nothing yet */
-    char why[300];
+    char why[BG_ERR_MESSAGE_MAX + 8];
 };
 
 static const char *replay_failed(struct replay *r, bg_err err, const bg_errinfo *info)

@@ -18,6 +18,7 @@
 
 #include "bloomgate/builder.h"
 #include "bloomgate/filter.h"
+#include "bloomgate/hasher.h"
 #include "bloomgate/plan.h"
 
 namespace bloomgate
@@ -210,7 +211,9 @@ void AddPlaced(bg_filter *filter, const SstPlaces &places, const Grouped &groupe
         for (size_t j = 0; j < n; j++) {
             placed[j] = places.Of(grouped.hashes[i + j]);
         }
-        (void)bg_filter_add_many_hash(filter, placed, n, nullptr);
+        /* Filters of the Bloom kinds refuse no key. */
+        (void)!bg_filter_add_many(filter, bg_keys_hashes(placed, n), nullptr, nullptr,
+                                  nullptr);
         i += n;
     }
 }

@@ -1,21 +1,22 @@
 /*
- * admission.h - who may enter a cache: what is seen for the second time.
+ * admission.h - cache admission: admit only keys that were seen before.
  *
- * Most objects that pass a cache are asked for once. Storing them only drives out others
- * that would have been asked for again. The bouncer lets a key in when it was seen before,
- * not too long ago:
+ * Most objects that pass through a cache are requested once. Storing them evicts objects
+ * that would have been requested again. An admission filter admits a key only if it was
+ * seen before, not too long ago:
  *
- *     if (!cache_get(key)) {
- *         fetch(key);
- *         if (bg_admission_admit(door, key, len))
- *             cache_put(key);
+ *     if (!cache_get(key, len)) {
+ *         fetch(key, len);
+ *         if (bg_admission_admit(admission, key, len))
+ *             cache_put(key, len);
  *     }
  *
- * It remembers keys in a window filter (window.h), 2.8 bytes per key of the window at 1 %
- * and 1.6 at 10 %. A false positive only admits a key at first sight.
+ * It remembers keys in a window filter (window.h), which needs 2.8 bytes per key of the
+ * window at a false-positive rate of 1%, and 1.6 bytes at 10%. A false positive admits a
+ * key that is seen for the first time, which does no harm.
  *
- * It pays where popularity lasts longer than the window: docs/admission.md has figures, and
- * the case in which it does not.
+ * Admission pays off if popularity lasts longer than the window. docs/admission.md has
+ * figures, and shows a case in which it does not pay off.
  */
 #ifndef BLOOMGATE_ADMISSION_H
 #define BLOOMGATE_ADMISSION_H
@@ -33,22 +34,23 @@
 extern "C" {
 #endif
 
+/* An admission filter. Opaque. */
 typedef struct bg_admission bg_admission;
 
+/* How to create an admission filter. */
 typedef struct bg_admission_options {
     uint32_t struct_size; /* sizeof(bg_admission_options) */
-    uint32_t generations; /* 2 .. 64; 0: 4 */
-    uint64_t items;  /* how many keys it remembers: two to four times as many as the
-                        cache has room for */
-    double rate;     /* of keys admitted at first sight; 0: 0.01 */
-    uint64_t length; /* forget keys after so many ticks of the clock; 0: by count,
-                        after `items` calls, or up to a period more */
-    uint64_t (*clock)(
-        void *context); /* as in bg_window_options; with `length` only, and
-                           needed there */
-    void *context;
-    bg_hash_spec hash; /* all zero: `fast` */
-    const bg_allocator *allocator;
+    uint32_t generations; /* 2 to 64; 0: 4 */
+    uint64_t items;  /* number of keys to remember: two to four times the capacity of
+                        the cache */
+    double rate;     /* share of new keys that are admitted by mistake; 0: 0.01 */
+    uint64_t length; /* ticks of the clock until a key is forgotten; 0: it is forgotten
+                        after `items` calls, or up to a period later */
+    uint64_t (*clock)(void *context); /* as in bg_window_options; required with
+                                         `length`, NULL without it */
+    void *context;                    /* argument of `clock` */
+    bg_hash_spec hash;                /* all zero: `fast` */
+    const bg_allocator *allocator;    /* or NULL */
 } bg_admission_options;
 
 #define BG_ADMISSION_OPTIONS_INIT                                                      \
@@ -56,40 +58,59 @@ typedef struct bg_admission_options {
         sizeof(bg_admission_options), 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0, 0, 0, 0 }, 0     \
     }
 
-/* Errors: BG_EINVAL, BG_ENOMEM. */
+/*
+ * Creates an admission filter.
+ * Errors: BG_EINVAL; BG_ENOMEM. On error *admission is NULL.
+ * Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_admission_create(const bg_admission_options *options,
                                                 bg_admission **admission,
                                                 bg_errinfo *info);
-BG_API void bg_admission_free(bg_admission *admission); /* NULL is allowed */
+
+/* Frees an admission filter; NULL is allowed. Thread safety: MT-Excl. */
+BG_API void bg_admission_free(bg_admission *admission);
 
 /*
- * Whether a key may enter: it was seen before. Remembers it.
- * Thread safety: MT-Safe; two threads that bring a key for the first time at the same
- * instant are both told no. NULL admits everything: a cache without a bouncer.
+ * Returns whether to admit a key, and remembers the key. A key is admitted if it was seen
+ * before. With NULL as filter, every key is admitted.
+ * Thread safety: MT-Safe; if two threads pass a new key at the same time, both calls may
+ * return false.
  */
 BG_API bool bg_admission_admit(bg_admission *admission, const void *key, size_t len);
 
-/* The same for many: returns how many may enter, and which in `admitted` unless NULL. */
-BG_API size_t bg_admission_admit_many(bg_admission *admission, const bg_bytes *keys,
-                                      size_t n, uint64_t *admitted);
+/*
+ * Does the same for an array of keys. Returns how many to admit, and which ones in the
+ * bitmap `admitted` unless it is NULL.
+ * Thread safety: that of bg_admission_admit.
+ */
+BG_API size_t bg_admission_admit_many(bg_admission *admission, bg_keys keys,
+                                      uint64_t *admitted);
 
-/* Whether it would be admitted; remembers nothing. */
+/*
+ * Returns whether bg_admission_admit would admit a key, without remembering the key.
+ * Thread safety: MT-Safe.
+ */
 BG_API bool bg_admission_would_admit(const bg_admission *admission, const void *key,
                                      size_t len);
 
+/* See bg_admission_get_info. */
 typedef struct bg_admission_info {
-    uint32_t struct_size; /* sizeof(bg_admission_info) */
+    uint32_t struct_size; /* sizeof(bg_admission_info), set by the caller */
     uint32_t reserved;
-    uint64_t asked;
-    uint64_t admitted;
-    uint64_t bytes;   /* of the filter */
-    uint64_t periods; /* that have begun */
-    double rate;      /* predicted: of keys admitted at first sight, now */
+    uint64_t requests; /* keys passed to bg_admission_admit and _many */
+    uint64_t admitted; /* keys admitted */
+    uint64_t bytes;    /* size of the filter */
+    uint64_t periods;  /* number of periods begun */
+    double rate;       /* predicted share of new keys that are admitted now */
 } bg_admission_info;
 
-/* Errors: BG_EINVAL. Cost: reads every byte of the filter. */
+/*
+ * Describes an admission filter.
+ * Errors: BG_EINVAL for NULL or an unknown struct_size.
+ * Thread safety: MT-Safe. Cost: reads every byte of the filter.
+ */
 BG_API BG_MUST_CHECK bg_err bg_admission_get_info(const bg_admission *admission,
-                                                  bg_admission_info *stats);
+                                                  bg_admission_info *out);
 
 #ifdef __cplusplus
 }

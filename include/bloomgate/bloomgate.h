@@ -1,44 +1,49 @@
 /*
- * bloomgate.h - all of Bloomgate's library.
+ * bloomgate.h - the part of the library that every program needs: filters and their files.
  *
- * Reading order: filter.h is what most programs need; spec.h and plan.h say how to size
- * a filter; kind.h which kinds there are; hash.h how keys become hashes; builder.h makes
- * filters of all keys at once; loader.h fills one with several threads; window.h those that
- * forget; file.h keeps filters in files, packed.h in blocks of somebody else's file; foreign.h
- * reads and writes those of other software; oplog.h keeps what happened to a filter since it
- * was saved; slot.h, gate.h, registry.h, admission.h, keyring.h and metrics.h are for filters
- * that serve; err.h says how errors are told; cpu.h which instructions are used.
+ *     #include <bloomgate/bloomgate.h>
  *
- * The library opens no sockets, and no files but those that it is told to and the kernel's
- * description of the caches (once), prints nothing, never exits, installs no signal handlers,
- * and starts no threads but in functions that are named for it (bg_builder_finish_threaded,
- * bg_watch_thread_start); it needs no initialisation, and its only global state is what it
- * found out about the processor and, of each thread, how many look-ups of others may be
- * waiting for it.
+ * Start with filter.h. The other headers of this tier: spec.h (what to create), plan.h
+ * (sizing), kind.h (the kinds of filter), keys.h (arrays of keys), hash.h (hash profiles),
+ * builder.h (filters built from all keys at once), file.h (saving and opening), err.h
+ * (errors) and version.h.
+ *
+ * Include these headers separately when you need them:
+ *
+ *   combine.h      merge, fold, resize, compact and compare filters
+ *   window.h       filters that forget: the last T seconds or the last N keys
+ *   loader.h       fill one filter from several threads
+ *   inspect.h      estimates from a sample, occupancy
+ *   hasher.h       hash keys yourself
+ *   memory.h       place filters in your own memory, move them, limit the total
+ *   file_tools.h   publish, encode, merge, split, compare and patch files
+ *   oplog.h        log the changes since the last save
+ *   foreign.h      filters of other software: Parquet, Guava, RedisBloom and others
+ *   packed.h       a filter inside a block of a storage engine
+ *   keyring.h      secrets of keyed filters
+ *   cpu.h          which instruction set is used
+ *   server.h       long-running services: slots, gates, tenants, admission, metrics
+ *   all.h          everything
+ *
+ * The library opens no sockets. The only files it opens are those that the caller names and,
+ * once, the kernel's description of the caches. It prints nothing, never exits and installs
+ * no signal handlers. Two functions start threads: bg_builder_finish_threaded, whose threads
+ * end before it returns, and bg_watch_thread_start. The library needs no initialization. Its
+ * only global state is the detected CPU, the memory guard (memory.h), and counters that show
+ * which threads are inside a lookup of a slot.
  */
 #ifndef BLOOMGATE_H
 #define BLOOMGATE_H
 
-#include "bloomgate/admission.h"
 #include "bloomgate/builder.h"
-#include "bloomgate/cpu.h"
 #include "bloomgate/err.h"
 #include "bloomgate/file.h"
 #include "bloomgate/filter.h"
-#include "bloomgate/foreign.h"
-#include "bloomgate/gate.h"
 #include "bloomgate/hash.h"
-#include "bloomgate/keyring.h"
+#include "bloomgate/keys.h"
 #include "bloomgate/kind.h"
-#include "bloomgate/loader.h"
-#include "bloomgate/metrics.h"
-#include "bloomgate/oplog.h"
-#include "bloomgate/packed.h"
 #include "bloomgate/plan.h"
-#include "bloomgate/registry.h"
-#include "bloomgate/slot.h"
 #include "bloomgate/spec.h"
 #include "bloomgate/version.h"
-#include "bloomgate/window.h"
 
 #endif

@@ -1,19 +1,19 @@
 /*
- * cpu.h - which instruction set the filters use, and how to choose another one.
+ * cpu.h - which instruction set the filters use.
  *
- * Bloomgate detects the processor once and picks the widest set of instructions that
- * both the processor and the operating system support. Every set computes the same
- * bits, so a filter written on one machine answers the same on any other.
+ * Bloomgate detects the CPU once and uses the widest instruction set that both the CPU and
+ * the OS support. All sets compute the same bits, so a filter written on one machine answers
+ * the same on any other.
  *
- * The choice can be overridden, for tests, for comparison, or on machines where wide
- * vectors lower the clock: by the environment variable BLOOMGATE_CPU, read when the
- * library is first used,
+ * To use another set, for tests, for comparison, or on machines where wide vectors lower the
+ * clock rate, set the environment variable BLOOMGATE_CPU, which is read when the library is
+ * first used,
  *
  *     BLOOMGATE_CPU=scalar|avx2|avx512|neon
  *
- * or by `bg_cpu_select`. A set that this machine lacks is never run: asking for it
- * leaves the best one that is there below it. A filter keeps the set that was in force
- * when it was created.
+ * or call bg_cpu_select. A set that the machine lacks is never used: BLOOMGATE_CPU then
+ * selects the best available set below it. A filter keeps the set that was current when it
+ * was created.
  */
 #ifndef BLOOMGATE_CPU_H
 #define BLOOMGATE_CPU_H
@@ -21,6 +21,7 @@
 #include "bloomgate/err.h"
 #include "bloomgate/export.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,7 +29,7 @@
 extern "C" {
 #endif
 
-/* X(NAME, number, "name"): instruction sets, weakest first within a family. */
+/* X(NAME, number, "name"): the list of instruction sets, narrowest first per family. */
 #define BG_CPUS(X)                                                                     \
     X(SCALAR, 0, "scalar")                                                             \
     X(AVX2, 1, "avx2")                                                                 \
@@ -42,35 +43,34 @@ typedef enum bg_cpu {
 } bg_cpu;
 
 /*
- * The set that filters created from now on will use.
- * Thread safety: MT-Safe. Cost: one atomic load (the first call detects).
+ * Returns the set that new filters use.
+ * Thread safety: MT-Safe. Cost: one atomic load; the first call detects the CPU.
  */
 BG_API bg_cpu bg_cpu_current(void);
 
 /*
- * Whether this machine can run `cpu`.
+ * Returns whether this machine supports `cpu`.
  * Thread safety: MT-Safe. Cost: one atomic load.
  */
-BG_API int bg_cpu_available(bg_cpu cpu);
+BG_API bool bg_cpu_available(bg_cpu cpu);
 
 /*
- * Use `cpu` for filters created from now on, in the whole process. Existing filters
- * keep theirs.
- * Errors: BG_ENOTSUP when this machine lacks it, BG_EINVAL for an unknown number;
- * the choice is then unchanged.
+ * Selects the set that new filters use, in the whole process. Existing filters keep theirs.
+ * Errors: BG_ENOTSUP if this machine lacks it; BG_EINVAL for an unknown number. The selection
+ * is then unchanged.
  * Thread safety: MT-Safe. Cost: one atomic store.
  */
 BG_API BG_MUST_CHECK bg_err bg_cpu_select(bg_cpu cpu);
 
 /*
- * The name of a set: "avx2". Never NULL; "unknown" for an unknown number.
- * Thread safety: MT-Safe. Cost: a table look-up.
+ * Returns the name of a set, such as "avx2"; "unknown" for an unknown number.
+ * Thread safety: MT-Safe. Cost: a table lookup.
  */
 BG_API const char *bg_cpu_name(bg_cpu cpu);
 
 /*
- * Returns the size in bytes of the data cache of level 1, 2 or 3; 0 if it is unknown, or
- * for another level. The OS reports the sizes of this machine. The environment variable
+ * Returns the size in bytes of the data cache of level 1, 2 or 3; 0 if it is unknown, or for
+ * another level. The OS reports the sizes of this machine. The environment variable
  * BLOOMGATE_CACHES replaces them, to plan filters for another machine:
  *
  *     BLOOMGATE_CACHES=48K,2M,260M

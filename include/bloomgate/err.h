@@ -1,13 +1,12 @@
 /*
- * err.h - error codes, and the details behind them.
+ * err.h - error codes and error details.
  *
- * Every function of Bloomgate that can fail returns a `bg_err`: BG_OK is 0, everything
- * else is a small positive number, so `if (err)` reads well. Results go out through the
- * last parameters; when a function fails they are left untouched, except that handles
- * are set to NULL.
+ * Every function that can fail returns a `bg_err`: BG_OK is 0, and all other codes are small
+ * positive numbers, so `if (err)` reads well. Results are returned through the last
+ * parameters. On error they are unchanged, except that handles are set to NULL.
  *
- * The codes say what kind of trouble it is. What exactly was wrong is told in a
- * `bg_errinfo` that the caller owns and may leave out:
+ * The code says which class of error occurred. The details are in a `bg_errinfo` that the
+ * caller owns; pass NULL if you do not need them:
  *
  *     bg_errinfo why;
  *     bg_filter *f;
@@ -16,10 +15,10 @@
  *         // rate: found 1.5, expected a number above 0 and below 1
  *     }
  *
- * There is no global error state and nothing is ever printed. Queries such as
- * `bg_filter_may_contain` cannot fail and return a plain bool.
+ * There is no global error state, and nothing is printed. Queries such as
+ * `bg_filter_may_contain` cannot fail and return a bool.
  *
- * The numbers are frozen: a code keeps its value for ever, new ones are appended.
+ * The numbers are permanent: a code keeps its value, and new codes are appended.
  */
 #ifndef BLOOMGATE_ERR_H
 #define BLOOMGATE_ERR_H
@@ -36,19 +35,19 @@ extern "C" {
 #define BG_ERRORS(X)                                                                   \
     X(OK, 0, "success")                                                                \
     X(EINVAL, 1, "invalid argument")                                                   \
-    X(ENOMEM, 2, "out of memory, or over the given limit")                             \
-    X(EFULL, 3, "the filter cannot take more items")                                   \
-    X(ENOTSUP, 4, "this kind of filter cannot do that")                                \
+    X(ENOMEM, 2, "out of memory, or above the memory limit")                           \
+    X(EFULL, 3, "the filter is full")                                                  \
+    X(ENOTSUP, 4, "this kind of filter does not support the operation")                \
     X(EINCOMPAT, 5, "the filters differ in kind, size or hash")                        \
     X(EFORMAT, 6, "not a filter file, or a damaged one")                               \
     X(EVERSION, 7, "the format is newer than this library")                            \
     X(ECHECKSUM, 8, "checksum mismatch")                                               \
     X(EIO, 9, "input/output error")                                                    \
     X(EBUILD, 10, "construction did not converge")                                     \
-    X(ENOTFOUND, 11, "the filter does not contain that key")                           \
-    X(ECANCELED, 12, "cancelled by the caller")                                        \
-    X(EBUSY, 13, "somebody else is at it")                                             \
-    X(ELIMIT, 14, "over a quota")
+    X(ENOTFOUND, 11, "not found")                                                      \
+    X(ECANCELED, 12, "canceled by the caller")                                         \
+    X(EBUSY, 13, "resource is in use")                                                 \
+    X(EQUOTA, 14, "quota exceeded")
 
 typedef enum bg_err {
 #define BG_ERR_ENUM(name, number, text) BG_##name = (number),
@@ -56,32 +55,41 @@ typedef enum bg_err {
 #undef BG_ERR_ENUM
 } bg_err;
 
+/* Sizes of the strings in a bg_errinfo, with their terminating NUL. */
+#define BG_ERR_WHAT_MAX     48
+#define BG_ERR_FOUND_MAX    128
+#define BG_ERR_EXPECTED_MAX 192
+#define BG_ERR_MESSAGE_MAX  512
+
 /*
- * The details of an error, filled by the function that failed and owned by the caller.
- * After success it is cleared (`code` BG_OK, empty strings). Every string is
- * NUL-terminated, and cut rather than overrun.
+ * The details of an error, filled in by the function that failed and owned by the caller.
+ * On success it is cleared (`code` is BG_OK, the strings are empty). There are two forms of
+ * errors. If a value was checked, `what`, `found` and `expected` describe the check. If an
+ * operation failed or is not possible in the current state, `found` and `expected` are empty,
+ * and `message` is a sentence. Long values, such as paths, are shortened in the middle, so
+ * that `message` is always complete.
  */
 typedef struct bg_errinfo {
     bg_err code;
-    int32_t os_errno;  /* errno of the failing system call, or 0 */
-    uint64_t offset;   /* byte offset in the file or buffer concerned, or 0 */
-    char what[32];     /* the argument, field or thing that is wrong: "rate" */
-    char found[64];    /* what it was: "1.5" */
-    char expected[96]; /* what it had to be: "a number above 0 and below 1" */
-    char message[256]; /* all of it in one line, ready to be shown */
+    int32_t os_errno;                   /* errno of the system call that failed, or 0 */
+    uint64_t offset;                    /* byte offset in the file or buffer, or 0 */
+    char what[BG_ERR_WHAT_MAX];         /* the argument, field or object: "rate" */
+    char found[BG_ERR_FOUND_MAX];       /* its value: "1.5" */
+    char expected[BG_ERR_EXPECTED_MAX]; /* "a number above 0 and below 1" */
+    char message[BG_ERR_MESSAGE_MAX];   /* everything in one line, ready to be shown */
 } bg_errinfo;
 
 /*
- * The text of a code, such as "invalid argument". Never NULL: an unknown number gives
- * "unknown error".
- * Thread safety: MT-Safe. Cost: a table look-up.
+ * Returns the description of a code, such as "invalid argument". Never NULL: an unknown
+ * number returns "unknown error".
+ * Thread safety: MT-Safe. Cost: a table lookup.
  */
 BG_API const char *bg_strerror(bg_err err);
 
 /*
- * The name of a code, such as "BG_EINVAL". Never NULL: an unknown number gives
- * "BG_OUTCOME_UNKNOWN".
- * Thread safety: MT-Safe. Cost: a table look-up.
+ * Returns the name of a code, such as "BG_EINVAL". Never NULL: an unknown number returns
+ * "BG_UNKNOWN".
+ * Thread safety: MT-Safe. Cost: a table lookup.
  */
 BG_API const char *bg_err_name(bg_err err);
 

@@ -1,7 +1,8 @@
-/* export.h - what is visible outside the library. Nothing to read here for users. */
+/* export.h - attributes of exported functions. Programs do not include it directly. */
 #ifndef BLOOMGATE_EXPORT_H
 #define BLOOMGATE_EXPORT_H
 
+/* Marks an exported function. */
 #if defined(_WIN32) && defined(BG_BUILDING_SHARED)
 #define BG_API __declspec(dllexport)
 #elif defined(__GNUC__)
@@ -10,7 +11,7 @@
 #define BG_API
 #endif
 
-/* The result must be looked at: it carries an error. */
+/* Warns if the caller ignores the result, which may be an error. */
 #if defined(__GNUC__)
 #define BG_MUST_CHECK __attribute__((warn_unused_result))
 #else

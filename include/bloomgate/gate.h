@@ -1,52 +1,58 @@
 /*
- * gate.h - a filter in front of something slow, and the life around it.
+ * gate.h - a filter in front of a slow backing store, such as a database.
  *
- *     static bg_store_answer ask(void *db, const void *key, size_t len, void *row)
+ *     static bg_store_answer query(void *db, const void *key, size_t len, void *row)
  *     {
- *         int found = db_get(db, key, len, row);          // the expensive question
+ *         int found = db_get(db, key, len, row);          // the expensive query
  *         return found < 0 ? BG_STORE_ERROR : found ? BG_STORE_PRESENT : BG_STORE_ABSENT;
  *     }
  *
  *     bg_gate_options options = BG_GATE_OPTIONS_INIT;
- *     options.ask = ask;
+ *     options.query = query;
  *     options.context = db;
- *     bg_gate_create(slot, &options, &gate, NULL);
+ *     if (bg_gate_create(slot, &options, &gate, &why))
+ *         return 1;
  *
  *     switch (bg_gate_lookup(gate, key, len, &row)) {
- *     case BG_OUTCOME_PRESENT:  use(row);        break;
- *     case BG_OUTCOME_UNKNOWN:  try_elsewhere(); break;   // the truth did not answer
- *     default:          not_found();              // absent, mostly without asking
+ *     case BG_OUTCOME_PRESENT: use(&row); break;
+ *     case BG_OUTCOME_UNKNOWN: try_elsewhere(); break;    // the backing store failed
+ *     default: not_found();                               // absent, usually without a query
  *     }
  *
- * What it does for every look-up: ask the filter; if that says "no", the key is absent and
- * the store is spared; else ask the truth, and learn from the answer: what was avoided, what
- * was wasted, and the rate of false positives with its interval.
+ * The backing store is the database, file or service that holds the keys. A lookup queries
+ * the filter first. If the filter answers "no", the key is absent and the backing store is
+ * not queried. Otherwise the gate queries the backing store, and uses the answer to count
+ * avoided and wasted queries and to estimate the false-positive rate with its confidence
+ * interval.
  *
- * Writes go to the truth first and to the filter second (bg_gate_write). The other way round
- * a crash in between would be harmless, too, but a reader in between would not: with the
- * filter first, an absent answer from the truth could be remembered for a key that is
- * about to be there. With the truth first no "no" is ever wrong once the write returned.
+ * Writes. A key is written to the backing store first, and then added to the filter
+ * (bg_gate_write). In the opposite order a crash between the two steps would be harmless,
+ * but a concurrent lookup would not: it could cache the answer "absent" for a key that is
+ * about to be written. With the backing store first, no "no" is wrong once the write has
+ * returned.
  *
- * When the truth fails, `BG_OUTCOME_UNKNOWN` says so: the key may be there. With
- * BG_GATE_FAIL_CLOSED it is `BG_OUTCOME_FAILED` instead. After `breaker_failures` failures in a row
- * the truth is left alone for `breaker_rest`; then one look-up at a time tries it again. The
- * filter's "no" needs no truth and is never affected.
+ * Failures. If the backing store fails, a lookup returns BG_OUTCOME_UNKNOWN: the key may be
+ * present. With BG_GATE_FAIL_CLOSED it returns BG_OUTCOME_FAILED instead. After
+ * `breaker_failures` failures in a row a circuit breaker stops all queries for
+ * `breaker_rest`; then one lookup at a time tries the backing store again. The breaker does
+ * not affect the "no" of the filter, which needs no query.
  *
- * Optional, and off:
- *   negative cache   remembers for a while what the truth called absent, so that one
- *                    unlucky key that the filter takes for a member does not hit the store
- *                    for ever. Keys are compared in full. A write through this gate forgets
- *                    the key; a new base of the slot and bg_gate_forget_absent forget all keys.
- *                    Any other write that goes elsewhere is not noticed until `negative_ttl` has
- *                    passed: turn it on only where that is good enough.
- *   single flight    look-ups of one key at the same time ask the truth once.
- *   audit            a share of the filter's "no" answers is checked with the truth. If it
- *                    ever disagrees, somebody wrote past the gate or the filter is broken:
- *                    the look-up answers BG_OUTCOME_PRESENT, and `alarm` is called.
- *   trace            is called after every look-up, for spans and logs.
+ * Optional features, off by default:
+ *   negative cache   remembers keys that the backing store reported absent, so that repeated
+ *                    lookups of a false positive do not query the store each time. Keys are
+ *                    compared in full. A write through this gate removes the key; a new base
+ *                    of the slot and bg_gate_forget_absent remove all keys. Other writes that
+ *                    bypass the gate go unnoticed until `negative_ttl` has passed, so use the
+ *                    cache only where such a delay is acceptable.
+ *   single flight    lets concurrent lookups of the same key share one query.
+ *   audit            checks a share of the filter's "no" answers against the backing store.
+ *                    If a key is present there, a write bypassed the gate or the filter is
+ *                    damaged: the lookup returns BG_OUTCOME_PRESENT, and `alarm` is called.
+ *   trace            is called after every lookup, for spans and logs.
  *
- * Without a callback, for event loops: bg_gate_begin answers at once, or says BG_OUTCOME_PENDING
- * and fills in a ticket; ask the truth as you like, then tell bg_gate_finish.
+ * Event loops can use a gate without a `query` callback: bg_gate_begin either answers at
+ * once, or returns BG_OUTCOME_PENDING and fills in a ticket. Query the backing store
+ * yourself, then pass its answer to bg_gate_finish.
  */
 #ifndef BLOOMGATE_GATE_H
 #define BLOOMGATE_GATE_H
@@ -66,89 +72,98 @@ extern "C" {
 /* A gate. Opaque. */
 typedef struct bg_gate bg_gate;
 
-/* What the truth says. */
+/* An answer of the backing store. */
 typedef enum bg_store_answer {
     BG_STORE_ABSENT = 0,
     BG_STORE_PRESENT = 1,
-    BG_STORE_ERROR = 2, /* it does not answer, or not in time */
+    BG_STORE_ERROR = 2, /* the query failed or timed out */
 } bg_store_answer;
 
-/* X(NAME, number, "name"): the one list of what a look-up can come to. Numbers are frozen. */
+/* X(NAME, number, "name"): the one list of outcomes of a lookup. The numbers are permanent. */
 #define BG_OUTCOMES(X)                                                                 \
     X(ABSENT_BY_FILTER, 0, "absent_by_filter")                                         \
-    X(ABSENT_BY_CACHE, 1, "absent_by_cache") /* the truth said so a while ago */       \
-    X(ABSENT_BY_TRUTH, 2, "absent_by_truth") /* a false positive of the filter */      \
+    X(ABSENT_BY_CACHE, 1, "absent_by_cache") /* by the negative cache */               \
+    X(ABSENT_BY_STORE, 2, "absent_by_truth") /* a false positive of the filter */      \
     X(PRESENT, 3, "present")                                                           \
-    X(UNKNOWN, 4, "unknown") /* the truth failed: it may be there */                   \
-    X(FAILED, 5, "failed")   /* the same under BG_GATE_FAIL_CLOSED: an error */        \
-    X(PENDING, 6, "pending") /* bg_gate_begin only: ask the truth */
+    X(UNKNOWN, 4, "unknown") /* the backing store failed: may be present */            \
+    X(FAILED, 5, "failed")   /* the same with BG_GATE_FAIL_CLOSED: an error */         \
+    X(PENDING, 6, "pending") /* bg_gate_begin only: query the backing store */
 
+/* The outcome of a lookup. */
 typedef enum bg_outcome {
-#define BG_OUTCOME_ENUM(NAME, number, name) BG_##NAME = (number),
+#define BG_OUTCOME_ENUM(NAME, number, name) BG_OUTCOME_##NAME = (number),
     BG_OUTCOMES(BG_OUTCOME_ENUM)
 #undef BG_OUTCOME_ENUM
 } bg_outcome;
 
-/* "absent_by_filter" and so on; never NULL. */
+/*
+ * Returns the name of an outcome, such as "absent_by_filter". Never NULL: an unknown number
+ * returns "unknown outcome". Thread safety: MT-Safe.
+ */
 BG_API const char *bg_outcome_name(bg_outcome outcome);
 
+/* Flags of a gate. */
 enum {
-    BG_GATE_FAIL_CLOSED = 1u << 0,   /* a failing truth is an error, not a "maybe" */
-    BG_GATE_SINGLE_FLIGHT = 1u << 1, /* equal look-ups at once ask once */
+    BG_GATE_FAIL_CLOSED = 1u << 0,   /* a failed query is an error, not a "maybe" */
+    BG_GATE_SINGLE_FLIGHT = 1u << 1, /* concurrent lookups of one key share one query */
 };
 
-/* Something is badly wrong; told by `alarm`, and counted. */
+/* The events that raise an alarm. */
 typedef enum bg_alarm_kind {
     BG_ALARM_FALSE_NEGATIVE = 0, /* an audit found a key that the filter denied */
-    BG_ALARM_BREAKER_OPEN = 1,   /* the truth failed too often and is left alone */
-    BG_ALARM_BREAKER_CLOSED = 2, /* it answers again */
+    BG_ALARM_BREAKER_OPEN = 1,   /* the breaker opened: queries are suspended */
+    BG_ALARM_BREAKER_CLOSED = 2, /* the backing store answers again */
 } bg_alarm_kind;
 
+/* An alarm. */
 typedef struct bg_alarm {
     uint32_t struct_size; /* sizeof(bg_alarm) */
     uint32_t kind;        /* a bg_alarm_kind */
-    uint64_t key_hash;    /* by the filter's hasher, which is not the key; or 0 */
-    uint64_t count;       /* how often this kind has been raised */
+    uint64_t key_hash;    /* hash of the key by the filter's hasher, or 0 */
+    uint64_t count;       /* number of alarms of this kind so far */
 } bg_alarm;
 
-/* What happened to a look-up. The hash is that of the alarm. */
+/* A trace of one lookup. */
 typedef struct bg_trace {
-    uint32_t struct_size; /* sizeof(bg_trace) */
-    uint32_t outcome;     /* a bg_outcome */
-    uint64_t key_hash;
-    uint64_t store_nanoseconds; /* 0: not asked */
-    uint32_t audited;           /* 1: a "no" that was checked */
-    uint32_t shared;            /* 1: the answer of another look-up's question */
+    uint32_t struct_size;       /* sizeof(bg_trace) */
+    uint32_t outcome;           /* a bg_outcome */
+    uint64_t key_hash;          /* hash of the key by the filter's hasher, or 0 */
+    uint64_t store_nanoseconds; /* duration of the query; 0: no query */
+    bool audited;               /* true: a "no" that was checked */
+    bool shared;                /* true: answered by the query of another lookup */
 } bg_trace;
 
 /*
- * How a gate works. Callbacks are called from the threads that look up, several at a time,
- * and with nothing locked; they may use the gate, but not free it.
+ * How a gate works. NULL selects the defaults. Callbacks run in the threads that call the
+ * gate, several at a time and with no lock held. They may use the gate, but must not free
+ * it.
  */
 typedef struct bg_gate_options {
     uint32_t struct_size; /* sizeof(bg_gate_options) */
-    uint32_t flags;       /* BG_GATE_FAIL_CLOSED ... */
+    uint32_t flags;       /* BG_GATE_FAIL_CLOSED, BG_GATE_SINGLE_FLIGHT */
     void *context;        /* first argument of all callbacks */
-    /* The expensive question. `request` is what bg_gate_lookup was given: where to put the
-     * row, a deadline, ... May be NULL for gates that use bg_gate_begin only. */
-    bg_store_answer (*ask)(void *context, const void *key, size_t len, void *request);
-    /* Single flight: hands the answer of one request on to another that asked for the same
-     * key; only for BG_OUTCOME_PRESENT, and for requests that are not NULL. NULL: those who have a
-     * request then ask the truth themselves. */
+    /* Queries the backing store. `request` is the argument of bg_gate_lookup, such as the
+     * destination of a row or a deadline. May be NULL if only bg_gate_begin is used. */
+    bg_store_answer (*query)(void *context, const void *key, size_t len, void *request);
+    /* Single flight: copies the result of one request to another one for the same key.
+     * Called only if the key is present and neither request is NULL. If `share` is NULL, a
+     * lookup with a request queries the backing store itself when the key is present. */
     void (*share)(void *context, const void *from_request, void *to_request);
-    /* Puts something to the truth; see bg_gate_write. */
+    /* Writes a key to the backing store; see bg_gate_write. */
     bg_err (*write)(void *context, const void *key, size_t len, void *request);
+    /* Reports an alarm, or NULL. */
     void (*alarm)(void *context, const bg_alarm *alarm);
+    /* Reports a finished lookup, or NULL. */
     void (*trace)(void *context, const bg_trace *trace);
-    uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: the system's */
-    double audit;              /* share of "no" answers that are checked, 0 .. 1 */
-    uint32_t negative_entries; /* of the negative cache; 0: none */
-    uint32_t negative_key;     /* longest key in it, in bytes; 0: 128 */
-    uint64_t negative_ttl;     /* nanoseconds; 0: 1 s */
-    uint32_t breaker_failures; /* in a row; 0: no breaker */
+    uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: OS clock */
+    double audit;                     /* share of "no" answers to check, 0 to 1 */
+    uint32_t negative_entries;        /* size of the negative cache in keys; 0: none */
+    uint32_t negative_key;     /* maximum length of a cached key, in bytes; 0: 128 */
+    uint64_t negative_ttl;     /* lifetime of a cached key, in nanoseconds; 0: 1 s */
+    uint32_t breaker_failures; /* failures in a row that open it; 0: no breaker */
     uint32_t reserved;         /* 0 */
-    uint64_t breaker_rest;     /* nanoseconds; 0: 1 s */
-    const bg_allocator *allocator;
+    uint64_t breaker_rest;     /* pause before the next try, in nanoseconds; 0: 1 s */
+    const bg_allocator *allocator; /* or NULL */
 } bg_gate_options;
 
 #define BG_GATE_OPTIONS_INIT                                                           \
@@ -156,39 +171,49 @@ typedef struct bg_gate_options {
         sizeof(bg_gate_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0        \
     }
 
-/* Creates a gate on a slot, which must outlive it; options NULL: all usual. Errors:
- * BG_EINVAL, BG_ENOMEM; BG_EIO when the system has no random bytes. */
+/*
+ * Creates a gate for a slot, which must outlive it.
+ * Errors: BG_EINVAL; BG_ENOMEM; BG_EIO if the OS provides no random bytes. On error *gate
+ * is NULL.
+ * Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_gate_create(bg_slot *slot,
                                            const bg_gate_options *options,
                                            bg_gate **gate, bg_errinfo *info);
 
-/* Frees it; the slot stays. NULL is allowed. Thread safety: MT-Excl. */
+/* Frees a gate, but not its slot; NULL is allowed. Thread safety: MT-Excl. */
 BG_API void bg_gate_free(bg_gate *gate);
 
-/* The slot of a gate. */
+/* Returns the slot of a gate; NULL for NULL. Thread safety: MT-Safe. */
 BG_API bg_slot *bg_gate_slot(const bg_gate *gate);
 
-/* ---- Look-ups ------------------------------------------------------------------- */
+/* ---- Lookups -------------------------------------------------------------------- */
 
 /*
- * Looks a key up. `request` goes to the callbacks. Never BG_OUTCOME_PENDING. A gate without `ask`
- * answers as one whose truth fails where it would be asked.
- * Thread safety: MT-Safe. Waits for the truth if that is asked, and under single flight for
- * an equal look-up; else for nobody.
+ * Looks up a key. `request` is passed to the callbacks. Never returns BG_OUTCOME_PENDING.
+ * If the backing store would have to be queried and the gate has no `query`, the lookup
+ * ends as if the query had failed.
+ * Thread safety: MT-Safe; waits only for `query` and, with single flight, for another
+ * lookup of the same key. Cost: a "no" of the filter costs one counter more than
+ * bg_slot_may_contain.
  */
 BG_API bg_outcome bg_gate_lookup(bg_gate *gate, const void *key, size_t len,
                                  void *request);
 
 /*
- * Looks up n keys; outcomes[i] is that of key i, for which `requests[i]` goes to the
- * callbacks (requests may be NULL). Returns how many are present or unknown. The filter is
- * asked for all at once, the truth for one after another.
+ * Looks up n keys. outcomes[i] is set to the outcome of key i, and requests[i] is passed to
+ * its callbacks; `requests` may be NULL. Returns how many keys are present or unknown. The
+ * filter is queried for up to 1024 keys at once, the backing store for one key after
+ * another.
+ * Thread safety: that of bg_gate_lookup.
  */
 BG_API size_t bg_gate_lookup_many(bg_gate *gate, const bg_bytes *keys, size_t n,
                                   void *const *requests, bg_outcome *outcomes);
 
-/* A look-up that waits for the truth. Zero it before the first use; keep the key until it is
- * finished. */
+/*
+ * A lookup that waits for an answer of the backing store. Zero it before its first use, and
+ * keep the key until the ticket is finished.
+ */
 typedef struct bg_ticket {
     const void *key;
     size_t len;
@@ -196,128 +221,150 @@ typedef struct bg_ticket {
 } bg_ticket;
 
 /*
- * The first half of a look-up. BG_OUTCOME_PENDING: ask the truth yourself, and call
- * bg_gate_finish once (of a ticket that is not out it says BG_OUTCOME_UNKNOWN and learns
- * nothing). Else it is done; but if *audit (may be NULL: no audits) is
- * true, an answer BG_OUTCOME_ABSENT_BY_FILTER was chosen to be checked: ask the truth in your own
- * time, and finish that ticket as well.
- * A ticket holds no memory. If the truth cannot be asked, drop the ticket: it is not counted, and the
- * breaker learns nothing.
- * Single flight is not for these: two tickets may be out for one key.
- * Thread safety: MT-Safe, waits for nobody.
+ * Starts a lookup without calling `query`. If it returns BG_OUTCOME_PENDING, query the
+ * backing store yourself and pass its answer to bg_gate_finish, once. Every other outcome
+ * is final.
+ *
+ * *audit is set to true if the outcome is BG_OUTCOME_ABSENT_BY_FILTER and was selected for
+ * an audit: query the backing store when convenient, and finish that ticket as well. Pass
+ * NULL for `audit` to disable audits.
+ *
+ * A ticket owns no memory. If you cannot query the backing store, drop the ticket: the
+ * lookup is then not counted, and the breaker does not count a failure. Single flight does
+ * not apply: two tickets for one key may be pending at the same time.
+ * Thread safety: MT-Safe; never waits for the backing store.
  */
 BG_API bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len,
                                 bg_ticket *ticket, bool *audit);
 
-/* The second half, from any thread. The ticket of an audit raises no alarm if the slot has got
- * another base since bg_gate_begin: the answer may be older than that base. */
+/*
+ * Finishes a lookup with the answer of the backing store, in any thread, and returns its
+ * outcome. The ticket of an audit raises no alarm if the slot has received another base
+ * since bg_gate_begin, because the answer may be older than that base. A ticket that is not
+ * pending returns BG_OUTCOME_UNKNOWN and changes nothing.
+ * Thread safety: MT-Safe.
+ */
 BG_API bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket,
                                  bg_store_answer answer);
 
-/* Whether a key may be present, by filter and negative cache alone: the truth is not asked.
- * It is no look-up in the figures; but who asks the truth himself and tells what it said by
- * bg_gate_report makes the observed rate a better one. */
+/*
+ * Returns whether a key may be present according to the filter and the negative cache,
+ * without querying the backing store. It does not count as a lookup. If you query the
+ * backing store afterwards, pass the result to bg_gate_report, which improves the observed
+ * false-positive rate.
+ * Thread safety: MT-Safe.
+ */
 BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
 
 /* ---- Writes --------------------------------------------------------------------- */
 
 /*
- * Writes a key to the truth, by the callback `write`, and if that succeeded to the filter;
- * then forgets what is remembered of its absence. When it has returned BG_OK, every look-up
- * that begins finds the key.
- * Errors: that of `write`, with the filter unchanged; BG_ENOTSUP when there is none; those
- * of bg_slot_add: the truth then has the key and the filter has not, so the gate asks the
- * truth for everything from then on, also for what its negative cache remembers, until its
- * slot gets a base that has the key: by a bg_slot_rebuild that begins later, or by any other
- * base if BG_SLOT_DISCARD says that it has everything. Never a false no.
- * A write that fails may have happened nevertheless. If yours cannot tell, let it return
- * BG_OK: a key too many in the filter costs a question, a key too few is lost.
+ * Writes a key to the backing store with the callback `write`. If that succeeds, adds the
+ * key to the filter. Then removes it from the negative cache, even after an error. Once the
+ * call has returned BG_OK, every new lookup finds the key.
+ *
+ * If the key was written but could not be added to the filter, all gates of the slot are in
+ * doubt: every lookup queries the backing store, even for keys in the negative cache. The
+ * doubt ends when the slot receives a base that has the key: from a bg_slot_rebuild that
+ * starts later, or from any other replacement with BG_SLOT_DISCARD. So there is never a
+ * false "no".
+ *
+ * A write that returns an error may have taken effect. If your callback cannot determine
+ * that, let it return BG_OK: an unnecessary key in the filter costs a query, but a missing
+ * one would be a false "no".
+ * Errors: those of `write`, with the filter unchanged; BG_ENOTSUP if there is no `write`;
+ * those of bg_slot_add.
+ * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_gate_write(bg_gate *gate, const void *key, size_t len,
                                           void *request);
 
-/* The same for a key that the caller has just written to the truth. */
+/*
+ * Adds a key that the caller has already written to the backing store. Otherwise it does
+ * the same as bg_gate_write.
+ * Errors: those of bg_slot_add, with the same consequences as in bg_gate_write.
+ * Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_gate_add(bg_gate *gate, const void *key, size_t len);
 
 /*
- * Makes all earlier "absent" answers of the backing store void: what the negative caches of all
- * gates of the slot remember, and the answers to questions that are under way. A lookup that begins
- * after this call gets no such answer; running lookups still return theirs. Call it when keys may
- * have been written past the gate. A new base of the slot (rebuild, swap, reload, clear) and
- * bg_slot_merge do the same. NULL is allowed.
- * Thread safety: MT-Safe, waits for nothing. Cost: one atomic addition.
+ * Invalidates all earlier "absent" answers of the backing store: those in the negative
+ * caches of all gates of the slot, and those of queries in progress. A lookup that starts
+ * after this call uses no such answer; running lookups still return theirs. Call it when
+ * keys may have been written without the gate. A new base of the slot (rebuild, swap,
+ * reload, clear) and bg_slot_merge do the same. NULL is allowed.
+ * Thread safety: MT-Safe; never waits. Cost: one atomic addition.
  */
 BG_API void bg_gate_forget_absent(bg_gate *gate);
 
 /*
- * Declares that the backing store may have keys that the filter denies, for example because a
- * change feed was interrupted. From then on all gates of the slot query the backing store for every
- * lookup, without negative cache and single flight, until the slot gets a base that has these
- * keys, as after a bg_gate_write that could not be added: by a bg_slot_rebuild that begins later, or by any other
- * base with BG_SLOT_DISCARD. Until then the slot is not saved; afterwards only a rebuild or
- * BG_SLOT_DISCARD replaces its base. It includes bg_gate_forget_absent. NULL is allowed.
- * Thread safety: MT-Safe. Cost: a lock that is never held for long.
+ * Declares that the backing store may have keys that the filter denies, for example because
+ * a change feed was interrupted. From then on all gates of the slot query the backing store
+ * for every lookup, without negative cache and single flight. The doubt ends as in
+ * bg_gate_write: with a bg_slot_rebuild that starts later, or when another base is set with
+ * BG_SLOT_DISCARD. Until then the slot cannot be saved. Afterwards only a rebuild or
+ * BG_SLOT_DISCARD can replace its base. Includes bg_gate_forget_absent. NULL is allowed.
+ * Thread safety: MT-Safe. Cost: a lock that is only held briefly.
  */
 BG_API void bg_gate_doubt(bg_gate *gate);
 
-/* ---- Feedback and figures --------------------------------------------------------- */
+/* ---- Feedback and information ----------------------------------------------------- */
 
-/* Tells the gate that a "maybe", of bg_gate_may_contain or got from the filter itself, was
- * wrong, or right: for those who ask the truth elsewhere. Thread safety: MT-Safe. */
+/*
+ * Reports whether a key for which the filter or bg_gate_may_contain answered "maybe" was
+ * present. For callers that query the backing store themselves.
+ * Thread safety: MT-Safe.
+ */
 BG_API void bg_gate_report(bg_gate *gate, bool was_present);
 
+/* See bg_gate_get_info. Counters start at 0 when the gate is created. */
 typedef struct bg_gate_info {
-    uint32_t struct_size; /* sizeof(bg_gate_info) */
-    uint32_t breaker;     /* 0: closed, 1: open, 2: trying */
-    uint64_t lookups;
-    uint64_t outcomes[6]; /* by bg_outcome */
-    uint64_t store_calls; /* including audits */
-    uint64_t store_errors;
-    uint64_t store_nanoseconds; /* of all calls of `ask` together */
-    uint64_t avoided;           /* look-ups that the truth was spared by the filter */
-    uint64_t wasted;            /* false positives: outcomes, and reported */
-    uint64_t shared;            /* answered by another look-up's question */
-    uint64_t spared_by_breaker;
-    uint64_t breaker_opened;
-    uint64_t audits;
-    uint64_t false_negatives; /* that audits found: must be 0 */
-    uint64_t reported;        /* by bg_gate_report */
-    uint64_t writes;
-    uint64_t write_errors;
-    uint64_t negative_entries; /* in the negative cache now */
-    uint64_t negative_hits;
-    uint32_t
-        doubtful; /* 1: a write could not be added, or bg_gate_doubt was called: every
-                     lookup queries the backing store */
-    uint32_t drifting; /* 1: examined, and the observed rate is above the predicted one
-                          by more than chance */
-    bg_estimate observed; /* rate of false positives since the base came, with its 95 %
-                             interval: of absent keys, those that the filter did not deny */
-    double predicted;     /* at the present fill, if `examine` was asked for; else 0 */
+    uint32_t struct_size;       /* sizeof(bg_gate_info), set by the caller */
+    uint32_t breaker;           /* 0: closed, 1: open, 2: trying */
+    uint64_t lookups;           /* finished lookups */
+    uint64_t outcomes[6];       /* lookups by bg_outcome */
+    uint64_t store_calls;       /* queries of the backing store, including audits */
+    uint64_t store_errors;      /* failed queries */
+    uint64_t store_nanoseconds; /* total duration of all queries */
+    uint64_t avoided; /* lookups answered "no" by the filter without a query */
+    uint64_t wasted;  /* false positives, in lookups and reported */
+    uint64_t shared;  /* lookups answered by the query of another lookup */
+    uint64_t spared_by_breaker; /* queries suppressed by the open breaker */
+    uint64_t breaker_opened;    /* number of times the breaker opened */
+    uint64_t audits;            /* "no" answers that were checked */
+    uint64_t false_negatives;   /* false negatives found by audits: must be 0 */
+    uint64_t reported;          /* calls of bg_gate_report */
+    uint64_t writes;            /* calls of bg_gate_write and bg_gate_add */
+    uint64_t write_errors;      /* failed ones */
+    uint64_t negative_entries;  /* valid keys in the negative cache */
+    uint64_t negative_hits;     /* lookups answered by the negative cache */
+    bool doubtful; /* true: a key could not be added, or bg_gate_doubt was called; every
+                      lookup queries the backing store */
+    bool drifting; /* true: `health` was passed, and the observed rate exceeds the
+                      predicted one by more than chance explains */
+    bg_estimate observed; /* false-positive rate since the base arrived: share of absent
+                             keys that the filter did not deny */
+    double predicted;     /* predicted rate of `health`; 0 without `health` */
 } bg_gate_info;
 
 /*
- * Fills in `stats`. `examine`: also compare the observed with the predicted rate, which
- * reads every byte of the filter.
- * Errors: BG_EINVAL. Thread safety: MT-Safe.
+ * Describes a gate. `health`, unless NULL, is a recent result of bg_slot_get_health or
+ * bg_slot_sample_health for the gate's slot: `predicted` and `drifting` then compare the
+ * observed false-positive rate with it.
+ * Errors: BG_EINVAL for NULL or an unknown struct_size.
+ * Thread safety: MT-Safe. Cost: some cache lines per CPU, and reads the negative cache.
  */
-BG_API BG_MUST_CHECK bg_err bg_gate_about(const bg_gate *gate, bool examine,
-                                          bg_gate_info *stats);
+BG_API BG_MUST_CHECK bg_err bg_gate_get_info(const bg_gate *gate,
+                                             const bg_slot_health *health,
+                                             bg_gate_info *out);
 
 /*
- * The same, compared with what bg_slot_get_health found in the gate's slot a while ago, so that it
- * need not be found again. NULL: as bg_gate_about without `examine`.
- * Errors: BG_EINVAL. Thread safety: MT-Safe. Cost: some cache lines per processor.
- */
-BG_API BG_MUST_CHECK bg_err bg_gate_about_known(const bg_gate *gate,
-                                                const bg_slot_health *health,
-                                                bg_gate_info *stats);
-
-/*
- * Evaluates the policy (NULL: BG_POLICY_INIT) with the observed rate, and rebuilds the
- * slot if there is a reason and `source` is given; *reasons, unless NULL, says which.
- * A gate that is doubtful has the reason BG_REASON_DEGRADED. Call it from time to time,
- * from a thread that may take long. Errors: BG_EINVAL, those of bg_slot_rebuild.
+ * Evaluates a policy with the observed false-positive rate (bg_slot_advise), and rebuilds
+ * the slot if there is a reason to and `source` is not NULL. A NULL policy selects
+ * BG_POLICY_INIT. *reasons, unless NULL, is set to the reasons. A gate in doubt has
+ * BG_REASON_DEGRADED. Call it regularly, from a thread that may be busy for a long time.
+ * Errors: BG_EINVAL; those of bg_slot_rebuild.
+ * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy,
                                              const bg_source *source,

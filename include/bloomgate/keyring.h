@@ -1,27 +1,30 @@
 /*
- * keyring.h - the secrets of keyed filters, and how they change.
+ * keyring.h - the secrets of keyed filters, and their rotation.
  *
- * A keyring is a text file that only its owner can read, a secret per line:
+ * A keyring is a text file that only its owner can read, with one secret per line:
  *
  *     # bloomgate keyring: NAME SECRET [retired]
  *     2026-10 000102030405060708090a0b0c0d0e0f retired
  *     2026-11 8d5d9f0c4e1b2a3748596a7b8c9dae0f
  *
- * The last line that is not retired is the current secret: new filters are made with it.
- * The others are for filters that were. Filter files carry the key id, never the secret:
- * the name, or the first 16 bytes of it, in which all names of a ring must differ.
+ * The last line that is not retired is the current secret, with which new filters are
+ * created. The other secrets are for existing filters. Filter files contain a key id, never
+ * the secret. The key id is the name, or its first 16 bytes; all names of a keyring must
+ * differ in these.
  *
  *     bg_keyring *ring;
- *     bg_keyring_open("/etc/bloomgate/keyring", &ring, &why);
- *     bg_keyring_current(ring, &spec.hash, key_id, NULL);
+ *     if (bg_keyring_open("/etc/bloomgate/keyring", &ring, &why)
+ *         || bg_keyring_current(ring, &spec.hash, key_id, &why))
+ *         return 1;
  *
- * Rotation: append a line; make a filter with the new secret and let the slot ask both
- * (bg_slot_begin_migration); rebuild; mark the old line retired; remove it when no file needs it.
+ * To rotate a secret, append a line. Create a filter with the new secret, and let the slot
+ * query both filters (bg_slot_begin_migration). Rebuild the slot. Mark the old line as
+ * retired, and delete it when no file needs it any more.
  *
- * Secrets lie in memory that is locked, left out of core files, not inherited by children
- * of fork (who find the ring empty), and wiped when the ring is freed. They are never part
- * of an error message. (The filters that use them keep them in their own memory, which is
- * wiped by bg_filter_free and left out of core files.)
+ * Secrets are kept in memory that is locked, excluded from core dumps, and wiped when the
+ * keyring is freed. A child of fork() does not inherit it and has an empty keyring. Secrets
+ * never appear in error messages. Filters keep the secrets they use in their own memory,
+ * which is excluded from core dumps and wiped by bg_filter_free.
  */
 #ifndef BLOOMGATE_KEYRING_H
 #define BLOOMGATE_KEYRING_H
@@ -39,42 +42,62 @@
 extern "C" {
 #endif
 
+/* A keyring. Opaque; it never changes, so all functions that read it are MT-Safe. */
 typedef struct bg_keyring bg_keyring;
 
 /*
- * Reads a keyring. The file must be a regular one, owned by the user or root, that neither
- * group nor others can read or write; at most 64 KiB and 256 secrets. A symbolic link is
- * not followed. Errors: BG_EINVAL when mode or owner are wrong; BG_EFORMAT with the line;
- * BG_EIO; BG_ENOMEM. Thread safety: MT-Safe, and so are all that ask a ring: it never
- * changes.
+ * Reads a keyring. The file must be a regular file, owned by the effective user or root,
+ * without any permissions for group and others, of at most 64 KiB and 256 secrets. Symbolic
+ * links are not followed.
+ * Errors: BG_EINVAL if the mode or owner is wrong; BG_EFORMAT, with the line; BG_EIO;
+ * BG_ENOMEM. On error *ring is NULL.
+ * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_keyring_open(const char *path, bg_keyring **ring,
                                             bg_errinfo *info);
-BG_API void bg_keyring_free(bg_keyring *ring); /* wipes it; NULL is allowed */
 
-/* How many secrets there are; the name of secret i in the order of the file ("" beyond the
- * last), and whether it is retired. */
+/* Wipes and frees a keyring; NULL is allowed. Thread safety: MT-Excl. */
+BG_API void bg_keyring_free(bg_keyring *ring);
+
+/* Returns the number of secrets; 0 for NULL. Thread safety: MT-Safe. */
 BG_API size_t bg_keyring_count(const bg_keyring *ring);
+
+/*
+ * Returns the name of secret i in the order of the file, or "" if there are fewer.
+ * *retired, unless NULL, is set to whether the secret is retired.
+ * Thread safety: MT-Safe.
+ */
 BG_API const char *bg_keyring_name(const bg_keyring *ring, size_t i, bool *retired);
 
 /*
- * Fills in profile (`keyed`, unless a keyed one is there already) and secret of `hash`,
- * which points into the ring, and the key id: of the current secret, or of the one with
- * that key id, retired or not. Errors: BG_ENOTFOUND; BG_EINVAL for NULL.
+ * Sets hash->secret to the current secret, and `key_id` to its key id. Sets hash->profile
+ * to `keyed`, unless it is a keyed profile already. The secret points into the keyring,
+ * which must stay open while `hash` is used.
+ * Errors: BG_ENOTFOUND if all secrets are retired or there are none; BG_EINVAL for NULL.
+ * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_keyring_current(const bg_keyring *ring,
                                                bg_hash_spec *hash,
                                                uint8_t key_id[BG_KEY_ID_BYTES],
                                                bg_errinfo *info);
+
+/*
+ * Sets hash->secret and hash->profile as bg_keyring_current does, for the secret with a
+ * given key id, even if it is retired.
+ * Errors: BG_ENOTFOUND; BG_EINVAL for NULL. Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_keyring_find(const bg_keyring *ring,
                                             const uint8_t key_id[BG_KEY_ID_BYTES],
                                             bg_hash_spec *hash, bg_errinfo *info);
 
-/* Writes a new secret, made by the system's random numbers, to the end of a keyring, which
- * is created with mode 0600 if it is not there; replaced in one step, by one caller after
- * the other. Errors: as bg_keyring_open; BG_EINVAL when the name is there already, or is
- * not 1 to 31 of letters, digits, '-', '_' and '.'; BG_EBUSY when others keep replacing
- * it. */
+/*
+ * Appends a new secret, generated from random bytes of the OS, to a keyring file. A missing
+ * file is created with mode 0600. The file is replaced atomically, and concurrent calls
+ * wait for each other. `name` has 1 to 31 letters, digits, '-', '_' and '.'.
+ * Errors: those of bg_keyring_open; BG_EINVAL if the name exists already or is invalid;
+ * BG_EBUSY if other processes keep replacing the file.
+ * Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_keyring_append(const char *path, const char *name,
                                               bg_errinfo *info);
 

@@ -1,8 +1,8 @@
 /*
  * kind.h - the kinds of filter.
  *
- *   kind         idea                                  bits per key    lines  delete
- *                                                      1 %    0.1 %    read
+ *   kind         idea                                  bits per key    lines  remove
+ *                                                      1%     0.1%     read
  *   classic      k bits anywhere                        9.6    14.4     1..k    no
  *   partitioned  k slices, one bit in each              9.6    14.4     1..k    no
  *   blocked      all bits in one 64-byte line           9.9    15.6     1       no
@@ -10,28 +10,29 @@
  *   register     all bits in one 64-bit word           11.9    23.2     1       no
  *   counting     4-bit counters instead of bits          44      78     1       yes
  *   cuckoo       fingerprints in one of two buckets    12.6    16.8     2       yes
- *   quotient     a sorted table of hash prefixes       9.6..17 13..24   1       yes
- *   fuse         three fingerprints that XOR to the      9.0    18.0    3       no
- *                key's; made by a bg_builder
- *   ribbon       64 neighbouring bits that XOR to the     7.1    10.1    2       no
- *                key's; made by a bg_builder
- *   scalable     layers of blocked filters, for any n      17..41       layers   no
- *   window       the last T seconds or N items            20..30       1..g  by age
+ *   quotient     a sorted table of hash prefixes     9.6..17  13..24    1       yes
+ *   fuse         three fingerprints whose XOR is         9.0    18.0    3       no
+ *                the key's; built by a bg_builder
+ *   ribbon       64 neighboring bits whose XOR is        7.1    10.1    2..3    no
+ *                the key's; built by a bg_builder
+ *   scalable     layers of blocked filters, any n     14..41            layers  no
+ *   window       the last T seconds or N items        20..25            1..g    by age
  *
- * `blocked` is the default: one cache line per key is what speed comes down to once a
- * filter outgrows the cache, and it costs 4 % more memory than the best that k scattered
- * bits can do at 1 %. `classic` is for when memory counts more than time, `partitioned`
- * is the base of filters that age, `split` has the very bits of Parquet's filters, and
- * `register` is for deduplication by many threads: of two that add one key at the same
- * instant exactly one is told that it is new. `quotient` deletes, counts, lists the
- * hashes, merges and changes its size; its number of slots is a power of two, so how many
- * bits a key takes depends on how well the number of keys fits: ask the planner.
+ * `blocked` is the default: once a filter outgrows the cache, the number of cache lines per
+ * key determines the speed, and one line costs 4% more memory at 1% than the best filter of
+ * k scattered bits. Use `classic` if memory matters more than time. `partitioned` is the base
+ * of filters that age. `split` is bit-identical with Parquet's filters. `register` is for
+ * deduplication by many threads: if two threads add the same key at the same time, exactly
+ * one is told that it is new. `quotient` removes, counts, lists its hashes, merges and
+ * resizes; its number of slots is a power of two, so the bits per key depend on the number
+ * of keys: use the planner (plan.h).
  */
 #ifndef BLOOMGATE_KIND_H
 #define BLOOMGATE_KIND_H
 
 #include "bloomgate/export.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -39,11 +40,10 @@ extern "C" {
 #endif
 
 /*
- * X(NAME, number, name): the one list of kinds. It feeds this enum, the tables of
- * operations, the names, the tests and the benches. Numbers are frozen, they are also
- * written in files; 0 is no kind: it asks for the best one to be picked.
+ * X(NAME, number, name): the list of kinds. The numbers are permanent, because files store
+ * them. BG_KIND_AUTO lets the library choose a kind.
  *
- * Bloom kinds are sets of bits that only ever fill up.
+ * Bloom kinds are sets of bits that are set and never cleared.
  */
 #define BG_BLOOM_KINDS(X)                                                              \
     X(CLASSIC, 1, classic)                                                             \
@@ -72,37 +72,36 @@ typedef enum bg_kind {
 #undef BG_KIND_ENUM
 } bg_kind;
 
-/* What a kind can do beside adding and asking: see bg_kind_traits. */
+/* What a kind supports in addition to adds and queries: see bg_kind_traits. */
 enum {
-    BG_TRAIT_REMOVE = 1u << 0,  /* bg_filter_remove */
-    BG_TRAIT_COUNT = 1u << 1,   /* bg_filter_count says how often, not only whether */
-    BG_TRAIT_MERGE = 1u << 2,   /* bg_filter_merge */
-    BG_TRAIT_FOLD = 1u << 3,    /* bg_filter_fold */
-    BG_TRAIT_OVERLAP = 1u << 4, /* bg_filter_overlap */
-    BG_TRAIT_FILLS_UP =
-        1u << 5, /* takes a limited number of keys: see bg_filter_insert */
-    BG_TRAIT_STATIC = 1u << 6,    /* made of all keys at once by a bg_builder */
+    BG_TRAIT_REMOVE = 1u << 0,    /* bg_filter_remove */
+    BG_TRAIT_COUNT = 1u << 1,     /* bg_filter_count returns more than 0 or 1 */
+    BG_TRAIT_MERGE = 1u << 2,     /* bg_filter_merge */
+    BG_TRAIT_FOLD = 1u << 3,      /* bg_filter_fold */
+    BG_TRAIT_OVERLAP = 1u << 4,   /* bg_filter_overlap */
+    BG_TRAIT_FILLS_UP = 1u << 5,  /* limited capacity: adds can return BG_EFULL */
+    BG_TRAIT_STATIC = 1u << 6,    /* built from all keys at once by a bg_builder */
     BG_TRAIT_ENUMERATE = 1u << 7, /* bg_filter_for_each */
     BG_TRAIT_RESIZE = 1u << 8     /* bg_filter_resize */
 };
 
 /*
- * The traits of a kind, BG_TRAIT_REMOVE and so on; 0 for BG_KIND_AUTO and for an unknown
- * number. Thread safety: MT-Safe.
+ * Returns the traits of a kind, BG_TRAIT_REMOVE and so on; 0 for BG_KIND_AUTO and for an
+ * unknown number. Thread safety: MT-Safe.
  */
 BG_API uint32_t bg_kind_traits(bg_kind kind);
 
 /*
- * The name of a kind: "blocked". Never NULL; "auto" for 0, "unknown" for an unknown
- * number. Thread safety: MT-Safe.
+ * Returns the name of a kind, such as "blocked"; "auto" for BG_KIND_AUTO, and "unknown" for
+ * an unknown number. Thread safety: MT-Safe.
  */
 BG_API const char *bg_kind_name(bg_kind kind);
 
 /*
- * The kind of that name, BG_KIND_AUTO for "auto"; -1 when there is none, or for NULL.
- * Thread safety: MT-Safe.
+ * Finds the kind with a name; "auto" is BG_KIND_AUTO. Returns false, and leaves *kind
+ * unchanged, if there is none or the name is NULL. Thread safety: MT-Safe.
  */
-BG_API int bg_kind_parse(const char *name);
+BG_API bool bg_kind_parse(const char *name, bg_kind *kind);
 
 #ifdef __cplusplus
 }

@@ -1,15 +1,19 @@
 /*
- * metrics.h - what slots, gates and registries know of themselves, as text for others.
+ * metrics.h - metrics of slots, gates and registries for Prometheus, OpenMetrics and JSON.
  *
  *     bg_metrics_item items[] = { { "users", slot, gate } };
- *     bg_metrics_write(items, 1, BG_METRICS_PROMETHEUS, 0, print, stdout, NULL);
+ *     if (bg_metrics_write(items, 1, BG_METRICS_PROMETHEUS, 0, print, stdout, &why))
+ *         return 1;
+ *
+ * `print` is your function that receives the text, such as:
  *
  *     # HELP bloomgate_filter_items Estimated number of different keys in the filter.
  *     # TYPE bloomgate_filter_items gauge
  *     bloomgate_filter_items{filter="users"} 9987231
  *
- * Names follow the rules of Prometheus: base units, `_total` for counters, `_ratio` for
- * shares of one. docs/metrics.md lists all of them; ops/ has alerts and a dashboard.
+ * Names follow the conventions of Prometheus: base units, `_total` for counters and
+ * `_ratio` for shares between 0 and 1. docs/metrics.md lists all metrics; ops/ has alerts
+ * and a dashboard.
  */
 #ifndef BLOOMGATE_METRICS_H
 #define BLOOMGATE_METRICS_H
@@ -28,33 +32,35 @@
 extern "C" {
 #endif
 
+/* The format of a metrics document. */
 typedef enum bg_metrics_format {
     BG_METRICS_PROMETHEUS = 0,  /* text format 0.0.4 */
     BG_METRICS_OPENMETRICS = 1, /* OpenMetrics 1.0.0, with # EOF */
     BG_METRICS_JSON = 2
 } bg_metrics_format;
 
-/* The Content-Type of a format. Never NULL. */
+/* Returns the Content-Type of a format. Never NULL. Thread safety: MT-Safe. */
 BG_API const char *bg_metrics_content_type(bg_metrics_format format);
 
-/* One thing to report. The name becomes the label `filter`; any bytes, escaped. */
+/* A slot, a gate or both, to be reported under one name. */
 typedef struct bg_metrics_item {
-    const char *name;
-    const bg_slot *slot; /* or NULL: that of the gate */
+    const char *name;    /* value of the label `filter`: any bytes, escaped as needed */
+    const bg_slot *slot; /* NULL: that of the gate */
     const bg_gate *gate; /* or NULL */
 } bg_metrics_item;
 
+/* Flags of bg_metrics_write. */
 enum {
-    /* Leave out what takes reading every byte of a filter: items, fill, rates. */
+    /* Omit metrics that require reading every byte of a filter: items, fill, rates. */
     BG_METRICS_CHEAP = 1u << 0
 };
 
-/* Takes a piece of text; false: stop. */
+/* Receives a piece of the document. Return false to cancel (BG_ECANCELED). */
 typedef bool (*bg_metrics_sink_fn)(void *context, const char *text, size_t len);
 
 /*
- * Writes the metrics of n items, in one document.
- * Errors: BG_EINVAL; BG_ECANCELED when the sink said stop; BG_ENOMEM.
+ * Writes the metrics of n items as one document.
+ * Errors: BG_EINVAL; BG_ECANCELED if the sink returned false; BG_ENOMEM.
  * Thread safety: MT-Safe. Cost: reads every byte of all filters, unless BG_METRICS_CHEAP.
  */
 BG_API BG_MUST_CHECK bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
@@ -63,8 +69,9 @@ BG_API BG_MUST_CHECK bg_err bg_metrics_write(const bg_metrics_item *items, size_
                                              bg_errinfo *info);
 
 /*
- * The same with figures that bg_slot_get_health found a while ago, so that no filter is read again:
- * healths[i] is that of item i, or NULL: then they are left out.
+ * Writes the metrics of n items with earlier results of bg_slot_get_health, so that no
+ * filter is read. healths[i] belongs to item i; NULL omits the metrics that need it.
+ * Errors: those of bg_metrics_write. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_metrics_write_known(const bg_metrics_item *items,
                                                    const bg_slot_health *const *healths,
@@ -72,10 +79,14 @@ BG_API BG_MUST_CHECK bg_err bg_metrics_write_known(const bg_metrics_item *items,
                                                    bg_metrics_sink_fn sink,
                                                    void *context, bg_errinfo *info);
 
-/* The same for a registry: its own figures, and those of its tenants in memory, at most
- * `most` of them (0: none), with the label `filter` being their name. */
+/*
+ * Writes the metrics of a registry and of up to `max_tenants` of its tenants in memory (0:
+ * none). The label `filter` is the name of the tenant.
+ * Errors: those of bg_metrics_write. Thread safety: MT-Safe. Cost: that of bg_metrics_write
+ * for these tenants.
+ */
 BG_API BG_MUST_CHECK bg_err bg_metrics_write_registry(
-    bg_registry *registry, size_t most, bg_metrics_format format, uint32_t flags,
+    bg_registry *registry, size_t max_tenants, bg_metrics_format format, uint32_t flags,
     bg_metrics_sink_fn sink, void *context, bg_errinfo *info);
 
 #ifdef __cplusplus

@@ -1,41 +1,43 @@
 /*
- * oplog.h - the operation log: what happened to a filter since its last snapshot.
+ * oplog.h - the operation log: changes of a filter since its last snapshot.
  *
- * A filter lives in memory, and saving it takes as long as it is large. A log takes 9
- * bytes per operation and is written at once, so a filter comes back after a crash as its
- * last snapshot and the operations that came after it:
+ * Saving a large filter takes long. A log takes 9 bytes per operation and is written at
+ * once. After a crash, a filter is restored from its last snapshot and the operations
+ * logged since:
  *
  *     bg_oplog_open("seen.log", filter, &how, &log, &report, &why);
- *     bg_oplog_change(log, filter, NULL, hashes, n, NULL, &why);  // adds: logged and done
+ *     bg_oplog_change(log, filter, NULL, hashes, n, NULL, &why);     // log and apply adds
  *     ...
  *     bg_oplog_snapshot(log, filter, "seen.bg", NULL, &why);
  *
- *     bg_oplog_recover("seen.bg", "seen.log", NULL, &filter, &report, &why);  // next time
+ *     // after a restart:
+ *     bg_oplog_recover("seen.bg", "seen.log", NULL, &filter, &report, &why);
  *
- * An operation is one byte and a number of 64 bits, mostly a key's hash. Operations are
- * numbered from 0, for ever: a snapshot says up to which number it is complete, and what
- * it has already is not replayed. So removes and counts come out right, too.
+ * An operation is one byte and a 64-bit number, usually the hash of a key. Operations are
+ * numbered from 0, and numbers are never reused. A snapshot records the number up to which
+ * it is complete, so operations that it has are not replayed. This keeps removes and counts
+ * correct.
  *
- * Durability, by policy:
- *   always    an append returns when its records are on the disk (fdatasync). Threads that
- *             append while the disk is busy share the next sync.
- *   everysec  an append, or bg_oplog_tick, syncs when a second has passed since the last
- *             sync. A crash of the machine costs what came after it; a crash of the
- *             process costs nothing.
- *   no        the system writes when it likes. A crash of the process costs nothing.
+ * The sync policy determines durability:
+ *   always    an append returns when its records are on disk (fdatasync). Threads that append
+ *             while the disk is busy share the next sync.
+ *   everysec  an append or bg_oplog_tick syncs if a second has passed since the last sync. A
+ *             crash of the machine loses the records after the last sync; a crash of the
+ *             process loses nothing.
+ *   no        the OS decides when to write. A crash of the process loses nothing.
  *
- * A frame, the records of one append, is replayed whole or not at all. One that was cut
- * short by a crash is noticed by its checksum, and nothing behind it is believed.
+ * The records of one append form a frame, which is replayed completely or not at all. A
+ * frame that a crash cut short is detected by its checksum, and everything after it is
+ * ignored.
  *
  * Caveats
- *   - One process at a time has a log open.
- *   - A log keeps hashes, which tell whether somebody's key is in it: protect it as you
- *     would the keys.
- *   - The order of the log is the order of replaying. Where it matters (removes, clear,
- *     windows), threads that append by themselves must hold one lock over changing the
- *     filter and appending; bg_oplog_change does that.
- *   - The library starts no thread: under `everysec` call bg_oplog_tick when appends may
- *     cease.
+ *   - Only one process at a time can have a log open.
+ *   - A log contains hashes, which reveal whether a given key is in it. Protect it like the
+ *     keys themselves.
+ *   - Records are replayed in the order of the log. Where order matters (removes, clears,
+ *     windows), threads that use bg_oplog_append must hold a lock while they change the filter
+ *     and append. bg_oplog_change does that itself.
+ *   - The library starts no thread: with `everysec`, call bg_oplog_tick if appends may stop.
  */
 #ifndef BLOOMGATE_OPLOG_H
 #define BLOOMGATE_OPLOG_H
@@ -57,34 +59,35 @@ extern "C" {
 /* A log that is open for appending. Opaque. */
 typedef struct bg_oplog bg_oplog;
 
-/* Operations; what the number beside each is. The values are frozen. */
+/* Operations, with the meaning of the number in the record. The values are permanent. */
 enum {
     BG_OPLOG_ADD = 1,    /* a hash */
     BG_OPLOG_REMOVE = 2, /* a hash */
     BG_OPLOG_ROTATE = 3, /* the time, as for bg_filter_rotate */
     BG_OPLOG_CLEAR = 4,  /* 0 */
-    BG_OPLOG_MARK = 5    /* anything; filters pass over it */
+    BG_OPLOG_MARK = 5    /* any number; no effect on filters */
 };
 
-/* When records go to the disk. */
+/* When records are synced to disk. */
 typedef enum bg_oplog_policy {
     BG_OPLOG_SYNC_ALWAYS = 0,
     BG_OPLOG_SYNC_EVERYSEC = 1,
     BG_OPLOG_SYNC_NO = 2
 } bg_oplog_policy;
 
-#define BG_OPLOG_BATCH_MAX 65536 /* records of one append, at most */
+/* Maximum number of records in one append. */
+#define BG_OPLOG_BATCH_MAX 65536
 
+/* How to open a log. NULL selects the defaults. */
 typedef struct bg_oplog_options {
     uint32_t struct_size; /* sizeof(bg_oplog_options) */
     uint32_t policy;      /* a bg_oplog_policy */
-    uint64_t position;   /* the number up to which the filter is complete: `next` of the
-                            report that bg_oplog_apply or bg_oplog_recover gave; 0: new */
-    uint64_t generation; /* of a log that is created: that of its snapshot, or 0 */
-    uint64_t (*clock)(
-        void *context); /* nanoseconds; NULL: the system's monotonic clock */
-    void *context;
-    const bg_allocator *allocator; /* NULL: the system's */
+    uint64_t position;    /* number up to which the filter is complete: `next` in the
+                             report of bg_oplog_apply or _recover; 0: a new filter */
+    uint64_t generation;  /* generation of the snapshot before a new log */
+    uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: OS clock */
+    void *context;                    /* argument of `clock` */
+    const bg_allocator *allocator;    /* or NULL */
 } bg_oplog_options;
 
 #define BG_OPLOG_OPTIONS_INIT                                                          \
@@ -92,58 +95,59 @@ typedef struct bg_oplog_options {
         sizeof(bg_oplog_options), 0, 0, 0, 0, 0, 0                                     \
     }
 
-/* What was found in a log. */
+/* The result of reading a log. */
 typedef struct bg_oplog_report {
-    uint32_t struct_size; /* sizeof(bg_oplog_report) */
-    uint32_t kind;        /* of its filter: a bg_kind */
+    uint32_t struct_size; /* sizeof(bg_oplog_report), set by the caller */
+    uint32_t kind;        /* kind of its filter: a bg_kind */
     uint64_t check;       /* bg_hasher_check of its filter's hasher */
-    uint64_t generation;  /* of the snapshot that it follows */
+    uint64_t generation;  /* generation of the snapshot before it */
     uint64_t first;       /* number of its first record */
-    uint64_t next;        /* number after its last whole record */
-    uint64_t records;     /* that were handed on: to the callback, to the filter */
-    uint64_t frames;      /* whole ones in the file */
-    uint64_t end;         /* offset behind the last of them */
-    uint64_t dropped;     /* bytes from there to the end of the file: a torn tail */
-    bg_err code;   /* why they were dropped: BG_OK if there are none, BG_EFORMAT if
-                      a frame is incomplete, BG_ECHECKSUM if it is damaged */
-    char what[32]; /* what is wrong with them: "frame", "checksum" ... */
-    char found[64];
-    char expected[96];
+    uint64_t next;        /* number after its last complete record */
+    uint64_t records;     /* records passed to the callback or applied to the filter */
+    uint64_t frames;      /* complete frames in the file */
+    uint64_t end;         /* offset after the last complete frame */
+    uint64_t dropped;     /* bytes after that offset: a torn tail */
+    bg_err code;          /* BG_OK if dropped is 0; BG_EFORMAT: a frame is incomplete;
+                             BG_ECHECKSUM: a frame is damaged */
+    char what[BG_ERR_WHAT_MAX]; /* the part that is wrong: "frame", "checksum" ... */
+    char found[BG_ERR_FOUND_MAX];
+    char expected[BG_ERR_EXPECTED_MAX];
 } bg_oplog_report;
 
-/* What a log knows of itself. */
+/* See bg_oplog_get_info. */
 typedef struct bg_oplog_info {
-    uint32_t struct_size; /* sizeof(bg_oplog_info) */
-    uint32_t policy;
-    uint64_t first;  /* number of the first record in the file */
-    uint64_t next;   /* number of the next one to be appended */
-    uint64_t synced; /* all below are on the disk */
-    uint64_t bytes;  /* of the file */
-    uint64_t syncs;  /* how often the disk was waited for since it was opened */
-    bg_err failed;   /* BG_OK, or what every append returns */
+    uint32_t struct_size; /* sizeof(bg_oplog_info), set by the caller */
+    uint32_t policy;      /* a bg_oplog_policy */
+    uint64_t first;       /* number of the first record in the file */
+    uint64_t next;        /* number of the next record to be appended */
+    uint64_t synced;      /* all records below this number are on disk */
+    uint64_t bytes;       /* size of the file */
+    uint64_t syncs;       /* syncs since the log was opened */
+    bg_err failed;        /* BG_OK, or the error that every append returns */
 } bg_oplog_info;
 
 /* ---- Appending ------------------------------------------------------------------------- */
 
 /*
- * Opens a log for appending, or creates it. It belongs to the filter's kind and hash
- * function; another filter's is refused. The end is found by reading all of it; what is
- * behind the last whole frame is cut off, and `report` (may be NULL) says how much and
- * why: to look before anything is cut, use bg_oplog_replay. The remaining records are
- * rewritten and synced, and the directory is synced.
+ * Opens a log for appending, or creates it. A log belongs to a kind and a hasher; the log
+ * of another filter is refused. The whole log is read to find its end. Bytes after the last
+ * complete frame are cut off, and `report`, unless NULL, describes how many and why; to
+ * inspect a log before anything is cut off, use bg_oplog_replay. The remaining records are
+ * rewritten and synced, and so is the directory.
  *
- * options->position is compared with the log: one that begins later lacks operations, and
- * is refused; one that ends before it has only what the filter has already, and is
- * replaced by an empty one that begins there. A log that has records at or after the
- * position is refused: the filter lacks these records, and its next snapshot would drop
- * them. Apply them (bg_oplog_apply with `from` = position), and open the log with
- * report->next. A process that waits for another process to close the log must do this
- * before it opens the log.
- * Errors: BG_EIO, with EWOULDBLOCK when somebody has it open; BG_EFORMAT, BG_EVERSION,
- * BG_ECHECKSUM for a damaged header or a record of a newer version; BG_EINCOMPAT for
- * another filter's log, or if operations are missing in the log or in the filter; BG_EINVAL;
- * BG_ENOMEM. On error the file is unchanged.
- * Thread safety: MT-Safe. Cost: reading and writing the file.
+ * options->position is compared with the log. A log that starts after the position lacks
+ * operations and is refused. A log that ends before the position has only operations that
+ * the filter has, and is replaced with an empty log that starts there. A log with records
+ * at or after the position is refused, because the filter lacks these records and its next
+ * snapshot would drop them: apply them with bg_oplog_apply (`from` = position), and open
+ * the log with report->next. A process that waits for another process to close the log must
+ * do this before it opens the log.
+ * Errors: BG_EIO, with EWOULDBLOCK if another process has the log open; BG_EFORMAT,
+ * BG_EVERSION or BG_ECHECKSUM for a damaged header or a record of a newer version;
+ * BG_EINCOMPAT for the log of another filter, or if operations are missing in the log or in
+ * the filter; BG_EINVAL; BG_ENOMEM. On error *log is NULL. A log that is refused is
+ * unchanged; after BG_EIO its torn tail may have been cut off.
+ * Thread safety: MT-Safe. Cost: reads and writes the file.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_open(const char *path, const bg_filter *filter,
                                           const bg_oplog_options *options,
@@ -151,93 +155,117 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_open(const char *path, const bg_filter *fil
                                           bg_errinfo *info);
 
 /*
- * Closes a log; NULL is allowed. What is not synced is, unless the policy is `no`; an error
- * of that, or the one that the log failed with, is returned. It is closed all the same.
+ * Closes a log, after syncing it unless the policy is `no`; NULL is allowed. Returns the
+ * error of the sync, or the one with which the log failed earlier. The log is closed in any
+ * case.
  * Thread safety: MT-Excl.
  */
 BG_API bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info);
 
 /*
- * Appends n records, 1 to BG_OPLOG_BATCH_MAX, as one frame: operation ops[i] (`ops` NULL: all
- * are adds) with hashes[i]. *first, unless NULL, becomes the number of the first. The
- * filter is not touched: change it before, and where order matters hold a lock over both.
+ * Appends n records, 1 to BG_OPLOG_BATCH_MAX, as one frame: operation ops[i] with
+ * hashes[i]. With `ops` NULL all operations are adds. *first, unless NULL, is set to the
+ * number of the first record. The filter is not changed: change it before the call, and
+ * hold a lock over both where order matters.
  *
- * When writing fails nothing was appended; if the disk was full, the log can be used again
- * once there is room. When syncing fails, or anything else does, the log has failed: what
- * came after the last sync is cut off as far as the system lets us, and this and every
- * later call returns the same error. A sync is never tried again, since what it says then
- * is worth nothing. Close the log, recover, and open it again; or save the filter.
+ * If the write fails, nothing was appended; if the disk was full, the log can be used again
+ * once space is free. After any other failed write, and after every failed sync, the log
+ * has failed: this and every later call returns the same error. With `always`, the records
+ * after the last successful sync are then cut off if the OS allows it. A failed sync is
+ * never retried, because its result would be meaningless. Close the log, recover, and open
+ * it again; or save the filter.
  * Errors: BG_EIO; BG_EINVAL.
- * Thread safety: MT-Safe. Cost: a write(); and by the policy a sync.
+ * Thread safety: MT-Safe. Cost: a write() and, depending on the policy, a sync.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_append(bg_oplog *log, const uint8_t *ops,
                                             const uint64_t *hashes, size_t n,
                                             uint64_t *first, bg_errinfo *info);
 
 /*
- * The same, and does to `filter` what the records say, in the order of the log whatever
- * other threads do: adds, removes, rotates, clears. When writing fails the filter is
- * unchanged. When syncing fails it has changed, but the change may not survive a crash.
- * Other changes of the filter must not happen, queries may (but not during a clear).
- * Errors: as bg_oplog_append; BG_ENOTSUP, with nothing done, for what the kind cannot do.
- * BG_EINCOMPAT when it is not the log of such a filter.
+ * Appends records as bg_oplog_append does, and applies them to `filter`: adds, removes,
+ * rotations and clears. With concurrent calls, records are applied in the order of the log.
+ * Adds are those of bg_filter_add_forced. If the write fails, the filter is unchanged. If
+ * the sync fails, the filter has changed, but the change may not survive a crash. Do not
+ * change the filter in any other way; queries may run at the same time, except during a
+ * clear.
+ * Errors: those of bg_oplog_append; BG_ENOTSUP if the kind does not support an operation,
+ * and BG_EINCOMPAT if the log belongs to another filter, in both cases before anything is
+ * done.
+ * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_change(bg_oplog *log, bg_filter *filter,
                                             const uint8_t *ops, const uint64_t *hashes,
                                             size_t n, uint64_t *first,
                                             bg_errinfo *info);
 
-/* Returns when everything appended so far is on the disk. Errors, thread safety: as
- * bg_oplog_append. */
+/*
+ * Waits until all records appended so far are on disk.
+ * Errors: those of bg_oplog_append. Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_oplog_sync(bg_oplog *log, bg_errinfo *info);
 
-/* Under `everysec`: syncs if a second has passed since the last sync and anything was
- * appended. Else nothing. Errors, thread safety: as bg_oplog_append. */
+/*
+ * Syncs the log if the policy is `everysec`, a second has passed since the last sync, and
+ * records were appended since. Otherwise does nothing.
+ * Errors: those of bg_oplog_append. Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_oplog_tick(bg_oplog *log, bg_errinfo *info);
 
-/* Fills in `state`. Errors: BG_EINVAL. Thread safety: MT-Safe. */
-BG_API BG_MUST_CHECK bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *state);
+/*
+ * Describes a log.
+ * Errors: BG_EINVAL for NULL or an unknown struct_size. Thread safety: MT-Safe.
+ */
+BG_API BG_MUST_CHECK bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *out);
 
 /* ---- Snapshots ------------------------------------------------------------------------- */
 
 /*
- * Saves the filter to `snapshot`, as bg_save does, with the line "oplog: N" behind the
- * metadata of `options`: it has everything numbered below N. Then replaces the log by one
- * that begins with N. Whenever the machine stops, snapshot and log together have all that
- * was synced, and nothing twice.
+ * Saves the filter to `snapshot` with bg_save, adding the line "oplog: N" to the metadata
+ * of `options`: the snapshot has all operations numbered below N. Then replaces the log
+ * with one that starts at N. Whenever the machine stops, snapshot and log together have
+ * every synced operation, and none of them is replayed twice.
  *
- * With bg_oplog_change other threads may go on meanwhile: only clears and rotations wait.
- * Who appends by himself must see to it that no operation is done and not appended, or
- * appended and not done, when this is called; if the kind only ever sets bits, it is
- * enough that everything appended is done.
+ * Other threads may use bg_oplog_change during the call; only clears and rotations wait.
+ * Threads that use bg_oplog_append must ensure that, when this function is called, every
+ * operation is either both applied and appended, or neither. For a kind that only sets bits
+ * it is enough that all appended operations have been applied.
  * Errors: those of bg_save and bg_oplog_append; BG_EINVAL for BG_FILE_NO_SYNC, and for
- * metadata with a line "oplog:" or no room for one. When the snapshot cannot be saved
- * nothing has changed. When the log cannot be replaced then it goes on as it was, unless
- * it was replaced already and only the folder could not be synced: then it has failed.
- * Thread safety: MT-Safe, as said. Cost: bg_save; a copy of the filter first, unless its
- * kind only ever sets bits.
+ * metadata that has a line "oplog:" or no space for one. If the snapshot cannot be saved,
+ * nothing has changed. If the log cannot be replaced after that, the old log stays in use,
+ * unless only the sync of the directory failed after the replacement: then the log has
+ * failed.
+ * Thread safety: MT-Safe, see above. Cost: that of bg_save; unless the kind only sets bits,
+ * a copy of the filter as well.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_snapshot(bg_oplog *log, const bg_filter *filter,
                                               const char *snapshot,
                                               const bg_save_options *options,
                                               bg_errinfo *info);
 
-/* The N of a snapshot. BG_EFORMAT when it has none. */
+/*
+ * Reads the number N of a snapshot.
+ * Errors: BG_EFORMAT if the snapshot has none; those of bg_file_get_info. Thread safety:
+ * MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_oplog_position(const char *snapshot, uint64_t *position,
                                               bg_errinfo *info);
 
 /* ---- Replaying ------------------------------------------------------------------------- */
 
-/* Is told the records of a frame, numbered from `first`; false ends it: BG_ECANCELED. */
+/*
+ * Receives the n records of a frame, numbered from `first`. Return false to cancel
+ * (BG_ECANCELED).
+ */
 typedef bool (*bg_oplog_visit_fn)(void *context, uint64_t first, const uint8_t *ops,
                                   const uint64_t *hashes, size_t n);
 
 /*
- * Tells all records of a log, frame by frame, up to its end or to the first frame that is
- * incomplete or damaged; that is no error, `report` (may be NULL) says where and why. The
- * file is not changed. `visit` NULL: only the report.
- * Errors: BG_EFORMAT, BG_EVERSION, BG_ECHECKSUM for the header, or for a whole frame with
- * an operation that this version does not know; BG_EIO; BG_ENOMEM; BG_ECANCELED.
+ * Passes all records of a log to `visit`, frame by frame, up to the end or to the first
+ * frame that is incomplete or damaged. Such a frame is not an error; `report`, unless NULL,
+ * describes where and why reading ended. With `visit` NULL only the report is produced. The
+ * file is not changed.
+ * Errors: BG_EFORMAT, BG_EVERSION or BG_ECHECKSUM for the header, or for a complete frame
+ * with an operation that this version does not support; BG_EIO; BG_ENOMEM; BG_ECANCELED.
  * Thread safety: MT-Safe. Memory: 1.1 MB.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_replay(const char *path, bg_oplog_visit_fn visit,
@@ -245,20 +273,22 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_replay(const char *path, bg_oplog_visit_fn 
                                             bg_errinfo *info);
 
 /*
- * Does to a filter what the records numbered `from` and above say. `from` is what the
- * filter has already: the position of its snapshot, 0 for an empty one. Afterwards
- * report->next is what it has; it is never below `from`.
- * Errors: as bg_oplog_replay; BG_EINCOMPAT for another filter's log, or one that begins
- * after `from`; BG_ENOTSUP for what the kind cannot do.
- * Thread safety: that of the changes.
+ * Applies the records numbered `from` and above to a filter. `from` is the number up to
+ * which the filter is complete: the position of its snapshot, or 0 for an empty filter.
+ * report->next is set to the number up to which it is complete afterwards, which is never
+ * below `from`. Adds are those of bg_filter_add_forced.
+ * Errors: those of bg_oplog_replay; BG_EINCOMPAT for the log of another filter, or one that
+ * starts after `from`; BG_ENOTSUP if the kind does not support an operation.
+ * Thread safety: MT-Excl on the filter.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_apply(const char *path, uint64_t from,
                                            bg_filter *filter, bg_oplog_report *report,
                                            bg_errinfo *info);
 
 /*
- * Opens a snapshot and applies its log. Give report->next to bg_oplog_open as position.
- * Errors: those of bg_open, bg_oplog_position and bg_oplog_apply; *filter is NULL then.
+ * Opens a snapshot and applies its log. Pass report->next to bg_oplog_open as position.
+ * Errors: those of bg_open, bg_oplog_position and bg_oplog_apply. On error *filter is NULL.
+ * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_recover(const char *snapshot, const char *path,
                                              const bg_open_options *options,

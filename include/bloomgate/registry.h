@@ -1,39 +1,42 @@
 /*
- * registry.h - many filters by name, one per tenant, none of which can harm another.
+ * registry.h - one filter per tenant, with quotas and eviction of idle tenants.
  *
  *     bg_registry_options options = BG_REGISTRY_OPTIONS_INIT;
- *     options.spec.items = 100000;             // what a new tenant gets
+ *     options.spec.items = 100000;                        // the filter of a new tenant
  *     options.spec.rate = 0.01;
- *     options.max_items = 1000000;             // quotas of each
+ *     options.max_items = 1000000;                        // quotas per tenant
  *     options.inserts_per_second = 5000;
- *     options.folder = "/var/lib/app/filters"; // idle ones go there
- *     bg_registry_create(&options, &registry, NULL);
+ *     options.directory = "/var/lib/app/filters";         // for idle tenants
+ *     if (bg_registry_create(&options, &registry, &why))
+ *         return 1;
  *
  *     bg_tenant *t;
- *     bg_registry_get(registry, "acme", BG_REGISTRY_CREATE, &t, NULL);
- *     bg_err err = bg_tenant_add(t, key, len, NULL);      // BG_EQUOTA: over the quota
+ *     if (bg_registry_get(registry, "acme", BG_REGISTRY_CREATE, &t, &why))
+ *         return 1;
+ *     bg_err err = bg_tenant_add(t, key, len, NULL, &why);    // BG_EQUOTA: over quota
  *     bool maybe = bg_tenant_may_contain(t, key, len);
  *     bg_tenant_release(t);
  *
- * A tenant has a slot (slot.h), and a gate if the template has one. It is created at first
- * use. Finding one by name is wait-free as long as no tenants are added or removed, and
- * lock-free then.
+ * A tenant has a slot (slot.h), and a gate if the options define one. It is created when it
+ * is first used. Finding a tenant by name is wait-free while no tenants are added or
+ * removed, and lock-free otherwise.
  *
- * Quotas, per tenant: items (different keys that were added), bytes of filters, inserts per
- * second with a burst. Who is over one is refused, and counted; nobody else notices.
+ * Quotas apply per tenant: different keys added, bytes of filters, and inserts per second
+ * with a burst. Operations over quota fail with BG_EQUOTA and are counted. Other tenants
+ * are not affected.
  *
- * Tenants that nobody asked for `idle` nanoseconds are written to `folder` by
- * bg_registry_tick and leave memory; the next use reads them back, and waits for that. If
- * the file cannot be read then, the tenant answers "maybe" and refuses adds, and tries
- * again later: never a false "no". A registry that is opened on a folder knows the tenants
- * there.
+ * bg_registry_tick evicts tenants that were not used for `idle` nanoseconds: it writes them
+ * to `directory` and frees their memory. The next use reads the tenant back, and waits for
+ * that. If its file cannot be read, the tenant answers "maybe" and refuses adds, and the
+ * read is retried later with backoff; there is never a false "no". A registry that is
+ * created with an existing directory has the tenants whose files are there.
  *
  * Caveats
- *   - What is in memory only is lost when the process dies: a tenant then is as its file
- *     was. bg_registry_save writes all that changed.
- *   - Counters of a slot and figures of a gate begin anew when a tenant comes back; the
- *     tenant's own figures do not.
- *   - One registry at a time may use a folder.
+ *   - Keys that are only in memory are lost when the process dies; a tenant is then restored
+ *     from its file. bg_registry_save writes all tenants that have changed.
+ *   - Counters of the slot and the gate restart at 0 when a tenant is read back. The counters
+ *     of the tenant itself (bg_tenant_info) do not.
+ *   - Only one registry at a time may use a directory.
  */
 #ifndef BLOOMGATE_REGISTRY_H
 #define BLOOMGATE_REGISTRY_H
@@ -51,28 +54,32 @@
 extern "C" {
 #endif
 
+/* A registry. Opaque. */
 typedef struct bg_registry bg_registry;
+
+/* A tenant of a registry. Opaque. */
 typedef struct bg_tenant bg_tenant;
 
-/* Names: 1 to 127 bytes, without NUL. */
+/* Maximum length of a name in bytes, without NUL; the minimum is 1. */
 #define BG_TENANT_NAME_MAX 127
 
+/* How to create a registry and its tenants. */
 typedef struct bg_registry_options {
-    uint32_t struct_size;        /* sizeof(bg_registry_options) */
-    uint32_t max_tenants;        /* 0: 65536 */
-    bg_spec spec;                /* of a new tenant's filter */
-    const bg_gate_options *gate; /* of a new tenant's gate; it is copied. NULL: none */
-    const bg_open_options *opening; /* for files of tenants: secrets; kept. Or NULL */
-    uint64_t max_items;             /* quotas of each; 0: none */
-    uint64_t max_bytes;
-    double inserts_per_second;
-    double burst;             /* inserts at once; 0: those of one second */
-    uint64_t max_total_bytes; /* of all tenants in memory together; 0: none */
-    const char *folder;       /* for those that are idle; copied. NULL: they stay */
-    uint64_t idle;            /* nanoseconds; 0: never */
-    uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: the system's */
-    void *context;
-    const bg_allocator *allocator;
+    uint32_t struct_size;           /* sizeof(bg_registry_options) */
+    uint32_t max_tenants;           /* maximum number of tenants; 0: 65536 */
+    bg_spec spec;                   /* filter of a new tenant */
+    const bg_gate_options *gate;    /* gate of a new tenant, copied; NULL: no gate */
+    const bg_open_options *opening; /* secrets of the files, not copied; or NULL */
+    uint64_t max_items;             /* quota of different keys per tenant; 0: none */
+    uint64_t max_bytes;             /* quota of memory per tenant; 0: none */
+    double inserts_per_second;      /* quota of inserts per tenant; 0: none */
+    double burst;             /* inserts allowed at once; 0: those of one second */
+    uint64_t max_total_bytes; /* limit for all tenants in memory; 0: none */
+    const char *directory;    /* for evicted tenants, copied; NULL: no eviction */
+    uint64_t idle;            /* idle time until eviction in nanoseconds; 0: never */
+    uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: OS clock */
+    void *context;                    /* argument of `clock` */
+    const bg_allocator *allocator;    /* or NULL */
 } bg_registry_options;
 
 #define BG_REGISTRY_OPTIONS_INIT                                                       \
@@ -81,111 +88,179 @@ typedef struct bg_registry_options {
             0                                                                          \
     }
 
-/* The folder must exist. Errors: BG_EINVAL; BG_ENOMEM; BG_EIO (folder); BG_EBUSY: another
- * registry uses it. */
+/*
+ * Creates a registry. The directory must exist.
+ * Errors: BG_EINVAL; BG_ENOMEM; BG_EIO if the directory cannot be read; BG_EBUSY if another
+ * registry uses it. On error *registry is NULL.
+ * Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_registry_create(const bg_registry_options *options,
                                                bg_registry **registry,
                                                bg_errinfo *info);
 
-/* Frees it with all tenants, which must have been released; what is in memory is not
- * written: see bg_registry_save. NULL is allowed. Thread safety: MT-Excl. */
+/*
+ * Frees a registry with all its tenants, which must have been released; NULL is allowed.
+ * Unsaved changes are lost: call bg_registry_save first.
+ * Thread safety: MT-Excl.
+ */
 BG_API void bg_registry_free(bg_registry *registry);
 
-enum { BG_REGISTRY_CREATE = 1u << 0 };
+/* Flags of bg_registry_get. */
+enum {
+    BG_REGISTRY_CREATE = 1u << 0 /* create the tenant if it does not exist */
+};
 
 /*
- * The tenant of that name, held until bg_tenant_release. With BG_REGISTRY_CREATE it is
- * created by the template if there is none.
- * Errors: BG_ENOTFOUND; BG_EQUOTA (max_tenants, max_total_bytes); BG_EINVAL; BG_ENOMEM.
+ * Finds a tenant by name, and holds it until bg_tenant_release. With BG_REGISTRY_CREATE, a
+ * missing tenant is created with the options of the registry.
+ * Errors: BG_ENOTFOUND; BG_EQUOTA for max_tenants or max_total_bytes; BG_EINVAL; BG_ENOMEM.
+ * On error *tenant is NULL.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_registry_get(bg_registry *registry, const char *name,
                                             uint32_t flags, bg_tenant **tenant,
                                             bg_errinfo *info);
-BG_API void bg_tenant_release(bg_tenant *tenant); /* NULL is allowed */
 
-/* Forgets a tenant, its file included; those who hold it keep it until they release it.
- * BG_ENOTFOUND. */
+/* Releases a tenant; NULL is allowed. Thread safety: MT-Safe. */
+BG_API void bg_tenant_release(bg_tenant *tenant);
+
+/*
+ * Removes a tenant and deletes its file. Callers that hold the tenant can use it until they
+ * release it.
+ * Errors: BG_ENOTFOUND; BG_EIO if the file cannot be deleted; BG_EINVAL.
+ * Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_registry_remove(bg_registry *registry, const char *name,
                                                bg_errinfo *info);
 
-/* Calls `visit` for every tenant, in no order, until it returns false. It may use the
- * registry. Tenants that come or go meanwhile may be told or not. */
+/*
+ * Calls `visit` for every tenant, in no particular order, until it returns false. `visit`
+ * may use the registry. Tenants created or removed during the call may or may not be
+ * visited.
+ * Thread safety: MT-Safe.
+ */
 BG_API void bg_registry_for_each(bg_registry *registry,
                                  bool (*visit)(void *context, bg_tenant *tenant),
                                  void *context);
 
 /*
- * What has to be done from time to time: writes idle tenants to the folder and frees them.
- * Errors: of the first that could not be written, which stays in memory; the others are
- * done all the same. *evicted, unless NULL, says how many went.
+ * Writes idle tenants to the directory and frees their memory. Call it regularly. *evicted,
+ * unless NULL, is set to the number of evicted tenants.
+ * Errors: that of the first tenant that could not be written. Such tenants stay in memory;
+ * all others are evicted. BG_EINVAL for NULL.
+ * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_registry_tick(bg_registry *registry, size_t *evicted,
                                              bg_errinfo *info);
 
-/* Writes every tenant that changed to the folder; they stay in memory. */
+/*
+ * Writes every tenant that has changed to the directory. Tenants stay in memory.
+ * Errors: that of the first tenant that could not be written, after trying the others;
+ * BG_EINCOMPAT for a tenant whose gate is in doubt (bg_gate_doubt); BG_EINVAL if the
+ * registry has no directory.
+ * Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_registry_save(bg_registry *registry, bg_errinfo *info);
 
-/* ---- A tenant ---------------------------------------------------------------------- */
+/* ---- Tenants -------------------------------------------------------------------- */
 
-/* Returns the name of a tenant, valid while the tenant is held. */
+/*
+ * Returns the name of a tenant, valid while the tenant is held; "" for NULL.
+ * Thread safety: MT-Safe.
+ */
 BG_API const char *bg_tenant_name(const bg_tenant *tenant);
 
 /*
- * As for a slot, within the quotas. If the tenant has a gate, that forgets what it remembers
- * of the absence of the keys, as in bg_gate_add.
- * Errors: BG_EQUOTA, with what was exceeded; else those of bg_slot_add, and of reading the
- * tenant's file back.
+ * Adds a key to the slot of a tenant, within its quotas. If the tenant has a gate, the key
+ * is removed from the negative cache, as in bg_gate_add. *is_new, unless NULL, is set to
+ * true if the key was certainly new.
+ * Errors: BG_EQUOTA, with the quota in `info`; those of bg_slot_add; those of reading the
+ * file of an evicted tenant.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_tenant_add(bg_tenant *tenant, const void *key,
                                           size_t len, bool *is_new, bg_errinfo *info);
+
+/*
+ * Adds n keys in order, up to the first one that is refused. *done, unless NULL, is set to
+ * the number of keys added, and *added, unless NULL, to the number of those that were
+ * certainly new.
+ * Errors: those of bg_tenant_add. Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes *keys,
                                                size_t n, size_t *done, size_t *added,
                                                bg_errinfo *info);
+
+/*
+ * Returns false if the key was certainly never added to the tenant, and true if it may have
+ * been, or if the file of the tenant cannot be read.
+ * Thread safety: MT-Safe; waits if an evicted tenant has to be read back.
+ */
 BG_API bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len);
+
+/*
+ * Queries n keys. Returns how many may have been added, and which ones in the bitmap
+ * `maybe` unless it is NULL.
+ * Thread safety: that of bg_tenant_may_contain.
+ */
 BG_API size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys,
                                          size_t n, uint64_t *maybe);
 
-/* The slot and the gate (NULL: none) of a tenant. Whoever asked for them finds them in
- * memory, at the same place, until nobody holds the tenant. NULL also when its file cannot be
- * read. Adds past the tenant are past its quotas. */
+/*
+ * Returns the slot of a tenant; NULL if its file cannot be read. The tenant then stays in
+ * memory, and the slot at the same address, until all callers have released the tenant.
+ * Keys that are added to the slot directly bypass the quotas.
+ * Thread safety: MT-Safe.
+ */
 BG_API bg_slot *bg_tenant_slot(bg_tenant *tenant);
+
+/*
+ * Returns the gate of a tenant; NULL if it has none or its file cannot be read. The gate
+ * stays valid as long as the slot: see bg_tenant_slot.
+ * Thread safety: MT-Safe.
+ */
 BG_API bg_gate *bg_tenant_gate(bg_tenant *tenant);
 
+/* See bg_tenant_get_info. */
 typedef struct bg_tenant_info {
-    uint32_t struct_size; /* sizeof(bg_tenant_info) */
-    uint32_t in_memory;
-    uint64_t items; /* added, certainly new */
-    uint64_t bytes;
-    uint64_t limited_items; /* adds refused, by quota */
-    uint64_t limited_bytes;
-    uint64_t limited_rate;
-    uint64_t evictions;
-    uint64_t returns;
-    uint64_t return_failures;
+    uint32_t struct_size;     /* sizeof(bg_tenant_info), set by the caller */
+    bool in_memory;           /* false: evicted */
+    uint64_t items;           /* added keys that were certainly new */
+    uint64_t bytes;           /* size of its filters */
+    uint64_t limited_items;   /* adds refused because of max_items */
+    uint64_t limited_bytes;   /* adds refused because of max_bytes or max_total_bytes */
+    uint64_t limited_rate;    /* adds refused because of inserts_per_second */
+    uint64_t evictions;       /* number of evictions */
+    uint64_t returns;         /* successful reads of its file */
+    uint64_t return_failures; /* failed reads of its file */
 } bg_tenant_info;
 
-/* Fills in the statistics of a tenant. Errors: BG_EINVAL for NULL or a wrong struct_size. */
-BG_API BG_MUST_CHECK bg_err bg_tenant_get_info(bg_tenant *tenant,
-                                               bg_tenant_info *stats);
+/*
+ * Describes a tenant.
+ * Errors: BG_EINVAL for NULL or an unknown struct_size. Thread safety: MT-Safe.
+ */
+BG_API BG_MUST_CHECK bg_err bg_tenant_get_info(bg_tenant *tenant, bg_tenant_info *out);
 
+/* See bg_registry_get_info. */
 typedef struct bg_registry_info {
-    uint32_t struct_size; /* sizeof(bg_registry_info) */
-    uint32_t tenants;
-    uint64_t in_memory; /* of them */
-    uint64_t bytes;     /* of their filters */
-    uint64_t created;
-    uint64_t removed;
-    uint64_t evictions;
-    uint64_t returns;
-    uint64_t return_failures;
-    uint64_t limited; /* adds and creations refused */
+    uint32_t struct_size;     /* sizeof(bg_registry_info), set by the caller */
+    uint32_t tenants;         /* number of tenants */
+    uint64_t in_memory;       /* tenants in memory */
+    uint64_t bytes;           /* size of their filters */
+    uint64_t created;         /* tenants created */
+    uint64_t removed;         /* tenants removed */
+    uint64_t evictions;       /* tenants evicted */
+    uint64_t returns;         /* evicted tenants read back */
+    uint64_t return_failures; /* failed attempts to read a tenant back */
+    uint64_t limited;         /* adds and creations refused because of a quota */
 } bg_registry_info;
 
-/* Fills in the statistics of a registry. Errors: BG_EINVAL for NULL or a wrong struct_size. */
+/*
+ * Describes a registry.
+ * Errors: BG_EINVAL for NULL or an unknown struct_size. Thread safety: MT-Safe.
+ */
 BG_API BG_MUST_CHECK bg_err bg_registry_get_info(bg_registry *registry,
-                                                 bg_registry_info *stats);
+                                                 bg_registry_info *out);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 /*
- * bits.h - arithmetic on words that C has no operator for: high products, rotations,
- * loads in a fixed byte order.
+ * bits.h - word arithmetic that C has no operator for: high products, rotations, and loads and
+ * stores in a fixed byte order.
  */
 #ifndef BGI_BITS_H
 #define BGI_BITS_H
@@ -11,11 +11,10 @@
 #include <string.h>
 
 /*
- * The high 64 bits of a 128-bit product. `bgi_mulhi(hash, n)` maps a well-mixed hash
- * evenly to 0 .. n-1 by its high bits, without a division and for any n (Lemire, "Fast
- * random integer generation in an interval", 2019). Halving n halves the result:
- * floor(floor(h n / 2^64) / 2) = floor(h (n/2) / 2^64) for even n, which is what makes
- * filters foldable.
+ * Returns the high 64 bits of a 128-bit product. `bgi_mulhi(hash, n)` maps a well-mixed hash
+ * evenly to 0 .. n-1 using its high bits, without a division and for any n (Lemire, "Fast
+ * random integer generation in an interval", 2019). Halving n halves the result: floor(floor(h
+ * n / 2^64) / 2) = floor(h (n/2) / 2^64) for even n. This property makes filters foldable.
  */
 BGI_INLINE uint64_t bgi_mulhi(uint64_t a, uint64_t b)
 {
@@ -31,9 +30,9 @@ BGI_INLINE uint64_t bgi_mulhi(uint64_t a, uint64_t b)
 }
 
 /*
- * The same by the high 52 bits of the hash alone: what processors with AVX-512 IFMA can do
- * for eight hashes at once. 2^52 different values fill units evenly at any size that can
- * be addressed.
+ * Like bgi_mulhi, but uses only the high 52 bits of the hash, which CPUs with AVX-512 IFMA can
+ * multiply for eight hashes at once. 2^52 different values spread evenly over units at any
+ * addressable filter size.
  */
 BGI_INLINE uint64_t bgi_range52(uint64_t hash, uint64_t n)
 {
@@ -45,7 +44,7 @@ BGI_INLINE uint64_t bgi_rotl64(uint64_t x, unsigned by)
     return x << (by & 63) | x >> (-by & 63);
 }
 
-/* How many ones; inline, where the compiler may not use the instruction for it. */
+/* Returns the number of one bits. Inline, for code that must not use the POPCNT instruction. */
 BGI_INLINE unsigned bgi_popcount64(uint64_t x)
 {
     x -= x >> 1 & 0x5555555555555555u;

@@ -1,7 +1,7 @@
 /*
- * checked.h - size arithmetic that cannot wrap. Every size that comes from outside goes
- * through here before it reaches an allocation. Each returns false, leaving the result
- * alone, where the true value does not fit.
+ * checked.h - size arithmetic that cannot wrap. Every size that comes from outside passes
+ * through these functions before it reaches an allocation. If the true result does not fit,
+ * each function returns false and leaves the output unchanged.
  */
 #ifndef BGI_CHECKED_H
 #define BGI_CHECKED_H
@@ -32,15 +32,15 @@ BGI_INLINE bool bgi_add_u64(uint64_t a, uint64_t b, uint64_t *out)
     return true;
 }
 
-/* The next multiple of `unit` (not 0) at or above x. */
+/* Rounds x up to a multiple of `unit` (not 0). */
 BGI_INLINE bool bgi_round_up_u64(uint64_t x, uint64_t unit, uint64_t *out)
 {
     uint64_t rest = x % unit;
     return rest == 0 ? (*out = x, true) : bgi_add_u64(x, unit - rest, out);
 }
 
-/* Whether a 64-bit size can be addressed here. Half of the address space at most, so
- * that differences of pointers stay defined. */
+/* Converts a 64-bit size to size_t if it can be addressed on this machine. The limit is half of
+ * the address space, so that pointer differences stay defined. */
 BGI_INLINE bool bgi_fits_size(uint64_t x, size_t *out)
 {
     if (x > (uint64_t)PTRDIFF_MAX) {
@@ -50,7 +50,8 @@ BGI_INLINE bool bgi_fits_size(uint64_t x, size_t *out)
     return true;
 }
 
-/* A double that was computed, as a count: false for NaN, negatives and 2^63 or more. */
+/* Converts a computed double to a count. Returns false for NaN, negative numbers, and 2^63 or
+ * more. */
 BGI_INLINE bool bgi_u64_from_double(double x, uint64_t *out)
 {
     if (!(x >= 0 && x < 9223372036854775808.0)) {

@@ -1,18 +1,18 @@
-/* compiler.h - the few words that the compilers spell differently. */
+/* compiler.h - the few keywords that compilers spell differently. */
 #ifndef BGI_COMPILER_H
 #define BGI_COMPILER_H
 
-/* Must be inlined: the constant parameters of a core then vanish (see line_core.h). */
+/* Must be inlined, so that the constant parameters of a core disappear (see line_core.h). */
 #define BGI_INLINE static inline __attribute__((always_inline, unused))
 
 #define BGI_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define BGI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* For reads that race by design with atomic writes of the same words and that the
- * hardware makes atomic word by word, which C cannot express for vectors. */
+/* For reads that race by design with atomic writes of the same words. The hardware makes each
+ * word of such a read atomic, which C cannot express for vectors. */
 #define BGI_NO_TSAN __attribute__((no_sanitize("thread")))
 
-/* Whether the thread sanitizer watches. */
+/* 1 if the thread sanitizer is enabled. */
 #if defined(__SANITIZE_THREAD__)
 #define BGI_TSAN 1
 #elif defined(__has_feature)
@@ -24,7 +24,7 @@
 #define BGI_TSAN 0
 #endif
 
-/* Whether the address sanitizer watches. */
+/* 1 if the address sanitizer is enabled. */
 #if defined(__SANITIZE_ADDRESS__)
 #define BGI_ASAN 1
 #elif defined(__has_feature)
@@ -37,15 +37,16 @@
 #endif
 
 /*
- * Asks for a cache line that will be needed some hundred nanoseconds later, into the
- * second-level cache. Not into the first: the queue of lines on their way there is the
- * shorter one, and it, not the memory, would set the pace. Beyond the last cache that is
- * a factor of 2 on the processors that we measured (docs/adr/0011). The rest of the way is
- * short enough for out-of-order execution to hide.
+ * Prefetches a cache line that will be needed a few hundred nanoseconds later, into the
+ * second-level cache. The queue of lines in flight to the first-level cache is shorter, and
+ * would become the bottleneck instead of memory. For filters larger than the last-level cache
+ * the difference is a factor of 2 on the CPUs we measured (docs/adr/0011). The remaining
+ * latency, from the second level to the first, is short enough for out-of-order execution to
+ * hide.
  */
 #define BGI_PREFETCH(p) __builtin_prefetch((p), 0, 2)
 
-/* In a loop that waits for another thread. */
+/* Call this in loops that wait for another thread. */
 BGI_INLINE void bgi_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -18,11 +18,11 @@
 #endif
 
 /*
- * The library's only mutable global: what was found and the set selected, in one word so
- * that all of it changes together. 0 = not looked yet. Two threads that look at the same
- * time find the same and store the same.
+ * The library's only mutable global: the detected features and the selected instruction set, in
+ * one word so that they change together. 0: not detected yet. Two threads that detect at the
+ * same time find and store the same value.
  *
- *   bits 0 .. 15   features          bits 24 .. 30  set selected
+ *   bits 0 .. 15   features          bits 24 .. 30  selected instruction set
  *   bits 16 .. 23  second-level cache in units of 64 KiB, at most 255
  */
 enum {
@@ -36,7 +36,7 @@ enum {
 static uint32_t cpu_state;
 
 #if defined(BGI_X86_64)
-/* Extended control register 0: which register files the operating system saves. */
+/* Reads extended control register 0: the register files that the OS saves. */
 static uint64_t cpu_xcr0(void)
 {
     uint32_t low, high;
@@ -106,7 +106,7 @@ static uint32_t cpu_detect(void)
 }
 #endif
 
-/* The features that remain when filters are held to `cpu`. */
+/* Returns the features that remain when filters are limited to `cpu`. */
 static uint32_t cpu_allowed(bg_cpu cpu)
 {
     switch (cpu) {
@@ -118,7 +118,7 @@ static uint32_t cpu_allowed(bg_cpu cpu)
     return 0;
 }
 
-/* The feature bit that `cpu` needs; scalar needs none. */
+/* Returns the feature bit that `cpu` requires. Scalar requires none. */
 static uint32_t cpu_needs(bg_cpu cpu)
 {
     switch (cpu) {
@@ -135,7 +135,8 @@ static bool cpu_has(uint32_t features, bg_cpu cpu)
     return (features & cpu_needs(cpu)) == cpu_needs(cpu);
 }
 
-/* The best set at or below `wanted` in its family that the features allow. */
+/* Returns the best instruction set that the features allow, at or below `wanted` in its
+ * family. */
 static bg_cpu cpu_best(uint32_t features, bg_cpu wanted)
 {
     if (cpu_has(features, wanted)) {
@@ -186,7 +187,7 @@ bg_cpu bg_cpu_current(void)
     return cpu_selected(cpu_load());
 }
 
-int bg_cpu_available(bg_cpu cpu)
+bool bg_cpu_available(bg_cpu cpu)
 {
     return cpu_has(cpu_load() & CPU_FEATURE_MASK, cpu);
 }
@@ -216,8 +217,8 @@ const char *bg_cpu_name(bg_cpu cpu)
     return "unknown";
 }
 
-/* Reads a short file of the kernel's description of the first processor's cache `index`;
- * an empty text when there is none. */
+/* Reads one of the short files in which the kernel describes cache `index` of the first CPU.
+ * The text is empty if there is no such file. */
 static void cpu_cache_text(int index, const char *what, char *text, size_t room)
 {
     char path[96];
@@ -232,7 +233,7 @@ static void cpu_cache_text(int index, const char *what, char *text, size_t room)
     }
 }
 
-/* Parses a size such as "48K"; `*end` is set to the first byte after it. */
+/* Parses a size such as "48K" and sets `*end` to the first byte after it. */
 static size_t cpu_size(const char *text, const char **end)
 {
     char *unit;
@@ -242,7 +243,8 @@ static size_t cpu_size(const char *text, const char **end)
     return (size_t)size << shift;
 }
 
-/* The size of the cache of `level` in BLOOMGATE_CACHES; 0 if the list ends before it. */
+/* Returns the size of the level `level` cache in BLOOMGATE_CACHES, or 0 if the list is
+ * shorter. */
 static size_t cpu_cache_assumed(const char *sizes, int level)
 {
     for (int at = 1; at <= level; at++) {
@@ -259,7 +261,8 @@ static size_t cpu_cache_assumed(const char *sizes, int level)
     return 0;
 }
 
-/* Reads the kernel's files, as the C library reports a multiple in virtual machines. */
+/* Reads the kernel's files, because the C library reports a multiple of the size in virtual
+ * machines. */
 static size_t cpu_cache_found(int level)
 {
     enum { CACHES = 8 };
@@ -271,7 +274,7 @@ static size_t cpu_cache_found(int level)
         }
         cpu_cache_text(index, "type", text, sizeof text);
         if (text[0] == 'I') {
-            continue; /* instructions */
+            continue; /* instruction cache */
         }
         const char *end;
         cpu_cache_text(index, "size", text, sizeof text);

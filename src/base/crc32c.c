@@ -1,13 +1,13 @@
 /*
- * crc32c.c - CRC-32C by the instruction of the processor, by wide carry-less multiplication
- * where there is one, else by tables.
+ * crc32c.c - CRC-32C by wide carry-less multiplication or the CPU's CRC instruction where
+ * available, otherwise by tables.
  *
- * The instruction takes 8 bytes, with a result after 3 cycles but a new one possible in
- * each. So three stretches of CRC32C_LANE bytes are summed up side by side, and put
- * together: the CRC of A followed by n bytes is that of A times x^(8n) modulo the
- * polynomial, which is one carry-less multiplication with x^(8n - 33), and the instruction
- * again to reduce the product (it multiplies by x^32, and the product of two reflected
- * numbers lacks an x).
+ * The instruction processes 8 bytes. Its latency is 3 cycles, but a new one can start in each
+ * cycle. So three stretches of CRC32C_LANE bytes are processed in parallel, and their results
+ * are combined: the CRC of A followed by n bytes is the CRC of A times x^(8n) modulo the
+ * polynomial. That is one carry-less multiplication by x^(8n - 33), and the CRC instruction
+ * again to reduce the product (the instruction multiplies by x^32, and the product of two
+ * reflected numbers lacks one factor x).
  */
 #include "base/crc32c.h"
 
@@ -49,9 +49,9 @@ CRC32C_TARGET static uint64_t crc32c_shift(uint64_t crc, uint32_t by)
     return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-/* Asks for a line of each stretch, into the second cache: processors do not see that three
- * go side by side. */
-static void crc32c_ask(const unsigned char *p)
+/* Prefetches a line of each stretch into the second-level cache. Hardware prefetchers do not
+ * recognize three parallel streams. */
+static void crc32c_prefetch(const unsigned char *p)
 {
     __builtin_prefetch(p, 0, 2);
     __builtin_prefetch(p + CRC32C_LANE, 0, 2);
@@ -65,7 +65,7 @@ CRC32C_TARGET static uint32_t crc32c_by_instruction(uint32_t crc,
     for (; n >= 3 * CRC32C_LANE; p += 3 * CRC32C_LANE, n -= 3 * CRC32C_LANE) {
         uint64_t b = 0, c = 0;
         for (size_t i = 0; i < CRC32C_LANE; i += 64) {
-            crc32c_ask(p + i + CRC32C_AHEAD);
+            crc32c_prefetch(p + i + CRC32C_AHEAD);
             for (size_t j = i; j < i + 64; j += 8) {
                 a = _mm_crc32_u64(a, bgi_load_le64(p + j));
                 b = _mm_crc32_u64(b, bgi_load_le64(p + CRC32C_LANE + j));
@@ -93,7 +93,7 @@ enum { CRC32C_FOLD = 256 };
 #define CRC32C_LOW_OVER  UINT64_C(0xe9a5d8be00000000)
 #define CRC32C_HIGH_OVER UINT64_C(0x1426a81500000000)
 
-/* The bits of `x`, carried over 256 bytes, and those that are there. */
+/* Carries the bits of `x` over 256 bytes and XORs in the message bytes found there. */
 CRC32C_WIDE static inline __m512i crc32c_fold(__m512i x, __m512i over,
                                               const unsigned char *p)
 {
@@ -102,8 +102,9 @@ CRC32C_WIDE static inline __m512i crc32c_fold(__m512i x, __m512i over,
     return _mm512_ternarylogic_epi64(low, high, _mm512_loadu_si512(p), 0x96);
 }
 
-/* The same by carry-less multiplication, 256 bytes at a time: what is left of a message is a
- * message of 256 bytes with the same remainder. */
+/* Computes the CRC by carry-less multiplication, 256 bytes at a time. Each step reduces the
+ * message to a shorter one with the same remainder, until 256 bytes and an incomplete block are
+ * left. */
 CRC32C_WIDE static uint32_t crc32c_by_folding(uint32_t crc, const unsigned char *p,
                                               size_t n)
 {

@@ -1,8 +1,7 @@
 /*
- * crc32c.h - the checksum of our files: CRC-32C (Castagnoli), as iSCSI, ext4 and many
- * file formats use it. It finds every error of up to 3 bits in up to 2^31 bits, and any
- * other with a probability of 1 - 2^-32; it is no protection from somebody who wants to
- * forge a file.
+ * crc32c.h - the checksum of Bloomgate's files: CRC-32C (Castagnoli), as used by iSCSI, ext4
+ * and many file formats. It detects every error of up to 3 bits in up to 2^31 bits, and any
+ * other error with a probability of 1 - 2^-32. It does not protect against deliberate forgery.
  */
 #ifndef BGI_CRC32C_H
 #define BGI_CRC32C_H
@@ -10,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The checksum of what came before, `crc` (0: nothing), and these bytes together. */
+/* Returns the checksum of some bytes, continuing from `crc`, the checksum of the bytes before
+ * them (0: none). */
 uint32_t bgi_crc32c(uint32_t crc, const void *bytes, size_t n);
 
 #endif

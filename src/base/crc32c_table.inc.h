@@ -1,7 +1,7 @@
 /*
- * crc32c_table.inc.h - what a byte does to a CRC-32C from 0, 1, 2 and 3 bytes further on:
+ * crc32c_table.inc.h - the effect of a byte on a CRC-32C after 0, 1, 2 and 3 more bytes:
  * t[0][i] is the remainder of byte i, and t[n][i] = t[n-1][i] >> 8 ^ t[0][t[n-1][i] & 255].
- * tests/unit/test_crc32c.c computes it again.
+ * tests/unit/test_crc32c.c recomputes the table.
  */
 static const uint32_t crc32c_table[4][256] = {
     { 0x00000000, 0xf26b8303, 0xe13b70f7, 0x1350f3f4, 0xc79a971f, 0x35f1141c,

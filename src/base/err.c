@@ -25,7 +25,7 @@ const char *bg_err_name(bg_err err)
         BG_ERRORS(ERR_NAME)
 #undef ERR_NAME
     }
-    return "BG_OUTCOME_UNKNOWN";
+    return "BG_UNKNOWN";
 }
 
 void bgi_err_clear(bg_errinfo *info)
@@ -33,6 +33,39 @@ void bgi_err_clear(bg_errinfo *info)
     if (info) {
         memset(info, 0, sizeof *info);
     }
+}
+
+/* The longest text that is formatted before it is shortened: a path and a sentence. */
+enum { ERR_TEXT_MAX = 4096 + 1024 };
+
+/* Formats a text. A text that does not fit loses its middle, so that its end, which has the
+ * file name or the remedy, stays readable. */
+static void err_format(char *to, size_t size, const char *format, va_list args)
+{
+    static const char gap[] = " ... ";
+    char text[ERR_TEXT_MAX];
+    const int written = vsnprintf(text, sizeof text, format, args);
+    const size_t len = written < 0                     ? 0
+                       : (size_t)written < sizeof text ? (size_t)written
+                                                       : sizeof text - 1;
+    if (len < size) {
+        memcpy(to, text, len);
+        to[len] = '\0';
+        return;
+    }
+    const size_t kept = size - sizeof gap, head = kept / 2, tail = kept - head;
+    memcpy(to, text, head);
+    memcpy(to + head, gap, sizeof gap - 1);
+    memcpy(to + head + sizeof gap - 1, text + len - tail, tail + 1);
+}
+
+static __attribute__((format(printf, 3, 4))) void err_print(char *to, size_t size,
+                                                            const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    err_format(to, size, format, args);
+    va_end(args);
 }
 
 bg_err bgi_err(bg_errinfo *info, bg_err code, const char *what, const char *expected,
@@ -45,34 +78,32 @@ bg_err bgi_err(bg_errinfo *info, bg_err code, const char *what, const char *expe
     info->code = code;
     va_list args;
     va_start(args, found);
-    (void)vsnprintf(info->found, sizeof info->found, found, args);
+    err_format(info->found, sizeof info->found, found, args);
     va_end(args);
-    (void)snprintf(info->what, sizeof info->what, "%s", what);
-    (void)snprintf(info->expected, sizeof info->expected, "%s", expected);
+    err_print(info->what, sizeof info->what, "%s", what);
+    err_print(info->expected, sizeof info->expected, "%s", expected);
     if (info->found[0]) {
-        (void)snprintf(info->message, sizeof info->message, "%s: found %s, expected %s",
-                       info->what, info->found, info->expected);
+        err_print(info->message, sizeof info->message, "%s: found %s, expected %s",
+                  info->what, info->found, info->expected);
     } else {
-        (void)snprintf(info->message, sizeof info->message, "%s: expected %s",
-                       info->what, info->expected);
+        err_print(info->message, sizeof info->message, "%s: expected %s", info->what,
+                  info->expected);
     }
     return code;
 }
 
-bg_err bgi_err_why(bg_errinfo *info, bg_err code, const char *what, const char *why,
-                   ...)
+bg_err bgi_err_state(bg_errinfo *info, bg_err code, const char *what,
+                     const char *message, ...)
 {
     if (!info) {
         return code;
     }
     bgi_err_clear(info);
     info->code = code;
-    (void)snprintf(info->what, sizeof info->what, "%s", what);
-    const size_t n = strlen(info->what);
-    (void)snprintf(info->message, sizeof info->message, "%s: ", info->what);
+    err_print(info->what, sizeof info->what, "%s", what);
     va_list args;
-    va_start(args, why);
-    (void)vsnprintf(info->message + n + 2, sizeof info->message - n - 2, why, args);
+    va_start(args, message);
+    err_format(info->message, sizeof info->message, message, args);
     va_end(args);
     return code;
 }

@@ -1,23 +1,33 @@
-/* errinfo.h - how functions of the library fill in the caller's bg_errinfo. */
+/*
+ * errinfo.h - how functions of the library fill in the caller's bg_errinfo.
+ *
+ * There are two forms, one for each class of errors. bgi_err reports a value that was checked:
+ * "rate: found 1.5, expected a number above 0 and below 1". bgi_err_state reports an operation
+ * that failed, or that the current state does not allow, as a sentence: "a rebuild is already
+ * in progress". Texts that are too long lose their middle, never their end.
+ */
 #ifndef BGI_ERRINFO_H
 #define BGI_ERRINFO_H
 
 #include "bloomgate/err.h"
 
-/* Clears the details: success, nothing to tell. `info` may be NULL, here and below. */
+/* Clears the details, for success. `info` may be NULL in all functions here. */
 void bgi_err_clear(bg_errinfo *info);
 
 /*
- * Records that `what` was `found` (printf style) where `expected` was needed, and
- * returns `code`, so that a check reads `return bgi_err(info, BG_EINVAL, ...)`.
- * An empty found text leaves that part out of the message.
+ * Records that `what` was `found` (printf style) where `expected` was required, and returns
+ * `code`, so that a check reads `return bgi_err(info, BG_EINVAL, ...)`. With an empty `found`
+ * the message names only what was expected.
  */
 bg_err bgi_err(bg_errinfo *info, bg_err code, const char *what, const char *expected,
                const char *found, ...) __attribute__((format(printf, 5, 6)));
 
-/* The same for a failure of `what` in which no value was compared with another: the message is
- * "what: why", and `found` and `expected` are empty. */
-bg_err bgi_err_why(bg_errinfo *info, bg_err code, const char *what, const char *why,
-                   ...) __attribute__((format(printf, 4, 5)));
+/*
+ * Records a failure without a value to compare, and returns `code`. `what` names the object;
+ * `message` (printf style) is the whole message: what failed, why, and what to do. `found` and
+ * `expected` are left empty.
+ */
+bg_err bgi_err_state(bg_errinfo *info, bg_err code, const char *what,
+                     const char *message, ...) __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * features.h - what this processor can do, found out once.
+ * features.h - the features of this CPU, detected once.
  *
- * A feature counts only when the processor has it (CPUID) and the operating system
- * saves the registers it needs (XGETBV): a kernel that does not know of 512-bit
- * registers would let two threads overwrite each other's.
+ * A feature counts only if the CPU has it (CPUID) and the OS saves the registers it needs
+ * (XGETBV). On a kernel without support for 512-bit registers, threads would overwrite each
+ * other's registers.
  */
 #ifndef BGI_FEATURES_H
 #define BGI_FEATURES_H
@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 enum {
-    BGI_HAS_AVX2 = 1u << 0,    /* AVX2, BMI1, BMI2, POPCNT */
-    BGI_HAS_AVX512 = 1u << 1,  /* AVX-512 F, BW, DQ, VL, IFMA on top of it */
-    BGI_HAS_AESNI = 1u << 2,   /* AES round instructions */
-    BGI_HAS_VAES512 = 1u << 3, /* ... on 512-bit registers */
+    BGI_HAS_AVX2 = 1u << 0,   /* AVX2, BMI1, BMI2, POPCNT */
+    BGI_HAS_AVX512 = 1u << 1, /* AVX-512 F, BW, DQ, VL, IFMA, and all of BGI_HAS_AVX2 */
+    BGI_HAS_AESNI = 1u << 2,  /* AES round instructions */
+    BGI_HAS_VAES512 = 1u << 3, /* AES on 512-bit registers */
     BGI_HAS_NEON = 1u << 4,    /* ARMv8 vectors */
     BGI_HAS_ARM_AES = 1u << 5, /* ARMv8 AES round instructions */
     BGI_HAS_VPOPCNT = 1u << 6, /* AVX-512 VPOPCNTDQ */
@@ -24,12 +24,12 @@ enum {
     BGI_HAS_VPCLMUL = 1u << 8  /* carry-less multiplication on 512-bit registers */
 };
 
-/* All features of this machine as BGI_HAS_ bits; what BLOOMGATE_CPU or bg_cpu_select
- * rule out is left out: `scalar` leaves nothing. Thread safety: MT-Safe. */
+/* Returns all features of this machine as BGI_HAS_ bits, except those excluded by BLOOMGATE_CPU
+ * or bg_cpu_select; `scalar` excludes all of them. Thread safety: MT-Safe. */
 uint32_t bgi_features(void);
 
-/* The size of the second-level cache, found out once; a small one where the system does
- * not tell. Thread safety: MT-Safe. */
+/* Returns the size of the second-level cache, detected once, or a small default if the OS does
+ * not report it. Thread safety: MT-Safe. */
 size_t bgi_second_level_bytes(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * grace.c - the side of those who replace; the idea and the proof are in grace.h.
+ * grace.c - the writers' side. See grace.h for the idea and the proof.
  *
- * Batches: what is retired while one batch drains goes to the next one, since the sums that
- * were seen so far say nothing about it.
+ * Objects that are retired while one batch drains go into the next batch, because the sums
+ * observed so far do not cover them.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
@@ -50,7 +50,8 @@ void bgi_grace_end(struct bgi_grace *grace)
     }
 }
 
-/* Whether all who used counters i have left. The lefts first: see the proof. */
+/* Returns whether all readers that used counter pair i have left. The left counters must be
+ * summed first; see the proof. */
 static bool grace_is_drained(struct bgi_grace *grace, unsigned i)
 {
     uint64_t left = 0, entered = 0;
@@ -90,7 +91,7 @@ static void grace_end_batch(struct bgi_grace *grace)
     grace->done = grace->batch;
 }
 
-/* Goes as far as can be gone now. Under the lock. */
+/* Makes as much progress as is possible now. The caller holds the lock. */
 static void grace_work(struct bgi_grace *grace)
 {
     while (grace->draining || grace->later) {
@@ -102,7 +103,7 @@ static void grace_work(struct bgi_grace *grace)
             return;
         }
         if (grace->step
-            == 0) { /* new readers take that pair, and the other one drains */
+            == 0) { /* direct new readers to the drained pair; now the other one drains */
             atomic_store(&grace->phase, 1 - used);
             grace->step = 1;
         } else {
@@ -111,7 +112,7 @@ static void grace_work(struct bgi_grace *grace)
     }
 }
 
-/* Readers need to try only if nobody else does. Under the lock. */
+/* Readers need to free objects only if no writer is waiting. The caller holds the lock. */
 static void grace_set_orphaned(struct bgi_grace *grace)
 {
     atomic_store(&grace->orphaned, grace->things > 0 && grace->waiters == 0);
@@ -130,7 +131,7 @@ void bgi_grace_try(struct bgi_grace *grace)
     }
 }
 
-/* Puts something to the next batch; returns the number of that. */
+/* Adds an object to the next batch and returns the number of that batch. */
 static uint64_t grace_put(struct bgi_grace *grace, struct bgi_retired *retired,
                           void (*release)(struct bgi_retired *))
 {
@@ -151,7 +152,7 @@ void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
     bgi_grace_try(grace);
 }
 
-/* Works until a batch is done, or for so many milliseconds. */
+/* Works until a batch is freed, for at most `milliseconds`. */
 static void grace_wait_batch(struct bgi_grace *grace, uint64_t batch,
                              uint64_t milliseconds)
 {
@@ -169,7 +170,8 @@ static void grace_wait_batch(struct bgi_grace *grace, uint64_t batch,
     grace->waiters--;
     grace_set_orphaned(grace);
     (void)pthread_mutex_unlock(&grace->lock);
-    bgi_grace_try(grace); /* who left meanwhile may have relied on us */
+    bgi_grace_try(
+        grace); /* readers that left meanwhile may have relied on this thread */
 }
 
 static void grace_release_marker(struct bgi_retired *marker)

@@ -1,47 +1,48 @@
 /*
- * grace.h - when is nobody looking any more? Memory that is replaced under its readers.
+ * grace.h - safe reclamation: replacing memory while readers use it.
  *
- * The idea (sleepable RCU, McKenney 2006). Readers find what they read through one atomic
- * pointer. They count themselves in before they follow it and out afterwards; whoever
- * replaces it waits, or has others wait, until all who were in at that moment are out. Then
- * the old thing can be freed.
+ * Idea (sleepable RCU, McKenney 2006). Readers reach an object through one atomic pointer. A
+ * reader counts itself in before it follows the pointer, and out when it is done. A writer that
+ * replaces the pointer waits until every reader that was in at that moment is out, or delegates
+ * the wait. Then the old object can be freed.
  *
- * A reader's cost is two atomic additions, to a cache line that belongs to the processor it
- * runs on, so readers do not disturb each other. It never waits and never tries again.
+ * A reader's cost is two atomic additions to a cache line that belongs to the core it runs on,
+ * so readers do not disturb each other. A reader never waits and never retries.
  *
  *     struct bgi_grace
  *       phase          0 or 1: the pair of counters that new readers use
- *       lines[n]       per processor, a cache line: entered[2], left[2]
- *       retired        a list of things, each with how to free it
+ *       lines[n]       one cache line per core: entered[2], left[2]
+ *       retired        a list of objects, each with a function to free it
  *
  * Readers
- *     (R1) i = phase; entered[i] of this processor += 1; then the pointer is read
+ *     (R1) i = phase; entered[i] of this core's line += 1; then read the pointer
  *     (R2) left[i] of the same line += 1
- *     (R3) if anything is retired, see whether it can be freed
+ *     (R3) if anything is retired and no writer waits for it, check whether it can be freed
  *
- * Freeing. A thing X was retired after the pointer was replaced. It may be freed once each
- * of the two pairs of counters has been seen drained since: sum of left[i] = sum of
- * entered[i], with the lefts read first.
+ * Freeing. Suppose object X was retired after the pointer to it was replaced. X may be freed
+ * once each of the two pairs of counters has been seen drained since then: sum of left[i] = sum
+ * of entered[i], with the left counters read first.
  *
- *   Proof. All of R1, R2, the replacement and the sums are sequentially consistent, so
- *   there is one order of them. Take a reader that got X: it read the pointer before the
- *   replacement, and entered before that. So its entry is in every sum of entries that is
- *   made later. If that sum equals a sum of leaves made before it, then: every leave that
- *   was counted has its own entry counted, as that came earlier and entries are summed
- *   later; so equal sums mean that every counted entry has its leave counted, also that of
- *   our reader. It has left. It may have used either pair, hence both are looked at.
+ *   Proof. R1, R2, the replacement and the sums are all sequentially consistent, so they have
+ *   one total order. Take a reader that got X. It read the pointer before the replacement, and
+ *   entered before that, so every later sum of entries includes its entry. Now suppose that
+ *   such a sum equals a sum of leaves that was taken before it. Every counted leave has its own
+ *   entry counted, because the entry happened earlier and entries are summed later. So equal
+ *   sums mean that every counted entry has its leave counted, including the entry of our
+ *   reader. The reader has left. It may have used either pair, so both pairs are checked.
  *
- *   Progress. The pair that new readers use may never be seen drained under load. So first
- *   the other pair is waited for, which only late-comers enter (those who had read `phase`
- *   before it changed); then `phase` changes, and the first pair is waited for. Neither gets
- *   new readers for long.
+ *   Progress. Under load, the pair that new readers use may never be seen drained. So the
+ *   writer first waits for the other pair, which only stragglers enter (readers that loaded
+ *   `phase` before it changed). Then `phase` changes, and the writer waits for the first pair.
+ *   Neither pair gets new readers for long while it drains.
  *
- * Who frees. Those who replace things usually wait until they can free them themselves
- * (bgi_grace_wait_retired); they look every millisecond. If they do not wait, or no longer,
- * `orphaned` is set, and whoever leaves tries. Trying takes a lock without waiting for it;
- * who does not get it has said so in `again`, and who has it looks once more before he lets
- * go. So what is retired is freed at the latest when its last reader leaves, and no reader
- * waits for that; he may find himself doing it.
+ * Which thread frees. Writers usually wait until they can free their objects
+ * (bgi_grace_wait_retired), checking every millisecond. If no writer waits, or a wait times
+ * out, `orphaned` is set, and every reader that leaves tries to free. A try takes the lock only
+ * if it is available. A thread that does not get the lock has set `again`, and the holder of
+ * the lock checks `again` after releasing the lock and repeats. So a retired object is freed no
+ * later than when its last reader leaves. No reader waits for this, but a reader may end up
+ * doing the work.
  */
 #ifndef BGI_GRACE_H
 #define BGI_GRACE_H
@@ -54,7 +55,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Embedded in what is retired. */
+/* Embedded in objects that can be retired. */
 struct bgi_retired {
     struct bgi_retired *next;
     void (*release)(struct bgi_retired *retired);
@@ -67,34 +68,34 @@ struct bgi_grace_line {
 
 struct bgi_grace {
     atomic_uint phase;
-    atomic_bool orphaned; /* something is retired, and nobody waits for it */
-    atomic_bool again;    /* somebody left, and did not get the lock */
+    atomic_bool orphaned; /* something is retired, and no writer waits for it */
+    atomic_bool again;    /* requests another pass by the holder of the lock */
     uint32_t lines_count;
     struct bgi_grace_line *lines;
     struct bgi_memory memory;
-    pthread_mutex_t lock;         /* of all below */
-    struct bgi_retired *draining; /* the batch that is being waited for */
-    struct bgi_retired *later;    /* the next one, the last first */
+    pthread_mutex_t lock;         /* protects everything below */
+    struct bgi_retired *draining; /* the batch that is draining */
+    struct bgi_retired *later;    /* the next batch, newest object first */
     uint64_t batch;               /* number of `draining`; `later` will be the next */
     uint64_t done;                /* batches up to this one are freed */
-    uint64_t things;              /* in both lists */
-    unsigned step; /* 0: the unused pair drains; 1: the one used before */
+    uint64_t things;              /* objects in both lists */
+    unsigned step; /* 0: the unused pair drains; 1: the previously used one */
     unsigned waiters;
 };
 
-/* What a reader must keep between entering and leaving. */
+/* State that a reader keeps between entering and leaving. */
 typedef unsigned bgi_grace_token;
 
 bool bgi_grace_init(struct bgi_grace *grace, const bg_allocator *allocator);
 
-/* The same with n lines of the caller's, all zero; n is a power of two. */
+/* Like bgi_grace_init, with n lines in the caller's memory, all zero. n is a power of two. */
 void bgi_grace_init_at(struct bgi_grace *grace, struct bgi_grace_line *lines,
                        uint32_t n);
 
-/* Whether nobody is in and nothing is retired. */
+/* Returns whether there are no readers and no retired objects. */
 bool bgi_grace_is_idle(struct bgi_grace *grace);
 
-/* Frees what is retired: nobody may be in. */
+/* Frees all retired objects. There must be no readers. */
 void bgi_grace_end(struct bgi_grace *grace);
 
 static inline bgi_grace_token bgi_grace_enter(struct bgi_grace *grace)
@@ -105,7 +106,8 @@ static inline bgi_grace_token bgi_grace_enter(struct bgi_grace *grace)
     return line << 1 | i;
 }
 
-/* The line that a reader used; those who count something may use the same number. */
+/* Returns the number of the line that a reader used. Callers may use it for their own per-core
+ * counters. */
 static inline unsigned bgi_grace_stripe(bgi_grace_token token)
 {
     return token >> 1;
@@ -121,19 +123,20 @@ static inline void bgi_grace_leave(struct bgi_grace *grace, bgi_grace_token toke
     }
 }
 
-/* Gives `retired` away, to be released when all who are in now have left. The pointer to it
- * must have been replaced before. `release` is called with the lock held: it must not
- * retire anything here. */
+/* Hands over `retired`, to be released when all current readers have left. The pointer to it
+ * must already be replaced. `release` is called with the lock held, so it must not retire
+ * anything here. */
 void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
                       void (*release)(struct bgi_retired *));
 
-/* Waits until everybody who is in now has left; not from within. */
+/* Waits until all current readers have left. Readers must not call this: they would wait for
+ * themselves. */
 void bgi_grace_wait(struct bgi_grace *grace);
 
-/* Waits until what is retired by now is freed, but not longer than so many milliseconds. */
+/* Waits until everything retired so far is freed, for at most `milliseconds`. */
 void bgi_grace_wait_retired(struct bgi_grace *grace, unsigned milliseconds);
 
-/* How many things wait to be freed. */
+/* Returns the number of retired objects that are not freed yet. */
 uint64_t bgi_grace_pending(struct bgi_grace *grace);
 
 #endif

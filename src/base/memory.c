@@ -18,9 +18,9 @@
 enum {
     LINE_BYTES = 64,
     PAGE_BYTES = 4096,
-    MAP_FROM = 128 << 10, /* smaller pieces come from the C library's pool */
+    MAP_FROM = 128 << 10, /* smaller pieces come from the C library's heap */
     HUGE_BYTES = 2 << 20, /* a large page on x86-64, and on arm64 with 4 KiB pages */
-    HUGE_FROM = 1 << 20   /* what fills at least half of one gets it */
+    HUGE_FROM = 1 << 20   /* large pages for anything that fills at least half of one */
 };
 
 static const bg_memory_guard *memory_guard;
@@ -35,30 +35,31 @@ static bool memory_is_mapped(size_t bytes, bool hidden)
     return hidden || bytes >= MAP_FROM;
 }
 
-/* Whether hidden memory of that size comes from the pool. Never with the address sanitizer, which would not
- * see where a piece ends. */
+/* Returns whether hidden memory of this size comes from the pool. Never with the address
+ * sanitizer, which could not detect the end of a piece. */
 static bool memory_is_pooled(size_t bytes)
 {
     return !BGI_ASAN && bytes <= BGI_POOL_MAX;
 }
 
-/* Returns the size of a mapping: whole large pages, so that its end is on one as well. */
+/* Returns the size of a mapping in bytes: whole large pages from HUGE_FROM up, so that its end
+ * is aligned as well. */
 static size_t memory_map_bytes(size_t bytes)
 {
     const size_t page = bytes < HUGE_FROM ? PAGE_BYTES : HUGE_BYTES;
     return bytes > SIZE_MAX - page ? bytes : (bytes + page - 1) & ~(page - 1);
 }
 
-/* Returns the cost of an allocation: the mapping if there is one, otherwise the bytes with the average
- * overhead of the C library. The last large page counts in full: the kernel allocates it when any byte of
- * it is written. */
+/* Returns the cost of an allocation: the mapping if there is one, otherwise the bytes and the
+ * average overhead of the C library. The last large page counts in full, because the kernel
+ * allocates all of it when any byte of it is written. */
 static size_t memory_cost(size_t bytes, bool hidden)
 {
     return memory_is_mapped(bytes, hidden) ? memory_map_bytes(bytes)
                                            : bytes + LINE_BYTES;
 }
 
-static bool memory_ask(size_t bytes, bool hidden)
+static bool memory_is_allowed(size_t bytes, bool hidden)
 {
     return !memory_guard
            || memory_guard->take(memory_guard->context, memory_cost(bytes, hidden));
@@ -72,8 +73,8 @@ static void memory_tell(size_t bytes, bool hidden)
 }
 
 /*
- * Maps `bytes` at a 2 MiB boundary where that matters: reserve 2 MiB more than needed
- * and return the ends to the kernel.
+ * Maps `bytes`, at a 2 MiB boundary if they get large pages: reserves 2 MiB more than needed
+ * and returns both ends to the kernel.
  */
 static void *memory_map(size_t bytes, bool small_pages)
 {
@@ -99,8 +100,7 @@ static void *memory_map(size_t bytes, bool small_pages)
         (void)munmap(p + head + wanted, HUGE_BYTES - head);
     }
     if (!small_pages) {
-        (void)madvise(p + head, wanted,
-                      MADV_HUGEPAGE); /* a wish: either way it works */
+        (void)madvise(p + head, wanted, MADV_HUGEPAGE); /* only a hint */
     }
     return p + head;
 }
@@ -125,7 +125,7 @@ bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
     if (allocator && allocator->allocate) {
         memory->allocator = *allocator;
         memory->base = allocator->allocate(allocator->context, bytes, LINE_BYTES, 1);
-    } else if (memory_ask(bytes, false)) {
+    } else if (memory_is_allowed(bytes, false)) {
         memory->base = memory_from_system(bytes, small_pages);
         if (!memory->base) {
             memory_tell(bytes, false);
@@ -147,8 +147,9 @@ static bool memory_take_pooled(struct bgi_memory *memory, size_t bytes)
     return true;
 }
 
-/* All of it, bits as well: if only the page of the handle were, a filter would be two
- * areas for the kernel, which counts them, and which joins neighbours that are alike. */
+/* Hides the whole piece, filter bits included. Hiding only the page of the handle would give
+ * each filter two mappings in the kernel, which limits their number and merges neighbors with
+ * equal attributes. */
 static bool memory_map_hidden(struct bgi_memory *memory, size_t bytes, bool small_pages)
 {
     void *p = memory_map(bytes, small_pages);
@@ -169,7 +170,8 @@ bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
         return bgi_memory_take(memory, bytes, allocator, small_pages);
     }
     memset(memory, 0, sizeof *memory);
-    if (!memory_ask(size, !pooled)) { /* even if memory that is not hidden would fit */
+    if (!memory_is_allowed(size,
+                           !pooled)) { /* even if memory that is not hidden would fit */
         return false;
     }
     if (pooled ? memory_take_pooled(memory, bytes)
@@ -215,7 +217,8 @@ void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
 {
     bool system_map = memory->base && !memory->allocator.allocate
                       && memory_is_mapped(memory->bytes, memory->hidden);
-    /* Whole large pages inside the range go back to the kernel; the rest is written. */
+    /* Whole large pages inside the range are returned to the kernel; the rest is
+     * overwritten. */
     char *p = start, *end = p + bytes;
     char *from =
         p + ((HUGE_BYTES - ((uintptr_t)p & (HUGE_BYTES - 1))) & (HUGE_BYTES - 1));
@@ -233,7 +236,7 @@ void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
 bool bgi_secret_take(struct bgi_memory *memory, size_t bytes)
 {
     memset(memory, 0, sizeof *memory);
-    if (!bytes || !memory_ask(bytes, true)) {
+    if (!bytes || !memory_is_allowed(bytes, true)) {
         return false;
     }
     void *p = memory_map(bytes, true);
@@ -242,7 +245,7 @@ bool bgi_secret_take(struct bgi_memory *memory, size_t bytes)
         return false;
     }
     size_t length = memory_map_bytes(bytes);
-    (void)mlock(p, length); /* there are limits, and without it things work as well */
+    (void)mlock(p, length); /* optional: locked memory is limited */
     (void)madvise(p, length, MADV_DONTDUMP);
     if (madvise(p, length, MADV_WIPEONFORK) != 0) {
         (void)madvise(p, length, MADV_DONTFORK);
@@ -267,7 +270,7 @@ void bgi_wipe(void *p, size_t bytes)
 
 /* ---- Files ------------------------------------------------------------------------------- */
 
-/* Closes a file, if there is one; errno stays. Returns false. */
+/* Closes a file, if there is one, and preserves errno. Returns false. */
 static bool memory_close(int file)
 {
     const int why = errno;
@@ -311,7 +314,7 @@ bool bgi_mapping_is_intact(const struct bgi_mapping *mapping)
                && mapping->modified[1] == about.st_mtim.tv_nsec);
 }
 
-/* Creates an unnamed file of ones; -1 on error. */
+/* Creates an unnamed file filled with one bits. Returns -1 on error. */
 static int memory_ones(size_t bytes)
 {
     const int file = memfd_create("bloomgate-ones", MFD_CLOEXEC);

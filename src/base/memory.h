@@ -1,114 +1,117 @@
 /*
- * memory.h - memory for filters: zeroed, aligned, on large pages where it pays.
+ * memory.h - memory for filters: zeroed, aligned, and on large pages where they pay off.
  *
- * A filter is read at random places. On 4 KiB pages nearly every look-up in a large
- * filter also misses the TLB and walks the page tables; on 2 MiB pages it does not.
- * Linux gives large pages to those who ask (madvise), so we ask, from 1 MiB upwards.
- * Fresh pages are zeroed by the kernel when they are first touched, so creating a
- * filter of many GiB costs nothing until it is used.
+ * Filters are read at random addresses. On 4 KiB pages nearly every lookup in a large filter
+ * also misses the TLB and walks the page tables; on 2 MiB pages it does not. Linux provides
+ * large pages on request (madvise), so memory from 1 MiB upwards requests them. The kernel
+ * zeroes pages when they are first touched, so creating a filter of many GiB costs nothing
+ * until it is used.
  *
- * Memory with a secret in it is hidden: a filter of a keyed profile has its secret in its
- * handle, so all of it is left out of core files. Small pieces come from a pool (pool.h). Secrets
- * alone (a keyring, a file that is read) are also locked and kept from children.
+ * Memory with a secret in it is hidden, that is, left out of core files. The handle of a filter
+ * with a keyed profile contains its secret, so all of such a filter is hidden. Small hidden
+ * pieces come from a pool (pool.h). Memory for secrets alone (a keyring, a file that is read)
+ * is also locked and withheld from child processes.
  */
 #ifndef BGI_MEMORY_H
 #define BGI_MEMORY_H
 
-#include "bloomgate/spec.h"
+#include "bloomgate/memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* One piece of memory and where it came from. */
+/* A piece of memory and its origin. */
 struct bgi_memory {
     void *base; /* NULL: none */
     size_t bytes;
-    bg_allocator allocator; /* allocate == NULL: the system's */
-    bool hidden; /* left out of core files; mapped, whatever its size, unless */
-    bool pooled; /* it is a piece of the pool */
+    bg_allocator allocator; /* allocate == NULL: from the OS */
+    bool hidden; /* left out of core files; mapped at any size unless pooled */
+    bool pooled; /* a piece of the pool */
 };
 
 /*
- * Takes `bytes` zeroed bytes aligned to 64 (more, if large) from `allocator`, or from
- * the system when it is NULL. `small_pages`: do not ask for 2 MiB pages.
- * False when there is no memory; `memory` is then empty.
+ * Allocates `bytes` zeroed bytes, aligned to 64 (more if large), from `allocator`, or from the
+ * OS if it is NULL. `small_pages`: do not request 2 MiB pages. Returns false if memory is
+ * short; `memory` is then empty.
  */
 bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
                      const bg_allocator *allocator, bool small_pages);
 
 /*
- * The same, left out of core files. What an allocator gives is its owner's business and
- * stays as it is; and where there are no pages left to be mapped, memory that is not
- * hidden has to do.
+ * Like bgi_memory_take, but leaves the memory out of core files. Memory from a custom allocator
+ * is left as it is: hiding it is the responsibility of its owner. If no pages can be mapped,
+ * memory that is not hidden is used instead.
  */
 bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
                             const bg_allocator *allocator, bool small_pages);
 
 /*
- * A mapped file. Writes to the memory stay in this process and do not change the file. The reverse is not
- * true: bytes that other processes write to the file appear in memory, and reading a page beyond the end
- * of a truncated file raises SIGBUS.
+ * A mapped file. Writes to the memory stay in this process and do not change the file. The
+ * reverse is not true: bytes that other processes write to the file appear in memory, and
+ * reading a page beyond the end of a truncated file raises SIGBUS.
  */
 struct bgi_mapping {
     void *base; /* NULL: none */
     size_t bytes;
     bool watched; /* `file` is open, to detect changes */
-    bool doubted; /* it has changed, and the memory is all ones instead */
+    bool doubted; /* the file has changed, and the memory is all ones instead */
     int file;
     uint64_t size;
     int64_t modified[2]; /* seconds, nanoseconds */
 };
 
-/* Maps the first `bytes` bytes of a file; `watched`: and records its modification time. Returns false on error;
- * errno has the reason. */
+/* Maps the first `bytes` bytes of a file. If `watched`, also records its size and modification
+ * time. Returns false on error, with the reason in errno. */
 bool bgi_mapping_make(struct bgi_mapping *mapping, int file, size_t bytes,
                       bool watched);
 
-/* Returns whether the file is unchanged according to its size and modification time. Always true for a file
- * that is not watched. */
+/* Returns whether the file is unchanged according to its size and modification time. Always
+ * true for a file that is not watched. */
 bool bgi_mapping_is_intact(const struct bgi_mapping *mapping);
 
-/* Replaces all of the memory by ones, in one step per piece, while other threads read it. Needs 2 MiB of memory,
- * or a 4096th of the mapping. Returns false if memory is short; a part may be ones already. */
+/* Replaces all of the memory with one bits, in one step per piece, while other threads read it.
+ * Needs 2 MiB of memory, or a 4096th of the mapping. Returns false if memory is short; some
+ * pieces may already be replaced. */
 bool bgi_mapping_fill(const struct bgi_mapping *mapping);
 
 void bgi_mapping_give(struct bgi_mapping *mapping);
 
-/* Gives it back; empty memory is allowed. */
+/* Frees a piece. Empty memory is allowed. */
 void bgi_memory_give(struct bgi_memory *memory);
 
-/* What became of a piece that somebody was asked to move. */
+/* The result of moving a piece. */
 struct bgi_move {
     uintptr_t from;
     size_t bytes;
-    unsigned char *to; /* NULL: it stayed */
+    unsigned char *to; /* NULL: not moved */
 };
 
-/* Asks for a piece to be moved, unless it is the system's. It is handed over as a copy, since the
- * original may lie in the piece. */
+/* Offers a piece to the mover, unless it is memory from the OS. The piece is passed by value
+ * because the original struct may lie in the piece. */
 struct bgi_move bgi_memory_move(struct bgi_memory memory, const bg_mover *mover);
 
-/* Where an address is now that was in the piece; any other one stays as it is. */
+/* Returns the new address of an object that was in the piece. Any other address is returned
+ * unchanged. */
 static inline void *bgi_moved(const struct bgi_move *move, const void *p)
 {
     const uintptr_t at = (uintptr_t)p - move->from;
     return move->to && at < move->bytes ? move->to + at : (void *)(uintptr_t)p;
 }
 
-/* Makes a range of memory that was taken zero again; system memory of many pages is
- * handed back to the kernel for that. */
+/* Zeroes a range of an allocated piece again. If the range has many pages from the OS, they are
+ * returned to the kernel instead of being overwritten. */
 void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes);
 
 /*
- * Memory for secrets and little else: zeroed, in pages of its own, left out of core files,
- * all zero in children of fork (before Linux 4.14: absent there), and locked as far as the
- * system lets us. Giving it back wipes it; empty memory is allowed.
+ * Memory for secrets: zeroed, in pages of its own, left out of core files, all zero in children
+ * of fork (absent there before Linux 4.14), and locked as far as the OS permits. Freeing it
+ * wipes it. Empty memory is allowed.
  */
 bool bgi_secret_take(struct bgi_memory *memory, size_t bytes);
 void bgi_secret_give(struct bgi_memory *memory);
 
-/* Overwrites secrets in a way that the compiler does not remove. */
+/* Overwrites secrets in a way that the compiler does not optimize away. */
 void bgi_wipe(void *p, size_t bytes);
 
 #endif

@@ -12,25 +12,25 @@
 enum {
     POOL_UNIT = 64,
     POOL_SLAB = 256 << 10,
-    POOL_STEPS = 4, /* sizes for each doubling */
+    POOL_STEPS = 4, /* size classes per doubling */
     POOL_CLASSES = 32
 };
 
 struct slab {
-    struct slab *next, *before; /* in the list of its size */
+    struct slab *next, *before; /* in the list of its size class */
     void **free;                /* the first free piece that has been used before */
     size_t fresh;               /* offset of the pieces that have never been used */
-    size_t size;                /* of a piece */
+    size_t size;                /* bytes per piece */
     unsigned class;
-    unsigned used; /* pieces */
+    unsigned used; /* pieces in use */
 };
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct slab *pool_slabs[POOL_CLASSES]; /* those with a free piece */
+static struct slab *pool_slabs[POOL_CLASSES]; /* slabs with a free piece */
 
-/* ---- Sizes ----------------------------------------------------------------------------------- */
+/* ---- Sizes -------------------------------------------------------------------- */
 
-/* Sizes in units are 1, 2, 3, 4, then four in each doubling: 5, 6, 7, 8, 10, 12, 14, 16, 20, ... */
+/* Sizes in units are 1, 2, 3, 4, then four per doubling: 5, 6, 7, 8, 10, 12, 14, 16, 20, ... */
 static unsigned pool_class(size_t bytes, size_t *size)
 {
     const size_t units = bytes ? (bytes + POOL_UNIT - 1) / POOL_UNIT : 1;
@@ -50,14 +50,14 @@ size_t bgi_pool_size(size_t bytes)
     return size;
 }
 
-/* ---- Slabs ----------------------------------------------------------------------------------- */
+/* ---- Slabs -------------------------------------------------------------------- */
 
 static struct slab *slab_of(void *piece)
 {
     return (struct slab *)((uintptr_t)piece & ~(uintptr_t)(POOL_SLAB - 1));
 }
 
-/* Maps an aligned slab: twice its size, of which the ends are returned. */
+/* Maps an aligned slab: maps twice its size and unmaps both ends. */
 static struct slab *slab_create(unsigned class, size_t size)
 {
     char *p = mmap(NULL, 2 * POOL_SLAB, PROT_READ | PROT_WRITE,
@@ -119,7 +119,7 @@ static void *slab_take(struct slab *slab)
     return piece;
 }
 
-/* ---- Children of fork --------------------------------------------------------------------------- */
+/* ---- Children of fork --------------------------------------------------------- */
 
 static pthread_once_t pool_once = PTHREAD_ONCE_INIT;
 
@@ -133,13 +133,14 @@ static void pool_leave(void)
     (void)pthread_mutex_unlock(&pool_lock);
 }
 
-/* A child has only the thread that called fork. If another thread held the lock, it would never be released there. */
+/* A child has only the thread that called fork. If another thread held the lock at that time,
+ * the lock would never be released in the child. */
 static void pool_begin(void)
 {
     (void)pthread_atfork(pool_enter, pool_leave, pool_leave);
 }
 
-/* ---- Pieces ---------------------------------------------------------------------------------- */
+/* ---- Pieces ------------------------------------------------------------------- */
 
 void *bgi_pool_take(size_t bytes)
 {

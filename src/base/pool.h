@@ -1,16 +1,18 @@
 /*
  * pool.h - small pieces of hidden memory.
  *
- * Hidden memory is left out of core files, which the kernel does for whole pages only. A mapping of its own for
- * each small filter with a secret would cost two system calls, a page fault and half a page, each time
- * one is created, copied or loaded. The pool maps slabs instead and divides them.
+ * Hidden memory is left out of core files. The kernel supports this for whole pages only. A
+ * mapping of its own for each small filter with a secret would cost two system calls, a page
+ * fault and half a page whenever a filter is created, copied or loaded. The pool maps slabs
+ * instead and divides them.
  *
  *     slab, 256 KiB, aligned to its size: | header | piece | piece | ...
  *
- * All pieces of a slab have the same size: a multiple of 64 bytes, at most 25% above what was requested.
+ * All pieces of a slab have the same size: a multiple of 64 bytes, at most 25% above the
+ * requested size.
  *
- *   (1) A free piece is zero, but for its first word, which links it to the next free piece.
- *   (2) A slab with a free piece is in the list of its size, and no other slab is.
+ *   (1) A free piece is zero, except for its first word, which links it to the next free piece.
+ *   (2) A slab is in the list of its size class if and only if it has a free piece.
  *   (3) An empty slab is unmapped, unless it is the only one in its list.
  */
 #ifndef BGI_POOL_H
@@ -26,8 +28,8 @@ enum { BGI_POOL_MAX = 16 << 10 };
 size_t bgi_pool_size(size_t bytes);
 
 /*
- * Takes a piece of zeroed memory, aligned to 64 bytes; NULL if memory is short. Giving it back, with the
- * same size, wipes it. Thread safety: MT-Safe.
+ * Allocates a piece of zeroed memory, aligned to 64 bytes. Returns NULL if memory is short.
+ * bgi_pool_give wipes and frees the piece; pass the same size. Thread safety: MT-Safe.
  */
 void *bgi_pool_take(size_t bytes);
 void bgi_pool_give(void *piece, size_t bytes);

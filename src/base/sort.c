@@ -1,11 +1,11 @@
 /*
- * sort.c - sorting 64-bit numbers that are evenly spread.
+ * sort.c - sorting of 64-bit numbers that are evenly distributed.
  *
- * Of n such numbers the highest log2(n) + 2 bits nearly say it all. Two passes, each over
- * half of these bits, lower half first, put the numbers in the order of all of them: the
- * first into the spare array, the second back. What is left, numbers that agree in these
- * bits, is put right by insertion. Numbers that are not evenly spread, as hashes by a bad
- * function or by an attacker may be, agree in long runs; these are sorted as heaps.
+ * The highest log2(n) + 2 bits of n such numbers almost determine their order. Two counting
+ * passes, each over half of these bits, lower half first, sort the numbers by all of these
+ * bits. The first pass writes to the spare array, the second back. Insertion sort then orders
+ * numbers that agree in these bits. Numbers that are not evenly distributed, such as hashes
+ * from a bad function or from an attacker, agree in long runs; heapsort sorts these runs.
  */
 #include "base/sort.h"
 
@@ -15,9 +15,8 @@
 #include <string.h>
 
 enum {
-    SORT_DIGIT_MAX = 11, /* bits of a pass */
-    SORT_FEW = 32 /* so many are sorted by insertion alone; beyond this distance it
-                     is given up */
+    SORT_DIGIT_MAX = 11, /* bits per pass */
+    SORT_FEW = 32        /* maximum size and distance of an insertion sort */
 };
 
 /* ---- Runs ---------------------------------------------------------------------- */
@@ -49,7 +48,8 @@ static void sort_heap(uint64_t *numbers, size_t n)
     }
 }
 
-/* The end of the run of numbers around i that agree above `shift`; sorts all of it. */
+/* Sorts the whole run of numbers around i that agree above `shift`. Returns the end of the
+ * run. */
 static size_t sort_run(uint64_t *numbers, size_t n, size_t i, unsigned shift)
 {
     size_t from = i, to = i + 1;
@@ -63,7 +63,7 @@ static size_t sort_run(uint64_t *numbers, size_t n, size_t i, unsigned shift)
     return to;
 }
 
-/* Sorts numbers that are in order of their bits above `shift`. */
+/* Sorts numbers that are already sorted by their bits above `shift`. */
 static void sort_finish(uint64_t *numbers, size_t n, unsigned shift)
 {
     for (size_t i = 1; i < n; i++) {
@@ -82,7 +82,7 @@ static void sort_finish(uint64_t *numbers, size_t n, unsigned shift)
 
 /* ---- Passes ---------------------------------------------------------------------- */
 
-/* Counts become starts. */
+/* Converts counts to start positions. */
 static void sort_starts(uint32_t *counts, size_t n)
 {
     uint32_t sum = 0;
@@ -110,14 +110,14 @@ static unsigned sort_bits_of(size_t n)
 void bgi_sort(uint64_t *numbers, uint64_t *spare, size_t n, unsigned known)
 {
     uint32_t low[1 << SORT_DIGIT_MAX], high[1 << SORT_DIGIT_MAX];
-    unsigned bits = (sort_bits_of(n) + 2) / 2; /* of each pass */
+    unsigned bits = (sort_bits_of(n) + 2) / 2; /* bits per pass */
     bits = bits < SORT_DIGIT_MAX ? bits : SORT_DIGIT_MAX;
     if (n <= SORT_FEW) {
         sort_finish(numbers, n, 0);
         return;
     }
     if (known + 2 * bits > 64 || n > UINT32_MAX) {
-        sort_heap(numbers, n); /* hashes are never that crowded */
+        sort_heap(numbers, n); /* hashes are never this dense */
         return;
     }
     unsigned low_shift = 64 - known - 2 * bits, high_shift = low_shift + bits;

@@ -1,4 +1,4 @@
-/* sort.h - sorting 64-bit numbers that are, as hashes are, evenly spread. */
+/* sort.h - sorting of 64-bit numbers that are evenly distributed, as hashes are. */
 #ifndef BGI_SORT_H
 #define BGI_SORT_H
 
@@ -6,13 +6,13 @@
 #include <stdint.h>
 
 /*
- * Sorts numbers[0..n), whose highest `known` bits (0 .. 63) are all the same, with the help
- * of as many in spare. Fast for numbers whose bits below are evenly spread; for any others
- * still in n log n.
+ * Sorts numbers[0..n), whose highest `known` bits (0 .. 63) are all the same. `spare` must have
+ * space for n numbers. Fast for numbers whose remaining bits are evenly distributed, and O(n
+ * log n) for all others.
  */
 void bgi_sort(uint64_t *numbers, uint64_t *spare, size_t n, unsigned known);
 
-/* Leaves each number of a sorted array once; returns how many there are. */
+/* Removes duplicates from a sorted array. Returns the number of elements left. */
 size_t bgi_sort_unique(uint64_t *numbers, size_t n);
 
 #endif

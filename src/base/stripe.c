@@ -1,5 +1,6 @@
-/* stripe.c - see stripe.h. sched_getcpu() reads what the kernel keeps up to date in memory
- * of the thread, 1 to 2 ns; where it cannot, everybody shares the first line. */
+/* stripe.c - see stripe.h. sched_getcpu() reads a number that the kernel maintains in memory
+ * of the thread, which takes 1 to 2 ns. If it is not available, all threads share the first
+ * line. */
 #define _GNU_SOURCE /* sched_getcpu */
 
 #include "base/stripe.h"
@@ -19,7 +20,7 @@ static uint32_t stripes_count(void)
     return n;
 }
 
-/* Remembered, since sysconf reads a file. */
+/* Caches the result, because sysconf reads a file. */
 uint32_t bgi_stripes(void)
 {
     static uint32_t known;

@@ -1,18 +1,18 @@
 /*
- * stripe.h - which of n cache lines a thread should count in, so that threads on different
- * processors use different ones: that of the processor it runs on. A wrong guess (it is
- * moved in between) costs time, never correctness, as all lines are atomic and only their
- * sums mean anything.
+ * stripe.h - selects one of n cache lines for a thread's counters by the core that the thread
+ * runs on, so that threads on different cores use different lines. If a thread migrates between
+ * the selection and the increment, the result is slower but still correct: all lines are
+ * atomic, and only their sums have a meaning.
  */
 #ifndef BGI_STRIPE_H
 #define BGI_STRIPE_H
 
 #include <stdint.h>
 
-/* How many lines make sense on this machine: a power of two, 1 .. 64. */
+/* Returns a suitable number of lines for this machine: a power of two, 1 .. 64. */
 uint32_t bgi_stripes(void);
 
-/* One of n lines, n a power of two. */
+/* Returns the line of the calling thread, 0 .. n-1. n must be a power of two. */
 uint32_t bgi_stripe(uint32_t n);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * tasks.h - a number of tasks, done by a number of threads.
+ * tasks.h - runs a number of tasks on a number of threads.
  *
- * Threads take the next task from a common counter until there is none, so it does not
- * matter how many threads the system really gives: the calling thread alone would do.
+ * Each thread repeatedly claims the next task from a shared counter until none are left. So the
+ * tasks are done with any number of threads that the OS starts; the calling thread alone
+ * suffices.
  */
 #ifndef BGI_TASKS_H
 #define BGI_TASKS_H
@@ -13,9 +14,9 @@
 enum { BGI_THREADS_MAX = 256 };
 
 /*
- * Calls task(context, i, thread) once for every i below `tasks`, from up to `threads`
- * threads (1 .. BGI_THREADS_MAX), of which the calling one is number 0. When a task returns
- * false no more are begun. Returns when all have ended: true if all were done.
+ * Calls task(context, i, thread) once for every i below `tasks`, from up to `threads` threads
+ * (1 .. BGI_THREADS_MAX); the calling thread is number 0. If a task returns false, no more
+ * tasks are started. Returns when all threads have finished: true if all tasks succeeded.
  */
 bool bgi_tasks_run(unsigned threads, size_t tasks,
                    bool (*task)(void *context, size_t i, unsigned thread),

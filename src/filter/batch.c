@@ -1,14 +1,15 @@
 /*
  * batch.c - many keys at once.
  *
- * A random cache line of a large filter takes 100 ns to arrive, but some twenty can be on
- * their way at the same time, so one every 5 to 8 ns. A single look-up waits; a batch asks
- * for the lines of the keys to come while it works on the present ones.
+ * A random cache line of a large filter takes 100 ns to arrive, but some twenty can be in
+ * flight at the same time, so one arrives every 5 to 8 ns. A single lookup waits for its
+ * line. A batch prefetches the lines of the following keys while it works on the current
+ * ones.
  *
- * Keys go in words of 64, with two buffers. The next 64 are prepared, that is hashed
- * (unless hashes are given) and located. Then the present 64, whose lines have arrived
- * meanwhile, are answered, and one by one the lines of the next 64 are asked for. So each
- * line has the time of about 64 keys to arrive, in which hashing is done as well.
+ * Keys are processed in groups of 64, with two buffers. The next group is prepared: hashed,
+ * unless the keys are hashes, and located. Then the current group, whose lines have arrived
+ * in the meantime, is answered, and with each answer one line of the next group is
+ * prefetched. So each line has the time of about 64 keys to arrive, hashing included.
  */
 #include "bloomgate/filter.h"
 
@@ -21,55 +22,56 @@
 
 enum { BATCH_GROUP = 64, BATCH_FAR = 4 };
 
-/* One batch: what it works on, what it does, what came out. */
+/* One batch: its input, its operation and its results. */
 struct batch {
     struct bgi_core *core;
     bool adding;
-    const bg_hasher *hasher; /* NULL: the keys are hashes */
-    struct bgi_keys keys;
-    size_t n;
+    const bg_hasher *hasher; /* unused if the keys are hashes */
+    bg_keys keys;
     uint64_t *bitmap; /* NULL: only count */
     size_t count;
 };
 
-/* A word and the room for its hashes. */
+/* A group and space for its hashes. */
 struct batch_group {
     struct bgi_group group;
     uint64_t hashed[BATCH_GROUP];
 };
 
 /*
- * Reading the input in bursts of a word, as we do, outruns the processor's own detection
- * of streams: what will be read some words later is asked for by hand. (Inlined by force:
- * gcc takes a function that only prefetches for one without effect and drops its calls.)
+ * Prefetches the input of later groups: reading it in bursts outruns the CPU's own detection
+ * of streams. (Inlined by force: gcc considers a function that only prefetches to have no
+ * effect and drops its calls.)
  */
 BGI_INLINE void batch_read_ahead(const struct batch *b, size_t first)
 {
     size_t far = first + BATCH_FAR * BATCH_GROUP, near = first + BATCH_GROUP;
-    if (far + BATCH_GROUP <= b->n) {
-        bgi_keys_ask(&b->keys, far, BATCH_GROUP, 1);
+    if (far + BATCH_GROUP <= b->keys.count) {
+        bgi_keys_prefetch(&b->keys, far, BATCH_GROUP, 1);
     }
-    if (near + BATCH_GROUP <= b->n) {
-        bgi_keys_ask(&b->keys, near, BATCH_GROUP, 0);
+    if (near + BATCH_GROUP <= b->keys.count) {
+        bgi_keys_prefetch(&b->keys, near, BATCH_GROUP, 0);
     }
 }
 
-/* Prepares the keys from `first` on; none when that is the end. */
+/* Prepares the group that starts with key `first`; an empty one at the end. */
 static void batch_prepare(const struct batch *b, size_t first, struct batch_group *to)
 {
-    to->word.n = 0;
-    if (first >= b->n) {
-        return; /* data + first may lie outside of the array, or data be NULL */
+    to->group.n = 0;
+    if (first >= b->keys.count) {
+        return; /* data + first may be outside of the array, or data NULL */
     }
-    to->word.n = b->n - first < BATCH_GROUP ? (unsigned)(b->n - first) : BATCH_GROUP;
+    to->group.n = b->keys.count - first < BATCH_GROUP
+                      ? (unsigned)(b->keys.count - first)
+                      : BATCH_GROUP;
     batch_read_ahead(b, first);
-    if (b->hasher) {
-        bgi_hash_range(b->hasher, &b->keys, first, to->word.n, to->hashed);
-        to->word.hashes = to->hashed;
+    if (b->keys.form != BG_KEYS_HASHES) {
+        bgi_hash_range(b->hasher, &b->keys, first, to->group.n, to->hashed);
+        to->group.hashes = to->hashed;
     } else {
-        to->word.hashes = (const uint64_t *)b->keys.data + first;
+        to->group.hashes = (const uint64_t *)b->keys.data + first;
     }
-    b->core->ops->locate(b->core, &to->word);
+    b->core->ops->locate(b->core, &to->group);
 }
 
 static bool batch_prefetches(const struct batch *b)
@@ -77,7 +79,7 @@ static bool batch_prefetches(const struct batch *b)
     return b->adding ? b->core->adds_prefetch : b->core->lookups_prefetch;
 }
 
-/* For kinds that have no operations on words. */
+/* For kinds without operations on groups. */
 static uint64_t batch_one_by_one(const struct batch *b, const struct bgi_group *group,
                                  const struct bgi_group *next)
 {
@@ -113,9 +115,9 @@ static size_t batch_run(struct batch *b)
     two[1].group.hashes = NULL;
     batch_prepare(b, 0, &two[now]);
     if (batch_prefetches(b)) {
-        (void)batch_answer(b, &two[1].group, &two[now].group); /* only asks */
+        (void)batch_answer(b, &two[1].group, &two[now].group); /* only prefetches */
     }
-    for (size_t first = 0; first < b->n; first += BATCH_GROUP) {
+    for (size_t first = 0; first < b->keys.count; first += BATCH_GROUP) {
         batch_prepare(b, first + BATCH_GROUP, &two[now ^ 1]);
         uint64_t answers = batch_answer(b, &two[now].group, &two[now ^ 1].group);
         if (b->bitmap) {
@@ -127,59 +129,9 @@ static size_t batch_run(struct batch *b)
     return b->count;
 }
 
-/* ---- Adds -------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------- */
 
-/* Without a filter nothing is added, so nothing is new; nor removed. */
-static size_t batch_no_adds(uint64_t *is_new, size_t n)
-{
-    if (is_new) {
-        memset(is_new, 0, BG_BITMAP_WORDS(n) * sizeof *is_new);
-    }
-    return 0;
-}
-
-static size_t batch_add(bg_filter *filter, struct bgi_keys keys, bool hashed, size_t n,
-                        uint64_t *is_new)
-{
-    if (!filter) {
-        return batch_no_adds(is_new, n);
-    }
-    struct batch b = { .core = &filter->core,
-                       .adding = true,
-                       .hasher = hashed ? NULL : &filter->hasher,
-                       .keys = keys,
-                       .n = n,
-                       .bitmap = is_new };
-    return batch_run(&b);
-}
-
-size_t bg_filter_add_many(bg_filter *filter, const bg_bytes *keys, size_t n,
-                          uint64_t *is_new)
-{
-    return batch_add(filter, bgi_keys_pairs(keys), false, n, is_new);
-}
-
-size_t bg_filter_add_many_fixed(bg_filter *filter, const void *keys, size_t width,
-                                size_t n, uint64_t *is_new)
-{
-    return batch_add(filter, bgi_keys_fixed(keys, width), false, n, is_new);
-}
-
-size_t bg_filter_add_many_u64(bg_filter *filter, const uint64_t *keys, size_t n,
-                              uint64_t *is_new)
-{
-    return batch_add(filter, bgi_keys_u64(keys), false, n, is_new);
-}
-
-size_t bg_filter_add_many_hash(bg_filter *filter, const uint64_t *hashes, size_t n,
-                               uint64_t *is_new)
-{
-    return batch_add(filter, bgi_keys_u64(hashes), true, n, is_new);
-}
-
-/* ---- Look-ups ------------------------------------------------------------------------ */
-
-/* Without a filter every answer is "maybe". */
+/* Without a filter, or keys that it can use, every answer is "maybe". */
 static size_t batch_all_maybe(uint64_t *maybe, size_t n)
 {
     if (maybe && n) {
@@ -191,68 +143,76 @@ static size_t batch_all_maybe(uint64_t *maybe, size_t n)
     return n;
 }
 
-/* `hasher` NULL: the keys are hashes. */
-static size_t batch_look(const struct bgi_core *core, const bg_hasher *hasher,
-                         struct bgi_keys keys, size_t n, uint64_t *maybe)
+static size_t batch_query(const struct bgi_core *core, const bg_hasher *hasher,
+                          bg_keys keys, uint64_t *maybe)
 {
-    /* The kind's has_group leaves the core alone; `struct batch` serves adds as well. */
+    /* The kind's has_group does not change the core; `struct batch` serves adds as well. */
     struct batch b = { .core = (struct bgi_core *)(uintptr_t)core,
                        .hasher = hasher,
                        .keys = keys,
-                       .n = n,
                        .bitmap = maybe };
     return batch_run(&b);
 }
 
-static size_t batch_query(const bg_filter *filter, struct bgi_keys keys, bool hashed,
-                          size_t n, uint64_t *maybe)
+size_t bgi_batch_query(const struct bgi_core *core, const uint64_t *hashes, size_t n,
+                       uint64_t *maybe)
 {
-    return filter ? batch_look(&filter->core, hashed ? NULL : &filter->hasher, keys, n,
-                               maybe)
-                  : batch_all_maybe(maybe, n);
+    return core && (hashes || !n)
+               ? batch_query(core, NULL, bg_keys_hashes(hashes, n), maybe)
+               : batch_all_maybe(maybe, n);
 }
 
-size_t bgi_batch_ask(const struct bgi_core *core, const uint64_t *hashes, size_t n,
-                     uint64_t *maybe)
+/* Whether a filter can use the keys of a batch. */
+static bool batch_can_use(const bg_filter *filter, const bg_keys *keys)
 {
-    return core ? batch_look(core, NULL, bgi_keys_u64(hashes), n, maybe)
-                : batch_all_maybe(maybe, n);
+    return filter && bgi_keys_are_valid(keys) && bgi_keys_fit(keys, &filter->hasher);
 }
 
-size_t bg_filter_may_contain_many(const bg_filter *filter,
-                                  bg_keys_bytes(const bg_bytes *keys, size_t n),
+size_t bg_filter_may_contain_many(const bg_filter *filter, bg_keys keys,
                                   uint64_t *maybe)
 {
-    return batch_query(filter, bgi_keys_pairs(keys), false, n, maybe);
+    return batch_can_use(filter, &keys)
+               ? batch_query(&filter->core, &filter->hasher, keys, maybe)
+               : batch_all_maybe(maybe, keys.count);
 }
 
-size_t bg_filter_may_contain_many(const bg_filter *filter,
-                                  bg_keys_fixed(const void *keys, size_t width,
-                                                size_t n),
-                                  uint64_t *maybe)
+/* ---- Adds ---------------------------------------------------------------------------- */
+
+static size_t batch_none(uint64_t *bitmap, size_t n)
 {
-    return batch_query(filter, bgi_keys_fixed(keys, width), false, n, maybe);
+    if (bitmap) {
+        memset(bitmap, 0, BG_BITMAP_WORDS(n) * sizeof *bitmap);
+    }
+    return 0;
 }
 
-size_t bg_filter_may_contain_many(const bg_filter *filter,
-                                  bg_keys_u64(const uint64_t *keys, size_t n),
-                                  uint64_t *maybe)
+static size_t batch_add(bg_filter *filter, bg_keys keys, uint64_t *is_new)
 {
-    return batch_query(filter, bgi_keys_u64(keys), false, n, maybe);
+    struct batch b = { .core = &filter->core,
+                       .adding = true,
+                       .hasher = &filter->hasher,
+                       .keys = keys,
+                       .bitmap = is_new };
+    return batch_run(&b);
 }
 
-size_t bg_filter_may_contain_many(const bg_filter *filter,
-                                  bg_keys_hashes(const uint64_t *hashes, size_t n),
-                                  uint64_t *maybe)
+bg_err bg_filter_add_forced(bg_filter *filter, bg_keys keys, uint64_t *is_new,
+                            size_t *added)
 {
-    return batch_query(filter, bgi_keys_u64(hashes), true, n, maybe);
+    const bg_err err = !filter || !bgi_keys_are_valid(&keys)   ? BG_EINVAL
+                       : !bgi_keys_fit(&keys, &filter->hasher) ? BG_EINCOMPAT
+                                                               : BG_OK;
+    const size_t count =
+        err ? batch_none(is_new, keys.count) : batch_add(filter, keys, is_new);
+    if (added) {
+        *added = count;
+    }
+    return err;
 }
-
-/* ---- Inserts and removes ----------------------------------------------------------- */
 
 /*
- * Walks over the words of a batch, asking for the memory of the next one, and calls
- * `visit` for each until it says no.
+ * Walks over the groups of a batch, prefetching the memory of the next one, and calls
+ * `visit` for each until it returns false.
  */
 static void batch_walk(const struct batch *b,
                        bool (*visit)(const struct batch *b,
@@ -264,7 +224,7 @@ static void batch_walk(const struct batch *b,
     struct batch_group two[2];
     unsigned now = 0;
     batch_prepare(b, 0, &two[now]);
-    for (size_t first = 0; first < b->n; first += BATCH_GROUP) {
+    for (size_t first = 0; first < b->keys.count; first += BATCH_GROUP) {
         batch_prepare(b, first + BATCH_GROUP, &two[now ^ 1]);
         if (ops->prefetch && b->core->adds_prefetch) {
             ops->prefetch(b->core, &two[now ^ 1].group);
@@ -285,37 +245,55 @@ static bool batch_insert_group(const struct batch *b, const struct bgi_group *gr
                                size_t first, void *context)
 {
     struct batch_inserted *in = context;
-    (void)first;
-    for (unsigned i = 0; i < group->n; i++) {
+    uint64_t news = 0;
+    for (unsigned i = 0; i < group->n && !in->err; i++) {
         bool is_new = false;
         in->err = b->core->ops->insert(b->core, group->hashes[i], &is_new);
-        if (in->err) {
-            return false;
-        }
-        in->done++;
-        in->added += is_new;
+        in->done += !in->err;
+        news |= (uint64_t)(is_new && !in->err) << i;
     }
-    return true;
+    in->added += bgi_popcount64(news);
+    if (b->bitmap) {
+        b->bitmap[first / BATCH_GROUP] = news;
+    }
+    return !in->err;
 }
 
-static bg_err batch_insert(bg_filter *filter, struct bgi_keys keys, bool hashed,
-                           size_t n, size_t *done, size_t *added)
+/* Adds to a kind that can be full, key by key up to the first that does not fit. */
+static struct batch_inserted batch_insert(bg_filter *filter, bg_keys keys,
+                                          uint64_t *is_new)
 {
     struct batch_inserted in = { 0, 0, BG_OK };
-    if (!filter || !done) {
-        in.err = BG_EINVAL;
-    } else if (filter->kind->traits & BG_TRAIT_STATIC) {
-        in.err = BG_ENOTSUP;
-    } else if (!filter->core.ops->insert) {
-        in.added = batch_add(filter, keys, hashed, n, NULL);
-        in.done = n;
+    struct batch b = { .core = &filter->core,
+                       .adding = true,
+                       .hasher = &filter->hasher,
+                       .keys = keys,
+                       .bitmap = is_new };
+    (void)batch_none(is_new, keys.count);
+    batch_walk(&b, batch_insert_group, &in);
+    return in;
+}
+
+/* BG_OK, or why a filter accepts none of the keys. */
+static bg_err batch_refuses(const bg_filter *filter, const bg_keys *keys)
+{
+    return !filter || !bgi_keys_are_valid(keys)     ? BG_EINVAL
+           : filter->kind->traits & BG_TRAIT_STATIC ? BG_ENOTSUP
+           : !bgi_keys_fit(keys, &filter->hasher)   ? BG_EINCOMPAT
+                                                    : BG_OK;
+}
+
+bg_err bg_filter_add_many(bg_filter *filter, bg_keys keys, uint64_t *is_new,
+                          size_t *done, size_t *added)
+{
+    struct batch_inserted in = { 0, 0, batch_refuses(filter, &keys) };
+    if (in.err) {
+        (void)batch_none(is_new, keys.count);
+    } else if (filter->core.ops->insert) {
+        in = batch_insert(filter, keys, is_new);
     } else {
-        struct batch b = { .core = &filter->core,
-                           .adding = true,
-                           .hasher = hashed ? NULL : &filter->hasher,
-                           .keys = keys,
-                           .n = n };
-        batch_walk(&b, batch_insert_group, &in);
+        in.added = batch_add(filter, keys, is_new);
+        in.done = keys.count;
     }
     if (done) {
         *done = in.done;
@@ -326,33 +304,7 @@ static bg_err batch_insert(bg_filter *filter, struct bgi_keys keys, bool hashed,
     return in.err;
 }
 
-bg_err bg_filter_add_many(bg_filter *filter,
-                          bg_keys_bytes(const bg_bytes *keys, size_t n), NULL,
-                          size_t *done, size_t *added)
-{
-    return batch_insert(filter, bgi_keys_pairs(keys), false, n, done, added);
-}
-
-bg_err bg_filter_add_many(bg_filter *filter,
-                          bg_keys_fixed(const void *keys, size_t width, size_t n), NULL,
-                          size_t *done, size_t *added)
-{
-    return batch_insert(filter, bgi_keys_fixed(keys, width), false, n, done, added);
-}
-
-bg_err bg_filter_add_many(bg_filter *filter,
-                          bg_keys_u64(const uint64_t *keys, size_t n), NULL,
-                          size_t *done, size_t *added)
-{
-    return batch_insert(filter, bgi_keys_u64(keys), false, n, done, added);
-}
-
-bg_err bg_filter_add_many(bg_filter *filter,
-                          bg_keys_hashes(const uint64_t *hashes, size_t n), NULL,
-                          size_t *done, size_t *added)
-{
-    return batch_insert(filter, bgi_keys_u64(hashes), true, n, done, added);
-}
+/* ---- Removes ------------------------------------------------------------------------- */
 
 static bool batch_remove_group(const struct batch *b, const struct bgi_group *group,
                                size_t first, void *context)
@@ -370,46 +322,16 @@ static bool batch_remove_group(const struct batch *b, const struct bgi_group *gr
     return true;
 }
 
-static size_t batch_remove(bg_filter *filter, struct bgi_keys keys, bool hashed,
-                           size_t n, uint64_t *removed)
+size_t bg_filter_remove_many(bg_filter *filter, bg_keys keys, uint64_t *removed)
 {
-    if (!filter || !filter->core.ops->remove) {
-        return batch_no_adds(removed, n);
+    if (!batch_can_use(filter, &keys) || !filter->core.ops->remove) {
+        return batch_none(removed, keys.count);
     }
     size_t count = 0;
     struct batch b = { .core = &filter->core,
-                       .hasher = hashed ? NULL : &filter->hasher,
+                       .hasher = &filter->hasher,
                        .keys = keys,
-                       .n = n,
                        .bitmap = removed };
     batch_walk(&b, batch_remove_group, &count);
     return count;
-}
-
-size_t bg_filter_remove_many(bg_filter *filter,
-                             bg_keys_bytes(const bg_bytes *keys, size_t n),
-                             uint64_t *removed)
-{
-    return batch_remove(filter, bgi_keys_pairs(keys), false, n, removed);
-}
-
-size_t bg_filter_remove_many(bg_filter *filter,
-                             bg_keys_fixed(const void *keys, size_t width, size_t n),
-                             uint64_t *removed)
-{
-    return batch_remove(filter, bgi_keys_fixed(keys, width), false, n, removed);
-}
-
-size_t bg_filter_remove_many(bg_filter *filter,
-                             bg_keys_u64(const uint64_t *keys, size_t n),
-                             uint64_t *removed)
-{
-    return batch_remove(filter, bgi_keys_u64(keys), false, n, removed);
-}
-
-size_t bg_filter_remove_many(bg_filter *filter,
-                             bg_keys_hashes(const uint64_t *hashes, size_t n),
-                             uint64_t *removed)
-{
-    return batch_remove(filter, bgi_keys_u64(hashes), true, n, removed);
 }

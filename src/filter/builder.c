@@ -127,48 +127,22 @@ bg_err bg_builder_add_u64(bg_builder *builder, uint64_t key)
     return bg_builder_add_hash(builder, hash);
 }
 
-static bg_err builder_add_many(bg_builder *builder, struct bgi_keys keys, bool hashed,
-                               size_t n)
+bg_err bg_builder_add_many(bg_builder *builder, bg_keys keys)
 {
-    if (!builder || (n && !keys.data) || keys.width > SIZE_MAX / (n ? n : 1)) {
+    if (!builder || !bgi_keys_are_valid(&keys)) {
         return BG_EINVAL;
     }
-    if (!bgi_hash_list_reserve(&builder->hashes, n)) {
+    if (!bgi_keys_fit(&keys, &builder->hasher)) {
+        return BG_EINCOMPAT;
+    }
+    if (!bgi_hash_list_reserve(&builder->hashes, keys.count)) {
         return BG_ENOMEM;
     }
-    for (size_t first = 0, got = 0; first < n; first += got) {
-        uint64_t *to = bgi_hash_list_next(&builder->hashes, n - first, &got);
-        if (hashed) {
-            memcpy(to, (const uint64_t *)keys.data + first, got * sizeof *to);
-        } else {
-            bgi_hash_range(&builder->hasher, &keys, first, got, to);
-        }
+    for (size_t first = 0, got = 0; first < keys.count; first += got) {
+        uint64_t *to = bgi_hash_list_next(&builder->hashes, keys.count - first, &got);
+        bgi_hash_range(&builder->hasher, &keys, first, got, to);
     }
     return BG_OK;
-}
-
-bg_err bg_builder_add_many(bg_builder *builder,
-                           bg_keys_bytes(const bg_bytes *keys, size_t n))
-{
-    return builder_add_many(builder, bgi_keys_pairs(keys), false, n);
-}
-
-bg_err bg_builder_add_many(bg_builder *builder,
-                           bg_keys_fixed(const void *keys, size_t width, size_t n))
-{
-    return builder_add_many(builder, bgi_keys_fixed(keys, width), false, n);
-}
-
-bg_err bg_builder_add_many(bg_builder *builder,
-                           bg_keys_u64(const uint64_t *keys, size_t n))
-{
-    return builder_add_many(builder, bgi_keys_u64(keys), false, n);
-}
-
-bg_err bg_builder_add_many(bg_builder *builder,
-                           bg_keys_hashes(const uint64_t *hashes, size_t n))
-{
-    return builder_add_many(builder, bgi_keys_u64(hashes), true, n);
 }
 
 /* ---- Finishing ------------------------------------------------------------------- */

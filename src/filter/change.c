@@ -1,12 +1,16 @@
 /*
- * change.c - single keys, for the kinds that can do more than add and ask: inserts that can
- * be refused, removes, counts. Bloom kinds take part as far as they can.
+ * change.c - adds, removes and counts of single keys.
  */
 #include "bloomgate/filter.h"
 
 #include "filter/handle.h"
 
-bg_err bg_filter_add_hash(bg_filter *filter, uint64_t hash, bool *is_new)
+/* The symbols of the functions that are inline in the header. */
+extern inline bg_err bg_filter_add_hash(bg_filter *filter, uint64_t hash, bool *is_new);
+extern inline bg_err bg_filter_add_u64(bg_filter *filter, uint64_t key, bool *is_new);
+
+bg_err bg_filter_add_checked(bg_filter *filter, uint64_t value, bool hashed,
+                             bool *is_new)
 {
     bool unused;
     is_new = is_new ? is_new : &unused;
@@ -17,6 +21,7 @@ bg_err bg_filter_add_hash(bg_filter *filter, uint64_t hash, bool *is_new)
     if (filter->kind->traits & BG_TRAIT_STATIC) {
         return BG_ENOTSUP;
     }
+    const uint64_t hash = hashed ? value : bg_hash_u64(&filter->hasher, value);
     if (filter->core.ops->insert) {
         bg_err err = filter->core.ops->insert(&filter->core, hash, is_new);
         *is_new = *is_new && !err;
@@ -49,12 +54,6 @@ uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash)
 bg_err bg_filter_add(bg_filter *filter, const void *key, size_t len, bool *is_new)
 {
     uint64_t hash = filter ? bg_hash_bytes(&filter->hasher, key, len) : 0;
-    return bg_filter_add_hash(filter, hash, is_new);
-}
-
-bg_err bg_filter_add_u64(bg_filter *filter, uint64_t key, bool *is_new)
-{
-    uint64_t hash = filter ? bg_hash_u64(&filter->hasher, key) : 0;
     return bg_filter_add_hash(filter, hash, is_new);
 }
 

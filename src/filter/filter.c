@@ -7,6 +7,8 @@
  */
 #include "bloomgate/filter.h"
 
+#include "bloomgate/memory.h"
+
 #include "base/checked.h"
 #include "base/errinfo.h"
 #include "base/features.h"
@@ -84,6 +86,7 @@ static void filter_set_calls(bg_filter *f)
     f->core.has_u64 = fused ? ops->has_u64 : filter_has_u64;
     f->core.add_u64 = fused ? ops->add_u64 : filter_add_u64;
     f->core.fast8_mask = bgi_fast8_mask(hasher->seed);
+    f->core.may_refuse = ops->insert || f->kind->traits & BG_TRAIT_STATIC;
 }
 
 void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
@@ -137,8 +140,8 @@ bg_err bgi_filter_take(struct bgi_memory *memory, size_t bytes, const bg_hasher 
                      ? bgi_memory_take_hidden(memory, bytes, allocator, small_pages)
                      : bgi_memory_take(memory, bytes, allocator, small_pages);
     return taken ? BG_OK
-                 : bgi_err(info, BG_ENOMEM, "memory", "that much free memory",
-                           "%zu bytes", bytes);
+                 : bgi_err_state(info, BG_ENOMEM, "memory", "cannot allocate %zu bytes",
+                                 bytes);
 }
 
 bg_err bgi_filter_make(const struct bgi_geometry *g, const bg_spec *spec,
@@ -201,20 +204,6 @@ bg_err bg_filter_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *inf
     err = bgi_filter_make(&g, spec, &hasher, filter, info);
     bg_hasher_wipe(&hasher);
     return err;
-}
-
-bg_err bg_filter_create_planned(const bg_plan *plan, const bg_plan_request *request,
-                                bg_filter **filter, bg_errinfo *info)
-{
-    bg_spec spec;
-    if (!plan || !request) {
-        if (filter) {
-            *filter = NULL;
-        }
-        return bgi_err(info, BG_EINVAL, "plan", "a plan and its request", "NULL");
-    }
-    bg_plan_to_spec(plan, request, &spec);
-    return bg_filter_create(&spec, filter, info);
 }
 
 bg_err bg_filter_memory_needed(const bg_spec *spec, size_t *bytes, bg_errinfo *info)
@@ -434,9 +423,7 @@ void bg_filter_clear(bg_filter *filter)
 
 /* ---- One key ----------------------------------------------------------------------- */
 
-/* The symbols of those that are inline in the header, and what they rely on. */
-extern inline bool bg_filter_add_hash(bg_filter *filter, uint64_t hash);
-extern inline bool bg_filter_add_u64(bg_filter *filter, uint64_t key);
+/* The symbols of the functions that are inline in the header, and what they rely on. */
 extern inline bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash);
 extern inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t key);
 
@@ -445,15 +432,10 @@ extern inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t k
 _Static_assert(offsetof(bg_filter, core) == 0 && FILTER_CALL_AT(has, may_contain)
                    && FILTER_CALL_AT(add, add)
                    && FILTER_CALL_AT(has_u64, may_contain_u64)
-                   && FILTER_CALL_AT(add_u64, add_u64),
+                   && FILTER_CALL_AT(add_u64, add_u64)
+                   && FILTER_CALL_AT(may_refuse, may_refuse),
                "a filter begins with its calls");
 #undef FILTER_CALL_AT
-
-bool bg_filter_add(bg_filter *filter, const void *key, size_t len)
-{
-    return filter
-           && filter->core.add(&filter->core, bg_hash_bytes(&filter->hasher, key, len));
-}
 
 bool bg_filter_may_contain(const bg_filter *filter, const void *key, size_t len)
 {

@@ -15,7 +15,7 @@
 #define BGI_HANDLE_H
 
 #include "base/memory.h"
-#include "bloomgate/filter.h"
+#include "bloomgate/all.h"
 #include "kind/kind.h"
 
 struct bg_filter {

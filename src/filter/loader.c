@@ -63,7 +63,8 @@ bg_err bg_loader_create(bg_filter *filter, bg_loader **loader, bg_errinfo *info)
                        bg_kind_name(filter->kind->id));
     }
     if (!bgi_memory_take(&memory, sizeof **loader, NULL, true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "some for the loader", "none");
+        return bgi_err_state(info, BG_ENOMEM, "loader",
+                             "cannot allocate memory for the loader");
     }
     bg_loader *made = memory.base;
     made->filter = filter;
@@ -128,23 +129,37 @@ static void loader_sort(const bg_loader *loader, const uint64_t *hashes, size_t 
     }
 }
 
-/* Adds what belongs to a region, whose lock is held then. */
-static size_t loader_visit(bg_loader *loader, const struct loader_sorted *sorted,
-                           unsigned r)
+/* What a thread has added. */
+struct loader_sum {
+    bg_err err;
+    size_t added;
+};
+
+static void loader_add(bg_loader *loader, const uint64_t *hashes, size_t n,
+                       struct loader_sum *sum)
 {
-    const unsigned n = sorted->begins[r + 1] - sorted->begins[r];
-    const size_t news = bg_filter_add_many_hash(
-        loader->filter, sorted->hashes + sorted->begins[r], n, NULL);
-    (void)pthread_mutex_unlock(&loader->locks[r].lock);
-    return news;
+    size_t added = 0;
+    const bg_err err = bg_filter_add_many(loader->filter, bg_keys_hashes(hashes, n),
+                                          NULL, NULL, &added);
+    sum->added += added;
+    sum->err = sum->err ? sum->err : err;
 }
 
-/* Visits all regions of a block: those that are free first. Beginning somewhere else each
- * time keeps threads from following each other around. */
-static size_t loader_add_sorted(bg_loader *loader, const struct loader_sorted *sorted)
+/* Adds the hashes of a region, and unlocks it. */
+static void loader_visit(bg_loader *loader, const struct loader_sorted *sorted,
+                         unsigned r, struct loader_sum *sum)
+{
+    const unsigned n = sorted->begins[r + 1] - sorted->begins[r];
+    loader_add(loader, sorted->hashes + sorted->begins[r], n, sum);
+    (void)pthread_mutex_unlock(&loader->locks[r].lock);
+}
+
+/* Visits all regions of a block, those whose locks are free first. Each block starts with
+ * another region, so that threads do not follow each other around. */
+static void loader_add_sorted(bg_loader *loader, const struct loader_sorted *sorted,
+                              struct loader_sum *sum)
 {
     unsigned left[LOADER_REGIONS], n = 0;
-    size_t news = 0;
     const unsigned from = (unsigned)sorted->hashes[0] % loader->regions;
     for (unsigned i = 0; i < loader->regions; i++) {
         const unsigned r = (from + i) % loader->regions;
@@ -152,63 +167,56 @@ static size_t loader_add_sorted(bg_loader *loader, const struct loader_sorted *s
             continue;
         }
         if (pthread_mutex_trylock(&loader->locks[r].lock) == 0) {
-            news += loader_visit(loader, sorted, r);
+            loader_visit(loader, sorted, r, sum);
         } else {
             left[n++] = r;
         }
     }
     for (unsigned i = 0; i < n; i++) {
         (void)pthread_mutex_lock(&loader->locks[left[i]].lock);
-        news += loader_visit(loader, sorted, left[i]);
+        loader_visit(loader, sorted, left[i], sum);
     }
-    return news;
 }
 
-/* A block of an exclusive filter. */
-static size_t loader_add_block(bg_loader *loader, const uint64_t *hashes, size_t n)
+/* Adds a block to an exclusive filter. */
+static void loader_add_block(bg_loader *loader, const uint64_t *hashes, size_t n,
+                             struct loader_sum *sum)
 {
     struct loader_sorted sorted;
     if (loader->regions > 1) {
         loader_sort(loader, hashes, n, &sorted);
-        return loader_add_sorted(loader, &sorted);
+        loader_add_sorted(loader, &sorted, sum);
+        return;
     }
     (void)pthread_mutex_lock(&loader->locks[0].lock);
-    const size_t news = bg_filter_add_many_hash(loader->filter, hashes, n, NULL);
+    loader_add(loader, hashes, n, sum);
     (void)pthread_mutex_unlock(&loader->locks[0].lock);
-    return news;
 }
 
-size_t bg_loader_add_many_hash(bg_loader *loader, const uint64_t *hashes, size_t n)
-{
-    size_t news = 0;
-    if (!loader) {
-        return 0;
-    }
-    if (loader->shared) {
-        return bg_filter_add_many_hash(loader->filter, hashes, n, NULL);
-    }
-    for (size_t first = 0; first < n; first += LOADER_BLOCK) {
-        const size_t here = n - first < LOADER_BLOCK ? n - first : LOADER_BLOCK;
-        news += loader_add_block(loader, hashes + first, here);
-    }
-    return news;
-}
-
-size_t bg_loader_add_many(bg_loader *loader, const bg_bytes *keys, size_t n)
+bg_err bg_loader_add_many(bg_loader *loader, bg_keys keys, size_t *added)
 {
     uint64_t hashes[LOADER_BLOCK];
-    size_t news = 0;
-    if (!loader) {
-        return 0;
+    struct loader_sum sum = { BG_OK, 0 };
+    if (added) {
+        *added = 0;
+    }
+    if (!loader || !bgi_keys_are_valid(&keys)) {
+        return BG_EINVAL;
+    }
+    if (!bgi_keys_fit(&keys, &loader->filter->hasher)) {
+        return BG_EINCOMPAT;
     }
     if (loader->shared) {
-        return bg_filter_add_many(loader->filter, keys, n, NULL);
+        return bg_filter_add_many(loader->filter, keys, NULL, NULL, added);
     }
-    const struct bgi_keys all = bgi_keys_pairs(keys);
-    for (size_t first = 0; first < n; first += LOADER_BLOCK) {
-        const size_t here = n - first < LOADER_BLOCK ? n - first : LOADER_BLOCK;
-        bgi_hash_range(&loader->filter->hasher, &all, first, here, hashes);
-        news += loader_add_block(loader, hashes, here);
+    for (size_t first = 0; first < keys.count && !sum.err; first += LOADER_BLOCK) {
+        const size_t here =
+            keys.count - first < LOADER_BLOCK ? keys.count - first : LOADER_BLOCK;
+        bgi_hash_range(&loader->filter->hasher, &keys, first, here, hashes);
+        loader_add_block(loader, hashes, here, &sum);
     }
-    return news;
+    if (added) {
+        *added = sum.added;
+    }
+    return sum.err;
 }

@@ -243,5 +243,5 @@ extern inline bool bg_packed_may_contain_hash(const bg_packed *packed, uint64_t 
 size_t bg_packed_may_contain_hashes(const bg_packed *packed, const uint64_t *hashes,
                                     size_t n, uint64_t *maybe)
 {
-    return bgi_batch_ask(packed ? &packed->core : NULL, hashes, n, maybe);
+    return bgi_batch_query(packed ? &packed->core : NULL, hashes, n, maybe);
 }

@@ -159,7 +159,10 @@ bool bg_admission_admit(bg_admission *admission, const void *key, size_t len)
     if (!admission) {
         return true;
     }
-    bool seen = !bg_filter_add(admission->window, key, len);
+    bool is_new =
+        false; /* an error, which a window never returns, would admit the key */
+    const bg_err err = bg_filter_add(admission->window, key, len, &is_new);
+    const bool seen = err || !is_new;
     admission_count(admission, seen, !seen);
     return seen;
 }
@@ -175,13 +178,14 @@ static void admission_invert(uint64_t *bits, size_t n)
     }
 }
 
-size_t bg_admission_admit_many(bg_admission *admission,
-                               bg_keys_bytes(const bg_bytes *keys, size_t n),
+size_t bg_admission_admit_many(bg_admission *admission, bg_keys keys,
                                uint64_t *admitted)
 {
+    const size_t n = keys.count;
     size_t refused = 0;
-    if (admission) {
-        refused = bg_filter_add_many(admission->window, keys, n, admitted);
+    if (admission
+        && bg_filter_add_many(admission->window, keys, admitted, NULL, &refused)
+               == BG_OK) {
         admission_count(admission, n - refused, refused);
     } else if (admitted) {
         memset(admitted, 0, BG_BITMAP_WORDS(n) * sizeof *admitted);
@@ -200,26 +204,26 @@ bool bg_admission_would_admit(const bg_admission *admission, const void *key,
 
 /* ---- Figures ---------------------------------------------------------------------------- */
 
-bg_err bg_admission_get_info(const bg_admission *admission, bg_admission_info *stats)
+bg_err bg_admission_get_info(const bg_admission *admission, bg_admission_info *out)
 {
     bg_filter_info info = { .struct_size = sizeof info };
-    if (!admission || !stats || stats->struct_size != sizeof *stats) {
+    if (!admission || !out || out->struct_size != sizeof *out) {
         return BG_EINVAL;
     }
     bg_err err = bg_filter_get_info(admission->window, &info);
     if (err) {
         return err;
     }
-    *stats = (bg_admission_info){ .struct_size = sizeof *stats };
+    *out = (bg_admission_info){ .struct_size = sizeof *out };
     for (uint32_t i = 0; i < admission->lines_count; i++) {
         const struct admission_line *line = &admission->lines[i];
         uint64_t admitted = __atomic_load_n(&line->admitted, __ATOMIC_RELAXED);
-        stats->admitted += admitted;
-        stats->queried += admitted + __atomic_load_n(&line->refused, __ATOMIC_RELAXED);
+        out->admitted += admitted;
+        out->requests += admitted + __atomic_load_n(&line->refused, __ATOMIC_RELAXED);
     }
-    stats->bytes = bg_filter_size_bytes(admission->window);
-    stats->periods =
+    out->bytes = bg_filter_size_bytes(admission->window);
+    out->periods =
         bg_filter_window_period(admission->window) - admission->first_period + 1;
-    stats->rate = info.rate;
+    out->rate = info.rate;
     return BG_OK;
 }

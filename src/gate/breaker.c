@@ -74,7 +74,7 @@ bool bgi_breaker_is_closed(const struct bgi_breaker *breaker)
     return (breaker_word(breaker) & BREAKER_STATE) == BGI_BREAKER_CLOSED;
 }
 
-bool bgi_breaker_may_ask(struct bgi_breaker *breaker, uint64_t now, uint64_t *trial)
+bool bgi_breaker_allows(struct bgi_breaker *breaker, uint64_t now, uint64_t *trial)
 {
     uint64_t word = breaker_word(breaker);
     *trial = 0;

@@ -54,7 +54,7 @@ bool bgi_breaker_is_closed(const struct bgi_breaker *breaker);
 
 /* Whether the truth may be asked at the time `now`; *trial is to be handed in afterwards:
  * 0 unless it is a trial. */
-bool bgi_breaker_may_ask(struct bgi_breaker *breaker, uint64_t now, uint64_t *trial);
+bool bgi_breaker_allows(struct bgi_breaker *breaker, uint64_t now, uint64_t *trial);
 
 /* It was asked, and did or did not answer. */
 enum bgi_breaker_turn bgi_breaker_worked(struct bgi_breaker *breaker, uint64_t trial);

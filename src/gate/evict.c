@@ -89,7 +89,7 @@ void tenant_path(const bg_tenant *tenant, char path[], size_t room)
 {
     char form[NAME_FILE_BYTES];
     name_file_encode(tenant->name, form);
-    (void)snprintf(path, room, "%s/%s.bg", tenant->registry->folder, form);
+    (void)snprintf(path, room, "%s/%s.bg", tenant->registry->directory, form);
 }
 
 /* ---- What a file says ------------------------------------------------------------------ */
@@ -574,7 +574,7 @@ bg_err bg_registry_tick(bg_registry *registry, size_t *evicted, bg_errinfo *info
         return bgi_err(info, BG_EINVAL, "registry", "a registry", "NULL");
     }
     bgi_err_clear(info);
-    if (registry->folder && registry->options.idle) {
+    if (registry->directory && registry->options.idle) {
         err = evict_all(registry, &count, info);
     }
     if (evicted) {
@@ -585,8 +585,8 @@ bg_err bg_registry_tick(bg_registry *registry, size_t *evicted, bg_errinfo *info
 
 bg_err bg_registry_save(bg_registry *registry, bg_errinfo *info)
 {
-    if (!registry || !registry->folder) {
-        return bgi_err(info, BG_EINVAL, "registry", "one with a folder", "%s",
+    if (!registry || !registry->directory) {
+        return bgi_err(info, BG_EINVAL, "registry", "one with a directory", "%s",
                        registry ? "none" : "NULL");
     }
     bgi_err_clear(info);

@@ -229,10 +229,10 @@ static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_said said,
 }
 
 /* Whether the breaker lets the question through. */
-static bool gate_may_ask(bg_gate *gate, struct gate_call *call)
+static bool gate_may_query_store(bg_gate *gate, struct gate_call *call)
 {
     if (bgi_breaker_is_closed(&gate->breaker)
-        || bgi_breaker_may_ask(&gate->breaker, gate_now(gate), &call->trial)) {
+        || bgi_breaker_allows(&gate->breaker, gate_now(gate), &call->trial)) {
         return true;
     }
     if (!call->audit) {
@@ -265,15 +265,16 @@ static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
 }
 
 /* Asks, if that may be. The alarm of the breaker is left to the caller. */
-static enum gate_answer gate_ask(bg_gate *gate, bg_bytes key, void *request,
-                                 struct gate_call *call, enum bgi_breaker_turn *turn)
+static enum gate_answer gate_query_store(bg_gate *gate, bg_bytes key, void *request,
+                                         struct gate_call *call,
+                                         enum bgi_breaker_turn *turn)
 {
     *turn = BGI_BREAKER_STAYS;
-    if (!gate->how.prefetch || !gate_may_ask(gate, call)) {
+    if (!gate->how.query || !gate_may_query_store(gate, call)) {
         return GATE_NOT_ASKED;
     }
     bg_store_answer answer =
-        gate->how.prefetch(gate->how.context, key.data, key.len, request);
+        gate->how.query(gate->how.context, key.data, key.len, request);
     *turn = gate_learn(gate, key, call, answer);
     return answer == BG_STORE_ABSENT || answer == BG_STORE_PRESENT
                ? (enum gate_answer)answer
@@ -295,7 +296,7 @@ static bg_outcome gate_look_alone(bg_gate *gate, bg_bytes key, void *request,
                                   struct gate_call *call)
 {
     enum bgi_breaker_turn turn;
-    enum gate_answer answer = gate_ask(gate, key, request, call, &turn);
+    enum gate_answer answer = gate_query_store(gate, key, request, call, &turn);
     gate_alarm_breaker(gate, turn);
     return gate_conclude(gate, answer);
 }
@@ -304,7 +305,8 @@ static bg_outcome gate_lead(bg_gate *gate, struct bgi_flight *flight,
                             struct gate_call *call)
 {
     enum bgi_breaker_turn turn;
-    enum gate_answer answer = gate_ask(gate, flight->key, flight->request, call, &turn);
+    enum gate_answer answer =
+        gate_query_store(gate, flight->key, flight->request, call, &turn);
     bgi_flight_land(gate->flights, flight, (int)answer);
     gate_alarm_breaker(gate, turn);
     return gate_conclude(gate, answer);
@@ -389,7 +391,7 @@ static bg_outcome gate_audit(bg_gate *gate, bg_bytes key, void *request,
     enum bgi_breaker_turn turn;
     call->audit = 1;
     call->since = gate_now(gate);
-    enum gate_answer answer = gate_ask(gate, key, request, call, &turn);
+    enum gate_answer answer = gate_query_store(gate, key, request, call, &turn);
     call->audit = answer != GATE_NOT_ASKED;
     gate_alarm_breaker(gate, turn);
     return gate_conclude_audit(gate, key, call, answer, true);
@@ -405,11 +407,11 @@ static bg_outcome gate_look(bg_gate *gate, bg_bytes key, struct gate_said said,
     bool shared = false;
     bg_outcome outcome = gate_enter(gate, key, said, &call);
     if (outcome == BG_OUTCOME_PENDING) {
-        outcome = gate->flights && gate->how.prefetch && !said.doubt
+        outcome = gate->flights && gate->how.query && !said.doubt
                       ? gate_fly(gate, key, request, &call, &shared)
                       : gate_look_alone(gate, key, request, &call);
-    } else if (outcome == BG_OUTCOME_ABSENT_BY_FILTER && gate->audits
-               && gate->how.prefetch && gate_is_drawn(gate, gate_draw(gate, 1))) {
+    } else if (outcome == BG_OUTCOME_ABSENT_BY_FILTER && gate->audits && gate->how.query
+               && gate_is_drawn(gate, gate_draw(gate, 1))) {
         outcome = gate_audit(gate, key, request, &call);
     }
     gate_count_outcome(gate, &call, outcome);
@@ -508,8 +510,9 @@ static size_t gate_look_chunk(bg_gate *gate, struct gate_chunk *chunk)
 {
     size_t found = 0, audited = 0;
     chunk->said = (struct gate_said){ .doubt = gate_in_doubt(gate) };
-    const size_t maybes = slot_has_many(gate->slot, chunk->keys, chunk->n, chunk->maybe,
-                                        &chunk->said.bases);
+    const size_t maybes =
+        slot_has_many(gate->slot, bg_keys_bytes(chunk->keys, chunk->n), chunk->maybe,
+                      &chunk->said.bases);
     gate_watch_base(gate, chunk->said.bases);
     if (chunk->said.doubt || gate->how.trace) {
         return gate_look_all(gate, chunk);
@@ -517,7 +520,7 @@ static size_t gate_look_chunk(bg_gate *gate, struct gate_chunk *chunk)
     for (size_t i = 0; i < chunk->n; i++) {
         chunk->outcomes[i] = BG_OUTCOME_ABSENT_BY_FILTER;
     }
-    if (gate->audits && gate->how.prefetch) {
+    if (gate->audits && gate->how.query) {
         found = gate_audit_chunk(gate, chunk, &audited);
     }
     gate_count(gate_line(gate), GATE_OUTCOME + BG_OUTCOME_ABSENT_BY_FILTER,
@@ -578,14 +581,14 @@ bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len, bg_ticket *
     }
     const bg_bytes bytes = { key, len };
     bg_outcome outcome = gate_enter(gate, bytes, gate_query(gate, key, len), &call);
-    if (outcome == BG_OUTCOME_PENDING && !gate_may_ask(gate, &call)) {
+    if (outcome == BG_OUTCOME_PENDING && !gate_may_query_store(gate, &call)) {
         call.open = 0;
         outcome = gate_failure(gate);
     } else if (outcome == BG_OUTCOME_ABSENT_BY_FILTER && audit && gate->audits
                && gate_is_drawn(gate, gate_draw(gate, 1))) {
         call.audit = 1;
         call.since = gate_now(gate);
-        call.open = *audit = gate_may_ask(gate, &call);
+        call.open = *audit = gate_may_query_store(gate, &call);
     }
     call.audit = call.audit && call.open;
     if (outcome != BG_OUTCOME_PENDING) {

@@ -170,26 +170,14 @@ void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_info *stats
     }
 }
 
-bg_err bg_gate_get_info(const bg_gate *gate, EXAMINE_bool examine, bg_gate_info *stats)
-{
-    bg_slot_health health = { .struct_size = sizeof health };
-    if (!gate || !stats || stats->struct_size != sizeof *stats) {
-        return BG_EINVAL;
-    }
-    examine = examine && bg_slot_get_health(gate->slot, &health) == BG_OK;
-    /* What it remembers of figures does not show. */
-    gate_about((bg_gate *)gate, examine ? &health : NULL, stats);
-    return BG_OK;
-}
-
 bg_err bg_gate_get_info(const bg_gate *gate, const bg_slot_health *health,
-                        bg_gate_info *stats)
+                        bg_gate_info *out)
 {
-    if (!gate || !stats || stats->struct_size != sizeof *stats
+    if (!gate || !out || out->struct_size != sizeof *out
         || (health && health->struct_size != sizeof *health)) {
         return BG_EINVAL;
     }
-    gate_about((bg_gate *)gate, health, stats);
+    gate_about((bg_gate *)gate, health, out);
     return BG_OK;
 }
 

@@ -15,11 +15,11 @@ const char *bg_outcome_name(bg_outcome outcome)
 {
     switch (outcome) {
 #define GATE_NAME(NAME, number, name)                                                  \
-    case BG_##NAME: return name;
+    case BG_OUTCOME_##NAME: return name;
         BG_OUTCOMES(GATE_NAME)
 #undef GATE_NAME
     }
-    return "?";
+    return "unknown outcome";
 }
 
 static uint64_t gate_system_clock(void *context)

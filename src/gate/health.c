@@ -76,29 +76,29 @@ static void health_look(const bg_slot *slot, bg_slot_info *stats)
     slot_leave(slot, token);
 }
 
-bg_err bg_slot_get_info(const bg_slot *slot, bg_slot_info *stats)
+bg_err bg_slot_get_info(const bg_slot *slot, bg_slot_info *out)
 {
-    if (!slot || !stats || stats->struct_size != sizeof *stats) {
+    if (!slot || !out || out->struct_size != sizeof *out) {
         return BG_EINVAL;
     }
     bg_slot *s = health_unlocked(slot);
-    *stats = (bg_slot_info){ .struct_size = sizeof *stats };
-    health_sum_lines(slot, stats);
-    health_look(slot, stats);
-    stats->retired = bgi_grace_pending(slot->grace);
+    *out = (bg_slot_info){ .struct_size = sizeof *out };
+    health_sum_lines(slot, out);
+    health_look(slot, out);
+    out->retired = bgi_grace_pending(slot->grace);
     (void)pthread_mutex_lock(&s->told);
-    stats->swaps = slot->swaps;
-    stats->reloads = slot->reloads;
-    stats->reload_failures = slot->reload_failures;
-    stats->reload_unchanged = slot->reload_unchanged;
-    stats->rebuilds = slot->rebuilds;
-    stats->rebuild_failures = slot->rebuild_failures;
-    stats->compactions = slot->compactions;
-    stats->complete = atomic_load(&slot->complete);
-    stats->base_since = slot->marks.base_since;
-    stats->rebuilding = slot->rebuilding;
+    out->swaps = slot->swaps;
+    out->reloads = slot->reloads;
+    out->reload_failures = slot->reload_failures;
+    out->reload_unchanged = slot->reload_unchanged;
+    out->rebuilds = slot->rebuilds;
+    out->rebuild_failures = slot->rebuild_failures;
+    out->compactions = slot->compactions;
+    out->complete = atomic_load(&slot->complete);
+    out->base_since = slot->marks.base_since;
+    out->rebuilding = slot->rebuilding;
     if (slot->failure.base) {
-        stats->last_failure = *(const bg_errinfo *)slot->failure.base;
+        out->last_failure = *(const bg_errinfo *)slot->failure.base;
     }
     (void)pthread_mutex_unlock(&s->told);
     return BG_OK;
@@ -210,8 +210,7 @@ static bg_estimate health_probe(const bg_slot *slot, const struct view *view)
             container_absent_canary(at, 0, canaries[i]);
             keys[i] = (bg_bytes){ canaries[i], BG_CANARY_BYTES };
         }
-        hits +=
-            view_has_many(view, (struct view_keys){ .keys = keys }, HEALTH_BATCH, NULL);
+        hits += view_has_many(view, bg_keys_bytes(keys, HEALTH_BATCH), NULL);
     }
     return bg_observed_rate(hits, BG_SLOT_PROBES);
 }
@@ -221,7 +220,8 @@ bg_err bg_slot_get_health(const bg_slot *slot, bg_slot_health *health)
     return bg_slot_sample_health(slot, 0, health);
 }
 
-bg_err bg_slot_sample_health(const bg_slot *slot, uint64_t most, bg_slot_health *health)
+bg_err bg_slot_sample_health(const bg_slot *slot, uint64_t max_bytes,
+                             bg_slot_health *health)
 {
     bg_estimate bases = { 0, 0, 0 };
     bgi_grace_token token;
@@ -239,7 +239,7 @@ bg_err bg_slot_sample_health(const bg_slot *slot, uint64_t most, bg_slot_health 
         if (!member->queried) {
             continue;
         }
-        bgi_filter_info(member->filter, most, &info, &missed);
+        bgi_filter_info(member->filter, max_bytes, &info, &missed);
         health->filters++;
         health_add(health, member, &info, &bases);
         if (member->filter == watched) {

@@ -82,7 +82,7 @@ struct metrics_facts {
     uint64_t evictions, returns, return_failures;
 
     /* METRICS_REGISTRY */
-    uint64_t in_memory, in_folder, told, registry_bytes, created, removed, limited;
+    uint64_t in_memory, in_directory, told, registry_bytes, created, removed, limited;
 };
 
 enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_INFO };

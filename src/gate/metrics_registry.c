@@ -2,7 +2,7 @@
  * metrics_registry.c - the metrics of a registry and of its tenants.
  *
  * Looking at a tenant must be no use of it: or tenants would never be idle as
- * long as somebody looks every minute, and those in the folder would all be
+ * long as somebody looks every minute, and those in the directory would all be
  * read back. So slot and gate do not come from bg_tenant_slot, but are looked
  * at from within a grace period of the registry, which is what keeps them
  * there; and tenants without a slot in memory are passed over before
@@ -83,7 +83,7 @@ static bg_err tenants_gather_registry(bg_registry *registry,
         return bgi_err(info, err, "registry", "its figures", "%s", bg_err_name(err));
     }
     facts->in_memory = stats.in_memory;
-    facts->in_folder =
+    facts->in_directory =
         stats.tenants > stats.in_memory ? stats.tenants - stats.in_memory : 0;
     facts->registry_bytes = stats.bytes;
     facts->created = stats.created;
@@ -96,7 +96,7 @@ static bg_err tenants_gather_registry(bg_registry *registry,
     return BG_OK;
 }
 
-bg_err bg_metrics_write_registry(bg_registry *registry, size_t most,
+bg_err bg_metrics_write_registry(bg_registry *registry, size_t max_tenants,
                                  bg_metrics_format format, uint32_t flags,
                                  bg_metrics_sink_fn sink, void *context,
                                  bg_errinfo *info)
@@ -113,7 +113,8 @@ bg_err bg_metrics_write_registry(bg_registry *registry, size_t most,
     if (err) {
         return err;
     }
-    tenants.most = most < own[1].in_memory ? most : (size_t)own[1].in_memory;
+    tenants.most =
+        max_tenants < own[1].in_memory ? max_tenants : (size_t)own[1].in_memory;
     struct metrics_facts *facts = metrics_take(&memory, tenants.most + 2, each, info);
     if (!facts) {
         return BG_ENOMEM;

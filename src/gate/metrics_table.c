@@ -221,7 +221,7 @@ static const struct metrics_family families[] = {
             "Adds of the tenant that were refused, by the quota that was exceeded.",
             IS("items", limited_items), IS("bytes", limited_bytes), IS("rate", limited_rate)),
     COUNTER(METRICS_TENANT, "tenant_evictions", "", NULL,
-            "How often the tenant was written to the folder and left memory.",
+            "How often the tenant was written to the directory and left memory.",
             ONE(evictions)),
     COUNTER(METRICS_TENANT, "tenant_returns", "", "result",
             "Attempts to read the tenant back into memory.",
@@ -230,8 +230,8 @@ static const struct metrics_family families[] = {
     /* ---- Registries --------------------------------------------------------------- */
 
     GAUGE(METRICS_REGISTRY, "registry_tenants", "", "state",
-          "Tenants, in memory and in the folder only.",
-          IS("memory", in_memory), IS("folder", in_folder)),
+          "Tenants, in memory and in the directory only.",
+          IS("memory", in_memory), IS("folder", in_directory)),
     GAUGE(METRICS_REGISTRY, "registry_reported_tenants", "", NULL,
           "Tenants in memory whose own figures are in this document.",
           ONE(told)),
@@ -245,7 +245,7 @@ static const struct metrics_family families[] = {
             "Tenants removed.",
             ONE(removed)),
     COUNTER(METRICS_REGISTRY, "registry_evictions", "", NULL,
-            "Idle tenants that were written to the folder and left memory.",
+            "Idle tenants that were written to the directory and left memory.",
             ONE(evictions)),
     COUNTER(METRICS_REGISTRY, "registry_returns", "", "result",
             "Attempts to read a tenant back into memory.",

@@ -139,9 +139,12 @@ static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
                   slot_draft_find(draft, BG_ROLE_DELTA) != NULL);
     r->next = view_filter_make(r->how.delta, slot_allocator(r->slot));
     if (!r->next || !slot_draft_put(draft, r->next, BG_ROLE_DELTA, true, true)) {
-        return r->next ? bgi_err(info, BG_EBUSY, "slot", "room for another delta",
-                                 "%zu filters", draft->count)
-                       : bgi_err_why(info, BG_ENOMEM, "slot", "out of memory");
+        return r->next ? bgi_err_state(info, BG_EBUSY, "slot",
+                                       "the slot has %zu filters, the maximum; "
+                                       "compact or rebuild it first",
+                                       draft->count)
+                       : bgi_err_state(info, BG_ENOMEM, "slot",
+                                       "cannot allocate memory for another delta");
     }
     return BG_OK;
 }
@@ -287,25 +290,23 @@ bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info)
     return err;
 }
 
-bg_err rebuild_put(struct bg_rebuild *r, const bg_bytes *keys, size_t n,
-                   bg_errinfo *info)
+bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info)
 {
-    size_t done = 0;
     int before = BG_OK;
     bg_err err;
     if (r->builder) {
         (void)pthread_mutex_lock(&r->building);
-        err = bg_builder_add_many(r->builder, bg_keys_bytes(keys, n));
+        err = bg_builder_add_many(r->builder, keys);
         (void)pthread_mutex_unlock(&r->building);
     } else {
-        err = bg_filter_add_many(r->filter, bg_keys_bytes(keys, n), NULL, &done, NULL);
+        err = bg_filter_add_many(r->filter, keys, NULL, NULL, NULL);
     }
     if (err) {
         atomic_compare_exchange_strong(&r->refused, &before, (int)err);
         return bgi_err(info, err, "new filter", "room for all keys", "%llu keys so far",
                        (unsigned long long)atomic_load(&r->keys));
     }
-    atomic_fetch_add(&r->keys, n);
+    atomic_fetch_add(&r->keys, keys.count);
     return BG_OK;
 }
 

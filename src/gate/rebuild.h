@@ -41,8 +41,7 @@ bg_err rebuild_claim(struct bg_rebuild *r, bg_slot *slot,
 bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info);
 
 /* Puts keys of the truth into it. Any number of threads may. */
-bg_err rebuild_put(struct bg_rebuild *r, const bg_bytes *keys, size_t n,
-                   bg_errinfo *info);
+bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info);
 
 /* Ends it: with the new base in place, or with an error, `err` if that is one; `why` is
  * what the slot keeps of it. Gives back all but r->memory. */

@@ -58,7 +58,7 @@ static bg_err pull_read(struct pull *pull, bg_errinfo *info)
             break;
         }
         if (!pull->progress.counting) {
-            err = rebuild_put(pull->rebuild, keys, n, info);
+            err = rebuild_put(pull->rebuild, bg_keys_bytes(keys, n), info);
         }
         pull->progress.keys += err ? 0 : n;
         if (!err && batch % PULL_TELL == 0) {

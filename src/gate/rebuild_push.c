@@ -4,6 +4,8 @@
  */
 #include "gate/rebuild.h"
 
+#include "hash/hash_batch.h"
+
 #include <assert.h>
 
 static bg_err push_check(const bg_slot *slot, const bg_rebuild_options *options,
@@ -73,15 +75,13 @@ bg_err bg_slot_begin_rebuild(bg_slot *slot, const bg_rebuild_options *options,
     return BG_OK;
 }
 
-bg_err bg_rebuild_add_many(bg_rebuild *rebuild,
-                           bg_keys_bytes(const bg_bytes *keys, size_t n),
-                           bg_errinfo *info)
+bg_err bg_rebuild_add_many(bg_rebuild *rebuild, bg_keys keys, bg_errinfo *info)
 {
     bgi_err_clear(info);
-    if (!rebuild || (n && !keys)) {
-        return bgi_err(info, BG_EINVAL, "rebuild, keys", "both", "NULL");
+    if (!rebuild || !bgi_keys_are_valid(&keys)) {
+        return bgi_err(info, BG_EINVAL, "rebuild, keys", "a rebuild and keys", "NULL");
     }
-    return n ? rebuild_put(rebuild, keys, n, info) : BG_OK;
+    return keys.count ? rebuild_put(rebuild, keys, info) : BG_OK;
 }
 
 bg_err bg_rebuild_commit(bg_rebuild *rebuild, bg_rebuild_report *report,

@@ -132,8 +132,8 @@ static uint64_t recent_token(const struct recent_set *set)
 static bool recent_is_alive(const struct bgi_recent *recent,
                             const struct recent_set *set, unsigned way, uint64_t now)
 {
-    return set->size[way] && now >= set->queried[way]
-           && now - set->queried[way] < recent->ttl;
+    return set->size[way] && now >= set->asked[way]
+           && now - set->asked[way] < recent->ttl;
 }
 
 /* The way of a key in its set, or RECENT_WAYS. */
@@ -161,7 +161,7 @@ static unsigned recent_victim(const struct bgi_recent *recent,
         if (!recent_is_alive(recent, set, way, now)) {
             return way;
         }
-        victim = set->queried[way] < set->queried[victim] ? way : victim;
+        victim = set->asked[way] < set->asked[victim] ? way : victim;
     }
     return victim;
 }
@@ -218,7 +218,7 @@ void bgi_recent_put(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
                 memcpy(recent_key(recent, number, way), key.data, key.len);
             }
         }
-        set->queried[way] = asked;
+        set->asked[way] = asked;
     }
     recent_unlock(recent, number);
 }

@@ -32,7 +32,7 @@
  * The list is in the order of creation, by numbers that never repeat, so that whoever goes
  * through it in pieces (bg_registry_for_each, ticks) can go on behind a tenant that was removed.
  *
- * One process at a time uses a folder: flock() on the folder itself.
+ * One process at a time uses a directory: flock() on the directory itself.
  */
 #define _GNU_SOURCE /* CLOCK_MONOTONIC_COARSE, flock, getrandom */
 
@@ -237,7 +237,7 @@ static bool registry_has_file(const bg_tenant *tenant)
 {
     char path[DISK_PATH];
     struct stat about;
-    if (!tenant->registry->folder) {
+    if (!tenant->registry->directory) {
         return false;
     }
     tenant_path(tenant, path, sizeof path);
@@ -350,7 +350,7 @@ static void registry_let_go(struct bgi_retired *retired)
 static bg_err registry_delete(bg_tenant *tenant, char path[DISK_PATH], bg_errinfo *info)
 {
     *path = 0;
-    if (tenant->registry->folder) {
+    if (tenant->registry->directory) {
         tenant_path(tenant, path, DISK_PATH);
         if (unlink(path) != 0 && errno != ENOENT) {
             return disk_error(info, "unlink", path);
@@ -401,7 +401,7 @@ bg_err bg_registry_remove(bg_registry *registry, const char *name, bg_errinfo *i
         atomic_fetch_add(&registry->removed, 1);
         bgi_grace_retire(&registry->grace, &tenant->retired, registry_let_go);
         if (*path) { /* or its file may be back after a loss of power */
-            (void)disk_sync_folder(path, NULL);
+            (void)disk_sync_directory(path, NULL);
         }
     }
     return err;
@@ -433,10 +433,10 @@ static bg_err registry_check_options(const bg_registry_options *options,
                        "sizeof(bg_gate_options): use BG_GATE_OPTIONS_INIT", "%u",
                        options->gate->struct_size);
     }
-    if (options->folder
-        && (!*options->folder || strlen(options->folder) > REGISTRY_FOLDER_MAX)) {
-        return bgi_err(info, BG_EINVAL, "folder", "a path up to 3500 bytes",
-                       "%zu bytes", strlen(options->folder));
+    if (options->directory
+        && (!*options->directory || strlen(options->directory) > REGISTRY_FOLDER_MAX)) {
+        return bgi_err(info, BG_EINVAL, "directory", "a path up to 3500 bytes",
+                       "%zu bytes", strlen(options->directory));
     }
     return BG_OK;
 }
@@ -551,31 +551,32 @@ static bg_err registry_copy_options(bg_registry *registry,
     return err;
 }
 
-/* ---- The folder -------------------------------------------------------------------------- */
+/* ---- The directory -------------------------------------------------------------------------- */
 
-static bg_err registry_open_folder(bg_registry *registry, bg_errinfo *info)
+static bg_err registry_open_directory(bg_registry *registry, bg_errinfo *info)
 {
-    const char *path = registry->options.folder;
+    const char *path = registry->options.directory;
     const size_t n = strlen(path) + 1;
-    if (!bgi_memory_take(&registry->folder_memory, n, registry_allocator(registry),
+    if (!bgi_memory_take(&registry->directory_memory, n, registry_allocator(registry),
                          true)) {
         return bgi_err(info, BG_ENOMEM, "memory", "enough for a path", "%zu bytes", n);
     }
-    registry->folder = memcpy(registry->folder_memory.base, path, n);
-    registry->options.folder = registry->folder;
-    registry->folder_file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (registry->folder_file < 0) {
-        return disk_error(info, "open folder", path);
+    registry->directory = memcpy(registry->directory_memory.base, path, n);
+    registry->options.directory = registry->directory;
+    registry->directory_file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (registry->directory_file < 0) {
+        return disk_error(info, "open directory", path);
     }
     /* Some file systems cannot lock; then it is left to the operator. */
-    if (flock(registry->folder_file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        return bgi_err(info, BG_EBUSY, "folder", "one that no other registry uses",
+    if (flock(registry->directory_file, LOCK_EX | LOCK_NB) != 0
+        && errno == EWOULDBLOCK) {
+        return bgi_err(info, BG_EBUSY, "directory", "one that no other registry uses",
                        "%s", path);
     }
     return BG_OK;
 }
 
-/* A file in the folder: a tenant, or what a save left behind that never ended. */
+/* A file in the directory: a tenant, or what a save left behind that never ended. */
 static bg_err registry_list_file(bg_registry *registry, const char *file,
                                  bg_errinfo *info)
 {
@@ -586,7 +587,7 @@ static bg_err registry_list_file(bg_registry *registry, const char *file,
         || !name_file_decode(file, n - 3, name)) {
         const char *end = strstr(file, ".bg.tmp.");
         if (end && name_file_decode(file, (size_t)(end - file), name)) {
-            (void)unlinkat(registry->folder_file, file, 0);
+            (void)unlinkat(registry->directory_file, file, 0);
         }
         return BG_OK;
     }
@@ -600,25 +601,26 @@ static bg_err registry_list_file(bg_registry *registry, const char *file,
     return BG_OK;
 }
 
-static bg_err registry_list_folder(bg_registry *registry, bg_errinfo *info)
+static bg_err registry_list_directory(bg_registry *registry, bg_errinfo *info)
 {
     bg_err err = BG_OK;
-    DIR *folder = opendir(registry->folder);
-    if (!folder) {
-        return disk_error(info, "open folder", registry->folder);
+    DIR *directory = opendir(registry->directory);
+    if (!directory) {
+        return disk_error(info, "open directory", registry->directory);
     }
     while (!err) {
         errno = 0;
         /* One thread at a time reads a DIR: nobody else has this one. */
         const struct dirent *entry =
-            readdir(folder); /* NOLINT(concurrency-mt-unsafe) */
+            readdir(directory); /* NOLINT(concurrency-mt-unsafe) */
         if (!entry) {
-            err = errno ? disk_error(info, "read folder", registry->folder) : BG_OK;
+            err =
+                errno ? disk_error(info, "read directory", registry->directory) : BG_OK;
             break;
         }
         err = registry_list_file(registry, entry->d_name, info);
     }
-    (void)closedir(folder);
+    (void)closedir(directory);
     return err;
 }
 
@@ -634,7 +636,7 @@ static bg_registry *registry_allocate(const bg_allocator *allocator, bool secret
     }
     bg_registry *registry = memory.base;
     registry->memory = memory;
-    registry->folder_file = -1;
+    registry->directory_file = -1;
     if (allocator) {
         registry->allocator = *allocator;
     }
@@ -659,9 +661,9 @@ static bg_err registry_begin(bg_registry *registry, const bg_registry_options *o
         || !registry_make_room(registry)) {
         return bgi_err(info, BG_ENOMEM, "memory", "enough for a registry", "none");
     }
-    if (options->folder) {
-        err = registry_open_folder(registry, info);
-        err = err ? err : registry_list_folder(registry, info);
+    if (options->directory) {
+        err = registry_open_directory(registry, info);
+        err = err ? err : registry_list_directory(registry, info);
     }
     return err;
 }
@@ -709,28 +711,28 @@ void bg_registry_free(bg_registry *registry)
     if (table) {
         name_table_release(&table->retired);
     }
-    if (registry->folder_file >= 0) {
-        (void)close(registry->folder_file);
+    if (registry->directory_file >= 0) {
+        (void)close(registry->directory_file);
     }
     (void)pthread_mutex_destroy(&registry->lock);
     (void)pthread_mutex_destroy(&registry->files);
     (void)pthread_mutex_destroy(&registry->chores);
-    bgi_memory_give(&registry->folder_memory);
+    bgi_memory_give(&registry->directory_memory);
     struct bgi_memory memory = registry->memory;
     bgi_wipe(registry, sizeof *registry); /* secrets */
     bgi_memory_give(&memory);
 }
 
-bg_err bg_registry_get_info(bg_registry *registry, bg_registry_info *stats)
+bg_err bg_registry_get_info(bg_registry *registry, bg_registry_info *out)
 {
-    if (!registry || !stats || stats->struct_size != sizeof *stats) {
+    if (!registry || !out || out->struct_size != sizeof *out) {
         return BG_EINVAL;
     }
     (void)pthread_mutex_lock(&registry->lock);
     uint64_t tenants = registry->tenants;
     (void)pthread_mutex_unlock(&registry->lock);
-    *stats =
-        (bg_registry_info){ .struct_size = sizeof *stats,
+    *out =
+        (bg_registry_info){ .struct_size = sizeof *out,
                             .tenants = (uint32_t)tenants,
                             .in_memory = atomic_load(&registry->in_memory),
                             .bytes = atomic_load(&registry->bytes),

@@ -140,9 +140,10 @@ bool slot_doubt_maps(bg_slot *slot)
     }
     slot_leave(slot, token);
     if (changed) {
-        (void)bgi_err_why(&why, BG_EFORMAT, "mapped file",
-                          "was written in place: all answers are \"maybe\" until it is "
-                          "replaced by rename");
+        (void)bgi_err_state(
+            &why, BG_EFORMAT, "mapped file",
+            "the mapped file was written in place: all answers are \"maybe\" until it is "
+            "replaced by rename");
         slot_failed(slot, &slot->reload_failures, &why);
     }
     return doubted;
@@ -212,8 +213,9 @@ static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
         (void)bgi_err(info, BG_EINCOMPAT, "slot",
                       "a base alone: compact, settle or rebuild first", "another");
     } else if (slot_in_doubt(slot)) {
-        (void)bgi_err_why(info, BG_EINCOMPAT, "slot",
-                          "the base lacks keys that a gate could not add; rebuild it");
+        (void)bgi_err_state(
+            info, BG_EINCOMPAT, "slot",
+            "the base lacks keys that a gate could not add; rebuild it");
     } else {
         base = member->shared;
         atomic_fetch_add(&base->owners, 1);

@@ -125,7 +125,7 @@ bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_rol
     draft->members[0] = (struct view_member){ .shared = shared,
                                               .filter = shared->filter,
                                               .role = role,
-                                              .queried = asked,
+                                              .queried = queried,
                                               .takes = takes };
     draft->count++;
     return true;
@@ -592,10 +592,10 @@ static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draf
     if (!guard_loses(&draft->guard, &drop) && !slot_has_missed(slot)) {
         return BG_OK;
     }
-    return bgi_err_why(info, BG_EINCOMPAT, "slot",
-                       "the base %s, which would be lost; pass BG_SLOT_DISCARD to "
-                       "give them up",
-                       drop.takes ? "accepts adds" : "has added keys");
+    return bgi_err_state(info, BG_EINCOMPAT, "slot",
+                         "the base %s, which would be lost; pass BG_SLOT_DISCARD to "
+                         "give them up",
+                         drop.takes ? "accepts adds" : "has added keys");
 }
 
 /* Fails if the present base is newer than `incoming`. Such a base may have ended doubts about keys that were written
@@ -604,8 +604,8 @@ static bg_err slot_check_order(const bg_slot *slot,
                                const struct slot_incoming *incoming, bg_errinfo *info)
 {
     if (incoming->making < atomic_load(&slot->whole)) {
-        return bgi_err_why(info, BG_EBUSY, "slot",
-                           "a newer base was published in the meantime");
+        return bgi_err_state(info, BG_EBUSY, "slot",
+                             "a newer base was published in the meantime");
     }
     return BG_OK;
 }
@@ -747,10 +747,10 @@ static bg_err slot_settle(bg_slot *slot, struct slot_request *request, bg_errinf
     }
     const struct guard_drop drop = { .back = true };
     if (request->back && guard_loses(&draft.guard, &drop)) {
-        return bgi_err_why(
+        return bgi_err_state(
             info, BG_EINCOMPAT, "slot",
-            "a delta was merged into the new filter only; settle forward "
-            "or rebuild");
+            "a delta was merged into the new filter only; end the migration "
+            "forward, or rebuild the slot");
     }
     guard_settled(&draft.guard);
     if (request->back) {

@@ -92,8 +92,8 @@ BGI_INLINE void slot_leave(const bg_slot *slot, bgi_grace_token token)
 bool slot_has(const bg_slot *slot, const void *key, size_t len, uint64_t *bases);
 
 /* Queries the filters as bg_slot_may_contain_many does, all in one view. */
-size_t slot_has_many(const bg_slot *slot, const bg_bytes *keys, size_t n,
-                     uint64_t *maybe, uint64_t *bases);
+size_t slot_has_many(const bg_slot *slot, bg_keys keys, uint64_t *maybe,
+                     uint64_t *bases);
 
 /* Returns the number of the present base. */
 BGI_INLINE uint64_t slot_bases(const bg_slot *slot)

@@ -10,6 +10,8 @@
  */
 #include "gate/slot_inside.h"
 
+#include "hash/hash_batch.h"
+
 /* Where to count, for one who has entered: there are as many lines as the grace period
  * has. */
 static struct slot_line *slot_line(const bg_slot *slot, bgi_grace_token token)
@@ -73,48 +75,30 @@ bool bg_slot_may_contain_up_to(const bg_slot *slot, const void *key, size_t len,
     return maybe || sequence > atomic_load(&slot->complete);
 }
 
-static size_t slot_has_these(const bg_slot *slot, struct view_keys keys, size_t n,
-                             uint64_t *maybe, uint64_t *bases)
+size_t slot_has_many(const bg_slot *slot, bg_keys keys, uint64_t *maybe,
+                     uint64_t *bases)
 {
     bgi_grace_token token;
     const struct view *view = slot_enter(slot, &token);
-    size_t found = view_has_many(view, keys, n, maybe);
+    size_t found = view_has_many(view, keys, maybe);
     *bases = view->bases;
     slot_leave(slot, token);
-    slot_count_answers(slot, token, n, found);
+    slot_count_answers(slot, token, keys.count, found);
     return found;
 }
 
-size_t slot_has_many(const bg_slot *slot, const bg_bytes *keys, size_t n,
-                     uint64_t *maybe, uint64_t *bases)
-{
-    return slot_has_these(slot, (struct view_keys){ .keys = keys }, n, maybe, bases);
-}
-
-/* Without a slot: "maybe". */
+/* Without a slot, or an array of keys: "maybe". */
 static size_t slot_all_maybe(size_t n, uint64_t *maybe)
 {
     static const struct view nothing = { .count = 0 };
-    return view_has_many(&nothing, (struct view_keys){ .keys = NULL }, n, maybe);
+    return view_has_many(&nothing, bg_keys_u64(NULL, n), maybe);
 }
 
-size_t bg_slot_may_contain_many(const bg_slot *slot,
-                                bg_keys_bytes(const bg_bytes *keys, size_t n),
-                                uint64_t *maybe)
+size_t bg_slot_may_contain_many(const bg_slot *slot, bg_keys keys, uint64_t *maybe)
 {
     uint64_t bases;
-    return slot && keys ? slot_has_many(slot, keys, n, maybe, &bases)
-                        : slot_all_maybe(n, maybe);
-}
-
-size_t bg_slot_may_contain_many(const bg_slot *slot,
-                                bg_keys_u64(const uint64_t *keys, size_t n),
-                                uint64_t *maybe)
-{
-    const struct view_keys all = { .numbers = keys };
-    uint64_t bases;
-    return slot && keys ? slot_has_these(slot, all, n, maybe, &bases)
-                        : slot_all_maybe(n, maybe);
+    return slot && bgi_keys_are_valid(&keys) ? slot_has_many(slot, keys, maybe, &bases)
+                                             : slot_all_maybe(keys.count, maybe);
 }
 
 static void slot_count_adds(const bg_slot *slot, bgi_grace_token token, size_t adds,
@@ -171,15 +155,18 @@ bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
     return err;
 }
 
-/* Hashes that are of no use here were not refused: the caller has the keys. */
-static bg_err slot_add_many(bg_slot *slot, struct view_keys keys, size_t n,
-                            uint64_t *is_new, size_t *done, size_t *added)
+/* Hashes of another hasher are not counted as refused: the caller still has the keys. */
+bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys, uint64_t *is_new, size_t *done,
+                        size_t *added)
 {
     bgi_grace_token token;
     struct view_news news;
     size_t in = 0;
+    if (!slot || !bgi_keys_are_valid(&keys)) {
+        return BG_EINVAL;
+    }
     const struct view *view = slot_enter(slot, &token);
-    bg_err err = view_add_many(view, keys, n, is_new, &in, &news);
+    bg_err err = view_add_many(view, keys, is_new, &in, &news);
     slot_note_add(slot, view);
     slot_leave(slot, token);
     slot_count_adds(slot, token, in, news, err && err != BG_EINCOMPAT);
@@ -190,27 +177,6 @@ static bg_err slot_add_many(bg_slot *slot, struct view_keys keys, size_t n,
         *added = news.all;
     }
     return err;
-}
-
-bg_err bg_slot_add_many(bg_slot *slot, bg_keys_bytes(const bg_bytes *keys, size_t n),
-                        NULL, size_t *done, size_t *added)
-{
-    const struct view_keys all = { .keys = keys };
-    return slot && keys ? slot_add_many(slot, all, n, NULL, done, added) : BG_EINVAL;
-}
-
-bg_err bg_slot_add_many(bg_slot *slot, bg_keys_u64(const uint64_t *keys, size_t n),
-                        NULL, size_t *done, size_t *added)
-{
-    const struct view_keys all = { .numbers = keys };
-    return slot && keys ? slot_add_many(slot, all, n, NULL, done, added) : BG_EINVAL;
-}
-
-bg_err bg_slot_add_many(bg_slot *slot, bg_keys_bytes(const bg_bytes *keys, size_t n),
-                        uint64_t *is_new, size_t *done, NULL)
-{
-    const struct view_keys all = { .keys = keys };
-    return slot && keys ? slot_add_many(slot, all, n, is_new, done, NULL) : BG_EINVAL;
 }
 
 /* The filter that keys are taken back from, or NULL: there must be just one. */
@@ -245,12 +211,12 @@ uint64_t bg_slot_count(const bg_slot *slot, const void *key, size_t len)
 
 /* ---- Hashes -------------------------------------------------------------------------- */
 
-bg_err bg_slot_hash_many(const bg_slot *slot,
-                         bg_keys_bytes(const bg_bytes *keys, size_t n),
-                         uint64_t *hashes, uint64_t *check)
+bg_err bg_slot_hash_many(const bg_slot *slot, bg_keys keys, uint64_t *hashes,
+                         uint64_t *check)
 {
     bgi_grace_token token;
-    if (!slot || !check || (n && (!keys || !hashes))) {
+    if (!slot || !check || !bgi_keys_are_valid(&keys) || (keys.count && !hashes)
+        || keys.form == BG_KEYS_HASHES) {
         return BG_EINVAL;
     }
     const struct view *view = slot_enter(slot, &token);
@@ -258,32 +224,11 @@ bg_err bg_slot_hash_many(const bg_slot *slot,
                  : !view->same_hash ? BG_EINCOMPAT
                                     : BG_OK;
     *check = err ? 0 : view->members[0].check;
-    if (!err && n) {
-        bg_hash_many(bg_filter_hasher(view->members[0].filter), bg_keys_bytes(keys, n),
-                     hashes);
+    if (!err) {
+        bg_hash_many(bg_filter_hasher(view->members[0].filter), keys, hashes);
     }
     slot_leave(slot, token);
     return err;
-}
-
-size_t bg_slot_may_contain_many(const bg_slot *slot,
-                                bg_keys_hashes_of(const uint64_t *hashes, size_t n,
-                                                  uint64_t check),
-                                uint64_t *maybe)
-{
-    const struct view_keys all = { .hashes = hashes, .check = check };
-    uint64_t bases;
-    return slot && hashes ? slot_has_these(slot, all, n, maybe, &bases)
-                          : slot_all_maybe(n, maybe);
-}
-
-bg_err bg_slot_add_many(bg_slot *slot,
-                        bg_keys_hashes_of(const uint64_t *hashes, size_t n,
-                                          uint64_t check),
-                        uint64_t *is_new, size_t *done, NULL)
-{
-    const struct view_keys all = { .hashes = hashes, .check = check };
-    return slot && hashes ? slot_add_many(slot, all, n, is_new, done, NULL) : BG_EINVAL;
 }
 
 bg_err bg_slot_remove_hash(bg_slot *slot, uint64_t hash, uint64_t check)

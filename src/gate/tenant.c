@@ -463,8 +463,7 @@ bg_err bg_tenant_add(bg_tenant *tenant, const void *key, size_t len, bool *is_ne
     return err;
 }
 
-bg_err bg_tenant_add_many(bg_tenant *tenant,
-                          bg_keys_bytes(const bg_bytes *keys, size_t n), NULL,
+bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes *keys, size_t n,
                           size_t *done, size_t *added, bg_errinfo *info)
 {
     struct tenant_adding adding = { .keys = keys, .n = n };
@@ -499,8 +498,7 @@ bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len)
     return maybe;
 }
 
-size_t bg_tenant_may_contain_many(bg_tenant *tenant,
-                                  bg_keys_bytes(const bg_bytes *keys, size_t n),
+size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys, size_t n,
                                   uint64_t *maybe)
 {
     bgi_grace_token token;
@@ -518,9 +516,9 @@ size_t bg_tenant_may_contain_many(bg_tenant *tenant,
 
 /* ---- Figures ------------------------------------------------------------------------- */
 
-bg_err bg_tenant_get_info(bg_tenant *tenant, bg_tenant_info *stats)
+bg_err bg_tenant_get_info(bg_tenant *tenant, bg_tenant_info *out)
 {
-    if (!tenant || !stats || stats->struct_size != sizeof *stats) {
+    if (!tenant || !out || out->struct_size != sizeof *out) {
         return BG_EINVAL;
     }
     (void)pthread_mutex_lock(&tenant->lock);
@@ -532,8 +530,8 @@ bg_err bg_tenant_get_info(bg_tenant *tenant, bg_tenant_info *stats)
     if (in_memory) {
         tenant_measure(tenant, slot);
     }
-    *stats =
-        (bg_tenant_info){ .struct_size = sizeof *stats,
+    *out =
+        (bg_tenant_info){ .struct_size = sizeof *out,
                           .in_memory = in_memory,
                           .items = atomic_load(&tenant->items),
                           .bytes = atomic_load(&tenant->bytes),

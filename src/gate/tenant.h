@@ -15,6 +15,7 @@
 #define BGI_TENANT_H
 
 #include "bloomgate/registry.h"
+#include "bloomgate/window.h"
 
 #include "base/errinfo.h"
 #include "base/grace.h"
@@ -102,9 +103,9 @@ struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     struct bucket_rate rate;
     uint64_t planned_bytes; /* of a new tenant's filter */
     uint64_t grown_items;   /* that a growing filter has room for within max_bytes */
-    struct bgi_memory memory, folder_memory;
-    char *folder;    /* or NULL */
-    int folder_file; /* it, open and locked; -1: none */
+    struct bgi_memory memory, directory_memory;
+    char *directory;    /* or NULL */
+    int directory_file; /* it, open and locked; -1: none */
     struct bgi_grace grace;
 
     /* Counted by those who are refused, come or go. */

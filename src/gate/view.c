@@ -1,6 +1,8 @@
 /* view.c - see view.h. */
 #include "gate/view.h"
 
+#include "hash/hash_batch.h"
+
 #include "base/bits.h"
 
 #include <string.h>
@@ -286,34 +288,37 @@ bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *new
 
 enum { VIEW_CHUNK = 512, VIEW_WORDS = VIEW_CHUNK / 64 };
 
-/* The hashes of a chunk: the caller's, or those in `room`, computed unless the member before
- * has the same. */
-static const uint64_t *view_hash_chunk(const struct view *view, size_t member,
-                                       struct view_keys keys, size_t at, size_t n,
-                                       uint64_t room[VIEW_CHUNK])
+/* The n keys of an array from key `at` on. */
+static bg_keys view_keys_from(bg_keys keys, size_t at, size_t n)
 {
-    const bg_hasher *hasher = bg_filter_hasher(view->members[member].filter);
-    if (keys.hashes) {
-        return keys.hashes + at;
+    keys.data = (const char *)keys.data + at * bgi_keys_stride(&keys);
+    keys.count = n;
+    return keys;
+}
+
+/* The hashes of a chunk: the caller's, or those in `space`, computed unless the member before
+ * has the same hasher. */
+static const uint64_t *view_hash_chunk(const struct view *view, size_t member,
+                                       bg_keys keys, size_t at, size_t n,
+                                       uint64_t space[VIEW_CHUNK])
+{
+    if (keys.form == BG_KEYS_HASHES) {
+        return (const uint64_t *)keys.data + at;
     }
-    if (member > 0 && view->same_hash) {
-        return room;
+    if (member == 0 || !view->same_hash) {
+        bg_hash_many(bg_filter_hasher(view->members[member].filter),
+                     view_keys_from(keys, at, n), space);
     }
-    if (keys.keys) {
-        bg_hash_many(hasher, bg_keys_bytes(keys.keys + at, n), room);
-    } else {
-        bg_hash_many(hasher, bg_keys_u64(keys.numbers + at, n), room);
-    }
-    return room;
+    return space;
 }
 
 /* (V3) */
-static bool view_can_use(const struct view_member *member, struct view_keys keys)
+static bool view_can_use(const struct view_member *member, bg_keys keys)
 {
-    return !keys.hashes || member->check == keys.check;
+    return keys.form != BG_KEYS_HASHES || member->check == keys.check;
 }
 
-static bool view_all_can_query(const struct view *view, struct view_keys keys)
+static bool view_all_can_query(const struct view *view, bg_keys keys)
 {
     bool can = true;
     for (size_t i = 0; i < view->count; i++) {
@@ -323,7 +328,7 @@ static bool view_all_can_query(const struct view *view, struct view_keys keys)
     return can;
 }
 
-static bool view_all_can_take(const struct view *view, struct view_keys keys)
+static bool view_all_can_take(const struct view *view, bg_keys keys)
 {
     bool can = true;
     for (size_t i = 0; i < view->count; i++) {
@@ -358,8 +363,8 @@ static size_t view_all_maybe(size_t n, uint64_t *maybe)
     return n;
 }
 
-static size_t view_has_chunk(const struct view *view, struct view_keys keys, size_t at,
-                             size_t n, uint64_t bitmap[VIEW_WORDS])
+static size_t view_has_chunk(const struct view *view, bg_keys keys, size_t at, size_t n,
+                             uint64_t bitmap[VIEW_WORDS])
 {
     uint64_t room[VIEW_CHUNK], one[VIEW_WORDS];
     const size_t words = BG_BITMAP_WORDS(n);
@@ -377,27 +382,16 @@ static size_t view_has_chunk(const struct view *view, struct view_keys keys, siz
     return view_ones(bitmap, words);
 }
 
-/* The usual case, at the filter's own pace. */
-static size_t view_has_in_one(const bg_filter *filter, struct view_keys keys, size_t n,
-                              uint64_t *maybe)
+size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe)
 {
-    return keys.hashes ? bg_filter_may_contain_many(
-               filter, bg_keys_hashes(keys.hashes, n), maybe)
-           : keys.keys
-               ? bg_filter_may_contain_many(filter, bg_keys_bytes(keys.keys, n), maybe)
-               : bg_filter_may_contain_many(filter, bg_keys_u64(keys.numbers, n),
-                                            maybe);
-}
-
-size_t view_has_many(const struct view *view, struct view_keys keys, size_t n,
-                     uint64_t *maybe)
-{
+    const size_t n = keys.count;
     size_t found = 0;
     if (!view->based || !view_all_can_query(view, keys)) {
         return view_all_maybe(n, maybe);
     }
-    if (view->count == 1) {
-        return view_has_in_one(view->members[0].filter, keys, n, maybe);
+    keys.check = 0;         /* compared above */
+    if (view->count == 1) { /* the most frequent case, at the speed of the filter */
+        return bg_filter_may_contain_many(view->members[0].filter, keys, maybe);
     }
     for (size_t at = 0; at < n; at += VIEW_CHUNK) {
         uint64_t bitmap[VIEW_WORDS];
@@ -422,16 +416,19 @@ static bg_err view_insert_chunk(const struct view_member *member,
     bg_err err = BG_OK;
     size_t i = 0;
     if (!fills && *n == 1) {
-        is_new[0] = bg_filter_add_hash(member->filter, hashes[0]);
+        bool one = false;
+        err = bg_filter_add_hash(member->filter, hashes[0], &one);
+        is_new[0] = one;
     } else if (!fills) {
-        (void)bg_filter_add_many_hash(member->filter, hashes, *n, is_new);
+        err = bg_filter_add_many(member->filter, bg_keys_hashes(hashes, *n), is_new,
+                                 NULL, NULL);
     }
     for (; fills && i < *n && !err; i++) {
         bool one = false;
         err = view_insert(member, hashes[i], &one);
         is_new[i / 64] |= (uint64_t)one << i % 64;
     }
-    *n = err ? i - 1 : *n;
+    *n = !err ? *n : fills ? i - 1 : 0;
     for (size_t w = 0; member->queried && w < VIEW_WORDS; w++) {
         held[w] |= ~is_new[w];
     }
@@ -440,7 +437,7 @@ static bg_err view_insert_chunk(const struct view_member *member,
 
 /* Which of a chunk a member that takes no adds may contain is ORed to `seen`: all, if it
  * cannot be asked. */
-static void view_query_chunk(const struct view_member *member, struct view_keys keys,
+static void view_query_chunk(const struct view_member *member, bg_keys keys,
                              const uint64_t *hashes, size_t n,
                              uint64_t seen[VIEW_WORDS])
 {
@@ -456,9 +453,8 @@ static void view_query_chunk(const struct view_member *member, struct view_keys 
     }
 }
 
-static bg_err view_add_chunk(const struct view *view, struct view_keys keys, size_t at,
-                             size_t n, uint64_t *is_new, size_t *done,
-                             struct view_news *news)
+static bg_err view_add_chunk(const struct view *view, bg_keys keys, size_t at, size_t n,
+                             uint64_t *is_new, size_t *done, struct view_news *news)
 {
     uint64_t room[VIEW_CHUNK], seen[VIEW_WORDS] = { 0 }, held[VIEW_WORDS] = { 0 };
     bg_err err = BG_OK;
@@ -487,9 +483,10 @@ static bg_err view_add_chunk(const struct view *view, struct view_keys keys, siz
     return err;
 }
 
-bg_err view_add_many(const struct view *view, struct view_keys keys, size_t n,
-                     uint64_t *is_new, size_t *done, struct view_news *news)
+bg_err view_add_many(const struct view *view, bg_keys keys, uint64_t *is_new,
+                     size_t *done, struct view_news *news)
 {
+    const size_t n = keys.count;
     bg_err err = !view->takes                     ? BG_ENOTSUP
                  : !view_all_can_take(view, keys) ? BG_EINCOMPAT
                                                   : BG_OK;

@@ -113,16 +113,8 @@ bool view_has_u64(const struct view *view, uint64_t key);
 /* How often a key may have been added, to all that are asked together; at least 1 without a base. */
 uint64_t view_count(const struct view *view, const void *key, size_t len);
 
-/* Many keys: as bytes, as numbers or as hashes, whichever is not NULL. */
-struct view_keys {
-    const bg_bytes *keys;
-    const uint64_t *numbers;
-    const uint64_t *hashes;
-    uint64_t check; /* of the hasher that made `hashes` */
-};
-
-size_t view_has_many(const struct view *view, struct view_keys keys, size_t n,
-                     uint64_t *maybe);
+/* Queries an array of keys. Hashes must come with the check value of their hasher. */
+size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe);
 
 /* How many keys were certainly new: to all that are asked, with a base among them; and to
  * those of them that take adds, which set bits for a key that the others have as well. */
@@ -136,7 +128,7 @@ bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *new
 
 /* Which of them were new to all that are asked is put to `is_new`, unless NULL.
  * BG_EINCOMPAT: the hashes are of no use to one that takes adds, and nothing was done. */
-bg_err view_add_many(const struct view *view, struct view_keys keys, size_t n,
-                     uint64_t *is_new, size_t *done, struct view_news *news);
+bg_err view_add_many(const struct view *view, bg_keys keys, uint64_t *is_new,
+                     size_t *done, struct view_news *news);
 
 #endif

@@ -50,7 +50,7 @@ struct bg_watch {
     int events;                 /* inotify */
     int timer;                  /* of the next look */
     int either;                 /* epoll, of both */
-    int folder;                 /* inotify descriptor of the directory; -1: none */
+    int directory;                 /* inotify descriptor of the directory; -1: none */
     struct disk_identity tried; /* the file that was last loaded, or failed to load */
     struct disk_identity seen;  /* at the last look */
     int64_t seen_since;         /* milliseconds */
@@ -85,25 +85,25 @@ static int64_t watch_now(void)
 }
 
 /* Subscribes to events of the directory that is currently at its path, and of no other one. */
-static bg_err watch_folder(bg_watch *watch, bg_errinfo *info)
+static bg_err watch_directory(bg_watch *watch, bg_errinfo *info)
 {
-    char folder[DISK_PATH] = ".";
+    char directory[DISK_PATH] = ".";
     const size_t n = (size_t)(watch->name - watch->path);
     if (n > 0) {
-        memcpy(folder, watch->path, n);
-        folder[n] = 0;
+        memcpy(directory, watch->path, n);
+        directory[n] = 0;
     }
     /* Bytes written to a mapped file are in the filter at once. */
     const uint32_t writes = watch->options.flags & BG_SLOT_MAP ? IN_MODIFY : 0;
     const int found =
-        inotify_add_watch(watch->events, folder,
+        inotify_add_watch(watch->events, directory,
                           writes | IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ONLYDIR
                               | IN_DELETE_SELF | IN_MOVE_SELF);
-    bg_err err = found < 0 ? disk_error(info, "watch", folder) : BG_OK;
-    if (watch->folder >= 0 && watch->folder != found) {
-        (void)inotify_rm_watch(watch->events, watch->folder);
+    bg_err err = found < 0 ? disk_error(info, "watch", directory) : BG_OK;
+    if (watch->directory >= 0 && watch->directory != found) {
+        (void)inotify_rm_watch(watch->events, watch->directory);
     }
-    watch->folder = found;
+    watch->directory = found;
     return err;
 }
 
@@ -139,7 +139,7 @@ static bg_err watch_begin(bg_watch *watch, bg_errinfo *info)
     const char *slash = strrchr(watch->path, '/');
     watch->name = slash ? slash + 1 : watch->path;
     bg_err err = watch_open(watch, info);
-    err = err ? err : watch_folder(watch, info);
+    err = err ? err : watch_directory(watch, info);
     err = err ? err : bg_slot_get_info(watch->slot, &about);
     if (!err) {
         watch->seen = disk_identify(watch->path);
@@ -173,7 +173,7 @@ bg_err bg_watch_create(bg_slot *slot, const char *path,
     made->memory = memory;
     made->slot = slot;
     made->options = options ? *options : usual;
-    made->events = made->timer = made->either = made->folder = -1;
+    made->events = made->timer = made->either = made->directory = -1;
     made->stop[0] = made->stop[1] = -1;
     memcpy(made->path, path, strlen(path) + 1);
     bg_err err = watch_begin(made, info);
@@ -248,7 +248,7 @@ static struct watch_news watch_drain(const bg_watch *watch)
 static bool watch_look(bg_watch *watch, bool replaced)
 {
     const int64_t moment = watch_now();
-    (void)!watch_folder(watch, NULL);
+    (void)!watch_directory(watch, NULL);
     (void)slot_doubt_maps(watch->slot);
     const struct disk_identity now = disk_identify(watch->path);
     watch->looked = moment;

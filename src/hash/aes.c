@@ -1,21 +1,19 @@
 /*
- * aes.c - AES-128 for machines without AES instructions, and the choice among the
- * implementations (aes_x86.c, aes_arm.c).
+ * aes.c - AES-128 for CPUs without AES instructions, and the choice among the implementations
+ * (aes_x86.c, aes_arm.c).
  *
- * Why AES in a hash library: a block cipher with a secret key is a pseudorandom
- * permutation, and processors compute it faster than any other keyed function. On keys
- * of exactly one block it needs no chaining, no padding, no length: one call is the
- * whole hash. All ten rounds of FIPS-197 are made; shortened AES is what broke earlier
- * "AES hashes".
+ * Why AES in a hash library: a block cipher with a secret key is a pseudorandom permutation,
+ * and CPUs compute AES faster than any other keyed function. A key of exactly one block needs
+ * no chaining, padding or length: one call is the whole hash. The code runs all ten rounds of
+ * FIPS-197, because reduced-round AES is what broke earlier "AES hashes".
  *
- * The trouble with AES in plain C is the S-box. As a table it is indexed by secret
- * bytes, and the time of a look-up tells through the cache which line was read: keys
- * have been recovered that way over the network (Bernstein, "Cache-timing attacks on
- * AES", 2005). So there is no table here. The S-box is computed from its definition, on
- * 64 bytes at once, with nothing but AND, XOR and shifts by constants, so that time and
- * memory accesses do not depend on data:
+ * The problem with AES in plain C is the S-box. If the S-box is a table, secret bytes are the
+ * index, and the time of an access reveals through the cache which line was read. Keys have
+ * been recovered over the network this way (Bernstein, "Cache-timing attacks on AES", 2005). So
+ * there is no table here. The S-box is computed from its definition, on 64 bytes at once, using
+ * only AND, XOR and shifts by constants. Neither time nor memory accesses depend on data:
  *
- *   bit planes   Four blocks are 64 bytes. Plane b collects bit b of each of them:
+ *   bit planes   Four blocks are 64 bytes. Plane b collects bit b of each byte:
  *
  *                    plane 0   bit 63 .. 48 | 47 .. 32 | 31 .. 16 | 15 .. 0
  *                    ...          block 3   | block 2  | block 1  | block 0
@@ -32,15 +30,15 @@
  *
  * Invariants
  *   (I1) No branch and no address depends on a secret or on a key being hashed.
- *   (I2) Round keys are stored as bytes for code with AES instructions and as 16-bit
- *        planes for the code here; both take 176 bytes. `aes_choose` decides from the
- *        features alone, so preparation and use agree.
+ *   (I2) Round keys are stored as bytes for code with AES instructions and as 16-bit planes for
+ *        the code in this file; both forms take 176 bytes. `aes_choose` decides from the features
+ *        alone, so preparation and use agree.
  *
  * Cost on Zen 4: about 1 us for one to four blocks, so 250 ns per key in batches; a key
- * schedule as much again. With AES instructions a key takes 0.7 ns in batches and 4 ns
- * alone. A circuit in a tower field would need a third of the operations here, but
- * could not be checked by reading; machines without AES instructions are too rare to
- * pay for that with clarity, and do better with the profile `keyed`.
+ * schedule takes the same time again. With AES instructions a key takes 0.7 ns in batches and 4
+ * ns alone. A circuit in a tower field would need a third of the operations, but could not be
+ * verified by reading it. CPUs without AES instructions are too rare to trade clarity for
+ * speed, and run faster with the profile `keyed`.
  */
 #include "hash/aes.h"
 
@@ -69,7 +67,7 @@ static uint64_t aes_transpose(uint64_t x)
     return x ^ t ^ t << 28;
 }
 
-/* Puts 8 bytes at places 8 * group onwards of planes that are zero there, ... */
+/* Stores 8 bytes at positions 8 * group onwards. The planes must be zero there. */
 static void aes_put(struct aes_planes *p, unsigned group, uint64_t bytes)
 {
     bytes = aes_transpose(bytes);
@@ -78,7 +76,7 @@ static void aes_put(struct aes_planes *p, unsigned group, uint64_t bytes)
     }
 }
 
-/* ... and takes them out again. */
+/* Loads 8 bytes from positions 8 * group onwards. */
 static uint64_t aes_take(const struct aes_planes *p, unsigned group)
 {
     uint64_t bytes = 0;
@@ -88,8 +86,8 @@ static uint64_t aes_take(const struct aes_planes *p, unsigned group)
     return aes_transpose(bytes);
 }
 
-/* a * b in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1: school multiplication, then the high
- * powers are replaced from the top, x^k = x^(k-4) + x^(k-5) + x^(k-7) + x^(k-8). */
+/* Returns a * b in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1: schoolbook multiplication, then the
+ * high powers are reduced from the top with x^k = x^(k-4) + x^(k-5) + x^(k-7) + x^(k-8). */
 BGI_INLINE struct aes_planes aes_multiply(const struct aes_planes *a,
                                           const struct aes_planes *b)
 {
@@ -110,7 +108,7 @@ BGI_INLINE struct aes_planes aes_multiply(const struct aes_planes *a,
     return product;
 }
 
-/* a^2: squaring doubles the power of each bit, x^8 .. x^14 written out modulo the
+/* Returns a^2. Squaring doubles the power of each bit; x^8 .. x^14 are written out modulo the
  * polynomial. */
 BGI_INLINE struct aes_planes aes_square(const struct aes_planes *a)
 {
@@ -133,7 +131,7 @@ static struct aes_planes aes_invert(const struct aes_planes *x)
     struct aes_planes x3 = aes_multiply(&x2, x);
     struct aes_planes x6 = aes_square(&x3);
     struct aes_planes x12 = aes_square(&x6);
-    struct aes_planes power = aes_multiply(&x12, &x3); /* 15, to be raised to 240 */
+    struct aes_planes power = aes_multiply(&x12, &x3); /* x^15; becomes x^240 */
     for (int i = 0; i < 4; i++) {
         power = aes_square(&power);
     }
@@ -167,7 +165,7 @@ static void aes_shift_rows(struct aes_planes *p)
     }
 }
 
-/* Of every column, each row takes the place of the one above it. */
+/* In every column, each row moves to the position of the row above it. */
 BGI_INLINE uint64_t aes_next_row(uint64_t x)
 {
     return (x >> 1 & UINT64_C(0x7777777777777777))
@@ -193,7 +191,7 @@ static void aes_mix_columns(struct aes_planes *p)
     }
 }
 
-/* The same round key for all four blocks. */
+/* Adds the same round key to all four blocks. */
 static void aes_add_round_key(struct aes_planes *p, const uint8_t *round_key)
 {
     uint16_t plane[8];
@@ -288,7 +286,7 @@ static const struct bgi_aes_code *aes_choose(uint32_t features)
     return &aes_portable;
 }
 
-/* Turns round keys from bytes to planes. */
+/* Converts round keys from bytes to planes. */
 static void aes_slice(struct bgi_aes *aes)
 {
     for (int round = 0; round <= BGI_AES_ROUNDS; round++) {
@@ -306,8 +304,8 @@ static void aes_slice(struct bgi_aes *aes)
 }
 
 /*
- * The key schedule of FIPS-197, section 5.2, on little-endian words: byte 0 is the
- * lowest, so its rotation of bytes to the left is a rotation of bits to the right.
+ * Implements the key schedule of FIPS-197, section 5.2, on little-endian words. Byte 0 is the
+ * lowest, so the standard's left rotation of bytes is a right rotation of bits.
  */
 void bgi_aes_init(struct bgi_aes *aes, const uint8_t *secret, uint32_t features)
 {

@@ -1,10 +1,10 @@
 /*
- * aes.h - AES-128 as a keyed permutation of 16-byte blocks, and 64-bit hashes of 8 and
- * 16-byte keys made from it. aes.c tells the idea, hasher.c where the secrets are from.
+ * aes.h - AES-128 as a keyed permutation of 16-byte blocks, and 64-bit hashes of 8-byte and
+ * 16-byte keys based on it. aes.c explains the design, hasher.c where the secrets come from.
  *
- * `features` are BGI_HAS_ bits and choose the instructions. They must be the same for
- * the preparation of a key and for its use, because the round keys are kept in the form
- * that the chosen instructions like best. Every choice gives the same results.
+ * `features` are BGI_HAS_ bits that select the instructions. Pass the same bits when preparing
+ * a key and when using it, because the round keys are stored in the form that the selected
+ * instructions need. Every choice gives the same results.
  */
 #ifndef BGI_AES_H
 #define BGI_AES_H
@@ -14,13 +14,13 @@
 
 enum { BGI_AES_BLOCK = 16, BGI_AES_ROUNDS = 10 };
 
-/* The eleven round keys: as bytes, or as bit planes where no AES instructions are. They
- * hold the secret: wipe them after use. */
+/* The eleven round keys: as bytes, or as bit planes if there are no AES instructions. They
+ * reveal the secret: wipe them after use. */
 struct bgi_aes {
     uint8_t round_keys[BGI_AES_ROUNDS + 1][BGI_AES_BLOCK];
 };
 
-/* Makes the round keys of a 16-byte secret. */
+/* Computes the round keys of a 16-byte secret. */
 void bgi_aes_init(struct bgi_aes *aes, const uint8_t *secret, uint32_t features);
 
 /* Encrypts one block; `in` and `out` may be the same. */
@@ -28,20 +28,20 @@ void bgi_aes_encrypt(const struct bgi_aes *aes, uint32_t features, const uint8_t
                      uint8_t *out);
 
 /*
- * n keys of `width` bytes, 8 or 16, one after another at any address: out[i] is the
- * first half of the encrypted key, in little-endian order. Keys of 8 bytes are followed
- * by zeros to make a block.
+ * Hashes n keys of `width` bytes, 8 or 16, stored one after another at any address. out[i] is
+ * the first half of the encrypted key, in little-endian order. Keys of 8 bytes are padded with
+ * zeros to a block.
  */
 void bgi_aes_hash(const struct bgi_aes *aes, uint32_t features, const uint8_t *keys,
                   size_t width, size_t n, uint64_t *out);
 
-/* The same for one key. */
+/* Hashes one key. */
 uint64_t bgi_aes_hash_one(const struct bgi_aes *aes, uint32_t features,
                           const uint8_t *key, size_t width);
 
 /*
- * From here on: the implementations among which aes.c chooses. `sub_word` is the S-box
- * on the four bytes of a word, for the key schedule.
+ * From here on: the implementations among which aes.c chooses. `sub_word` applies the S-box to
+ * the four bytes of a word, for the key schedule.
  */
 struct bgi_aes_code {
     uint32_t (*sub_word)(uint32_t word);

@@ -1,10 +1,10 @@
 /*
  * aes_arm.c - AES-128 with the ARMv8 AES instructions.
  *
- * AESE adds the round key *before* SubBytes and ShiftRows, AESMC is MixColumns alone;
- * so a round is AESE with the key of the round before, then AESMC, and the last key is
- * added by hand. Processors fuse the pair when one follows the other. Eight blocks run
- * interleaved to hide the latency.
+ * AESE adds the round key *before* SubBytes and ShiftRows, and AESMC is MixColumns alone. So a
+ * round is AESE with the key of the previous round, then AESMC, and the last key is added with
+ * an XOR. CPUs fuse an AESE directly followed by an AESMC. Eight blocks run interleaved to hide
+ * the latency.
  */
 #include "base/compiler.h"
 
@@ -12,8 +12,8 @@
 
 #include "hash/aes.h"
 
-/* Clang before 16 declares the intrinsics only where the whole file may use them. Such
- * builds have an empty table, and aes.c then takes the portable code. */
+/* Before version 16, Clang declares the intrinsics only if the whole file may use them. Such
+ * builds have an empty table, and aes.c then uses the portable code. */
 #if !defined(__clang__) || __clang_major__ >= 16 || defined(__ARM_FEATURE_AES)         \
     || defined(__ARM_FEATURE_CRYPTO)
 #define AES_ARM_WORKS 1
@@ -33,13 +33,13 @@
 
 enum { AES_ARM_SIDE_BY_SIDE = 8 };
 
-/* A key as a block: 16 bytes, or 8 bytes and zeros. */
+/* Loads a key as a block: 16 bytes, or 8 bytes followed by zeros. */
 AES_ARM BGI_INLINE uint8x16_t aes_arm_load(const uint8_t *key, const size_t width)
 {
     return width == 8 ? vcombine_u8(vld1_u8(key), vdup_n_u8(0)) : vld1q_u8(key);
 }
 
-/* The first half of a block as a little-endian word. */
+/* Returns the first half of a block as a little-endian word. */
 AES_ARM BGI_INLINE uint64_t aes_arm_first(uint8x16_t block)
 {
     uint8_t bytes[8];
@@ -47,7 +47,7 @@ AES_ARM BGI_INLINE uint64_t aes_arm_first(uint8x16_t block)
     return bgi_load_le64(bytes);
 }
 
-/* Encrypts `count` blocks round by round; `count` is a constant. */
+/* Encrypts `count` blocks round by round; `count` is a compile-time constant. */
 AES_ARM BGI_INLINE void aes_arm_rounds(const struct bgi_aes *aes, uint8x16_t *block,
                                        const int count)
 {
@@ -65,8 +65,8 @@ AES_ARM BGI_INLINE void aes_arm_rounds(const struct bgi_aes *aes, uint8x16_t *bl
     }
 }
 
-/* AESE with a zero key is SubBytes and ShiftRows; with four equal columns ShiftRows
- * changes nothing. */
+/* AESE with a zero key is SubBytes and ShiftRows. With four equal columns, ShiftRows changes
+ * nothing. */
 AES_ARM static uint32_t aes_arm_sub_word(uint32_t word)
 {
     uint8x16_t four = vreinterpretq_u8_u32(vdupq_n_u32(word));

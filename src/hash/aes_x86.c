@@ -1,9 +1,9 @@
 /*
  * aes_x86.c - AES-128 with the AES instructions of x86-64.
  *
- * One instruction is one round, 4 cycles from start to end, and a new one can start in
- * every cycle or half: so eight blocks run interleaved, round by round, and hide each
- * other's latency. VAES does four blocks in each 512-bit register.
+ * One instruction is one round with a latency of 4 cycles, and one or two can start in every
+ * cycle. So eight blocks run interleaved, round by round, and hide each other's latency. VAES
+ * processes four blocks in each 512-bit register.
  */
 #include "base/compiler.h"
 
@@ -24,14 +24,14 @@ AES_X86_NI BGI_INLINE __m128i aes_x86_key(const struct bgi_aes *aes, int round)
     return _mm_loadu_si128((const __m128i *)(const void *)aes->round_keys[round]);
 }
 
-/* A key as a block: 16 bytes, or 8 bytes and zeros. */
+/* Loads a key as a block: 16 bytes, or 8 bytes followed by zeros. */
 AES_X86_NI BGI_INLINE __m128i aes_x86_load(const uint8_t *key, const size_t width)
 {
     return width == 8 ? _mm_loadl_epi64((const __m128i *)(const void *)key)
                       : _mm_loadu_si128((const __m128i *)(const void *)key);
 }
 
-/* Encrypts `count` blocks round by round; `count` is a constant. */
+/* Encrypts `count` blocks round by round; `count` is a compile-time constant. */
 AES_X86_NI BGI_INLINE void aes_x86_rounds(const struct bgi_aes *aes, __m128i *block,
                                           const int count)
 {
@@ -51,8 +51,8 @@ AES_X86_NI BGI_INLINE void aes_x86_rounds(const struct bgi_aes *aes, __m128i *bl
     }
 }
 
-/* The last round without its key is ShiftRows and SubBytes; with four equal columns
- * ShiftRows changes nothing. */
+/* The last round without its key is ShiftRows and SubBytes. With four equal columns, ShiftRows
+ * changes nothing. */
 AES_X86_NI static uint32_t aes_x86_sub_word(uint32_t word)
 {
     __m128i four = _mm_set1_epi32((int)word);
@@ -114,7 +114,7 @@ const struct bgi_aes_code bgi_aes_x86 = {
     aes_x86_hash_one,
 };
 
-/* Eight keys as blocks in two registers. */
+/* Loads eight keys as blocks into two registers. */
 AES_X86_VAES BGI_INLINE void aes_x86_load_wide(const uint8_t *keys, const size_t width,
                                                __m512i block[2])
 {
@@ -130,14 +130,14 @@ AES_X86_VAES BGI_INLINE void aes_x86_load_wide(const uint8_t *keys, const size_t
     }
 }
 
-/* The first halves of eight blocks. */
+/* Stores the first halves of eight blocks. */
 AES_X86_VAES BGI_INLINE void aes_x86_store_wide(uint64_t *out, const __m512i block[2])
 {
     const __m512i firsts = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
     _mm512_storeu_si512(out, _mm512_permutex2var_epi64(block[0], firsts, block[1]));
 }
 
-/* Encrypts `count` registers round by round; `count` is a constant. */
+/* Encrypts `count` registers round by round; `count` is a compile-time constant. */
 AES_X86_VAES BGI_INLINE void aes_x86_rounds_wide(const __m512i *key, __m512i *block,
                                                  const int count)
 {
@@ -154,7 +154,7 @@ AES_X86_VAES BGI_INLINE void aes_x86_rounds_wide(const __m512i *key, __m512i *bl
     }
 }
 
-/* The round keys stay in eleven registers throughout. */
+/* Keeps the round keys in eleven registers throughout. */
 AES_X86_VAES BGI_INLINE size_t aes_x86_wide_core(const struct bgi_aes *aes,
                                                  const uint8_t *keys,
                                                  const size_t width, size_t n,

@@ -1,20 +1,20 @@
 /*
- * fast.h - XXH3 of keys of 8 and of 16 bytes, several side by side.
+ * fast.h - XXH3 of 8-byte and 16-byte keys, several in parallel.
  *
- * XXH3 treats a key of 8 bytes as one word, which it turns by 32 bits, masks with the
- * seed, and mixes by two multiplications (xxHash 0.8, "rrmxmx"). The function is frozen
- * since 0.8.0. The two words of XXH3's secret that enter here are written out below.
- * Nothing in it needs more than one lane, so the same text serves one key and several
- * side by side (fast_x86.c).
+ * XXH3 treats an 8-byte key as one word. It rotates the word by 32 bits, masks it with the
+ * seed, and mixes it with two multiplications (xxHash 0.8, "rrmxmx"). The function has been
+ * frozen since 0.8.0. The two words of XXH3's secret that it uses are written out below. The
+ * function needs only one lane, so the same source serves single keys and vectors of keys
+ * (fast_x86.c).
  *
- * A key of 16 bytes is two words. Masked with the seed, they are multiplied to 128 bits,
- * whose halves are folded; sum and avalanche follow. Four products of 32 bits make the
- * one of 128, which only pays with vectors of eight.
+ * A 16-byte key is two words. They are masked with the seed and multiplied to a 128-bit
+ * product, whose halves are folded; a sum and an avalanche follow. The 128-bit product takes
+ * four 32-bit multiplications, which only pays off with vectors of eight.
  */
 #ifndef BGI_FAST_H
 #define BGI_FAST_H
 
-#include "bloomgate/hash.h"
+#include "bloomgate/hasher.h"
 
 #include "base/compiler.h"
 
@@ -36,21 +36,21 @@
         (x) ^= (x) >> 28;                                                              \
     } while (0)
 
-/* The seed with its lower half, byte for byte reversed, mixed into the upper one. */
+/* Returns the mask of a seed: the byte-reversed lower half is mixed into the upper half. */
 BGI_INLINE uint64_t bgi_fast8_mask(uint64_t seed)
 {
     return BGI_FAST8_SECRET
            - (seed ^ (uint64_t)__builtin_bswap32((uint32_t)seed) << 32);
 }
 
-/* The hash of the 8 bytes of `key` in little-endian order, by the seed's mask ... */
+/* Returns the hash of `key`, 8 bytes in little-endian order, under the mask of a seed. */
 BGI_INLINE uint64_t bgi_fast8_masked(uint64_t mask, uint64_t key)
 {
     BGI_FAST8(key, mask);
     return key;
 }
 
-/* ... or by the seed itself. */
+/* Returns the hash of `key` under a seed. */
 BGI_INLINE uint64_t bgi_fast8_one(uint64_t seed, uint64_t key)
 {
     return bgi_fast8_masked(bgi_fast8_mask(seed), key);
@@ -62,13 +62,14 @@ BGI_INLINE uint64_t bgi_fast8_one(uint64_t seed, uint64_t key)
     (UINT64_C(0x2172ffcc7dd05a82) ^ UINT64_C(0x8e2443f7744608b8))
 #define BGI_FAST16_MULTIPLY UINT64_C(0x165667919e3779f9)
 
-/* Many, 4 or 8 side by side: the first n - n % lanes keys are hashed, their number is
- * returned. */
+/* Hash keys 4 or 8 at a time: the first n - n % lanes keys. They return the number of keys
+ * hashed. */
 size_t bgi_fast8_avx2(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *out);
 size_t bgi_fast8_avx512(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *out);
 size_t bgi_fast16_avx512(uint64_t seed, const uint8_t *keys, size_t n, uint64_t *out);
 
-/* The same for pairs: eights that all have 8 or all have 16 bytes; ends before others. */
+/* Hashes (pointer, length) pairs, eight at a time, as long as all eight keys have 8 bytes or
+ * all have 16 bytes. Returns the number of keys hashed. */
 size_t bgi_fast_pairs_avx512(uint64_t seed, const bg_bytes *keys, size_t n,
                              uint64_t *out);
 

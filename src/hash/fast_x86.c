@@ -1,5 +1,5 @@
 /*
- * fast_x86.c - XXH3 of keys of 8 and 16 bytes, 8 (AVX-512) or 4 (AVX2) side by side: see
+ * fast_x86.c - XXH3 of 8-byte and 16-byte keys, 8 (AVX-512) or 4 (AVX2) in parallel: see
  * fast.h.
  */
 #include "hash/fast.h"
@@ -13,7 +13,7 @@
 typedef uint64_t fast_x86_vector4 __attribute__((vector_size(32)));
 typedef uint64_t fast_x86_vector8 __attribute__((vector_size(64)));
 
-/* A macro because C has no functions over types. */
+/* A macro, because C has no functions that are generic over types. */
 #define FAST_X86_DEFINE(name, features, lanes, vector)                                 \
     __attribute__((target(features))) size_t name(uint64_t seed, const uint8_t *keys,  \
                                                   size_t n, uint64_t *out)             \
@@ -36,7 +36,7 @@ FAST_X86_DEFINE(bgi_fast8_avx512, "avx512f,avx512dq", 8, fast_x86_vector8)
 
 #define FAST_X86_512 __attribute__((target("avx512f,avx512dq,avx512bw")))
 
-/* The halves of the products of eight pairs of 64-bit numbers, folded by exclusive or. */
+/* Multiplies eight pairs of 64-bit numbers and folds the halves of each product with XOR. */
 BGI_INLINE FAST_X86_512 __m512i fast_x86_fold(__m512i a, __m512i b)
 {
     const __m512i low32 = _mm512_set1_epi64(UINT32_MAX);
@@ -55,7 +55,7 @@ BGI_INLINE FAST_X86_512 __m512i fast_x86_fold(__m512i a, __m512i b)
     return _mm512_xor_si512(upper, lower);
 }
 
-/* The hashes of eight keys whose lower and upper halves are given. */
+/* Hashes eight keys, given their lower and upper halves. */
 BGI_INLINE FAST_X86_512 __m512i fast_x86_16(uint64_t seed, __m512i low, __m512i high)
 {
     const __m512i reverse = _mm512_broadcast_i32x4(
@@ -72,7 +72,7 @@ BGI_INLINE FAST_X86_512 __m512i fast_x86_16(uint64_t seed, __m512i low, __m512i 
     return _mm512_xor_si512(sum, _mm512_srli_epi64(sum, 32));
 }
 
-/* Of two vectors of pairs of words, the first or the second words. */
+/* Returns the first (`which` 0) or the second (1) words of two vectors of word pairs. */
 BGI_INLINE FAST_X86_512 __m512i fast_x86_each(__m512i a, __m512i b, int which)
 {
     const __m512i even = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
@@ -96,7 +96,7 @@ FAST_X86_512 size_t bgi_fast16_avx512(uint64_t seed, const uint8_t *keys, size_t
 
 /* ---- Pairs ------------------------------------------------------------------------ */
 
-/* The lengths of eight keys. */
+/* Returns the lengths of eight keys. */
 BGI_INLINE FAST_X86_512 __m512i fast_x86_lengths(const bg_bytes *keys)
 {
     _Static_assert(sizeof *keys == 16 && offsetof(bg_bytes, len) == 8,
@@ -109,7 +109,7 @@ BGI_INLINE FAST_X86_512 bool fast_x86_all(__m512i lengths, long long length)
     return _mm512_cmpneq_epi64_mask(lengths, _mm512_set1_epi64(length)) == 0;
 }
 
-/* Eight keys of 8 bytes. */
+/* Loads eight 8-byte keys. */
 BGI_INLINE FAST_X86_512 __m512i fast_x86_gather8(const bg_bytes *keys)
 {
     uint64_t k[8];
@@ -123,7 +123,7 @@ BGI_INLINE FAST_X86_512 __m512i fast_x86_gather8(const bg_bytes *keys)
 #undef FAST_X86_KEY
 }
 
-/* Four keys of 16 bytes. */
+/* Loads four 16-byte keys. */
 BGI_INLINE FAST_X86_512 __m512i fast_x86_gather4(const bg_bytes *keys)
 {
 #define FAST_X86_KEY(i) _mm_loadu_si128((const __m128i *)keys[i].data)

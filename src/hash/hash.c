@@ -1,33 +1,33 @@
 /*
- * hash.c - from key bytes to hashes: the function is chosen once per call or batch.
+ * hash.c - from key bytes to hashes. The function is chosen once per call or batch.
  *
- *   fast        XXH3-64 (Y. Collet, xxHash 0.8). Its header is compiled into this file
- *               alone, so that its short-key paths are inlined into the loops below
- *   xxh64       XXH64, from the same header
- *   keyed       SipHash-1-3 and
- *   keyed24     SipHash-2-4: siphash.c, several keys side by side
- *   keyed-int   AES-128 on 8 and 16 bytes: aes.c; SipHash-1-3 on other lengths
- *   custom      the caller's function
+ *    fast        XXH3-64 (Y. Collet, xxHash 0.8). Only this file includes its header, so that
+ *                its short-key paths are inlined into the loops below
+ *    xxh64       XXH64, from the same header
+ *    keyed       SipHash-1-3 and
+ *    keyed24     SipHash-2-4: siphash.c, several keys in parallel
+ *    keyed-int   AES-128 on 8 and 16 bytes: aes.c; SipHash-1-3 on other lengths
+ *    custom      the caller's function
  *
- * In keyed-int the hash of a key k is
+ * With keyed-int, the hash of a key k is
  *
  *     16 bytes   the first 8 bytes, little-endian, of AES_K16(k)
  *      8 bytes   the first 8 bytes, little-endian, of AES_K8(k, 8 zero bytes)
  *     others     SipHash-1-3_Ksip(k)
  *
- * with K8 the secret and K16, Ksip derived from it (hasher.c). Half of the output of a
- * permutation on 16 bytes is as good as a random function up to some 2^64 keys (Hall,
- * Wagner, Kelsey and Schneier, "Building PRFs from PRPs", 1998), more than there are
+ * where K8 is the secret, and K16 and Ksip are derived from it (hasher.c). Half of the output
+ * of a permutation on 16 bytes is as good as a random function up to about 2^64 keys (Hall,
+ * Wagner, Kelsey and Schneier, "Building PRFs from PRPs", 1998), which is more than there are
  * hashes.
  *
  * Invariants
- *   (I1) Batch and single call give the same hash, on every path and byte order.
+ *   (I1) Batches and single calls give the same hash, on every path and byte order.
  *   (I2) Hashes are frozen: filters in files depend on them.
- *   (I3) Batches read the hasher's words into registers before the loop: `out` may not
- *        overlap the hasher, but the compiler does not know that.
+ *   (I3) Batches read the hasher's words into registers before the loop. `out` may not overlap
+ *        the hasher, but the compiler cannot assume that.
  *
- * What is not promised: `fast` and `xxh64` give no protection against chosen keys. A
- * seed is not a secret, even if nobody knows it.
+ * Not guaranteed: `fast` and `xxh64` give no protection against chosen keys. A seed is not a
+ * secret, even if it is never disclosed.
  *
  * Cost on Zen 4 with AVX-512 and gcc 12, ns per key in batches of 64 and singly:
  *
@@ -52,12 +52,12 @@
 
 _Static_assert(XXH_SECRET_DEFAULT_SIZE == BGI_FAST_SECRET, "as written in files");
 
-/* Inlined whole, XXH3 included, and kept apart. */
+/* FLAT inlines all calls, XXH3 included. APART keeps a function out of line. */
 #define HASH_FLAT  __attribute__((flatten))
 #define HASH_APART static __attribute__((noinline))
 
-/* How many pairs are sorted by length at a time, and how many are hashed one by one when
- * pairs side by side turned out to differ in length. */
+/* CHUNK: pairs sorted by length at a time. OTHERS: pairs hashed one by one after a group of
+ * eight pairs that differ in length. */
 enum { HASH_CHUNK = 64, HASH_OTHERS = 32 };
 
 void bgi_hasher_prepare_fast(struct bgi_hasher *h)
@@ -66,8 +66,8 @@ void bgi_hasher_prepare_fast(struct bgi_hasher *h)
 }
 
 /*
- * XXH3 with a seed on longer keys. Beyond 240 bytes it works with a 192-byte secret
- * that it would derive from the seed at each call; ours is ready.
+ * Computes XXH3 with a seed on longer keys. Beyond 240 bytes XXH3 uses a 192-byte secret that
+ * it would derive from the seed on each call; the hasher has it ready.
  */
 HASH_APART uint64_t hash_fast_long(const void *key, size_t len, uint64_t seed,
                                    const uint8_t *secret)
@@ -75,8 +75,8 @@ HASH_APART uint64_t hash_fast_long(const void *key, size_t len, uint64_t seed,
     return XXH3_64bits_withSecretandSeed(key, len, secret, BGI_FAST_SECRET, seed);
 }
 
-/* XXH3 with a seed. Once inlined, the compiler sees that the first branch needs no more
- * than XXH3's code for up to 16 bytes. */
+/* Computes XXH3 with a seed. Once this is inlined, the compiler sees that the first branch
+ * needs only XXH3's code for up to 16 bytes. */
 BGI_INLINE uint64_t hash_fast(const void *key, size_t len, uint64_t seed,
                               const uint8_t *secret)
 {
@@ -86,7 +86,7 @@ BGI_INLINE uint64_t hash_fast(const void *key, size_t len, uint64_t seed,
     return hash_fast_long(key, len, seed, secret);
 }
 
-/* NULL would be added to inside, which C does not allow even with 0. */
+/* XXH64 would add an offset to NULL, which is undefined in C even for an offset of 0. */
 BGI_INLINE uint64_t hash_xxh64(const void *key, size_t len, uint64_t seed)
 {
     return XXH64(len ? key : "", len, seed);
@@ -113,11 +113,10 @@ HASH_APART uint64_t hash_one_other(const struct bgi_hasher *h, const void *key,
     case BG_HASH_XXH64: return hash_xxh64(key, len, h->seed);
     case BG_HASH_CUSTOM: return h->u.custom.function(h->u.custom.context, key, len);
     }
-    return 0; /* never prepared: nothing is promised */
+    return 0; /* not initialized: the result is unspecified */
 }
 
-/* The common case stays in the caller, so that it need not save registers for the
- * others. */
+/* The common case stays in the caller, so that it need not save registers for the other cases. */
 BGI_INLINE uint64_t hash_one(const struct bgi_hasher *h, const void *key, size_t len)
 {
     if (BGI_LIKELY(h->profile == BG_HASH_FAST && len <= 16)) {
@@ -254,7 +253,8 @@ static void hash_fixed(const struct bgi_hasher *h, const uint8_t *keys, size_t w
     }
 }
 
-/* Integers are keys of 8 little-endian bytes; most machines have them so already. */
+/* Integers are hashed as 8 little-endian bytes, which is already the byte order of most
+ * machines. */
 static void hash_u64(const struct bgi_hasher *h, const uint64_t *keys, size_t n,
                      uint64_t *out)
 {
@@ -303,7 +303,7 @@ static void hash_xxh64_pairs(const struct bgi_hasher *h, const bg_bytes *keys, s
     }
 }
 
-/* Puts the hashes of some keys of a chunk where their keys came from. */
+/* Writes the hashes of some keys of a chunk to the positions of their keys. */
 static void hash_scatter(const uint64_t *hashes, const uint8_t *from, size_t n,
                          uint64_t *out)
 {
@@ -312,7 +312,7 @@ static void hash_scatter(const uint64_t *hashes, const uint8_t *from, size_t n,
     }
 }
 
-/* Hashes the keys of `width` bytes, 8 or 16, of a chunk, and returns how many. */
+/* Hashes the keys of a chunk that have `width` bytes, 8 or 16. Returns their number. */
 BGI_INLINE size_t hash_integer_width(const struct bgi_hasher *h, const bg_bytes *keys,
                                      size_t n, const size_t width, uint64_t *out)
 {
@@ -352,8 +352,8 @@ static void hash_integer_rest(const struct bgi_hasher *h, const bg_bytes *keys,
     hash_scatter(hashes, from, count, out);
 }
 
-/* Sorts the pairs of a chunk by length, because AES wants many keys of one length in a
- * row. */
+/* Sorts the pairs of a chunk by length, because AES is fast only on many keys of one length in
+ * a row. */
 static void hash_integer_chunk(const struct bgi_hasher *h, const bg_bytes *keys,
                                size_t n, uint64_t *out)
 {
@@ -403,49 +403,30 @@ static void hash_pairs(const struct bgi_hasher *h, const bg_bytes *keys, size_t 
     }
 }
 
-void bgi_hash_range(const bg_hasher *hasher, const struct bgi_keys *keys, size_t first,
+void bgi_hash_range(const bg_hasher *hasher, const bg_keys *keys, size_t first,
                     size_t n, uint64_t *out)
 {
     const struct bgi_hasher *h = bgi_hasher_in(hasher);
     if (n == 0) {
-        return; /* `data` may be NULL then, and must not be added to */
+        return; /* `data` may be NULL, and arithmetic on NULL is undefined */
     }
-    switch (keys->form) {
-    case BGI_KEYS_PAIRS:
+    switch ((bg_keys_form)keys->form) {
+    case BG_KEYS_BYTES:
         hash_pairs(h, (const bg_bytes *)keys->data + first, n, out);
         break;
-    case BGI_KEYS_FIXED:
+    case BG_KEYS_FIXED:
         hash_fixed(h, (const uint8_t *)keys->data + first * keys->width, keys->width, n,
                    out);
         break;
-    case BGI_KEYS_U64: hash_u64(h, (const uint64_t *)keys->data + first, n, out); break;
+    case BG_KEYS_U64: hash_u64(h, (const uint64_t *)keys->data + first, n, out); break;
+    case BG_KEYS_HASHES:
+        memcpy(out, (const uint64_t *)keys->data + first, n * sizeof *out);
+        break;
     }
 }
 
-void bg_hash_many(const bg_hasher *hasher,
-                  bg_keys_bytes(const bg_bytes *keys, size_t n), uint64_t *out)
+void bg_hash_many(const bg_hasher *hasher, bg_keys keys, uint64_t *out)
 {
-    assert(hasher && ((keys && out) || n == 0));
-    if (n > 0) {
-        hash_pairs(bgi_hasher_in(hasher), keys, n, out);
-    }
-}
-
-void bg_hash_many(const bg_hasher *hasher,
-                  bg_keys_fixed(const void *keys, size_t width, size_t n),
-                  uint64_t *out)
-{
-    assert(hasher && width > 0 && ((keys && out) || n == 0));
-    if (n > 0) {
-        hash_fixed(bgi_hasher_in(hasher), keys, width, n, out);
-    }
-}
-
-void bg_hash_many(const bg_hasher *hasher, bg_keys_u64(const uint64_t *keys, size_t n),
-                  uint64_t *out)
-{
-    assert(hasher && ((keys && out) || n == 0));
-    if (n > 0) {
-        hash_u64(bgi_hasher_in(hasher), keys, n, out);
-    }
+    assert(hasher && bgi_keys_are_valid(&keys) && (out || keys.count == 0));
+    bgi_hash_range(hasher, &keys, 0, keys.count, out);
 }

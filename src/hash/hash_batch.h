@@ -1,61 +1,41 @@
 /*
- * hash_batch.h - hashing for the batch pipelines of other rooms.
+ * hash_batch.h - hashing for the batch pipelines of other layers.
  *
- * A pipeline hashes a group of 16 to 64 keys, prefetches, and probes while the next
- * group is on its way. It does not want to know in which of the three forms the caller
- * brought the keys: that is told once in a `struct bgi_keys`.
+ * A pipeline hashes a group of 16 to 64 keys, prefetches, and probes while the memory of the
+ * next group arrives. The form of the keys (bloomgate/keys.h) matters only here.
  */
 #ifndef BGI_HASH_BATCH_H
 #define BGI_HASH_BATCH_H
 
-#include "bloomgate/hash.h"
+#include "bloomgate/hasher.h"
 
 #include "base/compiler.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum bgi_keys_form {
-    BGI_KEYS_PAIRS, /* data: an array of bg_bytes */
-    BGI_KEYS_FIXED, /* data: keys of `width` bytes, one after another */
-    BGI_KEYS_U64    /* data: an array of uint64_t */
-};
-
-struct bgi_keys {
-    enum bgi_keys_form form;
-    size_t width; /* BGI_KEYS_FIXED only: 1 or more */
-    const void *data;
-};
-
-BGI_INLINE struct bgi_keys bgi_keys_pairs(const bg_bytes *keys)
+/* Returns the stride of the key array in bytes, for prefetching. */
+BGI_INLINE size_t bgi_keys_stride(const bg_keys *keys)
 {
-    return (struct bgi_keys){ BGI_KEYS_PAIRS, 0, keys };
-}
-
-BGI_INLINE struct bgi_keys bgi_keys_fixed(const void *keys, size_t width)
-{
-    return (struct bgi_keys){ BGI_KEYS_FIXED, width, keys };
-}
-
-BGI_INLINE struct bgi_keys bgi_keys_u64(const uint64_t *keys)
-{
-    return (struct bgi_keys){ BGI_KEYS_U64, sizeof *keys, keys };
+    return keys->form == BG_KEYS_FIXED   ? keys->width
+           : keys->form == BG_KEYS_BYTES ? sizeof(bg_bytes)
+                                         : sizeof(uint64_t);
 }
 
 /*
- * Asks for the memory that hashing keys first .. first + n - 1 will read. Pipelines read
- * in bursts, which outruns the processor's own detection of streams, and keys given as
- * pairs may lie anywhere. Reads the pairs themselves, so those must be near: `far` asks
- * for what is needed for that, some groups earlier.
+ * Prefetches the memory that hashing keys first .. first + n - 1 will read. Pipelines read in
+ * bursts, which defeats the CPU's own stream detection, and keys given as pairs may be
+ * anywhere. For pairs, this reads the pairs themselves, so they must be in the cache: `far`
+ * prefetches them, a few groups earlier.
  */
-BGI_INLINE void bgi_keys_ask(const struct bgi_keys *keys, size_t first, size_t n,
-                             int far)
+BGI_INLINE void bgi_keys_prefetch(const bg_keys *keys, size_t first, size_t n, int far)
 {
     const char *data = (const char *)keys->data;
-    if (keys->form != BGI_KEYS_PAIRS) {
-        for (size_t at = first * keys->width; far && at < (first + n) * keys->width;
-             at += 64) {
-            __builtin_prefetch(data + at); /* few lines: they may go all the way */
+    if (keys->form != BG_KEYS_BYTES) {
+        const size_t stride = bgi_keys_stride(keys);
+        for (size_t at = first * stride; far && at < (first + n) * stride; at += 64) {
+            __builtin_prefetch(data + at); /* few lines: they may use the L1 cache */
         }
         return;
     }
@@ -66,10 +46,27 @@ BGI_INLINE void bgi_keys_ask(const struct bgi_keys *keys, size_t first, size_t n
 }
 
 /*
- * The hashes of keys first .. first + n - 1 of `keys`, into out[0..n). Each equals that
- * of the single call. Any n is allowed; from 8 on the keys run side by side.
+ * Writes the hashes of keys first .. first + n - 1 to out[0..n). Each is equal to the hash of a
+ * single call. Keys that are hashes are copied. Any n is allowed; from 8 keys on, hashes are
+ * computed in parallel.
  */
-void bgi_hash_range(const bg_hasher *hasher, const struct bgi_keys *keys, size_t first,
+void bgi_hash_range(const bg_hasher *hasher, const bg_keys *keys, size_t first,
                     size_t n, uint64_t *out);
+
+/* Returns whether a view describes an array of keys. */
+BGI_INLINE bool bgi_keys_are_valid(const bg_keys *keys)
+{
+    const size_t stride = keys->form <= BG_KEYS_HASHES ? bgi_keys_stride(keys) : 0;
+    return stride > 0 && keys->count <= SIZE_MAX / stride
+           && (keys->data || keys->count == 0);
+}
+
+/* Returns whether these keys can be used with a hasher. Only keys that are hashes can fail the
+ * check. */
+BGI_INLINE bool bgi_keys_fit(const bg_keys *keys, const bg_hasher *hasher)
+{
+    return keys->form != BG_KEYS_HASHES || !keys->check
+           || keys->check == bg_hasher_check(hasher);
+}
 
 #endif

@@ -1,26 +1,26 @@
 /*
- * hasher.c - the life of a hasher: checked, prepared, compared, wiped.
+ * hasher.c - the lifecycle of a hasher: checking, preparing, comparing and wiping it.
  *
- * From the secret of a keyed profile to the keys in use
+ * How the keys in use follow from the secret of a keyed profile:
  *
- *   keyed, keyed24   SipHash takes the secret as it is.
- *   keyed-int        needs three keys, for three functions:
+ *    keyed, keyed24   SipHash uses the secret as it is.
+ *    keyed-int        uses three keys, for three functions:
  *
- *       aes8    keys of  8 bytes   AES under the secret itself
- *       aes16   keys of 16 bytes   AES under   AES_secret("bloomgate key 16")
- *       sip     other lengths      SipHash-1-3 under   AES_secret("bloomgate sip 13")
+ *        aes8    keys of  8 bytes   AES under the secret itself
+ *        aes16   keys of 16 bytes   AES under   AES_secret("bloomgate key 16")
+ *        sip     other lengths      SipHash-1-3 under   AES_secret("bloomgate sip 13")
  *
- *     No key is used in two primitives, and keys of 8 and of 16 bytes live in different
- *     permutations: an 8-byte key cannot be made to collide with a 16-byte key that
- *     repeats it with zeros. The derived keys cannot leak through hashes: `aes8` only
- *     ever encrypts blocks that end in 8 zero bytes, which the two constants do not.
+ *      No key is used in two primitives, and 8-byte and 16-byte keys use different
+ *      permutations: an 8-byte key cannot be made to collide with the 16-byte key
+ *      that is the same 8 bytes followed by zeros. Hashes cannot leak the derived keys:
+ *      `aes8` only encrypts blocks that end in 8 zero bytes, and the two constants do not.
  *
  * Invariants
- *   (I1) A hasher is a function of its spec and of the features in force: all bytes not
- *        in use are zero.
- *   (I2) Copies of secrets exist in the hasher only; what preparation needs besides is
- *        wiped before it returns.
- *   (I3) On error the hasher is as it was.
+ *   (I1) A hasher is a function of its spec and of the CPU features in use: all unused bytes are
+ *        zero.
+ *   (I2) Secrets are copied into the hasher only. Temporary copies are wiped before preparation
+ *        returns.
+ *   (I3) On error the hasher is unchanged.
  */
 #include "hash/hasher.h"
 
@@ -70,7 +70,7 @@ static bg_err hasher_check_custom(const bg_hash_spec *spec, bg_errinfo *info)
     }
     if (!memchr(spec->custom_name, '\0', BGI_CUSTOM_NAME)) {
         return bgi_err(info, BG_EINVAL, "hash.custom_name", expected,
-                       "a longer one, \"%.24s...\"", spec->custom_name);
+                       "\"%.24s...\", which is longer", spec->custom_name);
     }
     return BG_OK;
 }
@@ -162,7 +162,7 @@ bool bgi_hasher_keyed(const bg_hasher *hasher)
     return hasher_profile_keyed(bgi_hasher_in(hasher)->profile);
 }
 
-/* The time does not tell at which byte two secrets differ. */
+/* Takes constant time, so that timing does not reveal at which byte two secrets differ. */
 static bool hasher_secrets_equal(const uint8_t *a, const uint8_t *b)
 {
     uint8_t difference = 0;
@@ -172,12 +172,12 @@ static bool hasher_secrets_equal(const uint8_t *a, const uint8_t *b)
     return difference == 0;
 }
 
-int bg_hasher_equal(const bg_hasher *a, const bg_hasher *b)
+bool bg_hasher_equal(const bg_hasher *a, const bg_hasher *b)
 {
     assert(a && b);
     const struct bgi_hasher *x = bgi_hasher_in(a), *y = bgi_hasher_in(b);
     if (x->profile != y->profile || x->seed != y->seed) {
-        return 0;
+        return false;
     }
     if (x->profile == BG_HASH_CUSTOM) {
         return x->u.custom.function == y->u.custom.function
@@ -187,7 +187,7 @@ int bg_hasher_equal(const bg_hasher *a, const bg_hasher *b)
     return hasher_secrets_equal(x->secret, y->secret);
 }
 
-/* The string is frozen: the value is written in files. */
+/* The string is frozen: files contain the value. */
 uint64_t bg_hasher_check(const bg_hasher *hasher)
 {
     static const char fixed[] = "bloomgate: which hasher is this?";
@@ -209,4 +209,16 @@ const char *bg_hash_name(bg_hash_profile profile)
 #undef HASHER_NAME
     }
     return "unknown";
+}
+
+bool bg_hash_parse(const char *name, bg_hash_profile *profile)
+{
+#define HASHER_MATCH(NAME, number, text, secret)                                       \
+    if (name && strcmp(name, text) == 0) {                                             \
+        *profile = BG_HASH_##NAME;                                                     \
+        return true;                                                                   \
+    }
+    BG_HASHES(HASHER_MATCH)
+#undef HASHER_MATCH
+    return false;
 }

@@ -1,8 +1,8 @@
-/* hasher.h - what is inside the opaque words of a bg_hasher. */
+/* hasher.h - the contents of the opaque words of a bg_hasher. */
 #ifndef BGI_HASHER_H
 #define BGI_HASHER_H
 
-#include "bloomgate/hash.h"
+#include "bloomgate/hasher.h"
 
 #include "base/compiler.h"
 #include "hash/aes.h"
@@ -13,29 +13,29 @@
 #include <stdint.h>
 
 enum {
-    BGI_CUSTOM_NAME = 32, /* bytes of a custom name with its NUL */
+    BGI_CUSTOM_NAME = 32, /* bytes of a custom name, with its NUL */
     BGI_FAST_SECRET = 192 /* XXH_SECRET_DEFAULT_SIZE, checked in hash.c */
 };
 
 /*
- * `features` are those in force when the hasher was made. They decide the form of the
- * AES round keys, so a hasher keeps them; they are no part of the function computed.
+ * `features` are the CPU features in use when the hasher was created. They determine the form
+ * of the AES round keys, so the hasher stores them; the hash function does not depend on them.
  *
- * The attribute: users and filters copy hashers as the plain words they are declared
- * as, and the compiler must not assume that such a copy and an access here are about
- * different things.
+ * The attribute is needed because callers and filters copy hashers as the plain words that the
+ * public type declares: the compiler must not assume that such a copy and an access through
+ * this struct refer to different objects.
  */
 struct bgi_hasher {
     uint32_t profile;
     uint32_t features;
     uint64_t seed;                   /* fast, xxh64; otherwise 0 */
     uint8_t secret[BG_SECRET_BYTES]; /* keyed profiles; otherwise 0 */
-    bgi_siphash_key sip;             /* the secret, or for keyed-int a derived one */
+    bgi_siphash_key sip;             /* the secret, or a derived key for keyed-int */
     union {
-        uint8_t fast_secret[BGI_FAST_SECRET]; /* what XXH3 derives from the seed */
+        uint8_t fast_secret[BGI_FAST_SECRET]; /* derived from the seed by XXH3 */
         struct {
-            struct bgi_aes aes8;  /* keyed-int: keys of 8 bytes, ... */
-            struct bgi_aes aes16; /* ... and of 16 */
+            struct bgi_aes aes8;  /* keyed-int: 8-byte keys */
+            struct bgi_aes aes16; /* keyed-int: 16-byte keys */
         } integer;
         struct {
             bg_hash_fn function;
@@ -45,19 +45,20 @@ struct bgi_hasher {
     } u;
 } __attribute__((may_alias));
 
-_Static_assert(sizeof(struct bgi_hasher) <= sizeof(bg_hasher), "it must fit");
+_Static_assert(sizeof(struct bgi_hasher) <= sizeof(bg_hasher),
+               "bg_hasher is too small");
 _Static_assert(_Alignof(struct bgi_hasher) <= _Alignof(uint64_t),
-               "the opaque words are aligned to 8 bytes (4 on i386) and no more");
+               "the opaque words are only aligned to 8 bytes (4 on i386)");
 
 BGI_INLINE const struct bgi_hasher *bgi_hasher_in(const bg_hasher *hasher)
 {
     return (const struct bgi_hasher *)(const void *)hasher;
 }
 
-/* Whether there is a secret in it. */
+/* Returns whether the profile of a hasher has a secret. */
 bool bgi_hasher_keyed(const bg_hasher *hasher);
 
-/* Fills `fast_secret` from the seed. In hash.c, the one file that includes XXH3. */
+/* Fills `fast_secret` from the seed. Defined in hash.c, the only file that includes XXH3. */
 void bgi_hasher_prepare_fast(struct bgi_hasher *h);
 
 #endif

@@ -1,38 +1,38 @@
 /*
- * siphash.c - a hash that strangers cannot steer, because it has a secret.
+ * siphash.c - a keyed hash that resists adversarial keys.
  *
- * SipHash (J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF", 2012)
- * maps a message and a 128-bit secret to 64 bits. Without the secret its output cannot
- * be told from random, so nobody can choose keys that collide, or that are members of a
- * filter they did not fill, other than by trying against the filter itself.
+ * SipHash (J.-P. Aumasson and D. J. Bernstein, "SipHash: a fast short-input PRF", 2012) maps a
+ * message and a 128-bit secret to 64 bits. Without the secret, its output cannot be
+ * distinguished from random. So an attacker cannot choose keys that collide, or that hit a
+ * filter filled by others, except by trial against the filter itself.
  *
  *     state v0..v3 = constants ^ secret
  *     for each 8-byte word m, the last one padded with zeros and the length:
  *         v3 ^= m;  c rounds;  v0 ^= m
  *     v2 ^= 0xff;  d rounds;  hash = v0 ^ v1 ^ v2 ^ v3
  *
- * A round is four additions, six rotations and four exclusive ors, in constant time.
- * SipHash-2-4 (c = 2, d = 4) is the designers' first proposal; SipHash-1-3 is their
- * faster one for hash tables, used by Rust, Ruby and CPython. No attack on either as a
- * keyed function is known that beats guessing.
+ * A round is four additions, six rotations and four XORs, in constant time. SipHash-2-4 (c = 2,
+ * d = 4) is the designers' first proposal. SipHash-1-3 is their faster variant for hash tables,
+ * used by Rust, Ruby and CPython. No attack on either as a keyed function is known that beats
+ * guessing.
  *
- * One text serves both: c and d are constant parameters of functions that are always
- * inlined. The vector versions in siphash_x86.c share the round, the constants and the
- * last word by way of siphash.h.
+ * The same source serves both: c and d are constant parameters of functions that are always
+ * inlined. The vector versions in siphash_x86.c share the round, the constants and the last
+ * word through siphash.h.
  *
  * Invariants
- *   (I1) The secret's words are read in place; nothing here stores it.
+ *   (I1) The secret's words are read in place; nothing here stores them.
  *   (I2) No byte outside the message is read, whatever its length or address.
- *   (I3) Every path gives the hashes of the scalar one, bit for bit.
+ *   (I3) Every path gives the hashes of the scalar path, bit for bit.
  *
- * What is promised: a pseudorandom function as long as the secret is secret and random.
- * What is not: SipHash is no substitute for a cryptographic hash without a secret, and
- * 64 bits do collide by chance after some 2^32 keys.
+ * Guaranteed: a pseudorandom function as long as the secret is random and undisclosed. Not
+ * guaranteed: SipHash does not replace a cryptographic hash without a secret, and 64-bit hashes
+ * collide by chance after about 2^32 keys.
  *
- * Cost on Zen 4, 8-byte keys in batches, ns per key of SipHash-1-3 and 2-4: scalar 5.3
- * and 8.9, AVX2 3.0 and 4.8, AVX-512 1.6 and 2.7. Interleaving two keys in the scalar
- * text was tried: it saves a tenth with gcc 12 and nothing with clang 14, because the
- * processor overlaps neighbouring keys by itself; not worth a second text.
+ * Cost on Zen 4, 8-byte keys in batches, ns per key of SipHash-1-3 and 2-4: scalar 5.3 and 8.9,
+ * AVX2 3.0 and 4.8, AVX-512 1.6 and 2.7. Interleaving two keys in the scalar code was tried. It
+ * saves a tenth with gcc 12 and nothing with clang 14, because the CPU already overlaps
+ * adjacent keys, so a second version is not worthwhile.
  */
 #include "hash/siphash.h"
 
@@ -80,7 +80,7 @@ BGI_INLINE void siphash_fixed_core(const bgi_siphash_key key, const uint8_t *key
     }
 }
 
-/* A constant width lets the loop over the words vanish. */
+/* With a constant width, the compiler removes the loop over the words. */
 BGI_INLINE void siphash_fixed_widths(const bgi_siphash_key key, const uint8_t *keys,
                                      size_t width, size_t n, uint64_t *out, const int c,
                                      const int d)

@@ -1,13 +1,13 @@
 /*
  * siphash.h - SipHash-1-3 and SipHash-2-4 with 64-bit output; see siphash.c.
  *
- * `features` are BGI_HAS_ bits and choose the instructions; every choice gives the same
+ * `features` are BGI_HAS_ bits that select the instructions. Every choice gives the same
  * hashes.
  */
 #ifndef BGI_SIPHASH_H
 #define BGI_SIPHASH_H
 
-#include "bloomgate/hash.h"
+#include "bloomgate/hasher.h"
 
 #include "base/bits.h"
 #include "base/compiler.h"
@@ -15,33 +15,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rounds per word and rounds at the end, as two decimal digits. */
+/* Rounds per word and final rounds, as two decimal digits. */
 enum bgi_siphash { BGI_SIPHASH_13 = 13, BGI_SIPHASH_24 = 24 };
 
-/* The 128-bit secret as two little-endian words. It is passed by pointer to words that
- * stay where they are, so that no function needs a copy of it in memory. */
+/* The 128-bit secret as two little-endian words. Functions receive a pointer to the words in
+ * place, so that none of them needs a copy in memory. */
 typedef uint64_t bgi_siphash_key[2];
 
-/* The hash of `len` bytes; `data` may be NULL when `len` is 0. */
+/* Returns the hash of `len` bytes. `data` may be NULL if `len` is 0. */
 uint64_t bgi_siphash(enum bgi_siphash variant, const bgi_siphash_key key,
                      const void *data, size_t len);
 
-/* n keys of `width` bytes, one after another. */
+/* Hashes n keys of `width` bytes, stored one after another. */
 void bgi_siphash_fixed(enum bgi_siphash variant, uint32_t features,
                        const bgi_siphash_key key, const uint8_t *keys, size_t width,
                        size_t n, uint64_t *out);
 
-/* n keys as (pointer, length) pairs. */
+/* Hashes n keys given as (pointer, length) pairs. */
 void bgi_siphash_pairs(enum bgi_siphash variant, uint32_t features,
                        const bgi_siphash_key key, const bg_bytes *keys, size_t n,
                        uint64_t *out);
 
 /*
- * From here on: what siphash.c and siphash_x86.c share.
+ * From here on: definitions that siphash.c and siphash_x86.c share.
  *
- * One SipRound on four state words of any type that has + ^ << >> and |: uint64_t, or
- * vectors of it. A macro because C has no functions over types. Compilers turn the
- * rotations into single instructions where there are such.
+ * One SipRound on four state words of any type with + ^ << >> and |: uint64_t, or vectors of
+ * uint64_t. This is a macro because C has no functions that are generic over types. Compilers
+ * turn the rotations into single instructions where the CPU has them.
  */
 #define BGI_SIPHASH_ROTATE(x, by) ((x) << (by) | (x) >> (64 - (by)))
 #define BGI_SIPHASH_ROUND(v0, v1, v2, v3)                                              \
@@ -58,17 +58,17 @@ void bgi_siphash_pairs(enum bgi_siphash variant, uint32_t features,
         (v2) = BGI_SIPHASH_ROTATE(v2, 32);                                             \
     } while (0)
 
-/* "somepseudorandomlygeneratedbytes", the initial state before the secret comes in. */
+/* "somepseudorandomlygeneratedbytes", the initial state before the secret is mixed in. */
 #define BGI_SIPHASH_V0 UINT64_C(0x736f6d6570736575)
 #define BGI_SIPHASH_V1 UINT64_C(0x646f72616e646f6d)
 #define BGI_SIPHASH_V2 UINT64_C(0x6c7967656e657261)
 #define BGI_SIPHASH_V3 UINT64_C(0x7465646279746573)
 
 /*
- * The last word of a message: its len % 8 last bytes, and the length modulo 256 in the
- * top byte. Reads nothing outside the message, and has no loop: from 8 bytes on, the
- * last eight are loaded and those already taken are shifted out (in two steps, because
- * a shift by 64 is undefined).
+ * Returns the last word of a message: its last len % 8 bytes, and the length modulo 256 in the
+ * top byte. Reads nothing outside the message, and has no loop: from 8 bytes on, it loads the
+ * last eight bytes and shifts out those already processed (in two steps, because a shift by 64
+ * is undefined).
  */
 BGI_INLINE uint64_t bgi_siphash_last(const uint8_t *data, size_t len)
 {
@@ -88,7 +88,7 @@ BGI_INLINE uint64_t bgi_siphash_last(const uint8_t *data, size_t len)
     return top;
 }
 
-/* Side by side: the first n - n % lanes keys are hashed, their number is returned. */
+/* Hash keys in parallel: the first n - n % lanes keys. They return the number of keys hashed. */
 size_t bgi_siphash_fixed_avx2(enum bgi_siphash variant, const bgi_siphash_key key,
                               const uint8_t *keys, size_t width, size_t n,
                               uint64_t *out);

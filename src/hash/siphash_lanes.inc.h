@@ -1,12 +1,12 @@
 /*
- * siphash_lanes.inc.h - SipHash of LANES keys at once; included by siphash_x86.c, which
+ * siphash_lanes.inc.h - SipHash of LANES keys at once. siphash_x86.c includes this file, and
  * defines the number of lanes, the target and the names.
  *
- * Keys of one width all have the same number of words, so the lanes run in step. Pairs
- * may have different lengths: the lanes run as long as the longest needs, and a lane
- * whose message is over keeps its state. That wastes some work, but it has no branch
- * that depends on a single length, which for mixed short keys costs a scalar loop more
- * in mispredictions than the hashing itself.
+ * Keys of one width all have the same number of words, so the lanes run in lockstep. Pairs may
+ * have different lengths: the lanes run as long as the longest key needs, and a lane whose
+ * message has ended keeps its state. This wastes some work, but avoids branches that depend on
+ * a single length. With short keys of mixed lengths, the mispredictions of a scalar loop cost
+ * more than the hashing itself.
  */
 typedef uint64_t LANES_VECTOR __attribute__((vector_size(8 * LANES)));
 
@@ -45,7 +45,7 @@ LANES_TARGET BGI_INLINE void LANES_NAME(end)(struct LANES_STATE *s, uint64_t *ou
     memcpy(out, &hash, sizeof hash);
 }
 
-/* LANES keys of one length, each at its own place. */
+/* Hashes LANES keys of one length at independent addresses. */
 LANES_TARGET BGI_INLINE void LANES_NAME(equal)(const bgi_siphash_key key,
                                                const uint8_t *const *p, size_t len,
                                                uint64_t *out, const int c, const int d)
@@ -67,7 +67,7 @@ LANES_TARGET BGI_INLINE void LANES_NAME(equal)(const bgi_siphash_key key,
     LANES_NAME(end)(&s, out, d);
 }
 
-/* LANES keys of 8 bytes, one after another: a vector already. */
+/* Hashes LANES keys of 8 bytes, stored one after another: they already form a vector. */
 LANES_TARGET BGI_INLINE void LANES_NAME(words)(const bgi_siphash_key key,
                                                const uint8_t *p, uint64_t *out,
                                                const int c, const int d)
@@ -122,17 +122,17 @@ LANES_TARGET size_t LANES_FIXED(enum bgi_siphash variant, const bgi_siphash_key 
                : LANES_NAME(widths)(key, keys, width, n, out, 2, 4);
 }
 
-/* The messages of LANES pairs, word by word, each with its last word in place. */
+/* The messages of LANES pairs, word by word, each including its last word. */
 struct LANES_MESSAGE {
     uint64_t words[SIPHASH_X86_WORDS][LANES];
-    uint64_t last[LANES]; /* the index of a lane's last word */
-    size_t longest;       /* the largest of these */
+    uint64_t last[LANES]; /* index of a lane's last word */
+    size_t longest;       /* largest value in `last` */
 };
 
 /*
- * Lays out the messages; `longest` is in bytes. Where a lane's message is over, its
- * words are anything that can be read: a key of 8 bytes or more offers its own last
- * eight, a shorter one the bytes of `nothing`.
+ * Lays out the messages; `longest` is in bytes. The words of a lane after the end of its
+ * message may be anything readable: a key of 8 bytes or more supplies its own last eight bytes,
+ * and a shorter key the bytes of `nothing`.
  */
 LANES_TARGET BGI_INLINE void LANES_NAME(lay_out)(struct LANES_MESSAGE *m,
                                                  const bg_bytes *keys, size_t longest)
@@ -174,7 +174,7 @@ LANES_TARGET BGI_INLINE void LANES_NAME(mixed)(const bgi_siphash_key key,
     LANES_NAME(end)(&s, out, d);
 }
 
-/* LANES pairs: of one length, of different short lengths, or one after another. */
+/* Hashes LANES pairs: in parallel if they have one length or are short, else one by one. */
 LANES_TARGET BGI_INLINE void LANES_NAME(pairs)(const bgi_siphash_key key,
                                                const bg_bytes *keys, uint64_t *out,
                                                const int c, const int d)

@@ -1,9 +1,9 @@
 /*
- * siphash_x86.c - SipHash on 4 (AVX2) or 8 (AVX-512) keys side by side.
+ * siphash_x86.c - SipHash on 4 (AVX2) or 8 (AVX-512) keys in parallel.
  *
- * The lanes do not talk to each other, so the text of one key serves for many: each
- * state word becomes a vector. siphash_lanes.inc.h holds that text, and is included
- * once for each vector length. AVX-512 rotates in one instruction, AVX2 needs three.
+ * The lanes are independent, so the code for one key serves for many: each state word becomes a
+ * vector. siphash_lanes.inc.h holds that code, and is included once for each vector length.
+ * AVX-512 rotates in one instruction; AVX2 needs three.
  */
 #include "base/compiler.h"
 
@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* Pairs are hashed side by side up to this many words: 63 bytes and the last word. */
+/* Pairs of mixed lengths are hashed in parallel up to this many words: 63 bytes and the last
+ * word. */
 enum { SIPHASH_X86_WORDS = 8 };
 
 #define LANES 4

@@ -1,40 +1,41 @@
 /*
  * blocked.c - all bits of a key in one 64-byte line.
  *
- * Idea. Beyond the cache the price of a look-up is the number of cache lines it reads. So
- * the filter is an array of lines, each a small Bloom filter of 512 bits; a key has one
- * line and sets k bits in it (Putze, Sanders, Singler, "Cache-, hash- and space-efficient
- * Bloom filters", 2007). That costs some bits, since lines are filled unevenly: 9.93 per
- * key at 1 % where scattered bits need 9.6, 15.6 at 0.1 % against 14.4.
+ * Idea. For filters larger than the cache, the cost of a lookup is the number of cache lines it
+ * reads. So the filter is an array of lines, each a small Bloom filter of 512 bits. A key has
+ * one line and sets k bits in it (Putze, Sanders, Singler, "Cache-, hash- and space-efficient
+ * Bloom filters", 2007). This costs some bits because lines fill unevenly: 9.93 per key at 1%,
+ * where scattered bits need 9.6, and 15.6 at 0.1%, against 14.4.
  *
- * Layout. To find the bits with vector instructions the line is divided into lanes with
- * at most one bit of a key in each (shapes: line_shapes.h):
+ * Layout. So that vector instructions can find the bits, the line is divided into lanes with at
+ * most one bit of a key in each (shapes: line_shapes.h):
  *
  *   k = 8         columns, all 8 lanes of 64 bits
  *   k = 3 .. 7    columns, k of the 8 lanes
  *   k = 9 .. 15   words, k of 16 lanes of 32 bits
  *   k = 16        words, all 16
  *
- * Why k of the lanes, and not k lanes of 512/k bits: k need not divide 512, and one text
- * serves all. Which lanes: a pattern of k lanes, rotated by an amount that comes from the
- * hash. Two keys of a line overlap in their lanes by chance; the patterns below are those
- * that bring the rate lowest, found by computing the exact rate of every pattern at the
- * load where that k is used. They are within 0.6 % of what randomly drawn lanes would
- * give (model.c); neighbouring lanes, the obvious pattern, are up to 9 % worse for words.
+ * Why k of a fixed number of lanes, and not k lanes of 512/k bits? This way k need not divide
+ * 512, and one implementation serves every k. The lanes in use are a pattern of k lanes,
+ * rotated by an amount that comes from the hash. Two keys of a line overlap in some of their
+ * lanes by chance. The patterns below give the lowest rate; they were found by computing the
+ * exact rate of every pattern at the load where that k is used. They are within 0.6% of
+ * randomly drawn lanes (model.c). Adjacent lanes, the obvious pattern, are up to 9% worse for
+ * words.
  *
- *   rate       10 %   5 %   2 %    1 %    0.5 %   0.1 %   0.01 %   0.001 %
+ *   rate        10%    5%    2%     1%    0.5%    0.1%    0.01%    0.001%
  *   k             3     4     5      6      7       9       12       14
  *   bits/key    4.8   6.3   8.4   9.93   11.6    15.6     22.1     29.9
  *   scattered   4.8   6.2   8.1    9.6   11.0    14.4     19.2     24.0
  *
- * Tried and left: bits anywhere in the line (0.5 % fewer bits at the same rate, but adds
- * cannot be done with vectors); two candidate lines (twice the misses); lines that
- * overlap at 16-byte steps (3 % fewer bits, but two lines for many keys).
+ * Tried and rejected: bits anywhere in the line (0.5% fewer bits at the same rate, but adds
+ * cannot use vectors); two candidate lines (twice the cache misses); lines that overlap in
+ * steps of 16 bytes (3% fewer bits, but many keys span two lines).
  *
  * Invariants
- *   (I1) A hash's line is floor(h' * units / 2^64), h' being its high 52 bits: folding ORs
- *        neighbouring lines.
- *   (I2) The pattern depends on the low 32 bits of the hash and on k alone.
+ *   (I1) The line of a hash is floor(h' * units / 2^64), where h' is its high 52 bits. So
+ *        folding ORs neighboring lines.
+ *   (I2) The pattern depends only on the low 32 bits of the hash and on k.
  */
 #include "kind/kind.h"
 #include "kind/line_shapes.h"
@@ -67,7 +68,7 @@ static uint32_t blocked_lines(uint32_t k)
     return 1;
 }
 
-/* Lanes in use, lowest bit first, for k = 3 .. 16. */
+/* The lanes in use, lowest bit first, for k = 3 .. 16. */
 static const uint16_t blocked_patterns[] = {
     [3] = 0x000b,  [4] = 0x0017,  [5] = 0x002f,  [6] = 0x003f,  [7] = 0x007f,
     [8] = 0x00ff,  [9] = 0x0b77,  [10] = 0x77b1, [11] = 0x2e7f, [12] = 0x5cff,

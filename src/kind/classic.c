@@ -1,22 +1,22 @@
 /*
- * classic.c - the Bloom filter as Bloom described it: k bits anywhere.
+ * classic.c - the original Bloom filter: k bits anywhere.
  *
- * Idea. An array of m bits. A key sets k of them, chosen by its hash; a key whose k bits
- * are not all set was never added. With k = m/n ln 2 half of the bits end up set and the
- * rate is 0.6185^(m/n): 9.6 bits per key for 1 %, 14.4 for 0.1 %, the fewest of all kinds
- * that only set bits (B. Bloom, "Space/time trade-offs in hash coding with allowable
+ * Idea. The filter is an array of m bits. A key sets k of them, chosen by its hash. If any of a
+ * key's k bits is not set, the key was never added. With k = m/n ln 2, half of the bits end up
+ * set and the rate is 0.6185^(m/n): 9.6 bits per key for 1%, 14.4 for 0.1%, the fewest of all
+ * kinds that only set bits (B. Bloom, "Space/time trade-offs in hash coding with allowable
  * errors", 1970).
  *
- * Price. Up to k cache lines per key. An absent key is found out after two bits on
- * average; a member, and every add, needs all k. Choose it when memory is what counts.
+ * Cost. Up to k cache lines per key. A lookup of an absent key stops after two bits on average;
+ * a lookup of a member, and every add, needs all k. Choose this kind if memory matters most.
  *
- * Layout. Unit: a 64-bit word; bit i is bit i % 64 of word i / 64. Positions and
- * operations: scatter_core.h.
+ * Layout. A unit is a 64-bit word; bit i is bit i % 64 of word i / 64. For positions and
+ * operations, see scatter_core.h.
  *
  * Invariants
- *   (I1) The position of bit i of a hash is floor(x_i m / 2^64) with x_i not depending on
- *        m. Hence folding: halving m halves every position, and the bits 2j and 2j+1 of
- *        the large filter are bit j of the small one.
+ *   (I1) The position of bit i of a hash is floor(x_i m / 2^64), where x_i does not depend on
+ *        m. This makes folding possible: halving m halves every position, and bits 2j and 2j+1
+ *        of the large filter become bit j of the small one.
  */
 #include "kind/kind.h"
 

@@ -1,38 +1,38 @@
 /*
  * counting.c - counters instead of bits, so that keys can be removed.
  *
- * Idea. A Bloom filter whose bits are small counters: an add increments a key's k
- * counters, a remove decrements them, and a key may be in while none of them is 0 (Fan,
- * Cao, Almeida, Broder, "Summary cache", 1998). Four bits suffice in practice: at the best
- * fill a counter reaches 15 with a probability of about 1e-15 per counter, if keys are
- * not added more than once. A counter that has reached its highest value stays there: it
- * no longer knows what went into it, and a "maybe" too many is harmless where a "no" too
- * many is not. bg_filter_info.saturated says how many there are.
+ * Idea. A Bloom filter whose bits are small counters. An add increments a key's k counters, a
+ * remove decrements them, and the filter may contain a key if none of its counters is 0 (Fan,
+ * Cao, Almeida, Broder, "Summary cache", 1998). Four bits suffice in practice: at the optimal
+ * fill, a counter reaches 15 with a probability of about 1e-15, if no key is added more than
+ * once. A counter that has reached its maximum stays there. Its true value is then unknown, and
+ * a false "maybe" is harmless where a false "no" is not. bg_filter_info.saturated reports the
+ * number of such counters.
  *
- * Layout. Counters anywhere cost k cache lines for every operation, which is what makes
- * counting filters slow. Here a key has its counters in one unit of 128, with at most one
- * in each of 8 lanes of 16 counters: with 4-bit counters a unit is one line.
+ * Layout. Scattered counters cost k cache lines for every operation, which makes counting
+ * filters slow. Here all counters of a key are in one unit of 128 counters, with at most one in
+ * each of 8 lanes of 16. With 4-bit counters a unit is one line.
  *
  *            lane 0            lane 1                    lane 7
  *      [ 3 . . 1 . ... ] [ . . 2 . . ... ]  ...  [ . 1 . . . ... ]     16 x 4 bits each
  *
- * Lane j's counter is number (x * salt[j]) >> 28, with x the low 32 bits of the hash, and
- * k of the 8 lanes are in use, as in `blocked` (line_shapes.h). Small units are filled
- * unevenly, which costs memory: 44 bits per key at 1 % where scattered counters
- * (BG_SPEC_SCATTERED) need 38, 78 against 58 at 0.1 %. Wider counters, for those who want to know how often a key was
- * added, leave everything as it is but make units of 2, 4 or 8 lines, of which a key
- * touches as many.
+ * The counter in lane j is number (x * salt[j]) >> 28, where x is the low 32 bits of the hash.
+ * k of the 8 lanes are in use, as in `blocked` (line_shapes.h). Small units fill unevenly,
+ * which costs memory: 44 bits per key at 1%, where scattered counters (BG_SPEC_SCATTERED) need
+ * 38, and 78 against 58 at 0.1%. Wider counters, for callers that need the number of times a
+ * key was added, have the same layout, but a unit is 2, 4 or 8 lines, and a key touches up to
+ * that many.
  *
- * What a remove can do wrong. The filter cannot know whether a key was added. If one of
- * its counters is 0 it was not, and nothing is changed. If all are above 0 by chance (for
- * a share `rate` of strangers) the counters belong to others, and a remove would make those
- * go missing. So only what was added may be removed; see bg_filter_remove.
+ * Removing a key that was never added. The filter cannot tell whether a key was added. If one
+ * of its counters is 0, it was not, and nothing changes. If all are above 0 by chance (for a
+ * fraction `rate` of absent keys), the counters belong to other keys, and a remove could make
+ * those keys disappear. So only keys that were added may be removed; see bg_filter_remove.
  *
  * Invariants
- *   (I1) A counter below its highest value is the number of adds less removes of the keys
- *        that use it (a scattered key that draws it twice counting twice).
+ *   (I1) A counter below its maximum equals adds minus removes of the keys that use it (a
+ *        scattered key that draws a counter twice counts twice).
  *   (I2) A saturated counter never changes again.
- *   (I3) A unit is found by the high 52 bits of the hash, counters in it by the low 32.
+ *   (I3) The high 52 bits of the hash select the unit, the low 32 bits the counters in it.
  */
 #include "base/bits.h"
 #include "bloomgate/spec.h"
@@ -44,23 +44,23 @@
 #include <string.h>
 
 enum {
-    COUNTING_UNIT = 128, /* counters */
+    COUNTING_UNIT = 128, /* counters per unit */
     COUNTING_LANES = 8,
     COUNTING_LANE = COUNTING_UNIT / COUNTING_LANES,
-    COUNTING_SHIFT = 28, /* the top 4 bits of 32 choose one of 16 */
+    COUNTING_SHIFT = 28, /* the top 4 bits of 32 select one of 16 */
     COUNTING_LOCKS = 64
 };
 
-/* As in scatter_core.h. */
+/* The same as in scatter_core.h. */
 static const uint64_t counting_multiplier = 0xd1342543de82ef95u;
 
-/* Lanes in use, lowest bit first, for k = 1 .. 8: those of blocked.c. */
+/* The lanes in use, lowest bit first, for k = 1 .. 8, as in blocked.c. */
 static const uint8_t counting_patterns[COUNTING_LANES + 1] = {
     0, 0x01, 0x03, 0x0b, 0x17, 0x2f, 0x3f, 0x7f, 0xff,
 };
 
 struct counting_state {
-    uint64_t saturated; /* counters at their highest value */
+    uint64_t saturated; /* counters at their maximum */
     unsigned char locks[COUNTING_LOCKS];
 };
 
@@ -72,7 +72,7 @@ struct counting_place {
 struct counting_walk {
     unsigned char *base;
     uint64_t x;
-    uint32_t lanes; /* those still to come */
+    uint32_t lanes; /* lanes still to be visited */
 };
 
 static size_t counting_state_bytes(uint64_t units, uint32_t k)
@@ -100,7 +100,7 @@ static void counting_copied(struct bgi_core *to, const struct bgi_core *from)
     copy->saturated = __atomic_load_n(&state->saturated, __ATOMIC_RELAXED);
 }
 
-/* Counters of `width` bits that are at their highest value. */
+/* Returns the number of counters of `width` bits that are at their maximum. */
 static uint64_t counting_at_most(const struct bgi_core *core, uint64_t bytes,
                                  unsigned width)
 {
@@ -115,7 +115,7 @@ static uint64_t counting_at_most(const struct bgi_core *core, uint64_t bytes,
     return count;
 }
 
-/* Waits for the lock of the unit at offset `at`. */
+/* Acquires the lock of the unit at offset `at`. */
 static unsigned char *counting_lock(struct bgi_core *core, uint64_t at)
 {
     struct counting_state *state = core->state;

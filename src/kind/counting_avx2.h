@@ -1,20 +1,20 @@
 /*
- * counting_avx2.h - 4-bit counters in one line, with vectors: see counting.c, the one file
- * that includes this.
+ * counting_avx2.h - 4-bit counters in one line, with vectors. Only counting.c includes this
+ * file; see there.
  *
- * A line is eight 64-bit words, one per lane, in two registers. One multiplication gives
- * the positions in all lanes; shifted down by four times its position, every lane has its
- * counter in the lowest four bits. All counters are then read, compared and (in exclusive
- * mode) changed at once. Adding 1 at a counter's place cannot carry into its neighbour,
- * because saturated counters are left out. Shared adds and removes stay with the plain
- * code: each word needs an atomic operation of its own.
+ * A line is eight 64-bit words, one per lane, in two registers. One multiplication computes the
+ * positions in all lanes. Shifting each lane down by four times its position moves its counter
+ * to the lowest four bits. All counters are then read, compared and (in exclusive mode) changed
+ * at once. Adding 1 to a counter cannot carry into its neighbor, because saturated counters are
+ * skipped. Shared adds and removes use the plain code, because each word needs its own atomic
+ * operation.
  */
 
 #include <immintrin.h>
 
 #define COUNTING_AVX2 __attribute__((target("avx2,bmi,bmi2")))
 
-/* The counters of a key, and what is needed to change them; lanes 0..3 and 4..7. */
+/* The counters of a key and the data needed to change them, for lanes 0..3 and 4..7. */
 struct counting_quads {
     __m256i words[2];
     __m256i shifts[2];
@@ -33,7 +33,7 @@ BGI_INLINE COUNTING_AVX2 struct counting_quads counting_read8(const unsigned cha
         _mm256_loadu_si256((const __m256i *)(const void *)line_words_salts);
     const __m256i lowest = _mm256_set1_epi64x(15);
     __m256i product = _mm256_mullo_epi32(_mm256_set1_epi32((int)x), salts);
-    /* Four times the top four bits. */
+    /* Four times the value of the top four bits. */
     __m256i shift = _mm256_and_si256(_mm256_srli_epi32(product, COUNTING_SHIFT - 2),
                                      _mm256_set1_epi32(60));
     struct counting_quads q;
@@ -47,7 +47,7 @@ BGI_INLINE COUNTING_AVX2 struct counting_quads counting_read8(const unsigned cha
     return q;
 }
 
-/* Which lanes' counters are `value`, as bits. */
+/* Returns the lanes whose counters equal `value`, as bits. */
 BGI_INLINE COUNTING_AVX2 uint32_t counting_are(const struct counting_quads *q,
                                                int value)
 {
@@ -58,7 +58,7 @@ BGI_INLINE COUNTING_AVX2 uint32_t counting_are(const struct counting_quads *q,
            | (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(high)) << 4;
 }
 
-/* Ones at the counters of those lanes. */
+/* Returns a one at the counter of each of these lanes. */
 BGI_INLINE COUNTING_AVX2 __m256i counting_ones(const struct counting_quads *q, int h,
                                                uint32_t lanes)
 {
@@ -94,17 +94,17 @@ counting_has_group_avx2(const struct bgi_core *core, const struct bgi_group *gro
     uint64_t answer = 0;
     unsigned i = 0;
     for (; i < group->n; i++) {
-        counting_ask_next_4_0(core, next, i);
+        counting_prefetch_next_4_0(core, next, i);
         bool maybe = counting_has_at(core, group->hashes[i], group->at[i]);
         answer |= (uint64_t)maybe << i;
     }
     for (; next && i < next->n; i++) {
-        counting_ask_next_4_0(core, next, i);
+        counting_prefetch_next_4_0(core, next, i);
     }
     return answer;
 }
 
-/* One add of a filter that only this thread uses. */
+/* Adds one key to a filter that only this thread uses. */
 BGI_INLINE COUNTING_AVX2 bool counting_add_at(struct bgi_core *core, uint64_t hash,
                                               uint64_t at)
 {
@@ -137,11 +137,11 @@ counting_add_group_exclusive_avx2(struct bgi_core *core, const struct bgi_group 
     uint64_t answer = 0;
     unsigned i = 0;
     for (; i < group->n; i++) {
-        counting_ask_next_4_0(core, next, i);
+        counting_prefetch_next_4_0(core, next, i);
         answer |= (uint64_t)counting_add_at(core, group->hashes[i], group->at[i]) << i;
     }
     for (; next && i < next->n; i++) {
-        counting_ask_next_4_0(core, next, i);
+        counting_prefetch_next_4_0(core, next, i);
     }
     return answer;
 }
@@ -169,7 +169,7 @@ static const struct bgi_ops counting_ops_exclusive_avx2 = {
     .locate = counting_locate_4_0,
     .has_group = counting_has_group_avx2,
     .add_group = counting_add_group_exclusive_avx2,
-    .prefetch = counting_ask_4_0,
+    .prefetch = counting_prefetch_4_0,
     .remove = counting_remove_exclusive_avx2,
     .count = counting_count_4_0,
 };
@@ -180,7 +180,7 @@ static const struct bgi_ops counting_ops_shared_avx2 = {
     .locate = counting_locate_4_0,
     .has_group = counting_has_group_avx2,
     .add_group = counting_add_group_shared_4_0,
-    .prefetch = counting_ask_4_0,
+    .prefetch = counting_prefetch_4_0,
     .remove = counting_remove_shared_4_0,
     .count = counting_count_4_0,
 };

@@ -1,18 +1,19 @@
 /*
  * counting_core.h - the operations of counting filters, for one width and layout.
  *
- * Included once for each pair. Before each inclusion are defined
+ * Included once for each combination. Before each inclusion, these macros must be defined:
  *
  *   COUNTING_WIDTH       bits of a counter: 4, 8, 16 or 32
  *   COUNTING_SCATTERED   1: counters anywhere, 0: in one unit
  *
- * Concurrency. A counter changes by compare-and-swap of the 64-bit word around it, so
- * adds never wait and neighbours are not disturbed. A remove must be all or nothing, and
- * must never take a counter below what other keys put into it: it looks at all counters
- * first, and nobody else may decrement between the look and its own decrements. Hence
- * removes hold a lock, one of COUNTING_LOCKS chosen by the unit (a scattered filter, whose
- * units are everywhere, has one). Adds may run in between: they only raise what was seen.
- * Look-ups read each counter once; a counter of a key that is in is above 0 throughout.
+ * Concurrency. A counter changes by compare-and-swap of the 64-bit word that contains it, so
+ * adds never wait and do not affect neighboring counters. A remove must be all or nothing, and
+ * must never lower a counter below the contribution of other keys. It checks all counters
+ * first, and no other remove may decrement them between this check and its own decrements. So
+ * removes hold a lock, one of COUNTING_LOCKS, selected by the unit (a scattered filter has one
+ * lock, because its keys use counters everywhere). Adds may run in between: they only increase
+ * the values that were checked. Lookups read each counter once; all counters of a member are
+ * above 0 throughout.
  */
 
 #define COUNTING_PASTE4_(a, b, c, d) a##_##b##_##c##_##d
@@ -21,7 +22,7 @@
     COUNTING_PASTE4(counting, name, COUNTING_WIDTH, COUNTING_SCATTERED)
 #define COUNTING_MAX (UINT64_MAX >> (64 - COUNTING_WIDTH))
 
-/* Where counter number `index` of those that begin at `base` is. */
+/* Returns the place of counter number `index` of the array at `base`. */
 BGI_INLINE struct counting_place COUNTING(place)(unsigned char *base, uint64_t index)
 {
     uint64_t bit = index * COUNTING_WIDTH;
@@ -29,7 +30,7 @@ BGI_INLINE struct counting_place COUNTING(place)(unsigned char *base, uint64_t i
                                     (unsigned)(bit % 64) };
 }
 
-/* The walk over a key's counters: `start`, then `next` k times. */
+/* The iteration over a key's counters: `start`, then `next` k times. */
 BGI_INLINE struct counting_walk COUNTING(start)(const struct bgi_core *core,
                                                 uint64_t hash, uint64_t at)
 {
@@ -77,7 +78,7 @@ BGI_INLINE uint64_t COUNTING(read)(struct counting_place place)
     return COUNTING(value)(__atomic_load_n(place.word, __ATOMIC_RELAXED), place.shift);
 }
 
-/* The smallest of a key's counters. */
+/* Returns the smallest of a key's counters. */
 BGI_INLINE uint64_t COUNTING(least)(const struct bgi_core *core, uint64_t hash,
                                     uint64_t at)
 {
@@ -90,8 +91,8 @@ BGI_INLINE uint64_t COUNTING(least)(const struct bgi_core *core, uint64_t hash,
     return least;
 }
 
-/* Adds `by`, 1 or -1, to a counter that is neither saturated nor, for -1, 0. Returns
- * what it was. */
+/* Adds `by`, 1 or -1, to a counter, unless it is saturated or would drop below 0. Returns its
+ * previous value. */
 BGI_INLINE uint64_t COUNTING(step)(struct bgi_core *core, struct counting_place place,
                                    const int by, const bool exclusive)
 {
@@ -127,7 +128,7 @@ BGI_INLINE bool COUNTING(add_at)(struct bgi_core *core, uint64_t hash, uint64_t 
     return is_new;
 }
 
-/* Nobody else removes meanwhile. */
+/* Removes a key. The caller ensures that no other remove is running. */
 BGI_INLINE bg_err COUNTING(remove_alone)(struct bgi_core *core, uint64_t hash,
                                          uint64_t at, const bool exclusive)
 {
@@ -160,9 +161,9 @@ static void COUNTING(locate)(const struct bgi_core *core, struct bgi_group *grou
     }
 }
 
-/* Asks for the memory of one key. A unit of 4-bit counters is one line. */
-BGI_INLINE void COUNTING(ask_one)(const struct bgi_core *core, uint64_t hash,
-                                  uint64_t at)
+/* Prefetches the memory of one key. A unit of 4-bit counters is one line. */
+BGI_INLINE void COUNTING(prefetch_one)(const struct bgi_core *core, uint64_t hash,
+                                       uint64_t at)
 {
     if (COUNTING_WIDTH == 4 && !COUNTING_SCATTERED) {
         BGI_PREFETCH(core->words + at);
@@ -174,19 +175,20 @@ BGI_INLINE void COUNTING(ask_one)(const struct bgi_core *core, uint64_t hash,
     }
 }
 
-static void COUNTING(ask)(const struct bgi_core *core, const struct bgi_group *group)
+static void COUNTING(prefetch)(const struct bgi_core *core,
+                               const struct bgi_group *group)
 {
     for (unsigned i = 0; i < group->n; i++) {
-        COUNTING(ask_one)(core, group->hashes[i], group->at[i]);
+        COUNTING(prefetch_one)(core, group->hashes[i], group->at[i]);
     }
 }
 
-/* Asks for key i of the next word, if there is one. */
-BGI_INLINE void COUNTING(ask_next)(const struct bgi_core *core,
-                                   const struct bgi_group *next, unsigned i)
+/* Prefetches key i of the next group, if there is one. */
+BGI_INLINE void COUNTING(prefetch_next)(const struct bgi_core *core,
+                                        const struct bgi_group *next, unsigned i)
 {
     if (next && i < next->n) {
-        COUNTING(ask_one)(core, next->hashes[i], next->at[i]);
+        COUNTING(prefetch_one)(core, next->hashes[i], next->at[i]);
     }
 }
 
@@ -197,12 +199,12 @@ static uint64_t COUNTING(has_group)(const struct bgi_core *core,
     uint64_t answer = 0;
     unsigned i = 0;
     for (; i < group->n; i++) {
-        COUNTING(ask_next)(core, next, i);
+        COUNTING(prefetch_next)(core, next, i);
         bool maybe = COUNTING(least)(core, group->hashes[i], group->at[i]) != 0;
         answer |= (uint64_t)maybe << i;
     }
     for (; next && i < next->n; i++) {
-        COUNTING(ask_next)(core, next, i);
+        COUNTING(prefetch_next)(core, next, i);
     }
     return answer;
 }
@@ -215,12 +217,12 @@ BGI_INLINE uint64_t COUNTING(put_word)(struct bgi_core *core,
     uint64_t answer = 0;
     unsigned i = 0;
     for (; i < group->n; i++) {
-        COUNTING(ask_next)(core, next, i);
+        COUNTING(prefetch_next)(core, next, i);
         bool is_new = COUNTING(add_at)(core, group->hashes[i], group->at[i], exclusive);
         answer |= (uint64_t)is_new << i;
     }
     for (; next && i < next->n; i++) {
-        COUNTING(ask_next)(core, next, i);
+        COUNTING(prefetch_next)(core, next, i);
     }
     return answer;
 }
@@ -256,7 +258,7 @@ static bg_err COUNTING(remove_shared)(struct bgi_core *core, uint64_t hash)
         .locate = COUNTING(locate),                                                    \
         .has_group = COUNTING(has_group),                                              \
         .add_group = COUNTING(add_group_##mode),                                       \
-        .prefetch = COUNTING(ask),                                                     \
+        .prefetch = COUNTING(prefetch),                                                \
         .remove = COUNTING(remove_##mode),                                             \
         .count = COUNTING(count),                                                      \
     };
@@ -273,7 +275,8 @@ static const struct bgi_ops *COUNTING(ops)(uint32_t k, bool exclusive, bg_cpu cp
 
 /* ---- Whole filters ---------------------------------------------------------------- */
 
-/* One bit, at its lowest place, for each counter of a word that is not 0. */
+/* Returns one bit for each counter of a word that is not 0, at the lowest bit of the
+ * counter. */
 BGI_INLINE uint64_t COUNTING(above_zero)(uint64_t word)
 {
     for (unsigned by = COUNTING_WIDTH / 2; by > 0; by /= 2) {
@@ -282,7 +285,8 @@ BGI_INLINE uint64_t COUNTING(above_zero)(uint64_t word)
     return word & (UINT64_MAX / COUNTING_MAX);
 }
 
-/* The sums of the counters of two words; *saturated counts those that became so. */
+/* Returns the sums of the counters of two words. *saturated is incremented for each counter
+ * that became saturated. */
 static uint64_t COUNTING(sum)(uint64_t a, uint64_t b, uint64_t *saturated)
 {
     uint64_t sum = 0;
@@ -318,7 +322,7 @@ static bg_err COUNTING(merge)(struct bgi_core *to, const struct bgi_core *from,
     return BG_OK;
 }
 
-/* Counters above 0 in one filter or the other. */
+/* Returns the number of counters above 0 in at least one of the two filters. */
 static uint64_t COUNTING(ones_or)(const struct bgi_core *a, const struct bgi_core *b)
 {
     const uint64_t *in_a = (const uint64_t *)(const void *)a->words;
@@ -388,7 +392,7 @@ static bool COUNTING(restore)(struct bgi_core *core, const uint64_t *numbers)
 
 static uint32_t COUNTING(lines)(uint32_t k)
 {
-    uint32_t lines = COUNTING_WIDTH / 4; /* of a unit */
+    uint32_t lines = COUNTING_WIDTH / 4; /* per unit */
     return COUNTING_SCATTERED || lines > k ? k : lines;
 }
 
@@ -400,7 +404,7 @@ static uint32_t COUNTING(lines)(uint32_t k)
 #define COUNTING_BEST_OPS COUNTING(ops)
 #endif
 const struct bgi_kind bgi_kind_counting = {
-/* the usual variant stands for the kind */
+/* the default variant represents the kind */
 #else
 #define COUNTING_BEST_OPS COUNTING(ops)
 static const struct bgi_kind COUNTING(kind) = {

@@ -1,111 +1,113 @@
 /*
- * cuckoo.c - fingerprints in a hash table, so that keys can be removed at 12 bits each.
+ * cuckoo.c - fingerprints in a hash table, so that keys can be removed, at 12 bits each.
  *
- * Idea. A table of buckets with four slots each. A key is kept as a fingerprint, f bits of
- * its hash, in one of two buckets; it may be in while one of the two holds its
- * fingerprint (Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo filter: practically better
- * than Bloom", 2014). When both are full, fingerprints are pushed on to their other
- * buckets until a slot is free, which works until 95 % of all slots are in use. A table
- * that keeps no keys can do that only if the other bucket follows from the bucket and the
- * fingerprint alone. Here
+ * Idea. The table consists of buckets with four slots each. A key is stored as a fingerprint, f
+ * bits of its hash, in one of two buckets. The filter may contain a key if one of its two
+ * buckets holds its fingerprint (Fan, Andersen, Kaminsky, Mitzenmacher, "Cuckoo filter:
+ * practically better than Bloom", 2014). If both buckets are full, fingerprints are moved to
+ * their other buckets until a slot is free. This works until 95% of all slots are in use. A
+ * table that does not store keys can do this only if the other bucket follows from the bucket
+ * and the fingerprint alone. Here
  *
  *      first + second = sum(fingerprint)   (mod number of buckets)
  *
- * so that second = sum - first and first = sum - second: the way there is the way back,
- * for any number of buckets, where the usual exclusive or needs a power of two and so
- * wastes up to half of the memory. `sum` is a mixed multiple of the fingerprint, mapped
- * to the number of buckets by multiply-high. Once in as many keys as there are buckets
- * the two are one and the same; such a key has four slots instead of eight.
+ * so that second = sum - first and first = sum - second. The same function maps each bucket to
+ * the other, for any number of buckets. The usual XOR requires a power of two, which wastes up
+ * to half of the memory. `sum` is a mixed multiple of the fingerprint, mapped to the number of
+ * buckets by multiply-high. With a probability of 1 / buckets, the two buckets of a key are the
+ * same; such a key has four slots instead of eight.
  *
- * Layout. The filter is one run of 64-bit words. Bucket b takes the bits 4 f b and on,
- * slot s of it those from 4 f b + f s, lowest bits first; a fingerprint of 0 is an empty
- * slot (a key whose bits are 0 takes 1).
+ * Layout. The filter is one array of 64-bit words. Bucket b starts at bit 4 f b and its slot s
+ * at bit 4 f b + f s, lowest bits first. A fingerprint of 0 means an empty slot (a key whose
+ * bits are 0 uses 1).
  *
  *      f =  8   [ bucket 0 | bucket 1 ]                        unit: 2 buckets, 1 word
  *      f = 12   [ bucket 0 | buc][ket 1 | buck][et 2| bucket 3 ]     4 buckets, 3 words
  *      f = 16   [       bucket 0      ]                              1 bucket,  1 word
  *      f = 32   [  slot 0  |  slot 1  ][  slot 2  |  slot 3  ]       1 bucket,  2 words
  *
- * A unit is as many buckets as fill whole words. Buckets of 12-bit fingerprints are read
- * by loads of 64 bits from where they begin; the very last one is left out, so that these
- * loads never reach beyond the end. Both buckets are always read, and four slots are
- * compared at a time, in one word: no branch depends on what is found.
+ * A unit is the number of buckets that fill whole words. A bucket of 12-bit fingerprints is
+ * read with a 64-bit load from its first byte. The very last bucket is not used, so that these
+ * loads never reach beyond the end. Both buckets are always read, and four slots are compared
+ * at a time, in one word; no branch depends on what is found.
  *
- * Rate. A stranger is taken for a member by a stored key that has its fingerprint and
- * one of its two buckets as first one. Each of n stored keys is that with a probability of
- * 2 q / buckets, where q is the chance that two fingerprints are equal, so the rate is
- * 1 - (1 - 2 q / buckets)^n, whatever slots they sit in: about 8 x load / 2^f.
+ * Rate. An absent key is mistaken for a member if a stored key has the same fingerprint and its
+ * first bucket is one of the absent key's two. This holds for each of n stored keys with a
+ * probability of 2 q / buckets, where q is the probability that two fingerprints are equal. So
+ * the rate is 1 - (1 - 2 q / buckets)^n, regardless of the slots they occupy: about 8 x load /
+ * 2^f.
  *
- * Copies. A key that is added twice is stored twice, since it may be removed twice. When
- * all slots of both buckets hold one fingerprint, an insert of a further copy is refused
- * with BG_EFULL, at once. An add cannot be refused, and the key is answered "maybe"
- * already; but had its copy simply been dropped, removes could take away more copies than
- * were stored, and the key would be missing while it should still be there. So the filter
- * notes that it dropped a copy (bg_filter_info.saturated says how many), and from then on a set
- * of slots that is full of one fingerprint stays as it is: like a saturated counter,
- * removes leave it alone. A set that lost a copy was full when it did, and so is for ever.
- * Where there is no room for a further copy although other fingerprints are in these
- * buckets, as in a full table, an add drops it as well, but the set that lost it can not
- * be recognised later: then removes change nothing at all any more.
+ * Copies. A key that is added twice is stored twice, because it may be removed twice. If all
+ * slots of both buckets hold one fingerprint, an insert of another copy fails immediately with
+ * BG_EFULL. A forced add (bg_filter_add_forced, the operation `add`) cannot fail, and the
+ * answer for the key is "maybe" already. But if the copy were simply dropped, removes could
+ * delete more copies than were stored, and the key would be missing while it should still be
+ * there. So the filter records that it dropped a copy (bg_filter_info.saturated has the
+ * number). From then on, a set of slots that is full of one fingerprint is frozen like a
+ * saturated counter: removes leave it unchanged. A set that lost a copy was full at that time,
+ * and so it stays full permanently. If there is no space for another copy although these
+ * buckets hold other fingerprints, as in a full table, a forced add drops the copy as well. But
+ * the set that lost it cannot be recognized later, so from then on removes change nothing at
+ * all.
  *
- * Full. What an insert would push on is found before anything is moved, by a search in
- * breadth over at most CUCKOO_NODES buckets. If there is no free slot in reach the insert
- * is refused, and the table is as it was: no fingerprint is ever without a slot. The
- * search goes over what is reached first, so its path visits no bucket twice. An add of a
- * key that is not there yet and finds no room makes every query answer "maybe" until the
- * filter is cleared (bg_filter_info.overflowed).
+ * Full table. An insert finds the fingerprints it would move before it moves anything, by a
+ * breadth-first search over at most CUCKOO_NODES buckets. If no free slot is in reach, the
+ * insert fails and the table is unchanged: no fingerprint is ever without a slot. The search
+ * finds a shortest path, so the path visits no bucket twice. A forced add of a key that is not
+ * stored yet and finds no space makes every query return "maybe" until the filter is cleared
+ * (bg_filter_info.overflowed).
  *
- * What a remove can do wrong: as for counting filters. Of a key that was never added it
- * may take away the fingerprint of another that looks the same. So only what was added
- * may be removed; see bg_filter_remove.
+ * Removing a key that was never added. As in counting filters, this may delete an equal
+ * fingerprint of another key. So only keys that were added may be removed; see
+ * bg_filter_remove.
  *
- * Concurrency. Writers (adds, inserts, removes) hold the filter's one lock, for as long as
- * a key takes, or 64 keys of a batch. Readers hold none and wait for nobody, but they
- * look at two places, and a fingerprint that goes from the place that is read last to
- * the one that was read first would be missed. Hence a counter. A writer changes slots in
- * this order:
+ * Concurrency. Writers (adds, inserts, removes) hold the filter's single lock, for one key or
+ * for 64 keys of a batch. Readers hold no lock and never wait. But a reader looks in two
+ * places, and would miss a fingerprint that moves from the place it reads last to the one it
+ * has already read. To detect this there is a counter. A writer changes slots in this order:
  *
- *      (W1) a fingerprint is written to its new slot (moved ones only);
- *      (W2) the counter goes up;
- *      (W3) its old slot is cleared, or overwritten with the next one to be moved.
+ *      (W1) write a fingerprint to its new slot (only when moving);
+ *      (W2) increment the counter;
+ *      (W3) clear its old slot, or overwrite it with the next fingerprint to be moved.
  *
- * All three are release stores. A reader loads the counter, then both buckets, all with
- * acquire, then the counter again, and believes a "no" only if that did not change.
- * Removes take steps (W2) and (W3): if copy A is added and copy B then removed, that is a
- * move from B to A for whoever looks for the key.
+ * All three are release stores. A reader loads the counter, then both buckets, all with acquire
+ * order, then the counter again. It trusts a "no" only if the counter did not change. Removes
+ * perform steps (W2) and (W3): if copy A is added and then copy B is removed, a reader that
+ * looks for the key sees a move from B to A.
  *
- * Proof that no key is missed that was added before the look began and is not removed
- * until it ends. Let the counter read be c both times, and V the write (W2) that made it
- * c. Everything written before V is visible to the reader. After V comes the one
- * disappearance (W3) that V announced, D; every later disappearance is announced by a
- * further (W2). Consider the table after D, or after the key's add if that came later.
- * Some slot holds the key's fingerprint then, since it is in; it was written before V, or
- * by the add, which the look follows, so it is visible, and D did not touch it. If the
- * reader does not find it there, it has read a later write to that slot, a disappearance;
- * that was announced by (W2) with a value above c, before it in the order of writers, whom
- * the lock orders; so by release and acquire the second load of the counter must have
- * returned more than c, but it returned c.
+ * Proof that a lookup never misses a key that was added before the lookup began and is not
+ * removed until it ends. Let the counter read c both times, and let V be the write (W2) that
+ * set it to c. Everything written before V is visible to the reader. After V comes the one
+ * disappearance (W3) that V announced, D. Every later disappearance is announced by another
+ * (W2). Consider the table after D, or after the key's add if that came later. Some slot holds
+ * the key's fingerprint at that point, because the key is present. It was written before V, or
+ * by the add, which happened before the lookup; so it is visible, and D did not touch it. If
+ * the reader does not find it there, it has read a later write to that slot, a disappearance.
+ * That one was announced by a (W2) with a value above c, which precedes it in the order of
+ * writers that the lock defines. So by release and acquire, the second load of the counter must
+ * have returned more than c. But it returned c.
  *
- * The argument is about bits that keep their value, so it does not matter that a 12-bit
- * bucket is not read, and a slot of it not always written, in one piece: a reader that
- * sees one half of a fingerprint that is coming or going may answer "maybe" for a
- * stranger, never "no" for a member.
+ * The argument is about bits that keep their value. So it does not matter that a 12-bit bucket
+ * is not read in one piece, and one of its slots not always written in one piece. A reader that
+ * sees one half of a fingerprint that is being written or cleared may answer "maybe" for an
+ * absent key, but never "no" for a member.
  *
- * One counter for all would keep readers busy beside a writer at work in a full table. So
- * there are CUCKOO_STRIPES more, and of these only the one that is chosen by the
- * fingerprint goes up: the two buckets of a key and the key itself agree on it, and the
- * proof holds for it alone. A look-up, or 64 of a batch, first goes by the one counter of
- * all changes, which costs least; only a "no" that is not believed is repeated with the
- * fingerprint's own counter, and after CUCKOO_TRIES times it becomes "maybe". So readers
- * are done after a bounded number of steps. The lowest bit of every counter tells that
- * the filter has overflowed: counters go up by 2, and an odd one is never believed.
+ * A single counter would keep readers retrying while a writer works in a full table. So there
+ * are CUCKOO_STRIPES more counters, of which a change increments only the one selected by the
+ * fingerprint. Both buckets of a key and the key itself agree on this counter, and the proof
+ * holds for it alone. A lookup, or a group of 64 in a batch, first checks the counter of all
+ * changes, which is cheapest. Only a "no" that cannot be trusted is repeated with the
+ * fingerprint's own counter, and after CUCKOO_TRIES attempts it becomes "maybe". So readers
+ * finish after a bounded number of steps. The lowest bit of every counter indicates that the
+ * filter has overflowed: counters are incremented by 2, and an odd counter is never trusted.
  *
  * Invariants
- *   (I1) Fingerprints in slots = adds less removes, unless bg_filter_info.saturated is above 0.
- *   (I2) A fingerprint x in bucket b belongs to b and to sum(x) - b, and to no other.
- *   (I3) The first bucket follows from the high bits of the hash, the fingerprint from the
- *        low f bits: at most 2^32 units, so that 32-bit fingerprints share no bits with
- *        it.
+ *   (I1) Fingerprints in slots = adds minus removes, unless bg_filter_info.saturated is above
+ *        0.
+ *   (I2) A fingerprint x in bucket b belongs to b and to sum(x) - b, and to no other bucket.
+ *   (I3) The first bucket follows from the high bits of the hash, the fingerprint from the low
+ *        f bits. There are at most 2^32 units, so that 32-bit fingerprints share no bits with
+ *        the bucket number.
  */
 #include "base/bits.h"
 #include "bloomgate/kind.h"
@@ -114,8 +116,8 @@
 
 #include <math.h>
 
-/* Whether 64 bits may be loaded from any even byte; not where the thread
- * sanitizer watches, to which that is a race. */
+/* Whether 64 bits may be loaded from any even byte. Not under the thread sanitizer, which
+ * reports such a load as a race. */
 #if (defined(BGI_X86_64) || defined(BGI_AARCH64)) && !BGI_BIG_ENDIAN && !BGI_TSAN
 #define CUCKOO_ONE_LOAD 1
 #else
@@ -123,31 +125,31 @@
 #endif
 
 enum {
-    CUCKOO_SLOTS = 4,    /* of a bucket */
-    CUCKOO_STRIPES = 64, /* counters of changes */
-    CUCKOO_TRIES = 64,   /* of a reader whom changes disturb */
-    CUCKOO_NODES = 1024, /* buckets that a search looks at */
-    CUCKOO_AHEAD = 8,    /* of which so many are asked for in advance */
+    CUCKOO_SLOTS = 4,    /* per bucket */
+    CUCKOO_STRIPES = 64, /* change counters */
+    CUCKOO_TRIES = 64,   /* attempts of a reader that is disturbed by changes */
+    CUCKOO_NODES = 1024, /* buckets that a search examines */
+    CUCKOO_AHEAD = 8,    /* buckets that a search prefetches in advance */
     CUCKOO_NONE = -1
 };
 
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): lines apart on purpose */
 struct cuckoo_state {
-    /* For writers, in a line that readers leave alone. */
+    /* For writers, in a cache line that readers do not use. */
     uint64_t stored;  /* slots in use */
-    uint64_t dropped; /* copies: see Copies */
-    bool keeps_all;   /* removes change nothing any more: see Copies */
+    uint64_t dropped; /* dropped copies: see Copies */
+    bool keeps_all;   /* removes no longer change anything: see Copies */
     unsigned char lock;
     /* For readers. */
-    _Alignas(64) uint64_t changes[CUCKOO_STRIPES]; /* see Concurrency: 2 x changes +
-                                                      overflowed */
-    uint64_t all_changes; /* of all fingerprints, in the same way */
+    _Alignas(64) uint64_t
+        changes[CUCKOO_STRIPES]; /* see Concurrency: 2 x changes + overflowed */
+    uint64_t all_changes;        /* of all fingerprints, in the same format */
 };
 
-/* What became of an insert. */
+/* The outcome of an insert. */
 enum cuckoo_outcome {
     CUCKOO_STORED,
-    CUCKOO_ALL_COPIES, /* every slot that it could take holds its fingerprint */
+    CUCKOO_ALL_COPIES, /* every possible slot already holds its fingerprint */
     CUCKOO_NO_ROOM
 };
 
@@ -156,28 +158,28 @@ struct cuckoo_place {
     uint64_t fingerprint, first, second;
 };
 
-/* A bucket that a search looks at, and whose occupant would move there. */
+/* A bucket that a search examines, and the slot whose fingerprint would move there. */
 struct cuckoo_node {
     uint64_t bucket;
-    int16_t parent; /* node; CUCKOO_NONE for a key's own buckets */
-    uint8_t slot;   /* of the parent's bucket */
+    int16_t parent; /* parent node; CUCKOO_NONE for a key's own buckets */
+    uint8_t slot;   /* slot in the parent's bucket */
 };
 
-/* 32-bit words of an array that others see as 64-bit words. */
+/* 32-bit words of an array that other code accesses as 64-bit words. */
 typedef uint32_t __attribute__((may_alias)) cuckoo_half;
 typedef uint64_t __attribute__((may_alias, aligned(2))) cuckoo_any_word;
 
-/* ---- What all widths share -------------------------------------------------------- */
+/* ---- Shared by all widths ---------------------------------------------------------- */
 
-/* Not a multiple of the fingerprint: the ways through the table would then go in even
- * steps, over few different buckets. */
+/* Not a plain multiple of the fingerprint: paths through the table would then have a regular
+ * stride and visit few different buckets. */
 BGI_INLINE uint64_t cuckoo_sum(uint64_t fingerprint, uint64_t buckets)
 {
     uint64_t mixed = fingerprint * (fingerprint + 1) * 0xbf58476d1ce4e5b9u;
     return bgi_mulhi(mixed, buckets);
 }
 
-/* The other bucket: its own inverse. */
+/* Returns the other bucket. The function is its own inverse. */
 BGI_INLINE uint64_t cuckoo_other(uint64_t sum, uint64_t bucket, uint64_t buckets)
 {
     uint64_t other = sum - bucket;
@@ -198,7 +200,7 @@ BGI_INLINE void cuckoo_write(uint64_t *word, uint64_t value, const bool exclusiv
     }
 }
 
-/* The 32 bits that begin at a multiple of 4 bytes. */
+/* Reads 32 bits at a multiple of 4 bytes. */
 BGI_INLINE uint64_t cuckoo_read_32(const unsigned char *words, uint64_t at,
                                    const bool exclusive)
 {
@@ -208,10 +210,10 @@ BGI_INLINE uint64_t cuckoo_read_32(const unsigned char *words, uint64_t at,
 }
 
 /*
- * The 64 bits that begin at an even byte, lowest bits first; those above 48 are undefined.
- * Where the processor can, by one load; it need not be atomic as a whole (see
- * Concurrency), but must not be delayed beyond the second load of a counter, for which
- * there is cuckoo_reads_done.
+ * Reads 64 bits at an even byte, lowest bits first; the bits from 48 on are undefined. Uses a
+ * single load on CPUs that support it. The load need not be atomic as a whole (see
+ * Concurrency), but must not be delayed beyond the second load of a counter; cuckoo_reads_done
+ * ensures this.
  */
 BGI_INLINE uint64_t cuckoo_read_48(const unsigned char *words, uint64_t at,
                                    const bool exclusive)
@@ -231,7 +233,7 @@ BGI_INLINE uint64_t cuckoo_read_48(const unsigned char *words, uint64_t at,
 #endif
 }
 
-/* What was read is read before anything that comes later. */
+/* Orders all previous reads before anything that follows. */
 BGI_INLINE void cuckoo_reads_done(void)
 {
 #if CUCKOO_ONE_LOAD
@@ -239,7 +241,7 @@ BGI_INLINE void cuckoo_reads_done(void)
 #endif
 }
 
-/* Writes a 12-bit fingerprint to the bits from `shift` on of the 48 that begin at `at`. */
+/* Writes a 12-bit fingerprint to the bits from `shift` on of the 48 bits at `at`. */
 BGI_INLINE void cuckoo_write_12(unsigned char *words, uint64_t at, unsigned shift,
                                 uint64_t fingerprint, const bool exclusive)
 {
@@ -258,7 +260,7 @@ BGI_INLINE void cuckoo_write_12(unsigned char *words, uint64_t at, unsigned shif
     }
 }
 
-/* Adds to a number that only writers change but everybody reads. */
+/* Adds to a number that only writers change but all threads read. */
 BGI_INLINE void cuckoo_raise(uint64_t *number, uint64_t by, const bool exclusive)
 {
     cuckoo_write(number, *number + by, exclusive);
@@ -279,7 +281,7 @@ BGI_INLINE bool cuckoo_overflowed(const struct cuckoo_state *state)
     return __atomic_load_n(&state->all_changes, __ATOMIC_RELAXED) & 1;
 }
 
-/* From now on every query answers "maybe". */
+/* Makes every query answer "maybe" from now on. */
 static void cuckoo_overflow(struct cuckoo_state *state)
 {
     for (unsigned i = 0; i < CUCKOO_STRIPES; i++) {
@@ -288,7 +290,8 @@ static void cuckoo_overflow(struct cuckoo_state *state)
     cuckoo_write(&state->all_changes, state->all_changes | 1, false);
 }
 
-/* An add found no slot: of a copy or of a key that is new, see Copies and Full. */
+/* Records a forced add that found no slot, either of a copy or of a new key. See Copies and
+ * Full table. */
 static void cuckoo_drop(struct cuckoo_state *state, bool is_new,
                         enum cuckoo_outcome outcome)
 {
@@ -300,7 +303,7 @@ static void cuckoo_drop(struct cuckoo_state *state, bool is_new,
     state->keeps_all |= outcome == CUCKOO_NO_ROOM;
 }
 
-/* Whether a "no" between two loads of a counter can be believed. */
+/* Returns whether a "no" between two loads of a counter can be trusted. */
 BGI_INLINE bool cuckoo_believed(uint64_t before, uint64_t after)
 {
     return after == (before & ~(uint64_t)1);
@@ -320,8 +323,9 @@ static void cuckoo_unlock(struct cuckoo_state *state)
     __atomic_store_n(&state->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Buckets of so many units, which are whole words; of 12 bits one less than there is room
- * for, so that 8 bytes can be read wherever a bucket of 6 begins. */
+/* Returns the number of buckets in a number of units, which are whole words. With 12 bits,
+ * it is one less than would fit, so that 8 bytes can be read at the start of every 6-byte
+ * bucket. */
 BGI_INLINE uint64_t cuckoo_buckets(uint64_t units, uint32_t bits)
 {
     return bits == 8 ? 2 * units : bits == 12 ? 4 * units - 1 : units;
@@ -338,7 +342,7 @@ BGI_INLINE uint64_t cuckoo_buckets(uint64_t units, uint32_t bits)
 
 static const struct bgi_ops *cuckoo_ops(uint32_t k, bool exclusive, bg_cpu cpu)
 {
-    (void)cpu; /* four slots in a word: vectors would gain nothing */
+    (void)cpu; /* four slots fit in a word: vectors would gain nothing */
     switch (k) {
     case 8: return exclusive ? &cuckoo_ops_exclusive_8 : &cuckoo_ops_shared_8;
     case 12: return exclusive ? &cuckoo_ops_exclusive_12 : &cuckoo_ops_shared_12;
@@ -360,8 +364,8 @@ static uint32_t cuckoo_unit_bytes(uint32_t k)
     }
 }
 
-/* The chance that one of n stored keys has a given fingerprint, of which a share q of
- * keys has the same, and shares a bucket. The two buckets are one for 1 in `buckets`. */
+/* Returns the probability that one of n stored keys has a given fingerprint, shared by a
+ * fraction q of keys, and shares a bucket. The two buckets coincide for 1 key in `buckets`. */
 static double cuckoo_chance(double buckets, double q, double n)
 {
     double two = -expm1(n * log1p(-fmin(2 / buckets, 1) * q));
@@ -369,7 +373,8 @@ static double cuckoo_chance(double buckets, double q, double n)
     return two + (one - two) / buckets;
 }
 
-/* The rate at n stored fingerprints; the fingerprint 1 occurs twice as often. */
+/* Returns the rate with n stored fingerprints. The fingerprint 1 is twice as frequent as
+ * others. */
 static double cuckoo_rate_of(uint64_t units, uint32_t k, double n)
 {
     double buckets = (double)cuckoo_buckets(units, k), q = ldexp(1, -(int)k);
@@ -379,9 +384,9 @@ static double cuckoo_rate_of(uint64_t units, uint32_t k, double n)
 }
 
 /*
- * How many keys fit: 95 % of the slots; fewer in small filters, whose buckets chance fills
- * less evenly. (Measured: of filters of 16 to 1024 slots fewer than 1 in 1000 refuse a
- * key before that, of larger ones none did in 10000.) Four always fit.
+ * Returns the number of keys that fit: 95% of the slots, and fewer in small filters, whose
+ * buckets fill less evenly by chance. (Measured: of filters with 16 to 1024 slots, fewer than 1
+ * in 1000 refuse a key earlier; of larger ones, none did in 10000.) Four keys always fit.
  */
 static double cuckoo_room(uint64_t units, uint32_t k)
 {
@@ -414,9 +419,9 @@ static size_t cuckoo_state_bytes(uint64_t units, uint32_t k)
 }
 
 /*
- * The words were copied one by one, and what moved meanwhile may be missing: they are
- * copied again while no writer is at work. (The lock is taken of a filter that is const to
- * its user; it is part of the state, which is not.)
+ * The words were copied one by one, and fingerprints that moved meanwhile may be missing. So
+ * they are copied again while no writer is active. (The filter is const for the caller, but its
+ * lock is part of the state, which is not.)
  */
 static void cuckoo_copied(struct bgi_core *to, const struct bgi_core *from)
 {
@@ -462,7 +467,7 @@ static uint64_t cuckoo_numbers(const struct bgi_core *core, uint64_t *to)
     return CUCKOO_NUMBERS;
 }
 
-/* Slot i of an array of k-bit slots in words, lowest bits first. */
+/* Returns slot i of an array of k-bit slots in words, lowest bits first. */
 static uint64_t cuckoo_slot(const uint64_t *words, uint64_t i, uint32_t k)
 {
     uint64_t bit = i * k, shift = bit % 64;
@@ -473,7 +478,7 @@ static uint64_t cuckoo_slot(const uint64_t *words, uint64_t i, uint32_t k)
     return value & UINT64_MAX >> (64 - k);
 }
 
-/* Slots in use are counted; there is nothing behind the last bucket. */
+/* Counts the slots in use. There must be nothing after the last bucket. */
 static bool cuckoo_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct cuckoo_state *state = core->state;

@@ -1,19 +1,19 @@
 /*
- * cuckoo_core.h - the operations of cuckoo filters, for one width of fingerprints.
+ * cuckoo_core.h - the operations of cuckoo filters, for one fingerprint width.
  *
- * Included once for each width. Before each inclusion is defined
+ * Included once for each width. Before each inclusion, this macro must be defined:
  *
  *   CUCKOO_BITS   bits of a fingerprint: 8, 12, 16 or 32
  *
- * Four slots are compared at once. Of a word of fields, of which y is the difference from
- * what is sought, (y - 0..01 0..01) & ~y has the highest bit of the lowest field that is
- * 0, and of none if there is no such field: that is what look-ups use. A field above may
- * be hit by the borrow; where all must be known, ((y & 01..1) + 01..1) | y keeps each sum
- * within its field, and lacks the highest bit where the field was 0. The results are
- * *flags*: four bits, one per slot, at the top of fields of CUCKOO_FIELD bits.
+ * Four slots are compared at once. Let y be a word of fields, each the XOR of a slot and the
+ * wanted value. Then (y - 0..01 0..01) & ~y has the highest bit of the lowest field that is 0
+ * set, and none if there is no such field. Lookups use this form. Its borrow may also affect
+ * higher fields. Where all matches are needed, ((y & 01..1) + 01..1) | y keeps each sum within
+ * its field, and its highest bit is clear where the field was 0. The results are *flags*: four
+ * bits, one per slot, at the top of fields of CUCKOO_FIELD bits.
  *
- * What is called `exclusive` is a constant: true for the filters of one thread, and false
- * for others, whose writers hold the lock; so writers may read plainly in either.
+ * `exclusive` is always a constant: true for filters that only one thread uses, false for
+ * others, whose writers hold the lock. So writers may use plain reads in both modes.
  */
 
 #define CUCKOO_PASTE3_(a, b, c) a##_##b##_##c
@@ -23,7 +23,7 @@
 #define CUCKOO_MASK         (UINT64_MAX >> (64 - CUCKOO_BITS))
 #define CUCKOO_BUCKET_BYTES ((uint64_t)CUCKOO_BITS * CUCKOO_SLOTS / 8)
 #define CUCKOO_FIELD        (CUCKOO_BITS == 32 ? 16u : (unsigned)CUCKOO_BITS)
-/* The lowest bit of each field of a word, and the highest one. */
+/* The lowest and the highest bit of each field of a word. */
 #if CUCKOO_BITS == 32
 #define CUCKOO_LOWEST (UINT64_C(1) | UINT64_C(1) << 32)
 #else
@@ -33,7 +33,7 @@
 #endif
 #define CUCKOO_HIGHEST (CUCKOO_LOWEST << (CUCKOO_BITS - 1))
 
-/* A bucket's bits from the lowest on; what lies beyond them is undefined. */
+/* The bits of a bucket, lowest first. Bits beyond them are undefined. */
 struct CUCKOO(bucket) {
     uint64_t low, high; /* high: 32-bit fingerprints only */
 };
@@ -58,8 +58,8 @@ BGI_INLINE struct CUCKOO(bucket)
     return bucket;
 }
 
-/* Asks for a bucket; of 12 bits 3 in 32 are read from two lines. */
-BGI_INLINE void CUCKOO(ask_bucket)(const unsigned char *words, uint64_t at)
+/* Prefetches a bucket. Of 12-bit buckets, 3 in 32 are read from two lines. */
+BGI_INLINE void CUCKOO(prefetch_bucket)(const unsigned char *words, uint64_t at)
 {
     BGI_PREFETCH(words + at);
     if (CUCKOO_BITS == 12 && at % 64 > 56) {
@@ -67,7 +67,7 @@ BGI_INLINE void CUCKOO(ask_bucket)(const unsigned char *words, uint64_t at)
     }
 }
 
-/* Writes one slot; 0 clears it. */
+/* Writes one slot. 0 clears it. */
 BGI_INLINE void CUCKOO(store)(unsigned char *words, uint64_t at, unsigned slot,
                               uint64_t fingerprint, const bool exclusive)
 {
@@ -81,7 +81,7 @@ BGI_INLINE void CUCKOO(store)(unsigned char *words, uint64_t at, unsigned slot,
 #endif
 }
 
-/* Not 0 when a slot of the bucket holds the fingerprint. */
+/* Returns nonzero if a slot of the bucket holds the fingerprint. */
 BGI_INLINE uint64_t CUCKOO(holds)(struct CUCKOO(bucket) bucket, uint64_t fingerprint)
 {
     uint64_t pattern = fingerprint * CUCKOO_LOWEST;
@@ -93,21 +93,21 @@ BGI_INLINE uint64_t CUCKOO(holds)(struct CUCKOO(bucket) bucket, uint64_t fingerp
     return found & CUCKOO_HIGHEST;
 }
 
-/* The highest bit of every field of a word that is 0. */
+/* Returns the highest bit of every field of a word that is 0. */
 BGI_INLINE uint64_t CUCKOO(zeros)(uint64_t word)
 {
     uint64_t rest = CUCKOO_HIGHEST - CUCKOO_LOWEST;
     return ~(((word & rest) + rest) | word) & CUCKOO_HIGHEST;
 }
 
-/* Flags of the slots that hold the fingerprint; 0: of the empty ones. */
+/* Returns the flags of the slots that hold the fingerprint, or with 0, of the empty slots. */
 BGI_INLINE uint64_t CUCKOO(flags)(struct CUCKOO(bucket) bucket, uint64_t fingerprint)
 {
     uint64_t pattern = fingerprint * CUCKOO_LOWEST;
     uint64_t low = CUCKOO(zeros)(bucket.low ^ pattern);
     if (CUCKOO_BITS == 32) {
         uint64_t high = CUCKOO(zeros)(bucket.high ^ pattern);
-        /* Bits 31 and 63 of both become 15 and 31, 47 and 63. */
+        /* Bits 31 and 63 of the two words become bits 15 and 31, 47 and 63. */
         low = (low >> 16 | low >> 32) & 0x80008000u;
         high = (high >> 16 | high >> 32) & 0x80008000u;
         return low | high << 32;
@@ -156,7 +156,7 @@ BGI_INLINE struct cuckoo_place CUCKOO(place)(const struct bgi_core *core, uint64
                                   second * CUCKOO_BUCKET_BYTES };
 }
 
-/* The place of key i of a located word. */
+/* Returns the place of key i of a located group. */
 BGI_INLINE struct cuckoo_place CUCKOO(located)(const struct bgi_group *group,
                                                unsigned i)
 {
@@ -164,7 +164,7 @@ BGI_INLINE struct cuckoo_place CUCKOO(located)(const struct bgi_group *group,
                                   group->also[i] };
 }
 
-/* ---- Look-ups --------------------------------------------------------------------- */
+/* ---- Lookups ----------------------------------------------------------------------- */
 
 BGI_INLINE bool CUCKOO(look)(const struct bgi_core *core, struct cuckoo_place place,
                              const bool exclusive)
@@ -180,7 +180,7 @@ BGI_INLINE bool CUCKOO(look)(const struct bgi_core *core, struct cuckoo_place pl
            != 0;
 }
 
-/* How many slots of a key's buckets hold its fingerprint. */
+/* Returns the number of slots in a key's buckets that hold its fingerprint. */
 BGI_INLINE unsigned CUCKOO(copies)(const struct bgi_core *core,
                                    struct cuckoo_place place, const bool exclusive)
 {
@@ -193,7 +193,7 @@ BGI_INLINE unsigned CUCKOO(copies)(const struct bgi_core *core,
                : copies + CUCKOO(how_many)(CUCKOO(flags)(second, place.fingerprint));
 }
 
-/* A "no" was disturbed: looks again until it is not. */
+/* Repeats a lookup whose "no" was disturbed, until it is not. */
 __attribute__((noinline)) static bool CUCKOO(has_again)(const struct bgi_core *core,
                                                         uint64_t hash)
 {
@@ -242,15 +242,16 @@ static uint64_t CUCKOO(count)(const struct bgi_core *core, uint64_t hash)
             return copies;
         }
         if (before & 1) {
-            return UINT64_MAX; /* overflowed: there is no telling */
+            return UINT64_MAX; /* overflowed: the count is unknown */
         }
     }
     return 2 * CUCKOO_SLOTS;
 }
 
-/* ---- Making room ------------------------------------------------------------------ */
+/* ---- Moving fingerprints ----------------------------------------------------------- */
 
-/* Adds to the nodes the other buckets of what is in node `from`, and asks for them. */
+/* Appends the other buckets of the fingerprints in node `from` to the nodes, and prefetches
+ * them. */
 BGI_INLINE int CUCKOO(expand)(const struct bgi_core *core, struct cuckoo_node *nodes,
                               int from, int n)
 {
@@ -260,17 +261,18 @@ BGI_INLINE int CUCKOO(expand)(const struct bgi_core *core, struct cuckoo_node *n
     for (unsigned slot = 0; slot < CUCKOO_SLOTS; slot++) {
         uint64_t sum = cuckoo_sum(CUCKOO(slot)(content, slot), buckets);
         uint64_t other = cuckoo_other(sum, bucket, buckets);
-        /* Not back to where the search began: the usual end of a flood of equal keys. */
+        /* Skip paths that return to the start of the search: usual with a flood of equal
+         * keys. */
         if (other != nodes[0].bucket && other != nodes[1].bucket && other != bucket) {
-            CUCKOO(ask_bucket)(core->words, other * CUCKOO_BUCKET_BYTES);
+            CUCKOO(prefetch_bucket)(core->words, other * CUCKOO_BUCKET_BYTES);
             nodes[n++] = (struct cuckoo_node){ other, (int16_t)from, (uint8_t)slot };
         }
     }
     return n;
 }
 
-/* The first node in order of distance whose bucket has an empty slot, and that slot;
- * CUCKOO_NONE when none is in reach. The first two are full. */
+/* Finds the nearest node whose bucket has an empty slot, and that slot. Returns CUCKOO_NONE if
+ * none is in reach. The first two nodes are full. */
 static int CUCKOO(search)(const struct bgi_core *core, struct cuckoo_node *nodes,
                           unsigned *slot)
 {
@@ -292,8 +294,8 @@ static int CUCKOO(search)(const struct bgi_core *core, struct cuckoo_node *nodes
     }
 }
 
-/* Moves what is on the way from a key's bucket to node `end`, the last one first, and puts
- * the fingerprint into the slot that becomes free. */
+/* Moves the fingerprints on the path from a key's bucket to node `end`, the last one first, and
+ * stores the new fingerprint in the slot that becomes free. */
 BGI_INLINE void CUCKOO(push)(struct bgi_core *core, const struct cuckoo_node *nodes,
                              int end, unsigned slot, uint64_t fingerprint,
                              const bool exclusive)
@@ -305,7 +307,8 @@ BGI_INLINE void CUCKOO(push)(struct bgi_core *core, const struct cuckoo_node *no
         uint64_t from = node->bucket * CUCKOO_BUCKET_BYTES;
         uint64_t moved = CUCKOO(slot)(CUCKOO(load)(core->words, from, true), from_slot);
         CUCKOO(store)
-        (core->words, to, slot, moved, exclusive);      /* (W1), (W3) of the last */
+        (core->words, to, slot, moved,
+         exclusive); /* (W1), and (W3) of the previous move */
         cuckoo_announce(core->state, moved, exclusive); /* (W2) */
         to = from;
         slot = from_slot;
@@ -313,7 +316,7 @@ BGI_INLINE void CUCKOO(push)(struct bgi_core *core, const struct cuckoo_node *no
     CUCKOO(store)(core->words, to, slot, fingerprint, exclusive);
 }
 
-/* Both buckets are full. */
+/* Stores a fingerprint whose buckets are both full. */
 BGI_INLINE enum cuckoo_outcome CUCKOO(make_room)(struct bgi_core *core,
                                                  struct cuckoo_place place,
                                                  const bool exclusive)
@@ -349,9 +352,9 @@ CUCKOO(make_room_shared)(struct bgi_core *core, struct cuckoo_place place)
     return CUCKOO(make_room)(core, place, false);
 }
 
-/* ---- Changes; the lock is held ---------------------------------------------------- */
+/* ---- Changes, with the lock held --------------------------------------------------- */
 
-/* Stores a fingerprint, in the emptier of its buckets, so that few are full. */
+/* Stores a fingerprint in the emptier of its buckets, so that few buckets are full. */
 BGI_INLINE enum cuckoo_outcome CUCKOO(put)(struct bgi_core *core,
                                            struct cuckoo_place place, bool *is_new,
                                            const bool exclusive)
@@ -376,7 +379,7 @@ BGI_INLINE enum cuckoo_outcome CUCKOO(put)(struct bgi_core *core,
     return CUCKOO_STORED;
 }
 
-/* An add: what finds no slot is noted. */
+/* Adds a fingerprint. If it finds no slot, records that. */
 BGI_INLINE bool CUCKOO(put_anyway)(struct bgi_core *core, struct cuckoo_place place,
                                    const bool exclusive)
 {
@@ -400,7 +403,7 @@ BGI_INLINE bg_err CUCKOO(take)(struct bgi_core *core, struct cuckoo_place place,
     }
     if (state->keeps_all || cuckoo_overflowed(state)
         || (state->dropped && copies == slots)) {
-        return BG_OK; /* it no longer knows how many there are: they stay */
+        return BG_OK; /* the number of copies is no longer known: they stay */
     }
     struct CUCKOO(bucket) first = CUCKOO(load)(core->words, place.first, true);
     struct CUCKOO(bucket) second = CUCKOO(load)(core->words, place.second, true);
@@ -425,25 +428,25 @@ static void CUCKOO(locate)(const struct bgi_core *core, struct bgi_group *group)
     }
 }
 
-BGI_INLINE void CUCKOO(ask_one)(const struct bgi_core *core,
-                                const struct bgi_group *group, unsigned i)
+BGI_INLINE void CUCKOO(prefetch_one)(const struct bgi_core *core,
+                                     const struct bgi_group *group, unsigned i)
 {
-    CUCKOO(ask_bucket)(core->words, group->at[i]);
-    CUCKOO(ask_bucket)(core->words, group->also[i]);
+    CUCKOO(prefetch_bucket)(core->words, group->at[i]);
+    CUCKOO(prefetch_bucket)(core->words, group->also[i]);
 }
 
-/* (Inlined by force where it is not called through the table: see batch.c.) */
-BGI_INLINE void CUCKOO(ask_from)(const struct bgi_core *core,
-                                 const struct bgi_group *group, unsigned from)
+/* Forced inline, except when called through the table of operations: see batch.c. */
+BGI_INLINE void CUCKOO(prefetch_from)(const struct bgi_core *core,
+                                      const struct bgi_group *group, unsigned from)
 {
     for (unsigned i = from; group && i < group->n; i++) {
-        CUCKOO(ask_one)(core, group, i);
+        CUCKOO(prefetch_one)(core, group, i);
     }
 }
 
-static void CUCKOO(ask)(const struct bgi_core *core, const struct bgi_group *group)
+static void CUCKOO(prefetch)(const struct bgi_core *core, const struct bgi_group *group)
 {
-    CUCKOO(ask_from)(core, group, 0);
+    CUCKOO(prefetch_from)(core, group, 0);
 }
 
 BGI_INLINE uint64_t CUCKOO(look_word)(const struct bgi_core *core,
@@ -454,11 +457,11 @@ BGI_INLINE uint64_t CUCKOO(look_word)(const struct bgi_core *core,
     uint64_t answer = 0;
     unsigned i = 0, both = next ? (next->n < group->n ? next->n : group->n) : 0;
     for (; i < both; i++) {
-        CUCKOO(ask_one)(core, next, i);
+        CUCKOO(prefetch_one)(core, next, i);
         bool maybe = CUCKOO(look)(core, CUCKOO(located)(group, i), exclusive);
         answer |= (uint64_t)maybe << i;
     }
-    CUCKOO(ask_from)(core, next, i);
+    CUCKOO(prefetch_from)(core, next, i);
     for (; i < group->n; i++) {
         bool maybe = CUCKOO(look)(core, CUCKOO(located)(group, i), exclusive);
         answer |= (uint64_t)maybe << i;
@@ -466,7 +469,7 @@ BGI_INLINE uint64_t CUCKOO(look_word)(const struct bgi_core *core,
     return answer;
 }
 
-/* What said "no" is looked at again, one by one. */
+/* Repeats all lookups that returned "no", one by one. */
 __attribute__((noinline)) static uint64_t
 CUCKOO(look_again)(const struct bgi_core *core, const struct bgi_group *group,
                    uint64_t answer)
@@ -507,12 +510,12 @@ BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core,
     uint64_t answer = 0;
     for (unsigned i = 0; i < group->n; i++) {
         if (next && i < next->n) {
-            CUCKOO(ask_one)(core, next, i);
+            CUCKOO(prefetch_one)(core, next, i);
         }
         bool is_new = CUCKOO(put_anyway)(core, CUCKOO(located)(group, i), exclusive);
         answer |= (uint64_t)is_new << i;
     }
-    CUCKOO(ask_from)(core, next, group->n);
+    CUCKOO(prefetch_from)(core, next, group->n);
     return answer;
 }
 
@@ -574,13 +577,13 @@ BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core,
         .locate = CUCKOO(locate),                                                      \
         .has_group = CUCKOO(has_group_##mode),                                         \
         .add_group = CUCKOO(add_group_##mode),                                         \
-        .prefetch = CUCKOO(ask),                                                       \
+        .prefetch = CUCKOO(prefetch),                                                  \
         .insert = CUCKOO(insert_##mode),                                               \
         .remove = CUCKOO(remove_##mode),                                               \
         .count = CUCKOO(count),                                                        \
     };
 
-/* A writer's turn. */
+/* Entered and left by every writer. */
 #define CUCKOO_BEGIN(core, is_exclusive)                                               \
     ((is_exclusive) ? (void)0 : cuckoo_lock((core)->state))
 #define CUCKOO_END(core, is_exclusive)                                                 \

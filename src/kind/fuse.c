@@ -1,55 +1,56 @@
 /*
- * fuse.c - three fingerprints that XOR to the key's: a filter made of all keys at once.
+ * fuse.c - three slots that XOR to the key's fingerprint: a filter built from all keys at once.
  *
- * Idea. Every slot of an array holds k bits. A key has three slots (or four) and a
- * fingerprint, all from its hash, and the filter is made such that the XOR of the slots
- * of every key in the set is its fingerprint. For any other key that is so by chance, once
- * in 2^k. That costs k bits per slot and no more than 1.125 slots per key, where a Bloom
- * filter needs 1.44 k bits. The price: the values of the slots follow from all keys
- * together, so nothing can be added later (Dietzfelbinger, Pagh, "Succinct data
- * structures for retrieval", 2008; Graf, Lemire, "Binary fuse filters: fast and smaller
- * than xor filters", 2022).
+ * Idea. Every slot of an array holds k bits. A key has three slots (or four) and a fingerprint,
+ * all derived from its hash. The filter is constructed such that for every key in the set, the
+ * XOR of its slots is its fingerprint. For any other key this happens by chance, once in 2^k.
+ * The cost is k bits per slot and, in large sets, 1.125 slots per key, where a Bloom filter
+ * needs 1.44 k bits. The disadvantage: the values of the slots follow from all keys together,
+ * so nothing can be added later (Dietzfelbinger, Pagh, "Succinct data structures for
+ * retrieval", 2008; Graf, Lemire, "Binary fuse filters: fast and smaller than xor filters",
+ * 2022).
  *
- * How it is solved. Each key is an equation over its slots. A slot that only one of the
- * remaining keys has can be left to that key, whatever the others say: take the key away,
- * and other slots may now have one key only. When all keys could be taken away, values are
- * given in reverse order. With slots anywhere that works up to 0.82 keys per slot. Here
- * the slots of a key lie in neighbouring segments, at random places in each:
+ * Construction. Each key is an equation over its slots. A slot that only one of the remaining
+ * keys uses can be assigned to that key, regardless of the others. Remove the key, and other
+ * slots may now have only one key left. If all keys can be removed this way, values are
+ * assigned in reverse order. With slots anywhere, this works up to 0.82 keys per slot. Here the
+ * slots of a key lie in adjacent segments, at random positions in each:
  *
  *      segment   0        1        2        3        4        5
  *             [ . x . ][ . . y ][ z . . ][ . . . ][ . . . ][ . . . ]
  *                         [ . a . ][ b . . ][ . . c ]
  *
- * The first and last segments have fewer keys, so taking away begins there and goes on
- * inwards like a zip, and works up to 0.92 keys per slot for three, 0.98 for four ("spatial
- * coupling"). A segment must be long enough for the zip not to get stuck by chance:
- * its length, a power of two, grows with the number of slots.
+ * The first and last segments have fewer keys, so the removal starts there and continues inward
+ * like a zipper. It works up to 0.92 keys per slot for three slots and 0.98 for four ("spatial
+ * coupling"). A segment must be long enough that the zipper does not get stuck by chance: its
+ * length, a power of two, grows with the number of slots.
  *
- * Pieces. From 2.4 million slots on the array is cut into pieces, each a filter of its own
- * with its own seed, and a key's piece is chosen by the high bits of its hash. A piece of
- * one million keys already does with 1.125 slots per key, and its segments are 8192 slots,
- * so pieces cost no space; but they can be solved by different threads, need bounded
- * memory for it, and are solved again alone when a seed fails.
+ * Pieces. From 2.4 million slots on, the array is divided into pieces, each a filter of its own
+ * with its own seed. The high bits of a key's hash select its piece. A piece of one million
+ * keys already needs only 1.125 slots per key, and its segments are 8192 slots, so pieces cost
+ * no space. But different threads can solve them, each needs bounded memory, and if a seed
+ * fails, only its piece is solved again.
  *
  *      hash x pieces = [ piece | rest ]          two halves of one product
  *      first slot    = rest x starts >> 64       so sorted hashes have sorted first slots,
- *                                                whatever the seed, and the work on one
- *                                                place of the array is done in one go
- *      mix           = folded product of hash ^ seed, of which the low 13 bits are the
- *                      place in the second segment, the next 13 in the third, the next 13
- *                      in the fourth, the top k bits the fingerprint
+ *                                                whatever the seed, and all work on one
+ *                                                part of the array is done together
+ *      mix           = folded product of hash ^ seed: the low 13 bits are the position in
+ *                      the second segment, the next 13 in the third, the next 13 in the
+ *                      fourth, and the top k bits are the fingerprint
  *
  * Invariants
- *   (I1) All of the shape follows from the number of units and the arity, in integers, so
- *        that it is the same on every machine; beside the slots only the seeds and the
- *        number of keys are kept.
- *   (I2) Slot i is bits i k % 64 and up of 64-bit word i k / 64, whatever the byte order.
+ *   (I1) The shape follows entirely from the number of units and the arity, in integer
+ *        arithmetic, so it is the same on every machine. In addition to the slots, only the
+ *        seeds and the number of keys are stored.
+ *   (I2) Slot i is bits i k % 64 and up of 64-bit word i k / 64, regardless of the byte order.
  *   (I3) The seeds follow from the set of hashes, and so do all slots: the same keys in any
- *        order make the same filter. An attacker who does not know all keys cannot
- *        prepare some for which no seed works; one who does can, so use a keyed hash
- *        where others choose the keys.
+ *        order produce the same filter. An attacker who does not know all keys cannot prepare a
+ *        set for which no seed works. An attacker who knows all keys can, so use a keyed hash
+ *        for untrusted keys.
  *
- * Concurrency. The slots never change once it is built; see sealed.h for what an add does.
+ * Concurrency. The slots never change once the filter is built. See sealed.h for the effect of
+ * a forced add.
  */
 #include "kind/fuse_shape.h"
 
@@ -102,7 +103,7 @@ static uint64_t fuse_numbers(const struct bgi_core *core, uint64_t *to)
 static bool fuse_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct fuse_state *state = core->state;
-    /* A size in which no key has its slots is asked of nobody: it must not be read. */
+    /* At this size no key has slots: the filter must not be queried. */
     return state->shape.starts > 0
            && sealed_restore(&state->sealed, state->seeds, state->shape.pieces,
                              numbers);
@@ -168,7 +169,7 @@ static const struct bgi_kind *fuse_pick(uint32_t width, uint32_t flags);
 #undef FUSE_ARITY
 #undef FUSE_BITS
 
-/* What all widths of an arity share: the description. */
+/* The description that all widths of an arity share. */
 #define FUSE_DESCRIBE(arity, storage, name)                                            \
     static size_t fuse_state_bytes_##arity(uint64_t units, uint32_t k)                 \
     {                                                                                  \

@@ -1,15 +1,15 @@
 /*
- * fuse_core.h - looking up in fuse filters, for one width and arity.
+ * fuse_core.h - lookups in fuse filters, for one width and arity.
  *
- * Included once for each pair. Before each inclusion are defined
+ * Included once for each combination. Before each inclusion, these macros must be defined:
  *
  *   FUSE_BITS    bits of a slot: 8, 16 or 32
  *   FUSE_ARITY   slots of a key: 3 or 4
  *
- * No branches and no early exit: the three loads go out together, which is what counts
- * beyond the cache. A batch keeps for each hash its first slot (`at`) and its mix
- * (`more`), from which all slots follow by a few cheap instructions, once to ask for the
- * memory and once to answer.
+ * There are no branches and no early exit: all loads of a key are issued together, which
+ * matters most for filters larger than the cache. A batch stores for each hash its first slot
+ * (`at`) and its mix (`also`). All slots follow from these by a few cheap instructions, once
+ * for prefetching and once for the answer.
  */
 
 #define FUSE_PASTE4_(a, b, c, d) a##_##b##_##c##_##d
@@ -17,9 +17,9 @@
 #define FUSE(name)               FUSE_PASTE4(fuse, name, FUSE_BITS, FUSE_ARITY)
 
 #ifndef FUSE_KEY
-#define FUSE_KEY /* what does not depend on the pair */
+#define FUSE_KEY /* the parts that do not depend on the combination */
 
-/* Where a hash leads to. */
+/* The location of a hash. */
 struct fuse_key {
     uint64_t at; /* its first slot, in the whole array */
     uint64_t mix;
@@ -34,7 +34,7 @@ BGI_INLINE struct fuse_key fuse_locate(const struct fuse_state *state, uint64_t 
                               sealed_mix(hash, state->seeds[piece]) };
 }
 
-/* Slot number i, 0 to 3, of a key. */
+/* Returns slot number i, 0 to 3, of a key. */
 BGI_INLINE uint64_t fuse_slot(uint64_t length, struct fuse_key key, unsigned i)
 {
     uint64_t place = key.mix >> (i ? i - 1 : 0) * FUSE_LOG2_MAX & (length - 1);
@@ -51,7 +51,7 @@ BGI_INLINE uint64_t fuse_slot(uint64_t length, struct fuse_key key, unsigned i)
 #define FUSE_TYPE uint32_t
 #endif
 
-/* Slots are counted from the low end of 64-bit words (I2). */
+/* Slots are numbered from the low end of 64-bit words (I2). */
 BGI_INLINE FUSE_TYPE *FUSE(at)(const struct bgi_core *core, uint64_t slot)
 {
     const uint64_t swap = BGI_BIG_ENDIAN ? 64 / FUSE_BITS - 1 : 0;
@@ -63,7 +63,7 @@ BGI_INLINE FUSE_TYPE FUSE(fingerprint)(uint64_t mix)
     return (FUSE_TYPE)(mix >> (64 - FUSE_BITS));
 }
 
-/* The XOR of a key's slots. */
+/* Returns the XOR of a key's slots. */
 BGI_INLINE FUSE_TYPE FUSE(read)(const struct bgi_core *core, uint64_t length,
                                 struct fuse_key key)
 {
@@ -101,8 +101,8 @@ static void FUSE(locate)(const struct bgi_core *core, struct bgi_group *group)
     }
 }
 
-BGI_INLINE void FUSE(ask_one)(const struct bgi_core *core, uint64_t length,
-                              const struct bgi_group *group, unsigned i)
+BGI_INLINE void FUSE(prefetch_one)(const struct bgi_core *core, uint64_t length,
+                                   const struct bgi_group *group, unsigned i)
 {
     struct fuse_key key = { group->at[i], group->also[i] };
     for (unsigned s = 0; s < FUSE_ARITY; s++) {
@@ -110,11 +110,11 @@ BGI_INLINE void FUSE(ask_one)(const struct bgi_core *core, uint64_t length,
     }
 }
 
-static void FUSE(ask)(const struct bgi_core *core, const struct bgi_group *group)
+static void FUSE(prefetch)(const struct bgi_core *core, const struct bgi_group *group)
 {
     const struct fuse_state *state = core->state;
     for (unsigned i = 0; i < group->n; i++) {
-        FUSE(ask_one)(core, state->shape.length, group, i);
+        FUSE(prefetch_one)(core, state->shape.length, group, i);
     }
 }
 
@@ -128,7 +128,7 @@ static uint64_t FUSE(has_group)(const struct bgi_core *core,
     unsigned asked = next ? next->n : 0;
     for (unsigned i = 0; i < group->n || i < asked; i++) {
         if (i < asked) {
-            FUSE(ask_one)(core, length, next, i);
+            FUSE(prefetch_one)(core, length, next, i);
         }
         if (i < group->n) {
             struct fuse_key key = { group->at[i], group->also[i] };
@@ -146,5 +146,5 @@ static const struct bgi_ops FUSE(ops) = {
     .locate = FUSE(locate),
     .has_group = FUSE(has_group),
     .add_group = sealed_add_group,
-    .prefetch = FUSE(ask),
+    .prefetch = FUSE(prefetch),
 };

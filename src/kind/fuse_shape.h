@@ -1,12 +1,12 @@
 /*
- * fuse_shape.h - how many slots make what fuse filter: pieces, segments, and how many keys
- * they take. See fuse.c for the idea.
+ * fuse_shape.h - the shape of a fuse filter with a given number of slots: its pieces, its
+ * segments and its capacity. See fuse.c for the idea.
  *
- * The constants were found by trying random hashes at the sizes that fuse_capacity allows,
- * on a grid in steps of 5 to 12 per cent from 1 to 2.2 million keys, the most that a piece
- * has. Of the sizes on it, the worst for three slots (some 300,000 keys) let 8 of 10 seeds
- * succeed, the worst for four 9 of 10. Small sizes had up to 400 seeds each, those from
- * half a million keys on 6 to 20, so the shares there are rough.
+ * The constants were found by experiments with random hashes at the sizes that fuse_capacity
+ * allows, on a grid in steps of 5 to 12 percent from 1 to 2.2 million keys, the maximum of a
+ * piece. At the worst size on the grid for three slots (some 300,000 keys), 8 of 10 seeds
+ * succeeded; at the worst for four, 9 of 10. Small sizes were tested with up to 400 seeds each,
+ * sizes from half a million keys on with 6 to 20, so the fractions there are rough.
  */
 #ifndef BGI_FUSE_SHAPE_H
 #define BGI_FUSE_SHAPE_H
@@ -17,28 +17,28 @@
 #include <math.h>
 
 enum {
-    FUSE_UNIT = 8,              /* slots of a unit */
-    FUSE_PIECE_SLOTS = 2400000, /* at most */
-    FUSE_LOG2_MIN = 3,          /* of a segment's slots */
+    FUSE_UNIT = 8,              /* slots per unit */
+    FUSE_PIECE_SLOTS = 2400000, /* maximum */
+    FUSE_LOG2_MIN = 3,          /* of the slots of a segment */
     FUSE_LOG2_MAX = 13,
     FUSE_ATTEMPTS = 100
 };
 
 struct fuse_shape {
     uint64_t pieces;
-    uint64_t slots;  /* of a piece: whole segments */
-    uint64_t starts; /* slots at which a key can begin; 0: too small for any key */
-    uint64_t length; /* slots of a segment, a power of two */
+    uint64_t slots;  /* per piece: whole segments */
+    uint64_t starts; /* possible first slots of a key; 0: too small for any key */
+    uint64_t length; /* slots per segment, a power of two */
 };
 
-/* Behind the handle of a filter. */
+/* Stored after the handle of a filter. */
 struct fuse_state {
     struct sealed sealed; /* first: see sealed.h */
     struct fuse_shape shape;
     uint64_t seeds[]; /* one per piece */
 };
 
-/* Segments double whenever the slots of a piece have become 10/3 times as many. */
+/* The segment length doubles whenever the slots of a piece grow by a factor of 10/3. */
 BGI_INLINE uint32_t fuse_log2(uint32_t arity, uint64_t slots)
 {
     uint64_t next = arity == 3 ? 26 : 60;
@@ -64,9 +64,9 @@ BGI_INLINE struct fuse_shape fuse_shape_of(uint32_t arity, uint64_t units)
 }
 
 /*
- * How many keys so many units take. Keys spread over the pieces by chance, so each is
- * given room for one and a half standard deviations more; one that gets still more
- * needs, at worst, some more seeds.
+ * Returns the capacity of `units` units in keys. Keys are distributed over the pieces by
+ * chance, so each piece has space for one and a half standard deviations more than the average.
+ * A piece that gets even more keys may need additional seeds at worst.
  */
 BGI_INLINE double fuse_capacity(uint32_t arity, uint64_t units)
 {

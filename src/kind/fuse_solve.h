@@ -1,31 +1,31 @@
 /*
- * fuse_solve.h - building a piece of a fuse filter, for one width and arity. Follows
- * fuse_core.h, with the same definitions; undoes what both defined.
+ * fuse_solve.h - construction of a piece of a fuse filter, for one width and arity. Include it
+ * after fuse_core.h, with the same definitions; it undefines the macros of both.
  *
- * Three passes, each over keys or slots in rising order, so that at any time only a few
- * neighbouring segments are in use, 200 KB that stay in the second-level cache:
+ * There are three passes. Each processes keys or slots in ascending order, so that at any time
+ * only a few adjacent segments are in use: 200 KB, which stay in the second-level cache.
  *
- *   count    every slot gets the number of its keys and the XOR of their hashes; so a slot
- *            with one key knows which;
- *   peel     takes away keys that are alone in one of their slots, and from there on goes
- *            depth first to the slots that became single by it;
- *   assign   in reverse order, each key sets the slot it was alone in.
+ *   count    counts the keys of every slot and XORs their hashes, so that the only key of
+ *            a slot is known;
+ *   peel     removes keys that are alone in one of their slots, and from there continues
+ *            depth-first to the slots that now have a single key;
+ *   assign   in reverse order, sets for each key the slot in which it was alone.
  *
- * A byte per slot counts in its upper six bits and has in its lower two the XOR of which
- * of its key's slots it is (0 to 3), so that of a single key that is known as well. A slot
- * with more than 63 keys, which honest hashes do not make, fails the seed.
+ * Each slot has a byte. Its upper six bits are the count; its lower two bits are the XOR of the
+ * indexes (0 to 3) of the slot among the slots of its keys. For a single key, this is its
+ * index. A slot with more than 63 keys, which does not occur with good hashes, fails the seed.
  */
 
-/* The memory of a solver: see fuse_carve. */
+/* The scratch memory of a solver: see fuse_carve. */
 #ifndef FUSE_BENCH
 #define FUSE_BENCH
 
 struct fuse_bench {
     uint64_t *hashes;     /* per slot: XOR of the hashes of its keys */
-    uint64_t *order;      /* hashes in the order in which they were taken away ... */
-    uint32_t *stack;      /* slots that became single */
+    uint64_t *order;      /* hashes in the order of their removal ... */
+    uint32_t *stack;      /* slots that now have a single key */
     unsigned char *count; /* per slot: see above */
-    unsigned char *alone; /* ... and in which of their slots they were alone */
+    unsigned char *alone; /* ... and the index of the slot in which each was alone */
 };
 
 static size_t fuse_line_up(size_t bytes)
@@ -58,7 +58,7 @@ static struct fuse_bench fuse_carve(const struct fuse_shape *shape, size_t n,
     return bench;
 }
 
-/* As fuse_locate, but within the piece. */
+/* Like fuse_locate, but within the piece. */
 BGI_INLINE struct fuse_key fuse_within(const struct fuse_shape *shape, uint64_t hash,
                                        uint64_t seed)
 {
@@ -68,7 +68,7 @@ BGI_INLINE struct fuse_key fuse_within(const struct fuse_shape *shape, uint64_t 
 
 #endif
 
-/* False when some slot has too many keys to count. */
+/* Counts the keys per slot. Returns false if some slot has too many keys. */
 static bool FUSE(count)(const struct fuse_shape *shape, const uint64_t *hashes,
                         size_t n, uint64_t seed, const struct fuse_bench *bench)
 {
@@ -90,8 +90,8 @@ static bool FUSE(count)(const struct fuse_shape *shape, const uint64_t *hashes,
     return !too_many;
 }
 
-/* Takes the key of a single slot away from all of its slots; returns the new top of the
- * stack, onto which those go that became single. */
+/* Removes a key from all of its slots. Pushes the slots that now have a single key on the
+ * stack, and returns its new top. */
 BGI_INLINE size_t FUSE(take)(const struct fuse_shape *in, uint64_t hash, uint64_t seed,
                              const struct fuse_bench *bench, size_t top)
 {
@@ -107,7 +107,7 @@ BGI_INLINE size_t FUSE(take)(const struct fuse_shape *in, uint64_t hash, uint64_
     return top;
 }
 
-/* Returns how many keys could be taken away; their order is in the bench. */
+/* Removes keys. Returns how many could be removed; their order is in `bench`. */
 static size_t FUSE(peel)(const struct fuse_shape *shape, uint64_t seed,
                          const struct fuse_bench *bench)
 {

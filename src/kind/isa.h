@@ -1,4 +1,4 @@
-/* isa.h - what each instruction set's file exports. */
+/* isa.h - the exports of each instruction set's file. */
 #ifndef BGI_ISA_H
 #define BGI_ISA_H
 

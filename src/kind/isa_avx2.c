@@ -1,6 +1,4 @@
-/*
- * isa_avx2.c - every kind with 256-bit vectors: half a line in a register.
- */
+/* isa_avx2.c - every kind with 256-bit vectors: a register holds half a line. */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"
 
@@ -17,7 +15,7 @@
 #define ISA_EIGHTS
 #define ISA_EIGHTS_UNITS UINT32_MAX
 
-/* ---- Eight hashes at once: where their lines are, which lanes they use ------------ */
+/* ---- Eight hashes at once: the locations of their lines, and their lanes ------------ */
 
 BGI_INLINE ISA_TARGET __m256i line_avx2_loadu(const void *p)
 {
@@ -40,8 +38,9 @@ BGI_INLINE ISA_TARGET void line_split_locate8(const uint64_t *hashes, uint64_t u
     }
 }
 
-/* bgi_range52 of eight hashes, shifted left. The high part of a product of 52 bits with 32, from two products of 32 bits: with
- * a = a1 2^32 + a0, floor(a u / 2^52) = floor((a1 u + floor(a0 u / 2^32)) / 2^20). */
+/* Computes bgi_range52 of eight hashes, shifted left. The high part of a 52 x 32 bit product is
+ * computed from two 32-bit products: with a = a1 2^32 + a0, floor(a u / 2^52) = floor((a1 u +
+ * floor(a0 u / 2^32)) / 2^20). */
 BGI_INLINE ISA_TARGET void isa_range52_8(const uint64_t *hashes, uint64_t units,
                                          unsigned shift, uint64_t *at)
 {
@@ -63,7 +62,7 @@ BGI_INLINE ISA_TARGET void line_words_locate8(const uint64_t *hashes, uint64_t u
 
 #define line_columns_locate8 line_words_locate8
 
-/* The number of the rotation of four hashes, in the low byte of each 64-bit part. */
+/* Returns the rotation numbers of four hashes, in the low byte of each 64-bit part. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_rotation(const uint64_t *hashes, int shift)
 {
     const __m256i salt = _mm256_set1_epi64x(line_rotation_salt);
@@ -71,8 +70,8 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_rotation(const uint64_t *hashes, int shi
     return _mm256_srli_epi32(product, shift);
 }
 
-/* Byte 0 of each 64-bit part, looked up in 16 bytes and pushed together: two bytes at the
- * bottom of each half. */
+/* Looks up byte 0 of each 64-bit part in a table of 16 bytes and packs the results: two bytes
+ * at the bottom of each half. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_look_up(__m256i index, __m128i table)
 {
     const __m256i pick =
@@ -82,7 +81,7 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_look_up(__m256i index, __m128i table)
     return _mm256_shuffle_epi8(_mm256_shuffle_epi8(both, index), pick);
 }
 
-/* The low bytes of 16 numbers of 16 bits, or with a shift of 8 the high ones. */
+/* Returns the low bytes of 16 16-bit numbers, or with a shift of 8 the high bytes. */
 BGI_INLINE ISA_TARGET __m128i line_avx2_bytes(const uint16_t *numbers, int shift)
 {
     __m256i half = _mm256_srli_epi16(line_avx2_loadu(numbers), shift);
@@ -129,8 +128,8 @@ line_words_needed8(const uint64_t *hashes, const uint16_t *rotations, uint16_t *
 
 typedef __m256i line_split;
 
-/* Bits of the lanes, and a vector whose sign bits say which lanes are in the upper half
- * of the line. */
+/* The bits of the lanes, and a vector whose sign bits mark the lanes in the upper half of the
+ * line. */
 typedef struct {
     __m256i bit;
     __m256i upper;
@@ -147,26 +146,26 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_product(uint32_t x, const uint32_t *salt
     return _mm256_mullo_epi32(_mm256_set1_epi32((int)x), salt);
 }
 
-/* One bit in each lane, at the place, from the top, that the top five bits tell. */
+/* Returns one bit in each lane, at the position from the top that the top five bits specify. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_bit(__m256i top5)
 {
     return _mm256_srlv_epi32(_mm256_set1_epi32(INT32_MIN), _mm256_srli_epi32(top5, 27));
 }
 
-/* The lanes whose bit, named in the same way, is set in `words`. */
+/* Returns the lanes whose bit, specified in the same way, is set in `words`. */
 BGI_INLINE ISA_TARGET uint32_t line_avx2_found(__m256i words, __m256i top5)
 {
     __m256i sign = _mm256_sllv_epi32(words, _mm256_srli_epi32(top5, 27));
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(sign));
 }
 
-/* Lines are aligned, but for those of packed filters, which are only read. */
+/* Lines are aligned, except in packed filters, which are only read. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_load(const void *p)
 {
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
-/* ORs `bits` into 32 bytes; returns those that were missing. */
+/* ORs `bits` into 32 bytes. Returns the bits that were missing. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_or(void *p, __m256i bits)
 {
     __m256i old = line_avx2_load(p);
@@ -174,7 +173,7 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_or(void *p, __m256i bits)
     return _mm256_andnot_si256(old, bits);
 }
 
-/* Which of four 64-bit words lack bits. */
+/* Returns which of four 64-bit words lack bits. */
 BGI_INLINE ISA_TARGET uint32_t line_avx2_lacking(const void *p, __m256i bits)
 {
     __m256i lacks = _mm256_andnot_si256(line_avx2_load(p), bits);
@@ -231,7 +230,7 @@ BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
     return pattern;
 }
 
-/* A blend takes each lane's word from the half that its key chose. */
+/* A blend selects each lane's word from the half that its key chose. */
 BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uint32_t x)
 {
     __m256i product = line_avx2_product(x, line_words_salts);
@@ -241,7 +240,7 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uin
     return line_avx2_found(_mm256_castps_si256(chosen), _mm256_slli_epi32(product, 1));
 }
 
-/* The pattern as the words of the whole line. */
+/* Returns the pattern as the words of the whole line. */
 BGI_INLINE ISA_TARGET line_words line_columns_spread(line_columns pattern)
 {
     __m256i upper = _mm256_srai_epi32(pattern.upper, 31);
@@ -306,7 +305,7 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const uint64_t *line,
     return line_words_missing(line, line_columns_spread(pattern), bits);
 }
 
-/* Bytes of `needed` and not of `found` that are zero, as bits. */
+/* Returns the bytes for which `needed` without `found` is zero, as bits. */
 BGI_INLINE ISA_TARGET uint64_t line_avx2_zero_bytes(const void *found,
                                                     const void *needed)
 {
@@ -324,8 +323,8 @@ BGI_INLINE ISA_TARGET uint64_t line_columns_all(const uint8_t *found,
 
 #define line_split_all line_columns_all
 
-/* Packing two vectors of 16-bit answers to bytes goes by halves; the permutation puts
- * them in order. */
+/* Packing two vectors of 16-bit results to bytes works on each half separately; the permutation
+ * restores the order. */
 BGI_INLINE ISA_TARGET uint64_t line_avx2_zero_pairs(const uint16_t *found,
                                                     const uint16_t *needed)
 {

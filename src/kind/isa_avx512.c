@@ -1,6 +1,4 @@
-/*
- * isa_avx512.c - every kind with 512-bit vectors: a whole line in a register.
- */
+/* isa_avx512.c - every kind with 512-bit vectors: a register holds a whole line. */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"
 
@@ -19,7 +17,7 @@
 #define ISA_EIGHTS
 #define ISA_EIGHTS_UNITS (((uint64_t)1 << 52) - 1)
 
-/* ---- Eight hashes at once: where their lines are, which lanes they use ------------ */
+/* ---- Eight hashes at once: the locations of their lines, and their lanes ------------ */
 
 BGI_INLINE ISA_TARGET void line_split_locate8(const uint64_t *hashes, uint64_t units,
                                               uint64_t *at)
@@ -30,7 +28,7 @@ BGI_INLINE ISA_TARGET void line_split_locate8(const uint64_t *hashes, uint64_t u
     _mm512_storeu_si512(at, _mm512_slli_epi64(line, 5));
 }
 
-/* bgi_range52 of eight hashes, shifted left. */
+/* Computes bgi_range52 of eight hashes, shifted left. */
 BGI_INLINE ISA_TARGET void isa_range52_8(const uint64_t *hashes, uint64_t units,
                                          unsigned shift, uint64_t *at)
 {
@@ -48,7 +46,8 @@ BGI_INLINE ISA_TARGET void line_words_locate8(const uint64_t *hashes, uint64_t u
 
 #define line_columns_locate8 line_words_locate8
 
-/* Their lanes, from the table of rotations: element 0 of each 64-bit part is looked up. */
+/* Returns the lanes of eight hashes from the table of rotations: looks up element 0 of each
+ * 64-bit part. */
 BGI_INLINE ISA_TARGET __m512i line_avx512_lanes(const uint64_t *hashes,
                                                 const uint16_t *rotations, int shift)
 {
@@ -77,7 +76,7 @@ line_words_needed8(const uint64_t *hashes, const uint16_t *rotations, uint16_t *
 
 typedef __m256i line_split;
 
-/* Lines are aligned, but for those of packed filters, which are only read. */
+/* Lines are aligned, except in packed filters, which are only read. */
 BGI_INLINE ISA_TARGET __m256i line_avx512_load(const void *p)
 {
     return _mm256_loadu_si256((const __m256i *)p);
@@ -120,9 +119,9 @@ BGI_INLINE ISA_TARGET uint32_t line_split_missing(const void *line, line_split p
 typedef __m512i line_words;
 
 /*
- * A line, read in two halves. With one 512-bit load a batch at 1e8 keys takes 7.6 ns per
- * key instead of 4.9: such a load seems to occupy two of the places for lines on their way
- * (Zen 4). The empty asm keeps compilers from joining the halves.
+ * Loads a line in two halves. With one 512-bit load, a batch at 1e8 keys takes 7.6 ns per key
+ * instead of 4.9: such a load seems to occupy two of the buffers for lines in flight (Zen 4).
+ * The empty asm keeps compilers from joining the halves.
  */
 BGI_INLINE ISA_TARGET __m512i line_avx512_load_line(const void *line)
 {
@@ -177,17 +176,16 @@ BGI_INLINE ISA_TARGET uint32_t line_words_missing(const void *line, line_words p
 /* ---- Columns ---------------------------------------------------------------------- */
 
 /*
- * Halves, not the whole line: 512-bit operations take twice as long, and with 512-bit
- * loads only half as many lines can be on their way from memory.
+ * Halves, not the whole line: 512-bit operations take twice as long, and with 512-bit loads
+ * only half as many lines can be in flight from memory.
  */
 typedef struct {
     __m256i low, high;
 } line_columns;
 
 /*
- * A blend takes each lane's word from the half that its key chose. Rotations take their
- * count modulo 32, so the top bit of the product, which chose the half, need not be
- * removed from it.
+ * A blend selects each lane's word from the half that its key chose. Rotations use their count
+ * modulo 32, so the top bit of the product, which chose the half, need not be cleared.
  */
 BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uint32_t x)
 {
@@ -201,9 +199,9 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uin
 }
 
 /*
- * Shifts by 32 and more give 0. Six bits of the product are a bit's distance from the top
- * of its lower word, and from the top of its upper word when the highest of the six is
- * flipped; so each is out of range in the word that was not chosen.
+ * Shifts by 32 or more give 0. Six bits of the product are a bit's distance from the top of its
+ * lower word. With the highest of the six flipped, they are its distance from the top of its
+ * upper word. So the shift is out of range in the word that was not chosen.
  */
 BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
 {

@@ -1,6 +1,6 @@
 /*
- * isa_neon.c - every kind with the 128-bit vectors of ARMv8: a quarter of a line in a
- * register.
+ * isa_neon.c - every kind with the 128-bit vectors of ARMv8: a register holds a quarter of a
+ * line.
  */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"
@@ -15,7 +15,7 @@
 #define ISA_LANE_MASKS 0
 #define ISA_TARGET
 
-/* A pattern is the words of the line with its bits set. */
+/* A pattern: the words of a line with its bits set. */
 typedef struct {
     uint32x4_t part[2];
 } line_split;
@@ -31,7 +31,7 @@ BGI_INLINE uint32x4_t line_neon_product(uint32_t x, const uint32_t *salts)
     return vmulq_n_u32(vld1q_u32(salts), x);
 }
 
-/* Places of bits, from the top of the word or from its bottom, by the top five bits. */
+/* Returns bit positions, from the top or the bottom of the word, given by the top five bits. */
 BGI_INLINE int32x4_t line_neon_place(uint32x4_t top5)
 {
     return vreinterpretq_s32_u32(vshrq_n_u32(top5, 27));
@@ -42,14 +42,14 @@ BGI_INLINE uint32x4_t line_neon_bit(uint32x4_t top5)
     return vshlq_u32(vdupq_n_u32(0x80000000u), vnegq_s32(line_neon_place(top5)));
 }
 
-/* The sign bits of four lanes as bits 0 .. 3. */
+/* Returns the sign bits of four lanes as bits 0 .. 3. */
 BGI_INLINE uint32_t line_neon_signs(uint32x4_t v)
 {
     const int32x4_t place = { 0, 1, 2, 3 };
     return vaddvq_u32(vshlq_u32(vshrq_n_u32(v, 31), place));
 }
 
-/* The lanes whose bit is set in `words`. */
+/* Returns the lanes whose bit is set in `words`. */
 BGI_INLINE uint32_t line_neon_found(uint32x4_t words, uint32x4_t top5)
 {
     return line_neon_signs(vshlq_u32(words, line_neon_place(top5)));
@@ -77,7 +77,7 @@ BGI_INLINE uint32_t line_split_found(const void *line, uint32_t x)
     return found;
 }
 
-/* The half of a column's pair that its product chooses: all ones for the upper one. */
+/* Returns the half of a column's pair that its product selects: all ones for the upper one. */
 BGI_INLINE uint32x4_t line_neon_upper(uint32x4_t product)
 {
     return vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(product), 31));
@@ -152,7 +152,7 @@ BGI_INLINE line_words line_words_mask(line_words pattern, const struct bgi_core 
     return pattern;
 }
 
-/* The rest is the same for all shapes: a row of `parts` vectors. */
+/* The functions below work on a row of `parts` vectors, for all shapes. */
 BGI_INLINE uint32_t line_neon_set(void *line, const uint32x4_t *part, unsigned parts)
 {
     uint32_t *at = line;

@@ -1,7 +1,7 @@
 /*
- * isa_scalar.c - every kind in plain C: the reference that all other instruction sets
- * must equal bit for bit, and the path for machines that have none of them. Its
- * concurrent reads are C atomics, so that the thread sanitizer checks the algorithm here.
+ * isa_scalar.c - every kind in plain C: the reference that all other instruction sets must
+ * match bit for bit, and the implementation for machines without any of them. Its concurrent
+ * reads are C atomics, so that the thread sanitizer can check the algorithm here.
  */
 #include "kind/isa.h"
 #include "kind/line_shapes.h"
@@ -13,7 +13,7 @@
 #define ISA_LANE_MASKS 0
 #define ISA_TARGET
 
-/* A pattern is the words of the line with its bits set. */
+/* A pattern: the words of a line with its bits set. */
 typedef struct {
     uint32_t word[8];
 } line_split;
@@ -117,8 +117,8 @@ BGI_INLINE uint32_t line_words_found(const void *line, uint32_t x)
     return found;
 }
 
-/* The rest is the same for all shapes: arrays of n 32-bit words, handled as n / 2 64-bit
- * ones, in whatever byte order the machine has. */
+/* The functions below are the same for all shapes: arrays of n 32-bit words, handled as n / 2
+ * 64-bit words, in the byte order of the machine. */
 BGI_INLINE uint32_t line_scalar_missing(const void *line, const void *pattern,
                                         uint64_t *bits, unsigned words64)
 {

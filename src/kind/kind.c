@@ -19,18 +19,17 @@ const char *bg_kind_name(bg_kind kind)
     return "unknown";
 }
 
-int bg_kind_parse(const char *name)
+bool bg_kind_parse(const char *name, bg_kind *kind)
 {
-    if (!name) {
-        return -1;
-    }
 #define KIND_MATCH(NAME, number, text)                                                 \
-    if (strcmp(name, #text) == 0) {                                                    \
-        return BG_KIND_##NAME;                                                         \
+    if (name && strcmp(name, #text) == 0) {                                            \
+        *kind = BG_KIND_##NAME;                                                        \
+        return true;                                                                   \
     }
+    KIND_MATCH(AUTO, 0, auto)
     BG_KINDS(KIND_MATCH)
 #undef KIND_MATCH
-    return strcmp(name, "auto") == 0 ? BG_KIND_AUTO : -1;
+    return false;
 }
 
 const struct bgi_kind *bgi_kind_of(bg_kind id)
@@ -112,7 +111,7 @@ void bgi_fold_units(struct bgi_core *to, const struct bgi_core *from, size_t uni
     }
 }
 
-/* The even bits of a word, pushed together into its low half. */
+/* Returns the even bits of a word, packed into its low half. */
 static uint64_t kind_pack_even(uint64_t x)
 {
     x &= 0x5555555555555555u;

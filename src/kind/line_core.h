@@ -1,41 +1,41 @@
 /*
  * line_core.h - the operations of the kinds that keep a key in one line: blocked, split.
  *
- * This text is compiled once per instruction set and shape. Before each inclusion are
- * defined
+ * This file is compiled once per instruction set and shape. Before each inclusion, these macros
+ * must be defined:
  *
- *   ISA           the suffix of all names: avx2
- *   ISA_TARGET    the function attribute that allows the instructions
+ *   ISA           the suffix of all names, such as avx2
+ *   ISA_TARGET    the function attribute that enables the instructions
  *   ISA_RACES     the attribute of functions whose vector loads race with atomic ORs by
  *                 design: BGI_NO_TSAN, or nothing where loads are C atomics
  *   LINE_SHAPE    split, columns or words: see line_shapes.h
  *   LINE_MASKED   1: only some of the lanes are used, a rotation of a pattern
  *   ISA_LANE_MASKS  1: line_S_mask takes the lanes as bits, 0: by their rotation
- *   ISA_EIGHTS    defined: there are line_S_locate8, for up to ISA_EIGHTS_UNITS
- *                 lines, and line_S_needed8
+ *   ISA_EIGHTS    if defined, line_S_locate8, for up to ISA_EIGHTS_UNITS lines, and
+ *                 line_S_needed8 exist
  *
- * and the instruction set's file has defined, for each shape S,
+ * The instruction set's file must have defined, for each shape S:
  *
- *   line_S_found(line, x)                which lanes have x's bit set, as bits
+ *   line_S_found(line, x)                the lanes in which the bit of x is set, as bits
  *   line_S                               the type of a pattern of bits to set
  *   line_S_make(x)                       the pattern of x
- *   line_S_mask(pattern, core, r, lanes) the same, restricted to the lanes of rotation r,
- *                                        or given as bits (not split)
- *   line_S_set(line, pattern)            sets them; not 0 when one was missing (16 bits)
- *   line_S_missing(line, pattern, bits)  stores the pattern as 64-bit words and tells, as
- *                                        a mask, which of them lack bits
- *   line_S_all(found, needed)            64 times: whether all needed lanes are found
- *   line_S_locate8(hashes, units, at)    where the lines of eight hashes are
- *   line_S_needed8(hashes, rotations, needed)  the lanes that eight hashes use (masked)
+ *   line_S_mask(pattern, core, r, lanes) the pattern, restricted to the lanes of rotation r,
+ *                                        or to lanes given as bits (not for split)
+ *   line_S_set(line, pattern)            sets the bits; not 0 if one was missing (16 bits)
+ *   line_S_missing(line, pattern, bits)  stores the pattern as 64-bit words and returns a
+ *                                        mask of the words in the line that lack bits
+ *   line_S_all(found, needed)            for 64 keys: whether all needed lanes were found
+ *   line_S_locate8(hashes, units, at)    the locations of the lines of eight hashes
+ *   line_S_needed8(hashes, rotations, needed)  the lanes that eight hashes use (if masked)
  *
- * Concurrency. In shared mode words change only by atomic OR of 64-bit words, and only
- * where a bit is missing. Look-ups read vectors; every aligned 8-byte part of a vector
- * load is atomic on the processors concerned, so a look-up sees each 64-bit word as of
- * some moment, and bits only ever appear. If an add happened before the look-up, each of
- * its bits was either set by its OR or seen set by its own load; coherence forbids the
- * later look-up to see an older value of that word. Hence (C1) of filter.h, with relaxed
- * order throughout. "New" is what the add's own load saw: two racing adds may both miss
- * a bit, but both can see all bits set only if they were (C3).
+ * Concurrency. In shared mode, words change only by atomic OR of 64-bit words, and only where a
+ * bit is missing. Lookups read vectors. On the CPUs concerned, every aligned 8-byte part of a
+ * vector load is atomic, so a lookup sees a snapshot of each 64-bit word, and bits are never
+ * cleared. If an add happened before the lookup, each of its bits was either set by its OR or
+ * seen set by its own load; coherence then prevents the later lookup from seeing an older value
+ * of that word. This proves (C1) of filter.h, with relaxed order throughout. An add reports
+ * "new" based on its own load. Two racing adds may both see a missing bit, but both can see all
+ * bits set only if they were set before (C3).
  */
 
 #define LINE_PASTE2_(a, b)       a##_##b
@@ -51,12 +51,12 @@
 #define BGI_LINE_OPERATIONS
 enum line_operation { LINE_ADD_EXCLUSIVE, LINE_ADD_SHARED };
 
-/* By how many keys has_any is ahead of itself with its questions. With 8 layers 16, 32
- * and 64 are within 6 % of each other (Zen 4, 1e7 and 1e8 keys). */
+/* How many keys ahead has_any prefetches. With 8 layers, 16, 32 and 64 are within 6% of each
+ * other (Zen 4, 1e7 and 1e8 keys). */
 enum { LINE_AHEAD = 32 };
 
-/* Filters that are asked together, and where the lines of a word and of what follows it
- * are in the first of them. */
+/* Filters that are queried together, and the locations in the first filter of the lines of a
+ * group and of the keys that follow it. */
 struct line_layers {
     const unsigned char *words[BGI_LAYERS_MAX];
     unsigned count;
@@ -64,7 +64,7 @@ struct line_layers {
     uint64_t at[64 + LINE_AHEAD];
 };
 
-/* Beyond the last key of a batch line 0 is asked for. */
+/* After the last key of a batch, line 0 is prefetched. */
 BGI_INLINE void line_layers_begin(struct line_layers *in,
                                   const struct bgi_core *const *cores, unsigned count,
                                   unsigned step, const struct bgi_group *group,
@@ -85,13 +85,13 @@ BGI_INLINE void line_layers_begin(struct line_layers *in,
 }
 #endif
 
-/* Where a hash's line is: its offset in the words. */
+/* Returns the location of a hash's line: its offset in the words. */
 BGI_INLINE ISA_TARGET uint64_t LINE(at)(const struct bgi_core *core, uint64_t hash)
 {
     return LINE_WORD(index)(hash, core->units) * LINE_WORD(bytes);
 }
 
-/* The lanes that a hash uses. */
+/* Returns the lanes that a hash uses. */
 BGI_INLINE ISA_TARGET LINE_WORD(bits)
     LINE(needed)(const struct bgi_core *core, uint64_t hash)
 {
@@ -128,8 +128,8 @@ BGI_INLINE ISA_TARGET uint32_t LINE(or_missing)(uint64_t *line, LINE_TYPE patter
     return missing;
 }
 
-/* One add; `what` is a constant wherever this is called, so that only one case is left.
- * Not 0 when the key is new. */
+/* Adds one hash. `what` is a constant in every call, so that only one case is compiled. Returns
+ * nonzero if the key is new. */
 BGI_INLINE ISA_TARGET uint32_t LINE(put)(const struct bgi_core *core, uint64_t hash,
                                          unsigned char *line, LINE_WORD(bits) needed,
                                          const enum line_operation what)
@@ -155,8 +155,8 @@ ISA_TARGET static void LINE(locate)(const struct bgi_core *core,
     }
 }
 
-/* Asks for the lines from .. n-1 of the next word. */
-BGI_INLINE ISA_TARGET void LINE(ask)(const struct bgi_group *next, unsigned from)
+/* Prefetches lines from .. n-1 of the next group. */
+BGI_INLINE ISA_TARGET void LINE(prefetch)(const struct bgi_group *next, unsigned from)
 {
     for (unsigned i = from; next && i < next->n; i++) {
         BGI_PREFETCH(next->core->words + next->at[i]);
@@ -181,7 +181,7 @@ ISA_TARGET ISA_RACES static bool LINE(has_u64)(const struct bgi_core *core,
     return LINE(test)(core, bgi_fast8_masked(core->fast8_mask, key));
 }
 
-/* The lanes that hashes use; those beyond n need what is never found. */
+/* Computes the lanes that the hashes use. Entries from n on need a lane that is never found. */
 BGI_INLINE ISA_TARGET void LINE(needed_word)(const struct bgi_core *core,
                                              const uint64_t *hashes, unsigned n,
                                              LINE_WORD(bits) * needed)
@@ -200,7 +200,7 @@ BGI_INLINE ISA_TARGET void LINE(needed_word)(const struct bgi_core *core,
     }
 }
 
-/* The lanes found and needed are collected for all hashes and compared in one go. */
+/* Collects the lanes found and needed for all hashes and compares them in one step. */
 ISA_TARGET ISA_RACES static uint64_t LINE(has_group)(const struct bgi_core *core,
                                                      const struct bgi_group *group,
                                                      const struct bgi_group *next)
@@ -216,7 +216,7 @@ ISA_TARGET ISA_RACES static uint64_t LINE(has_group)(const struct bgi_core *core
         found[i] = (LINE_WORD(bits))LINE_WORD(found)(words + group->at[i],
                                                      (uint32_t)hashes[i]);
     }
-    LINE(ask)(next, i);
+    LINE(prefetch)(next, i);
     for (; i < group->n; i++) {
         found[i] = (LINE_WORD(bits))LINE_WORD(found)(words + group->at[i],
                                                      (uint32_t)hashes[i]);
@@ -227,8 +227,8 @@ ISA_TARGET ISA_RACES static uint64_t LINE(has_group)(const struct bgi_core *core
     return LINE_WORD(all)(found, needed);
 }
 
-/* Asks for a hash's line in every filter; `at` is where it is in the first. */
-BGI_INLINE ISA_TARGET void LINE(ask_all)(const struct line_layers *in, uint64_t at)
+/* Prefetches a hash's line in every filter; `at` is its location in the first one. */
+BGI_INLINE ISA_TARGET void LINE(prefetch_all)(const struct line_layers *in, uint64_t at)
 {
     const uint64_t whole = ~(uint64_t)(LINE_WORD(bytes) - 1);
     for (unsigned c = 0; c < in->count; c++, at >>= in->step) {
@@ -236,8 +236,8 @@ BGI_INLINE ISA_TARGET void LINE(ask_all)(const struct line_layers *in, uint64_t 
     }
 }
 
-/* The lanes that each filter has of each hash. The hash's product is the same for all
- * filters, and compilers see that. */
+/* Finds the lanes of each hash in each filter. The product of a hash is the same in all
+ * filters; compilers hoist it. */
 BGI_INLINE ISA_TARGET void LINE(find_all)(const struct line_layers *in,
                                           const struct bgi_group *group,
                                           LINE_WORD(bits) (*found)[64], const bool asks)
@@ -259,8 +259,8 @@ BGI_INLINE ISA_TARGET void LINE(find_all)(const struct line_layers *in,
 }
 
 /*
- * Key by key, a line of every filter for each: so the large filters, whose lines are long
- * on their way, and the small ones take turns, which is a tenth faster than filter by
+ * Proceeds key by key and reads the line of every filter for each. So the large filters, whose
+ * lines take long to arrive, alternate with the small ones. This is 10% faster than filter by
  * filter (Zen 4, 8 layers, 1e8 keys).
  */
 ISA_TARGET ISA_RACES static uint64_t LINE(has_any)(const struct bgi_core *const *cores,
@@ -273,7 +273,7 @@ ISA_TARGET ISA_RACES static uint64_t LINE(has_any)(const struct bgi_core *const 
     uint64_t answer = 0;
     line_layers_begin(&in, cores, count, step, group, next);
     for (unsigned i = 0; group->n == 0 && next && i < next->n && i < LINE_AHEAD; i++) {
-        LINE(ask_all)(&in, in.at[i]);
+        LINE(prefetch_all)(&in, in.at[i]);
     }
     LINE(needed_word)(cores[0], group->hashes, group->n, needed);
     if (next) {
@@ -288,7 +288,8 @@ ISA_TARGET ISA_RACES static uint64_t LINE(has_any)(const struct bgi_core *const 
     return answer;
 }
 
-/* What was missing is collected as well, and turned into bits in one go. */
+/* Adds a group. Like has_group, collects the missing lanes of all hashes and converts them to
+ * bits in one step. */
 BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
                                               const struct bgi_group *group,
                                               const struct bgi_group *next,
@@ -297,7 +298,8 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
     _Alignas(64) static const uint16_t none[64] = { 0 };
     _Alignas(64) uint16_t missing[64];
     _Alignas(64) LINE_WORD(bits) needed[64];
-    /* Copies: stores to the line might change the structs, for all the compiler knows. */
+    /* Local copies: as far as the compiler can tell, stores to the line might change the
+     * structs. */
     const uint64_t *hashes = group->hashes, *at = group->at;
     unsigned char *words = core->words;
     unsigned i = 0, n = group->n, both = next ? (next->n < n ? next->n : n) : 0;
@@ -309,7 +311,7 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
         missing[i] = (uint16_t)LINE(put)(core, hashes[i], words + at[i],
                                          ISA_LANE_MASKS ? needed[i] : 0, what);
     }
-    LINE(ask)(next, i);
+    LINE(prefetch)(next, i);
     for (; i < n; i++) {
         missing[i] = (uint16_t)LINE(put)(core, hashes[i], words + at[i],
                                          ISA_LANE_MASKS ? needed[i] : 0, what);

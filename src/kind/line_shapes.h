@@ -1,14 +1,14 @@
 /*
- * line_shapes.h - the shapes that a key's bits take inside one line, as far as they do
- * not depend on the instruction set.
+ * line_shapes.h - the shapes of a key's bits within one line, independent of the instruction
+ * set.
  *
- * A line holds 32-bit words. A hash h has its line by its high bits and a pattern of
- * bits by its low 32 bits x: lane j gets the product p = x * salt[j] modulo 2^32, whose
- * best bits are the top ones (multiply-shift: Dietzfelbinger et al., "A reliable
- * randomized algorithm for the closest-pair problem", 1997). One vector multiplication
- * gives the positions in all lanes at once. In our own shapes positions count from the top
- * of a word, so that a look-up can shift the bit it asks for into the sign, where one
- * instruction collects it from all lanes.
+ * A line consists of 32-bit words. The high bits of a hash h select the line, and its low 32
+ * bits x determine a pattern of bits: lane j uses the product p = x * salt[j] modulo 2^32,
+ * whose top bits are the best (multiply-shift: Dietzfelbinger et al., "A reliable randomized
+ * algorithm for the closest-pair problem", 1997). One vector multiplication computes the
+ * positions in all lanes at once. In our own shapes, positions count from the top of a word. So
+ * a lookup can shift the bit it tests into the sign bit, and one instruction collects the sign
+ * bits of all lanes.
  *
  *   split      8 words; lane j is word j; the bit is p >> 27
  *
@@ -16,22 +16,21 @@
  *                      [..x...][.....x][x.....]     [...x..]        32 bytes
  *
  *   columns   16 words; lane j is the pair of words j and j + 8; the top bit of p
- *             chooses the word, the next five bits the bit in it, from the top
+ *             selects the word, the next five bits the bit in it, from the top
  *
  *                word     0       1       2      ...     7
  *                      [..x...][......][x.....]     [......]        64 bytes
  *                      [......][...x..][......]     [.x....]
  *                word     8       9      10      ...    15
  *
- *             Each lane has 64 bits, yet 32-bit arithmetic and one choice suffice.
+ *             Each lane has 64 bits, but needs only 32-bit arithmetic and one selection.
  *
  *   words     16 words; lane j is word j; the bit is p >> 27, from the top
  *
- * Masked columns and words use k of the 8 or 16 lanes: a fixed pattern of k lanes,
- * rotated by an amount r that comes from x: core->rotations[r] has the lanes in use (8 lanes
- * twice, once for each half of the line).
- * core->window has them as words that are all ones or all zeros, the pattern twice in a
- * row: read from offset r on it is the rotation by r.
+ * Masked columns and words use k of the 8 or 16 lanes: a fixed pattern of k lanes, rotated by
+ * an amount r that is derived from x. core->rotations[r] has the lanes in use (8 lanes are
+ * repeated, once for each half of the line). core->window has the pattern twice in a row, as
+ * words that are all ones or all zeros: reading it from offset r gives the rotation by r.
  */
 #ifndef BGI_LINE_SHAPES_H
 #define BGI_LINE_SHAPES_H
@@ -50,21 +49,21 @@ enum {
     line_words_lanes = 16
 };
 
-/* Lanes as bits, lane 0 lowest. */
+/* Lanes as bits; lane 0 is the lowest. */
 typedef uint8_t line_split_bits;
 typedef uint8_t line_columns_bits;
 typedef uint16_t line_words_bits;
 
-/* How many different patterns there are: one for each low half of a hash. */
+/* The number of different patterns: one for each low half of a hash. */
 static const double line_patterns = 4294967296.0;
 
-/* Those of the split-block filter of the Parquet specification. */
+/* The salts of the split-block filter in the Parquet specification. */
 static const uint32_t line_split_salts[8] = {
     0x47b6137bu, 0x44974d91u, 0x8824ad5bu, 0xa2b7289du,
     0x705495c7u, 0x2df1424bu, 0x9efc4947u, 0x5c6bfb31u,
 };
 
-/* Ours: hexadecimal digits of pi, made odd. Columns use the first eight. */
+/* Our own salts: hexadecimal digits of pi, made odd. Columns use the first eight. */
 static const uint32_t line_words_salts[16] = {
     0x243f6a89u, 0x85a308d3u, 0x13198a2fu, 0x03707345u, 0xa4093823u, 0x299f31d1u,
     0x082efa99u, 0xec4e6c89u, 0x452821e7u, 0x38d01377u, 0xbe5466cfu, 0x34e90c6du,
@@ -72,9 +71,9 @@ static const uint32_t line_words_salts[16] = {
 };
 
 /*
- * The number of a hash's line among `units`. Split lines are numbered by the high 32 bits
- * of the hash, as Parquet does; the others by the high 52 bits. Either way halving the
- * number of lines halves the line's number (see bgi_mulhi), which is what folding needs.
+ * Returns the number of a hash's line among `units` lines. Split lines are numbered by the high
+ * 32 bits of the hash, as in Parquet, the others by the high 52 bits. In both cases, halving
+ * the number of lines halves the line's number (see bgi_mulhi), as folding requires.
  */
 BGI_INLINE uint64_t line_split_index(uint64_t hash, uint64_t units)
 {
@@ -91,8 +90,8 @@ BGI_INLINE uint64_t line_columns_index(uint64_t hash, uint64_t units)
     return bgi_range52(hash, units);
 }
 
-/* 64 times: whether all needed lanes are found. For instruction sets that have nothing
- * better. */
+/* For 64 keys: whether all needed lanes were found. Used by instruction sets without a better
+ * way. */
 #define LINE_SHAPES_ALL(name, type)                                                    \
     BGI_INLINE uint64_t name(const type *found, const type *needed)                    \
     {                                                                                  \
@@ -109,7 +108,8 @@ LINE_SHAPES_ALL(line_all16, uint16_t)
 
 static const uint32_t line_rotation_salt = 0x9216d5d9u;
 
-/* By how many lanes the pattern of a masked shape is rotated: 0 .. lanes - 1. */
+/* Returns the number of lanes by which the pattern of a masked shape is rotated: 0 .. lanes -
+ * 1. */
 BGI_INLINE uint32_t line_rotation(uint32_t x, uint32_t lanes)
 {
     return (uint32_t)(((uint64_t)(x * line_rotation_salt) * lanes) >> 32);

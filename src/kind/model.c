@@ -1,8 +1,8 @@
 /*
  * model.c - one rate model for all Bloom kinds.
  *
- * The family (struct bgi_model). Each of n keys picks one of U units; there it uses a of
- * g lanes of b bits, and in each of them draws r positions with replacement.
+ * The family (struct bgi_model). Each of n keys selects one of U units. There it uses a of g
+ * lanes of b bits, and in each of these lanes draws r positions with replacement.
  *
  *                  units U   lanes g   active a   bits b   draws r
  *   classic           1         1         1        m          k
@@ -12,46 +12,45 @@
  *   split             blocks    8         8        32         1
  *   register          words     64        k        1          1
  *
- * Why not the textbook formula (1 - e^(-kn/m))^k: keys are not spread evenly over the
- * units. The number of keys in a unit is binomial, close to a Poisson distribution, and
- * the rate is convex in it, so the mean over units is above the rate of the mean unit:
- * by 15 % in a blocked filter at 1 %, by 64 % at 0.1 % (Putze, Sanders, Singler,
- * "Cache-, hash- and space-efficient Bloom filters", 2007).
+ * Why not the textbook formula (1 - e^(-kn/m))^k? Keys are not spread evenly over the units.
+ * The number of keys in a unit is binomial, close to a Poisson distribution. The rate is convex
+ * in this number, so the mean over all units is above the rate of the mean unit: by 15% in a
+ * blocked filter at 1%, and by 64% at 0.1% (Putze, Sanders, Singler, "Cache-, hash- and
+ * space-efficient Bloom filters", 2007).
  *
- * The exact rate of many units. A false positive is an absent key whose a bits are
- * all set. By inclusion and exclusion over the set S of its bits that are NOT set,
+ * The exact rate for many units. A false positive is an absent key whose a bits are all set. By
+ * inclusion and exclusion over the set S of its bits that are NOT set,
  *
  *     rate = sum over s = 0..a of  (-1)^s C(a, s) Q(s)^n
  *
- * where Q(s) is the probability that one key misses s given bits in s lanes of the unit:
- * it goes elsewhere, or it uses u of these lanes (hypergeometric) and misses in each:
+ * where Q(s) is the probability that one key misses s given bits in s lanes of the unit. Either
+ * it selects another unit, or it uses u of these lanes (hypergeometric) and misses in each:
  *
  *     Q(s) = 1 - (1 - q(s)) / U,
  *     q(s) = sum over u of  C(a,u) C(g-a,s-u) / C(g,s)  (1 - 1/b)^u.
  *
- * No sum over loads remains. (The lanes of a masked filter are rotations of one pattern,
- * not random subsets; blocked.c has patterns for which the difference is below 0.6 %.)
+ * No sum over loads remains. (The lanes of a masked filter are rotations of one pattern, not
+ * random subsets. With the patterns in blocked.c, the difference is below 0.6%.)
  *
- * Digits. The sums alternate: they lose what the largest term, C(16,8) = 12870, has over
- * the result. Long doubles carry at least 18 digits on most machines, 15 on some; where
- * the result is too small for them (below 1e-10) the sum over loads, all of whose terms
- * are positive, is used instead, with lanes taken as independent: good to an order of
+ * Precision. The sums alternate, so they lose the digits by which the largest term, C(16,8) =
+ * 12870, exceeds the result. Long doubles have at least 18 digits on most machines, 15 on some.
+ * If the result is too small for them (below 1e-10), the sum over loads is used instead. All of
+ * its terms are positive, but it treats lanes as independent: it is accurate to an order of
  * magnitude, and never above 1e-10.
  *
- * The floor. The pattern inside a line comes from 32 bits of the hash; a key that shares
- * both line and these bits with another one is a false positive: items / units / 2^32 are
+ * The floor. The pattern inside a line comes from 32 bits of the hash. A key that shares both
+ * the line and these bits with another key is a false positive, so items / units / 2^32 is
  * added to the rate.
  *
- * Clusters. In a register filter a position that is taken moves to its neighbour, so that
- * a key's bits are not quite a random subset, and keys overlap a little more. The excess
- * was measured over 39 cells (k = 3 .. 9, a quarter to four times the design load, 1e10
- * probes): 0.4, 1.0, 1.9 and 3.3 % at rates of 1e-2, 1e-3, 1e-4 and 1e-5, whatever k. It
- * is added as 0.00081 (-log10 rate)^2.3.
+ * Clusters. In a register filter a position that is already taken moves to its neighbor. So a
+ * key's bits are not quite a random subset, and keys overlap slightly more. The excess was
+ * measured over 39 cells (k = 3 .. 9, a quarter to four times the design load, 1e10 probes):
+ * 0.4, 1.0, 1.9 and 3.3% at rates of 1e-2, 1e-3, 1e-4 and 1e-5, independent of k. It is added
+ * as 0.00081 (-log10 rate)^2.3.
  *
- * A single unit of many bits (classic, partitioned). The fill is sharply concentrated;
- * the rate is the mean fill to the power k, times 1 + C(k,2) Var/fill^2, a correction that
- * matters below some thousand bits (Bose et al., "On the false-positive rate of Bloom
- * filters", 2008).
+ * A single unit of many bits (classic, partitioned). The fill is sharply concentrated. The rate
+ * is the mean fill to the power k, times 1 + C(k,2) Var/fill^2, a correction that matters below
+ * a few thousand bits (Bose et al., "On the false-positive rate of Bloom filters", 2008).
  */
 #include "kind/model.h"
 
@@ -73,7 +72,7 @@ static long double model_choose(unsigned n, unsigned k)
     return c;
 }
 
-/* Probability that none of n keys hits some given bits, when one key that comes to the
+/* Returns the probability that none of n keys hits some given bits, if one key that selects the
  * unit misses them with probability q. */
 static long double model_none(const struct bgi_model *m, long double q, double n)
 {
@@ -84,7 +83,7 @@ static long double model_none(const struct bgi_model *m, long double q, double n
     return expl((long double)n * log1pl(-hit));
 }
 
-/* Probability that a key of this unit misses one given bit in each of s lanes. */
+/* Returns the probability that a key of this unit misses one given bit in each of s lanes. */
 static long double model_miss_lanes(const struct bgi_model *m, unsigned s)
 {
     unsigned idle = m->lanes - m->active;
@@ -109,8 +108,8 @@ static double model_rate_lanes(const struct bgi_model *m, double n)
     return (double)rate;
 }
 
-/* The probability that a Poisson variable of mean `load` is i. (Not by lgamma, which
- * writes a global variable.) */
+/* Returns the probability that a Poisson variable with mean `load` is i. (lgamma is not used
+ * because it writes a global variable.) */
 static double model_poisson(double load, unsigned i)
 {
     double log_p = -load;
@@ -120,9 +119,9 @@ static double model_poisson(double load, unsigned i)
     return exp(log_p);
 }
 
-/* The sum over the number of keys in a unit; every term is positive. Starts at the most
- * likely number and walks both ways until terms no longer matter. Only for loads at
- * which rates are tiny, so for few keys. */
+/* Sums over the number of keys in a unit. All terms are positive. Starts at the most likely
+ * number and proceeds in both directions until the terms become negligible. Used only at loads
+ * where rates are tiny, so for few keys. */
 static double model_rate_loads(const struct bgi_model *m, double n)
 {
     double load = n / m->units, k = m->active;
@@ -151,7 +150,7 @@ static double model_rate_scattered(const struct bgi_model *m, double n)
     double balls = n * m->draws / m->lane_bits;
     double fill = bgi_model_fill(m, n);
     double empty = 1 - fill;
-    /* 1 - (1 + x) e^-x, which for small x is x^2/2 and would cancel away. */
+    /* 1 - (1 + x) e^-x is x^2/2 for small x, and would suffer from cancellation. */
     double shared = balls < 1e-3 ? balls * balls * (0.5 - balls / 3)
                                  : 1 - (1 + balls) * exp(-balls);
     double variance = empty * shared / m->lane_bits;
@@ -182,7 +181,7 @@ double bgi_model_rate(const struct bgi_model *m, double items)
     return rate < 1 ? rate : 1;
 }
 
-/* Probability that one key of the unit misses a given bit. */
+/* Returns the probability that one key of the unit misses a given bit. */
 static double model_miss_bit(const struct bgi_model *m)
 {
     double used = m->active / (double)m->lanes;
@@ -202,22 +201,22 @@ double bgi_model_items(const struct bgi_model *m, double fill)
 }
 
 /*
- * The spread of the estimate. Let Z be the number of bits not set, p the probability that
- * a given bit is one of them. For n keys
+ * The error of the estimate. Let Z be the number of bits that are not set, and p the
+ * probability that a given bit is one of them. For n keys
  *
  *   Var Z = sum over pairs of bits (P(neither set) - p^2)
  *
- * and an error of dZ in Z is one of dZ / |dE[Z]/dn| in items. One key sets a given bit
+ * and an error of dZ in Z corresponds to dZ / |dE[Z]/dn| in items. One key sets a given bit
  * with probability a, and both of two given bits with probability h, so that
  *
  *   P(neither set) - p^2 = (1 - 2a + h)^n - (1 - a)^2n
  *                        = p^2 ((1 + (h - a^2) / (1 - a)^2)^n - 1).
  *
- * h differs for two bits of one lane, of two lanes of a unit, and of two units (0).
+ * h differs between two bits of one lane, of two lanes of a unit, and of two units (0).
  *
- * The terms cancel up to the second order in n a, the fill. Long doubles and expm1 bear
- * that down to a fill of 1e-4; below, the second order is all that matters:
- * n^2/2 times the sum of h^2 over pairs of bits, a bit with itself (h = a) included.
+ * The terms cancel up to the second order in n a, the fill. Long doubles and expm1 handle this
+ * down to a fill of 1e-4. Below that, only the second order matters: n^2/2 times the sum of h^2
+ * over pairs of bits, including each bit with itself (h = a).
  */
 static long double model_covariance(long double a, long double h, double n)
 {
@@ -230,7 +229,8 @@ double bgi_model_items_error(const struct bgi_model *m, double items)
     long double g = m->lanes, b = (long double)m->lane_bits, u = (long double)m->units;
     long double used = m->active / g;
     long double both_used = g > 1 ? used * (m->active - 1) / (g - 1) : 0;
-    /* Within an active lane: one bit hit; two bits hit. */
+    /* Within an active lane: the probabilities that one given bit, and two given bits, are
+     * hit. */
     long double one = b > 1 ? -expm1l(m->draws * log1pl(-1 / b)) : 1;
     long double two = b > 2 ? 2 * one + expm1l(m->draws * log1pl(-2 / b)) : 0;
     long double a = used * one / u;

@@ -1,6 +1,6 @@
 /*
- * ops_pick.h - compiles every core for one instruction set and picks among them. The last
- * thing that isa_scalar.c and its siblings include, with ISA and ISA_TARGET defined.
+ * ops_pick.h - compiles every core for one instruction set and selects among them. isa_scalar.c
+ * and its siblings include this file last, with ISA and ISA_TARGET defined.
  */
 
 #define LINE_SHAPE  split
@@ -35,7 +35,7 @@
 #define PICK_PASTE_(a, b) a##_##b
 #define PICK_PASTE(a, b)  PICK_PASTE_(a, b)
 #define PICK_NAME(name)   PICK_PASTE(name, ISA)
-/* The table `name`_ops_`mode`_`isa` of the mode in force. */
+/* The table `name`_ops_`mode`_`isa` for the current mode. */
 #define PICK_OPS(name)                                                                 \
     (exclusive ? &PICK_NAME(name##_ops_exclusive) : &PICK_NAME(name##_ops_shared))
 
@@ -54,7 +54,7 @@ const struct bgi_ops *PICK_NAME(bgi_ops)(bg_kind id, uint32_t k, bool exclusive)
     case BG_KIND_REGISTER:
         return exclusive ? &PICK_NAME(register_ops_exclusive)[k - 1]
                          : &PICK_NAME(register_ops_shared)[k - 1];
-    default: break; /* others have operations of their own */
+    default: break; /* other kinds have their own operations */
     }
     return NULL;
 }

@@ -1,27 +1,26 @@
 /*
- * partitioned.c - k slices, one bit of every key in each.
+ * partitioned.c - k slices, with one bit of every key in each.
  *
- * Idea. The m bits are cut into k slices of m/k; bit i of a key lies in slice i. Every
- * slice has the same fill, and the bits of one key never coincide (Kirsch and
- * Mitzenmacher, "Less hashing, same performance", 2006; Almeida, "A case for partitioned
- * Bloom filters", 2020). The rate is that of a classic filter within a fraction of a
- * percent. What it buys: slices can be cleared or replaced one at a time, which is how
- * filters age.
+ * Idea. The m bits are divided into k slices of m/k bits, and bit i of a key lies in slice i.
+ * All slices have the same fill, and the bits of one key never coincide (Kirsch and
+ * Mitzenmacher, "Less hashing, same performance", 2006; Almeida, "A case for partitioned Bloom
+ * filters", 2020). The rate equals that of a classic filter within a fraction of a percent. The
+ * advantage is that slices can be cleared or replaced one at a time, which is how filters age.
  *
- * Price. As classic: up to k cache lines per key.
+ * Cost. Up to k cache lines per key, as for classic.
  *
- * Layout. Unit: a row of k 64-bit words, one per slice. Slice i takes the words
- * i * units .. (i + 1) * units - 1.
+ * Layout. A unit is a row of k 64-bit words, one per slice. Slice i consists of the words i *
+ * units .. (i + 1) * units - 1.
  *
  *     slice 0          slice 1          ...    slice k-1
  *     [w][w]...[w]     [w][w]...[w]            [w][w]...[w]
  *      0  1   units-1
  *
- * Positions and operations: scatter_core.h.
+ * For positions and operations, see scatter_core.h.
  *
  * Invariants
- *   (I1) The position within a slice is floor(x_i s / 2^64) for s bits: folding halves it.
- *   (I2) Slices begin at a word, so folding keeps them apart when units is even.
+ *   (I1) The position within a slice of s bits is floor(x_i s / 2^64). Folding halves it.
+ *   (I2) Slices start at a word boundary, so folding keeps them separate if units is even.
  */
 #include "kind/kind.h"
 

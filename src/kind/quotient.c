@@ -1,99 +1,98 @@
 /*
- * quotient.c - a sorted table of hash prefixes: deletes, counts, lists, merges, grows.
+ * quotient.c - a sorted table of hash prefixes that can delete, count, enumerate, merge and
+ * grow.
  *
- * Idea. Keep of each hash its first q + r bits, in a sorted table of 2^q slots and a bit.
- * The first q bits, the quotient, are not stored: they are the slot where the key belongs;
- * only the r bits after them, the remainder, are. All keys of a quotient form a run, a
- * sequence of slots that begins at the slot of that number or, if it is taken, as soon
- * behind it as the order allows (Bender et al., "Don't thrash: how to cache your hash on
- * flash", 2012). Two bits per slot tell which runs are where: `occupieds`, a bit for
- * each quotient that has a run, and `runends`, a bit for each last slot of a run. The i-th
- * run ends at the i-th runend; rank and select on 64-bit words find it, from an offset of 8
- * bits for every block of slots (Pandey, Bender, Johnson, Patro, "A general-purpose
- * counting filter: making every bit count", 2017). A block, with its bits, its offset and
- * its slots, is one line of the cache: that is r + 2.1 to r + 2.6 bits per slot for r from
- * 6 on, and one line for most look-ups.
+ * Idea. The filter stores the first q + r bits of each hash, in a sorted table of slightly more
+ * than 2^q slots. The first q bits, the quotient, are not stored: they are the number of the
+ * slot where the key belongs. Only the r bits after them, the remainder, are stored. All keys
+ * of a quotient form a run, a sequence of slots that starts at the slot of that number or, if
+ * it is taken, as soon after it as the order allows (Bender et al., "Don't thrash: how to cache
+ * your hash on flash", 2012). Two bits per slot describe the runs: `occupieds`, a bit for each
+ * quotient that has a run, and `runends`, a bit for each last slot of a run. The i-th run ends
+ * at the i-th runend. Rank and select on 64-bit words find it, starting from an 8-bit offset
+ * for every block of slots (Pandey, Bender, Johnson, Patro, "A general-purpose counting filter:
+ * making every bit count", 2017). A block, with its bits, its offset and its slots, is one
+ * cache line. That is r + 2.1 to r + 2.6 bits per slot for r from 6 on, and one line for most
+ * lookups.
  *
  *     quotient   0   1   2   3   4   5   6   7
  *     occupied   .   1   .   1   1   .   .   1        runs: 1: a b   3: c   4: d e   7: f
  *     slots      .   a   b   c   d   e   .   f
  *     runends    0   0   1   1   0   1   0   1
  *
- * What is kept is a sorted list of prefixes, so it can be read out in order
- * (bg_filter_for_each); two filters merge as sorted lists do; and since the quotient and the
- * remainder are one string of bits a table of twice the size with remainders of one bit
- * less holds the same prefixes, at the same rate (bg_filter_resize). The table of a
- * multiset is unique: the order in which keys came and went leaves no trace.
+ * The content is a sorted list of prefixes, so it can be enumerated in order
+ * (bg_filter_for_each), and two filters merge like sorted lists. The quotient and the remainder
+ * are one string of bits, so a table of twice the size, with remainders one bit shorter, holds
+ * the same prefixes at the same rate (bg_filter_resize). The table of a multiset is unique: the
+ * order of adds and removes leaves no trace.
  *
- * Price. The number of quotients is a power of two, so memory doubles where one more key
- * does not fit. At 1 % a filter that is filled to 95 % takes 9.6 bits per key, and one for
- * a single key more, with twice the slots and a bit less in each, takes 17.1; at 0.1 % it
- * is 12.8 to 24. The planner says what it comes to. Remainders of fewer than 6 bits save
- * nothing: a block has 63 slots at most.
+ * Cost. The number of quotients is a power of two, so memory doubles when one more key does not
+ * fit. At 1%, a filter that is 95% full uses 9.6 bits per key. A filter for a single key more,
+ * with twice the slots and one bit less in each, uses 17.1. At 0.1% the range is 12.8 to 24.
+ * The planner reports the actual figure. Remainders of fewer than 6 bits save nothing, because
+ * a block has at most 63 slots.
  *
- * A run is walked from its start, so hashes that agree in their first bits on purpose make
- * inserts slow, as long as the slots behind the end last: for keys that strangers choose
- * take a keyed hash profile, as everywhere.
+ * A run is walked from its start. So hashes that deliberately agree in their first bits make
+ * inserts slow, until the slots after the last quotient are used up. As with all kinds, use a
+ * keyed hash profile for untrusted keys.
  *
- * Rate. A stranger is answered "maybe" if its prefix, one of F = 2^(q + r), is in the
- * table: with n different keys 1 - (1 - 1/F)^n, exactly; there is nothing else that could
- * be mistaken. Below 95 % load that is at most about 0.95 2^-r.
+ * Rate. The answer for an absent key is "maybe" if its prefix, one of F = 2^(q + r), is in the
+ * table: with n different keys, exactly 1 - (1 - 1/F)^n. There is no other source of false
+ * positives. Below 95% load this is at most about 0.95 2^-r.
  *
- * Layout. A unit is a block, 64 bytes (quotient_table.h draws it):
+ * Layout. A unit is a block of 64 bytes (drawn in quotient_table.h):
  *
  *     [ block ][ block ] ... [ block ]
  *      <--- 2^q slots ---><- 512 ->
  *
- * with 512 slots behind the last quotient, or some more up to the end of a block, for the
- * runs that are pushed there (256 in the smallest filter, of 256 quotients). Nothing wraps.
- * At 95 % load a run is pushed by 9 slots on average, and by 512 with a probability of
- * about e^-50, so good hashes never need more. When they are used up an insert is refused,
- * as it is when 31/32 of 2^q slots are in use: beyond that the number of slots to be moved
- * explodes.
+ * After the last quotient there are 512 slots, or slightly more up to the end of a block, for
+ * the runs that are pushed there (256 in the smallest filter, of 256 quotients). Nothing wraps
+ * around. At 95% load a run is pushed by 9 slots on average, and by 512 with a probability of
+ * about e^-50, so good hashes never need more. If these slots are used up, an insert is
+ * refused. It is also refused if 31/32 of 2^q slots are in use; beyond that, the number of
+ * slots to be moved explodes.
  *
- * Counts. A key that is added again and again takes a slot for each of the first two
- * times, and from then on the digits of a number (quotient_table.h): a flood of one key
- * takes 3 + 64 / (r - 1) slots at most. A count that reaches 2^64 - 1 stays there.
+ * Counts. A key that is added repeatedly uses a slot for each of its first two adds, and from
+ * then on the digits of a number (quotient_table.h). A flood of one key uses at most 3 + 64 /
+ * (r - 1) slots. A count that reaches 2^64 - 1 stays there.
  *
  * Invariants
- *   (I1) The remainders of a run ascend, each with its count; the runs are in the order of
- *        their quotients; a run begins at the slot of its quotient or right behind the
- *        run before it, whichever comes later.
+ *   (I1) The remainders of a run ascend, each with its count. Runs are in the order of their
+ *        quotients. A run starts at the slot of its quotient or right after the previous run,
+ *        whichever is later.
  *   (I2) There are as many runends as occupied quotients.
- *   (I3) The offset of a block is the number of slots, from its first on, that belong to
- *        runs of earlier blocks; 255 means 255 or more.
- *   (I4) Slots, runends and offsets that are not in use are 0, so equal multisets are equal
- *        words.
+ *   (I3) The offset of a block is the number of slots, from its first on, that belong to runs
+ *        of earlier blocks; 255 means 255 or more.
+ *   (I4) Unused slots, runends and offsets are 0, so equal multisets have equal words.
  *   (I5) `used` is the number of slots in use, never above `limit`.
  *
- * Concurrency. Moving slots, a writer makes states in which a run cannot be found. A
- * region, 64 blocks, has a lock for writers and a sequence number that is odd while it is
- * being changed (quotient_sync.h). A writer locks the regions that it reads or writes, in
- * ascending order, makes the numbers of those that it writes odd, writes, makes them even,
- * and unlocks. Two writers in different regions do not meet. A reader takes no lock:
+ * Concurrency. While a writer moves slots, there are states in which a run cannot be found. A
+ * region, 64 blocks, has a lock for writers and a sequence number that is odd while the region
+ * is being changed (quotient_sync.h). A writer locks the regions that it reads or writes, in
+ * ascending order. It makes the numbers of the regions that it writes odd, writes, makes them
+ * even, and unlocks. Two writers in different regions do not interfere. A reader takes no lock:
  *
  *     n = numbers of the regions, all even       (acquire)
- *     look                                       (every word: acquire)
+ *     look up                                    (every word: acquire)
  *     "no" is valid if the numbers are still n
  *
- *   (P1) What was read is one state. Let the reader see n before and after, and one of its
- *        loads see a word that the writer stored after the one that made the number n. That
- *        word was stored with release order after the number had become n + 1, and loaded
- *        with acquire order; so the later load of the number sees n + 1 or more: a
- *        contradiction. And no load sees a word older than the state n: all of its words
- *        were stored before the number became n, which the reader loaded with acquire
- *        order.
- *   (P2) So a "no" is the answer of a state between the reader's begin and end. An insert
- *        that returned before the reader began made its state before that, and nothing
- *        but a remove takes a key out: (C1) of filter.h. A "yes" needs no check: a
- *        "maybe" too many does no harm.
+ *   (P1) The reader saw a single state. Suppose that it saw n before and after, and that one of
+ *        its loads saw a word that a writer stored after the number became n. That word was
+ *        stored with release order after the number became n + 1, and loaded with acquire
+ *        order. So the later load of the number sees n + 1 or more: a contradiction. Also, no
+ *        load sees a word older than state n: all words of that state were stored before the
+ *        number became n, and the reader loaded the number with acquire order.
+ *   (P2) So a "no" is the answer of a state between the start and the end of the lookup. An
+ *        insert that returned before the lookup started created its state before that, and only
+ *        a remove deletes a key. This proves (C1) of filter.h. A "yes" needs no check, because
+ *        a false "maybe" does no harm.
  *   (P3) Whatever is read in between, all positions are compared with the end of the table
- *        before they are used, and every loop goes one way: no load is outside, and every
- *        look ends.
- *   (P4) A reader that is disturbed 65536 times says "maybe": it never waits for a writer
- *        that does not get on.
+ *        before they are used, and every loop moves in one direction only. So no load is out of
+ *        bounds, and every lookup ends.
+ *   (P4) A reader that is disturbed 65536 times returns "maybe". It never waits for a writer
+ *        that makes no progress.
  *
- * An add that finds no room (bg_filter_add cannot fail) is counted in `lost`, and from
+ * A forced add (bg_filter_add_forced) that finds no free slots is counted in `lost`, and from
  * then on every answer is "maybe".
  */
 #include "kind/quotient_sync.h"
@@ -110,18 +109,18 @@ enum {
     QUOTIENT_K_MAX = 32,
     QUOTIENT_BITS_MIN = 8,
     QUOTIENT_BITS_MAX = 40,
-    QUOTIENT_SPARE = 512, /* slots behind the last quotient */
+    QUOTIENT_SPARE = 512, /* slots after the last quotient */
     QUOTIENT_PREFIX_MAX = 64
 };
 
-static const double quotient_load_max = 0.95; /* that is planned for */
+static const double quotient_load_max = 0.95; /* the maximum that plans allow */
 
-/* ---- One core, two ways to find ones ---------------------------------------------- */
+/* ---- One core, two ways to find one bits ------------------------------------------ */
 
 /*
- * Where one number `rank` of a word is: by the sums of ones up to each byte, then within
- * the byte. In `sums`, byte i has the ones of bytes 0 .. i; `reached` marks the bytes where
- * they are more than rank.
+ * Returns the position of one bit number `rank` in a word: first finds the byte by cumulative
+ * sums of ones, then the bit within the byte. In `sums`, byte i has the number of ones in bytes
+ * 0 .. i; `reached` marks the bytes where it is more than rank.
  */
 BGI_INLINE uint64_t quotient_select_portable(uint64_t word, uint64_t rank)
 {
@@ -152,7 +151,7 @@ BGI_INLINE uint64_t quotient_select_portable(uint64_t word, uint64_t rank)
 #if defined(BGI_X86_64)
 #define QUOTIENT_BMI2 __attribute__((target("bmi,bmi2,popcnt")))
 
-/* A one at place `rank`, deposited at the places of the ones. */
+/* Deposits a one at position `rank` among the ones of the word. */
 BGI_INLINE QUOTIENT_BMI2 uint64_t quotient_select_bmi2(uint64_t word, uint64_t rank)
 {
     bool first = __builtin_constant_p(rank) && rank == 0;
@@ -191,7 +190,8 @@ static uint32_t quotient_unit_bytes(uint32_t k)
     return QUOTIENT_LINE;
 }
 
-/* Slots for so many bits of a quotient, with those behind the last one. */
+/* Returns the number of slots for a quotient of `bits` bits, including those after the last
+ * quotient. */
 static uint64_t quotient_slots_of_bits(uint32_t bits)
 {
     uint64_t quotients = (uint64_t)1 << bits;
@@ -204,8 +204,8 @@ static uint64_t quotient_units(uint32_t bits, uint32_t k)
     return (quotient_slots_of_bits(bits) + block - 1) / block;
 }
 
-/* The bits of the quotient for a number of units that is a size, else for the next
- * smaller one; 0 if there is none. */
+/* Returns the bits of the quotient for a number of units. If this number is not a valid size,
+ * uses the next smaller one; 0 if there is none. */
 static uint32_t quotient_bits(uint64_t units, uint32_t k)
 {
     uint64_t slots = units * quotient_block_slots(k);
@@ -225,7 +225,7 @@ static uint64_t quotient_round_units(uint64_t units, uint32_t k)
     return bits ? quotient_units(bits < most ? bits : most, k) : 0;
 }
 
-/* Adds `doublings` bits to the quotient and takes them from the remainder. */
+/* Moves `doublings` bits from the remainder to the quotient. */
 static bool quotient_resized(uint64_t *units, uint32_t *k, int doublings)
 {
     int64_t bits = (int64_t)quotient_bits(*units, *k) + doublings;
@@ -265,7 +265,7 @@ static void quotient_setup(struct bgi_core *core)
 
 /* ---- The rate ------------------------------------------------------------------------ */
 
-/* Different prefixes. */
+/* Returns the number of different prefixes. */
 static double quotient_prefixes(uint64_t units, uint32_t k)
 {
     return ldexp(1, (int)(quotient_bits(units, k) + k));
@@ -293,12 +293,12 @@ static double quotient_rate(uint64_t units, uint32_t k, double n)
 static uint32_t quotient_lines(uint32_t k)
 {
     (void)k;
-    return 1; /* or the next one as well, where the run was pushed there */
+    return 1; /* or two, if the run was pushed into the next line */
 }
 
-/* What `prefixes` different ones tell: the keys that most likely left them, and how sure
- * that is. The number of prefixes in use has the variance F e^-l (1 - (1 + l) e^-l) with
- * l = n / F keys per prefix, and rises by e^-l with a key. */
+/* Estimates the number of keys from `prefixes` different prefixes, and its error. The number of
+ * prefixes in use has the variance F e^-l (1 - (1 + l) e^-l), where l = n / F is the number of
+ * keys per prefix, and grows by e^-l with each key. */
 static void quotient_items(const struct bgi_core *core, uint64_t prefixes,
                            struct bgi_measure *measure)
 {
@@ -310,15 +310,15 @@ static void quotient_items(const struct bgi_core *core, uint64_t prefixes,
     measure->rate = share;
 }
 
-/* ---- Reading it in order ------------------------------------------------------------- */
+/* ---- Enumeration in order ------------------------------------------------------------ */
 
 enum { QUOTIENT_CHUNK = 32 };
 
-/* The content of a filter from a place on: some entries that were read together, and where
- * the next ones begin. Each of them was in the filter at one moment. */
+/* The content of a filter from some position on: a few entries that were read together, and the
+ * position of the next ones. The entries in `entry` are a snapshot. */
 struct quotient_stream {
     const struct bgi_core *core;
-    uint64_t end; /* it ends before this quotient; 0: with the filter */
+    uint64_t end; /* stop before this quotient; 0: at the end of the filter */
     struct quotient_key next;
     unsigned at, n;
     struct {
@@ -326,7 +326,7 @@ struct quotient_stream {
     } entry[QUOTIENT_CHUNK];
 };
 
-/* Collects the entries of one run; false when there is no room for more. */
+/* Collects the entries of one run. Returns false if there is no space for more. */
 static bool quotient_read_run(struct quotient_stream *stream, uint64_t quotient,
                               uint64_t *at, struct quotient_span *span)
 {
@@ -353,8 +353,8 @@ static bool quotient_read_run(struct quotient_stream *stream, uint64_t quotient,
     return true;
 }
 
-/* Collects entries of the block of `next`, up to its end or as many as there is room
- * for. */
+/* Collects entries of the block of `next`, up to the end of the block or until there is no
+ * space for more. */
 static void quotient_read_block(struct quotient_stream *stream,
                                 struct quotient_span *span)
 {
@@ -377,7 +377,7 @@ static void quotient_read_block(struct quotient_stream *stream,
     stream->next = (struct quotient_key){ quotient_slots_in(core, from.block + 1), 0 };
 }
 
-/* Collects the next entries, as of one moment; false at the end. */
+/* Collects the next entries as a snapshot. Returns false at the end. */
 static bool quotient_refill(struct quotient_stream *stream)
 {
     const struct bgi_core *core = stream->core;
@@ -402,7 +402,8 @@ static bool quotient_refill(struct quotient_stream *stream)
     return stream->n > 0;
 }
 
-/* The prefix that comes next; false at the end. It is passed by ++stream->at. */
+/* Makes the next prefix available at stream->at. Returns false at the end. Increment stream->at
+ * to consume it. */
 static bool quotient_peek(struct quotient_stream *stream)
 {
     return stream->at < stream->n || quotient_refill(stream);
@@ -421,7 +422,7 @@ static void quotient_each(const struct bgi_core *core,
     }
 }
 
-/* The next prefix of either of two streams, and its count in both together. */
+/* Returns the next prefix of either stream, and the sum of its counts in both. */
 static bool quotient_peek_either(struct quotient_stream *a, struct quotient_stream *b,
                                  uint64_t *prefix, uint64_t *count)
 {
@@ -444,7 +445,7 @@ struct quotient_counting {
     uint64_t *saturated;
 };
 
-/* Prefixes in n blocks. */
+/* Returns the number of prefixes in n blocks. */
 static uint64_t quotient_count_blocks(const void *context, uint64_t first, uint64_t n)
 {
     const struct quotient_counting *counting = context;
@@ -494,7 +495,7 @@ static void quotient_measure_or(const struct bgi_core *a, const struct bgi_core 
 
 /* ---- Whole filters ------------------------------------------------------------------- */
 
-/* Keeps writers out, or lets them in again. */
+/* Blocks writers, or lets them continue. */
 static void quotient_hold(const struct bgi_core *core, bool on)
 {
     if (on) {
@@ -512,16 +513,17 @@ static void quotient_copied(struct bgi_core *to, const struct bgi_core *from)
     copy->lost = __atomic_load_n(&state->lost, __ATOMIC_RELAXED);
 }
 
-/* Prefixes of the same length have the same rate and the same meaning, wherever the
- * quotient ends. */
+/* Prefixes of the same length have the same rate and the same meaning, wherever the quotient
+ * ends. */
 static bool quotient_joins(const struct bgi_core *to, const struct bgi_core *from)
 {
     return quotient_bits(to->units, to->k) + to->k
            == quotient_bits(from->units, from->k) + from->k;
 }
 
-/* Whether the content of both has room in `to`. Its place is known without putting it
- * there: each run follows the one before it, but not before its quotient. */
+/* Returns whether the content of both filters fits in `to`. The positions can be computed
+ * without moving anything: each run follows the previous one, but does not start before its
+ * quotient. */
 static bool quotient_fits(const struct bgi_core *to, const struct bgi_core *from)
 {
     const struct quotient_state *state = quotient_state_of(to);
@@ -536,7 +538,8 @@ static bool quotient_fits(const struct bgi_core *to, const struct bgi_core *from
     return stop <= state->slots && used <= state->limit;
 }
 
-/* Adds what is in `from`. Writers are kept out of both, so what was found to fit does. */
+/* Adds the content of `from`. Writers of both filters are blocked, so content that was found to
+ * fit still does. */
 static bg_err quotient_take_in(struct bgi_core *to, const struct bgi_core *from)
 {
     if (!quotient_fits(to, from)) {
@@ -556,7 +559,7 @@ static bg_err quotient_take_in(struct bgi_core *to, const struct bgi_core *from)
     return err;
 }
 
-/* Two filters are locked in the order of their addresses. */
+/* Locks both filters in the order of their addresses. */
 static bg_err quotient_merge(struct bgi_core *to, const struct bgi_core *from,
                              bool exclusive)
 {
@@ -582,7 +585,7 @@ static uint64_t quotient_numbers(const struct bgi_core *core, uint64_t *to)
     return 1;
 }
 
-/* Whether the bits of blocks behind their last slots are 0: (I4). */
+/* Returns whether the bits after the last slot are 0 in every block: (I4). */
 static bool quotient_tails_are_empty(const struct bgi_core *core)
 {
     const struct quotient_state *state = quotient_state_of(core);
@@ -598,7 +601,7 @@ static bool quotient_tails_are_empty(const struct bgi_core *core)
     return true;
 }
 
-/* Whether the slots [from, to) are as slots that are not in use should be: (I4). */
+/* Returns whether the slots [from, to) are 0, as unused slots must be: (I4). */
 static bool quotient_is_empty(const struct bgi_core *core, uint64_t from, uint64_t to)
 {
     for (; from < to; from++) {
@@ -609,7 +612,8 @@ static bool quotient_is_empty(const struct bgi_core *core, uint64_t from, uint64
     return true;
 }
 
-/* Whether a run that begins at a slot is in order, (I1); *stop becomes the slot behind it. */
+/* Returns whether the run that starts at a slot is valid, (I1). *stop becomes the slot after
+ * it. */
 static bool quotient_run_is_right(const struct bgi_core *core, uint64_t start,
                                   uint64_t *stop)
 {
@@ -633,7 +637,8 @@ static bool quotient_run_is_right(const struct bgi_core *core, uint64_t start,
     return end < slots;
 }
 
-/* Whether a block's offset is right when the runs of those before it end at `stop`: (I3). */
+/* Returns whether the offset of a block is correct if the runs of earlier blocks end at `stop`:
+ * (I3). */
 static bool quotient_offset_is_right(const struct bgi_core *core, uint64_t block,
                                      uint64_t stop)
 {
@@ -643,8 +648,8 @@ static bool quotient_offset_is_right(const struct bgi_core *core, uint64_t block
     return quotient_stored_offset(core, block) == offset;
 }
 
-/* Nothing is changed in a table whose invariants do not hold, so all of them are checked,
- * (I1) to (I5), from the first slot to the last. */
+/* Changes are safe only in a table whose invariants hold. So this checks all of them, (I1) to
+ * (I5), from the first slot to the last. */
 static bool quotient_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct quotient_state *state = quotient_state_of(core);

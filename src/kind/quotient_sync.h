@@ -1,28 +1,28 @@
 /*
- * quotient_sync.h - who may change which part of a quotient filter, and how readers find
- * out that it changed under them. The argument is in quotient.c.
+ * quotient_sync.h - locks that protect parts of a quotient filter, and how readers detect
+ * concurrent changes. The proof is in quotient.c.
  *
  * A region is 64 blocks. It has one word:
  *
  *     bit 0       locked: one thread may change the region
  *     bits 1..63  its sequence number: odd while it is being changed
  *
- * What an operation touches is known only when it has looked: runs and the slots that have
- * to move may reach into the next region, and where offsets are saturated it has to look
- * at earlier ones. So operations collect the span of blocks that they touch, begin with
- * the region of the quotient, and start over with a wider range when that was not enough.
+ * The blocks that an operation touches are known only after it has looked: runs and the slots
+ * to be moved may extend into the next region, and where offsets are saturated, earlier regions
+ * must be read. So operations collect the span of blocks that they touch. They start with the
+ * region of the quotient, and start over with a wider range if that was not enough.
  */
 #ifndef BGI_QUOTIENT_SYNC_H
 #define BGI_QUOTIENT_SYNC_H
 
 #include "kind/quotient_table.h"
 
-/* The blocks that were touched, first and last. */
+/* The first and last block that were touched. */
 struct quotient_span {
     uint64_t first, last;
 };
 
-/* The regions that are locked or watched, first and last. */
+/* The first and last region that are locked or watched. */
 struct quotient_range {
     uint64_t first, last;
 };
@@ -43,7 +43,7 @@ BGI_INLINE struct quotient_range quotient_range_of(struct quotient_span span)
                                     span.last / QUOTIENT_REGION };
 }
 
-/* Whether the range covers the span; if not, it is widened. */
+/* Returns whether the range covers the span. If not, widens the range. */
 BGI_INLINE bool quotient_covers(struct quotient_range *range, struct quotient_span span)
 {
     struct quotient_range needed = quotient_range_of(span);
@@ -68,7 +68,7 @@ BGI_INLINE struct quotient_range quotient_all(const struct bgi_core *core)
 
 /* ---- Writers ------------------------------------------------------------------------- */
 
-/* In ascending order, so that no two wait for each other. */
+/* Locks in ascending order, so that no two threads deadlock. */
 BGI_INLINE void quotient_lock(const struct bgi_core *core, struct quotient_range range)
 {
     for (uint64_t i = range.first; i <= range.last; i++) {
@@ -90,7 +90,7 @@ BGI_INLINE void quotient_unlock(const struct bgi_core *core,
     }
 }
 
-/* Before and after a change to regions that the caller has locked. */
+/* Called before and after a change to regions that the caller has locked. */
 BGI_INLINE void quotient_next_number(const struct bgi_core *core,
                                      struct quotient_range range)
 {
@@ -101,8 +101,8 @@ BGI_INLINE void quotient_next_number(const struct bgi_core *core,
 
 /* ---- Readers ------------------------------------------------------------------------- */
 
-/* The sum of the sequence numbers of a range. They only rise, so that an equal sum means
- * that none has changed. False when one is odd. */
+/* Computes the sum of the sequence numbers of a range. Numbers only increase, so an equal sum
+ * means that none has changed. Returns false if one is odd. */
 BGI_INLINE bool quotient_sequence(const struct bgi_core *core,
                                   struct quotient_range range, uint64_t *sum)
 {
@@ -116,7 +116,8 @@ BGI_INLINE bool quotient_sequence(const struct bgi_core *core,
     return !odd;
 }
 
-/* Whether what was read between `before` and now, within `span`, was all of one moment. */
+/* Returns whether everything read between `before` and now, within `span`, is a consistent
+ * snapshot. */
 BGI_INLINE bool quotient_unchanged(const struct bgi_core *core,
                                    struct quotient_range *range,
                                    struct quotient_span span, uint64_t before)

@@ -1,9 +1,9 @@
 /*
- * quotient_table.h - the words of a quotient filter: where blocks, slots, bits and offsets
- * are, how slots move by one, and how a count is written into slots. Nothing here knows
- * which run a slot belongs to: that is quotient_core.h.
+ * quotient_table.h - the words of a quotient filter: the positions of blocks, slots, bits and
+ * offsets, moving slots by one, and the encoding of counts in slots. This file does not deal
+ * with runs; quotient_core.h does.
  *
- * A block is a line of the cache, 8 words, and has s slots of r bits, as many as fit:
+ * A block is a cache line, 8 words, and has s slots of r bits, as many as fit:
  *
  *     bit  0        8          8 + s      8 + 2s                          512
  *          [ offset ][ occupieds ][ runends ][ s remainders of r bits ][ - ]
@@ -11,13 +11,13 @@
  *     r      2 .. 6     7     8     9    10    12    16    24    32
  *     s          63    56    50    45    42    36    28    19    14
  *
- * so that most look-ups read one line. The price of a line's end are the few bits behind
- * the last slot; below 6 bits, where more than 63 slots would fit but a word of bits for
- * them would not do, it is more. Slots are numbered through all blocks: slot i is in block
- * i / s, a division by a number that is fixed per filter and therefore a multiplication.
+ * so that most lookups read one line. The cost of this alignment is a few bits after the last
+ * slot. Below 6 bits it is more, because more than 63 slots would fit, but their bits would not
+ * fit in a word. Slots are numbered across all blocks: slot i is in block i / s. The divisor is
+ * fixed per filter, so the division becomes a multiplication.
  *
- * Every word is loaded with acquire and stored with release order: plain instructions on
- * x86, and what the argument in quotient.c rests on.
+ * Every word is loaded with acquire order and stored with release order. These are plain
+ * instructions on x86, and the proof in quotient.c depends on them.
  */
 #ifndef BGI_QUOTIENT_TABLE_H
 #define BGI_QUOTIENT_TABLE_H
@@ -26,57 +26,56 @@
 #include "kind/kind.h"
 
 enum {
-    QUOTIENT_WORDS = 8, /* of a block */
+    QUOTIENT_WORDS = 8, /* per block */
     QUOTIENT_LINE = QUOTIENT_WORDS * 8,
     QUOTIENT_OFFSET_BITS = 8,
-    QUOTIENT_OFFSET_MAX = 255, /* "this or more": see quotient_core.h */
-    QUOTIENT_SLOTS_MAX = 63,   /* of a block */
+    QUOTIENT_OFFSET_MAX = 255, /* "255 or more": see quotient_core.h */
+    QUOTIENT_SLOTS_MAX = 63,   /* per block */
     QUOTIENT_REGION = 64       /* blocks that share a lock and a sequence number */
 };
 
-/* What follows from r. */
+/* The parameters that follow from r. */
 struct quotient_shape {
     uint64_t inverse; /* 2^64 / slots, rounded up */
-    uint64_t all;     /* a bit for each slot of a block */
-    uint64_t ones;    /* as many slots as fit a word: 1 in each ... */
-    uint64_t tops;    /* ... and the top bit of each */
+    uint64_t all;     /* one bit per slot of a block */
+    uint64_t ones;    /* for each slot that fits in a word: its lowest bit ... */
+    uint64_t tops;    /* ... and its top bit */
     uint32_t width;   /* r */
     uint32_t per_word;
     uint32_t slots;      /* s */
-    uint32_t slots_at;   /* bits before them in a block */
-    uint32_t runends_at; /* the same, as words and bits */
+    uint32_t slots_at;   /* bits before the slots in a block */
+    uint32_t runends_at; /* bits before the runends, also as words and bits */
     uint32_t runends_word;
     uint32_t runends_shift;
-    uint32_t
-        margin; /* from that many slots before its end on, the next line is asked for */
+    uint32_t margin; /* index + margin is beyond the line in the last quarter */
 };
 
-/* Fixed from setup on but for the last three. */
+/* Fixed after setup, except the last three. */
 struct quotient_state {
     struct quotient_shape shape;
-    uint64_t blocks; /* with those behind the last quotient */
+    uint64_t blocks; /* including those after the last quotient */
     uint64_t slots;
-    uint64_t limit;                  /* slots in use at most */
+    uint64_t limit;                  /* maximum number of slots in use */
     uint64_t quotient_bits;          /* q */
-    uint64_t tail_bits;              /* of a hash, behind q + r */
-    uint64_t lost;                   /* adds that found no room */
+    uint64_t tail_bits;              /* bits of a hash after q + r */
+    uint64_t lost;                   /* forced adds that found no free slots */
     _Alignas(64) uint64_t used;      /* slots in use */
     _Alignas(64) uint64_t regions[]; /* see quotient_sync.h */
 };
 
 enum quotient_answer { QUOTIENT_NO, QUOTIENT_MAYBE, QUOTIENT_UNSURE };
 
-/* What a hash is to a table. */
+/* A hash as seen by a table. */
 struct quotient_key {
     uint64_t quotient;
     uint64_t remainder;
 };
 
-/* One remainder of a run, and how it is written. */
+/* One remainder of a run and its encoding. */
 struct quotient_entry {
     uint64_t remainder;
     uint64_t count;
-    uint64_t slots; /* 0: it is not there */
+    uint64_t slots; /* 0: not present */
 };
 
 BGI_INLINE struct quotient_state *quotient_state_of(const struct bgi_core *core)
@@ -94,7 +93,7 @@ BGI_INLINE void quotient_store(uint64_t *word, uint64_t value)
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-/* Bits below bit n, which is at most 63. */
+/* Returns a mask of the bits below bit n, which is at most 63. */
 BGI_INLINE uint64_t quotient_below(uint64_t n)
 {
     return ((uint64_t)1 << n) - 1;
@@ -112,7 +111,7 @@ BGI_INLINE struct quotient_key quotient_key_of(const struct bgi_core *core,
     return (struct quotient_key){ hash >> (64 - q), quotient_remainder(core, hash) };
 }
 
-/* The bits of a hash that are kept, at their place. */
+/* Returns the bits of a hash that are stored, at their original position. */
 BGI_INLINE uint64_t quotient_prefix(const struct bgi_core *core,
                                     struct quotient_key key)
 {
@@ -120,7 +119,7 @@ BGI_INLINE uint64_t quotient_prefix(const struct bgi_core *core,
     return key.quotient << (64 - q) | key.remainder << (64 - core->k) >> q;
 }
 
-/* Slots of a block, for remainders of k bits. */
+/* Returns the number of slots per block for remainders of k bits. */
 BGI_INLINE uint32_t quotient_block_slots(uint32_t k)
 {
     uint32_t fit = (64 * QUOTIENT_WORDS - QUOTIENT_OFFSET_BITS) / (k + 2);
@@ -150,13 +149,14 @@ BGI_INLINE const struct quotient_shape *quotient_shape(const struct bgi_core *co
     return &quotient_state_of(core)->shape;
 }
 
-/* The number of slots in `blocks` blocks, and so the first slot of a block. */
+/* Returns the number of slots in `blocks` blocks, which is also the first slot of the next
+ * block. */
 BGI_INLINE uint64_t quotient_slots_in(const struct bgi_core *core, uint64_t blocks)
 {
     return blocks * quotient_shape(core)->slots;
 }
 
-/* Where a slot is, or a quotient's bit. */
+/* The position of a slot, or of a quotient's bit. */
 struct quotient_at {
     uint64_t block;
     uint64_t index;
@@ -181,7 +181,8 @@ BGI_INLINE uint64_t *quotient_block(const struct bgi_core *core, uint64_t block)
 
 /* ---- Single bits, slots and offsets -------------------------------------------------- */
 
-/* 64 bits of a block, from a bit on; those behind its end are any. */
+/* Returns 64 bits of a block, starting at `bit`. Bits after the end of the block are
+ * undefined. */
 BGI_INLINE uint64_t quotient_bits_from(const uint64_t *block, uint64_t bit)
 {
     unsigned shift = (unsigned)(bit % 64);
@@ -236,7 +237,7 @@ BGI_INLINE void quotient_set_runend(struct bgi_core *core, uint64_t slot, bool o
                      quotient_shape(core)->runends_at + at.index, on);
 }
 
-/* The first bit of a slot in its block. */
+/* Returns the first bit of a slot in its block. */
 BGI_INLINE uint64_t quotient_slot_bit(const struct bgi_core *core, uint64_t index)
 {
     return quotient_shape(core)->slots_at + index * core->k;
@@ -250,8 +251,8 @@ BGI_INLINE uint64_t quotient_slot(const struct bgi_core *core, uint64_t slot)
            & quotient_below(core->k);
 }
 
-/* The top bit of each slot of a word that is 0: in one that is not, the top bit is set, or
- * another that carries into it. */
+/* Returns the top bit of each slot of a word that is 0. If a slot is not 0, its top bit is set,
+ * or another bit carries into it. */
 BGI_INLINE uint64_t quotient_zero_slots(const struct quotient_shape *shape,
                                         uint64_t slots)
 {
@@ -289,7 +290,7 @@ BGI_INLINE void quotient_store_offset(struct bgi_core *core, uint64_t block,
 
 /* ---- Moving slots -------------------------------------------------------------------- */
 
-/* The bits of word `w` of an array that lie in [from, to). */
+/* Returns the bits of word `w` of an array that lie in [from, to). */
 BGI_INLINE uint64_t quotient_mask(uint64_t w, uint64_t from, uint64_t to)
 {
     uint64_t low = from > 64 * w ? from - 64 * w : 0;
@@ -317,7 +318,7 @@ BGI_INLINE void quotient_bits_up(uint64_t *words, uint64_t from, uint64_t to,
     }
 }
 
-/* ... and down. */
+/* Moves the bits [from, to) of an array down by `by`, 1 .. 63. */
 BGI_INLINE void quotient_bits_down(uint64_t *words, uint64_t from, uint64_t to,
                                    unsigned by)
 {
@@ -332,7 +333,7 @@ BGI_INLINE void quotient_bits_down(uint64_t *words, uint64_t from, uint64_t to,
     }
 }
 
-/* Moves the slots [from, to) of a block, with their runends, up by one, or down. */
+/* Move the slots [from, to) of a block, with their runends, up or down by one. */
 BGI_INLINE void quotient_block_up(struct bgi_core *core, uint64_t b, uint64_t from,
                                   uint64_t to)
 {
@@ -360,7 +361,7 @@ BGI_INLINE void quotient_slot_copy(struct bgi_core *core, uint64_t to, uint64_t 
     quotient_set_runend(core, to, quotient_is_runend(core, from));
 }
 
-/* Moves the slots [from, to), with their runends, up by one; what was in `to` is gone. */
+/* Moves the slots [from, to), with their runends, up by one. Slot `to` is overwritten. */
 BGI_INLINE void quotient_slots_up(struct bgi_core *core, uint64_t from, uint64_t to)
 {
     const struct quotient_at low = quotient_at(core, from),
@@ -376,7 +377,7 @@ BGI_INLINE void quotient_slots_up(struct bgi_core *core, uint64_t from, uint64_t
     }
 }
 
-/* Moves the slots (to, last] down by one, over the one in `to`; `last` becomes empty. */
+/* Moves the slots (to, last] down by one, overwriting slot `to`. Slot `last` becomes empty. */
 BGI_INLINE void quotient_slots_down(struct bgi_core *core, uint64_t to, uint64_t last)
 {
     const struct quotient_at low = quotient_at(core, to),
@@ -397,10 +398,10 @@ BGI_INLINE void quotient_slots_down(struct bgi_core *core, uint64_t to, uint64_t
 /* ---- Counts -------------------------------------------------------------------------- */
 
 /*
- * A remainder x that was added once is one slot, x; twice, two; and from three times on
- * it is x x x and the digits of count - 3, lowest first, of r - 1 bits each, the top bit
- * of a slot saying that another one follows. Remainders of a run ascend, so three equal
- * slots mean nothing else.
+ * The encoding of counts. A remainder x that was added once is one slot, x; added twice, two
+ * slots. From three times on it is x x x and the digits of count - 3, lowest first, of r - 1
+ * bits each; the top bit of a slot means that another digit follows. Remainders of a run
+ * ascend, so three equal slots have no other meaning.
  */
 BGI_INLINE uint64_t quotient_slots_for(const struct bgi_core *core, uint64_t count)
 {
@@ -437,7 +438,7 @@ BGI_INLINE uint64_t quotient_sum(uint64_t a, uint64_t b)
     return a + b < a ? UINT64_MAX : a + b;
 }
 
-/* Whether slot `at` + 1 is of the same run and has this remainder as well. */
+/* Returns whether slot `at` + 1 belongs to the same run and has the same remainder. */
 BGI_INLINE bool quotient_repeats(const struct bgi_core *core, uint64_t at,
                                  uint64_t remainder)
 {
@@ -445,8 +446,8 @@ BGI_INLINE bool quotient_repeats(const struct bgi_core *core, uint64_t at,
            && quotient_slot(core, at + 1) == remainder;
 }
 
-/* The entry that begins at a slot. What is being changed may be read as any numbers, but
- * not from outside of the table. */
+/* Returns the entry that starts at a slot. During a concurrent change it may return arbitrary
+ * numbers, but never reads outside the table. */
 BGI_INLINE struct quotient_entry quotient_read(const struct bgi_core *core, uint64_t at)
 {
     uint64_t x = quotient_slot(core, at), value = 0;

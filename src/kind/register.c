@@ -1,25 +1,24 @@
 /*
  * register.c - all bits of a key in one 64-bit word.
  *
- * Idea. The smallest block there is: one machine word. An add is one atomic OR that also
- * tells what was there before, so of two threads that add one key at the same instant
- * exactly one is told that it is new: the kind for deduplication by many threads. (The
- * layout is the register-blocked filter of Lang et al., "Performance-optimal filtering:
- * Bloom overtakes cuckoo at high throughput", 2019.)
+ * Idea. The smallest possible block is one machine word. An add is one atomic OR that also
+ * returns the previous value, so if two threads add the same key at the same instant, exactly
+ * one of them learns that it is new. This is the kind for deduplication by many threads. (The
+ * layout is the register-blocked filter of Lang et al., "Performance-optimal filtering: Bloom
+ * overtakes cuckoo at high throughput", 2019.)
  *
- * Price. Words are filled very unevenly: 11.9 bits per key at 1 %, 23.2 at 0.1 %, 80 at
- * 0.001 %.
+ * Cost. Words fill very unevenly: 11.9 bits per key at 1%, 23.2 at 0.1%, 80 at 0.001%.
  *
- * Layout. Unit: a word. A key has k different bits in it. Positions drawn independently
- * now and then coincide, which in so small a block costs 2.5 % more bits at 1 % and 9 %
- * at 0.001 %; so a position that is taken moves up to the next free one
- * (register_core.h).
+ * Layout. A unit is a word. A key has k different bits in it. Independently drawn positions
+ * sometimes coincide, which in such a small block would cost 2.5% more bits at 1% and 9% at
+ * 0.001%. So a position that is already taken moves up to the next free one (register_core.h).
  *
- * Positions that moved up lie next to others, so keys overlap a little more than random
- * subsets would; the model adds what that was measured to cost (model.c).
+ * Positions that moved up lie next to others, so keys overlap slightly more than random subsets
+ * would. The model adds the measured cost of this effect (model.c).
  *
  * Invariants
- *   (I1) A hash's word is floor(h' * units / 2^64), h' being its high 52 bits: folding ORs neighbouring words.
+ *   (I1) The word of a hash is floor(h' * units / 2^64), where h' is its high 52 bits. So
+ *        folding ORs neighboring words.
  *   (I2) In shared mode a word changes only by an atomic OR of a key's whole mask.
  */
 #include "kind/kind.h"

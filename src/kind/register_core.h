@@ -1,20 +1,19 @@
 /*
  * register_core.h - the operations of the kind that keeps a key in one 64-bit word.
  *
- * Compiled once per instruction set (ISA, ISA_TARGET: see line_core.h). The k positions
- * are six bits each of one product of the hash with an odd constant, from the top down,
- * so k is at most 10. A position that is taken moves up to the next free bit, beginning
- * again at the bottom where there is none above: that is what the carry of an addition
- * does, with the carry out of the top coming in again at the bottom. k is a constant of
- * each instance.
+ * Compiled once per instruction set (ISA, ISA_TARGET: see line_core.h). The k positions are
+ * taken from one product of the hash with an odd constant, six bits each, from the top down, so
+ * k is at most 10. A position that is already taken moves up to the next free bit, and wraps
+ * around to the bottom if there is none above. The carry of an addition does exactly this, if
+ * the carry out of the top is added at the bottom. k is a constant in each instance.
  *
- * Batches make the masks of eight keys side by side where the instruction set can shift
- * and compare 64-bit lanes (ISA_WIDE_COMPARE; without unsigned comparison it does not
- * pay), and test the words one by one.
+ * Batches compute the masks of eight keys in parallel where the instruction set can shift and
+ * compare 64-bit lanes (ISA_WIDE_COMPARE; without unsigned comparison it does not pay off). The
+ * words are tested one by one.
  *
- * Concurrency. An add is one atomic OR that returns the old word. The ORs on a word are
- * totally ordered, so of two adds of the same key the later one finds all its bits set:
- * exactly one is told "new".
+ * Concurrency. An add is one atomic OR that returns the old word. The ORs on a word are totally
+ * ordered, so of two adds of the same key, the later one finds all its bits set. Exactly one
+ * returns "new".
  */
 
 #define REGISTER_PASTE3_(a, b, c) a##_##b##_##c
@@ -28,7 +27,7 @@ enum { REGISTER_GROUP = 8 };
 static const uint64_t register_multiplier = 0xa0761d6478bd642fu;
 #endif
 
-/* Where a hash's word is: its offset in the words, in bytes. */
+/* Returns the location of a hash's word: its offset in the words, in bytes. */
 BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(at)(const struct bgi_core *core,
                                                  uint64_t hash)
 {
@@ -54,7 +53,7 @@ BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask)(uint64_t hash, const uint32_t
 
 #ifdef ISA_WIDE_COMPARE
 #define REGISTER_MADE 1
-/* The masks of REGISTER_GROUP hashes, side by side. */
+/* The masks of REGISTER_GROUP hashes, computed in parallel. */
 typedef uint64_t REGISTER_NAME(lanes) __attribute__((vector_size(64)));
 
 BGI_INLINE ISA_TARGET void REGISTER_NAME(masks)(const uint64_t *hashes, uint64_t *masks,
@@ -106,7 +105,7 @@ ISA_TARGET static void REGISTER_NAME(locate)(const struct bgi_core *core,
     }
 }
 
-/* The mask of hash i of a word: made beforehand where that pays. */
+/* Returns the mask of hash i of a group, computed in advance where that pays off. */
 BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask_of)(const struct bgi_group *group,
                                                       const uint64_t *masks, unsigned i,
                                                       const uint32_t k)
@@ -115,11 +114,9 @@ BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask_of)(const struct bgi_group *gr
     return i < made ? masks[i] : REGISTER_NAME(mask)(group->hashes[i], k);
 }
 
-BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(word)(const struct bgi_core *core,
-                                                   const struct bgi_group *group,
-                                                   const struct bgi_group *next,
-                                                   const uint32_t k,
-                                                   const enum register_operation what)
+BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(whole_group)(
+    const struct bgi_core *core, const struct bgi_group *group,
+    const struct bgi_group *next, const uint32_t k, const enum register_operation what)
 {
     uint64_t answer = 0, masks[64];
     unsigned i = 0;
@@ -160,7 +157,7 @@ BGI_INLINE ISA_TARGET bool REGISTER_NAME(one)(const struct bgi_core *core,
         struct bgi_core * core, const struct bgi_group *group,                         \
         const struct bgi_group *next)                                                  \
     {                                                                                  \
-        return REGISTER_NAME(group)(core, group, next, k, what);                       \
+        return REGISTER_NAME(whole_group)(core, group, next, k, what);                 \
     }
 
 #define REGISTER_DEFINE(k)                                                             \
@@ -173,7 +170,7 @@ BGI_INLINE ISA_TARGET bool REGISTER_NAME(one)(const struct bgi_core *core,
         const struct bgi_core *core, const struct bgi_group *group,                    \
         const struct bgi_group *next)                                                  \
     {                                                                                  \
-        return REGISTER_NAME(group)(core, group, next, k, REGISTER_HAS);               \
+        return REGISTER_NAME(whole_group)(core, group, next, k, REGISTER_HAS);         \
     }                                                                                  \
     REGISTER_DEFINE_MODE(k, exclusive, REGISTER_ADD_EXCLUSIVE)                         \
     REGISTER_DEFINE_MODE(k, shared, REGISTER_ADD_SHARED)

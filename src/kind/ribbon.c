@@ -1,52 +1,52 @@
 /*
  * ribbon.c - the smallest filter: bits per key close to log2(1 / rate).
  *
- * Idea. As in a fuse filter, the slots of a key XOR to its fingerprint. But here a key's
- * slots are about half of 64 neighbouring ones, picked by 64 bits of its hash. The
- * equations of all keys, in the order of their first slots, are a matrix that is zero but
- * for a narrow band, a ribbon, which Gauss's method solves in one sweep from end to
- * end. With so many slots to choose from nearly as many keys as slots fit, whatever
- * the width k of a slot, 1 to 32 (Dillinger, Walzer, "Ribbon filter: practically smaller
- * than Bloom and xor", 2021).
+ * Idea. As in a fuse filter, the slots of a key XOR to its fingerprint. But here a key's slots
+ * are about half of 64 consecutive ones, selected by 64 bits of its hash. Sorted by first slot,
+ * the equations of all keys form a matrix that is zero except for a narrow band, the ribbon.
+ * Gaussian elimination solves it in one sweep from end to end. With so many slots to choose
+ * from, nearly as many keys as slots fit, for any slot width k, 1 to 32 (Dillinger, Walzer,
+ * "Ribbon filter: practically smaller than Bloom and xor", 2021).
  *
- * Which ribbon. A plain ribbon of 64 needs 9 % more slots than keys at 100,000 keys, and
- * ever more beyond; a homogeneous one pays with its rate instead. Both miss "within 3 %".
- * So this is a bumped ribbon (Dillinger, Huebschle-Schneider, Sanders, Walzer, "Fast
- * succinct retrieval and approximate membership using ribbon", 2022): the first layer gets
- * 3 % more keys than slots; where it overflows, some are sent on to a second layer, a
- * plain ribbon for about 3.5 % of the keys, in which 9 % more is little. Instead of a third
- * layer, the second has room to spare, and if that should not suffice there is another
- * seed. The sum is 0.7 % more slots than keys.
+ * Which ribbon. A plain ribbon of width 64 needs 9% more slots than keys at 100,000 keys, and
+ * ever more beyond. A homogeneous ribbon pays with a higher rate instead. Both miss the goal of
+ * "within 3%". So this is a bumped ribbon (Dillinger, Huebschle-Schneider, Sanders, Walzer,
+ * "Fast succinct retrieval and approximate membership using ribbon", 2022). The first layer
+ * gets 3% more keys than slots. Where it overflows, some keys are sent to a second layer, a
+ * plain ribbon for about 3.5% of the keys, for which 9% more slots is little. Instead of a
+ * third layer, the second has spare slots, and if those do not suffice, another seed is tried.
+ * In total there are 0.7% more slots than keys.
  *
  *      piece   [ first layer: blocks 0 .. f-1 | second: f .. b-1 | limits ]
  *
  *      block   64 slots, as k words of 64 bits: word j has bit j of each slot, so that one
- *              AND and the parity of a word give one bit of 64 slots' XOR
+ *              AND and the parity of a word give one bit of the XOR of 64 slots
  *
  *      limits  4 bits for every bucket of 256 slots of the first layer. A key that
- *              begins in the bucket's slot s, 0 to 255, is in the second layer if
- *              s / 16 is below the limit; 15 stands for all.
+ *              starts in the bucket's slot s, 0 to 255, is in the second layer if
+ *              s / 16 is below the limit; 15 means all keys.
  *
- * A look-up reads the limit, 1/64 bit per key, which stays in the cache up to 1e8 keys and
- * beyond, and then 2 k words that lie together. As in fuse filters the array is cut into
- * pieces, of 2 million slots, each with its own seed, and first slots rise with the hash:
+ * A lookup reads the limit, 1/64 bit per key, which stays in the cache up to 1e8 keys and
+ * beyond, and then 2 k adjacent words. As in fuse filters, the array is divided into pieces, of
+ * 2 million slots, each with its own seed, and first slots ascend with the hash:
  *
  *      hash x pieces = [ piece | rest ]
  *      first slot    = rest x starts >> 64
  *      band          = mix of hash and seed, lowest bit set
  *      fingerprint   = high k bits of band x constant
  *
- * and in the second layer all of these from the mix, mixed again.
+ * In the second layer, all of these are derived from the mix, mixed again.
  *
  * Invariants
- *   (I1) The shape follows from the number of units and k, in integers; beside the words
- *        only the seeds and the number of keys are kept.
- *   (I2) Everything is in 64-bit words: the same numbers whatever the byte order.
- *   (I3) Seeds, and so all words, follow from the set of hashes, as in fuse.c.
- *   (I4) Layers end with a block in which no key begins, so that the block after a key's
- *        first one is always there to be read.
+ *   (I1) The shape follows from the number of units and k, in integer arithmetic. In addition
+ *        to the words, only the seeds and the number of keys are stored.
+ *   (I2) All data is in 64-bit words: the same numbers regardless of the byte order.
+ *   (I3) Seeds, and therefore all words, follow from the set of hashes, as in fuse.c.
+ *   (I4) Each layer ends with a block in which no key starts, so that the block after a key's
+ *        first one can always be read.
  *
- * Concurrency. The words never change once it is built; see sealed.h for what an add does.
+ * Concurrency. The words never change once the filter is built. See sealed.h for the effect of
+ * a forced add.
  */
 #include "base/features.h"
 #include "hash/fast.h"
@@ -59,16 +59,16 @@
 #include <immintrin.h>
 #endif
 
-/* ---- Finding ------------------------------------------------------------------------- */
+/* ---- Locating ------------------------------------------------------------------------ */
 
-/* The words of the block of a slot, and those of the next one behind them. */
+/* Returns the words of the block of a slot. The words of the next block follow them. */
 BGI_INLINE const uint64_t *ribbon_block(const struct bgi_core *core, uint64_t slot)
 {
     return (const uint64_t *)(const void *)core->words
            + (size_t)(slot / RIBBON_BLOCK) * core->k;
 }
 
-/* The equation of a hash, in slots of the whole filter. */
+/* Returns the equation of a hash, in slots of the whole filter. */
 BGI_INLINE struct ribbon_key ribbon_locate(const struct bgi_core *core, uint64_t hash)
 {
     const struct ribbon_state *state = core->state;
@@ -99,8 +99,8 @@ static void ribbon_locate_word(const struct bgi_core *core, struct bgi_group *gr
     }
 }
 
-/* Asks for two blocks. */
-BGI_INLINE void ribbon_ask_one(const struct bgi_core *core, uint64_t slot)
+/* Prefetches two blocks. */
+BGI_INLINE void ribbon_prefetch_one(const struct bgi_core *core, uint64_t slot)
 {
     const char *p = (const char *)ribbon_block(core, slot);
     const char *end = p + 2 * (size_t)core->k * sizeof(uint64_t);
@@ -110,10 +110,10 @@ BGI_INLINE void ribbon_ask_one(const struct bgi_core *core, uint64_t slot)
     BGI_PREFETCH(end - 1);
 }
 
-static void ribbon_ask(const struct bgi_core *core, const struct bgi_group *group)
+static void ribbon_prefetch(const struct bgi_core *core, const struct bgi_group *group)
 {
     for (unsigned i = 0; i < group->n; i++) {
-        ribbon_ask_one(core, group->at[i]);
+        ribbon_prefetch_one(core, group->at[i]);
     }
 }
 
@@ -274,7 +274,7 @@ static uint64_t ribbon_numbers(const struct bgi_core *core, uint64_t *to)
 static bool ribbon_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct ribbon_state *state = core->state;
-    /* A size in which no key has its slots is asked of nobody: it must not be read. */
+    /* At this size no key has slots: the filter must not be queried. */
     return state->shape.starts[1] > 0
            && sealed_restore(&state->sealed, state->seeds, state->shape.pieces,
                              numbers);

@@ -1,16 +1,16 @@
 /*
- * ribbon_core.h - looking up in ribbon filters, for one instruction set.
+ * ribbon_core.h - lookups in ribbon filters, for one instruction set.
  *
- * Included once for each. Before each inclusion are defined
+ * Included once for each. Before each inclusion, these must be defined:
  *
- *   RIBBON_ISA      its name, in the names of functions
+ *   RIBBON_ISA      its name, used in function names
  *   RIBBON_TARGET   the attribute of functions that use it
  *   ribbon_read_<isa>(words, k, low, high)   the k parities of the slots of two blocks
- *                   that `low` and `high` pick: bit j is that of column j
+ *                   that `low` and `high` select: bit j is the parity of column j
  *
- * A batch keeps for each hash its first slot (`at`) and its band (`more`); which layer a
- * key is in was found out when it was located, from the limits, which are small enough to
- * stay in the cache.
+ * A batch stores for each hash its first slot (`at`) and its band (`also`). The layer of a key
+ * is determined when it is located, from the limits, which are small enough to stay in the
+ * cache.
  */
 
 #define RIBBON_PASTE3_(a, b, c) a##_##b##_##c
@@ -47,7 +47,7 @@ RIBBON_TARGET static uint64_t RIBBON(has_group)(const struct bgi_core *core,
     unsigned asked = next ? next->n : 0;
     for (unsigned i = 0; i < group->n || i < asked; i++) {
         if (i < asked) {
-            ribbon_ask_one(core, next->at[i]);
+            ribbon_prefetch_one(core, next->at[i]);
         }
         if (i < group->n) {
             struct ribbon_key key = { group->at[i], group->also[i] };
@@ -65,7 +65,7 @@ static const struct bgi_ops RIBBON(ops) = {
     .locate = ribbon_locate_word,
     .has_group = RIBBON(has_group),
     .add_group = sealed_add_group,
-    .prefetch = ribbon_ask,
+    .prefetch = ribbon_prefetch,
 };
 
 #undef RIBBON

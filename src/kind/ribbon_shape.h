@@ -1,10 +1,10 @@
 /*
- * ribbon_shape.h - how many units make what ribbon filter: pieces, layers, and how many
- * keys they take. See ribbon.c for the idea.
+ * ribbon_shape.h - the shape of a ribbon filter with a given number of units: its pieces, its
+ * layers and its capacity. See ribbon.c for the idea.
  *
- * The constants come from simulation. A first layer of a million slots with 1.03 keys per
- * slot sends 3.1 % of them on and leaves 0.2 % of its slots empty. A band of 64 takes
- * 1000 to 100,000 keys at 1.09 slots per key, and 64 slots more, with 19 of 20 seeds.
+ * The constants come from simulation. A first layer of a million slots with 1.03 keys per slot
+ * sends 3.1% of them to the second layer and leaves 0.2% of its slots empty. A band of 64 holds
+ * 1000 to 100,000 keys at 1.09 slots per key, plus 64 slots, with 19 of 20 seeds.
  */
 #ifndef BGI_RIBBON_SHAPE_H
 #define BGI_RIBBON_SHAPE_H
@@ -15,33 +15,34 @@
 #include <math.h>
 
 enum {
-    RIBBON_BLOCK = 64,     /* slots of a block, which is a unit */
-    RIBBON_BUCKET = 256,   /* slots of the first layer with a limit of their own ... */
-    RIBBON_CELL = 16,      /* ... which is a multiple of this */
-    RIBBON_LIMIT_ALL = 15, /* the limit that sends all keys of a bucket on */
-    RIBBON_PIECE_UNITS = 32768, /* at most */
+    RIBBON_BLOCK = 64,   /* slots per block; a block is a unit */
+    RIBBON_BUCKET = 256, /* slots of the first layer that share a limit ... */
+    RIBBON_CELL = 16,    /* ... which is a multiple of this */
+    RIBBON_LIMIT_ALL =
+        15, /* the limit that sends all keys of a bucket to the second layer */
+    RIBBON_PIECE_UNITS = 32768, /* maximum */
     RIBBON_LAYERED = 256,       /* units of the smallest piece with two layers */
     RIBBON_ATTEMPTS = 100
 };
 
-/* Of a piece: its first layer, its second, and the limits, in this order. */
+/* A piece consists of its first layer, its second layer, and the limits, in this order. */
 struct ribbon_shape {
     uint64_t pieces;
-    uint64_t units;     /* of a piece */
-    uint64_t starts[2]; /* slots at which a key can begin, in each layer; 0: no layer */
-    uint64_t second;    /* the slot at which the second layer begins */
-    uint64_t limits;    /* the unit at which the limits begin */
+    uint64_t units;     /* per piece */
+    uint64_t starts[2]; /* possible first slots of a key, in each layer; 0: no layer */
+    uint64_t second;    /* the slot at which the second layer starts */
+    uint64_t limits;    /* the unit at which the limits start */
 };
 
-/* Behind the handle of a filter. */
+/* Stored after the handle of a filter. */
 struct ribbon_state {
     struct sealed sealed; /* first: see sealed.h */
     struct ribbon_shape shape;
     uint64_t seeds[]; /* one per piece */
 };
 
-/* Slots at which a key can begin in a layer of so many blocks: the block after that of
- * its first slot is read as well. */
+/* Returns the number of possible first slots in a layer of `blocks` blocks. A lookup also reads
+ * the block after that of the first slot. */
 BGI_INLINE uint64_t ribbon_starts(uint64_t blocks)
 {
     return blocks < 2 ? 0 : (blocks - 1) * RIBBON_BLOCK;
@@ -52,7 +53,7 @@ BGI_INLINE struct ribbon_shape ribbon_shape_of(uint64_t units, uint32_t k)
     struct ribbon_shape shape = { .pieces = units / RIBBON_PIECE_UNITS + 1 };
     uint64_t first = 0, blocks = shape.units = units / shape.pieces;
     if (blocks >= RIBBON_LAYERED) {
-        blocks -= blocks / (64 * k) + 1; /* 16 k limits to a unit, for 4 units each */
+        blocks -= blocks / (64 * k) + 1; /* a unit has 16 k limits, for 4 units each */
         first = blocks - (blocks * 9 / 250 + 2);
     }
     shape.starts[0] = ribbon_starts(first);
@@ -62,8 +63,9 @@ BGI_INLINE struct ribbon_shape ribbon_shape_of(uint64_t units, uint32_t k)
     return shape;
 }
 
-/* How many keys so many units take; as in all pieces, with room for two and a half
- * standard deviations of what chance gives one of them. */
+/* Returns the capacity of `units` units in keys. With several pieces, each has space for two
+ * and a half standard deviations more than the average, because keys are distributed by
+ * chance. */
 BGI_INLINE double ribbon_capacity(uint64_t units, uint32_t k)
 {
     struct ribbon_shape shape = ribbon_shape_of(units, k);
@@ -78,27 +80,27 @@ BGI_INLINE double ribbon_capacity(uint64_t units, uint32_t k)
 
 /* ---- Keys ----------------------------------------------------------------------------- */
 
-/* The equation of a key: which of the slots from `at` on XOR to its fingerprint. */
+/* The equation of a key: the slots from `at` on that XOR to its fingerprint. */
 struct ribbon_key {
     uint64_t at;
     uint64_t band; /* bit i for slot at + i; bit 0 is set */
 };
 
-/* The first layer's equation within the piece. `mix` is the hash mixed with the seed,
- * `rest` what is left of the hash after the choice of the piece. */
+/* Returns the equation of the first layer, within the piece. `mix` is the hash mixed with the
+ * seed; `rest` is the part of the hash that remains after the selection of the piece. */
 BGI_INLINE struct ribbon_key ribbon_first(const struct ribbon_shape *shape,
                                           uint64_t rest, uint64_t mix)
 {
     return (struct ribbon_key){ bgi_mulhi(rest, shape->starts[0]), mix | 1 };
 }
 
-/* What the second layer uses as the hash of a key ... */
+/* Returns the hash of a key that the second layer uses ... */
 BGI_INLINE uint64_t ribbon_rehash(uint64_t mix)
 {
     return sealed_mix(mix, 0x8ebc6af09c88c6e3u);
 }
 
-/* ... and the equation, in slots of that layer. */
+/* ... and its equation, in slots of that layer. */
 BGI_INLINE struct ribbon_key ribbon_second(const struct ribbon_shape *shape,
                                            uint64_t rehash)
 {
@@ -111,16 +113,16 @@ BGI_INLINE uint32_t ribbon_fingerprint(uint64_t band, uint32_t k)
     return (uint32_t)(band * 0xd1342543de82ef95u >> (64 - k));
 }
 
-/* The cell of a slot, in its bucket. The last two count as one, so that a limit of 15
- * means all. */
+/* Returns the cell of a slot in its bucket. The last two cells count as one, so that a limit of
+ * 15 means all. */
 BGI_INLINE uint64_t ribbon_cell(uint64_t slot)
 {
     uint64_t cell = slot % RIBBON_BUCKET / RIBBON_CELL;
     return cell < RIBBON_LIMIT_ALL - 1 ? cell : RIBBON_LIMIT_ALL - 1;
 }
 
-/* The limit of the bucket of a slot: 4 bits of the word that starts with `limits`. Keys
- * that begin in cells below it were sent on. */
+/* Returns the limit of a slot's bucket, from an array of 4-bit limits. Keys that start in cells
+ * below it are in the second layer. */
 BGI_INLINE uint64_t ribbon_limit(const uint64_t *limits, uint64_t slot)
 {
     uint64_t bucket = slot / RIBBON_BUCKET;

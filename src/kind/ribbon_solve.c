@@ -1,10 +1,10 @@
 /*
- * ribbon_solve.c - building a ribbon filter: elimination within a band.
+ * ribbon_solve.c - construction of a ribbon filter: elimination within a band.
  *
  * Each key is an equation: the XOR of some of the 64 slots from its first one on is its
- * fingerprint. Rows are kept by the slot of their lowest bit, one per slot, so an equation
- * that comes in is reduced by the row of its lowest slot, as often as there is one, until
- * it finds a free slot. If nothing is left of it, it contradicts the others unless its
+ * fingerprint. Rows are indexed by the slot of their lowest bit, with one row per slot. So a
+ * new equation is reduced by the row of its lowest slot, as long as there is one, until it
+ * finds a free slot. If nothing is left of the equation, it contradicts the others unless its
  * fingerprint has vanished too.
  *
  *      slot         0 1 2 3 4 5 6 7 ...
@@ -13,16 +13,16 @@
  *      row of 3          [1 . 1 1 . .]         + row 0:        1 . 1 1  -> lowest slot 2,
  *                                                                          which is free
  *
- * The first layer is overfull, so contradictions must come. It goes through the buckets in
- * rising order, and through the keys of each in falling order: what is at the upper end
- * of a bucket has most room, as the next one is still empty. At a contradiction the keys
- * of this cell, and all of the bucket that begin below it, are sent on to the second
- * layer. The rows that the cell has already made are taken out again, which is possible
- * since they are the latest: nothing was reduced by them.
+ * The first layer is overfull, so contradictions are inevitable. Buckets are processed in
+ * ascending order, and the keys of each in descending order: the upper end of a bucket has the
+ * most free slots, because the next bucket is still empty. At a contradiction, the keys of the
+ * current cell, and all keys of the bucket that start below it, are sent to the second layer.
+ * The rows that the cell has already added are removed again. This is possible because they are
+ * the latest rows: no other row was reduced by them.
  *
- * Solving. From the last slot backwards each row gives its slot's value, one bit for each
- * of the k columns, from the 63 values after it. The last 64 bits of each column are kept
- * in a word, and every 64 slots the words are a block of the filter.
+ * Solving. From the last slot backwards, each row determines the value of its slot, one bit for
+ * each of the k columns, from the 63 values after it. A word per column holds its last 64 bits,
+ * and after every 64 slots these words are a block of the filter.
  */
 #include "kind/ribbon_solve.h"
 
@@ -31,11 +31,11 @@
 
 #include <string.h>
 
-/* The memory of a solver. */
+/* The scratch memory of a solver. */
 struct ribbon_bench {
     uint64_t *rows;    /* per slot: the row with that lowest slot, or 0 */
-    uint64_t *sent_on; /* hashes for the second layer, ... */
-    uint64_t *spare;   /* ... for sorting them */
+    uint64_t *sent_on; /* hashes for the second layer ... */
+    uint64_t *spare;   /* ... and space for sorting them */
     uint32_t *values;  /* per slot: the fingerprint of its row */
 };
 
@@ -84,8 +84,8 @@ static struct ribbon_bench ribbon_carve(const struct ribbon_shape *shape, void *
 
 enum ribbon_outcome { RIBBON_PLACED, RIBBON_IMPLIED, RIBBON_CONTRADICTS };
 
-/* Adds an equation; *slot is where its row went, if it is placed. An equation begins at
- * least 64 slots before the end of its layer, and never grows at its upper end. */
+/* Adds an equation. If it is placed, *slot is the slot of its row. An equation starts at least
+ * 64 slots before the end of its layer, and never grows at its upper end. */
 BGI_INLINE enum ribbon_outcome ribbon_place(const struct ribbon_bench *bench,
                                             struct ribbon_key key, uint32_t value,
                                             size_t *slot)
@@ -125,9 +125,9 @@ static uint64_t ribbon_start_of(const struct ribbon_work *w, uint64_t hash)
 }
 
 /*
- * Adds the keys of one bucket, in falling order. Returns the limit: keys in cells below it
- * are not in. More rows than fit into a cell's list can only come of hashes that are not
- * evenly spread: then, too, the cell is given up.
+ * Adds the keys of one bucket, in descending order. Returns the limit: keys in cells below it
+ * are not added. A cell can have more rows than fit in its list only if the hashes are not
+ * evenly distributed; the cell is then given up as well.
  */
 static uint64_t ribbon_fill_bucket(const struct ribbon_work *w, const uint64_t *hashes,
                                    size_t n)
@@ -156,14 +156,14 @@ static uint64_t ribbon_fill_bucket(const struct ribbon_work *w, const uint64_t *
     return 0;
 }
 
-/* Sends the keys of a bucket that begin below its limit on; false when these are more
- * than the second layer has slots. */
+/* Sends the keys of a bucket that start below its limit to the second layer. Returns false if
+ * there are more of these than slots in the second layer. */
 static bool ribbon_send_on(struct ribbon_work *w, const uint64_t *hashes, size_t n,
                            uint64_t limit)
 {
     for (size_t i = 0; i < n; i++) {
         if (ribbon_cell(ribbon_start_of(w, hashes[i])) >= limit) {
-            return true; /* they are sorted */
+            return true; /* the hashes are sorted */
         }
         if (w->sent_on == w->sent_on_most) {
             return false;
@@ -194,7 +194,7 @@ static bool ribbon_fill_first(struct ribbon_work *w, const uint64_t *hashes, siz
 
 /* ---- The second layer ------------------------------------------------------------------ */
 
-/* All keys, where there is no first layer. */
+/* Sends all keys to the second layer, if there is no first one. */
 static bool ribbon_send_all(struct ribbon_work *w, const uint64_t *hashes, size_t n)
 {
     for (size_t i = 0; i < n && i < w->sent_on_most; i++) {
@@ -208,7 +208,7 @@ static bool ribbon_fill_second(const struct ribbon_work *w)
 {
     const struct ribbon_bench *bench = &w->bench;
     size_t unused;
-    bgi_sort(bench->sent_on, bench->spare, w->sent_on, 0); /* in order it is faster */
+    bgi_sort(bench->sent_on, bench->spare, w->sent_on, 0); /* sorted order is faster */
     for (size_t i = 0; i < w->sent_on; i++) {
         struct ribbon_key key = ribbon_second(w->shape, bench->sent_on[i]);
         key.at += w->shape->second;
@@ -222,8 +222,8 @@ static bool ribbon_fill_second(const struct ribbon_work *w)
 
 /* ---- Solving ---------------------------------------------------------------------------- */
 
-/* Gives the slots of one block their values. `columns` are the 64 values after it, in each
- * of the k columns, and become its own. */
+/* Computes the values of the slots of one block. `columns` has the 64 values after it in each
+ * of the k columns, and is replaced by those of this block. */
 static void ribbon_solve_block(const uint64_t *rows, const uint32_t *values, uint32_t k,
                                uint64_t *columns)
 {

@@ -1,4 +1,4 @@
-/* ribbon_solve.h - building a ribbon filter: see ribbon_solve.c. */
+/* ribbon_solve.h - construction of a ribbon filter: see ribbon_solve.c. */
 #ifndef BGI_RIBBON_SOLVE_H
 #define BGI_RIBBON_SOLVE_H
 

@@ -1,21 +1,22 @@
 /*
- * sample.h - counting in a part of something large what there is about as much of everywhere.
+ * sample.h - estimates a count over a large array from a sample.
  *
- * Hashes spread keys evenly, so some stretches tell of the whole: SAMPLE_STRETCHES of them, at equal
- * distances. How much they differ among themselves says how far off the sum may be.
+ * Hashes distribute keys evenly, so a few stretches represent the whole: SAMPLE_STRETCHES of
+ * them, at equal distances. The differences among the stretches indicate the error of the sum.
  */
 #ifndef BGI_SAMPLE_H
 #define BGI_SAMPLE_H
 
 #include <stdint.h>
 
-/* Counts in n units from `first` on. */
+/* Returns the count in n units, starting at `first`. */
 typedef uint64_t bgi_sample_count(const void *context, uint64_t first, uint64_t n);
 
 /*
- * How much there is in `units` units, of `bytes` in all. If that is more than `most` bytes (0: no
- * bound) about so many are read. *error is the standard deviation of what is returned, 0 if all was
- * read; that of finding `least` too few in a stretch is in it, since what is rare may be in none.
+ * Returns the count in `units` units, which have `bytes` bytes in total. If that is more than
+ * `most` bytes (0: no limit), only about `most` bytes are read. *error is the standard
+ * deviation of the result, 0 if everything was read. It allows for `least` missed counts in a
+ * stretch, because rare objects may be in no stretch at all.
  */
 double bgi_sample_sum(uint64_t units, uint64_t bytes, uint64_t most, double least,
                       bgi_sample_count *count, const void *context, double *error);

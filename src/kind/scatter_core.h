@@ -2,24 +2,24 @@
  * scatter_core.h - the operations of the kinds that scatter a key's k bits over the whole
  * filter: classic, partitioned.
  *
- * This text is compiled once per instruction set and kind. Defined before are ISA and
- * ISA_TARGET (see line_core.h) and SCATTER, classic or partitioned.
+ * This file is compiled once per instruction set and kind. ISA and ISA_TARGET (see line_core.h)
+ * and SCATTER, either classic or partitioned, must be defined before.
  *
- * Positions. The i-th bit of a hash h is at mulhi(x_i, range), where x_0 = h and
- * x_(i+1) = x_i * a modulo 2^64 for a fixed odd multiplier a: a multiplicative generator
- * that is seeded with the hash. Double hashing (g_i = h1 + i h2), usual in this place,
- * gives two keys the same bits whenever both h1 and h2 agree modulo the range, a floor of
- * n / m^2 on the rate: at 1000 keys and a design for 1e-5 it adds a sixth. Here each
- * position but the first depends on all 64 bits of the hash. In a classic filter the range is all its
- * bits, in a partitioned one the bits of a slice, and bit i goes into slice i.
+ * Positions. The i-th bit of a hash h is at mulhi(x_i, range), where x_0 = h and x_(i+1) = x_i
+ * * a modulo 2^64 for a fixed odd multiplier a: a multiplicative generator seeded with the
+ * hash. The usual choice, double hashing (g_i = h1 + i h2), gives two keys the same bits
+ * whenever both h1 and h2 agree modulo the range. That puts a floor of n / m^2 on the rate; at
+ * 1000 keys and a design rate of 1e-5 it adds a sixth. Here each position except the first
+ * depends on all 64 bits of the hash. In a classic filter the range is all of its bits. In a
+ * partitioned filter the range is the bits of a slice, and bit i goes into slice i.
  *
- * Order of memory: nearly all absent keys are found out by their first bits, members need
- * all k. So a batch of look-ups goes in two steps, each of which finds its memory on the way
- * already: the first SCATTER_FIRST bits of all keys; then, for the keys that are still
- * possible, the rest.
+ * Order of memory accesses. Nearly all absent keys are rejected by their first bits, while
+ * members need all k. So a batch of lookups has two steps, and the memory of each step is
+ * prefetched before it starts: the first SCATTER_FIRST bits of all keys, then the rest for the
+ * keys that are still possible.
  *
- * Concurrency. Shared adds change words by atomic OR only, where the bit is missing; the
- * argument is that of line_core.h.
+ * Concurrency. Shared adds change words only by atomic OR, where the bit is missing. See
+ * line_core.h for the proof.
  */
 
 #define SCATTER_PASTE4_(a, b, c, d) a##_##b##_##c##_##d
@@ -39,7 +39,7 @@ enum { SCATTER_FIRST = 2, SCATTER_ADD_AHEAD = 8 };
 static const uint64_t scatter_multiplier = 0xd1342543de82ef95u;
 #endif
 
-/* The walk over a hash's positions. */
+/* The iteration over a hash's positions. */
 #ifndef BGI_SCATTER_WALK
 #define BGI_SCATTER_WALK
 struct scatter_walk {
@@ -66,7 +66,7 @@ BGI_INLINE ISA_TARGET struct scatter_bit SCATTER_NAME(next)(const struct bgi_cor
                                  (uint64_t)1 << (at & 63) };
 }
 
-/* Whether the next `count` bits are all set; stops at the first that is not. */
+/* Returns whether the next `count` bits are all set. Stops at the first that is not. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(test)(const struct bgi_core *core,
                                               struct scatter_walk *walk, uint32_t count)
 {
@@ -79,16 +79,17 @@ BGI_INLINE ISA_TARGET bool SCATTER_NAME(test)(const struct bgi_core *core,
     return true;
 }
 
-/* Asks for the memory of the next `count` bits, without walking on. */
-BGI_INLINE ISA_TARGET void SCATTER_NAME(ask)(const struct bgi_core *core,
-                                             struct scatter_walk walk, uint32_t count)
+/* Prefetches the memory of the next `count` bits, without advancing the walk. */
+BGI_INLINE ISA_TARGET void SCATTER_NAME(prefetch)(const struct bgi_core *core,
+                                                  struct scatter_walk walk,
+                                                  uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         BGI_PREFETCH(SCATTER_NAME(next)(core, &walk).word);
     }
 }
 
-/* Sets all k bits; true when one was missing. */
+/* Sets all k bits. Returns true if one was missing. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(put)(const struct bgi_core *core, uint64_t hash,
                                              const enum scatter_operation what)
 {
@@ -125,8 +126,8 @@ BGI_INLINE struct scatter_walk SCATTER_NAME(start)(uint64_t hash)
     return (struct scatter_walk){ hash, 0 };
 }
 
-/* The same without stopping: which bit is the first that is not set cannot be predicted,
- * and a wrong guess costs more than a look at one bit too many. */
+/* Like test, but without stopping early: the first bit that is not set cannot be predicted, and
+ * a misprediction costs more than testing one extra bit. */
 BGI_INLINE ISA_TARGET bool SCATTER_NAME(test_all)(const struct bgi_core *core,
                                                   struct scatter_walk *walk,
                                                   uint32_t count)
@@ -139,8 +140,8 @@ BGI_INLINE ISA_TARGET bool SCATTER_NAME(test_all)(const struct bgi_core *core,
     return all;
 }
 
-/* Asks for the next word's first bits and tests those of this one; asks for the rest of
- * the keys that are still possible; tests that. */
+/* Tests the first bits of this group and prefetches those of the next one. Then, for the keys
+ * that are still possible, prefetches and tests the remaining bits. */
 ISA_TARGET static uint64_t SCATTER_NAME(has_group)(const struct bgi_core *core,
                                                    const struct bgi_group *group,
                                                    const struct bgi_group *next)
@@ -154,10 +155,10 @@ ISA_TARGET static uint64_t SCATTER_NAME(has_group)(const struct bgi_core *core,
         maybe |= (uint64_t)SCATTER_NAME(test_all)(core, &walk[i], first) << i;
     }
     for (unsigned i = 0; next && i < next->n; i++) {
-        SCATTER_NAME(ask)(next->core, SCATTER_NAME(start)(next->hashes[i]), first);
+        SCATTER_NAME(prefetch)(next->core, SCATTER_NAME(start)(next->hashes[i]), first);
     }
     for (uint64_t todo = core->lookups_prefetch ? maybe : 0; todo; todo &= todo - 1) {
-        SCATTER_NAME(ask)(core, walk[__builtin_ctzll(todo)], rest);
+        SCATTER_NAME(prefetch)(core, walk[__builtin_ctzll(todo)], rest);
     }
     for (; maybe; maybe &= maybe - 1) {
         unsigned i = (unsigned)__builtin_ctzll(maybe);
@@ -166,8 +167,8 @@ ISA_TARGET static uint64_t SCATTER_NAME(has_group)(const struct bgi_core *core,
     return answer;
 }
 
-/* Adds touch all bits of every key: they are asked for a few keys ahead, into the next
- * word as well. */
+/* Adds touch all bits of every key, so the bits are prefetched a few keys ahead, also across
+ * the end of the group. */
 BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *core,
                                                       const struct bgi_group *group,
                                                       const struct bgi_group *next,
@@ -177,9 +178,10 @@ BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *cor
     for (unsigned i = 0; i < group->n; i++) {
         unsigned ahead = i + SCATTER_ADD_AHEAD;
         if (core->adds_prefetch && ahead < group->n) {
-            SCATTER_NAME(ask)(core, SCATTER_NAME(start)(group->hashes[ahead]), core->k);
+            SCATTER_NAME(prefetch)
+            (core, SCATTER_NAME(start)(group->hashes[ahead]), core->k);
         } else if (next && ahead - group->n < next->n) {
-            SCATTER_NAME(ask)
+            SCATTER_NAME(prefetch)
             (next->core, SCATTER_NAME(start)(next->hashes[ahead - group->n]), core->k);
         }
         answer |= (uint64_t)SCATTER_NAME(put)(core, group->hashes[i], what) << i;

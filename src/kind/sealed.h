@@ -1,18 +1,18 @@
 /*
- * sealed.h - what static kinds share: the end of their construction, what happens to adds
- * after it, seeds.
+ * sealed.h - what all static kinds share: the end of their construction, the effect of forced
+ * adds after it, and seeds.
  *
- * The state of a static kind begins with a struct sealed. The answer to a query is
+ * The state of a static kind starts with a struct sealed. The answer to a query is
  *
  *      difference < pass
  *
- * with the difference, by XOR, between what the filter says of a key and the key's
- * fingerprint, up to 32 bits. In use, `pass` is 1: "maybe" if they are equal. With no keys
- * in the set it is 0: "no", for all. An add cannot be done any more: it sets `pass` to
- * 2^32, "maybe" for ever.
+ * where the difference is the XOR of the value that the filter stores for a key and the key's
+ * fingerprint, up to 32 bits. Normally `pass` is 1: "maybe" if the two are equal. If the set
+ * has no keys, it is 0: always "no". Keys can no longer be added. A forced add
+ * (bg_filter_add_forced) sets `pass` to 2^32, which means "maybe" permanently.
  *
- * Concurrency. `pass` is read and written atomically, and once the filter is built only
- * adds change it, all to the same value.
+ * Concurrency. `pass` is read and written atomically. Once the filter is built, it changes only
+ * to that value, by forced adds and by sealed_doubt.
  */
 #ifndef BGI_SEALED_H
 #define BGI_SEALED_H
@@ -25,7 +25,7 @@ struct sealed {
     uint64_t keys;
 };
 
-#define SEALED_ALL ((uint64_t)1 << 32) /* pass: anything */
+#define SEALED_ALL ((uint64_t)1 << 32) /* pass: every key */
 
 BGI_INLINE uint64_t sealed_pass(const struct sealed *s)
 {
@@ -37,7 +37,7 @@ BGI_INLINE bool sealed_verdict(const struct sealed *s, uint32_t difference)
     return difference < sealed_pass(s);
 }
 
-/* Ends the construction: so many keys are in. */
+/* Ends the construction with this number of keys. */
 BGI_INLINE void sealed_close(struct sealed *s, uint64_t keys)
 {
     s->keys = keys;
@@ -57,7 +57,7 @@ BGI_INLINE bool sealed_same(const struct sealed *a, const struct sealed *b)
 
 /* ---- In files ------------------------------------------------------------------------- */
 
-/* The numbers of a static kind: its keys, whether an add was lost, and its seeds. */
+/* The numbers of a static kind: the number of keys, whether an add was lost, and the seeds. */
 enum { SEALED_NUMBERS = 2 };
 
 BGI_INLINE uint64_t sealed_numbers(const struct sealed *s, const uint64_t *seeds,
@@ -92,7 +92,7 @@ BGI_INLINE void sealed_doubt(struct bgi_core *core)
 
 /* ---- Operations of every static kind ------------------------------------------------ */
 
-/* An add that cannot be done. */
+/* Handles a forced add: every answer becomes "maybe". */
 BGI_INLINE bool sealed_add(struct bgi_core *core, uint64_t hash)
 {
     struct sealed *s = core->state;
@@ -121,7 +121,7 @@ BGI_INLINE void sealed_measure(const struct bgi_core *core, uint64_t slots, doub
 
 /* ---- Seeds ---------------------------------------------------------------------------- */
 
-/* A hash, mixed with a seed into another one. */
+/* Mixes a hash with a seed into another hash. */
 BGI_INLINE uint64_t sealed_mix(uint64_t hash, uint64_t seed)
 {
     const uint64_t multiplier = 0x9e6c63d0876a9a47u;
@@ -129,8 +129,8 @@ BGI_INLINE uint64_t sealed_mix(uint64_t hash, uint64_t seed)
     return bgi_mulhi(x, multiplier) ^ x * multiplier;
 }
 
-/* Seed number `attempt` for a set of hashes that have that sum: the same set gets the same
- * seeds, in whatever order it came. */
+/* Returns seed number `attempt` for a set of hashes with this sum. The same set gets the same
+ * seeds, regardless of the order of its keys. */
 BGI_INLINE uint64_t sealed_seed(uint64_t sum, unsigned attempt)
 {
     uint64_t x = sealed_mix(sum, 0xa0761d6478bd642fu * (attempt + 1));

@@ -1,24 +1,24 @@
 /*
  * split.c - the split-block filter of Parquet: eight bits in a 32-byte block.
  *
- * Idea. A blocked filter whose block is eight 32-bit words with one bit of the key in
- * each, so that one 256-bit register holds a block (J. Apple, "Split block Bloom
- * filters", 2021; Lang et al., "Performance-optimal filtering", 2019). k is always 8.
+ * Idea. A blocked filter whose block is eight 32-bit words with one bit of the key in each, so
+ * that one 256-bit register holds a block (J. Apple, "Split block Bloom filters", 2021; Lang et
+ * al., "Performance-optimal filtering", 2019). k is always 8.
  *
  * Bit-identical with the filters in Parquet files: given the XXH64 hash (seed 0) of the
- * plain-encoded value, the words of this filter, little-endian, are the bitset there.
+ * plain-encoded value, the words of this filter, in little-endian order, are Parquet's bitset.
  *
- * Price. A smaller block is filled more unevenly than a whole line: 10.5 bits per key at
- * 1 %, 16.9 at 0.1 %, where `blocked` needs 9.93 and 15.6 at the same speed. Choose it to
- * exchange filters with Parquet, Arrow, Impala or Iceberg.
+ * Cost. A smaller block fills more unevenly than a whole line: 10.5 bits per key at 1%, 16.9 at
+ * 0.1%, where `blocked` needs 9.93 and 15.6 at the same speed. Choose this kind to exchange
+ * filters with Parquet, Arrow, Impala or Iceberg.
  *
- * Layout. Unit: a block; shape "split" of line_shapes.h.
+ * Layout. A unit is a block, with the shape "split" of line_shapes.h.
  *
  * Invariants
- *   (I1) A hash's block is floor((h >> 32) * units / 2^32), as Parquet has it: folding
- *        ORs neighbouring blocks. Only 32 bits choose the block, so that the number of
- *        blocks is limited to 2^31: there some blocks get one half more keys than
- *        others. Up to 2^28 blocks (8 GiB) the effect on the rate is below 1 %.
+ *   (I1) The block of a hash is floor((h >> 32) * units / 2^32), as in Parquet. So folding ORs
+ *        neighboring blocks. Only 32 bits select the block, which limits the number of blocks
+ *        to 2^31; at that size, some blocks get 50% more keys than others. Up to 2^28 blocks (8
+ *        GiB) the effect on the rate is below 1%.
  */
 #include "kind/kind.h"
 #include "kind/line_shapes.h"

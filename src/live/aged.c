@@ -1,20 +1,20 @@
 /*
- * aged.c - a window as slices of age, all of a key's in one place.
+ * aged.c - a window of age slices, with all bits of a key in one block.
  *
- * Idea. A partitioned Bloom filter with a ring of slices, of which an add sets one bit
- * in each of the k youngest. With every period a fresh slice comes in at the young end,
- * and the oldest goes. So a key of period p has its bits in the slices p .. p + k - 1
- * for ever, and may be contained if k slices in a row have its bit (Shtul, Baquero,
- * Almeida, "Age-partitioned Bloom filters", 2020).
+ * Idea. The filter is a partitioned Bloom filter with a ring of slices. An add sets one bit in each
+ * of the k youngest slices. In every period, a new slice is added at the young end, and the oldest
+ * is dropped. So the bits of a key of period p are always in the slices p .. p + k - 1, and the
+ * filter may contain a key if k consecutive slices have its bit (Shtul, Baquero, Almeida,
+ * "Age-partitioned Bloom filters", 2020).
  *
  *     slices, old to young      q-l ................. q .... q+k-1 | q+k: being cleared
  *     a key of this period                            [# # # # #]
  *     a key of period p                  [# # # # #]
  *                                         p ... p+k-1               l = generations - 1
  *
- * Place. In the paper slices are arrays of bits, so a query touches several lines. Here
- * the slices are the columns of a small table, a block, in which a row is a word with
- * one bit for each slice; a hash chooses a block by its high bits, and k rows of it.
+ * Layout. In the paper, slices are bit arrays, so a query touches several cache lines. Here, the
+ * slices are the columns of small tables, called blocks. A row of a block is a word with one bit
+ * for each slice. The high bits of a hash select a block, and the hash selects k rows of it.
  *
  *                     slice  0 1 2 3 4 ...          31
  *         block      row 0   . . . . . . . . . . . .        16 rows of 32 bits, one line;
@@ -22,41 +22,39 @@
  *                     ...                                   or 16 of 64 bits, two lines
  *                    row 15  . . . # . . . # . . . .
  *
- * Slice s takes its bit from row number s mod k of the key. Any k slices in a row use
- * each of the key's rows once, so their bits are independent, and a query reads k words
- * of one block, whatever the number of generations: it selects from each the slices
- * that use it, which gives one word of found slices, and looks for k ones in a row:
+ * Slice s uses row number s mod k of the key. Any k consecutive slices use each of the key's rows
+ * once, so their bits are independent. A query reads k words of one block, regardless of the
+ * number of generations. It masks each word with the slices that use it, which gives one word of
+ * found slices, and looks for k consecutive ones:
  *
  *     found = OR over j < k of  row[r_j] & { slices that are j modulo k }
- *     x = found;  x &= x >> 1;  x &= x >> 2; ...          (after turning the ring)
+ *     x = found;  x &= x >> 1;  x &= x >> 2; ...          (after rotating the ring)
  *
- * The number of slices in the ring is a multiple of k, so that the masks stay the same.
+ * The number of slices in the ring is a multiple of k, so the masks stay the same.
  *
- * Rate. A block has Poisson many keys of each period. A window of k slices is full by
- * chance with a probability that inclusion and exclusion over the sets T of slices
- * gives exactly, with lambda keys per period and block and R rows:
+ * Rate. The number of keys of a period in a block has a Poisson distribution. The probability that
+ * k consecutive slices are set by chance follows exactly from inclusion and exclusion over the sets
+ * T of slices, with lambda keys per period and block and R rows:
  *
  *     full(k) = sum over T of (-1)^|T| prod over periods p of
  *                   exp(-lambda (1 - (1 - 1/R)^|T and slices of p|))
  *
- * and a run begins at one of g places: at the oldest with full(k), at each other one
- * with full(k) - full(k+1), the slice before it being not set. (Two separate runs are
- * counted twice; below 10 % that is nothing.)
+ * A run starts at one of g positions: at the oldest with probability full(k), and at each other
+ * one, where the slice before it must not be set, with full(k) - full(k+1). (Two separate runs are
+ * counted twice, which is negligible below 10%.)
  *
- * Fading. A key that has just gone out has all but one of its bits in slices that are
- * in; it is still found if its bit is set by others in the next slice, which is about
- * every second key, a period later every fourth, and after k periods nothing of it is
- * left. So the highest age is not as sharp as with generations: W + P + k P, with few
- * keys at the end.
+ * Fading. A key that has just expired still has all but one of its bits in live slices. It is still
+ * found if other keys have set its bit in the next slice, which holds for about every second key,
+ * and a period later for every fourth. After k periods, no bit of the key is left. So the maximum
+ * age is not as sharp as with generations: W + P + k P, with few keys at the end.
  *
- * Price. Clearing a slice passes over all words of the filter, in small steps, once a
- * period; the generations' way only passes over the oldest. Small blocks cost bits: at
- * 24 generations and 1 % 25.2 bits per key of the window, where generations take 19.5,
- * and below some ten generations, when there are more slices than generations, twice as
- * many.
+ * Cost. Clearing a slice visits all words of the filter, in small steps, once per period, whereas a
+ * window of generations only clears its oldest filter. Small blocks cost bits: at 24 generations
+ * and 1%, 25.2 bits per key of the window, compared with 19.5 for generations. Below about ten
+ * generations, with more slices than generations, the cost is twice as high.
  *
- * Concurrency. Bits appear by atomic OR and go by atomic AND of their slice. The
- * argument why nothing is lost is the window's (window.c).
+ * Concurrency. Bits are set by atomic OR, and the bits of a slice are cleared by atomic AND.
+ * window.c explains why no key is lost.
  */
 #include "base/bits.h"
 #include "base/checked.h"
@@ -70,7 +68,7 @@
 
 enum { AGED_ROW_CHOICE = 5, AGED_K_MIN = 2 };
 
-/* Below that the sums have no digits left. */
+/* The minimum rate. Below it, the sums lose all significant digits. */
 static const double aged_rate_least = 1e-9;
 
 static uint32_t aged_unit_bytes(uint32_t row_bits)
@@ -88,7 +86,8 @@ static uint32_t aged_rows(uint32_t row_bits)
 struct aged_model {
     uint32_t k;
     uint32_t generations;
-    double miss[AGED_K_MAX + 2]; /* a period's keys leave c given bits alone */
+    double
+        miss[AGED_K_MAX + 2]; /* probability that a period's keys set none of c bits */
 };
 
 static void aged_model_init(struct aged_model *m, const struct window_shape *shape,
@@ -103,16 +102,16 @@ static void aged_model_init(struct aged_model *m, const struct window_shape *sha
     }
 }
 
-/* Probability that `count` slices in a row are set; the youngest of them is `ahead` slices
- * ahead of the one that belongs to this period first. */
+/* Returns the probability that `count` consecutive slices are set. The youngest of them is `ahead`
+ * slices younger than the oldest slice of the current period. */
 static double aged_full(const struct aged_model *m, uint32_t count, uint32_t ahead)
 {
     double sum = 0;
     assert(m->k >= AGED_K_MIN && count >= m->k && count <= AGED_K_MAX + 1);
     for (uint32_t set = 0; set < (uint32_t)1 << count; set++) {
         double product = 1;
-        /* A period's slices begin `back` - (k - 1) slices after the run's oldest. The last
-         * period that reaches the run is the present one, or that of its last slice. */
+        /* A period's slices start `back` - (k - 1) slices after the oldest slice of the run. The
+         * last period that reaches the run is the current one, or that of its last slice. */
         for (uint32_t back = 0; back + ahead < count + m->k - 1; back++) {
             uint32_t mine = (((uint32_t)1 << m->k) - 1) << back >> (m->k - 1);
             product *= m->miss[bgi_popcount64(set & mine)];
@@ -128,7 +127,7 @@ static double aged_rate_at(const struct window_shape *shape, double lambda)
     aged_model_init(&m, shape, lambda);
     uint32_t k = m.k, last = m.generations - 1;
     double rate = 0;
-    /* Runs that begin at period q - i; those with i >= k - 1 are all alike. */
+    /* Runs that start at period q - i. Those with i >= k - 1 have equal probabilities. */
     for (uint32_t i = 0; i <= last; i++) {
         uint32_t ahead = i < k - 1 ? k - 1 - i : 0;
         double begins = aged_full(&m, k, ahead);
@@ -147,7 +146,7 @@ static double aged_rate(const struct window_shape *shape, double n)
 
 /* ---- Sizes ----------------------------------------------------------------------- */
 
-/* Ring and rows for k; false when there are too many generations for it. */
+/* Computes ring and rows for k. Returns false if there are too many generations. */
 static bool aged_try(struct window_shape *shape, uint32_t k)
 {
     shape->part.k = k;
@@ -157,7 +156,7 @@ static bool aged_try(struct window_shape *shape, uint32_t k)
     return shape->slices <= 64;
 }
 
-/* The fewest blocks, within 1 in 200, that keep the rate. */
+/* Computes the minimum number of blocks that keep the rate, within 1 in 200. */
 static bool aged_fewest(struct window_shape *shape, double rate)
 {
     double few = 0, many = 1; /* keys per block and period */
@@ -207,8 +206,8 @@ static bg_err aged_solve(const bg_spec *spec, struct window_shape *shape,
     }
     if (!found || spec->rate < aged_rate_least) {
         return bgi_err(info, BG_ENOTSUP, "window.generations",
-                       "so few that a word has room for their slices, and a rate that "
-                       "10 of them reach",
+                       "fewer generations or a higher rate: the slices must fit into "
+                       "64 bits, and k is at most 10",
                        "%u at a rate of %g", shape->generations, spec->rate);
     }
     return BG_OK;
@@ -241,8 +240,9 @@ static bg_err aged_make(struct window *w, bg_errinfo *info)
         || (!bare
             && !bgi_memory_take(&w->memory, bytes, from,
                                 w->filter.flags & BG_SPEC_SMALL_PAGES))) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%llu bytes",
-                       (unsigned long long)w->shape.bytes);
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %llu bytes for the window",
+                             (unsigned long long)w->shape.bytes);
     }
     w->filter.core.words = w->memory.base;
     for (uint32_t j = 0; j < w->shape.part.k; j++) {
@@ -256,13 +256,13 @@ static bg_err aged_make(struct window *w, bg_errinfo *info)
 
 /* ---- Keys ------------------------------------------------------------------------ */
 
-/* Where a hash's block begins, in bytes. */
+/* Returns the byte offset of a hash's block. */
 static uint64_t aged_at(const struct window *w, uint64_t hash)
 {
     return bgi_range52(hash, w->shape.part.units) * aged_unit_bytes(w->shape.row_bits);
 }
 
-/* The rows of a hash, AGED_ROW_CHOICE bits each. */
+/* Returns the rows of a hash, AGED_ROW_CHOICE bits each. */
 static uint64_t aged_rows_of(uint64_t hash)
 {
     uint64_t x = hash * 0x9fb21c651e98df25u;
@@ -271,16 +271,15 @@ static uint64_t aged_rows_of(uint64_t hash)
 }
 
 /*
- * What a look needs, for one period: taken out of the window once per word, so that
- * loops keep it in registers. row_bits is a constant wherever the functions below are
- * called.
+ * The values that a lookup in one period needs, copied from the window once per group so that
+ * loops keep them in registers. Callers of the functions below pass row_bits as a constant.
  */
 struct aged_look {
     unsigned char *words;
     const uint64_t *masks;
     uint32_t k, slices;
-    unsigned oldest; /* place in the ring of the oldest slice that is in */
-    uint64_t live;   /* a bit for each slice that is in, from the oldest on */
+    unsigned oldest; /* position of the oldest live slice in the ring */
+    uint64_t live;   /* a bit for each live slice, starting with the oldest */
 };
 
 static struct aged_look aged_look(const struct window *w, uint64_t period)
@@ -295,7 +294,7 @@ static struct aged_look aged_look(const struct window *w, uint64_t period)
                                .live = in < 64 ? ((uint64_t)1 << in) - 1 : UINT64_MAX };
 }
 
-/* Row number j of a block: which word, and at which bit of it. */
+/* Row number j of a block: its word, and its first bit in this word. */
 struct aged_row {
     uint64_t *word;
     unsigned shift;
@@ -314,7 +313,7 @@ BGI_INLINE struct aged_row aged_row(const struct aged_look *look, uint64_t at,
 typedef uint16_t __attribute__((may_alias)) aged_row_16;
 typedef uint32_t __attribute__((may_alias)) aged_row_32;
 
-/* The same row, read by itself: a part of a word is as coherent as the word. */
+/* Reads only the row: a load of part of a word is as coherent as a load of the word. */
 BGI_INLINE uint64_t aged_read(const struct aged_look *look, uint64_t at, uint64_t rows,
                               uint32_t j, const uint32_t row_bits)
 {
@@ -329,7 +328,7 @@ BGI_INLINE uint64_t aged_read(const struct aged_look *look, uint64_t at, uint64_
     }
 }
 
-/* The slices in which a hash's bit is set, by their places in the ring. */
+/* Returns the slices in which a hash's bit is set, by their positions in the ring. */
 BGI_INLINE uint64_t aged_found(const struct aged_look *look, uint64_t at, uint64_t rows,
                                const uint32_t k, const uint32_t row_bits)
 {
@@ -340,7 +339,7 @@ BGI_INLINE uint64_t aged_found(const struct aged_look *look, uint64_t at, uint64
     return found;
 }
 
-/* Whether there are k in a row among the slices that are in. */
+/* Returns whether k consecutive live slices are set. */
 BGI_INLINE bool aged_run(const struct aged_look *look, uint64_t found, const uint32_t k)
 {
     uint64_t x = found >> look->oldest;
@@ -367,7 +366,8 @@ BGI_INLINE uint64_t aged_has_groups(const struct aged_look *look,
     return answer;
 }
 
-/* Sets the bits of a hash in the k youngest slices; whether it was new in the window. */
+/* Sets the bits of a hash in the k youngest slices. Returns whether the key was new in the
+ * window. */
 BGI_INLINE bool aged_put_at(const struct aged_look *look, uint64_t hash, uint64_t at,
                             bool exclusive, const uint32_t row_bits)
 {
@@ -403,9 +403,9 @@ BGI_INLINE uint64_t aged_put_words(const struct aged_look *look, const uint64_t 
     return answer;
 }
 
-/* ---- Keys and words of a batch --------------------------------------------------- */
+/* ---- Keys and groups ------------------------------------------------------------- */
 
-/* With k as a constant, so that loops over it unroll. */
+/* Calls aged_has_groups with a constant k, so that its loops unroll. */
 BGI_INLINE uint64_t aged_has_rows(const struct aged_look *look, const uint64_t *hashes,
                                   const uint64_t *at, unsigned n,
                                   const uint32_t row_bits)
@@ -467,7 +467,7 @@ static void aged_locate(const struct window *w, struct bgi_group *group)
     }
 }
 
-BGI_INLINE void aged_ask(const struct window *w, const struct bgi_group *next)
+BGI_INLINE void aged_prefetch(const struct window *w, const struct bgi_group *next)
 {
     const unsigned char *words = w->filter.core.words;
     uint32_t second = aged_unit_bytes(w->shape.row_bits) - 64;
@@ -483,7 +483,7 @@ static uint64_t aged_has_group(const struct window *w, uint64_t period,
                                const struct bgi_group *group,
                                const struct bgi_group *next)
 {
-    aged_ask(w, next);
+    aged_prefetch(w, next);
     return aged_has_n(w, period, group->hashes, group->at, group->n);
 }
 
@@ -491,7 +491,7 @@ static uint64_t aged_put_word(struct window *w, uint64_t period,
                               const struct bgi_group *group,
                               const struct bgi_group *next)
 {
-    aged_ask(w, next);
+    aged_prefetch(w, next);
     return aged_put_n(w, period, group->hashes, group->at, group->n);
 }
 
@@ -507,7 +507,7 @@ static uint64_t aged_wipe_words(const struct window *w)
     return w->shape.bytes / 8;
 }
 
-/* A bit in every row of a word. */
+/* Returns a mask with the bit of a slice in every row of a word. */
 static uint64_t aged_every_row(const struct window *w, unsigned slice)
 {
     uint64_t mask = 0;
@@ -573,9 +573,10 @@ static bool aged_equal(const struct window *a, const struct window *b)
     return true;
 }
 
-/* ---- What is in it --------------------------------------------------------------- */
+/* ---- Measuring ------------------------------------------------------------------- */
 
-/* Ones of each slice, by its place in the ring; of one line of 8 words in so many. */
+/* Counts the ones of each slice, by its position in the ring, in every `one_in`-th line of 8
+ * words. */
 static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64])
 {
     const uint64_t words = w->shape.bytes / 8;
@@ -589,9 +590,10 @@ static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64]
 }
 
 /*
- * Keys: slice s has those of the periods s - k + 1 .. s. Every k-th slice, from the
- * youngest on, has each period once; what the last has of periods that are out is taken
- * off as if keys were spread evenly. The rate is that of as many keys in each period.
+ * Estimates the number of keys. Slice s has the keys of the periods s - k + 1 .. s, so every k-th
+ * slice, starting with the youngest, has each period once. The share of the last slice that belongs
+ * to expired periods is subtracted, as if keys were distributed evenly. The rate is computed for
+ * the same number of keys in each period.
  */
 static void aged_measure(const struct window *w, struct bgi_measure *m)
 {
@@ -611,7 +613,7 @@ static void aged_measure(const struct window *w, struct bgi_measure *m)
         if (i % k) {
             continue;
         }
-        /* Periods slice - k + 1 .. slice, less those to come and those that are out. */
+        /* Periods slice - k + 1 .. slice, without future and expired periods. */
         double in = i == 0 ? k : fmin(k, g - 1 - (i - k));
         double fill = fmin(set / bits, 1 - 0.5 / bits);
         double keys = -bits * log1p(-fill);

@@ -1,24 +1,24 @@
 /*
- * generations.c - a window as one filter per generation.
+ * generations.c - a window with one filter per generation.
  *
- * Idea. The keys of a period go into a filter of that period; a query asks the filters
- * of all periods that are in; the oldest is dropped as a whole. Any kind will do whose
- * empty filter is all zeros.
+ * Idea. The keys of a period are added to the filter of that period. A lookup queries the filters
+ * of all live periods. The oldest filter is dropped as a whole. Any kind whose empty filter is all
+ * zeros can be used.
  *
  *     period        q-3        q-2        q-1         q        q+1
  *     filter     [ 3.....]  [ 0.....]  [ 1.....]  [ 2.....]  [ clearing ]     generations = 4
  *                                                  adds
  *
- * Place. The keys of period p are in filter p mod (generations + 1): one filter more
- * than generations, so that the next period's can be cleared while all others serve.
+ * Layout. The keys of period p are in filter p mod (generations + 1). There is one filter more than
+ * generations, so that the filter of the next period can be cleared while all others are in use.
  *
- * Rate. Each generation has the rate 1 - (1 - rate)^(1/g) with its share of the items,
- * so that g full ones have `rate`. At 1 % and 24 generations that is 0.042 % each, 18
- * bits per key in blocked filters; with the one in waiting, and the one that a window
- * of g - 1 periods has in addition, 19.5 per key of the window. If a period can have more
- * keys than its share, part of the rate is reserved for its additional layers (overflow.h).
+ * Rate. Each generation has the rate 1 - (1 - rate)^(1/g) with its share of the items, so that g
+ * full ones have `rate`. At 1% and 24 generations, this is 0.042% each, or 18 bits per key in
+ * blocked filters. With the spare filter, and the generation that a window of g - 1 periods has in
+ * addition, it is 19.5 bits per key of the window. If a period can have more keys than its share,
+ * part of the rate is reserved for its additional layers (overflow.h).
  *
- * Price. A query for an absent key reads a line in each of g filters.
+ * Cost. A lookup of an absent key reads a cache line in each of g filters.
  */
 #include "base/bits.h"
 #include "base/checked.h"
@@ -36,7 +36,7 @@ static bg_filter *generations_part(const struct window *w, uint64_t period)
 
 /* ---- Sizes ----------------------------------------------------------------------- */
 
-/* The Bloom kinds. */
+/* Returns whether a kind is a Bloom kind. */
 static bool generations_allows(const struct bgi_kind *kind)
 {
     return (kind->traits & BGI_BLOOM_TRAITS) == BGI_BLOOM_TRAITS && kind->model
@@ -66,7 +66,7 @@ static bg_err generations_solve(const bg_spec *spec, struct window_shape *shape,
     shape->places = shape->generations + 1;
     if (!bgi_geometry_bytes(&shape->part, &bytes)
         || !bgi_mul_u64(bytes, shape->places, &shape->bytes)) {
-        return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
+        return bgi_err(info, BG_ENOMEM, "size", "a size that can be addressed",
                        "%llu units", (unsigned long long)shape->part.units);
     }
     return BG_OK;
@@ -124,10 +124,10 @@ static bg_err generations_make(struct window *w, bg_errinfo *info)
 
 static void generations_locate(const struct window *w, struct bgi_group *group)
 {
-    (void)w, (void)group; /* each part has its own places */
+    (void)w, (void)group; /* each part locates the group itself */
 }
 
-/* Whether one of the generations from `youngest` down to the oldest may contain it. */
+/* Returns whether a generation from `youngest` back to the oldest may contain a hash. */
 static bool generations_has_from(const struct window *w, uint64_t period,
                                  uint64_t youngest, uint64_t hash)
 {
@@ -261,8 +261,9 @@ static bg_err generations_copy(struct window *to, const struct window *from,
         err = bg_filter_copy(from->parts[i], &to->parts[i], info);
     }
     if (!err && overflow_copy(to, from)) {
-        err = bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%llu bytes",
-                      (unsigned long long)from->grown_bytes);
+        err = bgi_err_state(info, BG_ENOMEM, "memory",
+                            "cannot allocate %llu bytes for a copy of the window",
+                            (unsigned long long)from->grown_bytes);
     }
     if (err) {
         generations_give(to);
@@ -306,7 +307,7 @@ static void generations_measure_part(const bg_filter *part, struct bgi_measure *
     *variance += error * error;
 }
 
-/* Keys that were added in several periods count in each. */
+/* Keys that were added in several periods count in each of them. */
 static void generations_measure(const struct window *w, struct bgi_measure *m)
 {
     uint64_t period = __atomic_load_n(&w->period, __ATOMIC_ACQUIRE);

@@ -6,21 +6,21 @@
 #include <math.h>
 
 /*
- * The share that each layer's rate has of the one before: 0.8 needs the fewest bits
- * from 1 to 1000 times the first capacity, by calculation over 0.75, 0.80 .. 0.95 and
- * growth 2, 3, 4; series that fall slower, such as 1/((i+1)(i+2)), only pay after some
- * twelve layers, and before that they cost up to 2 bits per key.
+ * The ratio between the rates of a layer and the one before. Among 0.75, 0.80 .. 0.95 with growth
+ * 2, 3 and 4, the ratio 0.8 needs the fewest bits from 1 to 1000 times the first capacity,
+ * according to the model. Series that decrease more slowly, such as 1/((i+1)(i+2)), pay off only
+ * after about twelve layers, and cost up to 2 bits per key before that.
  */
 static const double ladder_tightening = 0.8;
 
-/* k is chosen for the fourth layer: the large ones count. */
+/* k is chosen for the fourth layer, because the large layers matter most. */
 enum { LADDER_TYPICAL = 3, LADDER_FAST_K = 8 };
 
-/* Of layer 0: the rate of a filter of a few lines varies too much with its keys for a mean
- * to say anything. */
+/* The minimum size of layer 0. The rate of a filter with a few lines varies so much with its keys
+ * that its mean is meaningless. */
 enum { LADDER_LEAST_BYTES = 2048 };
 
-enum { LADDER_REMEMBERED = 31 }; /* capacities of layers, per thread */
+enum { LADDER_REMEMBERED = 31 }; /* cached capacities of layers, per thread */
 
 static double ladder_rate(double rate, uint32_t i)
 {
@@ -31,8 +31,8 @@ static bg_err ladder_check(const bg_spec *spec, bg_errinfo *info)
 {
     if (spec->bits_per_key != 0 || spec->bytes != 0) {
         return bgi_err(info, BG_EINVAL, "bits_per_key, bytes",
-                       "0 for a scalable filter: it has a rate", "%g, %llu",
-                       spec->bits_per_key, (unsigned long long)spec->bytes);
+                       "0 for a scalable filter, whose size follows from the rate",
+                       "%g, %llu", spec->bits_per_key, (unsigned long long)spec->bytes);
     }
     if (!(spec->rate > 0 && spec->rate < 1)) {
         return bgi_err(info, BG_EINVAL, "rate", "a number above 0 and below 1", "%g",
@@ -49,7 +49,7 @@ static bg_err ladder_check(const bg_spec *spec, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Eight bits in eight lanes need no masks; they are taken if they cost below 2 %. */
+/* Eight bits in eight lanes need no masks; k = 8 is used if it costs less than 2% more memory. */
 static bg_err ladder_choose_k(bg_spec *layer, bg_errinfo *info)
 {
     struct bgi_geometry best, eight;
@@ -100,7 +100,7 @@ bg_err ladder_solve(const bg_spec *spec, struct ladder *ladder, bg_errinfo *info
     return BG_OK;
 }
 
-/* The most keys at which `units` units have at most that rate, at least 1. */
+/* Returns the maximum number of keys, at least 1, at which `units` units have at most this rate. */
 static double ladder_find_capacity(const struct ladder *ladder, uint64_t units,
                                    double rate)
 {
@@ -118,13 +118,14 @@ static double ladder_find_capacity(const struct ladder *ladder, uint64_t units,
 }
 
 /*
- * The same with a cache: computing it evaluates the model about twenty times, which takes longer than creating or
- * loading the rest of a small filter, and most filters of a host have one of a few specs.
+ * As ladder_find_capacity, with a cache: the computation evaluates the model about twenty times,
+ * which takes longer than creating or loading the rest of a small filter, and most filters on a
+ * host have one of a few specs.
  */
 static double ladder_capacity(const struct ladder *ladder, uint64_t units, double rate)
 {
     static _Thread_local struct {
-        struct ladder ladder; /* kind NULL: none */
+        struct ladder ladder; /* kind NULL: empty entry */
         uint64_t units;
         double rate, capacity;
     } found[LADDER_REMEMBERED], *at;

@@ -1,24 +1,23 @@
 /*
- * ladder.h - the sizes of a scalable filter's layers, fixed by its spec alone.
+ * ladder.h - the sizes of a scalable filter's layers. They depend only on its spec.
  *
- * Layer i of every scalable filter of one spec has the same geometry, whenever and in
- * whatever company it was made: that is what makes two of them mergeable.
+ * Layer i has the same geometry in every scalable filter of a spec, no matter when it was created.
+ * So two such filters can be merged.
  *
  *     units(i)    = units(0) * growth^i                   growth 2, 4 or 8
  *     rate(i)     = rate * (1 - 0.8) * 0.8^i              sums up to less than `rate`
- *     capacity(i) = the most keys at which a filter of units(i) has rate(i)
+ *     capacity(i) = the maximum number of keys at which a filter of units(i) has rate(i)
  *
- * Sizes are exact multiples, so that layers can be folded and unfolded onto each other,
- * and k is the same in all. The price of the falling rate is paid in capacity: at 1 %
- * and growth 2 the layers take 1, 1.92, 3.68, 7.07, 13.6 ... times the first one's
- * keys.
+ * Sizes are exact multiples, so layers can be folded and unfolded onto each other, and all layers
+ * have the same k. The decreasing rate costs capacity: at 1% and growth 2, the layers hold 1, 1.92,
+ * 3.68, 7.07, 13.6 ... times the keys of the first one.
  */
 #ifndef BGI_LADDER_H
 #define BGI_LADDER_H
 
 #include "filter/handle.h"
 
-/* Layers at most. From one key on, doubling, they hold 2^56. */
+/* The maximum number of layers. Starting with one key and doubling, they hold 2^56 keys. */
 enum { LADDER_LAYERS = 64 };
 
 struct ladder {
@@ -29,10 +28,11 @@ struct ladder {
     double rate;    /* of all layers together */
 };
 
-/* Finds the ladder of a spec of kind scalable. Allocates nothing. */
+/* Computes the ladder of a spec of kind scalable. Allocates nothing. */
 bg_err ladder_solve(const bg_spec *spec, struct ladder *ladder, bg_errinfo *info);
 
-/* The geometry of layer i, items being its capacity; false when it cannot be addressed. */
+/* Computes the geometry of layer i; layer->items is its capacity. Returns false if the layer is too
+ * large to be addressed. */
 bool ladder_layer(const struct ladder *ladder, uint32_t i, struct bgi_geometry *layer);
 
 #endif

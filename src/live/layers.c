@@ -2,11 +2,12 @@
 
 #include "base/features.h"
 
-/* In turn, the lines of the filter after the next are asked for, two words ahead; the
- * first filter is asked alone if it knows so many hashes in a row. */
+/* LAYERS_AHEAD: when filters are queried in turn, the lines of the filter after the next are
+ * prefetched. LAYERS_SAMPLE: the first filter is queried alone if it may contain this many
+ * hashes in a row. */
 enum { LAYERS_AHEAD = 2, LAYERS_SAMPLE = 16 };
 
-/* Some of a word's hashes, side by side. */
+/* Some hashes of a group, gathered into consecutive entries. */
 struct layers_rest {
     struct bgi_group group;
     uint64_t hashes[64];
@@ -22,7 +23,7 @@ static void layers_gather(const struct bgi_group *group, uint64_t which,
     }
 }
 
-/* Puts the bits of a gathered word back where their hashes were. */
+/* Moves the bits of gathered hashes back to the positions of the hashes in the group. */
 static uint64_t layers_scatter(uint64_t which, uint64_t bits)
 {
     uint64_t answer = 0;
@@ -32,7 +33,7 @@ static uint64_t layers_scatter(uint64_t which, uint64_t bits)
     return answer;
 }
 
-/* The word, located in a filter. */
+/* Locates a group in a filter. */
 static const struct bgi_group *layers_locate(const struct bgi_core *core,
                                              const struct bgi_group *group,
                                              struct bgi_group *to)
@@ -43,13 +44,13 @@ static const struct bgi_group *layers_locate(const struct bgi_core *core,
     return to;
 }
 
-/* Whether they are beyond the cache, so that lines must be asked for ahead. */
+/* Returns whether the filters exceed the cache, so that lines must be prefetched. */
 static bool layers_large(const struct layers *layers)
 {
     return layers->bytes > bgi_second_level_bytes() / 4 * 5;
 }
 
-/* ---- Two ways, for the filters from `from` on ------------------------------------- */
+/* ---- The two ways to query, for the filters from `from` on ------------------------- */
 
 static uint64_t layers_in_turn(const struct layers *layers, uint32_t from,
                                const struct bgi_group *group,
@@ -84,8 +85,9 @@ static uint64_t layers_at_once(const struct layers *layers, uint32_t from,
                               layers_large(layers) ? &there : NULL);
 }
 
-static uint64_t layers_ask(const struct layers *layers, uint32_t from,
-                           const struct bgi_group *group, const struct bgi_group *next)
+static uint64_t layers_query(const struct layers *layers, uint32_t from,
+                             const struct bgi_group *group,
+                             const struct bgi_group *next)
 {
     bool spread = layers->step || !layers_large(layers);
     return spread && layers->core[0]->ops->has_any
@@ -93,9 +95,10 @@ static uint64_t layers_ask(const struct layers *layers, uint32_t from,
                : layers_in_turn(layers, from, group, next);
 }
 
-/* ---- Words ----------------------------------------------------------------------- */
+/* ---- Groups ---------------------------------------------------------------------- */
 
-/* Whether the first filter seems to know them all. Most often one look at it says no. */
+/* Returns whether the first filter probably may contain all hashes. Usually one lookup shows that
+ * it does not. */
 static bool layers_first_knows(const struct layers *layers,
                                const struct bgi_group *group)
 {
@@ -107,15 +110,15 @@ static bool layers_first_knows(const struct layers *layers,
     return sample && known == sample;
 }
 
-/* Those of a word's hashes that the first filter does not know, in the others. */
-static uint64_t layers_ask_rest(const struct layers *layers,
-                                const struct bgi_group *group, uint64_t which)
+/* Looks up the hashes that the first filter does not contain in the other filters. */
+static uint64_t layers_query_rest(const struct layers *layers,
+                                  const struct bgi_group *group, uint64_t which)
 {
     struct layers_rest rest;
     const struct bgi_group none = { .n = 0 };
     layers_gather(group, which, &rest);
-    (void)layers_ask(layers, 1, &none, &rest.group); /* only asks for memory */
-    return layers_scatter(which, layers_ask(layers, 1, &rest.group, NULL));
+    (void)layers_query(layers, 1, &none, &rest.group); /* only prefetches */
+    return layers_scatter(which, layers_query(layers, 1, &rest.group, NULL));
 }
 
 uint64_t layers_has_group(const struct layers *layers, const struct bgi_group *group,
@@ -124,14 +127,14 @@ uint64_t layers_has_group(const struct layers *layers, const struct bgi_group *g
     struct bgi_group here, there;
     const struct bgi_core *first = layers->core[0];
     if (layers->count > 1 && !layers_first_knows(layers, group)) {
-        return layers_ask(layers, 0, group, next);
+        return layers_query(layers, 0, group, next);
     }
     bool asks = next && layers_large(layers);
     uint64_t maybe =
         first->ops->has_group(first, layers_locate(first, group, &here),
                               asks ? layers_locate(first, next, &there) : NULL);
     uint64_t unknown = layers->count > 1 ? layers_all(group) & ~maybe : 0;
-    return unknown ? maybe | layers_ask_rest(layers, group, unknown) : maybe;
+    return unknown ? maybe | layers_query_rest(layers, group, unknown) : maybe;
 }
 
 uint64_t layers_add_group(struct bgi_core *core, const struct bgi_group *group,

@@ -1,28 +1,30 @@
 /*
- * layers.h - words of a batch, asked in several filters that share their hashes.
+ * layers.h - looks up groups of keys in several filters that share their hashes.
  *
- * What a member needs is one filter that knows it; what an absent key needs is a "no"
- * from all, and for that a line of each. The filters are of one Bloom kind and k, and the
- * units of each are those of the first divided by a power of two; units being found by
- * the high bits of a hash, so is the number of a unit. There are two ways to ask:
+ * A key may be a member if any filter may contain it. A key is absent only if every filter says
+ * "no", which takes a cache line of each. The filters have the same Bloom kind and k. The number of
+ * units of each is that of the first divided by a power of two. The high bits of a hash select the
+ * unit, so the unit number in each filter is also that in the first divided by this power. There
+ * are two ways to query:
  *
- *   at once    A key in all filters, then the next key (bgi_ops.has_any). The faster one,
- *              for kinds of one line.
- *   in turn    The word in one filter, then in the next, whose lines are asked for
- *              meanwhile. For kinds of more than one line, and for filters of one size
- *              that do not fit the cache: they begin at the same place of their pages, so
- *              the lines of a key fall into one set of the cache, which holds fewer of
- *              them than there are filters; those of a word in one filter spread.
+ *   at once    Look up a key in all filters, then the next key (bgi_ops.has_any). This is faster
+ *              for kinds with one cache line per key.
+ *   in turn    Look up the group in one filter, then in the next, whose lines are prefetched
+ *              meanwhile. This is used for kinds with more than one line per key, and for filters
+ *              of equal size that do not fit into the cache. Such filters start at the same page
+ *              offset, so the lines of a key in all filters fall into one cache set, which has
+ *              fewer ways than there are filters. The lines of a group in one filter spread over
+ *              many sets.
  *
- * Only if the first filter, which should be the likeliest, knows the first few hashes of
- * a word without exception is it asked alone, and the others for what it does not know.
- * With less than that it does not pay, since a rest must be pushed together and its lines
- * were not asked for ahead: members of which the first filter had one half, three quarters
- * or seven eighths took up to 1.5 times as long at 1e7 keys, and from 4 % less to 20 % more
- * time at 1e8 (Zen 4).
+ * If the first filter, which should be the likeliest, may contain all of the first few hashes of a
+ * group, it is queried alone, and the others only for the remaining hashes. With fewer matches this
+ * does not pay off, because the remaining hashes must be gathered and their lines were not
+ * prefetched: for members of which the first filter had one half, three quarters or seven eighths,
+ * lookups took up to 1.5 times as long at 1e7 keys, and from 4% less to 20% more time at 1e8
+ * (Zen 4).
  *
- * Whether lines are asked for ahead depends on the size of all filters together: each of
- * 24 that would fit the cache alone drives the others out of it.
+ * Whether lines are prefetched depends on the total size of all filters: 24 filters that would each
+ * fit into the cache evict each other.
  */
 #ifndef BGI_LAYERS_H
 #define BGI_LAYERS_H
@@ -30,11 +32,10 @@
 #include "filter/handle.h"
 
 struct layers {
-    const struct bgi_core
-        *core[BGI_LAYERS_MAX]; /* the likeliest first, none is larger */
+    const struct bgi_core *core[BGI_LAYERS_MAX]; /* the likeliest, and largest, first */
     uint32_t count;
-    uint32_t step;  /* each has 2^step times fewer units than the one before */
-    uint64_t bytes; /* of all of them */
+    uint32_t step;  /* each has 1/2^step of the units of the one before */
+    uint64_t bytes; /* total size */
 };
 
 BGI_INLINE void layers_begin(struct layers *layers, uint32_t step)
@@ -50,15 +51,15 @@ BGI_INLINE void layers_push(struct layers *layers, const bg_filter *filter)
     layers->bytes += filter->bytes;
 }
 
-/* Which hashes one of them may contain; asks for the memory of `next`, unless NULL. */
+/* Returns which hashes any of the filters may contain. Prefetches for `next`, unless NULL. */
 uint64_t layers_has_group(const struct layers *layers, const struct bgi_group *group,
                           const struct bgi_group *next);
 
-/* Adds those of a word's hashes that `which` tells; returns which of them were new. */
+/* Adds the hashes of a group that are set in `which`. Returns which of them were new. */
 uint64_t layers_add_group(struct bgi_core *core, const struct bgi_group *group,
                           uint64_t which, const struct bgi_group *next);
 
-/* A bit for every hash of the word. */
+/* Returns a mask with a bit for every hash of the group. */
 BGI_INLINE uint64_t layers_all(const struct bgi_group *group)
 {
     return group->n < 64 ? ((uint64_t)1 << group->n) - 1 : UINT64_MAX;

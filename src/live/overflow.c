@@ -31,7 +31,7 @@ static bool overflow_is_due(const struct window_shape *shape, uint32_t level,
            && (bytes >> level) / OVERFLOW_LARGER <= own;
 }
 
-/* The geometry of a layer; false when its kind does not reach the rate. */
+/* Computes the geometry of a layer. Returns false if its kind cannot reach the rate. */
 static bool overflow_geometry(const struct window_shape *shape, uint32_t level,
                               struct bgi_geometry *geometry)
 {
@@ -119,7 +119,7 @@ static bool overflow_fits(const struct window *w, const struct bgi_geometry *g,
            && (!most || (all <= most && bytes <= most - all));
 }
 
-/* Creates an empty layer of that geometry. Returns false if memory is short. */
+/* Creates an empty layer with this geometry. Returns false if there is not enough memory. */
 static bool overflow_make(struct window *w, uint32_t place,
                           const struct bgi_geometry *g)
 {
@@ -244,8 +244,8 @@ bg_err overflow_copy(struct window *to, const struct window *from)
     return BG_OK;
 }
 
-/* Layers that only the other window has are created first, so that an error changes nothing. A
- * merged layer has the keys of both, and may exceed its rate, as in a scalable filter. */
+/* Creates the layers that only the other window has before merging, so that an error adds no keys.
+ * A merged layer has the keys of both, and may exceed its rate, as in a scalable filter. */
 bg_err overflow_merge(struct window *to, const struct window *from)
 {
     bg_err err = BG_OK;

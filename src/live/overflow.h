@@ -39,10 +39,10 @@
 /* The share of its rate that a generation's own filter gets: 7 of 8 parts. */
 enum { OVERFLOW_OWN = 7, OVERFLOW_PARTS = 8 };
 
-/* How many layers a generation can need. */
+/* Returns the maximum number of layers that a generation can need. */
 uint32_t overflow_layers(uint32_t generations);
 
-/* The rate of one generation with n keys. */
+/* Returns the rate of one generation with n keys. */
 double overflow_rate(const struct window_shape *shape, double n);
 
 /* Returns the layer that takes the last of the next `keys` keys; 0: the generation's filter. */
@@ -80,17 +80,19 @@ BGI_INLINE bool overflow_any(const struct window *w)
 /* Returns layer `level`, from 1, of a period; NULL if there is none. */
 bg_filter *overflow_layer(const struct window *w, uint64_t period, uint32_t level);
 
-/* The same, but creates the layer if possible. If not, returns the highest layer below it, or NULL. */
+/* As overflow_layer, but creates the layer if possible. If not, returns the highest layer below it,
+ * or NULL. */
 bg_filter *overflow_take(struct window *w, uint64_t period, uint32_t level);
 
-/* Return whether a layer of the periods `oldest` to `youngest` may contain a hash, and which hashes of a
- * group the layers of a period may contain. */
+/* Return whether a layer of the periods `oldest` to `youngest` may contain a hash, and which hashes
+ * of a group the layers of a window in `period` may contain. */
 bool overflow_has(const struct window *w, uint64_t oldest, uint64_t youngest,
                   uint64_t hash);
 uint64_t overflow_has_group(const struct window *w, uint64_t period,
                             const struct bgi_group *group);
 
-/* As in struct window_body, for the layers alone; `words` of a period's layers. */
+/* As in struct window_body, but only for the layers. overflow_words returns the number of words in
+ * the layers of a period. */
 uint64_t overflow_words(const struct window *w, uint64_t period);
 void overflow_wipe(struct window *w, uint64_t period, uint64_t first, uint64_t words);
 void overflow_give(struct window *w);
@@ -101,8 +103,8 @@ bool overflow_equal(const struct window *a, const struct window *b);
 /* Returns by how many keys the current period exceeds the capacity of its layers. */
 uint64_t overflow_saturated(const struct window *w);
 
-/* Return the layers in the order of their places, and the numbers that a file has: the number of keys in the
- * period, then three numbers for each layer. */
+/* Return the layers in the order of their places, and the numbers for a file: the number of keys in
+ * the period, then three numbers for each layer. */
 bg_filter **overflow_part(const struct window *w, uint32_t i);
 uint64_t overflow_numbers(const struct window *w, uint64_t *to);
 bg_err overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,

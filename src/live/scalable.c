@@ -1,75 +1,68 @@
 /*
- * scalable.c - a filter for an unknown number of keys: layers, each larger than the one
- * before.
+ * scalable.c - a filter for an unknown number of keys, with layers of increasing size.
  *
- * Idea. A Bloom filter cannot be enlarged without its keys. So when it is full a
- * second, larger one is put on top, which takes the keys from then on, and so forth; a
- * key may be contained if any layer says so (Almeida, Baquero, Preguica, Hutchison,
- * "Scalable Bloom filters", 2007). The rates of the layers add up, so each must have a
- * lower one than the one before.
+ * Idea. A Bloom filter cannot be enlarged without its keys. So when it is full, a second, larger
+ * layer is added, which receives all further keys, and so on. The filter may contain a key if any
+ * layer may contain it (Almeida, Baquero, Preguica, Hutchison, "Scalable Bloom filters", 2007). The
+ * rates of the layers add up, so each layer must have a lower rate than the one before.
  *
  *     layer 2   [................................................................]  <- adds
  *     layer 1   [................................]  full
  *     layer 0   [................]  full
  *               one hash; line number in layer i = floor(hash * units(i) / 2^64)
  *
- * The rate, for any number of keys. Layer i has at most capacity(i) keys, at which its
- * rate is at most rate(i) = p (1 - r) r^i (ladder.h). An absent key is taken for a
- * member if at least one layer errs, which has a probability of at most
+ * Rate. For any number of keys, layer i has at most capacity(i) keys, at which its rate is at most
+ * rate(i) = p (1 - r) r^i (ladder.h). An absent key is a false positive if at least one layer gives
+ * a false positive, which has a probability of at most
  *
  *     sum over i of p (1 - r) r^i  =  p (1 - r^layers)  <  p,
  *
- * whatever n is. (Rates are those of the kind's model, which holds for the layout
- * itself; with r = 0.8 the sum for 7 layers is 0.79 p, and the last layer is seldom
- * full: the bound is not tight.)
+ * for any n. (The rates are those of the kind's model, which is exact for its layout. With r = 0.8,
+ * the sum for 7 layers is 0.79 p, and the last layer is rarely full, so the bound is not tight.)
  *
- * Memory, in bits per key at p = 1 %, first capacity 1 (computed with the model):
+ * Memory, in bits per key at p = 1%, first capacity 1 (computed with the model):
  *
- *     keys / first capacity     1      10     100    1000   mean (logarithmic)  most
+ *     keys / first capacity     1      10     100    1000   mean (logarithmic)  maximum
  *     growth 2 (default)      13.8    20.8    17.6   28.3         24.7           41
  *     growth 4                13.8    29.1    47.2   18.9         34.2           69
  *
- * Just after a new layer was made there is room for twice (4 times) the keys, which is
- * where the higher figures come from; the planner tells for any number. A larger growth
- * has fewer layers, and so faster look-ups; see bg_spec.width. The usual rule, growth 2
- * and rates that are halved, takes 23 bits per key at 100 times the first capacity even
- * with scattered bits.
+ * Directly after a layer is added, there is space for 2 (or 4) times the keys, which explains the
+ * higher figures. The planner computes them for any number of keys. A larger growth gives fewer
+ * layers and therefore faster lookups; see bg_spec.width. The common rule, growth 2 with rates that
+ * are halved, takes 23 bits per key at 100 times the first capacity even with scattered bits.
  *
- * Time. An absent key must be asked for in every layer, and that is what it costs: in
- * batches 0.9 ns per layer and key as long as they are in the cache, and beyond it a
- * little more than reading the lines without looking at them (layers.h). A member is found
- * in the newest layer in half of all cases.
+ * Time. An absent key must be looked up in every layer. In batches, this costs 0.9 ns per layer and
+ * key while the layers fit into the cache, and otherwise little more than reading the cache lines
+ * (layers.h). A member is found in the newest layer in half of all cases.
  *
- * Choices. Layers are `blocked`, or `classic` (BG_SPEC_SCATTERED). Look-ups begin with the
- * newest layer, which has half of the keys or more once it is full. A key that any
- * layer may contain is not added again. Unit numbers are nested: line u of layer i is
- * split into the lines u * growth .. of layer i+1. So a layer can be unfolded to the
- * size of a later one by repeating its lines, or a later one folded, and ORed with it,
- * k and bit patterns being the same: bg_filter_compact.
+ * Choices. Layers are `blocked`, or `classic` (BG_SPEC_SCATTERED). Lookups start with the newest
+ * layer, which has half of the keys or more once it is full. A key that any layer may contain is
+ * not added again. Unit numbers are nested: line u of layer i corresponds to the `growth` lines of
+ * layer i+1 from u * growth on. All layers have the same k and bit patterns. So a layer can be
+ * unfolded to the size of a later one by repeating its lines, or a later one can be folded, and the
+ * two can be ORed: bg_filter_compact.
  *
- * Merging is layer by layer, since sizes depend on the spec only. A merged layer can
- * have more keys than its capacity, up to the sum of both; then the rate is higher than
- * promised, as bg_filter_info.rate says, and `saturated` counts the keys above capacity.
+ * Merging works layer by layer, because the sizes depend only on the spec. A merged layer can have
+ * more keys than its capacity, up to the sum of both. Then the rate is higher than specified;
+ * bg_filter_info.rate reports it, and `saturated` counts the keys above capacity.
  *
- * No memory. An add cannot fail. When a layer is full and the next one cannot be made
- * (no memory, max_bytes), keys go on into the last one, nothing is lost, and the rate
- * rises; bg_filter_info.saturated says how many keys were added beyond capacity, and a new try
- * is made whenever a sixteenth of the capacity has been added since.
+ * Lack of memory. An add cannot fail. If a layer is full and the next one cannot be created (no
+ * memory, or max_bytes is reached), keys are added to the last layer: no key is lost, but the rate
+ * rises. bg_filter_info.saturated reports how many keys were added above capacity. Growth is
+ * retried each time another sixteenth of the capacity has been added.
  *
  * Concurrency.
- *   (I1) Layers 0 .. count-1, and the memory they are in, are complete before `count` is
- *        raised (release), and never change afterwards but for their words and counters;
- *        only clear, which needs the filter for itself, lowers it. A reader takes count
- *        once (acquire) and needs nothing else: it never waits.
- *   (I2) Growth happens under a lock that only those take who found the last layer full.
- *        They look again once they have it, so exactly one layer is made.
- *   (I3) An add puts its key into the layer that was the last one when it looked; if
- *        another was made meanwhile the key is in the one before, where every look-up
- *        looks too. Nothing is moved, so nothing can be lost. Hence (C1) of filter.h by
- *        the argument of line_core.h in that layer, and (C2).
- *   (I4) Several threads that add at the same time can pass the capacity by one key each,
- *        in batches by 64 each; batches go key by key when fewer than SCALABLE_ROOM places
- *        are left.
+ *   (I1) Layers 0 .. count-1 and their memory are complete before `count` is incremented (release),
+ *        and afterwards only their words and counters change. Only clear, which requires exclusive
+ *        access, decreases `count`. A reader loads `count` once (acquire) and never waits.
+ *   (I2) Growth happens under a lock, taken only by threads that found the last layer full. They
+ *        check again under the lock, so exactly one layer is created.
+ *   (I3) An add puts its key into the layer that was last when it loaded `count`. If another layer
+ *        is created meanwhile, the key is in the layer before it, which every lookup also queries.
+ *        Keys are never moved, so none can be lost. Hence (C1) of filter.h by the argument of
+ *        line_core.h in that layer, and (C2).
+ *   (I4) Threads that add concurrently can exceed the capacity by one key each, or by 64 each in
+ *        batches. When fewer than SCALABLE_ROOM keys fit, batches are added key by key.
  */
 #include "base/bits.h"
 #include "base/errinfo.h"
@@ -91,13 +84,14 @@ struct scalable_layer {
     uint64_t capacity;
 };
 
-/* What adds write, apart from what look-ups read. Only those of the last layer change. */
+/* The counters that adds write, separate from the fields that lookups read. Only those of the last
+ * layer change. */
 struct scalable_adds {
-    uint64_t added; /* keys that were new */
-    uint64_t retry; /* grow when that many are in */
+    uint64_t added; /* number of new keys */
+    uint64_t retry; /* grow when `added` reaches this number */
 };
 
-/* The layers that the handle has no room for. */
+/* The layers that do not fit into the handle. */
 struct scalable_many {
     struct scalable_layer layers[LADDER_LAYERS - SCALABLE_FEW];
     _Alignas(64) struct scalable_adds adds[LADDER_LAYERS - SCALABLE_FEW];
@@ -107,15 +101,15 @@ struct scalable {
     bg_filter filter; /* must be first */
     struct ladder ladder;
     uint64_t max_bytes;
-    uint64_t seen_bytes; /* of all layers */
-    uint32_t count;      /* layers in use, 1 or more */
+    uint64_t seen_bytes; /* total size of all layers */
+    uint32_t count;      /* number of layers, at least 1 */
     unsigned char growing;
     _Alignas(64) struct scalable_layer few[SCALABLE_FEW];
     _Alignas(64) struct scalable_adds few_adds[SCALABLE_FEW];
-    struct bgi_memory many; /* all others, if there are any */
+    struct bgi_memory many; /* struct scalable_many, if there are more layers */
 };
 
-/* Layer i, which may be one that is to come. There is memory for it. */
+/* Returns layer i, which may not exist yet. Its memory must be reserved. */
 static struct scalable_layer *scalable_layer(const struct scalable *s, uint32_t i)
 {
     struct scalable_many *many = s->many.base;
@@ -159,7 +153,7 @@ static bool scalable_exclusive(const struct scalable *s)
 
 /* ---- Growing --------------------------------------------------------------------- */
 
-/* Makes room for layer i to come. Readers do not look there before there is such a layer. */
+/* Reserves memory for the entry of layer i. Readers access it only after the layer is added. */
 static bool scalable_reserve(struct scalable *s, uint32_t i)
 {
     const bg_allocator *own = &s->filter.allocator;
@@ -168,20 +162,20 @@ static bool scalable_reserve(struct scalable *s, uint32_t i)
                               own->allocate ? own : NULL, true);
 }
 
-/* Computes the geometry of the next layer; BG_ENOMEM if there can be none. */
+/* Computes the geometry of the next layer. Errors: BG_ENOMEM if no layer can be added. */
 static bg_err scalable_next(const struct scalable *s, struct bgi_geometry *g,
                             uint64_t *bytes, bg_errinfo *info)
 {
     uint32_t i = s->count;
     if (i >= LADDER_LAYERS || !ladder_layer(&s->ladder, i, g)
         || !bgi_geometry_bytes(g, bytes)) {
-        return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
+        return bgi_err(info, BG_ENOMEM, "size", "a size that can be addressed",
                        "layer %u of a scalable filter", i);
     }
     if (s->max_bytes
         && (s->seen_bytes > s->max_bytes || *bytes > s->max_bytes - s->seen_bytes)) {
         return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes",
-                       "%llu more", (unsigned long long)*bytes);
+                       "%llu bytes for another layer", (unsigned long long)*bytes);
     }
     return BG_OK;
 }
@@ -200,7 +194,9 @@ static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
     spec.flags = s->filter.flags & ~(uint32_t)BG_SPEC_SCATTERED;
     spec.allocator = s->filter.allocator.allocate ? &s->filter.allocator : NULL;
     if (!scalable_reserve(s, i)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "room for more layers", "none");
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %zu bytes for the list of layers",
+                             sizeof(struct scalable_many));
     }
     struct scalable_layer *layer = scalable_layer(s, i);
     err = bgi_filter_make(&g, &spec, &s->filter.hasher, &layer->filter, info);
@@ -228,7 +224,8 @@ static void scalable_unlock(struct scalable *s)
     __atomic_clear(&s->growing, __ATOMIC_RELEASE);
 }
 
-/* Puts a layer on top of layer `last`, unless somebody has, or it cannot be. */
+/* Adds a layer after layer `last`, unless another thread has done so. If it cannot be created, sets
+ * the number of keys at which to retry. */
 static void scalable_grow(struct scalable *s, uint32_t last)
 {
     scalable_lock(s);
@@ -241,7 +238,7 @@ static void scalable_grow(struct scalable *s, uint32_t last)
     scalable_unlock(s);
 }
 
-/* How many more keys the last layer should take, having grown where there were none. */
+/* Returns how many more keys the last layer should receive. Adds a layer first if it is full. */
 static uint64_t scalable_room(struct scalable *s, uint32_t *last)
 {
     *last = scalable_count(s) - 1;
@@ -255,7 +252,7 @@ static uint64_t scalable_room(struct scalable *s, uint32_t *last)
         scalable_grow(s, *last);
         *last = scalable_count(s) - 1;
     }
-    return 1; /* raced by others who filled it again: keep on */
+    return 1; /* other threads have filled the new layer already: use it anyway */
 }
 
 static void scalable_note(struct scalable *s, uint32_t layer, uint64_t keys)
@@ -270,7 +267,7 @@ static void scalable_note(struct scalable *s, uint32_t layer, uint64_t keys)
 
 /* ---- One key --------------------------------------------------------------------- */
 
-/* Whether one of the first `count` layers may contain it; the newest first. */
+/* Returns whether any of the first `count` layers may contain a hash. Queries the newest first. */
 static bool scalable_has_in(const struct scalable *s, uint32_t count, uint64_t hash)
 {
     for (uint32_t i = count; i-- > 0;) {
@@ -302,9 +299,9 @@ static bool scalable_add(struct bgi_core *core, uint64_t hash)
     return is_new;
 }
 
-/* ---- Words of a batch ------------------------------------------------------------ */
+/* ---- Groups ---------------------------------------------------------------------- */
 
-/* The first `count` layers, the newest first. */
+/* Lists the first `count` layers, the newest first. */
 static void scalable_layers(const struct scalable *s, uint32_t count,
                             struct layers *layers)
 {
@@ -316,7 +313,7 @@ static void scalable_layers(const struct scalable *s, uint32_t count,
 
 static void scalable_locate(const struct bgi_core *core, struct bgi_group *group)
 {
-    (void)core, (void)group; /* each layer has its own places */
+    (void)core, (void)group; /* each layer locates the group itself */
 }
 
 static uint64_t scalable_has_group(const struct bgi_core *core,
@@ -339,8 +336,8 @@ static uint64_t scalable_add_one_by_one(struct bgi_core *core,
     return answer;
 }
 
-/* What no layer below the last may contain goes into the last, which knows whether it is
- * new there. */
+/* Adds the keys that no layer before the last may contain to the last layer, which reports whether
+ * they are new. */
 static uint64_t scalable_add_group(struct bgi_core *core, const struct bgi_group *group,
                                    const struct bgi_group *next)
 {
@@ -378,7 +375,7 @@ static void scalable_destroy(bg_filter *filter)
     bgi_memory_give(&s->many);
 }
 
-/* An empty handle, without a layer. */
+/* Creates a handle without layers. */
 static bg_err scalable_handle(const struct ladder *ladder, const bg_spec *spec,
                               const bg_hasher *hasher, struct scalable **made,
                               bg_errinfo *info)
@@ -407,7 +404,7 @@ static bg_err scalable_handle(const struct ladder *ladder, const bg_spec *spec,
     return BG_OK;
 }
 
-/* An empty one, with its first layer. */
+/* Creates an empty filter with its first layer. */
 static bg_err scalable_make(const struct ladder *ladder, const bg_spec *spec,
                             const bg_hasher *hasher, bg_filter **filter,
                             bg_errinfo *info)
@@ -441,7 +438,7 @@ static bg_err scalable_create(const bg_spec *spec, bg_filter **filter, bg_errinf
     return err;
 }
 
-/* A spec that makes the same handle again, but for the flags. */
+/* Returns a spec that creates the same handle, except for the flags. */
 static bg_spec scalable_spec(const struct scalable *s, uint32_t flags)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -475,7 +472,9 @@ static bg_err scalable_copy(const bg_filter *filter, bg_filter **copy, bg_errinf
     assert(c);
     for (uint32_t i = 0; i < count && !err; i++) {
         if (!scalable_reserve(c, i)) {
-            err = bgi_err(info, BG_ENOMEM, "memory", "room for more layers", "none");
+            err = bgi_err_state(info, BG_ENOMEM, "memory",
+                                "cannot allocate %zu bytes for the list of layers",
+                                sizeof(struct scalable_many));
             break;
         }
         const struct scalable_layer *from = scalable_layer(s, i);
@@ -511,7 +510,7 @@ static void scalable_clear(bg_filter *filter)
     *scalable_adds(s, 0) = (struct scalable_adds){ 0, scalable_layer(s, 0)->capacity };
 }
 
-/* ---- What is in it --------------------------------------------------------------- */
+/* ---- Measuring ------------------------------------------------------------------- */
 
 static uint64_t scalable_bytes(const bg_filter *filter)
 {
@@ -541,7 +540,7 @@ static uint32_t scalable_layer_count(const bg_filter *filter)
 static bg_filter_info scalable_info(const bg_filter *layer, uint64_t most)
 {
     bg_filter_info info = { .struct_size = sizeof info };
-    double missed; /* it is in the interval of items */
+    double missed; /* already part of the interval of items */
     bgi_filter_info(layer, most, &info, &missed);
     return info;
 }
@@ -566,7 +565,7 @@ static void scalable_measure(const struct bgi_core *core, struct bgi_measure *m)
     m->rate = 1 - right;
 }
 
-/* Generic code has compared kind, growth, first layer, k and hash. */
+/* The generic code has already compared kind, growth, first layer, k and hash. */
 static bg_err scalable_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)
 {
     const struct scalable *sa = (const struct scalable *)(const void *)a;
@@ -596,7 +595,7 @@ static bool scalable_equal(const bg_filter *a, const bg_filter *b)
 
 /* ---- Merging --------------------------------------------------------------------- */
 
-/* After a merge: keys of both count once where the fill says so. */
+/* Estimates the keys of a merged layer from its fill, so that keys of both filters count once. */
 static void scalable_recount(const struct scalable_layer *layer, uint64_t *added,
                              uint64_t a, uint64_t b)
 {
@@ -614,7 +613,7 @@ static bg_err scalable_merge(struct bgi_core *to, const struct bgi_core *from,
     const struct scalable *other = scalable_in(from);
     uint32_t count = scalable_count(other);
     bg_err err = BG_OK;
-    (void)exclusive; /* the layers know */
+    (void)exclusive; /* each layer has the flag */
     scalable_lock(s);
     while (s->count < count && !err) {
         err = scalable_push(s, NULL);
@@ -642,7 +641,7 @@ static void scalable_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
     recipe->max_bytes = s->max_bytes;
 }
 
-/* By the ladder that the recipe describes; nothing of it is chosen again. */
+/* Creates a filter with exactly the ladder in the recipe; nothing is computed again. */
 static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *how,
                               const bg_hasher *hasher, uint64_t room,
                               bg_filter **filter, bg_errinfo *info)
@@ -668,7 +667,7 @@ static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *ho
         || recipe->k > ladder.kind->k_max || !ladder_layer(&ladder, 0, &first)
         || !bgi_geometry_bytes(&first, &bytes) || bytes > room) {
         return bgi_err(info, BG_EFORMAT, "recipe",
-                       "rate, growth, k and units of a scalable filter",
+                       "valid rate, growth, k and units of a scalable filter",
                        "%g, %u, %u, %llu", recipe->rate, recipe->width, recipe->k,
                        (unsigned long long)recipe->units);
     }
@@ -690,7 +689,7 @@ static struct bgi_memory *scalable_more(bg_filter *filter)
     return &((struct scalable *)(void *)filter)->many;
 }
 
-/* For every layer how many keys were new in it. */
+/* Writes the number of new keys in each layer. */
 static uint64_t scalable_numbers(const bg_filter *filter, uint64_t *to)
 {
     const struct scalable *s = (const struct scalable *)(const void *)filter;
@@ -709,7 +708,7 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
     struct scalable *s = (struct scalable *)(void *)filter;
     const uint64_t max_bytes = s->max_bytes;
     bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EFORMAT;
-    s->max_bytes = room; /* layers must fit into the file; 0 would mean no limit */
+    s->max_bytes = room; /* the file must contain all layers; 0 would mean no limit */
     while (!err && s->count < n) {
         err = scalable_next(s, &g, &bytes, NULL) ? BG_EFORMAT : scalable_push(s, NULL);
     }
@@ -722,7 +721,7 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
 
 /* ---- Compacting ------------------------------------------------------------------ */
 
-/* ORs a small classic filter into one of `ratio` times its bits: each bit is repeated. */
+/* ORs a small classic filter into one with `ratio` times its bits. Each bit is repeated. */
 static void scalable_unfold_bits(const bg_filter *small, bg_filter *large,
                                  uint64_t ratio)
 {
@@ -735,7 +734,7 @@ static void scalable_unfold_bits(const bg_filter *small, bg_filter *large,
     }
 }
 
-/* The same for lines. */
+/* As scalable_unfold_bits, for lines. */
 static void scalable_unfold_lines(const bg_filter *small, bg_filter *large,
                                   uint64_t ratio)
 {
@@ -755,7 +754,7 @@ static double scalable_rate_of(const bg_filter *filter)
     return scalable_info(filter, 0).rate;
 }
 
-/* All layers in one of the size of the last. */
+/* Combines all layers into one filter of the size of the last layer. */
 static bg_err scalable_unite(const struct scalable *s, bg_filter **united,
                              bg_errinfo *info)
 {
@@ -785,9 +784,10 @@ static bg_err scalable_compact(const bg_filter *filter, bg_filter **compacted,
     double rate = scalable_rate_of(now);
     if (rate > s->ladder.rate) {
         bg_filter_free(now);
-        return bgi_err(info, BG_EFULL, "layers",
-                       "some that fit into one: replay the keys instead",
-                       "a rate of %.3g in one layer", rate);
+        return bgi_err_state(info, BG_EFULL, "layers",
+                             "one layer would have a rate of %.3g, above the specified "
+                             "%.3g; rebuild the filter from its keys instead",
+                             rate, s->ladder.rate);
     }
     while (bgi_filter_foldable(now) > 0) {
         err = bg_filter_fold(now, 1, &half, info);
@@ -808,7 +808,7 @@ static bg_err scalable_compact(const bg_filter *filter, bg_filter **compacted,
 
 /* ---- Planning -------------------------------------------------------------------- */
 
-/* Fills in bytes, layers and fill for n keys; returns the rate. */
+/* Fills in bytes and layers for n keys. Returns the rate. */
 static double scalable_expect(const struct ladder *ladder, double n, bg_plan *plan)
 {
     struct bgi_geometry g;
@@ -865,7 +865,7 @@ static bg_err scalable_plan(const bg_spec *spec, double growth, bg_plan *plan,
                        (unsigned long long)plan->bytes);
     }
     (void)snprintf(plan->reason, sizeof plan->reason,
-                   "scalable: as asked for; %u layers of %s filters, each %u times the "
+                   "scalable: as requested; %u layers of %s filters, each %u times the "
                    "one before",
                    plan->layers, bg_kind_name(ladder.kind->id), ladder.growth);
     return BG_OK;

@@ -1,34 +1,34 @@
 /*
- * sharded.c - one filter of any kind in parts that do not touch each other's memory.
+ * sharded.c - a filter of any kind, split into parts that share no memory.
  *
- * Idea. Kinds that only set bits take any number of writers. Those that move what they
- * hold, cuckoo and quotient filters, make writers wait for each other, and whatever counts
- * (scalable filters, how many keys) has a counter that all writers share. Split by hash
- * into S filters, S writers seldom meet.
+ * Idea. Kinds that only set bits allow any number of concurrent writers. In kinds that move their
+ * entries, such as cuckoo and quotient filters, writers wait for each other. Kinds that count keys,
+ * such as scalable filters, have a counter that all writers share. If the hash distributes keys
+ * over S filters, S writers rarely collide.
  *
- *     hash --> shard floor(mix(hash) * S / 2^64) --> the rest is that filter's business
+ *     hash --> shard floor(mix(hash) * S / 2^64) --> an ordinary filter
  *
  *     [ shard 0 ......... ] [ shard 1 ......... ]  ...  [ shard S-1 ......... ]
- *       each a filter of its own: bits, handle, state, locks, at lines of its own
+ *       each a separate filter: bits, handle, state, locks, on separate cache lines
  *
- * Which bits. All kinds take the place of a key from the high bits of its hash and what
- * they keep there from the low ones, so none are left over. The shard is therefore taken
- * from the product of the hash and an odd number, whose high bits depend on all 64: within
- * a shard both ends of the hash stay as even as they were.
+ * Which bits. All kinds use the high bits of a hash for the position of a key and the low bits for
+ * the content of that position, so no bits are left over. Therefore the shard is selected by the
+ * product of the hash and an odd number, whose high bits depend on all 64 bits of the hash. Within
+ * a shard, both ends of the hash stay evenly distributed.
  *
- * Sizes. Shards differ in how many keys they get, by some sqrt(n / S). A Bloom filter of
- * the mean size would have a rate a little above its model's at the mean, by about
- * k (k - 1) S / 2n of it; SHARDED_SLACK keys more per shard make up for that. Kinds that
- * can be full get room for five standard deviations more.
+ * Sizes. The numbers of keys in the shards differ by about sqrt(n / S). A Bloom filter of the mean
+ * size would have a slightly higher rate than the model gives at the mean, by about
+ * k (k - 1) S / 2n of it. SHARDED_SLACK additional keys per shard compensate for that. Kinds that
+ * can become full get space for five standard deviations more.
  *
- * Set operations are done shard by shard, which is exact, since the routing depends on
- * nothing but the number of shards: filters with different numbers are incompatible.
+ * Set operations work shard by shard. This is exact, because the routing depends only on the number
+ * of shards; filters with different numbers of shards are incompatible.
  *
  * Invariants
- *   (I1) A key's shard never changes; a query asks that one only. So (C1) to (C3) of
+ *   (I1) A key's shard never changes, and a lookup queries only that shard. So (C1) to (C3) of
  *        filter.h hold because they hold in each shard.
- *   (I2) The handle is written when it is made, and never after: whoever knows a shard may
- *        go on using it.
+ *   (I2) The handle is written only when it is created, so a thread may keep a pointer to a
+ *        shard.
  */
 #include "live/sharded.h"
 #include "base/bits.h"
@@ -47,8 +47,9 @@ enum { SHARDED_SLACK = 64, SHARDED_MAX = 65536 };
 static const uint64_t sharded_multiplier = 0xf1357aea2e62a9c5u;
 
 struct sharded {
-    bg_filter filter;            /* must be first */
-    struct bgi_kind description; /* that of the shards, as far as it holds for all */
+    bg_filter filter; /* must be first */
+    struct bgi_kind
+        description; /* the kind of the shards, without what only they support */
     uint32_t count;
     bg_filter *shards[];
 };
@@ -95,12 +96,13 @@ static uint64_t sharded_count(const struct bgi_core *core, uint64_t hash)
 
 static void sharded_locate(const struct bgi_core *core, struct bgi_group *group)
 {
-    (void)core, (void)group; /* hashes say it all */
+    (void)core, (void)group; /* each shard locates its own keys */
 }
 
-/* Asks for the memory of one key, by way of a word of one in its shard: an empty word
- * before it has nothing to be answered. */
-static void sharded_ask_one(const struct bgi_core *core, uint64_t hash, bool adding)
+/* Prefetches the memory of one key: looks up an empty group in its shard, with the key as the
+ * next group. */
+static void sharded_prefetch_one(const struct bgi_core *core, uint64_t hash,
+                                 bool adding)
 {
     bg_filter *shard = sharded_route(core, hash);
     const struct bgi_ops *ops = shard->core.ops;
@@ -122,7 +124,7 @@ static uint64_t sharded_word(struct bgi_core *core, const struct bgi_group *grou
 {
     uint64_t answer = 0;
     for (unsigned i = 0; next && i < next->n; i++) {
-        sharded_ask_one(core, next->hashes[i], adding);
+        sharded_prefetch_one(core, next->hashes[i], adding);
     }
     for (unsigned i = 0; i < group->n; i++) {
         uint64_t hash = group->hashes[i];
@@ -145,10 +147,10 @@ static uint64_t sharded_add_group(struct bgi_core *core, const struct bgi_group 
     return sharded_word(core, group, next, true);
 }
 
-static void sharded_ask(const struct bgi_core *core, const struct bgi_group *group)
+static void sharded_prefetch(const struct bgi_core *core, const struct bgi_group *group)
 {
     for (unsigned i = 0; i < group->n; i++) {
-        sharded_ask_one(core, group->hashes[i], true);
+        sharded_prefetch_one(core, group->hashes[i], true);
     }
 }
 
@@ -158,7 +160,7 @@ static const struct bgi_ops sharded_ops = {
     .locate = sharded_locate,
     .has_group = sharded_has_group,
     .add_group = sharded_add_group,
-    .prefetch = sharded_ask,
+    .prefetch = sharded_prefetch,
     .insert = sharded_insert,
     .remove = sharded_remove,
     .count = sharded_count,
@@ -166,7 +168,7 @@ static const struct bgi_ops sharded_ops = {
 
 /* ---- Life ------------------------------------------------------------------------- */
 
-/* The spec of one shard. */
+/* Returns the spec of one shard. */
 static bg_spec sharded_part(const bg_spec *spec)
 {
     bg_spec part = *spec;
@@ -191,10 +193,10 @@ static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
                        "%u", spec->shards);
     }
     if (spec->bytes && spec->bytes / spec->shards == 0) {
-        return bgi_err(info, BG_EINVAL, "bytes", "enough for every shard", "%llu",
+        return bgi_err(info, BG_EINVAL, "bytes", "at least 1 byte per shard", "%llu",
                        (unsigned long long)spec->bytes);
     }
-    if (spec->max_bytes && spec->max_bytes < spec->shards) { /* the share would be 0 */
+    if (spec->max_bytes && spec->max_bytes < spec->shards) { /* 0 would mean no limit */
         return bgi_err(info, BG_ENOMEM, "max_bytes", "at least 1 byte per shard",
                        "%llu", (unsigned long long)spec->max_bytes);
     }
@@ -208,7 +210,7 @@ static void sharded_measure_or(const struct bgi_core *a, const struct bgi_core *
 static bg_err sharded_merge(struct bgi_core *to, const struct bgi_core *from,
                             bool exclusive);
 
-/* A kind like that of the shards, made of them. */
+/* Returns the kind of a filter that consists of shards of `kind`. */
 static struct bgi_kind sharded_description(const struct bgi_kind *kind)
 {
     return (struct bgi_kind){
@@ -225,7 +227,7 @@ static struct bgi_kind sharded_description(const struct bgi_kind *kind)
     };
 }
 
-/* The handle, of which no shard is made yet. `like` has the geometry of one. */
+/* Creates a handle without shards. `like` has the geometry of a shard. */
 static bg_err sharded_handle(const bg_filter *like, uint32_t count,
                              struct sharded **made, bg_errinfo *info)
 {
@@ -346,7 +348,7 @@ static void sharded_clear(bg_filter *filter)
     }
 }
 
-/* ---- What is in it, and two of them ------------------------------------------------ */
+/* ---- Measuring, comparing and merging ---------------------------------------------- */
 
 static uint64_t sharded_bytes(const bg_filter *filter)
 {
@@ -358,7 +360,7 @@ static uint64_t sharded_bytes(const bg_filter *filter)
     return bytes;
 }
 
-/* Of Bloom kinds what was asked for: the slack of the shards is not room for more. */
+/* For Bloom kinds, returns the items of the spec: the slack of the shards is not extra capacity. */
 static uint64_t sharded_capacity(const bg_filter *filter)
 {
     const struct sharded *s = sharded_of(&filter->core);
@@ -384,7 +386,7 @@ static uint32_t sharded_layers(const bg_filter *filter)
     return most;
 }
 
-/* Sums up over shards. An absent key meets one of them. */
+/* Adds the measurement of a shard to the sum. An absent key is looked up in one shard only. */
 static void sharded_sum(struct bgi_measure *sum, const struct bgi_measure *part,
                         uint32_t count)
 {
@@ -446,9 +448,10 @@ static bg_err sharded_merge_each(struct sharded *to, const struct sharded *from)
     return err;
 }
 
-/* Shards that can be full: first a rehearsal on copies, so that it is all or nothing. The
- * shards themselves stay where they are, since others may be using them; what these add
- * between the two can make the merge stop halfway, with BG_EFULL. */
+/* Merges shards that can become full. A trial merge into copies comes first, so that the merge is
+ * all or nothing. The copies do not replace the shards, because other threads may use the shards.
+ * Keys that these threads add between the trial and the merge can make it stop halfway, with
+ * BG_EFULL. */
 static bg_err sharded_merge_full(struct sharded *to, const struct sharded *from)
 {
     bg_filter *copy = NULL;
@@ -463,7 +466,7 @@ static bg_err sharded_merge(struct bgi_core *to, const struct bgi_core *from,
 {
     struct sharded *s = sharded_of(to);
     const struct sharded *other = sharded_of(from);
-    (void)exclusive; /* the shards know */
+    (void)exclusive; /* each shard has the flag */
     return s->description.traits & BG_TRAIT_FILLS_UP ? sharded_merge_full(s, other)
                                                      : sharded_merge_each(s, other);
 }
@@ -489,8 +492,9 @@ static bg_err sharded_plan(const bg_spec *spec, double growth, bg_plan *plan,
     plan->bytes *= spec->shards;
     plan->bits_per_key =
         plan->items ? 8 * (double)plan->bytes / (double)plan->items : 0;
-    (void)snprintf(plan->reason, sizeof plan->reason, "%s: in %u shards, as asked for",
-                   bg_kind_name(plan->kind), spec->shards);
+    (void)snprintf(plan->reason, sizeof plan->reason,
+                   "%s: with %u shards, as requested", bg_kind_name(plan->kind),
+                   spec->shards);
     return BG_OK;
 }
 
@@ -503,7 +507,7 @@ static void sharded_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
     recipe->shards = s->count;
 }
 
-/* Every shard by the same recipe. */
+/* Creates all shards from the same recipe. */
 static bg_err sharded_remake(const struct bgi_recipe *recipe, const bg_spec *spec,
                              const bg_hasher *hasher, uint64_t room, bg_filter **filter,
                              bg_errinfo *info)
@@ -554,7 +558,7 @@ bg_err bgi_sharded_join(bg_filter *const *shards, uint32_t count, bg_filter **fi
                && !(shards[0]->kind->traits & BG_TRAIT_STATIC);
     if (!can) {
         return bgi_err(info, BG_ENOTSUP, "shards",
-                       "2 .. 65536 of a kind that can be in shards", "%u", count);
+                       "2 .. 65536 shards of a kind that supports shards", "%u", count);
     }
     bg_err err = sharded_handle(shards[0], count, &s, info);
     if (err) {

@@ -1,50 +1,47 @@
 /*
- * window.c - a filter that forgets: which period it is, and how one ends.
+ * window.c - a filter that forgets old keys: keeps track of periods and ends them.
  *
- * Idea. Time, or the stream of adds, is divided into periods, and the keys of the last
- * g of them are in. A window of length W has periods of P = W / (g - 1): a key that was
- * added at any moment of period p is found until period p + g begins,
+ * Idea. Time, or the stream of adds, is divided into periods, and the window contains the keys of
+ * the last g periods. A window of length W has periods of P = W / (g - 1). A key that was added at
+ * any time in period p is found until period p + g starts:
  *
  *         period p      p+1         p+2        p+3 = p+g-1    p+g
  *     |......x........|..........|..........|..............|........     g = 4, W = 3 P
  *            added     <------------- W -------------------> dropped here
  *
- * which is at least W after it was added, and at most W + P = W g / (g - 1). That is
- * the highest age, if periods are ended in time: ages are counted at adds and
- * rotations, so without either a key stays. (An aged window needs some periods more to
- * let go of a key: aged.c.)
+ * This is at least W after it was added, and at most W + P = W g / (g - 1). The maximum age holds
+ * if periods end on time: periods end at adds and rotations, so without either, a key stays. (An
+ * aged window needs some more periods to forget a key: aged.c.)
  *
- * Files. Only the time that a window has spent in memory counts. A file has the time to
- * which the window was last moved, and how much of the period had elapsed by then. The
- * process that opens the file may use another clock, of which only the speed is known. So
- * the first time of the new clock corresponds to the last time of the old one, and the
- * period continues from there. No period becomes shorter, as the drawing above requires,
- * and none starts over, so that a window that is opened often forgets as well. To continue
- * with the old clock (replicas, logs), a caller passes the time of the file first.
+ * Files. Only the time that a window has spent in memory counts. A file has the last time that the
+ * window had reached, and how much of the period had elapsed by then. The process that opens the
+ * file may use another clock, of which only the speed is known. So the first time of the new clock
+ * corresponds to the last time of the old one, and the period continues from there. No period
+ * becomes shorter, as the drawing above requires, and none starts over, so a window that is opened
+ * often still forgets keys. To continue with the old clock (replicas, logs), a caller passes the
+ * time of the file first.
  *
- * Ending a period takes a place for the next one that is empty. It is cleared
- * beforehand, in steps of WINDOW_STEP words with every add; what is left then, the one
- * who ends the period clears. When more than one period has passed at once, all places
- * between are cleared by it.
+ * Ending a period requires an empty place for the next one. The place is cleared in advance, in
+ * steps of WINDOW_STEP words with every add, and the thread that ends the period clears the rest.
+ * If more than one period has passed, this thread clears all places in between.
  *
- * Concurrency. One word, `period`, says it all. It is changed under a lock that is
- * taken by those who clear or end periods; an add waits for it only when a period is
- * over.
- *   (I1) A place is cleared for period q + 1 only while `period` is q or later, and all
- *        of that clearing is done when `period` becomes q + 1 (release). Hence whoever
- *        reads period q + 1 (acquire) finds the place empty but for what was put later.
- *   (I2) A reader takes `period` once, q, and asks the places of q - g + 1 .. q. If
- *        periods end meanwhile, places that it asks may be cleared under it; these are of
- *        keys that are older than W by the time it answers. It never waits.
- *   (I3) An add takes `period`, q, puts the key there, and looks again, with a full fence
- *        between; if it has changed, it puts the key into the new one as well, and so on.
- *        So when it returns, `period` was still q after all its bits had been set or seen.
- *        The one who changes it has a full fence between that and any clearing. By the
- *        order of the two fences the bits of the add precede the clearing; and the next
- *        clearing of that place is the one that is due when p + g has begun.
- *   (I4) Bits that an overtaken add has put into a place that was being cleared are left
- *        over. They belong to nobody: a "maybe" too many at worst.
- * Hence: a key whose add began less than W ago, when the query returns, is found.
+ * Concurrency. A single word, `period`, holds the state. It is changed under a lock that threads
+ * take to clear places or end periods. An add waits for the lock only when a period is over.
+ *   (I1) A place is cleared for period q + 1 only while `period` is q or later, and this clearing
+ *        is complete when `period` becomes q + 1 (release). So a thread that reads period q + 1
+ *        (acquire) finds the place empty, except for keys that were added later.
+ *   (I2) A reader loads `period` once, q, and queries the places of q - g + 1 .. q. If periods end
+ *        meanwhile, these places may be cleared during the query; their keys are older than W by
+ *        the time it returns. A reader never waits.
+ *   (I3) An add loads `period`, q, adds the key there, and loads `period` again after a full fence.
+ *        If `period` has changed, it adds the key to the new period as well, and so on. So when it
+ *        returns, `period` was still q after all its bits had been set or seen. The thread that
+ *        changes `period` has a full fence between the change and any clearing. By the order of
+ *        the two fences, the bits of the add precede the clearing, and the next clearing of that
+ *        place is the one that is due when p + g has started.
+ *   (I4) Bits that an overtaken add has set in a place that was being cleared may remain. They
+ *        belong to no key, and at worst cause a false positive.
+ * Hence a key is found if its add started less than W before the query returns.
  */
 #include "bloomgate/window.h"
 #include "base/checked.h"
@@ -60,7 +57,7 @@
 
 enum { WINDOW_STEP = 64, WINDOW_USUAL = 8 };
 
-/* What files have room for: periods, and ticks of one, below WINDOW_END. */
+/* In files, period numbers and the elapsed ticks of a period must be below WINDOW_END. */
 #define WINDOW_END (UINT64_C(1) << 62)
 #define WINDOW_FAR (UINT64_C(1) << 61)
 
@@ -81,7 +78,7 @@ static uint64_t window_period(const struct window *w)
 
 /* ---- Periods --------------------------------------------------------------------- */
 
-/* Clears up to `words` more of the next period's place. Under the lock. */
+/* Clears up to `words` more words of the next period's place. Under the lock. */
 static void window_clear_some(struct window *w, uint64_t words)
 {
     uint64_t all = w->shape.body->wipe_words(w);
@@ -91,7 +88,7 @@ static void window_clear_some(struct window *w, uint64_t words)
     __atomic_store_n(&w->cleared, done + words, __ATOMIC_RELAXED);
 }
 
-/* Makes `to` the present period, unless it is past. Under the lock. */
+/* Makes `to` the current period, unless it is in the past. Under the lock. */
 static void window_turn(struct window *w, uint64_t to)
 {
     uint64_t from = w->period, places = w->shape.places;
@@ -112,8 +109,8 @@ static void window_turn(struct window *w, uint64_t to)
 
 /* ---- Time ------------------------------------------------------------------------ */
 
-/* Ticks from the start of the period to a time; 0 for one before it. Times are compared
- * modulo 2^64: a period may have begun before the clock did. */
+/* Returns the ticks from the start of the period to a time; 0 for a time before the start. Times
+ * are compared modulo 2^64, because a period may have started before the clock did. */
 static uint64_t window_elapsed(const struct window *w, uint64_t now)
 {
     uint64_t ticks = now - __atomic_load_n(&w->start, __ATOMIC_RELAXED);
@@ -127,8 +124,8 @@ static uint64_t window_time(const struct window *w)
                                         : w->moved;
 }
 
-/* Handles the first time of a clock. The period continues where it was by the previous
- * clock. A new window has no earlier period, and its first one begins at a multiple. */
+/* Handles the first time of a clock. The period continues where it was by the previous clock. The
+ * first period of a new window starts at a multiple of the period length. */
 static void window_base(struct window *w, uint64_t now)
 {
     const bool is_new = w->period == WINDOW_FIRST && !w->start && !w->moved;
@@ -137,9 +134,8 @@ static void window_base(struct window *w, uint64_t now)
     w->based = true;
 }
 
-/* Returns the number of the period that is `periods` later. Files have room for numbers below
- * WINDOW_END. A jump beyond WINDOW_FAR forgets everything, and so does a smaller one, which is
- * used instead. */
+/* Returns the number of the period that is `periods` later. Files require numbers below WINDOW_END.
+ * A jump beyond WINDOW_FAR would forget all keys; a smaller jump that does the same replaces it. */
 static uint64_t window_later(const struct window *w, uint64_t periods)
 {
     const uint64_t places = w->shape.places;
@@ -147,7 +143,7 @@ static uint64_t window_later(const struct window *w, uint64_t periods)
     return w->period + (far ? places : periods);
 }
 
-/* Moves to a time. Under the lock. */
+/* Advances the window to a time. Under the lock. */
 static void window_advance(struct window *w, uint64_t now)
 {
     uint64_t periods = window_elapsed(w, now) / w->ticks;
@@ -156,7 +152,7 @@ static void window_advance(struct window *w, uint64_t now)
     w->moved = (now - w->moved) >> 63 ? w->moved : now;
 }
 
-/* Before an add of n keys: ends the period if it is over, and clears a little. */
+/* Called before an add of n keys: ends the period if it is over, and clears some words. */
 static void window_tick(struct window *w, unsigned n)
 {
     if (w->ticks && w->options.clock) {
@@ -183,7 +179,7 @@ static void window_tick(struct window *w, unsigned n)
     }
 }
 
-/* After a put: whether the period is still the same, (I3). */
+/* Called after a put: returns whether the period is still the same, (I3). */
 static bool window_still(const struct window *w, uint64_t period)
 {
     if (window_exclusive(w)) {
@@ -282,11 +278,12 @@ static bg_err window_check_options(const bg_window_options *o, bg_errinfo *info)
     }
     if (o->length && o->count) {
         return bgi_err(info, BG_EINVAL, "window.length, window.count",
-                       "at most one of them", "%llu and %llu",
+                       "at most one of the two", "%llu and %llu",
                        (unsigned long long)o->length, (unsigned long long)o->count);
     }
     if (o->clock && !o->length) {
-        return bgi_err(info, BG_EINVAL, "window.length", "one, for a clock", "0");
+        return bgi_err(info, BG_EINVAL, "window.length",
+                       "a length above 0 for a window with a clock", "0");
     }
     if (o->kind && o->mode == BG_WINDOW_AGED) {
         return bgi_err(info, BG_EINVAL, "window.kind", "0 for an aged window", "%u",
@@ -299,8 +296,8 @@ static bg_err window_check_spec(const bg_spec *spec, bg_errinfo *info)
 {
     if (spec->bits_per_key != 0 || spec->bytes != 0) {
         return bgi_err(info, BG_EINVAL, "bits_per_key, bytes",
-                       "0 for a window: it has a rate", "%g, %llu", spec->bits_per_key,
-                       (unsigned long long)spec->bytes);
+                       "0 for a window, whose size follows from the rate", "%g, %llu",
+                       spec->bits_per_key, (unsigned long long)spec->bytes);
     }
     if (!(spec->rate > 0 && spec->rate < 1)) {
         return bgi_err(info, BG_EINVAL, "rate", "a number above 0 and below 1", "%g",
@@ -318,7 +315,7 @@ static bg_err window_check_spec(const bg_spec *spec, bg_errinfo *info)
     return BG_OK;
 }
 
-/* The options of a spec, defaults filled in. */
+/* Gets and checks the options of a spec, and fills in defaults. */
 static bg_err window_options(const bg_spec *spec, bg_window_options *o,
                              bg_errinfo *info)
 {
@@ -336,7 +333,8 @@ static uint64_t window_share(uint64_t whole, uint32_t generations)
     return whole / parts + (whole % parts != 0);
 }
 
-/* Returns how many layers a generation may need: none if a period ends before its filter is full. */
+/* Returns the maximum number of layers that a generation may need: none if a period ends before its
+ * filter is full. */
 static uint32_t window_layers_of(const struct window_shape *shape, uint64_t count)
 {
     const bool may_grow =
@@ -364,7 +362,7 @@ static bg_err window_solve(const bg_spec *spec, double growth,
     }
     if (sized.items == 0) {
         return bgi_err(info, BG_EINVAL, "items",
-                       "how many different keys a window has; only a count needs none",
+                       "the number of distinct keys in the window, or a window.count",
                        "0");
     }
     memset(shape, 0, sizeof *shape);
@@ -375,7 +373,7 @@ static bg_err window_solve(const bg_spec *spec, double growth,
     err = shape->body->solve(&sized, shape, info);
     size_t unused;
     if (!err && !bgi_fits_size(shape->bytes, &unused)) {
-        err = bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
+        err = bgi_err(info, BG_ENOMEM, "size", "a size that can be addressed",
                       "%llu bytes", (unsigned long long)shape->bytes);
     }
     if (!err && spec->max_bytes && shape->bytes > spec->max_bytes) {
@@ -423,8 +421,8 @@ static void window_start(struct window *w, const bg_window_options *o)
     w->period = WINDOW_FIRST;
 }
 
-/* A new window with a clock begins in the period of the clock, so that those with the same
- * clock can be merged. */
+/* Starts a new window with a clock in the current period of the clock, so that windows with the
+ * same clock can be merged. */
 static void window_begin(struct window *w)
 {
     if (w->options.clock) {
@@ -459,7 +457,7 @@ static bg_err window_create(const bg_spec *spec, bg_filter **filter, bg_errinfo 
         bg_filter_free(&w->filter);
         return err;
     }
-    w->cleared = shape.body->wipe_words(w); /* all of it is new */
+    w->cleared = shape.body->wipe_words(w); /* new memory is zeroed */
     *filter = &w->filter;
     return BG_OK;
 }
@@ -470,7 +468,7 @@ static void window_destroy(bg_filter *filter)
     w->shape.body->give(w);
 }
 
-/* A handle like that of `w`, without a body. */
+/* Creates a handle like that of `w`, without a body. */
 static bg_err window_handle_like(const struct window *w, uint32_t flags,
                                  struct window **made, bg_errinfo *info)
 {
@@ -483,7 +481,7 @@ static bg_err window_handle_like(const struct window *w, uint32_t flags,
     return window_handle(&w->shape, &spec, &filter->hasher, made, info);
 }
 
-/* Starts `c` in the same period; the lock of `w` is held. */
+/* Starts `c` in the same period as `w`, whose lock is held. */
 static void window_start_like(struct window *c, const struct window *w)
 {
     window_start(c, &w->options);
@@ -511,12 +509,12 @@ static bg_err window_similar(const bg_filter *filter, uint32_t flags, bg_filter 
         bg_filter_free(&e->filter);
         return err;
     }
-    e->cleared = e->shape.body->wipe_words(e); /* all of it is new */
+    e->cleared = e->shape.body->wipe_words(e); /* new memory is zeroed */
     *empty = &e->filter;
     return BG_OK;
 }
 
-/* Under its lock: readers and most adds do not notice, a rotation waits. */
+/* Copies under the lock: readers and most adds do not wait, but a rotation does. */
 static bg_err window_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
 {
     struct window *w = (struct window *)(uintptr_t)filter; /* for the lock */
@@ -578,18 +576,19 @@ static bg_err window_match(const bg_filter *a, const bg_filter *b, bg_errinfo *i
         || wa->adds != wb->adds) {
         return bgi_err(info, BG_EINCOMPAT, "window",
                        "the same mode, length, count and generations in both filters",
-                       "two that differ");
+                       "different values");
     }
     const uint64_t first = window_period(wa), second = window_period(wb);
     return first == second
                ? BG_OK
                : bgi_err(info, BG_EINCOMPAT, "period of the window",
-                         "the same: create one as a cleared copy of the other",
+                         "the same period in both; create one as a cleared copy of the "
+                         "other",
                          "%llu and %llu", (unsigned long long)first,
                          (unsigned long long)second);
 }
 
-/* The one with the lower address first, so that two merges do not wait for each other. */
+/* Locks the window with the lower address first, so that two merges cannot deadlock. */
 static void window_lock_two(struct window *a, struct window *b)
 {
     bool swap = (uintptr_t)a > (uintptr_t)b;
@@ -597,8 +596,8 @@ static void window_lock_two(struct window *a, struct window *b)
     window_lock(swap ? a : b);
 }
 
-/* The period must not end before that of `other` would have ended, or keys of `other` would
- * be forgotten too early. Both are locked. */
+/* Extends the period so that it does not end before that of `other` would have ended; otherwise the
+ * keys of `other` would be forgotten too early. Both are locked. */
 static void window_wait_for(struct window *w, const struct window *other)
 {
     uint64_t mine = window_elapsed(w, window_time(w));
@@ -625,7 +624,7 @@ static bg_err window_merge(struct bgi_core *to, const struct bgi_core *from,
     return err;
 }
 
-/* Under both locks: the period says which parts are compared. */
+/* Compares under both locks, because the period determines which parts are compared. */
 static bool window_equal(const bg_filter *a, const bg_filter *b)
 {
     struct window *w = (struct window *)(uintptr_t)a;
@@ -659,7 +658,7 @@ static void window_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
     }
 }
 
-/* The clock is that of whoever opens it. */
+/* Gets the window options of a recipe, with the clock of the opening process. */
 static bg_err window_recipe_options(const struct bgi_recipe *recipe,
                                     const bg_spec *spec, bg_window_options *o,
                                     bg_errinfo *info)
@@ -690,9 +689,9 @@ static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
         && (recipe->generations == 0 || !shape.body->reshape(recipe, &shape)
             || shape.bytes > room || recipe->elapsed >= WINDOW_END)) {
         err =
-            bgi_err(info, BG_EFORMAT, "recipe", "generations, k and units of a window",
-                    "%u, %u, %llu", recipe->generations, recipe->k,
-                    (unsigned long long)recipe->units);
+            bgi_err(info, BG_EFORMAT, "recipe",
+                    "valid generations, k and units of a window", "%u, %u, %llu",
+                    recipe->generations, recipe->k, (unsigned long long)recipe->units);
     }
     if (err) {
         return err;
@@ -745,8 +744,8 @@ static uint64_t window_numbers(const bg_filter *filter, uint64_t *to)
     return WINDOW_NUMBERS + overflow_numbers(w, to ? to + WINDOW_NUMBERS : NULL);
 }
 
-/* The present period goes on where it was, whatever the clock shows now: time in which the
- * window was a file does not count, so that nothing is forgotten too early. */
+/* Restores a window. The current period continues where it was, whatever the clock shows now. Time
+ * that the window has spent in a file does not count, so no key is forgotten too early. */
 static bg_err window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
                              uint64_t room)
 {
@@ -797,15 +796,16 @@ static bg_err window_plan(const bg_spec *spec, double growth, bg_plan *plan,
         aged ? 1 + (shape.row_bits == 64)
              : shape.generations * shape.part.kind->lines(shape.part.k);
     (void)snprintf(plan->reason, sizeof plan->reason,
-                   "window: as asked for; %u generations of %llu keys, %s",
+                   "window: as requested; %u generations of %llu keys, %s",
                    shape.generations, (unsigned long long)shape.period_items,
-                   aged ? "slices of age" : bg_kind_name(shape.part.kind->id));
+                   aged ? "age slices" : bg_kind_name(shape.part.kind->id));
     return BG_OK;
 }
 
-/* ---- By hand --------------------------------------------------------------------- */
+/* ---- Rotation -------------------------------------------------------------------- */
 
-/* Clears a share of the next period's place: the share of the current period that has passed. */
+/* Clears the share of the next period's place that equals the elapsed share of the current
+ * period. */
 static void window_clear_share(struct window *w)
 {
     double share = (double)window_elapsed(w, w->moved) / (double)w->ticks;
@@ -815,8 +815,9 @@ static void window_clear_share(struct window *w)
     }
 }
 
-/* Returns `now`, or the time of the window's own clock if that is earlier. A time that this clock has not reached comes
- * from another clock, such as the one that was in use when a log was written. Moving there would forget keys early. */
+/* Returns `now`, or the time of the window's own clock if that is earlier. A time that this clock
+ * has not reached comes from another clock, such as the one that was in use when a log was written.
+ * Advancing to it would forget keys early. */
 static uint64_t window_reached(const struct window *w, uint64_t now)
 {
     const uint64_t most = w->options.clock ? w->options.clock(w->options.context) : now;

@@ -12,7 +12,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* ---- Numbers in bytes ----------------------------------------------------------------- */
+/* ---- Numbers as bytes ----------------------------------------------------------------- */
 
 static uint64_t container_get(const unsigned char *p, unsigned bytes)
 {
@@ -98,7 +98,7 @@ uint64_t container_word_bytes(const bg_filter *filter)
 
 /* ---- Headers -------------------------------------------------------------------------- */
 
-/* All but digest and CRC. */
+/* Fills in everything except digest and CRC. */
 static void container_fill(const struct container_header *header, unsigned char *bytes)
 {
     memset(bytes, 0, CONTAINER_HEADER);
@@ -161,7 +161,7 @@ bool container_tells_hash(const struct container_header *h)
     return h->profile == BG_HASH_FAST || h->profile == BG_HASH_XXH64;
 }
 
-/* What is true of every header of this version. */
+/* Checks the conditions that every header of this version meets. */
 static bg_err container_check_header(const unsigned char *bytes,
                                      const struct container_header *h, bg_errinfo *info)
 {
@@ -173,13 +173,13 @@ static bg_err container_check_header(const unsigned char *bytes,
     }
     if (!container_layout(h, &layout) || layout.file_bytes != h->file_bytes) {
         return container_refuse(info, BG_EFORMAT, 16, "file size",
-                                "what follows from numbers and words", "%llu",
+                                "the size of header, numbers, words and table", "%llu",
                                 (unsigned long long)h->file_bytes);
     }
     if (h->metadata_bytes >= BG_METADATA_MAX
         || memchr(h->metadata, 0, (size_t)h->metadata_bytes)) {
         return container_refuse(info, BG_EFORMAT, 192, "metadata",
-                                "text below 3072 bytes", "%llu bytes",
+                                "text of at most 3071 bytes", "%llu bytes",
                                 (unsigned long long)h->metadata_bytes);
     }
     if (strcmp(bg_hash_name((bg_hash_profile)h->profile), "unknown") == 0) {
@@ -190,11 +190,12 @@ static bg_err container_check_header(const unsigned char *bytes,
         || (h->profile != BG_HASH_CUSTOM
             && !container_is_zero(bytes + CONTAINER_NAME_AT, CONTAINER_NAME))) {
         return container_refuse(info, BG_EFORMAT, 136, "seed, name",
-                                "0 where the profile has none", "others");
+                                "0 for a profile without them", "nonzero values");
     }
     if (!terminated || h->present_canaries > BG_CANARY_COUNT) {
         return container_refuse(info, BG_EFORMAT, 168, "header",
-                                "a name and canaries that can be", "others");
+                                "a terminated name and at most 16 canaries",
+                                "invalid values");
     }
     size_t text_end = CONTAINER_METADATA_AT + (size_t)h->metadata_bytes;
     if (h->minor <= CONTAINER_MINOR
@@ -203,7 +204,7 @@ static bg_err container_check_header(const unsigned char *bytes,
                                   CONTAINER_METADATA_AT - CONTAINER_RESERVED_AT)
             || !container_is_zero(bytes + text_end, CONTAINER_CRC_AT - text_end))) {
         return container_refuse(info, BG_EFORMAT, CONTAINER_RESERVED_AT,
-                                "reserved bytes", "0", "others");
+                                "reserved bytes", "0", "nonzero bytes");
     }
     return BG_OK;
 }
@@ -224,7 +225,8 @@ bg_err container_read_header(const unsigned char bytes[CONTAINER_HEADER],
     uint32_t crc = bgi_crc32c(0, bytes, CONTAINER_CRC_AT);
     uint32_t stored = (uint32_t)container_get(bytes + CONTAINER_CRC_AT, 4);
     if (crc != stored) {
-        return container_refuse(info, BG_ECHECKSUM, 0, "header", "the checksum at 4092",
+        return container_refuse(info, BG_ECHECKSUM, 0, "header",
+                                "the checksum stored at byte 4092",
                                 "%08x instead of %08x", crc, stored);
     }
     if (h->major != CONTAINER_MAJOR) {
@@ -288,7 +290,7 @@ bool container_recipe_is_of(const struct container_header *h, const bg_filter *f
     struct container_header told = *h;
     struct bgi_recipe recipe;
     bgi_recipe_of(filter, &recipe);
-    if (recipe.length) { /* its time continues with the clock that it was opened with */
+    if (recipe.length) { /* the opener's clock may have advanced the time */
         recipe.moved = h->moved;
         recipe.elapsed = h->elapsed;
     }
@@ -325,7 +327,7 @@ static uint32_t container_present(const bg_filter *filter, uint64_t generation)
     return found;
 }
 
-void container_ask_canaries(const bg_filter *filter, struct container_header *header)
+void container_query_canaries(const bg_filter *filter, struct container_header *header)
 {
     uint8_t keys[CONTAINER_BATCH][BG_CANARY_BYTES];
     bg_bytes batch[CONTAINER_BATCH];
@@ -360,7 +362,7 @@ bool container_canaries_agree(const bg_filter *filter,
         return container_present_agree(filter, header);
     }
     struct container_header now = { .generation = header->generation };
-    container_ask_canaries(filter, &now);
+    container_query_canaries(filter, &now);
     return now.absent_answers == header->absent_answers
            && now.absent_maybes == header->absent_maybes
            && now.present_canaries >= header->present_canaries;

@@ -1,5 +1,5 @@
 /*
- * container.h - the layout of our files. docs/format.md says it byte by byte.
+ * container.h - the layout of filter files. docs/format.md specifies it byte by byte.
  *
  *     0            header, 4096 bytes, its own CRC-32C at the end
  *     4096         numbers, 8 bytes each; zeros up to a multiple of 4096
@@ -7,12 +7,12 @@
  *     table_at     a CRC-32C for every 64 KiB of words, 4 bytes each
  *     file_bytes
  *
- * All numbers are little-endian. The header has the recipe (kind.h), the hash function, and
- * how many numbers and bytes of words follow; where they are follows from that. Its digest,
- * XXH3 of 128 bits over header, numbers and table, stands for all there is: every byte of
- * the file is under it, directly or by the CRC of its block.
+ * All numbers are little-endian. The header contains the recipe (kind.h), the hash function,
+ * and the sizes of the numbers and the words, from which all offsets follow. The digest in the
+ * header is a 128-bit XXH3 of header, numbers and table. It covers every byte of the file:
+ * directly, or through the CRC of a block.
  *
- * Whether bytes can be believed is decided here and in decode.c, and nowhere else.
+ * Only container.c and decode.c decide whether untrusted bytes are valid.
  */
 #ifndef BGI_CONTAINER_H
 #define BGI_CONTAINER_H
@@ -27,9 +27,9 @@ enum {
     CONTAINER_LINE = 64,
     CONTAINER_BLOCK = 64 << 10,
     CONTAINER_MAJOR = 1,
-    CONTAINER_MINOR = 1, /* 0: without the time of a window */
+    CONTAINER_MINOR = 1, /* minor version 0 has no window time */
     CONTAINER_KEY_ID_AT = 216,
-    CONTAINER_NAME_AT = 232, /* of a custom hash */
+    CONTAINER_NAME_AT = 232, /* name of a custom hash */
     CONTAINER_NAME = 32,
     CONTAINER_DIGEST_AT = 264,
     CONTAINER_RESERVED_AT = 280,
@@ -37,14 +37,15 @@ enum {
     CONTAINER_CRC_AT = 4092
 };
 
-/* absent_maybes: unknown. The filter changed while it was saved, or BG_FILE_NO_CANARIES. */
+/* Value of absent_maybes if the answers to the canaries are unknown: the filter changed during
+ * the save, or BG_FILE_NO_CANARIES is set. */
 #define CONTAINER_UNASKED UINT32_MAX
 
 #define CONTAINER_MAGIC                                                                \
     "\x89"                                                                             \
     "BGF\r\n\x1a\n"
 
-/* X(offset, bytes, name): every number of a header but digest and CRC. */
+/* X(offset, bytes, name): all numbers in a header, except digest and CRC. */
 #define CONTAINER_FIELDS(X)                                                            \
     X(8, 2, major)                                                                     \
     X(10, 2, minor)                                                                    \
@@ -92,25 +93,25 @@ struct container_header {
     char metadata[BG_METADATA_MAX];
 };
 
-/* Where things are, from a header. */
+/* The offsets that follow from a header. */
 struct container_layout {
     uint64_t words_at, table_at, blocks, file_bytes;
 };
 
-/* False when the sizes of a header cannot be. */
+/* Computes the layout. Returns false if the sizes in the header are impossible. */
 bool container_layout(const struct container_header *header,
                       struct container_layout *layout);
 
-/* Writes a header as bytes, with the digest that it names and its CRC. */
+/* Writes a header as bytes, including header->digest and the CRC. */
 void container_write_header(const struct container_header *header,
                             unsigned char bytes[CONTAINER_HEADER]);
 
-/* Reads one. Everything that can be checked without the rest of the file is. */
+/* Reads a header. Checks everything that can be checked without the rest of the file. */
 bg_err container_read_header(const unsigned char bytes[CONTAINER_HEADER],
                              struct container_header *header, bg_errinfo *info);
 
-/* The digest of a file: of its header but for digest and CRC, of all between header and
- * words, and of its table. */
+/* Computes the digest of a file: of its header (with digest and CRC as zeros), all bytes between
+ * header and words, and the table. */
 void container_digest(const unsigned char header[CONTAINER_HEADER],
                       const struct container_layout *layout, const void *numbers,
                       const void *table, uint8_t digest[BG_DIGEST_BYTES]);
@@ -122,38 +123,38 @@ void container_put_recipe(struct container_header *header,
                           const struct bgi_recipe *recipe);
 struct bgi_recipe container_recipe(const struct container_header *header);
 
-/* Whether the recipe of a header is that of the filter which was made by it: nothing in it
- * was ignored, no default filled in. */
+/* Returns whether a filter that was created from a header has exactly the header's recipe: no
+ * field was ignored, and no default was filled in. */
 bool container_recipe_is_of(const struct container_header *header,
                             const bg_filter *filter);
 
-/* The same as bg_canary for canaries that are never in. */
+/* As bg_canary, for the canaries that are never added. */
 void container_absent_canary(uint64_t generation, uint32_t i,
                              uint8_t key[BG_CANARY_BYTES]);
 
-/* Fills in what a filter says to canaries. */
-void container_ask_canaries(const bg_filter *filter, struct container_header *header);
+/* Queries the canaries and stores the answers in the header. */
+void container_query_canaries(const bg_filter *filter, struct container_header *header);
 
-/* Whether a filter answers as its header says; and only for the canaries that were put in,
- * which are few. */
+/* Return whether a filter answers as its header says: for all canaries, or only for the few
+ * canaries that were added. */
 bool container_canaries_agree(const bg_filter *filter,
                               const struct container_header *header);
 bool container_present_agree(const bg_filter *filter,
                              const struct container_header *header);
 
-/* BG_EFORMAT and the like, at an offset. */
+/* Reports an error such as BG_EFORMAT at an offset. */
 bg_err container_refuse(bg_errinfo *info, bg_err code, uint64_t offset,
                         const char *what, const char *expected, const char *found, ...)
     __attribute__((format(printf, 6, 7)));
 
-/* Bytes of words in a file, with those between parts. */
+/* Returns the bytes of words in a file, including the padding between parts. */
 uint64_t container_word_bytes(const bg_filter *filter);
 
-/* Turns numbers from the machine's order of bytes to the file's, or back. */
+/* Converts numbers between the byte order of the machine and that of the file. */
 void container_turn(uint64_t *words, uint64_t count);
 
-/* A word of a leaf in memory as the number that the file has for it, or back. Lines are
- * made of 32-bit words, whose pairs are the other way round on big-endian machines. */
+/* Converts a word of a leaf between memory and file. The lines of some kinds consist of 32-bit
+ * words, and the two words of each pair are swapped on big-endian machines. */
 BGI_INLINE uint64_t container_word(const bg_filter *leaf, uint64_t word)
 {
     const bg_kind kind = leaf->kind->id;
@@ -161,18 +162,19 @@ BGI_INLINE uint64_t container_word(const bg_filter *leaf, uint64_t word)
     return BGI_BIG_ENDIAN && lines ? bgi_rotl64(word, 32) : word;
 }
 
-/* ---- Where bytes come from, and where they go --------------------------------------- */
+/* ---- Sources and sinks --------------------------------------------------------------- */
 
-/* Something that can be read at any place. */
+/* An input that can be read at any offset. */
 struct container_source {
     bg_err (*read)(void *context, uint64_t offset, void *to, size_t n,
                    bg_errinfo *info);
     void *context;
-    uint64_t bytes;              /* that there are */
-    const unsigned char *memory; /* where they are, if they are in memory; else NULL */
+    uint64_t bytes; /* size */
+    const unsigned char
+        *memory; /* address of the bytes if they are in memory; else NULL */
 };
 
-/* Something that can be written at any place; or, `in_order`, from its beginning to its end. */
+/* An output that can be written at any offset or, with `in_order`, only from start to end. */
 struct container_sink {
     bg_err (*write)(void *context, uint64_t offset, const void *from, size_t n,
                     bg_errinfo *info);
@@ -180,69 +182,69 @@ struct container_sink {
     bool in_order;
 };
 
-/* Reads a header and what hangs on it (decode.c): sizes, digest, numbers and table. The
- * caller gives `front` back. */
+/* A verified header with its sizes, numbers and table. */
 struct container_front {
-    const struct container_source *source; /* that it was read from */
+    const struct container_source *source; /* the source of the front */
     struct container_header header;
     struct container_layout layout;
-    uint64_t *numbers; /* in the machine's order of bytes */
+    uint64_t *numbers; /* in the byte order of the machine */
     unsigned char *table;
-    unsigned char *bad; /* one for every block, 0 at first */
+    unsigned char *bad; /* one byte for each block, initially 0 */
     struct bgi_memory memory;
 };
 
+/* Reads a front and verifies its digest (decode.c). The caller frees front->memory. */
 bg_err container_read_front(const struct container_source *source,
                             struct container_front *front, bg_errinfo *info);
 
-/* Blocks whose checksums are wrong. */
+/* Blocks with wrong checksums. */
 struct container_damage {
     uint64_t blocks;
     uint64_t first_offset;
-    bg_errinfo first; /* what is wrong with the first */
+    bg_errinfo first; /* error of the first damaged block */
 };
 
-/* The one decoder. With `mapping`, a map of the whole file, the filter's words are those
- * there, and no block is read; it belongs to the filter from then on. `hasher` NULL: by
- * header and options. `damage` (or NULL) is told of bad blocks, which end it unless they are
- * to be tolerated. */
+/* Decodes a filter; the only decoder. With `mapping`, a mapping of the whole file, the filter
+ * uses the words in the mapping, no block is read, and the filter takes ownership of the mapping.
+ * A NULL `hasher` is created from header and options. `damage` (may be NULL) receives the damaged
+ * blocks; decoding stops at the first one unless the options tolerate damage. */
 bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
                         struct bgi_mapping *mapping, struct container_damage *damage,
                         bg_filter **filter, bg_errinfo *info);
 
-/* The same with a front that was read before. A file can be written in place at any time: a caller that uses more
- * of the header than the filter must take it from this front. */
+/* As container_decode, with a front that was read before. The file can be modified in place at
+ * any time, so a caller that also uses header fields must take them from this front. */
 bg_err container_decode_front(struct container_front *front,
                               const bg_open_options *options, const bg_hasher *hasher,
                               struct bgi_mapping *mapping,
                               struct container_damage *damage, bg_filter **filter,
                               bg_errinfo *info);
 
-/* The CRC of a block as the table has it. */
+/* Returns the CRC of a block that is stored in the table. */
 uint32_t container_block_crc(const struct container_front *front, uint64_t block);
 
-/* Whether the header tells all about the hash function: no secret, nobody's own. */
+/* Returns whether the header fully specifies the hash function: it is neither keyed nor custom. */
 bool container_tells_hash(const struct container_header *header);
 
-/* Whether a filter can be used where its file is mapped. */
+/* Returns whether a filter of this header can be used in place in a mapped file. */
 bool container_can_map(const struct container_header *header);
 
-/* The one encoder. The header is told as well, if `header` is not NULL. */
+/* Encodes a filter; the only encoder. Copies the header to `header` unless NULL. */
 bg_err container_encode(const bg_filter *filter, const bg_save_options *options,
                         const struct container_sink *sink,
                         struct container_header *header, bg_errinfo *info);
 
-/* BG_OK with the options that count, defaults for NULL. */
+/* Check the options and copy them to `to`. NULL selects the defaults. */
 bg_err container_open_options(const bg_open_options *options, bg_open_options *to,
                               bg_errinfo *info);
 bg_err container_save_options(const bg_save_options *options, bg_save_options *to,
                               bg_errinfo *info);
 
-/* Whether a file that we have just written is what we wrote: front and checksums. */
+/* Verifies a file that was just written: front and block checksums. */
 bg_err container_verify_blocks(const struct container_source *source, bg_errinfo *info);
 
-/* Everything that can be checked (verify.c). */
+/* Verifies everything that can be checked (verify.c). */
 bg_err container_verify(const struct container_source *source,
                         const bg_open_options *options, bg_verify_report *report,
                         bg_errinfo *info);

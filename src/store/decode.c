@@ -1,19 +1,19 @@
 /*
- * decode.c - bytes of a stranger become a filter, or are refused. The one decoder: of
- * files, of memory, and of whatever else brings such bytes.
+ * decode.c - turns untrusted bytes into a filter, or rejects them. This is the only decoder, for
+ * files, memory and all other sources.
  *
- * In this order, so that nothing is believed before it was checked, and nothing allocated
- * before its size was compared with what is there:
+ * The steps are ordered so that no value is used before it is checked, and no memory is allocated
+ * before its size is compared with the size of the source:
  *
- *     header     magic, CRC, version, sizes against each other and against the source
- *     numbers    CRC, then the digest over header, numbers and table
- *     recipe     a geometry that there is, with no more words than there are
- *     parts      layers and the like, as the numbers tell, out of the same words
- *     blocks     each into its place, its CRC compared
- *     state      the invariants of kinds that have some (bgi_kind.restore)
- *     canaries   the filter answers as it did
+ *     header     magic, CRC, version; sizes compared with each other and with the source
+ *     numbers    CRC, then the digest of header, numbers and table
+ *     recipe     a possible geometry, with at most as many words as the source has
+ *     parts      layers and other parts, described by the numbers, within the same words
+ *     blocks     read into place, with their CRCs compared
+ *     state      the invariants of kinds that have a state (bgi_kind.restore)
+ *     canaries   the filter gives the same answers as when it was saved
  *
- * Memory: the filter, numbers and table (less than 1/8 of the file and a page), no more.
+ * Memory: only the filter, the numbers and the table (less than 1/8 of the file, plus a page).
  */
 #include "store/container.h"
 
@@ -37,7 +37,7 @@ bg_err container_open_options(const bg_open_options *options, bg_open_options *t
         || to->filter_flags & ~(uint32_t)(BG_SPEC_EXCLUSIVE | BG_SPEC_SMALL_PAGES)) {
         return bgi_err(
             info, BG_EINVAL, "flags, filter_flags, reserved",
-            "BG_FILE_TOLERATE_DAMAGE; BG_SPEC_EXCLUSIVE, BG_SPEC_SMALL_PAGES; 0",
+            "only BG_FILE_TOLERATE_DAMAGE; BG_SPEC_EXCLUSIVE, BG_SPEC_SMALL_PAGES; 0",
             "0x%x, 0x%x, %u", to->flags, to->filter_flags, to->reserved);
     }
     return BG_OK;
@@ -50,7 +50,7 @@ static bg_err decode_read(const struct container_source *source, uint64_t offset
 {
     if (offset > source->bytes || n > source->bytes - offset) {
         return container_refuse(info, BG_EFORMAT, source->bytes, "file size",
-                                "that of the whole file", "%llu bytes",
+                                "the size of the complete file", "%llu bytes",
                                 (unsigned long long)source->bytes);
     }
     return source->read(source->context, offset, to, n, info);
@@ -66,7 +66,7 @@ static bool decode_is_zero(const unsigned char *p, uint64_t n)
     return true;
 }
 
-/* Numbers and table are in: whether they are what the header says. */
+/* Checks numbers and table against the header. */
 static bg_err decode_check_front(const unsigned char *header_bytes,
                                  struct container_front *f, bg_errinfo *info)
 {
@@ -85,7 +85,7 @@ static bg_err decode_check_front(const unsigned char *header_bytes,
         char text[BG_DIGEST_TEXT_BYTES];
         container_digest_text(digest, text);
         return container_refuse(info, BG_ECHECKSUM, f->layout.table_at, "digest",
-                                "the one in the header", "%s", text);
+                                "the digest in the header", "%s", text);
     }
     container_turn(f->numbers, f->header.numbers);
     return BG_OK;
@@ -102,20 +102,21 @@ bg_err container_read_front(const struct container_source *source,
     if (err) {
         return err;
     }
-    (void)container_layout(&f->header, &f->layout); /* the header was checked by it */
+    (void)container_layout(&f->header, &f->layout); /* checked with the header */
     if (f->layout.file_bytes != source->bytes) {
         return container_refuse(
             info, BG_EFORMAT,
             source->bytes < f->layout.file_bytes ? source->bytes : f->layout.file_bytes,
-            "file size", "that in the header", "%llu bytes, not %llu",
+            "file size", "the size in the header", "%llu bytes instead of %llu",
             (unsigned long long)source->bytes,
             (unsigned long long)f->layout.file_bytes);
     }
     size_t numbers = (size_t)(f->layout.words_at - CONTAINER_HEADER);
     size_t blocks = (size_t)f->layout.blocks;
     if (!bgi_memory_take(&f->memory, numbers + 5 * blocks, NULL, true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       numbers + 5 * blocks);
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %zu bytes for the checksums of the file",
+                             numbers + 5 * blocks);
     }
     f->numbers = f->memory.base;
     f->table = (unsigned char *)f->memory.base + numbers;
@@ -137,19 +138,19 @@ uint32_t container_block_crc(const struct container_front *front, uint64_t block
 
 /* ---- Blocks ---------------------------------------------------------------------------- */
 
-/* Words on their way from blocks. */
+/* The state of reading words block by block. */
 struct decoder {
     const struct container_source *source;
     const bg_open_options *options;
     struct container_front *front;
-    uint64_t done; /* bytes of words */
-    uint32_t crc;  /* of the block so far */
+    uint64_t done; /* bytes of words read */
+    uint32_t crc;  /* of the bytes read from the current block */
     struct container_damage *damage;
     bg_err err;
     bg_errinfo *info;
 };
 
-/* A block whose checksum is wrong. */
+/* Records a block with a wrong checksum. */
 static void decode_bad_block(struct decoder *d, uint64_t block, uint32_t wanted)
 {
     bg_errinfo why = { .code = BG_OK };
@@ -170,7 +171,7 @@ static void decode_bad_block(struct decoder *d, uint64_t block, uint32_t wanted)
     }
 }
 
-/* The end of a block, or of all words. */
+/* Checks the CRC at the end of a block, and reports progress. */
 static void decode_end_block(struct decoder *d)
 {
     uint64_t block = (d->done - 1) / CONTAINER_BLOCK;
@@ -182,11 +183,12 @@ static void decode_end_block(struct decoder *d)
     if (!d->err && d->options->progress
         && !d->options->progress(d->options->context, d->done,
                                  d->front->header.word_bytes)) {
-        d->err = bgi_err(d->info, BG_ECANCELED, "progress", "true to go on", "false");
+        d->err = bgi_err_state(d->info, BG_ECANCELED, "progress",
+                               "the progress callback canceled the operation");
     }
 }
 
-/* Takes the next n bytes of words. */
+/* Reads the next n bytes of words. */
 static void decode_take(struct decoder *d, unsigned char *to, uint64_t n)
 {
     while (n > 0 && !d->err) {
@@ -207,7 +209,7 @@ static void decode_take(struct decoder *d, unsigned char *to, uint64_t n)
     }
 }
 
-/* From the file's order of bytes to the machine's. */
+/* Converts words from the byte order of the file to that of the machine. */
 static void decode_turn(bg_filter *leaf)
 {
     for (uint64_t i = 0; BGI_BIG_ENDIAN && i < leaf->bytes / 8; i++) {
@@ -227,7 +229,7 @@ static bool decode_leaf(void *context, bg_filter *leaf)
         && !d->front->bad[(at + leaf->bytes) / CONTAINER_BLOCK]) {
         d->err = container_refuse(d->info, BG_EFORMAT,
                                   d->front->layout.words_at + at + leaf->bytes,
-                                  "bytes between parts", "0", "others");
+                                  "bytes between parts", "0", "nonzero bytes");
     }
     decode_turn(leaf);
     return !d->err;
@@ -235,8 +237,8 @@ static bool decode_leaf(void *context, bg_filter *leaf)
 
 /* ---- Damage ---------------------------------------------------------------------------- */
 
-/* Blocks that were bad, told to each leaf that has words of them: as ones, or as zeros where
- * ones are no "maybe" and the kind is told so later. */
+/* Overwrites the words of damaged blocks in a leaf: with ones, which mean "maybe" in most kinds.
+ * A kind in which they do not is cleared, and decode_doubt handles it later. */
 static bool decode_blot(void *context, bg_filter *leaf)
 {
     struct decoder *d = context;
@@ -268,9 +270,9 @@ static bool decode_doubt(void *context, bg_filter *leaf)
     return true;
 }
 
-/* ---- All of it ------------------------------------------------------------------------- */
+/* ---- The filter ------------------------------------------------------------------------ */
 
-/* The hasher of a header, with the secret or function of the options. */
+/* Creates the hasher of a header, with the secret or the function in the options. */
 static bg_err decode_hasher(const struct container_header *h,
                             const bg_open_options *options, bg_hasher *hasher,
                             bg_errinfo *info)
@@ -278,9 +280,10 @@ static bg_err decode_hasher(const struct container_header *h,
     bg_hash_spec spec = { .profile = (uint32_t)h->profile, .seed = h->seed };
     if (!container_tells_hash(h)) {
         if (!options->hash) {
-            return bgi_err(info, BG_EINVAL, "hash",
-                           "the secret of a keyed file, the function of a custom one",
-                           "nothing");
+            return bgi_err_state(info, BG_EINVAL, "hash",
+                                 "the file has a %s hash; set options.hash to its %s",
+                                 bg_hash_name((bg_hash_profile)h->profile),
+                                 h->profile == BG_HASH_CUSTOM ? "function" : "secret");
         }
         spec.secret = options->hash->secret;
         spec.custom = options->hash->custom;
@@ -290,9 +293,10 @@ static bg_err decode_hasher(const struct container_header *h,
     bg_err err = bg_hasher_init(hasher, &spec, info);
     if (!err && bg_hasher_check(hasher) != h->check) {
         bg_hasher_wipe(hasher);
-        err = container_refuse(info, BG_EINCOMPAT, 144, "hash",
-                               "the secret or function that the filter was made with",
-                               "another");
+        err =
+            container_refuse(info, BG_EINCOMPAT, 144, "hash",
+                             "the secret or function that the filter was created with",
+                             "a different one");
     }
     return err;
 }
@@ -301,11 +305,12 @@ static bg_err decode_refuse_content(const struct container_front *front,
                                     bg_errinfo *info)
 {
     return container_refuse(info, BG_EFORMAT, CONTAINER_HEADER, "content",
-                            "numbers and words of such a filter", "kind %llu, others",
+                            "numbers and words that match the recipe in the header",
+                            "invalid content for kind %llu",
                             (unsigned long long)front->header.kind);
 }
 
-/* Whether a filter of that kind can be in as many shards. */
+/* Returns whether a filter of this kind can have this number of shards. */
 static bool decode_shards_can_be(const struct container_header *h)
 {
     bool splits = h->kind != BG_KIND_WINDOW
@@ -313,7 +318,7 @@ static bool decode_shards_can_be(const struct container_header *h)
     return h->shards == 0 || (h->shards > 1 && splits);
 }
 
-/* An empty filter with all its parts. */
+/* Creates an empty filter with all its parts. */
 static bg_err decode_make(struct container_front *front, const bg_open_options *options,
                           const bg_hasher *hasher, uint32_t flags, bg_filter **filter,
                           bg_errinfo *info)
@@ -347,13 +352,14 @@ static bg_err decode_make(struct container_front *front, const bg_open_options *
         bg_filter_free(*filter);
         *filter = NULL;
     }
-    return err == BG_ENOMEM ? bgi_err(info, err, "memory", "that much free memory",
-                                      "%llu bytes", (unsigned long long)room)
+    return err == BG_ENOMEM ? bgi_err_state(info, err, "memory",
+                                            "cannot allocate %llu bytes for the filter",
+                                            (unsigned long long)room)
            : err            ? decode_refuse_content(front, info)
                             : BG_OK;
 }
 
-/* Fills a filter with its words. */
+/* Reads the words of a filter. */
 static bg_err decode_fill(struct decoder *d, bg_filter *filter)
 {
     const struct container_front *front = d->front;
@@ -375,7 +381,7 @@ static bg_err decode_fill(struct decoder *d, bg_filter *filter)
     return BG_OK;
 }
 
-/* Words where they are mapped. */
+/* Uses the words in the mapping. */
 static bg_err decode_place(const struct container_front *front, bg_filter *filter,
                            struct bgi_mapping *mapping, bg_errinfo *info)
 {
@@ -411,8 +417,8 @@ static bg_err decode_content(struct decoder *d, const bg_hasher *hasher,
     return BG_OK;
 }
 
-/* Canaries. Those that are not in would bring in a page of a mapped file each; damaged files
- * answer more of them than they did. */
+/* Checks the canaries. Absent canaries are skipped for mapped files, in which each would load a
+ * page, and for damaged files, which answer "maybe" to more of them than before. */
 static bool decode_answers(const bg_filter *filter,
                            const struct container_header *header)
 {
@@ -442,7 +448,7 @@ bg_err container_decode_front(struct container_front *front,
     if (!err && !hasher && !decode_answers(*filter, &front->header)) {
         err = container_refuse(info, BG_EFORMAT, 168, "canaries",
                                "the answers that the filter gave when it was saved",
-                               "others");
+                               "different answers");
         bg_filter_free(*filter);
         *filter = NULL;
     }

@@ -1,19 +1,18 @@
 /*
- * disk.c - the calls to the system that files need.
+ * disk.c - the system calls for files.
  *
- * Putting a file in its place, (D1) to (D6):
+ * A file is replaced in steps (D1) to (D6):
  *
- *   (D1) open a new file beside it, with O_EXCL and a name that nobody has
- *   (D2) write all of it
- *   (D3) fsync; when it fails the file is thrown away: what a second fsync says is worth
- *        nothing, the system may have dropped the pages
- *   (D4) read it back and verify it
- *   (D5) rename it over the old one: one step, old or new
- *   (D6) fsync the folder: from now on the new one survives a loss of power
+ *   (D1) Create a new file in the same directory, with O_EXCL and a unique name.
+ *   (D2) Write all bytes.
+ *   (D3) fsync. On failure discard the file: a second fsync proves nothing, because the kernel
+ *        may already have dropped the pages.
+ *   (D4) Read the file back and verify it.
+ *   (D5) Rename it over the old file: atomic, so readers see either the old or the new file.
+ *   (D6) fsync the directory: from now on the new file survives a power failure.
  *
- * Nothing is ever written into a file that has its final name, so a map of it stays whole.
- * When (D6) fails the new file is in place but may not be after a loss of power; that is
- * reported as an error all the same.
+ * A file is never written under its final name, so a mapping of it stays intact. If (D6) fails,
+ * the new file is in place, but a power failure may undo the rename; the call reports an error.
  */
 #define _GNU_SOURCE /* O_CLOEXEC, getrandom, strerror_r that returns the text */
 
@@ -35,9 +34,10 @@ bg_err disk_error(bg_errinfo *info, const char *what, const char *path)
 {
     int code = errno;
     char reason[48] = "";
-    /* The GNU form, which returns the text. */
+    /* The GNU version, which returns the text. */
     const char *text = strerror_r(code, reason, sizeof reason);
-    bg_err err = bgi_err(info, BG_EIO, what, path, "%s", text);
+    bg_err err =
+        bgi_err_state(info, BG_EIO, what, "cannot %s %s: %s", what, path, text);
     if (info) {
         info->os_errno = code;
     }
@@ -60,8 +60,8 @@ bg_err disk_read(void *context, uint64_t offset, void *to, size_t n, bg_errinfo 
         }
         if (got == 0) {
             return container_refuse(info, BG_EFORMAT, offset, "file size",
-                                    "as large as when it was opened", "%llu bytes",
-                                    (unsigned long long)offset);
+                                    "the size that it had when it was opened",
+                                    "%llu bytes", (unsigned long long)offset);
         }
         p += got;
         n -= (size_t)got;
@@ -95,7 +95,7 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
 
 /* ---- Syncing --------------------------------------------------------------------------- */
 
-/* An interrupted sync has not failed: it has not reported an error for any page. */
+/* An interrupted sync is retried: it has not yet reported an error for any page. */
 static bool disk_sync_by(int (*sync)(int descriptor), int descriptor)
 {
     int failed;
@@ -135,15 +135,15 @@ bg_err disk_open_only(const char *path, struct disk_file *file,
 {
     struct stat about;
     if (!path) {
-        return bgi_err(info, BG_EINVAL, "path", "one", "NULL");
+        return bgi_err(info, BG_EINVAL, "path", "a path", "NULL");
     }
     if (strlen(path) >= sizeof file->path) {
-        return bgi_err(info, BG_EINVAL, "path", "below 4096 bytes", "%zu bytes",
+        return bgi_err(info, BG_EINVAL, "path", "at most 4095 bytes", "%zu bytes",
                        strlen(path));
     }
     memcpy(file->path, path, strlen(path) + 1);
     file->descriptor =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* or a pipe waits */
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not block on a FIFO */
     if (file->descriptor < 0) {
         return disk_error(info, "open", path);
     }
@@ -155,7 +155,7 @@ bg_err disk_open_only(const char *path, struct disk_file *file,
     if (!S_ISREG(about.st_mode)) {
         disk_close(file);
         return bgi_err(info, BG_EFORMAT, "path", "a regular file", "%s",
-                       "another thing");
+                       "another type of file");
     }
     *source = (struct container_source){ .read = disk_read,
                                          .context = file,
@@ -163,18 +163,19 @@ bg_err disk_open_only(const char *path, struct disk_file *file,
     return BG_OK;
 }
 
-/* The folder of a path with its slash, "" for the present one. */
-static size_t disk_folder(const char *path)
+/* Returns the length of a path's directory with its slash; 0: the current directory. */
+static size_t disk_directory(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* Whether a file only tells the name of another one, in the same folder; then `path` is that. */
+/* Returns whether a file is a pointer to another file in the same directory; if so, `path` is the
+ * path of that file. */
 static bool disk_follow(const struct container_source *source, const char *from,
                         char path[DISK_PATH])
 {
-    const size_t mark = sizeof disk_pointer - 1, folder = disk_folder(from);
+    const size_t mark = sizeof disk_pointer - 1, directory = disk_directory(from);
     char text[512];
     if (source->bytes <= mark || source->bytes >= sizeof text) {
         return false;
@@ -187,11 +188,11 @@ static bool disk_follow(const struct container_source *source, const char *from,
     text[n - 1] = 0;
     const char *name = text + mark;
     if (strlen(name) != n - 1 - mark || strchr(name, '/') || !*name
-        || folder + strlen(name) >= DISK_PATH) {
+        || directory + strlen(name) >= DISK_PATH) {
         return false;
     }
-    memcpy(path, from, folder);
-    memcpy(path + folder, name, strlen(name) + 1);
+    memcpy(path, from, directory);
+    memcpy(path + directory, name, strlen(name) + 1);
     return true;
 }
 
@@ -240,7 +241,7 @@ struct disk_identity disk_identify(const char *path)
 
 bool disk_is_same(const struct disk_identity *a, const struct disk_identity *b)
 {
-    return memcmp(a, b, sizeof *a) == 0; /* it has no padding */
+    return memcmp(a, b, sizeof *a) == 0; /* the struct has no padding */
 }
 
 bool disk_is_there(const struct disk_identity *identity)
@@ -256,23 +257,23 @@ void disk_close(struct disk_file *file)
     }
 }
 
-/* ---- Putting in place ------------------------------------------------------------------- */
+/* ---- Replacing files -------------------------------------------------------------------- */
 
-bg_err disk_sync_folder(const char *path, bg_errinfo *info)
+bg_err disk_sync_directory(const char *path, bg_errinfo *info)
 {
-    char folder[DISK_PATH] = ".";
-    size_t n = disk_folder(path);
+    char directory[DISK_PATH] = ".";
+    size_t n = disk_directory(path);
     if (n > 0) {
-        memcpy(folder, path, n);
-        folder[n] = 0;
+        memcpy(directory, path, n);
+        directory[n] = 0;
     }
-    int descriptor = open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    int descriptor = open(directory, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     if (descriptor < 0) {
-        return disk_error(info, "open folder", folder);
+        return disk_error(info, "open directory", directory);
     }
     bg_err err = disk_sync_by(fsync, descriptor)
                      ? BG_OK
-                     : disk_error(info, "fsync folder", folder);
+                     : disk_error(info, "fsync directory", directory);
     (void)close(descriptor);
     return err;
 }
@@ -290,7 +291,9 @@ static bg_err disk_create(struct disk_draft *draft, bg_errinfo *info)
         int n = snprintf(name, sizeof draft->file.path, "%s.tmp.%ld.%08x", draft->path,
                          (long)getpid(), number);
         if (n < 0 || (size_t)n >= sizeof draft->file.path) {
-            return bgi_err(info, BG_EINVAL, "path", "below 4000 bytes", "%d bytes", n);
+            return bgi_err(info, BG_EINVAL, "path",
+                           "at most 4095 bytes with a suffix for the temporary file",
+                           "%d bytes", n);
         }
         draft->file.descriptor =
             open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -312,8 +315,8 @@ bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
     draft->flags = flags;
     draft->placed = false;
     if (!path || !*path || strlen(path) >= sizeof draft->path) {
-        return bgi_err(info, BG_EINVAL, "path", "one below 4096 bytes", "%s",
-                       path ? "too long, or empty" : "NULL");
+        return bgi_err(info, BG_EINVAL, "path", "a path of 1 .. 4095 bytes", "%s",
+                       path ? "an empty path or a longer one" : "NULL");
     }
     memcpy(draft->path, path, strlen(path) + 1);
     bg_err err = disk_create(draft, info);
@@ -322,7 +325,7 @@ bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
     }
     if (stat(path, &old) == 0) {
         const mode_t kept = flags & DISK_PRIVATE ? 0700 : 07777;
-        (void)fchmod(draft->file.descriptor, old.st_mode & kept); /* whoever may, may */
+        (void)fchmod(draft->file.descriptor, old.st_mode & kept); /* keep permissions */
     }
     *sink = (struct container_sink){ .write = disk_write, .context = &draft->file };
     return BG_OK;
@@ -348,7 +351,7 @@ static bg_err disk_read_back(struct disk_draft *draft, enum disk_check check,
 static bg_err disk_place(struct disk_draft *draft, bool over, bg_errinfo *info)
 {
     const char *from = draft->file.path, *to = draft->path;
-    /* A link, unlike a rename, does not replace what is there. */
+    /* A link, unlike a rename, does not replace an existing file. */
     if ((over ? rename(from, to) : link(from, to)) != 0) {
         return disk_error(info, over ? "rename" : "link", to);
     }
@@ -357,7 +360,7 @@ static bg_err disk_place(struct disk_draft *draft, bool over, bg_errinfo *info)
     }
     draft->placed = true;
     memcpy(draft->file.path, to, strlen(to) + 1);
-    return draft->flags & BG_FILE_NO_SYNC ? BG_OK : disk_sync_folder(to, info);
+    return draft->flags & BG_FILE_NO_SYNC ? BG_OK : disk_sync_directory(to, info);
 }
 
 bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *info)
@@ -372,7 +375,7 @@ bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *
     }
     if (!err && close(draft->file.descriptor) != 0) {
         err = disk_error(info, "close", draft->file.path);
-        draft->file.descriptor = -1; /* closed all the same */
+        draft->file.descriptor = -1; /* closed in spite of the error */
     } else if (!err) {
         draft->file.descriptor = -1;
     }

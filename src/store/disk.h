@@ -1,6 +1,6 @@
 /*
- * disk.h - files: read and written whole, whatever the system interrupts or shortens, and
- * put in their place so that nobody ever sees half of one.
+ * disk.h - reading, writing and atomically replacing files. Reads and writes are completed even
+ * if the kernel interrupts or shortens them. A file appears under its name only when complete.
  */
 #ifndef BGI_DISK_H
 #define BGI_DISK_H
@@ -9,28 +9,28 @@
 
 enum { DISK_PATH = 4096 };
 
-/* A flag of drafts within the library: nobody but the owner may read it, at no time. */
+/* A library-internal draft flag: only the owner can read the file, from its creation on. */
 #define DISK_PRIVATE (1u << 31)
 
-/* A file that is open; as the context of a source or sink. */
+/* An open file; also the context of a source or sink. */
 struct disk_file {
-    int descriptor; /* -1: none */
+    int descriptor; /* -1: not open */
     char path[DISK_PATH];
 };
 
-/* BG_EIO with errno, about a path. */
+/* Reports BG_EIO with errno: "cannot WHAT PATH: reason". `what` is a verb such as "open". */
 bg_err disk_error(bg_errinfo *info, const char *what, const char *path);
 
-/* Opens a file for reading, and says how large it is. A file that points to another one
- * (bg_publish) is followed; or not, by `_only`, where only filters are published so. */
+/* Open a file for reading and get its size. disk_open follows a pointer file (bg_publish);
+ * disk_open_only, for files that are not filters, does not. */
 bg_err disk_open(const char *path, struct disk_file *file,
                  struct container_source *source, bg_errinfo *info);
 bg_err disk_open_only(const char *path, struct disk_file *file,
                       struct container_source *source, bg_errinfo *info);
 void disk_close(struct disk_file *file);
 
-/* Identifies the file at a path and its last change. All zero: no file can be opened. For a file that points to
- * another one (bg_publish), also identifies that file. */
+/* Identifies the file at a path and its last change. All zeros mean that no file can be opened.
+ * For a pointer file (bg_publish), `target` identifies the file that it points to. */
 struct disk_identity {
     struct disk_stamp {
         uint64_t device, inode, size;
@@ -42,31 +42,31 @@ struct disk_identity disk_identify(const char *path);
 bool disk_is_same(const struct disk_identity *a, const struct disk_identity *b);
 bool disk_is_there(const struct disk_identity *identity);
 
-/* A file on its way: made beside `path`, filled by the sink, and then either put in its
- * place or thrown away. */
+/* A file that is being written: created in the directory of `path`, filled through the sink, and
+ * then either renamed to `path` or discarded. */
 struct disk_draft {
-    struct disk_file file; /* the temporary one */
+    struct disk_file file; /* the temporary file */
     char path[DISK_PATH];
     uint32_t flags; /* BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK, DISK_PRIVATE */
-    bool placed;    /* it has its final name */
+    bool placed;    /* the file has its final name */
 };
 
 bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
                   struct container_sink *sink, bg_errinfo *info);
 
-/* What is read back before a file gets its name. */
+/* Which checks are made before a file gets its name. */
 enum disk_check {
-    DISK_NOTHING, /* it is no filter file */
-    DISK_BLOCKS,  /* all checksums: we have just made it */
-    DISK_ALL      /* everything that can be verified: it is put together from others */
+    DISK_NOTHING, /* none: not a filter file */
+    DISK_BLOCKS,  /* all checksums: the file was just encoded */
+    DISK_ALL /* everything that can be verified: the file was assembled from others */
 };
 
-/* Syncs it, reads it back, renames it to draft->path, and syncs the folder. */
+/* Syncs the draft, reads it back, renames it to draft->path, and syncs the directory. */
 bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *info);
 
-/* The same for what is no filter file and shall stay open, as draft->file. When it may not
- * replace another one (`over` false) and there is one: BG_EIO with EEXIST. On error the
- * draft is discarded; draft->placed then says that only the folder could not be synced. */
+/* As disk_finish, for a file that is not a filter and stays open as draft->file. If a file exists
+ * and `over` is false, fails with BG_EIO and EEXIST. On error the draft is discarded; if
+ * draft->placed is true, only the sync of the directory failed. */
 bg_err disk_keep(struct disk_draft *draft, bool over, bg_errinfo *info);
 
 void disk_discard(struct disk_draft *draft);
@@ -75,15 +75,15 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
                   bg_errinfo *info);
 bg_err disk_read(void *context, uint64_t offset, void *to, size_t n, bg_errinfo *info);
 
-/* Opens or maps a filter file as bg_open and bg_map do. Mapped files are also verified, and can be watched
- * (bgi_filter_is_changed). `about` is filled in from the header of the same file. A file with the digest `digest` is
- * not read: BG_OK, and no filter. (file.c) */
+/* Opens or maps a filter file as bg_open and bg_map do. Mapped files are also verified, and can be
+ * watched (bgi_filter_is_changed). `about` is filled in from the header of the same file. A file
+ * with the digest `digest` is not read: the call returns BG_OK and no filter. (file.c) */
 bg_err bgi_file_open_other(const char *path, const bg_open_options *options, bool maps,
                            const char *digest, bg_file_info *about, bg_filter **filter,
                            bg_errinfo *info);
 
-/* As bg_save; also writes the digest of the saved file to `digest`, unless NULL. The file at the path may be
- * replaced right afterwards. (file.c) */
+/* As bg_save; also writes the digest of the saved file to `digest`, unless NULL. The file at the
+ * path may be replaced right afterwards. (file.c) */
 bg_err bgi_file_save(const bg_filter *filter, const char *path,
                      const bg_save_options *options, uint8_t digest[BG_DIGEST_BYTES],
                      bg_errinfo *info);
@@ -93,7 +93,7 @@ bg_err disk_flush(const struct disk_file *file, bg_errinfo *info);
 bg_err disk_flush_data(const struct disk_file *file, bg_errinfo *info);
 bg_err disk_resize(const struct disk_file *file, uint64_t bytes, bg_errinfo *info);
 
-/* Syncs the folder of a path. */
-bg_err disk_sync_folder(const char *path, bg_errinfo *info);
+/* Syncs the directory that contains a path. */
+bg_err disk_sync_directory(const char *path, bg_errinfo *info);
 
 #endif

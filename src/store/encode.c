@@ -1,18 +1,18 @@
 /*
- * encode.c - a filter becomes a file: words block by block, then the table, and the header
- * at last, so that what was not finished has none.
+ * encode.c - writes a filter as a file: the words block by block, then the table, and the header
+ * last, so that an incomplete file has no header.
  *
- * Sinks that take bytes in order only get the same ones from the first to the last. The header
- * has the digest of the table, so words are gone through twice: for their checksums, and to be
- * written, when the checksums must come out the same.
+ * A sink that accepts bytes only in order receives the same bytes from first to last. The header
+ * contains the digest of the table, so the words are read twice: once to compute their checksums,
+ * and once to write them. The checksums must be the same both times.
  *
- * A filter that others add to meanwhile: in kinds whose bits are only ever set, each word
- * may be read whenever (bgi_content_is_steady), and the answers to canaries are asked for
- * before and after: if they are the same then those of all moments between, and so those of
- * the file, are too. Filters of other kinds are copied first, unless nobody will change them
+ * Other threads may add keys during a save. In kinds that only set bits, each word may be read at
+ * any time (bgi_content_is_steady). The canaries are queried before and after: if the answers are
+ * the same, they were the same at all times in between, and so are those of the file. Filters of
+ * other kinds are copied first, unless the caller guarantees that they do not change
  * (BG_FILE_FROZEN).
  *
- * Memory: a piece of 1 MiB, numbers and table.
+ * Memory: a buffer of 1 MiB, the numbers and the table.
  */
 #include "store/container.h"
 
@@ -23,20 +23,20 @@
 #include <string.h>
 #include <time.h>
 
-/* Words on their way to blocks. */
+/* The state of writing words block by block. */
 struct encoder {
     const struct container_sink *sink;
     const bg_save_options *options;
     struct container_header header;
     struct container_layout layout;
     struct bgi_memory memory;
-    unsigned char *numbers; /* as they stand in the file */
+    unsigned char *numbers; /* in the byte order of the file */
     unsigned char *table;
-    unsigned char *piece; /* blocks that are being filled */
-    uint64_t done;        /* bytes of words that were put in */
-    bool sums;            /* checksums are made of the words ... */
-    bool writes;          /* ... and the words written, or both */
-    bool still;           /* the filter does not change in the meantime */
+    unsigned char *piece; /* buffer for the current blocks */
+    uint64_t done;        /* bytes of words encoded */
+    bool sums;            /* compute checksums (true) or compare them */
+    bool writes;          /* write the words */
+    bool still;           /* the filter does not change during the save */
     bg_err err;
     bg_errinfo *info;
 };
@@ -55,12 +55,12 @@ bg_err container_save_options(const bg_save_options *options, bg_save_options *t
         & ~(uint32_t)(BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK | BG_FILE_FROZEN
                       | BG_FILE_NO_CANARIES)) {
         return bgi_err(info, BG_EINVAL, "flags",
-                       "BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK, BG_FILE_FROZEN, "
+                       "only BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK, BG_FILE_FROZEN, "
                        "BG_FILE_NO_CANARIES",
                        "0x%x", to->flags);
     }
     if (to->metadata && strlen(to->metadata) >= BG_METADATA_MAX) {
-        return bgi_err(info, BG_EINVAL, "metadata", "text below 3072 bytes",
+        return bgi_err(info, BG_EINVAL, "metadata", "text of at most 3071 bytes",
                        "%zu bytes", strlen(to->metadata));
     }
     return BG_OK;
@@ -110,10 +110,10 @@ static bg_err encode_write(struct encoder *e, uint64_t offset, const void *from,
     return e->err;
 }
 
-/* Blocks are written some at a time. */
+/* The number of bytes that are written at a time. */
 enum { ENCODE_PIECE = 16 * CONTAINER_BLOCK };
 
-/* The checksums of the blocks that were filled: made, or else compared. */
+/* Computes the checksums of the buffered blocks, or compares them on the second pass. */
 static void encode_sums(struct encoder *e, size_t n)
 {
     unsigned long long block = (e->done - n) / CONTAINER_BLOCK;
@@ -124,14 +124,16 @@ static void encode_sums(struct encoder *e, size_t n)
         if (e->sums) {
             bgi_store_le32(entry, crc);
         } else if (bgi_load_le32(entry) != crc) {
-            e->err = bgi_err(e->info, BG_EBUSY, "filter",
-                             "one that nobody changes meanwhile", "another block %llu",
-                             block);
+            e->err = bgi_err_state(
+                e->info, BG_EBUSY, "filter",
+                "block %llu changed while the filter was encoded; retry when no "
+                "thread changes the filter",
+                block);
         }
     }
 }
 
-/* Writes the blocks that were filled, n bytes of them. */
+/* Writes the buffered blocks, n bytes in all. */
 static void encode_piece(struct encoder *e, size_t n)
 {
     encode_sums(e, n);
@@ -141,11 +143,12 @@ static void encode_piece(struct encoder *e, size_t n)
     (void)encode_write(e, e->layout.words_at + e->done - n, e->piece, n);
     if (!e->err && e->options->progress
         && !e->options->progress(e->options->context, e->done, e->header.word_bytes)) {
-        e->err = bgi_err(e->info, BG_ECANCELED, "progress", "true to go on", "false");
+        e->err = bgi_err_state(e->info, BG_ECANCELED, "progress",
+                               "the progress callback canceled the operation");
     }
 }
 
-/* Copies n words of a leaf, which others may be setting bits in. */
+/* Copies n words of a leaf while other threads may set bits in it. */
 static void encode_copy(const bg_filter *leaf, unsigned char *to, const uint64_t *words,
                         size_t n)
 {
@@ -155,7 +158,7 @@ static void encode_copy(const bg_filter *leaf, unsigned char *to, const uint64_t
     }
 }
 
-/* Puts in n bytes of a leaf's words, or n zeros for NULL. */
+/* Appends n bytes of a leaf's words, or n zero bytes if `words` is NULL. */
 static void encode_put(struct encoder *e, const bg_filter *leaf, const uint64_t *words,
                        uint64_t n)
 {
@@ -184,13 +187,13 @@ static bool encode_leaf(void *context, bg_filter *leaf)
     return !e->err;
 }
 
-/* ---- All of it ------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------- */
 
 static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
 {
     size_t numbers, table, piece;
     if (!container_layout(&e->header, &e->layout)) {
-        return bgi_err(e->info, BG_EINVAL, "filter", "one of a size that can be saved",
+        return bgi_err(e->info, BG_EINVAL, "filter", "a size that can be saved",
                        "%llu bytes", (unsigned long long)e->header.word_bytes);
     }
     numbers = (size_t)(e->layout.words_at - CONTAINER_HEADER);
@@ -199,11 +202,12 @@ static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
                                                 : ENCODE_PIECE;
     e->header.file_bytes = e->layout.file_bytes;
     if (!bgi_memory_take(&e->memory, piece + numbers + table, NULL, true)) {
-        return bgi_err(e->info, BG_ENOMEM, "memory", "that much free memory",
-                       "%zu bytes", piece + numbers + table);
+        return bgi_err_state(e->info, BG_ENOMEM, "memory",
+                             "cannot allocate %zu bytes to encode the filter",
+                             piece + numbers + table);
     }
     e->piece = e->memory.base;
-    e->numbers = e->piece + piece; /* words end at a line */
+    e->numbers = e->piece + piece; /* aligned, since words end at a line */
     e->table = e->numbers + numbers;
     (void)bgi_content_numbers(filter, (uint64_t *)(void *)e->numbers);
     container_turn((uint64_t *)(void *)e->numbers, e->header.numbers);
@@ -211,7 +215,7 @@ static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
     return BG_OK;
 }
 
-/* What canaries say stands for the whole time only if it did not change. */
+/* The answers to the canaries are valid only if they did not change during the save. */
 static void encode_canaries(struct encoder *e, const bg_filter *filter)
 {
     if (!e->still && !container_canaries_agree(filter, &e->header)) {
@@ -240,7 +244,7 @@ static void encode_table(struct encoder *e)
     (void)encode_write(e, e->layout.table_at, e->table, (size_t)e->layout.blocks * 4);
 }
 
-/* The header, when all checksums are known. */
+/* Writes the header. All checksums must be known. */
 static void encode_front(struct encoder *e, const bg_filter *filter)
 {
     unsigned char bytes[CONTAINER_HEADER];
@@ -261,7 +265,7 @@ static bg_err encode_filter(struct encoder *e, const bg_filter *filter)
     if (e->options->flags & BG_FILE_NO_CANARIES) {
         e->header.absent_maybes = CONTAINER_UNASKED;
     } else {
-        container_ask_canaries(filter, &e->header);
+        container_query_canaries(filter, &e->header);
     }
     if (e->sink->in_order) {
         encode_words(e, filter, true, false);

@@ -1,6 +1,6 @@
 /*
- * file.c - saving, opening, mapping and verifying, on disk and in memory: the calls of
- * bloomgate/file.h that deal with one file.
+ * file.c - saves, opens, maps and verifies single filter files, on disk and in memory: the
+ * functions of bloomgate/file.h for one file.
  */
 #include "base/errinfo.h"
 #include "store/disk.h"
@@ -19,7 +19,7 @@ static bg_err file_read_bytes(void *context, uint64_t offset, void *to, size_t n
                               bg_errinfo *info)
 {
     const struct file_bytes *from = context;
-    (void)info; /* the decoder has compared offset and n with the size */
+    (void)info; /* the decoder compares offset and n with the size */
     memcpy(to, from->bytes + offset, n);
     return BG_OK;
 }
@@ -29,8 +29,8 @@ static bg_err file_write_bytes(void *context, uint64_t offset, const void *from,
 {
     struct file_bytes *to = context;
     if (offset > to->n || n > to->n - offset) {
-        return bgi_err(info, BG_EINVAL, "room", "as many bytes as it takes", "%zu",
-                       to->n);
+        return bgi_err(info, BG_EINVAL, "room", "at least the size of the encoding",
+                       "%zu bytes", to->n);
     }
     memcpy(to->bytes + offset, from, n);
     return BG_OK;
@@ -56,7 +56,7 @@ bg_err bg_encode(const bg_filter *filter, const bg_save_options *options, void *
     uint64_t needed = 0;
     if (!filter || !written) {
         return bgi_err(info, BG_EINVAL, "filter, written",
-                       "a filter, and where to put the number", "NULL");
+                       "a filter, and a pointer for the size", "NULL");
     }
     bgi_err_clear(info);
     bg_err err = container_save_options(options, &how, info);
@@ -83,9 +83,10 @@ static bg_err file_write_next(void *context, uint64_t offset, const void *from,
                               size_t n, bg_errinfo *info)
 {
     const struct file_writer *to = context;
-    (void)offset; /* where the last piece ended */
+    (void)offset; /* the end of the previous piece */
     const bg_err err = n ? to->write(to->context, from, n) : BG_OK;
-    return err ? bgi_err(info, err, "write", "BG_OK to go on", "%s", bg_strerror(err))
+    return err ? bgi_err_state(info, err, "write", "the write callback failed: %s",
+                               bg_strerror(err))
                : BG_OK;
 }
 
@@ -95,7 +96,7 @@ bg_err bg_encode_stream(const bg_filter *filter, const bg_save_options *options,
     bg_save_options how;
     if (!filter || !write) {
         return bgi_err(info, BG_EINVAL, "filter, write",
-                       "a filter, and what takes its bytes", "NULL");
+                       "a filter, and a callback that accepts its bytes", "NULL");
     }
     bgi_err_clear(info);
     struct file_writer to = { write, context };
@@ -115,7 +116,7 @@ bg_err bg_decode(const void *bytes, size_t n, const bg_open_options *options,
     bg_open_options how;
     if (!filter || (!bytes && n)) {
         return bgi_err(info, BG_EINVAL, "bytes, filter",
-                       "bytes, and where to put the filter", "NULL");
+                       "bytes, and a pointer for the filter", "NULL");
     }
     *filter = NULL;
     bgi_err_clear(info);
@@ -130,7 +131,7 @@ bg_err bg_encoded_verify(const void *bytes, size_t n, const bg_open_options *opt
 {
     bg_open_options how;
     if (!bytes && n) {
-        return bgi_err(info, BG_EINVAL, "bytes", "n bytes", "NULL");
+        return bgi_err(info, BG_EINVAL, "bytes", "an array of n bytes", "NULL");
     }
     bgi_err_clear(info);
     bg_err err = container_open_options(options, &how, info);
@@ -143,21 +144,21 @@ bg_err bg_encoded_verify(const void *bytes, size_t n, const bg_open_options *opt
 
 static void file_tell(const struct container_header *h, bg_file_info *about);
 
-/* The header of an open file. */
+/* Reads the header of an open file. */
 static bg_err file_read_header(const struct container_source *source,
                                struct container_header *header, bg_errinfo *info)
 {
     unsigned char bytes[CONTAINER_HEADER];
     if (source->bytes < sizeof bytes) {
         return container_refuse(info, BG_EFORMAT, source->bytes, "file size",
-                                "4096 bytes or more", "%llu",
+                                "at least 4096 bytes", "%llu",
                                 (unsigned long long)source->bytes);
     }
     bg_err err = source->read(source->context, 0, bytes, sizeof bytes, info);
     return err ? err : container_read_header(bytes, header, info);
 }
 
-/* Maps a file, if its filter can be used there. */
+/* Maps a file, if its filter can be used in place. */
 static bg_err file_map(const struct disk_file *file,
                        const struct container_source *source, bool watched,
                        struct bgi_mapping *mapping, bg_errinfo *info)
@@ -175,10 +176,10 @@ static bg_err file_map(const struct disk_file *file,
 enum file_way {
     FILE_READ,
     FILE_MAPPED,
-    FILE_VERIFIED /* mapped as well, but verified, and watched: bgi_filter_is_changed */
+    FILE_VERIFIED /* mapped, verified and watched: bgi_filter_is_changed */
 };
 
-/* The filter of a file, and what the header that it was decoded by tells, if `about` is not NULL. */
+/* Decodes the filter of a file. Fills in `about`, unless NULL, from the same header. */
 static bg_err file_decode_about(const struct container_source *source,
                                 const bg_open_options *how, struct bgi_mapping *mapping,
                                 bg_file_info *about, bg_filter **filter,
@@ -197,7 +198,7 @@ static bg_err file_decode_about(const struct container_source *source,
     return err;
 }
 
-/* The filter of an open file, which is closed. */
+/* Decodes the filter of an open file, and closes the file. */
 static bg_err file_decode(struct disk_file *file, const struct container_source *source,
                           const bg_open_options *how, enum file_way way,
                           bg_file_info *about, bg_filter **filter, bg_errinfo *info)
@@ -213,13 +214,14 @@ static bg_err file_decode(struct disk_file *file, const struct container_source 
         err = file_decode_about(source, how, mapping.base ? &mapping : NULL, about,
                                 filter, info);
     }
-    bgi_mapping_give(&mapping); /* if the filter has not taken it */
+    bgi_mapping_give(&mapping); /* unless the filter owns it */
     if (!err && bgi_filter_is_changed(*filter)) {
         bg_filter_free(*filter);
         *filter = NULL;
-        err = bgi_err_why(info, BG_EFORMAT, "file",
-                          "changed while it was being verified; replace it by rename "
-                          "instead of writing in place");
+        err = bgi_err_state(
+            info, BG_EFORMAT, "file",
+            "the file changed while it was being verified; replace it by rename "
+            "instead of writing in place");
     }
     disk_close(file);
     return err;
@@ -232,7 +234,7 @@ static bg_err file_open(const char *path, const bg_open_options *options, bool m
     struct container_source source;
     bg_open_options how;
     if (!filter) {
-        return bgi_err(info, BG_EINVAL, "filter", "where to put the filter", "NULL");
+        return bgi_err(info, BG_EINVAL, "filter", "a pointer for the filter", "NULL");
     }
     *filter = NULL;
     bgi_err_clear(info);
@@ -281,8 +283,8 @@ bg_err bg_open_with_info(const char *path, const bg_open_options *options,
     if (!filter || !about || about->struct_size != sizeof *about) {
         return bgi_err(
             info, BG_EINVAL, "about, filter",
-            "a bg_file_info with its struct_size, and where to put the filter", "%s",
-            filter && about ? "another size" : "NULL");
+            "a bg_file_info with struct_size set, and a pointer for the filter", "%s",
+            filter && about ? "a different struct_size" : "NULL");
     }
     bgi_err_clear(info);
     return bgi_file_open_other(path, options, false, "", about, filter, info);
@@ -313,7 +315,7 @@ bg_err bg_verify(const char *path, const bg_open_options *options,
     return err;
 }
 
-/* The header as users see it. */
+/* Converts a header to the public structure. */
 static void file_tell(const struct container_header *h, bg_file_info *about)
 {
     struct container_layout layout;
@@ -351,8 +353,9 @@ static bg_err file_check_about(const bg_file_info *about, bg_errinfo *info)
     bgi_err_clear(info);
     return about && about->struct_size == sizeof *about
                ? BG_OK
-               : bgi_err(info, BG_EINVAL, "about", "one with its struct_size", "%s",
-                         about ? "another size" : "NULL");
+               : bgi_err(info, BG_EINVAL, "about",
+                         "a bg_file_info with struct_size set", "%s",
+                         about ? "a different struct_size" : "NULL");
 }
 
 static bg_err file_about(const struct container_source *source, bg_file_info *about,
@@ -385,7 +388,7 @@ bg_err bg_encoded_get_info(const void *bytes, size_t n, bg_file_info *about,
     struct file_bytes from = { (unsigned char *)(uintptr_t)bytes, n };
     const struct container_source source = file_source_of(&from);
     if (!bytes) {
-        return bgi_err(info, BG_EINVAL, "bytes", "n bytes", "NULL");
+        return bgi_err(info, BG_EINVAL, "bytes", "an array of n bytes", "NULL");
     }
     const bg_err err = file_check_about(about, info);
     return err ? err : file_about(&source, about, info);
@@ -427,17 +430,17 @@ bg_err bg_save(const bg_filter *filter, const char *path,
 
 /* ---- Publication ------------------------------------------------------------------------ */
 
-/* Makes `folder`/`name` say where to look. */
-static bg_err file_point(const char *folder, const char *name, const char *at,
+/* Writes `directory`/`name` as a pointer to the file `at`. */
+static bg_err file_point(const char *directory, const char *name, const char *at,
                          uint32_t flags, bg_errinfo *info)
 {
     char path[DISK_PATH], text[512];
     struct disk_draft draft;
     struct container_sink sink;
     int n = snprintf(text, sizeof text, "bloomgate-pointer 1\n%s\n", at);
-    int m = snprintf(path, sizeof path, "%s/%s", folder, name);
+    int m = snprintf(path, sizeof path, "%s/%s", directory, name);
     if (n < 0 || (size_t)n >= sizeof text || m < 0 || (size_t)m >= sizeof path) {
-        return bgi_err(info, BG_EINVAL, "name", "a shorter one", "%d bytes", n);
+        return bgi_err(info, BG_EINVAL, "name", "a shorter name", "%d bytes", n);
     }
     bg_err err = disk_begin(&draft, path, flags, &sink, info);
     if (err) {
@@ -451,7 +454,7 @@ static bg_err file_point(const char *folder, const char *name, const char *at,
     return disk_finish(&draft, DISK_NOTHING, info);
 }
 
-bg_err bg_publish(const bg_filter *filter, const char *folder, const char *name,
+bg_err bg_publish(const bg_filter *filter, const char *directory, const char *name,
                   const bg_save_options *options, char digest[BG_DIGEST_TEXT_BYTES],
                   bg_errinfo *info)
 {
@@ -460,17 +463,18 @@ bg_err bg_publish(const bg_filter *filter, const char *folder, const char *name,
     struct container_sink sink;
     struct container_header header;
     bg_save_options how;
-    if (!filter || !folder || !name || !*name || strchr(name, '/')
+    if (!filter || !directory || !name || !*name || strchr(name, '/')
         || strlen(name) > 200) {
-        return bgi_err(info, BG_EINVAL, "filter, folder, name",
-                       "a filter, a folder, and a name up to 200 bytes without a slash",
-                       "another");
+        return bgi_err(
+            info, BG_EINVAL, "filter, directory, name",
+            "a filter, a directory, and a name of 1 .. 200 bytes without a slash",
+            "NULL or an invalid name");
     }
     bgi_err_clear(info);
-    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    int n = snprintf(path, sizeof path, "%s/%s", directory, name);
     bg_err err = container_save_options(options, &how, info);
     if (!err && (n < 0 || (size_t)n >= sizeof path - 64)) {
-        err = bgi_err(info, BG_EINVAL, "folder", "a shorter path", "%d bytes", n);
+        err = bgi_err(info, BG_EINVAL, "directory", "a shorter path", "%d bytes", n);
     }
     err = err ? err : disk_begin(&draft, path, how.flags, &sink, info);
     if (err) {
@@ -483,9 +487,9 @@ bg_err bg_publish(const bg_filter *filter, const char *folder, const char *name,
     }
     container_digest_text(header.digest, text);
     (void)snprintf(target, sizeof target, "%s-%s.bg", name, text);
-    (void)snprintf(draft.path, sizeof draft.path, "%s/%s", folder, target);
+    (void)snprintf(draft.path, sizeof draft.path, "%s/%s", directory, target);
     err = disk_finish(&draft, DISK_BLOCKS, info);
-    err = err ? err : file_point(folder, name, target, how.flags, info);
+    err = err ? err : file_point(directory, name, target, how.flags, info);
     if (!err && digest) {
         memcpy(digest, text, sizeof text);
     }

@@ -38,17 +38,19 @@ bg_err metadata_put(const char *text, const char *name, uint64_t value,
     const char *lines = text ? text : "";
     const size_t length = strlen(lines);
     if (metadata_find(lines, name)) {
-        char expected[64];
-        (void)snprintf(expected, sizeof expected, "no line that begins with %s", name);
-        return bgi_err(info, BG_EINVAL, "metadata", expected, "one");
+        return bgi_err_state(info, BG_EINVAL, "metadata",
+                             "the metadata already has a line that starts with \"%s\", "
+                             "which the library writes; remove it",
+                             name);
     }
     const char *end = length && lines[length - 1] != '\n' ? "\n" : "";
     int n = snprintf(to, BG_METADATA_MAX, "%s%s%s %llu\n", lines, end, name,
                      (unsigned long long)value);
     if (n < 0 || n >= BG_METADATA_MAX) {
-        char expected[64];
-        (void)snprintf(expected, sizeof expected, "room for the line %s N in %d bytes",
-                       name, BG_METADATA_MAX - 1);
+        char expected[80];
+        (void)snprintf(expected, sizeof expected,
+                       "space for the line \"%s N\" within %d bytes", name,
+                       BG_METADATA_MAX - 1);
         return bgi_err(info, BG_EINVAL, "metadata", expected, "%zu bytes", length);
     }
     return BG_OK;

@@ -1,6 +1,6 @@
 /*
- * metadata.h - numbers in the free text of a file's header: lines "name: 123". Users' own
- * lines stay as they are; a name of ours may stand there once, and is written last.
+ * metadata.h - numbers in the metadata text of a file header, as lines "name: 123". Lines of the
+ * user are kept. A line of the library occurs at most once, and is written last.
  */
 #ifndef BGI_METADATA_H
 #define BGI_METADATA_H
@@ -9,14 +9,16 @@
 
 #include <stdbool.h>
 
-/* The line of a text that begins with `name`, or NULL. `name` has its colon: "oplog:". */
+/* Returns the line of a text that starts with `name`, or NULL. `name` includes the colon, as in
+ * "oplog:". */
 const char *metadata_find(const char *text, const char *name);
 
-/* The number of such a line: "name: " and digits, and nothing else. */
+/* Parses the number of a line, which must be "name: " followed by digits only. Returns false if
+ * there is no such line. */
 bool metadata_number(const char *text, const char *name, uint64_t *value);
 
-/* `text` (may be NULL) and such a line, to `to`. BG_EINVAL when it has one already, or when
- * there is no room. */
+/* Writes `text` (may be NULL) followed by the line to `to`. Errors: BG_EINVAL if the text already
+ * has such a line, or if there is not enough space. */
 bg_err metadata_put(const char *text, const char *name, uint64_t value,
                     char to[BG_METADATA_MAX], bg_errinfo *info);
 

@@ -1,57 +1,56 @@
 /*
  * oplog.c - the operation log: appending, syncing, truncating.
  *
- * The idea. A filter in memory is a snapshot plus the operations since; the log keeps
- * these. Its bytes are in oplog_frame.c, its reading in oplog_replay.c; here is the handle,
- * and the question when a record is safe.
+ * Idea. A filter in memory equals its last snapshot plus the operations since then, and the log
+ * stores these operations. oplog_frame.c defines its bytes, and oplog_replay.c reads it. This file
+ * contains the handle, and decides when a record is durable.
  *
  * Invariants, under the log's lock:
  *
- *   (L1) Bytes 0 .. end of the file are a header and whole frames, with the numbers
- *        header.first .. next - 1. What a failed write left behind is cut off at once.
- *   (L2) All numbers below `synced` are on the disk, as far as fdatasync tells.
- *   (L3) Records are written, and done to the filter by bg_oplog_change, in the order of
+ *   (L1) Bytes 0 .. end of the file are a header and complete frames, with the numbers
+ *        header.first .. next - 1. Bytes left by a failed write are truncated at once.
+ *   (L2) All records with numbers below `synced` are on the disk, according to fdatasync.
+ *   (L3) Records are written, and applied to the filter by bg_oplog_change, in the order of
  *        their numbers.
- *   (L4) Once `failure` is set nothing is written any more.
+ *   (L4) Once `failure` is set, nothing more is written.
  *
- * Group commit. An append writes its frame under the lock, and then, under `always`, needs
- * `synced` beyond its own number. If no sync is running it starts one, which covers all
- * that is written by then, and lets go of the lock until the disk answers. Whoever comes
- * meanwhile writes his frame and waits; of those one starts the next sync, for all of them.
- * So there are never more syncs than the disk can do, and each serves as many as came
- * during the one before. "Needs" is said in numbers of records, not in offsets, since the
- * file may be replaced while one waits.
+ * Group commit. An append writes its frame under the lock. Under the policy `always`, it then
+ * waits until `synced` is above its own number. If no sync is running, it starts one, which covers
+ * everything written so far, and releases the lock during the sync. Other threads meanwhile write
+ * their frames and wait; one of them starts the next sync for all. So syncs never queue up, and
+ * each one covers all appends that arrived during the previous one. Threads wait for record
+ * numbers, not for offsets, because the file may be replaced meanwhile.
  *
- * Failures. A write that fails for want of room leaves the log usable: the part of a frame
- * that was written is cut off, (L1). Any other failure of a write, and every failure of a
- * sync, ends it: after a failed fsync the system may have marked the pages clean that it
- * could not write, and a second fsync would call them safe. Under `always` they are cut
- * off, so that no later process reads them from the page cache and relies on them; the
- * records after the last successful sync have not been acknowledged. Under the other
- * policies they have been acknowledged, and must survive a crash of the process: they stay,
- * and opening the log rewrites them.
+ * Failures. A write that fails because the disk is full leaves the log usable: the partly written
+ * frame is truncated, (L1). Any other failed write, and every failed sync, ends the log: after a
+ * failed fsync the kernel may have marked pages clean that it could not write, and a second fsync
+ * would report them as durable. Under `always`, the records after the last successful sync have
+ * not been acknowledged. They are truncated, so that no later process reads them from the page
+ * cache and relies on them. Under the other policies they have been acknowledged and must survive
+ * a crash of the process: they stay, and opening the log rewrites them.
  *
  * Opening makes the file and its name durable: the process that wrote the log may have died
- * before either was synced.
+ * before it synced either of them.
  *
- * Truncation. (T1) sync the log; N is the next number. (T2) save the filter, "oplog: N".
- * (T3) write a new log that begins with N, with the frames that were appended since (T1),
- * and put it in the place of the old one. Each of the two files is replaced in one step
- * (disk.c, (D1) to (D6)), the folder synced in between. What is there after a crash:
+ * Truncation. (T1) Sync the log; N is the next number. (T2) Save the filter with "oplog: N".
+ * (T3) Write a new log that starts at N, with the frames that were appended since (T1), and
+ * replace the old log with it. Each of the two files is replaced atomically (disk.c, (D1) to
+ * (D6)), with the directory synced in between. The state after a crash:
  *
  *     before (T2) is done    old snapshot M, old log from M or before to N and beyond
- *     before (T3) is done    snapshot N, old log: numbers below N are passed over
+ *     before (T3) is done    snapshot N, old log: numbers below N are skipped
  *     after                  snapshot N, new log from N
  *
- * (T1) is needed even if the policy is `no`. Without it a loss of power could leave the
- * snapshot N with a log that ends before N; what is appended to that one would be taken
- * for known, and lost. (bg_oplog_open sees to that case as well.)
+ * (T1) is needed even under the policy `no`. Without it, a power failure could leave the snapshot
+ * N with a log that ends before N; records that are appended to this log would be skipped as
+ * already known, and lost. (bg_oplog_open handles this case as well.)
  *
- * What the snapshot must be is exactly the records below N. A kind that only sets bits may
- * have more: adding again is harmless, so it is saved as it stands, while others add;
+ * The snapshot must contain exactly the records below N. A kind that only sets bits may contain
+ * more, because adding a key again is harmless. So it is saved in place while other threads add;
  * clears wait. All other kinds, and exclusive filters, are copied under the lock.
  *
- * One process: flock() on the file, taken before a new one gets its name.
+ * Only one process can use a log: it holds an flock() on the file. A new file is locked before it
+ * gets its name.
  */
 #define _GNU_SOURCE /* O_CLOEXEC, flock, ftruncate */
 
@@ -80,15 +79,15 @@ struct bg_oplog {
     struct oplog_header header;
     bg_oplog_options options;
     struct bgi_memory memory;
-    unsigned char *frame; /* being written: OPLOG_FRAME_MAX bytes */
+    unsigned char *frame; /* buffer for a frame: OPLOG_FRAME_MAX bytes */
     uint64_t next, end;
     uint64_t synced, synced_end;
-    uint64_t sync_time; /* when the last sync began */
+    uint64_t sync_time; /* start of the last sync */
     uint64_t syncs;
-    bool syncing;       /* somebody waits for the disk, without the lock */
-    bool truncating;    /* somebody saves the filter, without the lock */
-    bool saving_live;   /* ... as it stands, so it must not be cleared */
-    bg_errinfo failure; /* code BG_OK: none */
+    bool syncing;       /* a thread is syncing without the lock */
+    bool truncating;    /* a thread is saving the filter without the lock */
+    bool saving_live;   /* ... in place, so the filter must not be cleared */
+    bg_errinfo failure; /* code BG_OK: no failure */
 };
 
 static uint64_t oplog_system_clock(void *context)
@@ -124,9 +123,9 @@ static void oplog_wake(bg_oplog *log)
     (void)pthread_cond_broadcast(&log->turn);
 }
 
-/* ---- Failing --------------------------------------------------------------------------- */
+/* ---- Failures -------------------------------------------------------------------------- */
 
-/* Tells a caller why the log has failed; BG_OK if it has not. */
+/* Returns the error that ended the log, or BG_OK. */
 static bg_err oplog_failed(const bg_oplog *log, bg_errinfo *info)
 {
     if (info && log->failure.code) {
@@ -135,7 +134,7 @@ static bg_err oplog_failed(const bg_oplog *log, bg_errinfo *info)
     return log->failure.code;
 }
 
-/* (L4); the file keeps what is before `end`, if the system lets us. */
+/* Ends the log, (L4), and truncates the file to `end` if possible. */
 static void oplog_fail(bg_oplog *log, const bg_errinfo *why, uint64_t end)
 {
     log->failure = *why;
@@ -143,7 +142,7 @@ static void oplog_fail(bg_oplog *log, const bg_errinfo *why, uint64_t end)
     oplog_wake(log);
 }
 
-/* Cuts a log that cannot be synced down to the acknowledged records. */
+/* Returns the end of the acknowledged records of a log that cannot be synced. */
 static uint64_t oplog_acknowledged(const bg_oplog *log)
 {
     return log->options.policy == BG_OPLOG_SYNC_ALWAYS ? log->synced_end : log->end;
@@ -154,7 +153,7 @@ static bool oplog_is_full(int code)
     return code == ENOSPC || code == EDQUOT || code == EFBIG;
 }
 
-/* A write did not succeed: what it left behind goes away, or the log has failed. */
+/* Truncates the remains of a failed write. If that is not possible, the log fails. */
 static void oplog_take_back(bg_oplog *log, const bg_errinfo *why)
 {
     if (!oplog_is_full(why->os_errno) || disk_resize(&log->file, log->end, NULL)) {
@@ -164,8 +163,7 @@ static void oplog_take_back(bg_oplog *log, const bg_errinfo *why)
 
 /* ---- Syncing --------------------------------------------------------------------------- */
 
-/* One sync, of all that is written; the lock is let go while the disk works, unless
- * `holding`. */
+/* Syncs everything written so far. Releases the lock during the sync, unless `holding`. */
 static void oplog_sync_once(bg_oplog *log, bool holding)
 {
     uint64_t next = log->next, end = log->end;
@@ -175,7 +173,7 @@ static void oplog_sync_once(bg_oplog *log, bool holding)
     if (!holding) {
         oplog_leave(log);
     }
-    bg_err err = disk_flush_data(&log->file, &why); /* `syncing` keeps the file */
+    bg_err err = disk_flush_data(&log->file, &why); /* `syncing` keeps the file open */
     if (!holding) {
         oplog_enter(log);
     }
@@ -190,7 +188,7 @@ static void oplog_sync_once(bg_oplog *log, bool holding)
     oplog_wake(log);
 }
 
-/* Returns when all numbers below `next` are on the disk, or will not be. */
+/* Waits until all records with numbers below `next` are on the disk, or the log has failed. */
 static bg_err oplog_sync_to(bg_oplog *log, uint64_t next, bg_errinfo *info)
 {
     while (log->synced < next && !log->failure.code) {
@@ -203,8 +201,8 @@ static bg_err oplog_sync_to(bg_oplog *log, uint64_t next, bg_errinfo *info)
     return log->synced >= next ? BG_OK : oplog_failed(log, info);
 }
 
-/* The same for all there is, and nothing has been appended when it returns. Most of it is
- * done without the lock. */
+/* Syncs all records; on return, no unsynced record exists. Most of the sync happens without the
+ * lock. */
 static bg_err oplog_sync_all(bg_oplog *log, bg_errinfo *info)
 {
     (void)oplog_sync_to(log, log->next, info);
@@ -217,15 +215,15 @@ static bg_err oplog_sync_all(bg_oplog *log, bg_errinfo *info)
     return oplog_failed(log, info);
 }
 
-/* Whether a second has passed, and somebody else is not at it. A clock that goes back
- * counts as one that did. */
+/* Returns whether a second has passed since the last sync and no sync is running. If the clock went
+ * back, the second counts as passed. */
 static bool oplog_is_due(const bg_oplog *log)
 {
     return !log->syncing && log->synced < log->next
            && oplog_now(log) - log->sync_time >= OPLOG_SECOND;
 }
 
-/* What the policy asks for after records up to `next` were written. */
+/* Syncs if the policy requires it after the records below `next` were written. */
 static bg_err oplog_settle(bg_oplog *log, uint64_t next, bg_errinfo *info)
 {
     bool waits =
@@ -268,8 +266,9 @@ static bg_err oplog_check_records(const bg_oplog *log, const uint8_t *ops,
                                   const uint64_t *hashes, size_t n, bg_errinfo *info)
 {
     if (!log || !hashes || n == 0 || n > BG_OPLOG_BATCH_MAX) {
-        return bgi_err(info, BG_EINVAL, "log, hashes, n", "a log, 1 to 65536 records",
-                       "%s, %zu", log && hashes ? "given" : "NULL", n);
+        return bgi_err(info, BG_EINVAL, "log, hashes, n",
+                       "a log, hashes, and 1 to 65536 records", "%s, n = %zu",
+                       log && hashes ? "both" : "NULL", n);
     }
     for (size_t i = 0; ops && i < n; i++) {
         if (!oplog_is_operation(ops[i])) {
@@ -280,7 +279,7 @@ static bg_err oplog_check_records(const bg_oplog *log, const uint8_t *ops,
     return BG_OK;
 }
 
-/* Writes a frame; (L1) holds afterwards. */
+/* Writes a frame. (L1) holds afterwards. */
 static bg_err oplog_write(bg_oplog *log, const uint8_t *ops, const uint64_t *hashes,
                           size_t n, bg_errinfo *info)
 {
@@ -290,7 +289,7 @@ static bg_err oplog_write(bg_oplog *log, const uint8_t *ops, const uint64_t *has
         return err;
     }
     if (n > UINT64_MAX - log->next) {
-        return bgi_err(info, BG_EINVAL, "n", "numbers below 2^64", "%zu", n);
+        return bgi_err(info, BG_EINVAL, "n", "record numbers below 2^64", "%zu", n);
     }
     size_t bytes = oplog_write_frame(log->frame, log->next, ops, hashes, n);
     err = disk_write(&log->file, log->end, log->frame, bytes, &why);
@@ -306,7 +305,7 @@ static bg_err oplog_write(bg_oplog *log, const uint8_t *ops, const uint64_t *has
     return BG_OK;
 }
 
-/* Whether any of the records changes more than adds do. */
+/* Returns whether any record clears bits: a clear or a rotation. */
 static bool oplog_is_sweeping(const uint8_t *ops, size_t n)
 {
     for (size_t i = 0; ops && i < n; i++) {
@@ -317,7 +316,7 @@ static bool oplog_is_sweeping(const uint8_t *ops, size_t n)
     return false;
 }
 
-/* Both ways to append; `filter` may be NULL. */
+/* Appends records and applies them to `filter`, unless it is NULL. */
 static bg_err oplog_append(bg_oplog *log, bg_filter *filter, const uint8_t *ops,
                            const uint64_t *hashes, size_t n, uint64_t *first,
                            bg_errinfo *info)
@@ -361,20 +360,20 @@ bg_err bg_oplog_change(bg_oplog *log, bg_filter *filter, const uint8_t *ops,
     return err ? err : oplog_append(log, filter, ops, hashes, n, first, info);
 }
 
-bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *state)
+bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *out)
 {
-    if (!log || !state || state->struct_size != sizeof *state) {
+    if (!log || !out || out->struct_size != sizeof *out) {
         return BG_EINVAL;
     }
     oplog_enter(log);
-    *state = (bg_oplog_info){ .struct_size = sizeof *state,
-                              .policy = log->options.policy,
-                              .first = log->header.first,
-                              .next = log->next,
-                              .synced = log->synced,
-                              .bytes = log->end,
-                              .syncs = log->syncs,
-                              .failed = log->failure.code };
+    *out = (bg_oplog_info){ .struct_size = sizeof *out,
+                            .policy = log->options.policy,
+                            .first = log->header.first,
+                            .next = log->next,
+                            .synced = log->synced,
+                            .bytes = log->end,
+                            .syncs = log->syncs,
+                            .failed = log->failure.code };
     oplog_leave(log);
     return BG_OK;
 }
@@ -386,7 +385,7 @@ static bg_err oplog_lock_file(const struct disk_file *file, bg_errinfo *info)
     if (flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         return disk_error(info, "lock", file->path);
     }
-    return BG_OK; /* a file system without locks: the caller knows what he does */
+    return BG_OK; /* on a file system without locks, the caller must ensure exclusive use */
 }
 
 static bg_err oplog_copy_tail(const struct disk_file *from, uint64_t at, uint64_t end,
@@ -405,8 +404,8 @@ static bg_err oplog_copy_tail(const struct disk_file *from, uint64_t at, uint64_
     return err;
 }
 
-/* Makes a new file with the header, and the frames of the present one from `tail` on; in
- * the place of the present one (`over`), or where there is none. */
+/* Creates a file with the header. With `over`, it replaces the current file and gets its frames
+ * from `tail` on; otherwise no file must exist. */
 static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
                               uint64_t tail, bool over, bool *placed, bg_errinfo *info)
 {
@@ -434,7 +433,7 @@ static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
     if (!err) {
         disk_close(&log->file);
         log->file.descriptor = draft.file.descriptor;
-        log->header.first = header->first; /* the rest is read without the lock */
+        log->header.first = header->first; /* other fields are read without the lock */
         log->header.generation = header->generation;
     }
     return err;
@@ -460,20 +459,21 @@ static bg_err oplog_take_options(const bg_oplog_options *options, bg_oplog_optio
     return BG_OK;
 }
 
-/* A handle without a file; NULL and an error when there is none. */
+/* Creates a handle without a file. Returns NULL and sets *err on failure. */
 static bg_oplog *oplog_new(const char *path, const bg_oplog_options *options,
                            bg_err *err, bg_errinfo *info)
 {
     struct bgi_memory memory;
     const size_t handle = (sizeof(bg_oplog) + 63) / 64 * 64;
     if (!path || !*path || strlen(path) >= DISK_PATH) {
-        *err = bgi_err(info, BG_EINVAL, "path", "one below 4096 bytes", "%s",
-                       path ? "too long, or empty" : "NULL");
+        *err = bgi_err(info, BG_EINVAL, "path", "a path of 1 .. 4095 bytes", "%s",
+                       path ? "an empty path or a longer one" : "NULL");
         return NULL;
     }
     if (!bgi_memory_take(&memory, handle + OPLOG_FRAME_MAX, options->allocator, true)) {
-        *err = bgi_err(info, BG_ENOMEM, "memory", "enough for a log", "%zu bytes",
-                       handle + OPLOG_FRAME_MAX);
+        *err = bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %zu bytes for the log",
+                             handle + OPLOG_FRAME_MAX);
         return NULL;
     }
     bg_oplog *log = memory.base;
@@ -496,8 +496,8 @@ static void oplog_free(bg_oplog *log)
     bgi_memory_give(&memory);
 }
 
-/* Opens the file that has the path, and locks it. BG_ECANCELED: it was replaced in that
- * moment. */
+/* Opens and locks the file at the path. Returns BG_ECANCELED if the file was replaced
+ * meanwhile. */
 static bg_err oplog_open_file(bg_oplog *log, uint64_t *bytes, bg_errinfo *info)
 {
     struct stat mine, there;
@@ -511,7 +511,8 @@ static bg_err oplog_open_file(bg_oplog *log, uint64_t *bytes, bg_errinfo *info)
         err = disk_error(info, "stat", file->path);
     }
     if (!err && !S_ISREG(mine.st_mode)) {
-        err = bgi_err(info, BG_EFORMAT, "path", "a regular file", "another thing");
+        err =
+            bgi_err(info, BG_EFORMAT, "path", "a regular file", "another type of file");
     }
     if (!err
         && (stat(file->path, &there) != 0 || there.st_dev != mine.st_dev
@@ -526,7 +527,7 @@ static bg_err oplog_open_file(bg_oplog *log, uint64_t *bytes, bg_errinfo *info)
     return err;
 }
 
-/* Opens it, or makes one where there is none; others may be doing the same. */
+/* Opens the file, or creates it if it does not exist. Other processes may do the same. */
 static bg_err oplog_find_file(bg_oplog *log, const struct oplog_header *header,
                               uint64_t *bytes, bg_errinfo *info)
 {
@@ -552,8 +553,8 @@ static bg_err oplog_find_file(bg_oplog *log, const struct oplog_header *header,
     return err;
 }
 
-/* Rewrites the file in place. If a sync failed while another process had the log, pages that
- * never reached the disk may be marked clean; rewriting them makes them dirty. */
+/* Rewrites the file in place. If a sync failed while another process used the log, pages that
+ * never reached the disk may be marked clean; rewriting marks them dirty. */
 static bg_err oplog_rewrite(bg_oplog *log, uint64_t end, bg_errinfo *info)
 {
     bg_err err = BG_OK;
@@ -567,8 +568,8 @@ static bg_err oplog_rewrite(bg_oplog *log, uint64_t end, bg_errinfo *info)
     return err;
 }
 
-/* Cuts off the bytes after the last whole frame, and makes the frames before it and the name
- * of the file durable. */
+/* Truncates the file after the last intact frame, and makes the frames and the file name
+ * durable. */
 static bg_err oplog_cut_tail(bg_oplog *log, const bg_oplog_report *report,
                              bg_errinfo *info)
 {
@@ -578,33 +579,35 @@ static bg_err oplog_cut_tail(bg_oplog *log, const bg_oplog_report *report,
     }
     err = err ? err : oplog_rewrite(log, report->end, info);
     err = err ? err : disk_flush_data(&log->file, info);
-    err = err ? err : disk_sync_folder(log->file.path, info);
+    err = err ? err : disk_sync_directory(log->file.path, info);
     log->end = report->end;
     log->next = report->next;
     return err;
 }
 
-/* Compares the log with the position of the filter. Records that the filter lacks would be
- * lost with the next snapshot, which is assumed to have all of them. */
+/* Compares the log with the position of the filter. Records that the filter lacks would be lost
+ * with the next snapshot, which is assumed to contain all records. */
 static bg_err oplog_check_position(const bg_oplog_report *report, uint64_t position,
                                    bg_errinfo *info)
 {
     if (report->first > position) {
-        return bgi_err(info, BG_EINCOMPAT, "position",
-                       "the number of the first record in the log, or a higher one",
-                       "%llu, but the log starts at %llu", (unsigned long long)position,
-                       (unsigned long long)report->first);
+        return bgi_err_state(info, BG_EINCOMPAT, "position",
+                             "the filter ends at record %llu, but the log starts at "
+                             "record %llu; use a newer snapshot or an older log",
+                             (unsigned long long)position,
+                             (unsigned long long)report->first);
     }
     if (report->next > position) {
-        return bgi_err(info, BG_EINCOMPAT, "position",
-                       "the end of the log; apply its records first",
-                       "%llu, but the log ends at %llu", (unsigned long long)position,
-                       (unsigned long long)report->next);
+        return bgi_err_state(info, BG_EINCOMPAT, "position",
+                             "the filter ends at record %llu, but the log ends at "
+                             "record %llu; apply the records of the log first",
+                             (unsigned long long)position,
+                             (unsigned long long)report->next);
     }
     return BG_OK;
 }
 
-/* Appends must continue at the position of the filter: a log that ends earlier is replaced. */
+/* Appends must continue at the position of the filter, so a log that ends earlier is replaced. */
 static bg_err oplog_join(bg_oplog *log, const struct oplog_header *wanted,
                          bg_errinfo *info)
 {
@@ -653,7 +656,8 @@ bg_err bg_oplog_open(const char *path, const bg_filter *filter,
     bg_oplog_report own = { .struct_size = sizeof own }, *use = &own;
     bgi_err_clear(info);
     if (!filter || !log) {
-        return bgi_err(info, BG_EINVAL, "filter, log", "both", "NULL");
+        return bgi_err(info, BG_EINVAL, "filter, log",
+                       "a filter, and a pointer for the log", "NULL");
     }
     *log = NULL;
     bg_err err = oplog_take_options(options, &how, info);
@@ -688,13 +692,13 @@ bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info)
 
 /* ---- Truncating ------------------------------------------------------------------------ */
 
-/* A truncation on its way. */
+/* The state of a truncation. */
 struct oplog_cut {
     bg_save_options saving;
     char metadata[BG_METADATA_MAX];
-    bg_filter *copy;   /* NULL: the filter is saved as it stands */
+    bg_filter *copy;   /* NULL: the filter is saved in place */
     uint64_t position; /* N */
-    uint64_t tail;     /* where its frame is, or will be */
+    uint64_t tail; /* offset of the frame that contains record N, or will contain it */
 };
 
 /* (T1) */
@@ -716,7 +720,7 @@ static bg_err oplog_cut_begin(bg_oplog *log, const bg_filter *filter,
     return err;
 }
 
-/* (T2); the lock is let go meanwhile. */
+/* (T2), without the lock. */
 static bg_err oplog_cut_save(bg_oplog *log, const bg_filter *filter,
                              const char *snapshot, struct oplog_cut *cut,
                              bg_errinfo *info)
@@ -752,7 +756,7 @@ static bg_err oplog_cut_finish(bg_oplog *log, const struct oplog_cut *cut,
         log->synced_end = log->end;
         return BG_OK;
     }
-    if (placed) { /* either file may be there after a loss of power */
+    if (placed) { /* after a power failure, either file may be in place */
         oplog_fail(log, &why, log->end);
     }
     if (info) {
@@ -787,7 +791,7 @@ bg_err bg_oplog_snapshot(bg_oplog *log, const bg_filter *filter, const char *sna
     struct oplog_cut cut = { .copy = NULL };
     bgi_err_clear(info);
     if (!log || !filter) {
-        return bgi_err(info, BG_EINVAL, "log, filter", "both", "NULL");
+        return bgi_err(info, BG_EINVAL, "log, filter", "a log and a filter", "NULL");
     }
     bg_err err = container_save_options(options, &cut.saving, info);
     if (!err && cut.saving.flags & BG_FILE_NO_SYNC) {

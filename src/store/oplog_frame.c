@@ -1,27 +1,24 @@
 /*
- * oplog_frame.c - records become bytes, and bytes of a stranger become records or are
- * left alone.
+ * oplog_frame.c - encodes records as frames, and decodes untrusted frames.
  *
- * What a crash leaves at the end of a log is not only a frame without its end. The system
- * writes pages in any order, so the last frames may have holes of zeros, and whole frames
- * may stand behind them. Which of these bytes were promised to anybody? None: a sync
- * covers all that was written before it. So reading ends at the first frame that is not
- * whole, and this is no loss:
+ * A crash does not just leave an incomplete frame at the end of a log. The kernel writes pages in
+ * any order, so the last frames may have holes of zeros, with complete frames after them. None of
+ * these bytes were acknowledged: a sync covers everything written before it. So reading ends at
+ * the first frame that is not intact, and loses nothing:
  *
- *   (F1) A frame is handed on only after its checksum was compared, so never in part.
- *   (F2) Frames are handed on without a gap: each begins with the number that follows.
- *   (F3) Nothing behind a frame that is not whole is looked at.
+ *   (F1) A frame is passed on only after its checksum was compared, and never in part.
+ *   (F2) Frames are passed on without gaps: each starts with the next sequence number.
+ *   (F3) Nothing after a frame that is not intact is read.
  *
- * Damage by other causes, in the middle, looks the same, and costs all that follows. It
- * could be skipped by searching for the next magic number; but then an add could be lost
- * and its remove replayed, which may make another key go missing. Better to stop and say
- * where.
+ * Damage in the middle of a log, from other causes, looks the same, and all frames after it are
+ * lost. A reader could search for the next magic number, but it might then lose an add and replay
+ * its remove, which can make another key disappear. It is safer to stop and report the position.
  *
- * A frame that is whole and has an operation that we do not know was written by a newer
- * version. That is an error, not an end: the file must not be cut there.
+ * An intact frame with an unknown operation was written by a newer version. This is an error, not
+ * the end of the log: the file must not be truncated there.
  *
- * Memory: a window of the file, as large as the largest frame, and a column of hashes,
- * aligned. A length from the file is compared with what is left before it is used.
+ * Memory: a window of the file, as large as the largest frame, and an aligned column of hashes. A
+ * length from the file is compared with the remaining bytes before it is used.
  */
 #include "store/oplog_frame.h"
 
@@ -74,12 +71,12 @@ bg_err oplog_read_header(const unsigned char bytes[OPLOG_HEADER],
 {
     if (memcmp(bytes, frame_magic, sizeof frame_magic) != 0) {
         return container_refuse(info, BG_EFORMAT, 0, "magic",
-                                "an operation log of Bloomgate", "another file");
+                                "a Bloomgate operation log", "a different file");
     }
     uint32_t crc = bgi_load_le32(bytes + OPLOG_CRC_AT);
     if (crc != bgi_crc32c(0, bytes, OPLOG_CRC_AT)) {
         return container_refuse(info, BG_ECHECKSUM, OPLOG_CRC_AT, "header checksum",
-                                "that of its bytes", "0x%08x", crc);
+                                "the checksum of the header bytes", "0x%08x", crc);
     }
     uint32_t version = bgi_load_le32(bytes + FRAME_VERSION_AT);
     if (version != OPLOG_VERSION) {
@@ -88,7 +85,7 @@ bg_err oplog_read_header(const unsigned char bytes[OPLOG_HEADER],
     }
     if (!frame_is_zero(bytes + FRAME_RESERVED_AT, OPLOG_CRC_AT - FRAME_RESERVED_AT)) {
         return container_refuse(info, BG_EFORMAT, FRAME_RESERVED_AT, "reserved bytes",
-                                "0", "others");
+                                "0", "nonzero bytes");
     }
     *header =
         (struct oplog_header){ .kind = bgi_load_le32(bytes + FRAME_KIND_AT),
@@ -115,7 +112,7 @@ bg_err oplog_check_identity(const struct oplog_header *header, const bg_filter *
     }
     if (header->check != mine.check) {
         return bgi_err(info, BG_EINCOMPAT, "hash function of the log",
-                       "that of the filter: the same profile, seed and secret",
+                       "the hash function of the filter: same profile, seed and secret",
                        "check value 0x%016llx", (unsigned long long)header->check);
     }
     return BG_OK;
@@ -155,7 +152,7 @@ size_t oplog_write_frame(unsigned char *to, uint64_t first, const uint8_t *ops,
 
 /* ---- Reading --------------------------------------------------------------------------- */
 
-/* A log being read: bytes window_at .. window_at + window_bytes are in memory. */
+/* The state of reading a log. Bytes window_at .. window_at + window_bytes are in memory. */
 struct frame_reader {
     const struct container_source *source;
     struct bgi_memory memory;
@@ -165,7 +162,7 @@ struct frame_reader {
     bg_oplog_report *report;
 };
 
-/* n bytes of the file at report->end, all of which there are. */
+/* Gets n bytes of the file at report->end. The file must have them. */
 static bg_err frame_look(struct frame_reader *r, size_t n, const unsigned char **bytes,
                          bg_errinfo *info)
 {
@@ -185,7 +182,7 @@ static bg_err frame_look(struct frame_reader *r, size_t n, const unsigned char *
     return BG_OK;
 }
 
-/* Why a head cannot be believed, or BG_OK. */
+/* Checks the head of a frame. */
 static bg_err frame_check_head(const struct frame_reader *r, const unsigned char *head,
                                bg_errinfo *why)
 {
@@ -201,24 +198,26 @@ static bg_err frame_check_head(const struct frame_reader *r, const unsigned char
     }
     if (first != next) {
         return bgi_err(why, BG_ECHECKSUM, "sequence number",
-                       "the one that follows the last record", "%llu, not %llu",
-                       (unsigned long long)first, (unsigned long long)next);
+                       "the number after that of the last record",
+                       "%llu instead of %llu", (unsigned long long)first,
+                       (unsigned long long)next);
     }
     if (oplog_frame_bytes(n) > left) {
-        return bgi_err(why, BG_EFORMAT, "frame", "all of it", "%llu of %zu bytes",
-                       (unsigned long long)left, oplog_frame_bytes(n));
+        return bgi_err(why, BG_EFORMAT, "frame", "a complete frame",
+                       "%llu of %zu bytes", (unsigned long long)left,
+                       oplog_frame_bytes(n));
     }
     return BG_OK;
 }
 
-/* Looks at the frame at report->end: BG_OK and its bytes if it is whole; `why` says so when
- * it is not. Returns what is an error of the file, and no end. */
+/* Reads and checks the frame at report->end. If the frame is not intact, which is the end of the
+ * log, sets `why` and returns BG_OK. Returns only errors of reading the file. */
 static bg_err frame_next(struct frame_reader *r, const unsigned char **frame, size_t *n,
                          bg_errinfo *why, bg_errinfo *info)
 {
     uint64_t left = r->source->bytes - r->report->end;
     if (left < oplog_frame_bytes(1)) {
-        (void)bgi_err(why, BG_EFORMAT, "frame", "29 bytes or more", "%llu",
+        (void)bgi_err(why, BG_EFORMAT, "frame", "at least 29 bytes", "%llu",
                       (unsigned long long)left);
         return BG_OK;
     }
@@ -234,13 +233,13 @@ static bg_err frame_next(struct frame_reader *r, const unsigned char **frame, si
     size_t covered = OPLOG_FRAME_HEAD + OPLOG_RECORD * *n;
     uint32_t crc = bgi_load_le32(*frame + covered);
     if (crc != bgi_crc32c(0, *frame, covered)) {
-        (void)bgi_err(why, BG_ECHECKSUM, "checksum", "that of the frame", "0x%08x",
-                      crc);
+        (void)bgi_err(why, BG_ECHECKSUM, "checksum", "the checksum of the frame bytes",
+                      "0x%08x", crc);
     }
     return BG_OK;
 }
 
-/* A whole frame is handed on. */
+/* Passes an intact frame to `visit`. */
 static bg_err frame_hand_on(struct frame_reader *r, const unsigned char *frame,
                             size_t n, oplog_visit *visit, void *context,
                             bg_errinfo *info)
@@ -305,7 +304,7 @@ static bg_err frame_read_header(const struct container_source *source,
     *report = (bg_oplog_report){ .struct_size = report->struct_size };
     if (source->bytes < sizeof bytes) {
         return container_refuse(info, BG_EFORMAT, source->bytes, "file size",
-                                "4096 bytes or more", "%llu",
+                                "at least 4096 bytes", "%llu",
                                 (unsigned long long)source->bytes);
     }
     bg_err err = source->read(source->context, 0, bytes, sizeof bytes, info);
@@ -330,8 +329,9 @@ bg_err oplog_walk(const struct container_source *source, oplog_visit *visit,
         return err;
     }
     if (!bgi_memory_take(&r.memory, column + OPLOG_FRAME_MAX, NULL, true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "enough to read a log", "%zu bytes",
-                       column + OPLOG_FRAME_MAX);
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %zu bytes to read the log",
+                             column + OPLOG_FRAME_MAX);
     }
     r.hashes = r.memory.base;
     r.window = (unsigned char *)r.memory.base + column;

@@ -1,14 +1,14 @@
 /*
- * oplog_frame.h - the bytes of an operation log. docs/oplog.md says it byte by byte.
+ * oplog_frame.h - the layout of an operation log. docs/oplog.md specifies it byte by byte.
  *
  *     0       header, 4096 bytes, its CRC-32C at the end
- *     4096    frames, one behind the other: 16 bytes, 9 per record, CRC-32C
+ *     4096    consecutive frames: 16 bytes, 9 bytes per record, CRC-32C
  *
- * All numbers are little-endian. A frame says which number its first record has, so one
- * that is not the next is not believed even if its checksum is right. Records stand in
- * columns, all hashes and then all operations, so that writing and reading them are copies.
+ * All numbers are little-endian. A frame contains the sequence number of its first record. A frame
+ * that is not the next in sequence is rejected even if its checksum is correct. Records are stored
+ * in columns, first all hashes and then all operations, so that reading and writing only copy.
  *
- * Whether bytes can be believed is decided by oplog_walk, and nowhere else.
+ * Only oplog_walk decides whether bytes are valid.
  */
 #ifndef BGI_OPLOG_FRAME_H
 #define BGI_OPLOG_FRAME_H
@@ -29,7 +29,7 @@ enum {
 
 #define OPLOG_FRAME_MAGIC UINT32_C(0x706f4742) /* "BGop" */
 
-/* Whose log it is, and where it begins. */
+/* Identifies the filter of a log, and the sequence number of its first record. */
 struct oplog_header {
     uint32_t kind;
     uint64_t check;
@@ -42,41 +42,42 @@ void oplog_write_header(const struct oplog_header *header,
 bg_err oplog_read_header(const unsigned char bytes[OPLOG_HEADER],
                          struct oplog_header *header, bg_errinfo *info);
 
-/* The header that a log of this filter has; and whether that is one. */
+/* Return the header for a log of this filter, and check that a header belongs to this filter. */
 struct oplog_header oplog_header_of(const bg_filter *filter);
 bg_err oplog_check_identity(const struct oplog_header *header, const bg_filter *filter,
                             bg_errinfo *info);
 
 size_t oplog_frame_bytes(size_t n);
 
-/* Writes a frame; `ops` NULL: adds. */
+/* Writes a frame and returns its size. If `ops` is NULL, all records are adds. */
 size_t oplog_write_frame(unsigned char *to, uint64_t first, const uint8_t *ops,
                          const uint64_t *hashes, size_t n);
 
 bool oplog_is_operation(uint8_t op);
 
-/* Told the records of a frame that is whole. */
+/* Receives the records of a complete frame. */
 typedef bg_err oplog_visit(void *context, uint64_t first, const uint8_t *ops,
                            const uint64_t *hashes, size_t n, bg_errinfo *info);
 
-/* Reads a log from its header to the first frame that is not whole. `report` is filled in
- * in any case, but for `records`, and struct_size stays; `visit` may be NULL. */
+/* Reads a log from its header to the first incomplete or damaged frame. `report` is always filled
+ * in, except for `records` and struct_size. `visit` may be NULL. */
 bg_err oplog_walk(const struct container_source *source, oplog_visit *visit,
                   void *context, bg_oplog_report *report, bg_errinfo *info);
 
-/* BG_ENOTSUP unless the filter's kind can do all of that (oplog_replay.c). */
+/* Returns BG_ENOTSUP unless the filter's kind supports all operations (oplog_replay.c). */
 bg_err oplog_can_apply(const bg_filter *filter, const uint8_t *ops, size_t n,
                        bg_errinfo *info);
 
-/* Does it. */
+/* Applies records to a filter. */
 bg_err oplog_apply_records(bg_filter *filter, const uint8_t *ops,
                            const uint64_t *hashes, size_t n, bg_errinfo *info);
 
-/* A caller's report, or ours when there is none; BG_EINVAL for one of another size. */
+/* Initializes the caller's report, or `ours` if the caller passed none. Errors: BG_EINVAL for a
+ * wrong struct_size. */
 bg_err oplog_report_begin(bg_oplog_report *theirs, bg_oplog_report *ours,
                           bg_oplog_report **use, bg_errinfo *info);
 
-/* "oplog: N" behind the lines of `metadata` (may be NULL), and the N of such lines. */
+/* Append the line "oplog: N" to `metadata` (may be NULL), and read the N of such a line. */
 bg_err oplog_write_position(const char *metadata, uint64_t position,
                             char text[BG_METADATA_MAX], bg_errinfo *info);
 bg_err oplog_read_position(const char *metadata, uint64_t *position, bg_errinfo *info);

@@ -1,19 +1,20 @@
 /*
- * oplog_replay.c - a log is read, and done to a filter; snapshot and log together become
- * the filter that was lost.
+ * oplog_replay.c - reads a log and applies it to a filter; recovers a filter from a snapshot and
+ * its log.
  *
- * Where to begin. Adding a key twice is harmless in a kind that sets bits, but not in one
- * that counts, and a remove that is done twice takes away what belongs to others. So a
- * snapshot says in its metadata, "oplog: N", that it has every record numbered below N and
- * none above (but a kind that sets bits may have some), and the others are replayed. (The `generation` of a file could have
- * carried N, but it is the users', who derive canaries from it.)
+ * Where to start. Adding a key twice is harmless in a kind that only sets bits, but not in one
+ * that counts, and a remove that is replayed twice may remove another key. So the line "oplog: N"
+ * in the metadata of a snapshot means that the snapshot contains all records with numbers below N
+ * and no others (a kind that only sets bits may contain later ones). Records from N on are
+ * replayed. (N is not stored in the `generation` of the file, because users choose the generation
+ * and derive canaries from it.)
  *
  *     snapshot   [ records 0 .. N-1 ]
  *     log              [ first .. next-1 ]        replayed: N .. next-1
  *
- * first > N: records are missing, which is an error: the snapshot is too old for the log.
- * next < N: the log has nothing new; it was cut short by a crash or is an old one. What is
- * appended to it then must not be numbered below N, see bg_oplog_open.
+ * If first > N, records are missing, which is an error: the snapshot is too old for the log.
+ * If next < N, the log has no new records: it was truncated by a crash, or is an old log. Records
+ * that are appended to it must not have numbers below N; see bg_oplog_open.
  */
 #include "store/disk.h"
 #include "store/metadata.h"
@@ -28,7 +29,8 @@ bg_err oplog_report_begin(bg_oplog_report *theirs, bg_oplog_report *ours,
                           bg_oplog_report **use, bg_errinfo *info)
 {
     if (theirs && theirs->struct_size != sizeof *theirs) {
-        return bgi_err(info, BG_EINVAL, "report", "one with its struct_size", "%u",
+        return bgi_err(info, BG_EINVAL, "report",
+                       "struct_size of sizeof(bg_oplog_report)", "%u",
                        theirs->struct_size);
     }
     *use = theirs ? theirs : ours;
@@ -36,7 +38,7 @@ bg_err oplog_report_begin(bg_oplog_report *theirs, bg_oplog_report *ours,
     return BG_OK;
 }
 
-/* ---- Records, to a caller and to a filter ---------------------------------------------- */
+/* ---- Visiting and applying records ------------------------------------------------------ */
 
 struct replay_caller {
     bg_oplog_visit_fn visit;
@@ -49,7 +51,8 @@ static bg_err replay_tell(void *context, uint64_t first, const uint8_t *ops,
 {
     struct replay_caller *caller = context;
     if (!caller->visit(caller->context, first, ops, hashes, n)) {
-        return bgi_err(info, BG_ECANCELED, "visit", "true", "false");
+        return bgi_err_state(info, BG_ECANCELED, "visit",
+                             "the visit callback stopped the replay");
     }
     caller->records += n;
     return BG_OK;
@@ -60,7 +63,7 @@ static uint8_t replay_op(const uint8_t *ops, size_t i)
     return ops ? ops[i] : (uint8_t)BG_OPLOG_ADD;
 }
 
-/* Whether a kind can do an operation. */
+/* Returns whether a kind supports an operation. */
 static bool replay_can(bg_kind kind, uint8_t op)
 {
     uint32_t traits = bg_kind_traits(kind);
@@ -80,23 +83,27 @@ bg_err oplog_can_apply(const bg_filter *filter, const uint8_t *ops, size_t n,
     bg_kind kind = bg_filter_kind(filter);
     for (size_t i = 0; i < n; i++) {
         if (!replay_can(kind, replay_op(ops, i))) {
-            return bgi_err(info, BG_ENOTSUP, "operation", "one that the kind can do",
-                           "%s: %s", bg_kind_name(kind), names[replay_op(ops, i) - 1]);
+            return bgi_err_state(
+                info, BG_ENOTSUP, "operation",
+                "a filter of kind %s does not support the operation %s",
+                bg_kind_name(kind), names[replay_op(ops, i) - 1]);
         }
         if (!ops) {
-            break; /* the others are the same */
+            break; /* all records are adds */
         }
     }
     return BG_OK;
 }
 
-/* One operation of many equal ones: adds and removes go in batches. */
+/* Applies n equal operations. Adds and removes are applied as batches. */
 static bg_err replay_run(bg_filter *filter, uint8_t op, const uint64_t *hashes,
                          size_t n, bg_errinfo *info)
 {
     bg_err err = BG_OK;
     switch (op) {
-    case BG_OPLOG_ADD: (void)bg_filter_add_many_hash(filter, hashes, n, NULL); break;
+    case BG_OPLOG_ADD:
+        err = bg_filter_add_forced(filter, bg_keys_hashes(hashes, n), NULL, NULL);
+        break;
     case BG_OPLOG_REMOVE:
         (void)bg_filter_remove_many(filter, bg_keys_hashes(hashes, n), NULL);
         break;
@@ -124,7 +131,7 @@ bg_err oplog_apply_records(bg_filter *filter, const uint8_t *ops,
     return err;
 }
 
-/* A filter, and what it has already. */
+/* A filter, and the first record number that it does not contain. */
 struct replay_filter {
     bg_filter *filter;
     uint64_t from;
@@ -168,27 +175,28 @@ bg_err bg_oplog_replay(const char *path, bg_oplog_visit_fn visit, void *context,
     return err;
 }
 
-/* Whether this log goes on where the filter ends; looked at before anything is applied. */
+/* Checks that the log continues where the filter ends, before any record is applied. */
 static bg_err replay_check_header(const struct container_source *source, uint64_t from,
                                   const bg_filter *filter, bg_errinfo *info)
 {
     unsigned char bytes[OPLOG_HEADER];
     struct oplog_header header;
     if (source->bytes < sizeof bytes) {
-        return BG_OK; /* oplog_walk says so */
+        return BG_OK; /* oplog_walk reports the error */
     }
     bg_err err = source->read(source->context, 0, bytes, sizeof bytes, info);
     err = err ? err : oplog_read_header(bytes, &header, info);
     err = err ? err : oplog_check_identity(&header, filter, info);
     if (!err && header.first > from) {
-        err = bgi_err(info, BG_EINCOMPAT, "first record of the log",
-                      "one that the filter has, or the next", "%llu, not up to %llu",
-                      (unsigned long long)header.first, (unsigned long long)from);
+        err = bgi_err_state(info, BG_EINCOMPAT, "first record of the log",
+                            "the log starts at record %llu, but the filter ends at "
+                            "record %llu; use a newer snapshot or an older log",
+                            (unsigned long long)header.first, (unsigned long long)from);
     }
     return err;
 }
 
-/* The rotations of a log use the clock by which the window was moved before. */
+/* Sets the clock of a window to its last time: the rotations in a log continue from that time. */
 static bg_err replay_resume(bg_filter *filter, bg_errinfo *info)
 {
     const uint64_t moved = bg_filter_window_time(filter);
@@ -234,9 +242,9 @@ bg_err oplog_read_position(const char *metadata, uint64_t *position, bg_errinfo 
 {
     if (!metadata_number(metadata, replay_line, position)) {
         return bgi_err(info, BG_EFORMAT, "metadata of the snapshot",
-                       "a line oplog: N, as bg_oplog_snapshot writes it", "%s",
-                       metadata_find(metadata, replay_line) ? "another number"
-                                                            : "none");
+                       "a line \"oplog: N\", as bg_oplog_snapshot writes it", "%s",
+                       metadata_find(metadata, replay_line) ? "an invalid number"
+                                                            : "no such line");
     }
     return BG_OK;
 }
@@ -245,15 +253,16 @@ bg_err bg_oplog_position(const char *snapshot, uint64_t *position, bg_errinfo *i
 {
     bg_file_info about = { .struct_size = sizeof about };
     if (!position) {
-        return bgi_err(info, BG_EINVAL, "position", "where to put it", "NULL");
+        return bgi_err(info, BG_EINVAL, "position", "a pointer for the position",
+                       "NULL");
     }
     bg_err err = bg_file_get_info(snapshot, &about, info);
     return err ? err : oplog_read_position(about.metadata, position, info);
 }
 
-/* ---- Both ------------------------------------------------------------------------------ */
+/* ---- Snapshot and log ------------------------------------------------------------------- */
 
-/* The filter and the position of one file, whatever is renamed to its path meanwhile. */
+/* Reads filter and position from the same file, even if another file is renamed to its path. */
 static bg_err replay_open_snapshot(const char *path, const bg_open_options *options,
                                    bg_filter **filter, uint64_t *position,
                                    bg_errinfo *info)
@@ -285,7 +294,7 @@ bg_err bg_oplog_recover(const char *snapshot, const char *path,
 {
     uint64_t position = 0;
     if (!filter) {
-        return bgi_err(info, BG_EINVAL, "filter", "where to put it", "NULL");
+        return bgi_err(info, BG_EINVAL, "filter", "a pointer for the filter", "NULL");
     }
     *filter = NULL;
     bgi_err_clear(info);

@@ -1,27 +1,26 @@
 /*
- * patch.c - what differs between two files, and making the one of the other.
+ * patch.c - computes the difference between two files, and creates one file from the other.
  *
- * Two files of the same layout have the same blocks at the same places, so what has to be
- * transferred is the front of the new one (header, numbers, table) and the blocks that
- * differ. Which do is asked of the tables first; blocks whose checksums agree are compared
- * byte by byte when a patch is made, because checksums of 32 bits agree by chance now and
- * then.
+ * Two files of the same layout have the same blocks at the same offsets. So a patch contains only
+ * the front of the new file (header, numbers, table) and the blocks that differ. The tables show
+ * most differences. When a patch is created, blocks with equal checksums are also compared byte by
+ * byte, because different blocks occasionally have the same 32-bit checksum.
  *
  *     OFFSET  SIZE
  *     0       8     magic: 89 42 47 50 0d 0a 1a 0a
  *     8       4     version, 1
  *     12      4     CRC-32C of bytes 0 .. 11, 16 .. 63 and the list
- *     16      16    digest of the file that it is for
- *     32      16    digest of the file that it makes
- *     48      8     n, blocks in it
+ *     16      16    digest of the old file
+ *     32      16    digest of the new file
+ *     48      8     n, the number of blocks in the patch
  *     56      8     0
- *     64      8 n   the list: their numbers, ascending
+ *     64      8 n   the list: the block numbers, ascending
  *             -     header and numbers of the new file, up to its words
  *             -     its table
  *             -     the blocks
  *
- * Everything behind the list is under the digest of the new file, which is verified as a
- * whole before it gets its name.
+ * The digest of the new file covers everything after the list. The new file is verified
+ * completely before it gets its name.
  */
 #include "base/bits.h"
 #include "base/crc32c.h"
@@ -36,7 +35,7 @@ static const unsigned char patch_magic[8] = { 0x89, 'B',  'G',  'P',
 
 enum { PATCH_HEADER = 64, PATCH_VERSION = 1 };
 
-/* Two files, or a file and a patch. */
+/* An open filter file and its front. */
 struct patch_file {
     struct disk_file file;
     struct container_source source;
@@ -60,7 +59,7 @@ static bg_err patch_open(const char *path, struct patch_file *f, bg_errinfo *inf
 static bool patch_same_layout(const struct patch_file *a, const struct patch_file *b)
 {
     const struct container_header *ha = &a->front.header, *hb = &b->front.header;
-    /* All fields of the recipe: numbers of 8 bytes, side by side. */
+    /* All fields of the recipe: adjacent 8-byte numbers. */
     const size_t recipe = offsetof(struct container_header, numbers)
                           - offsetof(struct container_header, kind);
     return memcmp(&ha->kind, &hb->kind, recipe) == 0
@@ -85,8 +84,9 @@ bg_err bg_file_diff(const char *from, const char *to, bg_file_difference *differ
 {
     struct patch_file a = { .file.descriptor = -1 }, b = { .file.descriptor = -1 };
     if (!difference || difference->struct_size != sizeof *difference) {
-        return bgi_err(info, BG_EINVAL, "difference", "one with its struct_size", "%s",
-                       difference ? "another size" : "NULL");
+        return bgi_err(info, BG_EINVAL, "difference",
+                       "a bg_file_difference with struct_size set", "%s",
+                       difference ? "a different struct_size" : "NULL");
     }
     bgi_err_clear(info);
     *difference = (bg_file_difference){ .struct_size = sizeof *difference };
@@ -112,9 +112,9 @@ bg_err bg_file_diff(const char *from, const char *to, bg_file_difference *differ
     return err;
 }
 
-/* ---- Making one -------------------------------------------------------------------------- */
+/* ---- Creating a patch -------------------------------------------------------------------- */
 
-/* Marks the blocks of b that a does not have, in b's list of bad ones; `room` is for two
+/* Marks the blocks of b that differ from those of a in b's `bad` array. `room` holds two
  * blocks. */
 static bg_err patch_compare(const struct patch_file *a, struct patch_file *b, bool same,
                             unsigned char *room, uint64_t *different, bg_errinfo *info)
@@ -140,7 +140,7 @@ static bg_err patch_compare(const struct patch_file *a, struct patch_file *b, bo
     return err;
 }
 
-/* Copies n bytes of a file to a place in another. */
+/* Copies n bytes from one file to another, and advances *offset. */
 static bg_err patch_copy(struct disk_file *from, uint64_t at, struct disk_file *to,
                          uint64_t *offset, uint64_t n, unsigned char *room,
                          bg_errinfo *info)
@@ -165,7 +165,7 @@ static uint32_t patch_crc(const unsigned char header[PATCH_HEADER],
     return bgi_crc32c(crc, list, (size_t)n * 8);
 }
 
-/* Header and list; `list` has room for n numbers. */
+/* Writes header and list. `list` has space for n numbers. */
 static bg_err patch_write_list(const struct patch_file *a, const struct patch_file *b,
                                uint64_t n, unsigned char *list, struct disk_file *to,
                                uint64_t *offset, bg_errinfo *info)
@@ -196,8 +196,8 @@ static bg_err patch_write(const struct patch_file *a, struct patch_file *b,
     size_t bytes = 2 * (size_t)CONTAINER_BLOCK + (size_t)b->front.layout.blocks * 8;
     uint64_t n = 0, offset = 0;
     if (!bgi_memory_take(&memory, bytes, NULL, true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       bytes);
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %zu bytes to create the patch", bytes);
     }
     unsigned char *room = memory.base, *list = room + 2 * (size_t)CONTAINER_BLOCK;
     const struct container_layout *layout = &b->front.layout;
@@ -241,16 +241,16 @@ bg_err bg_file_patch(const char *from, const char *to, const char *patch,
     return err;
 }
 
-/* ---- Applying one ------------------------------------------------------------------------ */
+/* ---- Applying a patch -------------------------------------------------------------------- */
 
-/* A patch, its header and list believed. */
+/* A patch with verified header and list. */
 struct patch_input {
     struct disk_file file;
     struct container_source source;
     struct container_header header; /* of the new file */
     struct container_layout layout;
     uint64_t n;
-    struct bgi_memory memory; /* the list, and room for a block */
+    struct bgi_memory memory; /* the list, and space for a block */
     unsigned char *list, *room;
 };
 
@@ -262,11 +262,12 @@ static void patch_input_close(struct patch_input *p)
 
 static bg_err patch_refuse(bg_errinfo *info, uint64_t offset, const char *what)
 {
-    return container_refuse(info, BG_EFORMAT, offset, what, "that of a patch",
-                            "another");
+    return container_refuse(info, BG_EFORMAT, offset, what, "a Bloomgate patch file",
+                            "an invalid value");
 }
 
-/* Blocks of the list ascend and are of the new file; and the patch is as long as they say. */
+/* Checks that the block numbers ascend and exist in the new file, and that the patch has the size
+ * that follows from them. */
 static bg_err patch_check_list(const struct patch_input *p, bg_errinfo *info)
 {
     uint64_t bytes =
@@ -290,15 +291,16 @@ static bg_err patch_read_list(struct patch_input *p, const unsigned char *header
     unsigned char bytes[CONTAINER_HEADER];
     uint64_t front_at = PATCH_HEADER + 8 * p->n;
     if (!bgi_memory_take(&p->memory, (size_t)p->n * 8 + CONTAINER_BLOCK, NULL, true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       (size_t)p->n * 8 + CONTAINER_BLOCK);
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %zu bytes to apply the patch",
+                             (size_t)p->n * 8 + CONTAINER_BLOCK);
     }
     p->room = p->memory.base;
     p->list = p->room + CONTAINER_BLOCK;
     bg_err err = disk_read(&p->file, PATCH_HEADER, p->list, (size_t)p->n * 8, info);
     if (!err && patch_crc(header, p->list, p->n) != bgi_load_le32(header + 12)) {
         return container_refuse(info, BG_ECHECKSUM, 12, "patch header and list",
-                                "the checksum at 12", "another");
+                                "the checksum at byte 12", "a different checksum");
     }
     err = err ? err : disk_read(&p->file, front_at, bytes, sizeof bytes, info);
     err = err ? err : container_read_header(bytes, &p->header, info);
@@ -340,7 +342,8 @@ static bg_err patch_input_open(const char *path, struct patch_input *p,
     err = patch_read_list(p, header, info);
     if (!err && memcmp(header + 16, from->digest, BG_DIGEST_BYTES) != 0) {
         err = container_refuse(info, BG_EINCOMPAT, 16, "file",
-                               "the one that the patch was made for", "another");
+                               "the file that the patch was created from",
+                               "a file with a different digest");
     }
     if (!err && p->n < p->layout.blocks && from->word_bytes != p->header.word_bytes) {
         err = patch_refuse(info, 48, "number of blocks");

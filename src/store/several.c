@@ -1,15 +1,15 @@
 /*
- * several.c - files made of other files: united, folded, split into shards and joined.
+ * several.c - creates files from other files: merges, folds, splits into shards and joins.
  *
- * Shards of a filter are only correct in their places, and together, because a key is looked up in
- * one of them. So the metadata of a shard's file begins with two lines,
+ * A key is looked up in only one shard, so the shards of a filter are correct only in order and
+ * together. The metadata of a shard file starts with two lines:
  *
- *     bloomgate-shard: 3 of 32                               which shard it is
- *     bloomgate-split: 90b6...                               the digest of the file that was split
+ *     bloomgate-shard: 3 of 32                      the number of the shard
+ *     bloomgate-split: 90b6...                      the digest of the file that was split
  *
- * and joining refuses a file whose first line does not match its place, or whose second line differs
- * from that of the others: a killed split leaves shards of two filters. Shards without a second line
- * were written by version 0.1; their generation and metadata must be the same.
+ * Joining rejects a file whose first line does not match its position, or whose second line
+ * differs from that of the other shards: an interrupted split leaves shards of two filters. Shards
+ * without a second line were written by version 0.1; their generation and metadata must be equal.
  */
 #include "base/errinfo.h"
 #include "live/sharded.h"
@@ -23,21 +23,22 @@ static bg_err several_check(const void *first, const void *second, const char *w
                             bg_errinfo *info)
 {
     bgi_err_clear(info);
-    return first && second ? BG_OK
-                           : bgi_err(info, BG_EINVAL, what, "what they say", "NULL");
+    return first && second
+               ? BG_OK
+               : bgi_err(info, BG_EINVAL, what, "two non-NULL arguments", "NULL");
 }
 
-/* ---- One file from others ---------------------------------------------------------------- */
+/* ---- Merging and folding ----------------------------------------------------------------- */
 
-/* Refuses a file whose key id is another one than that of the first. */
+/* Rejects a file whose key id differs from that of the first file. */
 static bg_err several_same_key(const bg_file_info *first, const char *path,
                                bg_errinfo *info)
 {
     bg_file_info about = { .struct_size = sizeof about };
     bg_err err = bg_file_get_info(path, &about, info);
     if (!err && memcmp(first->key_id, about.key_id, sizeof about.key_id) != 0) {
-        err = bgi_err(info, BG_EINCOMPAT, "key id", "that of the first file",
-                      "another in %s", path);
+        err = bgi_err(info, BG_EINCOMPAT, "key id", "the key id of the first file",
+                      "a different one in %s", path);
     }
     return err;
 }
@@ -50,7 +51,7 @@ bg_err bg_file_merge(const char *const *paths, size_t n, const char *to,
     bg_file_info first = { .struct_size = sizeof first };
     bg_err err = several_check(paths, to, "paths, to", info);
     if (!err && n == 0) {
-        err = bgi_err(info, BG_EINVAL, "n", "1 file or more", "0");
+        err = bgi_err(info, BG_EINVAL, "n", "at least 1 file", "0");
     }
     err = err ? err : bg_file_get_info(paths[0], &first, info);
     err = err ? err : bg_open(paths[0], opening, &all, info);
@@ -91,10 +92,11 @@ static bg_err several_name(const char *path, uint32_t i, char name[DISK_PATH],
     int n = snprintf(name, DISK_PATH, "%s.%u", path, i);
     return n > 0 && n < DISK_PATH
                ? BG_OK
-               : bgi_err(info, BG_EINVAL, "path", "a shorter one", "%d bytes", n);
+               : bgi_err(info, BG_EINVAL, "path", "at most 4095 bytes with its suffix",
+                         "%d bytes", n);
 }
 
-/* Saves shard i of a file, with the metadata of the caller and the two lines. */
+/* Saves shard i of a file, with the two lines followed by the caller's metadata. */
 static bg_err several_save_shard(const bg_filter *shard, const bg_file_info *whole,
                                  uint32_t i, const char *to,
                                  const bg_save_options *saving, bg_errinfo *info)
@@ -110,7 +112,8 @@ static bg_err several_save_shard(const bg_filter *shard, const bg_file_info *who
                      whole->shards, several_split, whole->digest_text,
                      how.metadata ? how.metadata : "");
     if (n < 0 || (size_t)n >= sizeof text) {
-        return bgi_err(info, BG_EINVAL, "metadata", "text with room for two more lines",
+        return bgi_err(info, BG_EINVAL, "metadata",
+                       "at most 3071 bytes including two lines for the shard",
                        "%d bytes", n);
     }
     how.metadata = text;
@@ -126,8 +129,8 @@ bg_err bg_file_split(const char *path, const char *to, const bg_open_options *op
     err = err ? err
               : bgi_file_open_other(path, opening, false, "", &whole, &filter, info);
     if (!err && !filter->shards) {
-        err = bgi_err(info, BG_ENOTSUP, "path", "a filter in shards", "%s",
-                      "one in one piece");
+        err = bgi_err(info, BG_ENOTSUP, "path", "a filter with shards", "%s",
+                      "a filter without shards");
     }
     for (uint32_t i = 0; !err && i < filter->shards; i++) {
         const bg_filter *shard = *filter->kind->composed->part(filter, i);
@@ -137,24 +140,24 @@ bg_err bg_file_split(const char *path, const char *to, const bg_open_options *op
     return err;
 }
 
-/* Whether a file says that it is shard i of `count`. */
+/* Checks that a file is marked as shard i of `count`. */
 static bg_err several_is_shard(const bg_file_info *about, uint32_t i, uint32_t count,
                                bg_errinfo *info)
 {
     char line[64];
     int n = snprintf(line, sizeof line, "%s%u of %u\n", several_mark, i, count);
     if (strncmp(about->metadata, line, (size_t)n) != 0) {
-        line[n - 1] = 0; /* no line's end in a message */
+        line[n - 1] = 0; /* without the newline */
         return bgi_err(info, BG_EINCOMPAT, "shard", line, "%.40s",
                        strncmp(about->metadata, several_mark, sizeof several_mark - 1)
                                == 0
-                           ? "another number"
-                           : "a file that says nothing of shards");
+                           ? "a different shard"
+                           : "a file that is not a shard");
     }
     return BG_OK;
 }
 
-/* Returns the end of a file's name, which contains its number. */
+/* Returns the end of a file name, which contains the number of the shard. */
 static const char *several_end(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -163,7 +166,7 @@ static const char *several_end(const char *name)
     return n > most ? last + n - most : last;
 }
 
-/* Checks that two shards are from one split. */
+/* Checks that two shards are from the same split. */
 static bg_err several_is_same(const bg_file_info *first, const bg_file_info *about,
                               const char *prefix, uint32_t i, bg_errinfo *info)
 {
@@ -207,15 +210,17 @@ bg_err bg_file_join(const char *from, uint32_t shards, const char *to,
     bg_filter *filter = NULL;
     bg_err err = several_check(from, to, "from, to", info);
     if (!err
-        && (shards < 2 || shards > 65536)) { /* one shard is a filter in one piece */
+        && (shards < 2
+            || shards > 65536)) { /* a filter with one shard is not sharded */
         err = bgi_err(info, BG_EINVAL, "shards", "2 .. 65536", "%u", shards);
     }
     if (err) {
         return err;
     }
     if (!bgi_memory_take(&memory, shards * sizeof(bg_filter *), NULL, true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       shards * sizeof(bg_filter *));
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %zu bytes for the list of shards",
+                             shards * sizeof(bg_filter *));
     }
     bg_filter **parts = memory.base;
     err = several_open_shards(from, shards, parts, opening, info);

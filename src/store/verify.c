@@ -1,9 +1,9 @@
 /*
- * verify.c - everything that can be said of a file without its keys.
+ * verify.c - verifies everything in a file that can be checked without its keys.
  *
- * All blocks are looked at, not only up to the first bad one, so that the report says how
- * much is lost. The file is decoded as if it were opened, in one pass; where its bytes are
- * in memory already, and the kind allows it, they are looked at where they are.
+ * All blocks are checked, not only those up to the first damaged one, so that the report shows how
+ * much is lost. The file is decoded in one pass, as if it were opened. Bytes that are already in
+ * memory are used in place if the kind allows it.
  */
 #include "store/container.h"
 
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* Adds something that is wrong. */
+/* Counts an error, and records the first one in the report. */
 static void verify_note(bg_verify_report *report, const bg_errinfo *why)
 {
     if (report->bad++ == 0) {
@@ -24,10 +24,10 @@ static void verify_note(bg_verify_report *report, const bg_errinfo *why)
     }
 }
 
-/* A multiple of blocks that stays in the second cache. */
+/* A multiple of the block size that fits into the level-2 cache. */
 enum { VERIFY_PIECE = 4 * CONTAINER_BLOCK };
 
-/* Blocks from number `block` on, n bytes of them. */
+/* Checks n bytes of blocks, starting with number `block`. */
 static void verify_piece(const struct container_front *front, const unsigned char *p,
                          uint64_t block, size_t n, struct container_damage *damage)
 {
@@ -44,7 +44,7 @@ static void verify_piece(const struct container_front *front, const unsigned cha
     }
 }
 
-/* The blocks of a file in memory. */
+/* Checks the blocks of a file in memory. */
 static bg_err verify_in_memory(const struct container_source *source,
                                const struct container_front *front,
                                const bg_open_options *options,
@@ -56,13 +56,14 @@ static bg_err verify_in_memory(const struct container_source *source,
         verify_piece(front, source->memory + front->layout.words_at + at,
                      at / CONTAINER_BLOCK, n, damage);
         if (options->progress && !options->progress(options->context, at + n, bytes)) {
-            return bgi_err(why, BG_ECANCELED, "progress", "true to go on", "false");
+            return bgi_err_state(why, BG_ECANCELED, "progress",
+                                 "the progress callback canceled the operation");
         }
     }
     return BG_OK;
 }
 
-/* Whether the words can be used where they are. */
+/* Returns whether the words can be used in place. */
 static bool verify_can_stay(const struct container_source *source,
                             const struct container_front *front)
 {
@@ -71,14 +72,14 @@ static bool verify_can_stay(const struct container_source *source,
            && container_can_map(&front->header);
 }
 
-/* Without secret or function, keys and so canaries are left out. */
+/* Without the secret or function of the hash, keys and therefore canaries cannot be queried. */
 static bool verify_has_hash(const struct container_front *front,
                             const bg_open_options *options)
 {
     return container_tells_hash(&front->header) || options->hash;
 }
 
-/* All blocks, and whether the words make a filter. */
+/* Checks all blocks, and whether the words form a valid filter. */
 static bg_err verify_content(const struct container_source *source,
                              const struct container_front *front,
                              const bg_open_options *options,
@@ -91,7 +92,7 @@ static bg_err verify_content(const struct container_source *source,
                                 .bytes = (size_t)source->bytes };
     bool stays = verify_can_stay(source, front);
     all.flags = BG_FILE_TOLERATE_DAMAGE;
-    all.progress = source->memory ? NULL : options->progress; /* it was told already */
+    all.progress = source->memory ? NULL : options->progress; /* already reported */
     bg_err err = bg_hasher_init(&any, NULL, why);
     if (!err && source->memory) {
         err = verify_in_memory(source, front, options, damage, why);
@@ -102,12 +103,12 @@ static bg_err verify_content(const struct container_source *source,
     err = container_decode(source, &all, verify_has_hash(front, options) ? NULL : &any,
                            stays ? &here : NULL, damage, &filter, why);
     if (filter && stays) {
-        filter->mapping.base = NULL; /* it is not ours */
+        filter->mapping.base = NULL; /* the memory belongs to the caller */
         if (verify_has_hash(front, options)
             && !container_canaries_agree(filter, &front->header)) {
             err = container_refuse(why, BG_EFORMAT, 168, "canaries",
                                    "the answers that the filter gave when it was saved",
-                                   "others");
+                                   "different answers");
         }
     }
     bg_filter_free(filter);
@@ -124,8 +125,9 @@ bg_err container_verify_blocks(const struct container_source *source, bg_errinfo
     }
     if (!bgi_memory_take(&memory, VERIFY_PIECE, NULL, true)) {
         bgi_memory_give(&front.memory);
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%d bytes",
-                       (int)VERIFY_PIECE);
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %d bytes to verify the file",
+                             (int)VERIFY_PIECE);
     }
     const uint64_t bytes = front.header.word_bytes;
     struct container_damage damage = { .blocks = 0 };
@@ -175,6 +177,8 @@ bg_err container_verify(const struct container_source *source,
     if (report->bad == 0) {
         return BG_OK;
     }
-    return container_refuse(info, report->code, report->first_offset, report->what,
-                            report->expected, "%s", report->found);
+    if (info) {
+        *info = damage.blocks ? damage.first : why;
+    }
+    return report->code;
 }

@@ -1,6 +1,7 @@
 // The headers in C++: they compile without warnings, and the declared functions work. This test
 // does not use the harness, which is C, but prints the same last line.
 #include "bloomgate/all.h"
+#include "support/adds.h"
 
 #include <cstdio>
 #include <cstring>

@@ -1,4 +1,5 @@
 /* What users of the public headers rely on. */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -277,6 +278,15 @@ TEST(api__bitmap_words)
     CHECK_EQ(BG_BITMAP_WORDS(65), 2);
 }
 
+/* Creates the filter of a plan. */
+static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *request,
+                                    bg_filter **filter)
+{
+    bg_spec spec;
+    bg_plan_to_spec(plan, request, &spec);
+    return bg_filter_create(&spec, filter, NULL);
+}
+
 /* A plan, a filter from it, its size, a merge, a fold: with only the public headers. */
 TEST(api__from_plan_to_estimate)
 {
@@ -288,8 +298,8 @@ TEST(api__from_plan_to_estimate)
     ask.spec.rate = 0.01;
     ask.spec.folds = 1;
     CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
-    CHECK_OK(bg_filter_create_planned(&plan, &ask, &a, NULL));
-    CHECK_OK(bg_filter_create_planned(&plan, &ask, &b, NULL));
+    CHECK_OK(create_planned(&plan, &ask, &a));
+    CHECK_OK(create_planned(&plan, &ask, &b));
     CHECK_EQ(bg_filter_size_bytes(a), plan.bytes);
     for (uint64_t key = 0; key < 10000; key++) {
         added_u64(a, key);

@@ -1,13 +1,14 @@
 /* The memory guard of the library: `take` is called before memory is allocated, `give` after it is
  * freed. */
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 
 struct account {
     size_t used, most, limit;
 };
 
-static int take(void *context, size_t bytes)
+static bool take(void *context, size_t bytes)
 {
     struct account *account = context;
     if (bytes > account->limit - account->used) {

@@ -58,7 +58,7 @@ static void run(struct job *job, void *(*work)(void *))
     uint64_t asked = 0, admitted = 0;
     atomic_store(&job->ready, 0);
     CHECK_OK(bg_admission_get_info(job->door, &stats));
-    asked = stats.asked;
+    asked = stats.requests;
     admitted = stats.admitted;
     for (unsigned i = 0; i < THREADS; i++) {
         team[i] = (struct member){ .job = job, .number = i };
@@ -71,7 +71,7 @@ static void run(struct job *job, void *(*work)(void *))
         admitted += team[i].admitted;
     }
     CHECK_OK(bg_admission_get_info(job->door, &stats));
-    CHECK_EQ(stats.asked, asked);
+    CHECK_EQ(stats.requests, asked);
     CHECK_EQ(stats.admitted, admitted);
 }
 
@@ -150,7 +150,7 @@ TEST(admission__what_was_just_seen_is_admitted_while_periods_end)
     job.door = make_door(window);
     run(&job, bring_own);
     CHECK_OK(bg_admission_get_info(job.door, &stats));
-    CHECK(stats.periods >= stats.asked / window);
+    CHECK(stats.periods >= stats.requests / window);
     bg_admission_free(job.door);
     CHECK_EQ(pthread_barrier_destroy(&job.together), 0);
 }

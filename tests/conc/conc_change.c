@@ -7,7 +7,7 @@
  * is present between its add and its remove. At the end every writer has removed all of its own
  * keys, so the number of keys in the filter must be the same as at the start.
  */
-#include "bloomgate/filter.h"
+#include "bloomgate/all.h"
 #include "support/check.h"
 #include "support/filters.h"
 

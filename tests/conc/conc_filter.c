@@ -15,7 +15,8 @@
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock */
 
 #include "base/bits.h"
-#include "bloomgate/filter.h"
+#include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 
 #include <pthread.h>

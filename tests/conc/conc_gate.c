@@ -6,6 +6,7 @@
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
+#include "support/adds.h"
 #include "support/filters.h"
 
 #include <pthread.h>
@@ -98,7 +99,7 @@ static void store_open(struct store *s, const bg_gate_options *options)
     bg_gate_options how = *options;
     memset(s, 0, sizeof *s);
     how.context = s;
-    how.ask = store_ask;
+    how.query = store_ask;
     CHECK_OK(bg_slot_create(NULL, NULL, &s->slot, NULL)); /* always "maybe" */
     CHECK_OK(bg_gate_create(s->slot, &how, &s->gate, NULL));
 }
@@ -333,7 +334,7 @@ TEST(gate__two_gates_that_ask_each_other_do_not_wait_for_each_other)
     for (int i = 0; i < 2; i++) {
         bg_gate_options how = BG_GATE_OPTIONS_INIT;
         how.flags = BG_GATE_SINGLE_FLIGHT;
-        how.ask = twin_ask;
+        how.query = twin_ask;
         how.context = &twins[i];
         twins[i] = (struct twin){ .other = &twins[1 - i], .met = &met };
         CHECK_OK(bg_slot_create(NULL, NULL, &twins[i].slot, NULL));
@@ -529,7 +530,7 @@ TEST(gate__what_was_written_is_found_by_all)
         spec.items = 8000;
         spec.rate = 0.2; /* so that absent keys are also queried in the store */
         how.context = t;
-        how.ask = town_ask;
+        how.query = town_ask;
         how.write = town_write;
         how.alarm = town_alarm;
         how.flags = flags[way % 2];
@@ -640,7 +641,7 @@ TEST(gate__no_answer_from_before_an_event_is_used_after_it)
             (void)added(past.all, &key, sizeof key);
         }
         how.context = t;
-        how.ask = town_ask;
+        how.query = town_ask;
         how.flags = way % 2 ? BG_GATE_SINGLE_FLIGHT : 0;
         how.negative_entries = 1 << 12;
         how.negative_ttl = UINT64_MAX;

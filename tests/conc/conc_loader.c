@@ -4,6 +4,7 @@
  */
 #include "base/bits.h"
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 
 #include <pthread.h>
@@ -41,14 +42,14 @@ static void *load_keys(void *arg)
             numbers[i] = bgi_le64(first + i);
             keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
         }
-        if (round % 2) {
-            atomic_fetch_add(&crew->news, bg_loader_add_many(crew->loader, keys, n));
-        } else {
-            bg_hash_many(bg_filter_hasher(crew->filter), bg_keys_bytes(keys, n),
-                         hashes);
-            atomic_fetch_add(&crew->news,
-                             bg_loader_add_many_hash(crew->loader, hashes, n));
+        bg_keys all = bg_keys_bytes(keys, n);
+        size_t added = 0;
+        if (round % 2 == 0) {
+            bg_hash_many(bg_filter_hasher(crew->filter), all, hashes);
+            all = bg_keys_hashes(hashes, n);
         }
+        CHECK_OK(bg_loader_add_many(crew->loader, all, &added));
+        atomic_fetch_add(&crew->news, added);
     }
 }
 
@@ -129,12 +130,14 @@ TEST(loader__refuses)
     CHECK_STR(why.found, "fuse");
     CHECK_EQ(bg_loader_create(NULL, &loader, &why), BG_EINVAL);
     CHECK_EQ(bg_loader_create(filter, NULL, &why), BG_EINVAL);
-    CHECK_EQ(bg_loader_add_many(NULL, NULL, 0), 0);
-    CHECK_EQ(bg_loader_add_many_hash(NULL, NULL, 0), 0);
+    CHECK_EQ(bg_loader_add_many(NULL, bg_keys_bytes(NULL, 0), NULL), BG_EINVAL);
     bg_loader_free(NULL);
     CHECK_OK(bg_loader_create(filter, &loader, &why));
-    CHECK_EQ(bg_loader_add_many(loader, NULL, 0), 0);
-    CHECK_EQ(bg_loader_add_many_hash(loader, NULL, 0), 0);
+    size_t added = 1;
+    CHECK_OK(bg_loader_add_many(loader, bg_keys_bytes(NULL, 0), &added));
+    CHECK_EQ(added, 0);
+    CHECK_OK(bg_loader_add_many(loader, bg_keys_hashes(NULL, 0), NULL));
+    CHECK_EQ(bg_loader_add_many(loader, bg_keys_u64(NULL, 1), NULL), BG_EINVAL);
     bg_loader_free(loader);
     bg_builder_free(builder);
     bg_filter_free(fixed);

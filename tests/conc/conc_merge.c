@@ -10,6 +10,7 @@
  * hold during a merge. At the end, after one more merge, each filter has all keys of both.
  */
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/samples.h"
 

@@ -106,7 +106,7 @@ TEST(metrics__counters_never_go_back)
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
     pthread_t threads[WORKERS + 1];
     CHECK_OK(bg_slot_create(empty_filter(), NULL, &shared.slot, NULL));
-    options.ask = ask;
+    options.query = ask;
     options.audit = 0.5;
     CHECK_OK(bg_gate_create(shared.slot, &options, &shared.gate, NULL));
     bg_metrics_item item = { "users", shared.slot, shared.gate };

@@ -40,7 +40,7 @@ static bg_registry_options usual(void)
 static bg_registry_options on_disk(void)
 {
     bg_registry_options options = usual();
-    options.folder = files_folder();
+    options.directory = files_folder();
     options.idle = 1;
     return options;
 }

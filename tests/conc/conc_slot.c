@@ -8,6 +8,7 @@
  * answer.
  */
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/files.h"
 #include "support/filters.h"

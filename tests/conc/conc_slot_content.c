@@ -4,6 +4,7 @@
  * is found, and no thread uses freed memory.
  */
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

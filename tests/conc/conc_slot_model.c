@@ -59,7 +59,7 @@ static uint64_t below(struct world *world, uint64_t n)
 
 /* ---- Memory ---------------------------------------------------------------------------- */
 
-static void *allocate(void *context, size_t bytes, size_t alignment, int zeroed)
+static void *allocate(void *context, size_t bytes, size_t alignment, bool zeroed)
 {
     struct world *world = context;
     const uint64_t refuses = atomic_load(&world->refuses);

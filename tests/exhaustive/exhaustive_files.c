@@ -5,6 +5,7 @@
  *
  * Prints a table of the number of attempts; `make exhaustive` puts it into TESTING.md.
  */
+#include "support/adds.h"
 #include "support/files.h"
 
 #include "base/bits.h"

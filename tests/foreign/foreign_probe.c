@@ -10,6 +10,7 @@
  * formats whose size is available through bg_foreign_to_filter: parquet.
  */
 #include "bloomgate/all.h"
+#include "support/adds.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,8 +18,8 @@ int main(void)
         puts(why.message);
         return 1;
     }
-    added(seen, "apple", 5);
-    int found = bg_filter_may_contain(seen, "apple", 5);
+    int found = bg_filter_add(seen, "apple", 5, NULL) == BG_OK
+                && bg_filter_may_contain(seen, "apple", 5);
     bg_filter_free(seen);
     return found ? 0 : 1;
 }

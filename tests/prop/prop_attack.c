@@ -22,6 +22,7 @@
  */
 #include "filter/handle.h"
 #include "prop/adversary.h"
+#include "support/adds.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -33,6 +33,7 @@
  * count of one key is one operation, also in a batch. soak.sh adds these up.
  */
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

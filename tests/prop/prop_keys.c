@@ -12,7 +12,7 @@
  * Kinds that are not sets of bits are run with fewer filters; without soak, only at 1% and with
  * two profiles.
  */
-#include "bloomgate/filter.h"
+#include "bloomgate/all.h"
 #include "prop/measure.h"
 #include "support/samples.h"
 

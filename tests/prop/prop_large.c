@@ -9,9 +9,10 @@
  */
 #define _DEFAULT_SOURCE /* _SC_AVPHYS_PAGES */
 
-#include "bloomgate/filter.h"
+#include "bloomgate/all.h"
 #include "filter/handle.h"
 #include "prop/measure.h"
+#include "support/adds.h"
 
 #include <math.h>
 #include <stdio.h>

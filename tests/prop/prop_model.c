@@ -17,9 +17,10 @@
  * Worlds cycle through all kinds, modes, hash profiles and instruction sets. One check is one
  * answer about one key; the number of checks is printed.
  */
-#include "bloomgate/filter.h"
+#include "bloomgate/all.h"
 #include "filter/handle.h"
 #include "prop/measure.h"
+#include "support/adds.h"
 
 #include <stdio.h>
 #include <stdlib.h>

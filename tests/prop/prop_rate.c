@@ -13,10 +13,11 @@
  * Kinds that are not sets of bits, and windows, have fewer cells and more weak ones except in
  * soak.
  */
+#include "bloomgate/all.h"
 #include "bloomgate/builder.h"
-#include "bloomgate/filter.h"
 #include "bloomgate/window.h"
 #include "prop/measure.h"
+#include "support/adds.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -20,6 +20,7 @@
 
 #include <bloomgate/bloomgate.h>
 
+#include "support/adds.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -387,7 +388,7 @@ static void make_world(void)
     bg_registry_options tenants = BG_REGISTRY_OPTIONS_INIT;
     bg_window_options moves = BG_WINDOW_OPTIONS_INIT;
     bg_spec spec = BG_SPEC_INIT;
-    gate.ask = ask_truth;
+    gate.query = ask_truth;
     gate.write = write_truth;
     gate.alarm = hear_alarm;
     gate.flags = BG_GATE_SINGLE_FLIGHT;
@@ -402,7 +403,7 @@ static void make_world(void)
     MUST(bg_slot_create(NULL, &sealed, &world.published, NULL) == BG_OK);
     tenants.spec.items = TENANT_KEYS;
     tenants.spec.rate = 0.01;
-    tenants.folder = world.folder;
+    tenants.directory = world.folder;
     tenants.idle = 1;
     MUST(bg_registry_create(&tenants, &world.registry, NULL) == BG_OK);
     moves.generations = 6;

@@ -7,7 +7,7 @@
  *     {
  *         CHECK_OK(bg_filter_create(&spec, &f, NULL));
  *         CHECK(bg_filter_may_contain(f, "apple", 5));
- *         CHECK_EQ(added_many(f, bg_keys_bytes(keys, n), NULL), n);
+ *         CHECK_EQ(bg_builder_count(builder), n);
  *     }
  *
  * Tests register themselves and run in the order of the file; main() is in check.c.

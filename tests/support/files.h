@@ -4,6 +4,7 @@
 #ifndef TESTS_FILES_H
 #define TESTS_FILES_H
 
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 #include "support/temporary.h"

@@ -7,6 +7,7 @@
 #define FILTERS_H
 
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -179,7 +180,7 @@ struct counting {
 };
 
 static inline void *counting_allocate(void *context, size_t bytes, size_t alignment,
-                                      int zeroed)
+                                      bool zeroed)
 {
     struct counting *c = context;
     c->calls++;

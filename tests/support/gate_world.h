@@ -5,6 +5,7 @@
 #ifndef GATE_WORLD_H
 #define GATE_WORLD_H
 
+#include "support/adds.h"
 #include "support/files.h"
 
 enum { KEYS = 4096, PRESENT = 1000 }; /* keys are numbers; the first 1000 are present */
@@ -119,7 +120,7 @@ static inline struct world *world_make(double rate)
     w->now = 1000;
     w->how = (bg_gate_options)BG_GATE_OPTIONS_INIT;
     w->how.context = w;
-    w->how.ask = world_ask;
+    w->how.query = world_ask;
     w->how.write = world_write;
     w->how.alarm = world_alarm;
     w->how.clock = world_clock;
@@ -170,7 +171,11 @@ static inline uint64_t absent_key(const struct world *w, uint64_t key, bool memb
 static inline bg_gate_info stats_of(const bg_gate *gate, bool examine)
 {
     bg_gate_info stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_gate_get_info(gate, EXAMINE_examine, &stats));
+    bg_slot_health health = { .struct_size = sizeof health };
+    if (examine) {
+        CHECK_OK(bg_slot_get_health(bg_gate_slot(gate), &health));
+    }
+    CHECK_OK(bg_gate_get_info(gate, examine ? &health : NULL, &stats));
     return stats;
 }
 

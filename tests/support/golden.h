@@ -7,6 +7,7 @@
 #ifndef TESTS_GOLDEN_H
 #define TESTS_GOLDEN_H
 
+#include "support/adds.h"
 #include "support/files.h"
 
 enum {

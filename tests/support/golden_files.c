@@ -20,6 +20,7 @@
  *
  *         writes a line for every profile and key length: both, and the hash.
  */
+#include "support/adds.h"
 #include "support/golden.h"
 
 static const char *setting(const char *name)

@@ -76,7 +76,7 @@ static bg_err real_gate(bg_slot *const slots[2], bg_metrics_format format,
 {
     bg_gate *gate = NULL;
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
-    options.ask = ask;
+    options.query = ask;
     options.clock = tell_time;
     bg_err err = bg_gate_create(slots[1], &options, &gate, why);
     for (char key[2] = "b"; !err && *key < 'z'; ++*key) {

@@ -41,7 +41,7 @@ struct movable_head {
 };
 
 static inline void *movable_allocate(void *context, size_t bytes, size_t alignment,
-                                     int zeroed)
+                                     bool zeroed)
 {
     struct movable *m = context;
     const size_t aside = m->turn++ % 7 * alignment;

@@ -37,7 +37,7 @@ static inline bg_registry_options on_disk(void)
 {
     bg_registry_options options = usual();
     disk_empty_folder(files_folder());
-    options.folder = files_folder();
+    options.directory = files_folder();
     options.idle = IDLE;
     return options;
 }

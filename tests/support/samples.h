@@ -18,6 +18,7 @@
 #define SAMPLES_H
 
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

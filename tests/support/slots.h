@@ -6,6 +6,7 @@
 #define SLOTS_H
 
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

@@ -158,9 +158,9 @@ TEST(admission__many_are_as_one_by_one)
     }
     CHECK(admitted > 0 && admitted < asked);
     CHECK_EQ(bg_admission_admit_many(many, bg_keys_bytes(NULL, 0), NULL), 0);
-    CHECK_EQ(stats_of(one).asked, asked);
+    CHECK_EQ(stats_of(one).requests, asked);
     CHECK_EQ(stats_of(one).admitted, admitted);
-    CHECK_EQ(stats_of(many).asked, asked);
+    CHECK_EQ(stats_of(many).requests, asked);
     CHECK_EQ(stats_of(many).admitted, admitted);
     CHECK_EQ(stats_of(many).periods, stats_of(one).periods);
     bg_admission_free(one);
@@ -218,7 +218,7 @@ TEST(admission__says_how_it_is)
     bg_admission_options options = exact(3000); /* periods of 1000 */
     bg_admission *door = must_admission(&options);
     bg_admission_info stats = stats_of(door);
-    CHECK_EQ(stats.asked, 0);
+    CHECK_EQ(stats.requests, 0);
     CHECK_EQ(stats.admitted, 0);
     CHECK_EQ(stats.periods, 1);
     CHECK(stats.rate == 0);
@@ -228,7 +228,7 @@ TEST(admission__says_how_it_is)
         (void)would_admit(door, i); /* is not counted */
     }
     stats = stats_of(door);
-    CHECK_EQ(stats.asked, 2500);
+    CHECK_EQ(stats.requests, 2500);
     CHECK_EQ(stats.admitted, 1250);
     CHECK_EQ(stats.periods, 3);
     CHECK(stats.rate > 0 && stats.rate < 1e-7);

@@ -190,7 +190,7 @@ TEST(err__unknown_codes_have_texts_too)
     static const int unknown[] = { -1, 15, 1000, INT32_MIN, INT32_MAX };
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         CHECK_STR(bg_strerror((bg_err)unknown[i]), "unknown error");
-        CHECK_STR(bg_err_name((bg_err)unknown[i]), "BG_OUTCOME_UNKNOWN");
+        CHECK_STR(bg_err_name((bg_err)unknown[i]), "BG_UNKNOWN");
     }
 }
 

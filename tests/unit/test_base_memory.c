@@ -190,7 +190,7 @@ TEST(memory__hidden_is_left_out_of_core_files)
  * even if that costs less. */
 static size_t limit_room, limit_used;
 
-static int limit_take(void *context, size_t bytes)
+static bool limit_take(void *context, size_t bytes)
 {
     (void)context;
     const bool fits = bytes <= limit_room - limit_used;

@@ -2,6 +2,7 @@
  * Batches of keys in all four forms equal single calls, in small filters and in filters larger
  * than the cache. (For batches of hashes on every instruction set, see test_kind.c.)
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

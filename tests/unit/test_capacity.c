@@ -3,6 +3,7 @@
  * while growing, in shards, copied and cleared.
  */
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

@@ -2,6 +2,7 @@
  * Filters disassembled and reassembled, as files do it: every kind and variant is restored
  * equal and keeps working. Content that no filter of the kind can have written is refused.
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -464,7 +465,7 @@ TEST(content__no_room_is_not_any_room)
 /* ---- Failed allocations ------------------------------------------------------------------ */
 
 /* An allocator that fails after a number of allocations. */
-static void *allocate_some(void *context, size_t bytes, size_t alignment, int zeroed)
+static void *allocate_some(void *context, size_t bytes, size_t alignment, bool zeroed)
 {
     unsigned *left = context;
     if (*left == 0) {

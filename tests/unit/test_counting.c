@@ -2,8 +2,9 @@
  * test_counting.c - properties of counting filters beyond the contract of all kinds: widths and
  * layouts, saturation, removes of absent keys, merging.
  */
-#include "bloomgate/filter.h"
+#include "bloomgate/all.h"
 #include "filter/handle.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -239,7 +240,7 @@ static void batches_body(const bg_spec *spec)
 {
     uint64_t keys[300], bitmap[BG_BITMAP_WORDS(300)];
     bg_filter *one = must_create(spec), *many = must_create(spec);
-    many->core.adds_ask = many->core.looks_ask = 1; /* as if larger than the cache */
+    many->core.adds_prefetch = many->core.lookups_prefetch = 1; /* as if larger than the cache */
     for (size_t i = 0; i < 300; i++) {
         keys[i] = check_random_below(200);
     }

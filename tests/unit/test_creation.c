@@ -6,6 +6,7 @@
 #define _DEFAULT_SOURCE /* mincore */
 
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/samples.h"
 
@@ -25,7 +26,7 @@ struct pages {
     size_t count;
 };
 
-static void *pages_allocate(void *context, size_t bytes, size_t alignment, int zeroed)
+static void *pages_allocate(void *context, size_t bytes, size_t alignment, bool zeroed)
 {
     struct pages *pages = context;
     (void)alignment;

@@ -3,6 +3,7 @@
  * predicted rate, full filters, and readers that miss nothing while writers relocate
  * fingerprints.
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -118,7 +119,9 @@ static bool same_words(const bg_filter *filter, const uint64_t *words)
 
 TEST(cuckoo__traits_and_description)
 {
-    CHECK_EQ(bg_kind_parse("cuckoo"), 7);
+    bg_kind parsed = BG_KIND_AUTO;
+    CHECK(bg_kind_parse("cuckoo", &parsed));
+    CHECK_EQ(parsed, 7);
     CHECK_STR(bg_kind_name(BG_KIND_CUCKOO), "cuckoo");
     CHECK_EQ(bg_kind_traits(BG_KIND_CUCKOO),
              BG_TRAIT_REMOVE | BG_TRAIT_COUNT | BG_TRAIT_FILLS_UP);
@@ -687,7 +690,7 @@ static void check_batches(uint32_t k, uint32_t flags, bool asks)
     static uint64_t keys[ALL], bitmap[BG_BITMAP_WORDS(ALL)];
     uint64_t units = units_for(2100, k);
     bg_filter *one = cuckoo_of(units, k, flags), *many = cuckoo_of(units, k, flags);
-    many->core.adds_ask = many->core.looks_ask = asks;
+    many->core.adds_prefetch = many->core.lookups_prefetch = asks;
     random_hashes(keys, ALL);
     keys[70] = keys[69];
     keys[500] = keys[3];

@@ -6,6 +6,7 @@
  * errors of the observed scatter, and 3% for the model. Both bounds tighten as BG_TEST_SCALE
  * adds trials.
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

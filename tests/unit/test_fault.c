@@ -5,6 +5,7 @@
  */
 #define _DEFAULT_SOURCE /* fork, setrlimit */
 
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/samples.h"
 
@@ -36,7 +37,7 @@ static bool check_made(bg_err err, const bg_filter *filter, const bg_errinfo *wh
     CHECK(filter == NULL);
     CHECK_EQ(why->code, BG_ENOMEM);
     CHECK_STR(why->what, "memory");
-    CHECK(strstr(why->found, "bytes") != NULL);
+    CHECK(strstr(why->message, "bytes") != NULL);
     return false;
 }
 

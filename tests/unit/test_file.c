@@ -2,6 +2,7 @@
  * Files: every kind is restored from memory, disk and mapping; every flipped bit and every
  * truncation is detected; damaged blocks answer "maybe"; secrets, versions, canaries.
  */
+#include "support/adds.h"
 #include "support/files.h"
 #include "support/forge.h"
 

@@ -3,6 +3,7 @@
  * of the defect. All files here have valid checksums, as an attacker who knows the format would
  * write them. (Defects in RedisBloom's own format are tested in test_foreign_redisbloom.c.)
  */
+#include "support/adds.h"
 #include "support/files.h"
 #include "support/forge.h"
 

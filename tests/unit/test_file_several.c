@@ -1,6 +1,7 @@
 /*
  * Files created from files: merged, folded, split and joined, compared, patched.
  */
+#include "support/adds.h"
 #include "support/files.h"
 
 static bg_spec large_spec(void)

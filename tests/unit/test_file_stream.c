@@ -2,6 +2,7 @@
  * Files in pieces: bg_encode_stream writes the bytes of bg_encode, for every kind, from the first
  * to the last. It detects concurrent changes of the filter, and stops on request.
  */
+#include "support/adds.h"
 #include "support/files.h"
 
 enum { STREAM_PIECE = 1 << 20 };

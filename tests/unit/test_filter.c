@@ -1,5 +1,6 @@
 /* The life cycle of a filter: creation, also in the caller's memory, and freeing; and its
  * statistics. */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

@@ -2,6 +2,7 @@
  * Invalid arguments: each is refused with its code, the details name the argument, its value
  * and the allowed values, nothing is allocated, and the handle is NULL.
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/samples.h"
 

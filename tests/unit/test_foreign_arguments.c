@@ -22,13 +22,17 @@ TEST(foreign__names)
     for (size_t i = 0; i < FORMATS; i++) {
         const char *name = bg_foreign_name(formats[i]);
         CHECK(name);
-        CHECK_EQ(bg_foreign_parse(name), formats[i]);
+        bg_foreign_format same = 0;
+        CHECK(bg_foreign_parse(name, &same));
+        CHECK_EQ(same, formats[i]);
     }
     CHECK_STR(bg_foreign_name(BG_FOREIGN_BIP37), "bip37");
-    CHECK(!bg_foreign_name((bg_foreign_format)0));
-    CHECK(!bg_foreign_name((bg_foreign_format)10000));
-    CHECK_EQ(bg_foreign_parse("guav"), 0);
-    CHECK_EQ(bg_foreign_parse(NULL), 0);
+    CHECK_STR(bg_foreign_name((bg_foreign_format)0), "unknown");
+    CHECK_STR(bg_foreign_name((bg_foreign_format)10000), "unknown");
+    bg_foreign_format unchanged = BG_FOREIGN_SQUID;
+    CHECK(!bg_foreign_parse("guav", &unchanged));
+    CHECK(!bg_foreign_parse(NULL, &unchanged));
+    CHECK_EQ(unchanged, BG_FOREIGN_SQUID);
     CHECK_EQ(bg_foreign_traits((bg_foreign_format)0), 0);
     CHECK(bg_foreign_traits(BG_FOREIGN_GUAVA) & BG_FOREIGN_NEEDS_KEYS);
     CHECK(!(bg_foreign_traits(BG_FOREIGN_GO) & BG_FOREIGN_NEEDS_KEYS));
@@ -93,7 +97,8 @@ TEST(foreign__refuses_null)
     bg_foreign_free(NULL);
 }
 
-static void *allocate_nothing(void *context, size_t bytes, size_t alignment, int zeroed)
+static void *allocate_nothing(void *context, size_t bytes, size_t alignment,
+                              bool zeroed)
 {
     (void)bytes;
     (void)zeroed;

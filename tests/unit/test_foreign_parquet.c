@@ -2,6 +2,7 @@
  * Filters of Parquet files: alone and from whole files, which are created here; the bits of
  * DuckDB's filters; conversion to and from the kind `split`. Invalid input is refused.
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/foreign_bytes.h"
 

@@ -2,6 +2,7 @@
  * The gate: every outcome; a failing backing store; audits; begin and finish; batches; writes
  * that cannot be added. The tests with threads are in conc_gate.c.
  */
+#include "support/adds.h"
 #include "support/gate_world.h"
 
 #include <math.h>
@@ -70,7 +71,7 @@ TEST(gate__fails_closed_if_told_so)
 TEST(gate__without_a_truth_says_unknown)
 {
     struct world *w = world_make(0.05);
-    w->how.ask = NULL;
+    w->how.query = NULL;
     w->how.audit = 1;
     w->how.flags = BG_GATE_SINGLE_FLIGHT;
     world_open(w);
@@ -355,7 +356,7 @@ TEST(gate__a_write_during_an_audit_is_no_alarm)
 TEST(gate__begins_and_finishes)
 {
     struct world *w = world_make(0.05);
-    w->how.ask = NULL;
+    w->how.query = NULL;
     w->how.negative_entries = 10;
     w->how.trace = world_trace;
     world_open(w);
@@ -393,7 +394,7 @@ TEST(gate__begins_and_finishes)
 TEST(gate__audits_by_ticket)
 {
     struct world *w = world_make(0.05);
-    w->how.ask = NULL;
+    w->how.query = NULL;
     w->how.audit = 1;
     w->how.trace = world_trace;
     world_open(w);

@@ -1,4 +1,5 @@
 /* Statistics of a gate and their consequences: figures, rates, rebuilds. */
+#include "support/adds.h"
 #include "support/gate_world.h"
 
 #include <math.h>

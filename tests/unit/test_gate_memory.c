@@ -118,19 +118,19 @@ TEST(breaker__what_is_late_changes_nothing)
     CHECK_EQ(bgi_breaker_failed(&b, 0, 30), BGI_BREAKER_STAYS);
     CHECK_EQ(bgi_breaker_worked(&b, 0), BGI_BREAKER_STAYS); /* an older query */
     CHECK_EQ(bgi_breaker_state(&b), BGI_BREAKER_OPEN);
-    CHECK(!bgi_breaker_may_ask(&b, 119, &none));
-    CHECK(bgi_breaker_may_ask(&b, 120, &first));
+    CHECK(!bgi_breaker_allows(&b, 119, &none));
+    CHECK(bgi_breaker_allows(&b, 120, &first));
     CHECK(first != 0);
-    CHECK(!bgi_breaker_may_ask(&b, 219, &none));  /* that attempt is still in flight */
-    CHECK(bgi_breaker_may_ask(&b, 220, &second)); /* and now abandoned */
+    CHECK(!bgi_breaker_allows(&b, 219, &none));  /* that attempt is still in flight */
+    CHECK(bgi_breaker_allows(&b, 220, &second)); /* and now abandoned */
     CHECK(second != first);
     CHECK_EQ(bgi_breaker_worked(&b, first), BGI_BREAKER_STAYS);
     CHECK_EQ(bgi_breaker_failed(&b, first, 230), BGI_BREAKER_STAYS);
     CHECK_EQ(bgi_breaker_state(&b), BGI_BREAKER_TRYING);
     CHECK_EQ(bgi_breaker_failed(&b, second, 240), BGI_BREAKER_STAYS);
     CHECK_EQ(bgi_breaker_state(&b), BGI_BREAKER_OPEN);
-    CHECK(!bgi_breaker_may_ask(&b, 339, &none)); /* it pauses again */
-    CHECK(bgi_breaker_may_ask(&b, 340, &second));
+    CHECK(!bgi_breaker_allows(&b, 339, &none)); /* it pauses again */
+    CHECK(bgi_breaker_allows(&b, 340, &second));
     CHECK_EQ(bgi_breaker_worked(&b, second), BGI_BREAKER_CLOSES);
     CHECK_EQ(bgi_breaker_failed(&b, 0, 350), BGI_BREAKER_STAYS);
     CHECK_EQ(bgi_breaker_failed(&b, 0, 350), BGI_BREAKER_OPENS);
@@ -326,7 +326,7 @@ TEST(gate__keys_of_every_length_up_to_the_limit_are_remembered)
     uint64_t asks = 0;
     char key[64];
     memset(key, 'k', sizeof key);
-    how.ask = ask_nothing;
+    how.query = ask_nothing;
     how.context = &asks;
     how.negative_entries = 1000;
     how.negative_key = 20;

@@ -6,7 +6,7 @@
 #include "support/check.h"
 
 #include "bloomgate/cpu.h"
-#include "bloomgate/hash.h"
+#include "bloomgate/hasher.h"
 
 #include "hash/hash_batch.h"
 
@@ -96,7 +96,7 @@ static void fill_random(uint8_t *bytes, size_t n)
 
 /* Checks batches of every size, that no excess byte of `out` is written, and the same through a
  * range. */
-static void check_batches(const bg_hasher *hasher, const struct bgi_keys *keys,
+static void check_batches(const bg_hasher *hasher, const bg_keys *keys,
                           const uint64_t *expected, size_t most, size_t step)
 {
     const uint64_t untouched = UINT64_C(0x5ca1ab1edeadbeef);
@@ -105,15 +105,9 @@ static void check_batches(const bg_hasher *hasher, const struct bgi_keys *keys,
         for (size_t i = 0; i <= MOST; i++) {
             out[i] = untouched;
         }
-        switch (keys->form) {
-        case BGI_KEYS_PAIRS:
-            bg_hash_many(hasher, bg_keys_bytes(keys->data, n), out);
-            break;
-        case BGI_KEYS_FIXED:
-            bg_hash_many(hasher, bg_keys_fixed(keys->data, keys->width, n), out);
-            break;
-        case BGI_KEYS_U64: bg_hash_many(hasher, bg_keys_u64(keys->data, n), out); break;
-        }
+        bg_keys first_n = *keys;
+        first_n.count = n;
+        bg_hash_many(hasher, first_n, out);
         CHECK(memcmp(out, expected, n * sizeof *out) == 0);
         CHECK_EQ(out[n], untouched);
         size_t first = n / 3;
@@ -139,7 +133,7 @@ static void fixed_body(const bg_hasher *hasher, const bg_hasher *scalar)
             expected[i] = bg_hash_bytes(scalar, bytes + i * width, width);
             CHECK_EQ(bg_hash_bytes(hasher, bytes + i * width, width), expected[i]);
         }
-        struct bgi_keys keys = bgi_keys_fixed(bytes, width);
+        bg_keys keys = bg_keys_fixed(bytes, width, most);
         check_batches(hasher, &keys, expected, most, all ? 1 : 7);
         free(room);
     }
@@ -162,7 +156,7 @@ static void u64_body(const bg_hasher *hasher, const bg_hasher *scalar)
         expected[i] = bg_hash_bytes(scalar, bytes, 8);
         CHECK_EQ(bg_hash_u64(hasher, numbers[i]), expected[i]);
     }
-    struct bgi_keys keys = bgi_keys_u64(numbers);
+    bg_keys keys = bg_keys_u64(numbers, MOST);
     check_batches(hasher, &keys, expected, MOST, 1);
 }
 
@@ -187,7 +181,7 @@ static void check_pairs(const bg_hasher *hasher, const bg_hasher *scalar,
         expected[i] = bg_hash_bytes(scalar, pairs[i].data, lengths[i]);
         CHECK_EQ(bg_hash_bytes(hasher, pairs[i].data, lengths[i]), expected[i]);
     }
-    struct bgi_keys keys = bgi_keys_pairs(pairs);
+    bg_keys keys = bg_keys_bytes(pairs, MOST);
     check_batches(hasher, &keys, expected, most, step);
     for (size_t i = 0; i < most; i++) {
         free(rooms[i]);
@@ -267,7 +261,7 @@ static void large_body(const bg_hasher *hasher, const bg_hasher *scalar)
     for (size_t i = 0; i < 9; i++) {
         expected[i] = bg_hash_bytes(scalar, bytes + (i << 16), 1 << 16);
     }
-    struct bgi_keys keys = bgi_keys_fixed(bytes, 1 << 16);
+    bg_keys keys = bg_keys_fixed(bytes, 1 << 16, 9);
     check_batches(hasher, &keys, expected, 9, 1);
     free(bytes);
 }

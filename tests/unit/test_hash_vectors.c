@@ -10,7 +10,7 @@
 #include "support/check.h"
 
 #include "bloomgate/cpu.h"
-#include "bloomgate/hash.h"
+#include "bloomgate/hasher.h"
 
 #include "base/features.h"
 #include "hash/aes.h"

@@ -2,6 +2,7 @@
  * bg_filter_sample_info: statistics from a part of a filter match those of the whole, within
  * their interval; and only that part is read.
  */
+#include "support/adds.h"
 #include "support/files.h"
 
 #include <math.h>

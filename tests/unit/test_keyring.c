@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE /* memmem, strcasestr */
 
+#include "support/adds.h"
 #include "support/faulty_disk.h"
 #include "support/files.h"
 #include "support/pages.h"

@@ -3,6 +3,7 @@
  * hashes give the same words, the same answers and the same "new", one by one and in batches,
  * with and without prefetching.
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -160,8 +161,8 @@ static void check_batches(bg_kind kind, uint32_t k, uint32_t flags, bg_cpu cpu,
                           bool large)
 {
     struct seen s = seen_create(kind, units_of(kind, k), k, flags, cpu);
-    s.filter->core.adds_ask = large; /* as if it were larger than the cache */
-    s.filter->core.looks_ask = large;
+    s.filter->core.adds_prefetch = large; /* as if it were larger than the cache */
+    s.filter->core.lookups_prefetch = large;
     add_in_batches(s.filter, true);
     CHECK(memcmp(s.memory, expect_words, 8 * words) == 0);
     ask_in_batches(s.filter);
@@ -209,7 +210,7 @@ static void check_large(bg_kind kind, bg_cpu cpu)
     uint64_t units = 2 * cache / kind_unit_bytes(kind, k) + 1;
     struct seen one = seen_create(kind, units, k, 0, BG_CPU_SCALAR);
     struct seen many = seen_create(kind, units, k, 0, cpu);
-    CHECK(many.filter->core.adds_ask && many.filter->core.looks_ask);
+    CHECK(many.filter->core.adds_prefetch && many.filter->core.lookups_prefetch);
     for (size_t i = 0; i < HASHES; i++) {
         expect_new[i] = added_hash(one.filter, hashes[i]);
     }
@@ -241,7 +242,7 @@ TEST(kind__large_filters_ask_ahead_and_equal_scalar)
 TEST(kind__small_filters_do_not_ask_ahead)
 {
     bg_filter *filter = make_filter(BG_KIND_BLOCKED, 4096, 0);
-    CHECK(!filter->core.looks_ask);
+    CHECK(!filter->core.lookups_prefetch);
     bg_filter_free(filter);
 }
 
@@ -282,20 +283,25 @@ TEST(kind__counts_ones_on_every_set)
 
 TEST(kind__names_and_numbers)
 {
+    bg_kind kind = BG_KIND_WINDOW;
 #define SAME(NAME, number, name)                                                       \
     CHECK_EQ(BG_KIND_##NAME, number);                                                  \
     CHECK_STR(bg_kind_name(BG_KIND_##NAME), #name);                                    \
-    CHECK_EQ(bg_kind_parse(#name), BG_KIND_##NAME);                                    \
+    CHECK(bg_kind_parse(#name, &kind));                                                \
+    CHECK_EQ(kind, BG_KIND_##NAME);                                                    \
     CHECK_EQ(bgi_kind_of(BG_KIND_##NAME)->id, BG_KIND_##NAME);
     BG_BLOOM_KINDS(SAME)
 #undef SAME
     CHECK_STR(bg_kind_name(BG_KIND_AUTO), "auto");
-    CHECK_EQ(bg_kind_parse("auto"), BG_KIND_AUTO);
+    CHECK(bg_kind_parse("auto", &kind));
+    CHECK_EQ(kind, BG_KIND_AUTO);
+    kind = BG_KIND_WINDOW;
     CHECK_STR(bg_kind_name((bg_kind)99), "unknown");
-    CHECK_EQ(bg_kind_parse("unknown"), -1);
-    CHECK_EQ(bg_kind_parse("Blocked"), -1);
-    CHECK_EQ(bg_kind_parse(""), -1);
-    CHECK_EQ(bg_kind_parse(NULL), -1);
+    CHECK(!bg_kind_parse("unknown", &kind));
+    CHECK(!bg_kind_parse("Blocked", &kind));
+    CHECK(!bg_kind_parse("", &kind));
+    CHECK(!bg_kind_parse(NULL, &kind));
+    CHECK_EQ(kind, BG_KIND_WINDOW);
     CHECK(bgi_kind_of(BG_KIND_AUTO) == NULL);
     CHECK(bgi_kind_of((bg_kind)99) == NULL);
 }

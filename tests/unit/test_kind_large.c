@@ -3,6 +3,7 @@
  * positions are the classic bug of large filters: keys alias, or are lost.) The memory is never
  * filled; only touched pages exist.
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

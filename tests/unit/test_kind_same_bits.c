@@ -4,6 +4,7 @@
  * x86-64; words are read as numbers, so the byte order does not matter. If one of them changes,
  * existing files can no longer be read.
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

@@ -2,6 +2,7 @@
  * `split` has exactly the bits of Parquet's filters: compared with the formula of the Parquet
  * specification, implemented again here, and with filters that DuckDB wrote (golden/parquet).
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

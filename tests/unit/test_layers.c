@@ -5,6 +5,7 @@
  */
 #include "filter/handle.h"
 #include "live/layers.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -85,7 +86,7 @@ static uint64_t mix_make(const struct stack *s, enum mix mix, unsigned n,
     return known;
 }
 
-static uint64_t one_by_one(const struct stack *s, const struct bgi_word *word)
+static uint64_t one_by_one(const struct stack *s, const struct bgi_group *word)
 {
     uint64_t maybe = 0;
     for (unsigned i = 0; i < word->n; i++) {
@@ -103,14 +104,14 @@ static void check_word(struct stack *s, enum mix mix, unsigned n)
     uint64_t hashes[64], after[64];
     uint64_t known = mix_make(s, mix, n, hashes);
     (void)mix_make(s, mix, 64, after);
-    struct bgi_word word = { .hashes = hashes, .n = n };
-    struct bgi_word next = { .hashes = after, .n = (unsigned)check_random_below(65) };
+    struct bgi_group word = { .hashes = hashes, .n = n };
+    struct bgi_group next = { .hashes = after, .n = (unsigned)check_random_below(65) };
     uint64_t expected = one_by_one(s, &word);
     CHECK_EQ(known & ~expected, 0);
     for (int large = 0; large < 2; large++) {
         s->layers.bytes = large ? UINT64_MAX : 0;
-        CHECK_EQ(layers_has_word(&s->layers, &word, NULL), expected);
-        CHECK_EQ(layers_has_word(&s->layers, &word, &next), expected);
+        CHECK_EQ(layers_has_group(&s->layers, &word, NULL), expected);
+        CHECK_EQ(layers_has_group(&s->layers, &word, &next), expected);
     }
 }
 
@@ -163,7 +164,7 @@ TEST(layers__the_most_there_are)
     bg_filter *filter = make_filter(BG_KIND_BLOCKED, 640, 0);
     bg_filter *last = make_filter(BG_KIND_BLOCKED, 640, 0);
     uint64_t hashes[64];
-    struct bgi_word word = { .hashes = hashes, .n = 64 };
+    struct bgi_group word = { .hashes = hashes, .n = 64 };
     random_hashes(hashes, 64);
     (void)added_hash(last, hashes[40]);
     for (int large = 0; large < 2; large++) {
@@ -172,7 +173,7 @@ TEST(layers__the_most_there_are)
             layers_push(&layers, i + 1 < BGI_LAYERS_MAX ? filter : last);
         }
         layers.bytes = large ? UINT64_MAX : 0;
-        CHECK_EQ(layers_has_word(&layers, &word, NULL), UINT64_C(1) << 40);
+        CHECK_EQ(layers_has_group(&layers, &word, NULL), UINT64_C(1) << 40);
     }
     bg_filter_free(filter);
     bg_filter_free(last);

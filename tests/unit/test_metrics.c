@@ -378,7 +378,7 @@ static void make_gated(struct gated *gated)
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
     gated->slot = make_users();
     gated->down = false;
-    options.ask = ask;
+    options.query = ask;
     options.context = &gated->down;
     options.audit = 0.5;
     options.breaker_failures = 3;
@@ -399,7 +399,9 @@ TEST(gate__tells_its_figures)
     make_gated(&gated);
     bg_gate_info stats = { .struct_size = sizeof stats };
     bg_metrics_item item = { "users", NULL, gated.gate }; /* its own slot */
-    CHECK_OK(bg_gate_get_info(gated.gate, EXAMINE_true, &stats));
+    bg_slot_health health = { .struct_size = sizeof health };
+    CHECK_OK(bg_slot_get_health(bg_gate_slot(gated.gate), &health));
+    CHECK_OK(bg_gate_get_info(gated.gate, &health, &stats));
     write_items(&item, 1, BG_METRICS_PROMETHEUS, 0);
     double all = 0;
     for (unsigned i = 0; i < BG_OUTCOME_PENDING; i++) {
@@ -461,7 +463,7 @@ TEST(gate__false_negatives_are_told)
     bg_metrics_item item;
     gated.slot = make_slot(empty_filter(), NULL); /* nothing was reported to it */
     gated.down = false;
-    options.ask = ask;
+    options.query = ask;
     options.context = &gated.down;
     options.audit = 1;
     CHECK_OK(bg_gate_create(gated.slot, &options, &gated.gate, NULL));

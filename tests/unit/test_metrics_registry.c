@@ -35,7 +35,7 @@ static bg_registry *make_registry(const bg_gate_options *gate)
     options.spec.items = 1000;
     options.spec.rate = 0.01;
     options.clock = tell_time;
-    options.folder = files_folder();
+    options.directory = files_folder();
     options.idle = IDLE * SECOND;
     options.max_items = 10;
     options.gate = gate;
@@ -172,7 +172,7 @@ TEST(registry__tenants_with_gates)
 {
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
     bg_tenant *tenant = NULL;
-    options.ask = ask;
+    options.query = ask;
     bg_registry *registry = make_registry(&options);
     use(registry, "acme", 2);
     CHECK_OK(bg_registry_get(registry, "acme", 0, &tenant, NULL));

@@ -1,6 +1,7 @@
 /*
  * Where the bits of a filter are: by cells of equal size, over the words of all its parts.
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

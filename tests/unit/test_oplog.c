@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE /* flock, usleep */
 
+#include "support/adds.h"
 #include "support/disk_lives.h"
 #include "support/files.h"
 

@@ -3,6 +3,7 @@
  * 8, with every instruction set. Invalid bytes are refused, and everything that is accepted can
  * be queried.
  */
+#include "support/adds.h"
 #include "support/samples.h"
 
 #include "base/bits.h"

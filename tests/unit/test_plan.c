@@ -1,4 +1,5 @@
 /* Plans: figures derived from a geometry, costs and objectives, and invalid requests. */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -124,6 +125,15 @@ TEST(plan__calls_avoided_and_wasted)
 
 /* ---- From plan to filter --------------------------------------------------------- */
 
+/* Creates the filter of a plan. */
+static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *request,
+                                    bg_filter **filter)
+{
+    bg_spec spec;
+    bg_plan_to_spec(plan, request, &spec);
+    return bg_filter_create(&spec, filter, NULL);
+}
+
 static void check_same_geometry(const bg_plan_request *ask)
 {
     bg_plan p = plan_of(ask);
@@ -139,7 +149,7 @@ static void check_same_geometry(const bg_plan_request *ask)
     CHECK_EQ(info.design_items, p.items);
     CHECK(info.design_rate == p.rate);
     CHECK_EQ(info.flags, ask->spec.flags);
-    CHECK_OK(bg_filter_create_planned(&p, ask, &direct, NULL));
+    CHECK_OK(create_planned(&p, ask, &direct));
     CHECK(bg_filter_compatible(filter, direct));
     CHECK_EQ(info_of(direct).flags, ask->spec.flags);
     bg_filter_free(filter);
@@ -168,22 +178,6 @@ TEST(plan__spec_and_filter_have_its_geometry)
     bg_plan_request ask = request_of(12345, 0.01);
     ask.spec.flags = BG_SPEC_ONE_WINNER;
     check_same_geometry(&ask);
-}
-
-TEST(plan__create_planned_needs_both)
-{
-    bg_plan_request ask = request_of(1000, 0.01);
-    bg_plan p = plan_of(&ask);
-    bg_filter *filter = (bg_filter *)(void *)&p;
-    bg_errinfo why;
-    CHECK_EQ(bg_filter_create_planned(NULL, &ask, &filter, &why), BG_EINVAL);
-    CHECK(filter == NULL);
-    CHECK_STR(why.what, "plan");
-    filter = (bg_filter *)(void *)&p;
-    CHECK_EQ(bg_filter_create_planned(&p, NULL, &filter, &why), BG_EINVAL);
-    CHECK(filter == NULL);
-    CHECK_EQ(bg_filter_create_planned(&p, &ask, NULL, &why), BG_EINVAL);
-    CHECK_EQ(bg_filter_create_planned(NULL, NULL, NULL, NULL), BG_EINVAL);
 }
 
 /* ---- The cheapest, and the latency ----------------------------------------------- */

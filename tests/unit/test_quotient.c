@@ -3,6 +3,7 @@
  * with uniform and with clustered hashes; full filters and floods; rates, sizes and estimates;
  * listing, merging and resizing; threads.
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -656,7 +657,7 @@ TEST(quotient__batches_do_what_single_calls_do)
         for (uint32_t flags = 0; flags <= BG_SPEC_EXCLUSIVE; flags++) {
             bg_filter *one = quotient_filter(12, 6, flags), *many = NULL;
             many = quotient_filter(12, 6, flags);
-            many->core.adds_ask = many->core.looks_ask = (uint16_t)ask;
+            many->core.adds_prefetch = many->core.lookups_prefetch = (uint8_t)ask;
             random_hashes(keys, 2 * N);
             for (size_t i = 1; i < N; i += 3) {
                 keys[i] = keys[check_random_below(i)];

@@ -3,6 +3,7 @@
  * and an event that ends the era (recent.c), for the negative cache, for shared queries and for
  * tickets.
  */
+#include "support/adds.h"
 #include "support/gate_world.h"
 
 #include "gate/flight.h"

@@ -268,14 +268,14 @@ TEST(registry__bad_options)
         case 4: options.spec.flags = BG_SPEC_EXCLUSIVE; break;
         case 5: options.inserts_per_second = -1; break;
         case 6: options.burst = -1; break;
-        case 7: options.folder = ""; break;
-        case 8: options.folder = "/nonexistent/folder", expected = BG_EIO; break;
+        case 7: options.directory = ""; break;
+        case 8: options.directory = "/nonexistent/folder", expected = BG_EIO; break;
         case 9: options.spec.hash.profile = 99; break;
         case 10:
             gate.struct_size = 1;
             options.gate = &gate;
             break;
-        default: options.folder = "/dev/null", expected = BG_EIO; break;
+        default: options.directory = "/dev/null", expected = BG_EIO; break;
         }
         CHECK_EQ(bg_registry_create(&options, &registry, &why), expected);
         CHECK(registry == NULL);
@@ -464,11 +464,11 @@ TEST(gates__one_per_tenant)
     unsigned asked = 0;
     bg_gate_options gate = BG_GATE_OPTIONS_INIT;
     bg_registry_options options = on_disk();
-    gate.ask = ask_even;
+    gate.query = ask_even;
     gate.context = &asked;
     options.gate = &gate;
     bg_registry *registry = open_registry(&options);
-    gate.ask = NULL; /* it was copied */
+    gate.query = NULL; /* it was copied */
     bg_tenant *acme = get_tenant(registry, "acme"),
               *other = get_tenant(registry, "other");
     for (uint64_t key = 0; key < 100; key += 2) {
@@ -514,7 +514,7 @@ TEST(gates__learn_of_what_tenants_add)
     bool written = false;
     bg_gate_options gate = BG_GATE_OPTIONS_INIT;
     bg_registry_options options = usual();
-    gate.ask = ask_flag;
+    gate.query = ask_flag;
     gate.context = &written;
     gate.negative_entries = 1000;
     options.gate = &gate;

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE /* O_DIRECTORY */
 
+#include "support/adds.h"
 #include "support/registry_world.h"
 
 #include "gate/tenant.h"

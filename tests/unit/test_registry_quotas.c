@@ -51,14 +51,17 @@ TEST(quotas__items_of_a_batch)
         numbers[i] = i % 2 ? 0 : i; /* every second one exists already */
         keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
     }
-    CHECK_OK(bg_tenant_add_many(acme, keys, N, &done, &added, NULL));
+    CHECK_OK(
+        bg_tenant_add_many(acme, keys, N, &done, &added, NULL));
     CHECK_EQ(done, N);
     CHECK_EQ(tenant_stats(acme).items, added);
     CHECK(added <= N / 2);
     for (size_t i = 0; i < N; i++) {
         numbers[i] += 1000;
     }
-    CHECK_EQ(bg_tenant_add_many(acme, keys, N, &done, &added, NULL), BG_EQUOTA);
+    CHECK_EQ(
+        bg_tenant_add_many(acme, keys, N, &done, &added, NULL),
+        BG_EQUOTA);
     CHECK_EQ(tenant_stats(acme).items, MOST);
     CHECK(done < N && added <= done);
     CHECK_EQ(tenant_stats(acme).limited_items, N - done);
@@ -278,7 +281,8 @@ TEST(quotas__rate)
         keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
     }
     the_time += SECOND / 20;
-    CHECK_EQ(bg_tenant_add_many(acme, keys, 20, &done, NULL, &why), BG_EQUOTA);
+    CHECK_EQ(bg_tenant_add_many(acme, keys, 20, &done, NULL, &why),
+             BG_EQUOTA);
     CHECK_EQ(done, 5);
     CHECK_EQ(tenant_stats(acme).limited_rate, 3 + 15);
     CHECK_EQ(registry_stats(registry).limited, 3 + 15);

@@ -1,5 +1,6 @@
 /* Filters, foreign filters and slots whose memory is moved between any two operations: nothing
  * is lost, the old memory is never read, and no secret stays there. */
+#include "support/adds.h"
 #include "support/mover.h"
 #include "support/samples.h"
 #include "support/slots.h"

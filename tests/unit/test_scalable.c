@@ -4,6 +4,7 @@
  */
 #include "filter/handle.h"
 #include "live/ladder.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 
@@ -135,6 +136,15 @@ TEST(scalable__planned_memory_is_below_18_bits_at_100_times)
     CHECK(one.bytes < plan.bytes / 100);
 }
 
+/* Creates the filter of a plan. */
+static inline bg_err create_planned(const bg_plan *plan, const bg_plan_request *request,
+                                    bg_filter **filter)
+{
+    bg_spec spec;
+    bg_plan_to_spec(plan, request, &spec);
+    return bg_filter_create(&spec, filter, NULL);
+}
+
 TEST(scalable__plan_makes_a_filter)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
@@ -143,7 +153,7 @@ TEST(scalable__plan_makes_a_filter)
     ask.spec = scalable_spec(1000, 0.02);
     ask.growth = 50;
     CHECK_OK(bg_plan_compute(&ask, &plan, NULL));
-    CHECK_OK(bg_filter_create_planned(&plan, &ask, &filter, NULL));
+    CHECK_OK(create_planned(&plan, &ask, &filter));
     bg_filter_info info = info_of(filter);
     CHECK_EQ(info.design_items, 1000);
     CHECK_NEAR(info.design_rate, 0.02, 1e-9);

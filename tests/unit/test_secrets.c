@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE /* memmem */
 
+#include "support/adds.h"
 #include "support/files.h"
 #include "support/pages.h"
 
@@ -191,7 +192,8 @@ struct looking {
     unsigned held; /* number of secrets found in freed memory */
 };
 
-static void *looking_allocate(void *context, size_t bytes, size_t alignment, int zeroed)
+static void *looking_allocate(void *context, size_t bytes, size_t alignment,
+                              bool zeroed)
 {
     size_t whole = (bytes + alignment - 1) / alignment * alignment;
     void *memory = aligned_alloc(alignment, whole);

@@ -1,4 +1,5 @@
 /* Two filters: merging, folding, copying, comparing, clearing. */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/files.h"
 #include "support/filters.h"

@@ -3,6 +3,7 @@
  * every possible state; and a copy of it taken by its owner.
  */
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 #include "support/slots.h"

@@ -421,7 +421,7 @@ static void advance_meanwhile(struct meanwhile *now)
 }
 
 static void *allocate_meanwhile(void *context, size_t bytes, size_t alignment,
-                                int zeroed)
+                                bool zeroed)
 {
     const size_t whole = (bytes + alignment - 1) / alignment * alignment;
     void *memory = aligned_alloc(alignment, whole);

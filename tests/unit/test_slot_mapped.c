@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "support/adds.h"
 #include "support/files.h"
 #include "support/slots.h"
 

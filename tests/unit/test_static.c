@@ -3,6 +3,7 @@
  * the predicted rate, whatever the number of keys; copies and equality; adds to a filter that
  * accepts no keys.
  */
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

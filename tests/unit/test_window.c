@@ -4,6 +4,7 @@
  */
 #include "filter/handle.h"
 #include "live/window_body.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 

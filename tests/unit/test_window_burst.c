@@ -3,6 +3,7 @@
  * period. The rate holds, no key is forgotten early, and no unneeded memory is allocated.
  */
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 #include "support/forge.h"

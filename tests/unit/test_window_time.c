@@ -3,6 +3,7 @@
  * times, from files of version 0.1, and merged.
  */
 #include "bloomgate/all.h"
+#include "support/adds.h"
 #include "support/check.h"
 #include "support/filters.h"
 #include "support/forge.h"

@@ -29,17 +29,18 @@ static const struct foreign_format *foreign_of(bg_foreign_format id)
 const char *bg_foreign_name(bg_foreign_format format)
 {
     const struct foreign_format *f = foreign_of(format);
-    return f ? f->name : NULL;
+    return f ? f->name : "unknown";
 }
 
-bg_foreign_format bg_foreign_parse(const char *name)
+bool bg_foreign_parse(const char *name, bg_foreign_format *format)
 {
     for (size_t i = 0; name && i < FOREIGN_FORMATS; i++) {
         if (strcmp(foreign_formats[i]->name, name) == 0) {
-            return foreign_formats[i]->id;
+            *format = foreign_formats[i]->id;
+            return true;
         }
     }
-    return (bg_foreign_format)0;
+    return false;
 }
 
 uint32_t bg_foreign_traits(bg_foreign_format format)
@@ -500,34 +501,34 @@ uint64_t bg_foreign_size_bytes(const bg_foreign *foreign)
     return foreign ? foreign->size : 0;
 }
 
-bg_err bg_foreign_get_info(const bg_foreign *foreign, bg_foreign_info *about)
+bg_err bg_foreign_get_info(const bg_foreign *foreign, bg_foreign_info *out)
 {
-    if (!foreign || !about || about->struct_size != sizeof *about) {
+    if (!foreign || !out || out->struct_size != sizeof *out) {
         return BG_EINVAL;
     }
     double no = 1;
-    *about = (bg_foreign_info){ .struct_size = sizeof *about,
-                                .format = foreign->format->id,
-                                .version = foreign->version,
-                                .keys = foreign->keys,
-                                .parts = foreign->count };
+    *out = (bg_foreign_info){ .struct_size = sizeof *out,
+                              .format = foreign->format->id,
+                              .version = foreign->version,
+                              .keys = foreign->keys,
+                              .parts = foreign->count };
     for (uint32_t i = 0; i < foreign->count; i++) {
         const struct foreign_part *part = &foreign->parts[i];
         uint64_t ones = foreign_ones(foreign, part);
-        about->k = i ? about->k : part->k;
-        about->bits += part->bits;
-        about->ones += ones;
-        about->items += part->items;
-        about->design += part->design;
+        out->k = i ? out->k : part->k;
+        out->bits += part->bits;
+        out->ones += ones;
+        out->items += part->items;
+        out->design += part->design;
         if (part->bits) {
             no *= 1 - pow((double)ones / (double)part->bits, part->k);
         } else if (foreign->format->positions) {
             no = 0; /* no bits that could be missing */
         }
     }
-    about->rate = 1 - no;
+    out->rate = 1 - no;
     if (foreign->format->about) {
-        foreign->format->about(foreign, about);
+        foreign->format->about(foreign, out);
     }
     return BG_OK;
 }

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 
+#include "support/adds.h"
 #include "support/crossing.h"
 #include "support/scratch.h"
 #include "support/service_world.h"

@@ -1,0 +1,127 @@
+/*
+ * combine.h - several filters, and other sizes: merge, fold, resize, compact, compare.
+ *
+ *     bg_filter_merge(all, monday, NULL);            // union of two filters
+ *     bg_filter_fold(all, 1, &half, NULL);           // half the size, a higher rate
+ *     bg_filter_overlap(monday, tuesday, &o, NULL);  // how many keys they share
+ *
+ * Which kinds support which operation: bg_kind_traits.
+ */
+#ifndef BLOOMGATE_COMBINE_H
+#define BLOOMGATE_COMBINE_H
+
+#include "bloomgate/err.h"
+#include "bloomgate/export.h"
+#include "bloomgate/filter.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Adds all keys of `other` to `filter`, which then answers as if the keys of both had been
+ * added to it. Merging a filter into itself changes nothing.
+ * Counters add up, so that each key can be removed as often as it was added to either
+ * filter; merging such a filter into itself is refused. `quotient` filters may differ in
+ * size if bg_filter_resize could turn one into the other.
+ * Errors: BG_EINCOMPAT if kind, size, k or hash differ, or the periods of two windows; the
+ * message names the difference. BG_ENOTSUP unless the kind has BG_TRAIT_MERGE. BG_EFULL if
+ * the keys of both do not fit; the filter is then unchanged, except that a filter in shards
+ * with concurrent adds may have received part of `other`. BG_ENOMEM for a filter in shards
+ * or one that has to grow.
+ * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE `filter`). Cost: reads both filters
+ * and writes one.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other,
+                                            bg_errinfo *info);
+
+/*
+ * Creates a filter of 1/2^times the size that may contain the same keys, at a higher
+ * false-positive rate. The result is identical to adding the keys to a filter of that size.
+ * Size generously, then fold when the number of keys is known.
+ * Errors: BG_EINVAL if the size cannot be halved that often (see bg_spec.folds); BG_ENOTSUP
+ * unless the kind has BG_TRAIT_FOLD; BG_ENOMEM; BG_EFORMAT if the filter is a mapped file
+ * that was modified in place.
+ * Thread safety: MT-Safe. Cost: reads every byte.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_fold(const bg_filter *filter, uint32_t times,
+                                           bg_filter **folded, bg_errinfo *info);
+
+/*
+ * Creates a filter with 2^doublings times the capacity (less if negative), the same content
+ * and the same rate. `filter` is unchanged. Each doubling moves one bit of the stored hashes
+ * from the remainder to the quotient, so `k` becomes k - doublings.
+ * Errors: BG_EINVAL if there is no such size; BG_EFULL if the content does not fit;
+ * BG_ENOTSUP unless the kind has BG_TRAIT_RESIZE; BG_ENOMEM. On error *resized is NULL.
+ * Thread safety: MT-Safe; adds wait until it returns. Cost: reads one filter and writes the
+ * other.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_resize(const bg_filter *filter, int doublings,
+                                             bg_filter **resized, bg_errinfo *info);
+
+/*
+ * Creates a filter of one layer, blocked or classic, from a scalable filter. It may contain
+ * the same keys, has at most the rate of the spec, and is as small as that allows. The keys
+ * are not needed: large layers are folded, small layers are unfolded (each line repeated),
+ * and the lines are ORed, so the fill adds up. This works while the layers are sparse,
+ * typically with one layer, or when the last layer has received few keys.
+ * Errors: BG_EFULL if the layers are too full: then add the keys to a new filter whose
+ * spec.items is bg_filter_info.items. BG_ENOTSUP unless the kind is scalable; BG_ENOMEM.
+ * Thread safety: MT-Safe. Cost: reads every byte, some of them several times.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_compact(const bg_filter *filter,
+                                              bg_filter **compacted, bg_errinfo *info);
+
+/*
+ * Returns whether two filters have the same kind, geometry and hash, so that they can be
+ * merged. Thread safety: MT-Safe.
+ */
+BG_API bool bg_filter_compatible(const bg_filter *a, const bg_filter *b);
+
+/*
+ * Returns whether two compatible filters also have the same content, bit by bit. Two cuckoo
+ * filters with the same keys may differ in the order of their slots.
+ * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: reads both
+ * filters up to the first difference.
+ */
+BG_API bool bg_filter_equal(const bg_filter *a, const bg_filter *b);
+
+/* Estimates of the keys of two filters. */
+typedef struct bg_overlap {
+    bg_estimate a;       /* different keys in a */
+    bg_estimate b;       /* different keys in b */
+    bg_estimate both;    /* keys in both filters */
+    bg_estimate either;  /* keys in at least one filter */
+    bg_estimate jaccard; /* both / either, 0 to 1 */
+} bg_overlap;
+
+/*
+ * Estimates how many keys two compatible filters share.
+ * Errors: BG_EINCOMPAT; BG_ENOTSUP unless the kind has BG_TRAIT_OVERLAP.
+ * Thread safety: MT-Safe. Cost: reads both filters.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b,
+                                              bg_overlap *overlap, bg_errinfo *info);
+
+/*
+ * Calls `visit` for each stored hash in ascending order, until it returns false. A hash is
+ * given by the leading bits that are stored, followed by zeros, with the number of its adds.
+ * Keys that share these bits count as one. Keys that did not fit (bg_filter_info.overflowed)
+ * are not included. `visit` may change the filter; concurrent changes may or may not be
+ * included.
+ * Errors: BG_ENOTSUP unless the kind has BG_TRAIT_ENUMERATE; BG_EINVAL for NULL.
+ * Thread safety: MT-Safe. Cost: reads every byte.
+ */
+BG_API bg_err bg_filter_for_each(const bg_filter *filter,
+                                 bool (*visit)(void *context, uint64_t hash_prefix,
+                                               uint64_t count),
+                                 void *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,175 @@
+/*
+ * file_tools.h - publish, encode, merge, fold, split, join, compare and patch filter files.
+ *
+ *     bg_publish(filter, "/srv/filters", "users", NULL, digest, &why);
+ *     bg_file_diff("monday.bg", "tuesday.bg", &difference, &why);
+ *     bg_file_patch("monday.bg", "tuesday.bg", "tuesday.patch", &why);
+ *
+ * All functions that write a file replace it atomically, as bg_save does.
+ */
+#ifndef BLOOMGATE_FILE_TOOLS_H
+#define BLOOMGATE_FILE_TOOLS_H
+
+#include "bloomgate/err.h"
+#include "bloomgate/export.h"
+#include "bloomgate/file.h"
+#include "bloomgate/filter.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Saves a filter under a name that includes its digest, and updates a pointer to it: the
+ * file is `directory`/`name`-DIGEST.bg, and `directory`/`name` is a small text file with
+ * that name, replaced atomically. bg_open follows the pointer. Bits and metadata thus change
+ * together, and readers of the old file keep it. Delete old files yourself.
+ * Errors: those of bg_save.
+ */
+BG_API BG_MUST_CHECK bg_err bg_publish(const bg_filter *filter, const char *directory,
+                                       const char *name, const bg_save_options *options,
+                                       char digest[BG_DIGEST_TEXT_BYTES],
+                                       bg_errinfo *info);
+
+/*
+ * Opens a file as bg_open does, and fills in `out`, whose struct_size must be set, from the
+ * header of the same file, even if the path is replaced in the meantime. `out` is also
+ * filled in if only the header could be read.
+ */
+BG_API BG_MUST_CHECK bg_err bg_open_with_info(const char *path,
+                                              const bg_open_options *options,
+                                              bg_file_info *out, bg_filter **filter,
+                                              bg_errinfo *info);
+
+/* ---- Files in memory ------------------------------------------------------------- */
+
+/*
+ * Writes the file of a filter to memory. *written is set to its size; with `bytes` NULL
+ * only that. `room` is the number of bytes available at `bytes`.
+ * Errors: those of bg_save; BG_EINVAL if `room` is too small.
+ */
+BG_API BG_MUST_CHECK bg_err bg_encode(const bg_filter *filter,
+                                      const bg_save_options *options, void *bytes,
+                                      size_t room, size_t *written, bg_errinfo *info);
+
+/* Receives the next n bytes of a file. Any result except BG_OK ends the encoding. */
+typedef bg_err (*bg_file_write_fn)(void *context, const void *bytes, size_t n);
+
+/*
+ * Passes the file of a filter to `write` piece by piece, from the first byte to the last.
+ * The bytes are those of bg_encode. A piece has at most 1 MiB, except for the table of
+ * checksums of very large filters. The file is not held in memory: the filter is read twice
+ * instead, because the header includes a digest of everything after it.
+ * Errors: BG_EINVAL; BG_ENOMEM, before anything was written; BG_EBUSY if the filter changed
+ * between the two passes, so that the written bytes are no valid file; BG_ECANCELED; the
+ * error of `write`.
+ * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter). Cost: reads its bytes
+ * twice; kinds in which keys move are copied first, unless BG_FILE_FROZEN is set.
+ */
+BG_API BG_MUST_CHECK bg_err bg_encode_stream(const bg_filter *filter,
+                                             const bg_save_options *options,
+                                             bg_file_write_fn write, void *context,
+                                             bg_errinfo *info);
+
+/*
+ * Creates a filter from the n bytes of a file, with the checks of bg_open. The bytes are not
+ * kept. After `progress` has reported d bytes, the first d bytes are not read again.
+ */
+BG_API BG_MUST_CHECK bg_err bg_decode(const void *bytes, size_t n,
+                                      const bg_open_options *options,
+                                      bg_filter **filter, bg_errinfo *info);
+
+/* Reads the header of a file in memory, its first 4096 bytes, as bg_file_get_info does for a
+ * file on disk. */
+BG_API BG_MUST_CHECK bg_err bg_encoded_get_info(const void *bytes, size_t n,
+                                                bg_file_info *out, bg_errinfo *info);
+
+/* Verifies a file in memory, as bg_verify does for a file on disk. */
+BG_API BG_MUST_CHECK bg_err bg_encoded_verify(const void *bytes, size_t n,
+                                              const bg_open_options *options,
+                                              bg_verify_report *report,
+                                              bg_errinfo *info);
+
+/* ---- Several files --------------------------------------------------------------- */
+
+/*
+ * Saves the union of n files of the same kind, geometry and hash to `to`.
+ * Errors: those of bg_open and bg_save; BG_EINCOMPAT with the first file that differs, and
+ * the difference.
+ */
+BG_API BG_MUST_CHECK bg_err bg_file_merge(const char *const *paths, size_t n,
+                                          const char *to,
+                                          const bg_open_options *opening,
+                                          const bg_save_options *saving,
+                                          bg_errinfo *info);
+
+/* Folds a file `folds` times, as bg_filter_fold does, and saves the result to `to`. */
+BG_API BG_MUST_CHECK bg_err bg_file_fold(const char *path, uint32_t folds,
+                                         const char *to, const bg_open_options *opening,
+                                         const bg_save_options *saving,
+                                         bg_errinfo *info);
+
+/* Saves each shard of a filter to its own file: `to`.0, `to`.1 and so on. */
+BG_API BG_MUST_CHECK bg_err bg_file_split(const char *path, const char *to,
+                                          const bg_open_options *opening,
+                                          const bg_save_options *saving,
+                                          bg_errinfo *info);
+
+/*
+ * Joins the shards `from`.0 to `from`.(shards - 1) that bg_file_split wrote.
+ * Errors: BG_EINCOMPAT if a shard is in the wrong place, or if the shards are from different
+ * splits, which an interrupted split can leave behind.
+ */
+BG_API BG_MUST_CHECK bg_err bg_file_join(const char *from, uint32_t shards,
+                                         const char *to, const bg_open_options *opening,
+                                         const bg_save_options *saving,
+                                         bg_errinfo *info);
+
+/* How two files differ. */
+typedef struct bg_file_difference {
+    uint32_t struct_size; /* sizeof(bg_file_difference) */
+    bool same_layout;     /* false: blocks cannot be compared, and the rest is 0 */
+    uint64_t blocks;      /* blocks of each file */
+    uint64_t different;   /* blocks that differ */
+    uint64_t patch_bytes; /* size of the file that bg_file_patch would write */
+} bg_file_difference;
+
+/* Compares two files by the digests of their blocks, without reading the blocks. */
+BG_API BG_MUST_CHECK bg_err bg_file_diff(const char *from, const char *to,
+                                         bg_file_difference *difference,
+                                         bg_errinfo *info);
+
+/* Writes a patch that turns `from` into `to`: header, numbers and the blocks that differ. If
+ * the files have different layouts, the patch includes all blocks. */
+BG_API BG_MUST_CHECK bg_err bg_file_patch(const char *from, const char *to,
+                                          const char *patch, bg_errinfo *info);
+
+/*
+ * Applies a patch to `from` and saves the result to `to`, verified before the rename.
+ * Errors: BG_EINCOMPAT if the patch was made for another file than `from`; those of bg_save.
+ */
+BG_API BG_MUST_CHECK bg_err bg_file_apply(const char *from, const char *patch,
+                                          const char *to, bg_errinfo *info);
+
+/* ---- Canaries -------------------------------------------------------------------- */
+
+#define BG_CANARY_COUNT 16
+#define BG_CANARY_BYTES 24
+
+/*
+ * Computes canary i (0 to BG_CANARY_COUNT - 1) of a generation: a key that no user has. Add
+ * all of them before you save a filter under that generation. bg_open then refuses the file
+ * if a canary is missing. Canaries reveal a wrong hash, a wrong instruction or an empty
+ * filter, which checksums cannot. Files record whether they have them.
+ */
+BG_API void bg_canary(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * inspect.h - cheaper and finer measurements than bg_filter_get_info.
+ */
+#ifndef BLOOMGATE_INSPECT_H
+#define BLOOMGATE_INSPECT_H
+
+#include "bloomgate/err.h"
+#include "bloomgate/export.h"
+#include "bloomgate/filter.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Describes a filter as bg_filter_get_info does, but reads only about `max_bytes` bytes of
+ * each larger part (0: all). `ones`, `fill` and `rate` are then estimates, and the interval
+ * of `items` is wider. A sample of 1 MiB determines the fill to within one thousandth.
+ * Errors: those of bg_filter_get_info. Thread safety: MT-Safe.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_sample_info(const bg_filter *filter,
+                                                  uint64_t max_bytes,
+                                                  bg_filter_info *out);
+
+/* Returns the share of bits that are set. Thread safety: MT-Safe. Cost: reads every byte. */
+BG_API double bg_filter_fill(const bg_filter *filter);
+
+/*
+ * Returns in how many layers a key is looked up: the layers of a scalable filter (of the
+ * shard with most layers), the generations of a window, otherwise 1. Returns 0 for NULL.
+ * Thread safety: MT-Safe; with concurrent adds the result is a snapshot.
+ */
+BG_API uint32_t bg_filter_layers(const bg_filter *filter);
+
+/*
+ * Measures how evenly a filter is filled: divides its words, in file order, into `cells`
+ * (1 to 65536) pieces of equal size, and sets shares[i] to the share of bits set in piece i.
+ * With more cells than words, neighboring cells show the same word. For kinds with counters,
+ * fingerprints or slots this is not bg_filter_info.fill, but it shows where they are.
+ * Errors: BG_EINVAL for NULL or a number of cells out of range.
+ * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: reads every
+ * byte.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_occupancy(const bg_filter *filter, double *shares,
+                                                size_t cells);
+
+/*
+ * Returns the rate `hits` / `trials` with its 95% Wilson interval, for observed
+ * false-positive rates. Thread safety: MT-Safe.
+ */
+BG_API bg_estimate bg_observed_rate(uint64_t hits, uint64_t trials);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
