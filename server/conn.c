@@ -559,7 +559,7 @@ static bool conn_is_over(const struct conn *conn)
 static bool conn_unhold(struct conn *conn)
 {
     const struct persist *persist = conn->worker->server->persist;
-    char why[256];
+    char why[BG_ERR_MESSAGE_MAX];
     if (conn->hold && !conn->divided) {
         conn->sendable = 0;
         conn->hold_bytes = buffer_waiting(&conn->out);

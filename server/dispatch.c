@@ -39,7 +39,7 @@ struct resp_job {
     struct front *front;           /* a run that is forwarded; NULL: one request */
     const struct command *command; /* of that run */
     struct resp_job *then;         /* the request after the run, to be run next; or */
-    char farewell[256]; /* the error after the run; then the connection is closed */
+    char farewell[SESSION_TEXT]; /* the error after the run; then the connection is closed */
     size_t bytes;       /* of the whole request */
     size_t argc;
     bg_bytes *argv; /* followed by the bytes */
@@ -315,7 +315,7 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
 {
     struct worker *worker = conn->worker;
     struct run *run = &worker->run;
-    char text[256];
+    char text[SESSION_TEXT];
     if (argc != 3 || conn->client.multi || conn->client.mute) {
         return false;
     }
@@ -387,15 +387,15 @@ static void resp_set_limits(struct conn *conn)
 }
 
 /* Sets the error with which a connection is closed. */
-static void resp_farewell(const struct conn *conn, char text[256])
+static void resp_farewell(const struct conn *conn, char text[SESSION_TEXT])
 {
     char why[LEDGER_WHY];
     if (conn->parser.refused && ledger_refusal(why)) {
-        (void)snprintf(text, 256, "OOM %s", why);
+        (void)snprintf(text, SESSION_TEXT, "OOM %s", why);
         log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 },
                   "client %s: request refused: %s", conn->client.address, why);
     } else {
-        (void)snprintf(text, 256, "ERR %s", conn->parser.error);
+        (void)snprintf(text, SESSION_TEXT, "ERR %s", conn->parser.error);
     }
 }
 
@@ -403,7 +403,7 @@ static void resp_farewell(const struct conn *conn, char text[256])
  * parsed: sends an error after all replies, and closes the connection. */
 static void resp_end(struct conn *conn)
 {
-    char text[256];
+    char text[SESSION_TEXT];
     resp_farewell(conn, text);
     const struct run *run = &conn->worker->run;
     struct resp_job *job = run->n > 0 && run->front ? run_forward(conn, NULL, 0) : NULL;

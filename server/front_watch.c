@@ -19,7 +19,7 @@ enum {
 
 struct watch_round {
     uint8_t states[SHARDS_MAX];
-    char why[256];
+    char why[BG_ERR_MESSAGE_MAX];
 };
 
 static void watch_told(void *context, uint32_t shard, bg_bytes reply)

@@ -125,7 +125,7 @@ struct front_facts {
     uint64_t moved, ask, tryagain, clusterdown, passing; /* redirections */
     uint64_t unopened, broken;                           /* connections */
     struct front_times times[2];                         /* lookups, adds */
-    char wrong[256]; /* why shards are not up, or "" */
+    char wrong[BG_ERR_MESSAGE_MAX]; /* why shards are not up, or "" */
 };
 
 extern const char *const front_state_names[FRONT_STATES];

@@ -15,7 +15,7 @@ static const char files_mark[] = "gate-mark: ", files_settings[] = "gate-setting
 
 static bg_err files_failed(bg_errinfo *info, const char *path)
 {
-    return source_error(info, BG_EIO, "gates", NULL, "cannot access %.140s: %s", path,
+    return source_error(info, BG_EIO, "gates", NULL, "cannot access %.300s: %s", path,
                         text_errno(errno));
 }
 
@@ -68,7 +68,7 @@ static bg_err files_read_instance(const char *path, char instance[GATE_INSTANCE]
                ? BG_OK
                : source_error(
                    info, BG_EFORMAT, "gates", NULL,
-                   "%.140s does not contain 8 hex digits; delete it to create a new one",
+                   "%.300s does not contain 8 hex digits; delete it to create a new one",
                    path);
 }
 
@@ -155,7 +155,7 @@ bg_err gate_files_load(bg_slot *slot, const char *path,
             || strcmp(hashed, expected) != 0
             || !files_line(about.metadata, files_mark, mark, SOURCE_MARK))) {
         err = source_error(info, BG_EINCOMPAT, "gates", NULL,
-                           "%.140s was saved with different settings", path);
+                           "%.300s was saved with different settings", path);
     }
     err = err ? err : bg_slot_swap(slot, filter, 0, BG_SLOT_DISCARD, info);
     if (err) {

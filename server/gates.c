@@ -83,7 +83,7 @@ static void gates_note_answer(struct gate *gate, const bg_errinfo *why, bool fai
     }
     (void)pthread_mutex_lock(&gate->lock);
     atomic_store(&gate->ask_failed, failed);
-    (void)snprintf(gate->source_text, sizeof gate->source_text, "%.191s",
+    (void)snprintf(gate->source_text, sizeof gate->source_text, "%s",
                    failed ? why->message : "");
     (void)pthread_mutex_unlock(&gate->lock);
 }

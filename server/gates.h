@@ -153,7 +153,7 @@ struct gate_about {
     enum gate_phase phase;
     bool trusted;   /* T1 to T3 */
     bool source_up; /* according to the follower or last build, and the last lookup */
-    char source_text[256]; /* the last error, or "" */
+    char source_text[BG_ERR_MESSAGE_MAX]; /* the last error, or "" */
     double lag;        /* seconds since the follower last caught up; negative: never */
     uint64_t position; /* see source.h */
     uint64_t changes;  /* keys that the follower has reported */
@@ -161,7 +161,7 @@ struct gate_about {
     uint64_t saves;    /* of the filter */
     uint64_t builds;   /* successful builds */
     uint64_t build_failures;
-    char build_text[256];       /* why the last build failed, or "" */
+    char build_text[BG_ERR_MESSAGE_MAX];       /* why the last build failed, or "" */
     uint64_t build_keys;        /* of the last build */
     double build_seconds;       /* of the last build */
     uint64_t progress_keys;     /* of the build in progress */

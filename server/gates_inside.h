@@ -41,12 +41,12 @@ struct gate {
     bool stopping;
     bool rebuild_asked;  /* rebuild immediately */
     bool rebuild_wanted; /* rebuild when the pause after the last build ends */
-    char why[256];       /* reason for the next build */
+    char why[BG_ERR_MESSAGE_MAX];       /* reason for the next build */
     bool is_unusable;    /* `why` states why the saved filter is not used */
     bool source_up;
     uint64_t source_told; /* when its state was last reported as an event */
-    char source_text[256];
-    char build_text[256]; /* why the last build failed, or "" */
+    char source_text[BG_ERR_MESSAGE_MAX];
+    char build_text[BG_ERR_MESSAGE_MAX]; /* why the last build failed, or "" */
     uint64_t build_keys;
     double build_seconds;
     char *file;              /* where the filter is saved, or NULL */

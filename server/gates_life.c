@@ -197,7 +197,7 @@ static bg_err gate_life_check(struct gate *gate, bg_errinfo *info)
     if (err || atomic_load(&gate->ask_failed)) {
         (void)pthread_mutex_lock(&gate->lock);
         atomic_store(&gate->ask_failed, err != BG_OK);
-        (void)snprintf(gate->source_text, sizeof gate->source_text, "%.255s",
+        (void)snprintf(gate->source_text, sizeof gate->source_text, "%s",
                        err ? why.message : "");
         (void)pthread_mutex_unlock(&gate->lock);
     }
@@ -233,7 +233,7 @@ static void gate_life_note_build(struct gate *gate, const bg_rebuild_report *rep
         gate->build_keys = report->keys;
         gate->build_seconds = report->seconds;
     }
-    (void)snprintf(gate->build_text, sizeof gate->build_text, "%.255s",
+    (void)snprintf(gate->build_text, sizeof gate->build_text, "%s",
                    err ? why->message : "");
     if (!gate->followed) { /* otherwise the follower reports the state */
         gate->source_up = !err || err == BG_ENOMEM || err == BG_EQUOTA;
@@ -381,7 +381,7 @@ static bg_err gate_life_keep(const struct gate *gate, const char *path, uint64_t
         err = rename(path, gate->file) == 0
                   ? BG_OK
                   : source_error(info, BG_EIO, "gates", NULL,
-                                 "cannot rename %.140s: %s", path, text_errno(errno));
+                                 "cannot rename %.300s: %s", path, text_errno(errno));
     }
     if (err) {
         (void)unlink(path);
@@ -424,7 +424,7 @@ static void gate_life_load(struct gate *gate, char mark[SOURCE_MARK])
     if (gate_files_load(gate->slot, gate->file, &gate->settings, &gate->how.hash,
                         gate->how.max_filter_bytes, mark, &why)) {
         (void)snprintf(gate->why, sizeof gate->why,
-                       "the saved filter is not usable: %.220s", source_reason(&why));
+                       "the saved filter is not usable: %.400s", source_reason(&why));
         gate->is_unusable = true;
     }
     memcpy(gate->saved, mark, SOURCE_MARK);
@@ -441,7 +441,7 @@ static void gate_life_turn(struct gate_life *life)
         life->epoch = atomic_load(&gate->needed);
         life->retry = life->failures = 0;
     }
-    char reason[256];
+    char reason[BG_ERR_MESSAGE_MAX];
     const bool asked =
         gate->rebuild_asked || (gate->rebuild_wanted && now >= life->calm);
     if ((wanted || asked) && now >= life->retry && atomic_load(&gate->needed) != 0) {

@@ -243,7 +243,7 @@ bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info)
         if (errno == EWOULDBLOCK) {
             err = journal_error_why(
                 info, BG_EBUSY, "data directory",
-                "%.130s is in use by another process. Stop that process, "
+                "%.300s is in use by another process. Stop that process, "
                 "or set another directory with dir",
                 disk->folder);
         }
@@ -271,7 +271,7 @@ static bg_err disk_moved(const char *what, const char *path, bg_errinfo *info)
     if (info) {
         (void)snprintf(
             info->message, sizeof info->message,
-            "%s %.130s was removed or replaced while the service was running: put "
+            "%s %.300s was removed or replaced while the service was running: put "
             "it back, or export the filters and restart",
             what, path);
     }

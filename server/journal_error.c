@@ -60,7 +60,7 @@ void journal_error_place(bg_errinfo *info, const char *file, uint64_t offset)
     info->offset = offset;
     if (!before.expected[0]) { /* journal_error_why */
         (void)snprintf(info->message, sizeof info->message,
-                       "%.36s at byte %llu: %.180s", name, (unsigned long long)offset,
+                       "%.36s at byte %llu: %.400s", name, (unsigned long long)offset,
                        before.message);
         return;
     }
@@ -79,7 +79,7 @@ bg_err journal_error_system(bg_errinfo *info, const char *call, const char *path
     (void)journal_error(info, BG_EIO, call, "success", "%s", text);
     if (info) {
         info->os_errno = code;
-        (void)snprintf(info->message, sizeof info->message, "%s failed for %.160s: %s",
+        (void)snprintf(info->message, sizeof info->message, "%s failed for %.300s: %s",
                        call, path, info->found);
     }
     return BG_EIO;

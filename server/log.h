@@ -36,7 +36,7 @@ enum {
     LOG_PERIOD = 10,   /* in this many seconds */
     LOG_EVENTS = 1024, /* number of events kept */
     LOG_EVENT_NAME = 128,
-    LOG_EVENT_TEXT = 256
+    LOG_EVENT_TEXT = 640
 };
 
 /* ---- Lines --------------------------------------------------------------------------------- */

@@ -144,7 +144,7 @@ static bg_err pack_reader_open(struct pack_reader *reader, const char name[PACK_
     (void)snprintf(path, sizeof path, "%s/%s", reader->folder, name);
     reader->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (reader->fd < 0) {
-        return persist_fail(info, BG_EIO, "cannot open %.160s: %s", path,
+        return persist_fail(info, BG_EIO, "cannot open %.300s: %s", path,
                             text_errno(errno));
     }
     memcpy(reader->name, name, sizeof reader->name);
@@ -197,7 +197,7 @@ bg_err pack_begin(const char *folder, const char *name, struct pack_writer **wri
     (void)snprintf(made->path, sizeof made->path, "%s/%s", folder, name);
     made->fd = open(made->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (made->fd < 0) {
-        const bg_err err = persist_fail(info, BG_EIO, "cannot create %.160s: %s",
+        const bg_err err = persist_fail(info, BG_EIO, "cannot create %.300s: %s",
                                         made->path, text_errno(errno));
         free(made);
         return err;
@@ -215,7 +215,7 @@ static bg_err pack_flush(struct pack_writer *writer, bg_errinfo *info)
         const ssize_t done = pwrite(writer->fd, writer->buffer + at, n - at,
                                     (off_t)(writer->written + at));
         if (done < 0 && errno != EINTR) {
-            return persist_fail(info, BG_EIO, "cannot write %.160s: %s", writer->path,
+            return persist_fail(info, BG_EIO, "cannot write %.300s: %s", writer->path,
                                 text_errno(errno));
         }
         at += done > 0 ? (size_t)done : 0;
@@ -249,7 +249,7 @@ bg_err pack_finish(struct pack_writer *writer, bg_errinfo *info)
 {
     bg_err err = pack_flush(writer, info);
     if (!err && fsync(writer->fd)) {
-        err = persist_fail(info, BG_EIO, "cannot sync %.160s: %s", writer->path,
+        err = persist_fail(info, BG_EIO, "cannot sync %.300s: %s", writer->path,
                            text_errno(errno));
     }
     return err;

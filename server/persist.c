@@ -210,7 +210,7 @@ static bg_err persist_sync_folder(const struct persist *persist, bg_errinfo *inf
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bg_err err = BG_OK;
     if (fd < 0 || fsync(fd)) {
-        err = persist_fail(info, BG_EIO, "cannot sync directory %.160s: %s", path,
+        err = persist_fail(info, BG_EIO, "cannot sync directory %.300s: %s", path,
                            text_errno(errno));
     }
     if (fd >= 0) {
@@ -227,7 +227,7 @@ static bg_err persist_write_whole(const struct persist *persist, const char *fil
     persist_path(persist, file, path);
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return persist_fail(info, BG_EIO, "cannot create %.160s: %s", path,
+        return persist_fail(info, BG_EIO, "cannot create %.300s: %s", path,
                             text_errno(errno));
     }
     while (at < n) {
@@ -238,7 +238,7 @@ static bg_err persist_write_whole(const struct persist *persist, const char *fil
         at += done > 0 ? (size_t)done : 0;
     }
     const bg_err err = at < n || fsync(fd)
-                           ? persist_fail(info, BG_EIO, "cannot write %.160s: %s", path,
+                           ? persist_fail(info, BG_EIO, "cannot write %.300s: %s", path,
                                           text_errno(errno))
                            : persist_sync_folder(persist, info);
     close(fd);
@@ -1177,14 +1177,14 @@ bool persist_is_displaced(const struct persist *persist)
     return atomic_load(&persist->displaced);
 }
 
-bool persist_works(const struct persist *persist, char why[256])
+bool persist_works(const struct persist *persist, char why[BG_ERR_MESSAGE_MAX])
 {
     struct persist *mine = (struct persist *)persist;
     if (!atomic_load_explicit(&mine->failing, memory_order_relaxed)) {
         return true;
     }
     pthread_mutex_lock(&mine->told_lock);
-    (void)snprintf(why, 256, "%s", mine->failure);
+    (void)snprintf(why, BG_ERR_MESSAGE_MAX, "%s", mine->failure);
     pthread_mutex_unlock(&mine->told_lock);
     return false;
 }
@@ -1268,7 +1268,7 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
     persist_path(made, "", path);
     bg_err err = BG_OK;
     if (mkdir(path, 0700) && errno != EEXIST) {
-        err = persist_fail(info, BG_EIO, "cannot create directory %.160s: %s", path,
+        err = persist_fail(info, BG_EIO, "cannot create directory %.300s: %s", path,
                            text_errno(errno));
     }
     if (!err) {

@@ -84,7 +84,7 @@ void persist_on_safe(struct persist *persist, void (*told)(void *context),
 bool persist_is_displaced(const struct persist *persist);
 
 /* Returns whether changes can be recorded; if not, sets `why`. */
-bool persist_works(const struct persist *persist, char why[256]);
+bool persist_works(const struct persist *persist, char why[BG_ERR_MESSAGE_MAX]);
 
 /* ---- Periodic work
  * ----------------------------------------------------------------------------- */
@@ -107,8 +107,8 @@ struct persist_stats {
     double load_seconds;
     bool snapshotting, failed;
     bool names_in_doubt; /* doubt.h */
-    char failure[256];
-    char snapshot_failure[256]; /* of the last snapshot; "": it succeeded */
+    char failure[BG_ERR_MESSAGE_MAX];
+    char snapshot_failure[BG_ERR_MESSAGE_MAX]; /* of the last snapshot; "": it succeeded */
 };
 void persist_about(const struct persist *persist, struct persist_stats *stats);
 

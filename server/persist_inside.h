@@ -35,7 +35,7 @@ struct persist {
     _Atomic bool failing;   /* the journal is full or has failed */
     _Atomic bool displaced; /* the data directory was removed or replaced */
     pthread_mutex_t told_lock; /* protects the fields below */
-    char failure[256];
+    char failure[BG_ERR_MESSAGE_MAX];
     struct persist_stats stats;
     uint64_t left;           /* bytes of the journal after the last snapshot */
     uint64_t snapshot_ticks; /* time of the last snapshot, or of the start */

@@ -175,7 +175,7 @@ bg_err postgres_changes_ensure(struct postgres_link *link, uint64_t deadline,
     if (!how->install) {
         err = postgres_install_script(link, deadline, info);
         return err ? err
-                   : source_error(info, BG_EINVAL, "install=no", NULL, "%.100s; %s%s",
+                   : source_error(info, BG_EINVAL, "install=no", NULL, "%.300s; %s%s",
                                   source_reason(&missing),
                                   *how->script ? "as the owner of the table, run "
                                                : "use install=yes",

@@ -34,7 +34,7 @@ enum {
     FOLLOW_BUSY = 1024,    /* after this many rows, the next poll starts immediately */
     FOLLOW_STEP = 100000,  /* rows that are pruned in one step */
     FOLLOW_KEEP = 1000000, /* maximum number of rows kept without a save */
-    FOLLOW_WHY = 256
+    FOLLOW_WHY = BG_ERR_MESSAGE_MAX
 };
 
 static const uint64_t follow_prune_rest = 60 * SOURCE_SECOND; /* after an error */
@@ -61,7 +61,7 @@ struct follower {
  * use any primary server. */
 static void follower_doubt(struct follower *f, const char *why)
 {
-    (void)snprintf(f->why, sizeof f->why, "%.255s", why);
+    (void)snprintf(f->why, sizeof f->why, "%s", why);
     const bool was_told = *f->epoch.nonce && !f->resumes;
     f->claims = false;
     f->epoch = (struct changes_epoch){ .number = 0 };

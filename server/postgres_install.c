@@ -497,7 +497,7 @@ bg_err postgres_install(struct postgres_link *link, uint64_t deadline, bg_errinf
         (void)postgres_link_do(link, "install", "ROLLBACK", deadline, NULL);
         return forbidden && info ? source_error(
                    info, BG_EINVAL, "install", NULL,
-                   "%.120s; grant this privilege to the role, or use install=no",
+                   "%.300s; grant this privilege to the role, or use install=no",
                    source_reason(info))
                                  : err;
     }
@@ -535,7 +535,7 @@ bg_err postgres_install_script(struct postgres_link *link, uint64_t deadline,
     bool fine = to && install_write(to, source, &all);
     fine = (!to || fclose(to) == 0) && fine;
     if (!err && !fine) {
-        err = source_error(info, BG_EIO, "install", NULL, "cannot write %.140s: %s",
+        err = source_error(info, BG_EIO, "install", NULL, "cannot write %.300s: %s",
                            source->how.script, text_errno(errno));
     }
     statements_free(&all);

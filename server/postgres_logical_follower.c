@@ -37,7 +37,7 @@ struct follower {
     bool is_live;       /* the listener relies on the epoch */
     struct postgres_mark place;
     enum arrival arrival;
-    char why[256];      /* reason for the restart */
+    char why[BG_ERR_MESSAGE_MAX];      /* reason for the restart */
     uint64_t confirmed; /* the server may discard the WAL before this position */
     /* The session. */
     bool has_arrived;

@@ -144,7 +144,7 @@ static bg_err publication_run(struct postgres_link *link, char *const *sql, int 
     }
     return forbidden && info ? source_error(
                info, BG_EINVAL, "publication", NULL,
-               "%.120s; grant this privilege to the role, or use install=no",
+               "%.300s; grant this privilege to the role, or use install=no",
                source_reason(info))
                              : err;
 }

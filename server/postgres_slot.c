@@ -96,7 +96,7 @@ static void postgres_slot_explain(const struct postgres_slot_wait *wait)
         " ORDER BY pg_catalog.age(xid) DESC LIMIT 1";
     const uint64_t deadline = source_now() + 10 * SOURCE_SECOND;
     PGresult *rows = NULL;
-    char why[256];
+    char why[BG_ERR_MESSAGE_MAX];
     const bg_err err = postgres_link_run(wait->link, "replication slot", sql, NULL,
                                          deadline, &rows, NULL);
     (void)snprintf(why, sizeof why,

@@ -28,7 +28,7 @@ bg_err postgres_stream_start(struct postgres_link *link, const char *slot, uint6
     err = err ? err : postgres_link_copy(link, "replication stream", sql, info);
     if (err && info && strcmp(postgres_link_code(link), "55006") == 0) {
         err = source_error(info, err, "replication stream", NULL,
-                           "%.110s; if this service is a copy of another one, delete"
+                           "%.300s; if this service is a copy of another one, delete"
                            " DIR/gates/instance",
                            source_reason(info));
     }

@@ -472,7 +472,7 @@ static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     *bytes = NULL;
     if (fd < 0 || fstat(fd, &about)) {
-        const bg_err err = persist_fail(info, BG_EIO, "cannot open %.160s: %s", path,
+        const bg_err err = persist_fail(info, BG_EIO, "cannot open %.300s: %s", path,
                                         text_errno(errno));
         if (fd >= 0) {
             close(fd);
@@ -489,7 +489,7 @@ static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
     close(fd);
     if (!memory || got < (size_t)about.st_size) {
         free(memory);
-        return persist_fail(info, BG_EIO, "cannot read all of %.160s", path);
+        return persist_fail(info, BG_EIO, "cannot read all of %.300s", path);
     }
     *bytes = memory;
     *n = got;

@@ -499,7 +499,7 @@ static bool session_may_file(const struct client *client, const struct command *
 
 static const char *session_no_right(const struct client *client,
                                     const struct command *command, const bg_bytes *argv,
-                                    size_t argc, char text[256])
+                                    size_t argc, char text[SESSION_TEXT])
 {
     char name[CMD_NAME];
     if (!client->user) {
@@ -507,7 +507,7 @@ static const char *session_no_right(const struct client *client,
     }
     if (!user_may_run(client->user, command)) {
         user_refused(client->user);
-        (void)snprintf(text, 256,
+        (void)snprintf(text, SESSION_TEXT,
                        "NOPERM User %.64s has no permissions to run the '%s' command",
                        user_name(client->user), cmd_lower(command->name, name));
         return text;
@@ -534,7 +534,7 @@ static const char *session_no_right(const struct client *client,
 
 /* Returns why the service cannot run a command in its current state; NULL: it can. */
 static const char *session_no_state(const struct session *session,
-                                    const struct command *command, char text[256])
+                                    const struct command *command, char text[SESSION_TEXT])
 {
     const struct server *server = session->server;
     const int phase = atomic_load_explicit(&server->phase, memory_order_relaxed);
@@ -547,10 +547,10 @@ static const char *session_no_state(const struct session *session,
     if (command->flags & COMMAND_DENYOOM && ledger_is_full()) {
         return "OOM command not allowed when used memory > 'maxmemory'.";
     }
-    char why[256];
+    char why[BG_ERR_MESSAGE_MAX];
     if (!(command->flags & COMMAND_UNRECORDED) && server->persist
         && !persist_works(server->persist, why)) {
-        (void)snprintf(text, 256, "MISCONF writes are disabled: %.220s", why);
+        (void)snprintf(text, SESSION_TEXT, "MISCONF writes are disabled: %s", why);
         return text;
     }
     return NULL;
@@ -558,7 +558,7 @@ static const char *session_no_state(const struct session *session,
 
 const char *session_refuses(struct session *session, const struct client *client,
                             const struct command *command, const bg_bytes *argv,
-                            size_t argc, char text[256])
+                            size_t argc, char text[SESSION_TEXT])
 {
     const char *wrong = NULL;
     if (!(command->flags & COMMAND_NOAUTH)) {
@@ -572,7 +572,7 @@ const char *session_refuses(struct session *session, const struct client *client
 static void session_unknown(struct client *client, const struct reply *reply,
                             const bg_bytes *argv, size_t argc)
 {
-    char text[256], word[64];
+    char text[SESSION_TEXT], word[64];
     size_t n = 0;
     text[0] = 0;
     /* A web page can make a browser send HTTP here, with commands as lines of its body. A request
@@ -685,7 +685,7 @@ static void session_perform(struct session *session, struct request *request)
 void session_run_queued(struct session *session, const struct command *command,
                         const bg_bytes *argv, size_t argc, const struct reply *reply)
 {
-    char text[256];
+    char text[SESSION_TEXT];
     struct request request = { .host = &session->host,
                                .command = command,
                                .argv = argv,
@@ -785,7 +785,7 @@ static void session_run_known(struct session *session, struct client *client,
                               struct request *request)
 {
     const struct command *command = request->command;
-    char text[256];
+    char text[SESSION_TEXT];
     const char *wrong = NULL;
     if (session_answers_maybe(session, command) && !client->multi) {
         wrong = session_no_right(client, command, request->argv, request->argc, text);

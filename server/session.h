@@ -53,7 +53,10 @@ void client_set_user(struct client *client, const struct user *user);
 /* Copies a client. `to` must be a valid client or all zeros. */
 void client_copy(struct client *to, const struct client *from);
 
-enum { SESSION_QUICK = 4096 }; /* arguments: requests with more of them are jobs */
+enum {
+    SESSION_QUICK = 4096,                  /* arguments: requests with more of them are jobs */
+    SESSION_TEXT = BG_ERR_MESSAGE_MAX + 64 /* bytes of an error reply */
+};
 
 struct session {
     struct host host; /* must be first: handlers get its address */
@@ -175,6 +178,6 @@ void session_forward(struct session *session, struct front *front,
  * none. */
 const char *session_refuses(struct session *session, const struct client *client,
                             const struct command *command, const bg_bytes *argv,
-                            size_t argc, char text[256]);
+                            size_t argc, char text[SESSION_TEXT]);
 
 #endif

@@ -40,7 +40,7 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     if (!info) {
         return code;
     }
-    char found[224];
+    char found[440];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(found, sizeof found, format, arguments);
@@ -56,14 +56,14 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
         found[n - 1] = 0;
     }
     (void)snprintf(info->what, sizeof info->what, "%s", what);
-    (void)snprintf(info->found, sizeof info->found, "%.63s", found);
+    (void)snprintf(info->found, sizeof info->found, "%.127s", found);
     if (!expected) {
         (void)snprintf(info->message, sizeof info->message, "%.30s: %s", what, found);
         return code;
     }
     (void)snprintf(info->expected, sizeof info->expected, "%s", expected);
     (void)snprintf(info->message, sizeof info->message,
-                   "%.30s: found %.110s, expected %.95s", what, found, expected);
+                   "%s: found %.200s, expected %.180s", what, found, expected);
     return code;
 }
 

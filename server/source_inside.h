@@ -77,11 +77,11 @@ struct source {
     char resume[SOURCE_MARK]; /* the mark passed to source_follow, or "" */
     /* The last reported state: 1 up, 0 lost, -1 none; and why. Used only by the follower. */
     int told;
-    char told_why[256];
+    char told_why[BG_ERR_MESSAGE_MAX];
     _Atomic uint64_t epoch;  /* number of restarts */
     pthread_mutex_t lock;    /* protects the fields below */
     char saved[SOURCE_MARK]; /* the mark of the last source_saved, or "" */
-    char distrust[128];      /* why source_distrust was called, or "" */
+    char distrust[BG_ERR_MESSAGE_MAX];      /* why source_distrust was called, or "" */
     char identity[64];       /* of the followed server, or "" */
 };
 

@@ -34,7 +34,7 @@ static bg_err source_postgres_create(struct source *source, bg_errinfo *info)
     if (!parsed) {
         const bg_err err =
             source_error(info, BG_EINVAL, "source", NULL,
-                         "%.100s; use a URI such as postgres://user@host/db",
+                         "%.300s; use a URI such as postgres://user@host/db",
                          why ? why : "out of memory");
         PQfreemem(why);
         return err;

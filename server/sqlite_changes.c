@@ -69,7 +69,7 @@ struct sqlite_follower {
     struct sqlite_place place, start;
     /* PRAGMA data_version of the last snapshot that was read to its end; -1: none. */
     int64_t version;
-    char why[256];      /* reason for the next epoch */
+    char why[BG_ERR_MESSAGE_MAX];      /* reason for the next epoch */
     bool is_distrusted; /* marks of earlier epochs must become invalid */
     char resume[SOURCE_MARK];
     struct key_batch batch;

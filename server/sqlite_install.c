@@ -94,10 +94,10 @@ static bg_err install_refuse(const struct source *source,
     const bool closed = file && fclose(file) == 0;
     free(row);
     if (*path && !(written && closed)) {
-        return source_error(info, BG_EIO, "install=no", NULL, "cannot write %.140s: %s",
+        return source_error(info, BG_EIO, "install=no", NULL, "cannot write %.300s: %s",
                             path, text_errno(errno));
     }
-    return source_error(info, BG_EINVAL, "install=no", NULL, "%.100s; %s%s",
+    return source_error(info, BG_EINVAL, "install=no", NULL, "%.300s; %s%s",
                         source_reason(missing), *path ? "run " : "use install=yes",
                         path);
 }

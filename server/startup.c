@@ -170,13 +170,13 @@ bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
         (void)gmtime_r(&now, &utc);
         (void)strftime(name, sizeof name, "%Y-%m-%d", &utc);
         if (bg_keyring_append(path, name, &info)) {
-            (void)snprintf(why, SETTINGS_WHY, "keyring: cannot create %.100s: %s", path,
+            (void)snprintf(why, SETTINGS_WHY, "keyring: cannot create %.400s: %s", path,
                            info.message);
             return false;
         }
     }
     if (bg_keyring_open(path, ring, &info)) {
-        (void)snprintf(why, SETTINGS_WHY, "keyring: cannot open %.100s: %s", path,
+        (void)snprintf(why, SETTINGS_WHY, "keyring: cannot open %.400s: %s", path,
                        info.message);
         return false;
     }

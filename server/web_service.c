@@ -90,7 +90,7 @@ static void service_ready(struct web_request *request)
 {
     const struct server *server = request->session->server;
     struct web_json json;
-    char why[256] = "";
+    char why[BG_ERR_MESSAGE_MAX] = "";
     bool verbose = false, with_fronts = false;
     if (!web_flag(request, "verbose", &verbose)
         || !web_flag(request, "fronts", &with_fronts)) {

@@ -11,8 +11,9 @@ The headers must follow these rules; violations are errors:
   - `/* ---- Title ---- */` starts a section of functions.
   - A comment documents the declarations after it, up to the next comment. A blank line also ends
     the group if it already has a function or a type, except between inline functions.
-  - Every BG_API function has a comment.
-  - In bloomgate.h, a comment before a group of #include lines is the title of that group.
+  - Every BG_API function has a comment, and so has every `static inline` function.
+bloomgate.h, server.h and all.h include other headers: they are the tiers of libbloomgate.3, in this
+order, and each header is listed in the first tier that includes it.
 
 In prose, indented lines are printed literally, except for lists: "- x", "(C1) x", and two columns
 with wrapped text. "Errors:", "Thread safety:", "Cost:" and "Memory:" at the start of a sentence
@@ -29,6 +30,8 @@ import textwrap
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HEADERS = os.path.join(ROOT, "include/bloomgate")
 NO_PAGE = {"export.h"}  # nothing in it is for users
+TIERS = {"bloomgate.h": "Included by bloomgate.h:", "server.h": "Included by server.h, for services:",
+         "all.h": "To be included separately:"}
 WIDTH = 78              # of the lines of the pages
 CODE_WIDTH = 72         # of code in the pages, which is indented
 
@@ -55,7 +58,7 @@ class Declaration:
     def __init__(self, text, note):
         self.inline = bool(re.search(r"\binline\b", text))
         text = text.split("{")[0] if self.inline else text
-        text = re.sub(r"\b(BG_API|BG_MUST_CHECK|inline)\b\s*", "", text)
+        text = re.sub(r"\b(BG_API|BG_MUST_CHECK|static|inline)\b\s*", "", text)
         self.text = " ".join(text.split()).rstrip(";").strip()
         self.name = re.search(r"\b(bg_\w+)\s*\(", self.text).group(1)
         self.note = note  # a comment on the same line
@@ -89,7 +92,7 @@ class Header:
             self.text = f.read()
         if path.endswith(".in"):
             self.text = with_version(self.text)
-        self.includes = []   # (title of the group, header)
+        self.includes = []   # headers
         self.groups = []
         self.undocumented = []
         self.read()
@@ -119,7 +122,6 @@ class Header:
         """Reads the comments, directives and declarations after the first comment."""
         text, group, section, lists = self.text, None, "", {}
         self.lists = lists  # macros with a list of X(...), by name
-        include_title = ""
         while True:
             space = re.compile(r"\s*").match(text, at)
             blank, at = space.group().count("\n") > 1, space.end()
@@ -130,20 +132,18 @@ class Header:
                 heading = re.fullmatch(r"/\* -{2,} (.*?) -{2,} \*/", text[at:end])
                 if heading:
                     section, group = heading.group(1), None
-                    include_title = section
                 else:
                     group = Group(comment_lines(text[at:end]), section, at)
-                    include_title = " ".join(group.comment)
                     self.groups.append(group)
                 at = end
             elif text.startswith("#", at):
-                at, group = self.read_directive(at, group, section, blank, include_title)
+                at, group = self.read_directive(at, group, section, blank)
             else:
                 end = self.end_of_declaration(at)
                 trailing = re.compile(r"[ \t]*/\*(.*?)\*/", re.S).match(text, end)
                 note = " ".join(comment_lines("/*" + trailing.group(1) + "*/")) if trailing else ""
                 declaration = text[at:end]
-                is_function = declaration.startswith("BG_API")
+                is_function = declaration.startswith(("BG_API", "static inline"))
                 group = self.group_for(group, section, blank, at,
                                        "inline" in declaration.split("(")[0] if is_function else False)
                 if is_function:
@@ -162,7 +162,7 @@ class Header:
             self.groups.append(group)
         return group
 
-    def read_directive(self, at, group, section, blank, include_title):
+    def read_directive(self, at, group, section, blank):
         text = self.text
         end = re.compile(r"(?:\\\n|[^\n])*").match(text, at).end()
         line = text[at:end]
@@ -171,7 +171,7 @@ class Header:
             return stop.end(), group
         included = re.match(r'#\s*include "bloomgate/(\w+\.h)"', line)
         if included:
-            self.includes.append((include_title, included.group(1)))
+            self.includes.append(included.group(1))
         macro = re.match(r"#\s*define (BG_\w+)(\([^)]*\))?(.*)", line, re.S)
         if macro and macro.group(3).strip():
             name, arguments, body = macro.groups()
@@ -191,7 +191,7 @@ class Header:
         """Returns where a declaration ends: at its semicolon, or at the brace of an inline body."""
         depth, place = 0, at
         token = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"|#[^\n]*|[{}();]', re.S)
-        inline = re.match(r"BG_API\s+inline\b", self.text[at:])
+        inline = re.match(r"(BG_API|static)\s+inline\b", self.text[at:])
         while True:
             found = token.search(self.text, place)
             if not found:
@@ -589,7 +589,7 @@ def header_page(header, headers, date):
     write_functions(page, header)
     write_types(page, header)
     by_name = {other.name: other.page for other in headers}
-    write_see_also(page, ["libbloomgate", *(by_name[name] for _, name in header.includes if name in by_name)])
+    write_see_also(page, ["libbloomgate", *(by_name[name] for name in header.includes if name in by_name)])
     return page.page(header.page, date)
 
 
@@ -602,19 +602,17 @@ def overview_page(header, headers, date):
              ".Sh DESCRIPTION")
     page.prose(header.prose)
     page.add(".Sh HEADERS")
-    last = None
-    for title, name in header.includes:
-        if title != last:
-            if last is not None:
-                page.add(".El", ".Pp")
-            if title:
-                page.text(title if title.endswith((".", ":")) else title + ":")
-            page.add(".Bl -tag -width Ds")
-            last = title
-        other = by_name[name]
-        page.add(f".It In bloomgate/{name}")
-        page.text(f"{other.title[0].upper()}{other.title[1:].rstrip('?')}; see `{other.page}`(3)")
-    page.add(".El")
+    listed = set(TIERS)
+    for tier, title in TIERS.items():
+        page.text(title)
+        page.add(".Bl -tag -width Ds")
+        for name in (name for name in by_name[tier].includes if name not in listed):
+            listed.add(name)
+            other = by_name[name]
+            page.add(f".It In bloomgate/{name}")
+            page.text(f"{other.title[0].upper()}{other.title[1:].rstrip('?')}; see `{other.page}`(3)")
+        page.add(".El", ".Pp")
+    page.out.pop()
     variables = sorted({(name, other.page) for other in headers
                         for name in re.findall(r"\b(BLOOMGATE_[A-Z]+)=", other.text)})
     if variables:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks the man pages that tools/gen_man.py generates from the headers: every exported function is
-documented on exactly one page and has a link page, no page documents anything else, and mandoc has
-nothing to complain about.
+"""Checks the man pages that tools/gen_man.py generates from the headers: every exported function and
+every static inline function is documented on exactly one page and has a link page, no page documents
+anything else, and mandoc has nothing to complain about.
 usage: check_man.py, from the root of the project"""
 
 import collections
+import glob
 import os
 import re
 import shutil
@@ -32,8 +33,15 @@ def declared(text):
     return [name for block in blocks for name in re.findall(r"\\fB(bg_\w+)\\fR\(", block)]
 
 
+def inline_functions():
+    """The functions that headers define for each program: static inline."""
+    headers = glob.glob(os.path.join(ROOT, "include/bloomgate/*.h"))
+    return {name for path in headers
+            for name in re.findall(r"^static inline [\w *]*?\b(bg_\w+)\(", read(path), re.M)}
+
+
 def check_functions(pages):
-    exported = set(read(os.path.join(ROOT, "abi/symbols.txt")).split())
+    exported = set(read(os.path.join(ROOT, "abi/symbols.txt")).split()) | inline_functions()
     links = {name: re.fullmatch(r"\.so man3/(.*)\n", text).group(1)
              for name, text in pages.items() if text.startswith(".so ")}
     where = collections.defaultdict(list)

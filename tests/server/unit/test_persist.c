@@ -569,7 +569,7 @@ enum { STORY = 40 };
 /* Waits until changes are accepted again. */
 static void heal(void)
 {
-    char why[256];
+    char why[BG_ERR_MESSAGE_MAX];
     (void)world_ack(&w);
     for (int i = 0; i < 3 && !persist_works(w.server.persist, why); i++) {
         (void)world_ask(&w, "SAVE");
