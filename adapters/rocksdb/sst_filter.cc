@@ -19,6 +19,7 @@
 #include "bloomgate/builder.h"
 #include "bloomgate/filter.h"
 #include "bloomgate/hasher.h"
+#include "bloomgate/inspect.h"
 #include "bloomgate/plan.h"
 
 namespace bloomgate

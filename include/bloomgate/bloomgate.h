@@ -13,7 +13,7 @@
  *   combine.h      merge, fold, resize, compact and compare filters
  *   window.h       filters that forget: the last T seconds or the last N keys
  *   loader.h       fill one filter from several threads
- *   inspect.h      estimates from a sample, occupancy
+ *   inspect.h      estimates from a sample, occupancy, predicted rates
  *   hasher.h       hash keys yourself
  *   memory.h       place filters in your own memory, move them, limit the total
  *   file_tools.h   publish, encode, merge, split, compare and patch files

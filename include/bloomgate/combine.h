@@ -22,6 +22,15 @@ extern "C" {
 #endif
 
 /*
+ * Creates an empty filter with the geometry, hash, flags and allocator of `filter`. A
+ * window starts in the same period. The content of `filter` is not read.
+ * Errors: BG_EINVAL if an argument is NULL; BG_ENOMEM. On error *empty is NULL.
+ * Thread safety: MT-Safe. Cost: that of bg_filter_create.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_create_like(const bg_filter *filter,
+                                                  bg_filter **empty, bg_errinfo *info);
+
+/*
  * Adds all keys of `other` to `filter`, which then answers as if the keys of both had been
  * added to it. Merging a filter into itself changes nothing.
  * Counters add up, so that each key can be removed as often as it was added to either

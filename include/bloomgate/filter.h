@@ -95,15 +95,6 @@ BG_API BG_MUST_CHECK bg_err bg_filter_create(const bg_spec *spec, bg_filter **fi
                                              bg_errinfo *info);
 
 /*
- * Creates an empty filter with the geometry, hash, flags and allocator of `filter`. A
- * window starts in the same period. The content of `filter` is not read.
- * Errors: BG_EINVAL if an argument is NULL; BG_ENOMEM. On error *empty is NULL.
- * Thread safety: MT-Safe. Cost: that of bg_filter_create.
- */
-BG_API BG_MUST_CHECK bg_err bg_filter_create_like(const bg_filter *filter,
-                                                  bg_filter **empty, bg_errinfo *info);
-
-/*
  * Copies a filter with its content, geometry, hash, flags and allocator. The copy may or may
  * not include keys that are added during the call.
  * Errors: BG_ENOMEM; BG_EFORMAT if the filter is a mapped file that was modified in place.
@@ -343,16 +334,6 @@ BG_API bg_kind bg_filter_kind(const bg_filter *filter);
 
 /* Returns the size of a filter's bits in bytes. Thread safety: MT-Safe. */
 BG_API uint64_t bg_filter_size_bytes(const bg_filter *filter);
-
-/*
- * Returns how many keys fit as the filter is now: the sum over the layers of a scalable
- * filter; for kinds with BG_TRAIT_FILLS_UP the number of slots times the highest load that
- * plans allow, up to which adds are rarely refused; for other kinds the `items` of its
- * spec. Returns 0 if that is unknown, and for NULL.
- * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: a few loads
- * per layer and shard.
- */
-BG_API uint64_t bg_filter_capacity(const bg_filter *filter);
 
 #ifdef __cplusplus
 }

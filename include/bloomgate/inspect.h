@@ -1,5 +1,5 @@
 /*
- * inspect.h - cheaper and finer measurements than bg_filter_get_info.
+ * inspect.h - more measurements of filters, and predictions without a filter.
  */
 #ifndef BLOOMGATE_INSPECT_H
 #define BLOOMGATE_INSPECT_H
@@ -7,6 +7,8 @@
 #include "bloomgate/err.h"
 #include "bloomgate/export.h"
 #include "bloomgate/filter.h"
+#include "bloomgate/kind.h"
+#include "bloomgate/plan.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +31,16 @@ BG_API BG_MUST_CHECK bg_err bg_filter_sample_info(const bg_filter *filter,
 BG_API double bg_filter_fill(const bg_filter *filter);
 
 /*
+ * Returns how many keys fit as the filter is now: the sum over the layers of a scalable
+ * filter; for kinds with BG_TRAIT_FILLS_UP the number of slots times the highest load that
+ * plans allow, up to which adds are rarely refused; for other kinds the `items` of its
+ * spec. Returns 0 if that is unknown, and for NULL.
+ * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: a few loads
+ * per layer and shard.
+ */
+BG_API uint64_t bg_filter_capacity(const bg_filter *filter);
+
+/*
  * Returns in how many layers a key is looked up: the layers of a scalable filter (of the
  * shard with most layers), the generations of a window, otherwise 1. Returns 0 for NULL.
  * Thread safety: MT-Safe; with concurrent adds the result is a snapshot.
@@ -46,6 +58,19 @@ BG_API uint32_t bg_filter_layers(const bg_filter *filter);
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_occupancy(const bg_filter *filter, double *shares,
                                                 size_t cells);
+
+/*
+ * Returns the predicted false-positive rate of `items` keys in a filter of a kind with
+ * `bytes` bytes of bits and `k` bits per key; NaN if there is no such geometry.
+ * Thread safety: MT-Safe. Cost: microseconds.
+ */
+BG_API double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t items);
+
+/*
+ * Measures hashing on this machine for a few milliseconds and fills in `keyed_hash_ns`.
+ * Thread safety: MT-Safe on different plans.
+ */
+BG_API void bg_plan_calibrate(bg_plan *plan);
 
 /*
  * Returns the rate `hits` / `trials` with its 95% Wilson interval, for observed

@@ -112,19 +112,6 @@ BG_API void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request,
                             bg_spec *spec);
 
 /*
- * Measures hashing on this machine for a few milliseconds and fills in `keyed_hash_ns`.
- * Thread safety: MT-Safe on different plans.
- */
-BG_API void bg_plan_calibrate(bg_plan *plan);
-
-/*
- * Returns the predicted false-positive rate of `items` keys in a filter of a kind with
- * `bytes` bytes of bits and `k` bits per key; NaN if there is no such geometry.
- * Thread safety: MT-Safe. Cost: microseconds.
- */
-BG_API double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t items);
-
-/*
  * Fills in a request with all defaults, for foreign-function interfaces.
  * Thread safety: MT-Safe on different requests.
  */
