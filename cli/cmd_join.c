@@ -52,8 +52,8 @@ static int join_files(const struct join_options *o, const char *prefix, uint32_t
         const bg_err err =
             bg_file_join(prefix, shards, to, &opening, &saving.how, &why);
         progress_end(&saving.progress);
-        /* The message starts with the file that failed. */
-        code = err ? say_error(why.os_errno ? why.expected : prefix, &why) : CLI_OK;
+        /* Messages of I/O errors name the file that failed. */
+        code = err ? say_error(why.os_errno ? NULL : prefix, &why) : CLI_OK;
     }
     if (!code) {
         say_note("%s: %u shards", to, shards);

@@ -1,11 +1,11 @@
 /*
- * builder.c - collecting keys, and making a filter of them.
+ * builder.c - collecting keys, and building a filter from them.
  *
- * Finishing goes in three steps: the hashes become a sorted set (hash_list.c), which says
- * how many there are; the spec is solved for that number and an empty filter made; and the
- * filter is filled. A static kind is solved piece by piece, each of which is a range of
- * the sorted hashes, by any thread (kind/kind.h); to all others the hashes are added, in
- * rising order, which is the order of their places in the filter.
+ * Finishing has three steps. The hashes become a sorted set (hash_list.c), which gives their
+ * number. The spec is solved for that number, and an empty filter is created. Then the filter
+ * is filled. A static kind is solved piece by piece, each of which is a range of the sorted
+ * hashes; any thread can solve any piece (kind/kind.h). To all other kinds the hashes are added
+ * in ascending order, which is the order of their positions in the filter.
  */
 #include "bloomgate/builder.h"
 
@@ -19,14 +19,14 @@
 #include <assert.h>
 #include <string.h>
 
-/* Shares of the work: sorting, then the rest. */
+/* The share of sorting in the total work. */
 static const double builder_sorting = 0.3;
 
 enum { BUILDER_BATCH = 1 << 20 }; /* adds between two calls of the progress function */
 
 struct bg_builder {
     struct bgi_memory memory; /* of this struct */
-    bg_spec spec;             /* without what the hasher is made from */
+    bg_spec spec; /* without the members from which the hasher was created */
     bg_allocator allocator;
     bg_hasher hasher;
     bg_progress_fn progress;
@@ -42,11 +42,12 @@ bg_err bg_builder_create(const bg_spec *spec, bg_builder **builder, bg_errinfo *
     bg_hasher hasher;
     struct bgi_memory memory;
     if (!builder) {
-        return bgi_err(info, BG_EINVAL, "builder", "where to put the builder", "NULL");
+        return bgi_err(info, BG_EINVAL, "builder", "a pointer to receive the builder",
+                       "NULL");
     }
     *builder = NULL;
     if (!spec || spec->struct_size != sizeof *spec) {
-        return bgi_solve(spec, 1, &unused, info); /* which says what is wrong */
+        return bgi_solve(spec, 1, &unused, info); /* reports what is wrong */
     }
     bg_spec any = *spec;
     any.items = 1;
@@ -147,7 +148,7 @@ bg_err bg_builder_add_many(bg_builder *builder, bg_keys keys)
 
 /* ---- Finishing ------------------------------------------------------------------- */
 
-/* A finish under way. */
+/* A running finish. */
 struct builder_work {
     bg_builder *builder;
     bg_filter *filter;
@@ -156,14 +157,14 @@ struct builder_work {
     size_t n;
     unsigned threads;
     uint64_t pieces;
-    size_t scratch_bytes; /* of one thread */
+    size_t scratch_bytes; /* per thread */
     struct bgi_memory scratch;
-    size_t done;     /* pieces; atomic */
+    size_t done;     /* number of pieces; atomic */
     uint64_t failed; /* a piece for which no seed worked, plus 1; atomic */
     bool cancelled;
 };
 
-/* Tells the caller how far it is; false when it should stop. */
+/* Reports progress to the caller. Returns false if the caller cancels. */
 static bool builder_tell(const bg_builder *builder, double share)
 {
     return !builder->progress || builder->progress(builder->progress_context, share);
@@ -181,16 +182,18 @@ static bool builder_tell_filled(const bg_builder *builder, double share)
 
 static bg_err builder_cancelled(bg_errinfo *info)
 {
-    return bgi_err(info, BG_ECANCELED, "progress", "true, to go on", "false");
+    return bgi_err_state(info, BG_ECANCELED, "progress",
+                         "the progress callback canceled the build");
 }
 
 static bg_err builder_no_memory(bg_errinfo *info, const char *what, uint64_t n)
 {
-    return bgi_err(info, BG_ENOMEM, "memory", what, "not enough for %llu hashes",
-                   (unsigned long long)n);
+    return bgi_err_state(info, BG_ENOMEM, "memory",
+                         "cannot allocate %s (the builder has %llu hashes)", what,
+                         (unsigned long long)n);
 }
 
-/* The first of sorted hashes that belongs to piece `piece` or a later one. */
+/* Returns the index of the first of the sorted hashes that belongs to `piece` or a later piece. */
 static size_t builder_piece_start(const struct builder_work *w, uint64_t piece)
 {
     size_t low = 0, high = w->n;
@@ -224,7 +227,7 @@ static bool builder_solve_piece(void *context, size_t piece, unsigned thread)
     return true;
 }
 
-/* Memory for the threads, each enough for the largest piece. */
+/* Allocates scratch memory for each thread, enough for the largest piece. */
 static bool builder_take_scratch(struct builder_work *w)
 {
     const bg_filter *f = w->filter;
@@ -250,7 +253,7 @@ static bg_err builder_solve(struct builder_work *w, bg_errinfo *info)
     w->kind = f->kind->built(f->core.k);
     w->pieces = w->kind->pieces(f->core.units, f->core.k);
     if (!builder_take_scratch(w)) {
-        return builder_no_memory(info, "enough for solving a piece of the filter",
+        return builder_no_memory(info, "scratch memory for a piece of the filter",
                                  w->n);
     }
     bool solved = bgi_tasks_run(w->threads, (size_t)w->pieces, builder_solve_piece, w);
@@ -262,12 +265,14 @@ static bg_err builder_solve(struct builder_work *w, bg_errinfo *info)
     if (w->cancelled) {
         return builder_cancelled(info);
     }
-    return bgi_err(info, BG_EBUILD, "hashes", "well-mixed ones, for which a seed works",
-                   "%u seeds tried for piece %llu of %llu", w->kind->attempts,
-                   (unsigned long long)w->failed, (unsigned long long)w->pieces);
+    return bgi_err_state(
+        info, BG_EBUILD, "hashes",
+        "none of %u seeds worked for piece %llu of %llu: the hashes are not well mixed",
+        w->kind->attempts, (unsigned long long)w->failed,
+        (unsigned long long)w->pieces);
 }
 
-/* For kinds that take keys one by one. */
+/* Fills a kind that accepts keys one by one. */
 static bg_err builder_insert(struct builder_work *w, bg_errinfo *info)
 {
     size_t done = 0;
@@ -276,8 +281,9 @@ static bg_err builder_insert(struct builder_work *w, bg_errinfo *info)
         bg_err err = bg_filter_add_many(w->filter, bg_keys_hashes(w->hashes + first, n),
                                         NULL, &done, NULL);
         if (err) {
-            return bgi_err(info, err, "keys", "as many as the filter takes",
-                           "%zu, of which %zu fit", w->n, first + done);
+            return bgi_err_state(info, err, "keys",
+                                 "cannot add %zu keys: only %zu fit into the filter",
+                                 w->n, first + done);
         }
         if (!builder_tell_filled(w->builder, (double)(first + n) / (double)w->n)) {
             return builder_cancelled(info);
@@ -298,8 +304,10 @@ static bg_err builder_make(const bg_builder *b, size_t n, bg_filter **filter,
     }
     if (g.kind->traits & BG_TRAIT_STATIC && g.rate >= 1) {
         uint64_t bytes = g.units * g.kind->unit_bytes(g.k);
-        return bgi_err(info, BG_EFULL, "keys", "as many as fit into that size",
-                       "%zu for %llu bytes", n, (unsigned long long)bytes);
+        return bgi_err_state(
+            info, BG_EFULL, "keys",
+            "%zu keys do not fit into a filter of %llu bytes; specify a larger size", n,
+            (unsigned long long)bytes);
     }
     return bgi_filter_make(&g, &spec, &b->hasher, filter, info);
 }
@@ -319,9 +327,9 @@ static bg_err builder_run(bg_builder *b, unsigned threads, bg_filter **filter,
     static const uint64_t none = 0;
     bool stopped;
     if (!bgi_hash_list_sort(&b->hashes, threads, &watch, &stopped)) {
-        return stopped
-                   ? builder_cancelled(info)
-                   : builder_no_memory(info, "8 bytes more for every key", b->hashes.n);
+        return stopped ? builder_cancelled(info)
+                       : builder_no_memory(info, "8 more bytes per key for sorting",
+                                           b->hashes.n);
     }
     w.n = b->hashes.n;
     w.hashes = w.n ? bgi_hash_list_all(&b->hashes) : &none;
@@ -345,7 +353,7 @@ bg_err bg_builder_finish_threaded(bg_builder *builder, unsigned threads,
     }
     if (!builder || !filter) {
         return bgi_err(info, BG_EINVAL, builder ? "filter" : "builder",
-                       "a builder, and where to put the filter", "NULL");
+                       "a builder and a pointer to receive the filter", "NULL");
     }
     if (threads < 1 || threads > BGI_THREADS_MAX) {
         return bgi_err(info, BG_EINVAL, "threads", "1 .. 256", "%u", threads);

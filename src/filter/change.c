@@ -49,7 +49,7 @@ uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash)
                                    : filter->core.has(&filter->core, hash);
 }
 
-/* Keys of the other two forms become hashes; without a filter there is no hasher. */
+/* Byte and integer keys become hashes. Without a filter there is no hasher. */
 
 bg_err bg_filter_add(bg_filter *filter, const void *key, size_t len, bool *is_new)
 {

@@ -5,7 +5,7 @@
 
 /* ---- Recipes --------------------------------------------------------------------- */
 
-/* Flags that belong to a filter's shape; the others to whoever opens it. */
+/* Flags that are part of a filter's shape. The process that opens the filter sets the others. */
 enum { CONTENT_FLAGS = BG_SPEC_SCATTERED | BG_SPEC_ONE_WINNER };
 
 void bgi_recipe_of(const bg_filter *filter, struct bgi_recipe *recipe)
@@ -37,7 +37,7 @@ bg_err bgi_recipe_plain(const struct bgi_kind *kind, uint64_t units, uint32_t k,
 static bg_err recipe_refuse(const struct bgi_recipe *r, bg_errinfo *info)
 {
     return bgi_err(info, BG_EFORMAT, "kind, width, k, units",
-                   "those of a filter whose words are there", "%u, %u, %u, %llu",
+                   "a valid combination that fits the stored words", "%u, %u, %u, %llu",
                    r->kind, r->width, r->k, (unsigned long long)r->units);
 }
 
@@ -87,7 +87,7 @@ static bg_filter *content_part(const bg_filter *filter, uint32_t i)
     return part ? *part : NULL;
 }
 
-/* The numbers of a node alone. */
+/* Returns the numbers of a single node, without its parts. */
 static uint64_t content_own(const bg_filter *filter, uint64_t *to)
 {
     const struct bgi_composed *composed = filter->kind->composed;
@@ -132,7 +132,7 @@ bool bgi_content_is_steady(const bg_filter *filter)
            && ((traits & bloom) == bloom || traits & BG_TRAIT_STATIC);
 }
 
-/* ---- Words of somebody else ------------------------------------------------------- */
+/* ---- External words --------------------------------------------------------------- */
 
 uint64_t bgi_content_place(bg_filter *filter, unsigned char *words, uint64_t line)
 {
@@ -149,16 +149,16 @@ uint64_t bgi_content_place(bg_filter *filter, unsigned char *words, uint64_t lin
     return bytes;
 }
 
-/* ---- Putting it together ---------------------------------------------------------- */
+/* ---- Restoring -------------------------------------------------------------------- */
 
-/* Numbers that are still to come. */
+/* The numbers that have not been read yet. */
 struct content_rest {
     const uint64_t *numbers;
     uint64_t n;
-    uint64_t room; /* bytes of words that are still to come */
+    uint64_t room; /* bytes of words that have not been assigned yet */
 };
 
-/* Takes the numbers of the next node; false when they are cut off. */
+/* Reads the numbers of the next node. Returns false if they are truncated. */
 static bool content_next(struct content_rest *rest, struct content_rest *node)
 {
     if (rest->n == 0 || *rest->numbers > rest->n - 1) {

@@ -1,49 +1,50 @@
 /*
- * content.h - a filter as a file keeps it: taken apart, and put together again.
+ * content.h - the representation of a filter in a file: taking a filter apart and restoring it.
  *
  *     recipe    the independent parameters (kind.h)
- *     numbers   what follows neither from them nor from the words: seeds, counts, periods
+ *     numbers   state that follows neither from them nor from the words: seeds, counts, periods
  *     words     all bits, in spans of 64-bit words
  *
- * A composed filter is a tree: shards, layers, generations. Its numbers and spans are
- * those of its nodes, each node before its parts. Every node tells first how many numbers
- * it has:
+ * A composed filter is a tree of shards, layers or generations. Its numbers and spans are those
+ * of its nodes, each node before its parts. The numbers of every node start with their count:
  *
  *     numbers   [ n0 ][ n0 numbers ][ n1 ][ n1 numbers ] ...
  *
- * Putting it together: bgi_recipe_make, bgi_content_restore_parts (which makes the layers
- * of a scalable filter), the words into the spans, bgi_content_restore_state. Everything
- * may come from a stranger: numbers are compared with what there can be, memory with the
- * words that there are, and words of kinds that not every word suits with their
- * invariants.
+ * To restore a filter, call bgi_recipe_make, then bgi_content_restore_parts (which creates the
+ * layers of a scalable filter), copy the words into the spans, and call
+ * bgi_content_restore_state. All input is untrusted. Numbers are checked against what is
+ * possible, and memory against the size of the words. For kinds in which not every word is
+ * valid, the words are checked against the invariants of the kind.
  */
 #ifndef BGI_CONTENT_H
 #define BGI_CONTENT_H
 
 #include "filter/handle.h"
 
-/* How many numbers there are in all; written to `to` unless that is NULL. */
+/* Returns how many numbers there are in total. Writes them to `to`, unless it is NULL. */
 uint64_t bgi_content_numbers(const bg_filter *filter, uint64_t *to);
 
-/* Calls `visit` for every filter in the tree that has words, in order, until it says
- * false: bgi_filter_words, ->bytes of them. */
+/* Calls `visit` for every filter in the tree that has words, in order, until it returns false.
+ * The words are bgi_filter_words(leaf), leaf->bytes bytes. */
 typedef bool bgi_content_visit(void *context, bg_filter *leaf);
 bool bgi_content_each(const bg_filter *filter, bgi_content_visit *visit, void *context);
 
-/* Creates the parts that the numbers describe; `room` is the number of bytes of all words.
+/* Creates the parts that the numbers describe. `room` is the number of bytes of all words.
  * Errors: BG_EFORMAT if no such filter exists; BG_ENOMEM. */
 BG_MUST_CHECK bg_err bgi_content_restore_parts(bg_filter *filter,
                                                const uint64_t *numbers, uint64_t n,
                                                uint64_t room);
 
-/* Once the words are in: false when they are not such as the kind writes. */
+/* Call this after the words have been copied. Returns false if the kind cannot have written
+ * them. */
 bool bgi_content_restore_state(bg_filter *filter, const uint64_t *numbers, uint64_t n);
 
-/* Gives a filter that was made bare (BGI_BARE) its words, each leaf's at the next multiple
- * of `line` bytes; returns how many bytes they take. */
+/* Sets the words of a filter that was created without any (BGI_BARE), each leaf's at the next
+ * multiple of `line` bytes. Returns how many bytes the words take. */
 uint64_t bgi_content_place(bg_filter *filter, unsigned char *words, uint64_t line);
 
-/* Whether its words may be read one by one while others add: no word depends on another. */
+/* Returns whether the words can be read one by one while other threads add keys, because no
+ * word depends on another. */
 bool bgi_content_is_steady(const bg_filter *filter);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * estimate.c - what a filter knows of itself: its fill, and what follows from it.
+ * estimate.c - the fill of a filter, and the estimates that follow from it.
  *
- * The number of different keys follows from the number of ones: the model of the kind
- * gives the expected fill for n keys, and its inverse is the estimate (Swamidass and
- * Baldi, "Mathematical correction for fingerprint similarity measures", 2007, for classic
- * filters). The interval is the estimate +- 1.96 standard deviations, from the variance
- * of the number of ones in the model. Two compatible filters' OR has the ones of the
- * union of their sets, so the union can be estimated as well, and by |A| + |B| - |A or B|
- * the intersection; its error is taken as if the three were independent, which is on the
- * safe side: they err in the same direction.
+ * The number of distinct keys follows from the number of ones. The model of the kind gives the
+ * expected fill for n keys, and its inverse is the estimate (Swamidass and Baldi, "Mathematical
+ * correction for fingerprint similarity measures", 2007, for classic filters). The interval is
+ * the estimate +- 1.96 standard deviations, from the variance of the number of ones in the
+ * model. The OR of two compatible filters has the ones of the union of their sets. So the union
+ * can be estimated as well, and the intersection as |A| + |B| - |A or B|. The error of the
+ * intersection is computed as if the three estimates were independent. This is conservative,
+ * because they err in the same direction.
  */
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"
@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static const double estimate_z = 1.959963984540054; /* 95 % of a normal distribution */
+static const double estimate_z = 1.959963984540054; /* 95% of a normal distribution */
 
 static uint64_t estimate_count(const void *context, uint64_t first, uint64_t n)
 {
@@ -28,7 +28,7 @@ static uint64_t estimate_count(const void *context, uint64_t first, uint64_t n)
     return filter->core.word_ops->count(bgi_filter_words(filter) + first, (size_t)n);
 }
 
-/* What is in a set of bits, by counting them. */
+/* Measures a filter that is a set of bits, by counting the ones. */
 static void estimate_bits(const bg_filter *filter, struct bgi_measure *m)
 {
     struct bgi_model model = filter->kind->model(filter->core.units, filter->core.k);
@@ -181,7 +181,7 @@ static bg_estimate estimate_interval(double value, double deviation, double most
     return (bg_estimate){ value, fmax(0, value - error), fmin(most, value + error) };
 }
 
-/* What a merge of the two would contain. */
+/* Measures the merge of two filters without computing it. */
 void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
                            struct bgi_measure *m)
 {
@@ -208,7 +208,7 @@ bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b, bg_overlap *ove
         return err;
     }
     if (!overlap) {
-        return bgi_err(info, BG_EINVAL, "overlap", "where to put the estimates",
+        return bgi_err(info, BG_EINVAL, "overlap", "a pointer to receive the estimates",
                        "NULL");
     }
     struct bgi_measure in_a, in_b, either;

@@ -1,8 +1,8 @@
 /*
- * filter.c - the life of a filter, and its operations on one key.
+ * filter.c - creating and freeing filters, and their operations on one key.
  *
- * Creating: solve.c finds the geometry, one piece of memory is taken for bits and handle
- * together, and the operations are picked for kind, k, mode and instruction set. From
+ * To create a filter, solve.c finds the geometry, one block of memory is allocated for bits and
+ * handle together, and the operations are chosen by kind, k, mode and instruction set. From
  * then on a call is one hash and one indirect call.
  */
 #include "bloomgate/filter.h"
@@ -22,7 +22,7 @@
 
 enum {
     LINE_BYTES = 64,
-    /* Of the handle; the kind's own state follows at a line of its own. */
+    /* of the handle; the kind's own state starts at the next line */
     FILTER_HANDLE_BYTES = (sizeof(bg_filter) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES
 };
 
@@ -45,7 +45,7 @@ static size_t filter_state_bytes(const struct bgi_kind *kind, uint64_t units,
     return kind->state_bytes ? kind->state_bytes(units, k) : 0;
 }
 
-/* Bytes of bits, handle and state together, and where the handle begins. */
+/* Computes the total size of bits, handle and state, and the offset of the handle. */
 static bg_err filter_layout(const struct bgi_geometry *g, size_t *bits, size_t *handle,
                             size_t *all, bg_errinfo *info)
 {
@@ -54,15 +54,17 @@ static bg_err filter_layout(const struct bgi_geometry *g, size_t *bits, size_t *
     if (!bgi_geometry_bytes(g, &bytes) || !bgi_round_up_u64(bytes, LINE_BYTES, &start)
         || !bgi_add_u64(start, FILTER_HANDLE_BYTES, &end)
         || !bgi_add_u64(end, state, &end) || !bgi_fits_size(end, all)) {
-        return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
-                       "%llu units", (unsigned long long)g->units);
+        return bgi_err_state(
+            info, BG_ENOMEM, "size",
+            "a filter of %llu units is too large for the address space",
+            (unsigned long long)g->units);
     }
     *bits = (size_t)bytes;
     *handle = (size_t)start;
     return BG_OK;
 }
 
-/* Integers under any profile and kind: hash, then look. A core begins its filter. */
+/* Integers under any profile and kind: hash, then look up. A filter starts with its core. */
 static bool filter_has_u64(const struct bgi_core *core, uint64_t key)
 {
     const bg_filter *filter = (const bg_filter *)(const void *)core;
@@ -75,7 +77,7 @@ static bool filter_add_u64(struct bgi_core *core, uint64_t key)
     return core->add(core, bg_hash_u64(&filter->hasher, key));
 }
 
-/* The calls that a filter begins with. */
+/* Sets the function pointers at the start of a filter. */
 static void filter_set_calls(bg_filter *f)
 {
     const struct bgi_hasher *hasher = bgi_hasher_in(&f->hasher);
@@ -123,7 +125,8 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     f->core.words = spec->flags & BGI_BARE ? NULL : base;
     f->core.units = g->units;
     f->core.k = g->k;
-    /* Look-ups in a little more than fits are still faster without asking for it. */
+    /* If the filter is slightly larger than the cache, lookups are still faster without
+     * prefetching. */
     f->core.adds_prefetch = bits > bgi_second_level_bytes();
     f->core.lookups_prefetch = bits > bgi_second_level_bytes() / 4 * 5;
     if (g->kind->setup) {
@@ -167,15 +170,15 @@ bg_err bgi_filter_make(const struct bgi_geometry *g, const bg_spec *spec,
     return BG_OK;
 }
 
-/* Solves for a filter that begins empty, which those of static kinds do not. */
+/* Solves for a filter that is created empty, which static kinds cannot be. */
 static bg_err filter_solve_empty(const bg_spec *spec, struct bgi_geometry *g,
                                  bg_errinfo *info)
 {
     bg_err err = bgi_solve(spec, 1, g, info);
     if (!err && g->kind->traits & BG_TRAIT_STATIC) {
-        return bgi_err(info, BG_ENOTSUP, "kind",
-                       "one that takes keys later; bg_builder makes this one", "%s",
-                       bg_kind_name(g->kind->id));
+        return bgi_err_state(info, BG_ENOTSUP, "kind",
+                             "a %s filter cannot be created empty; use bg_builder",
+                             bg_kind_name(g->kind->id));
     }
     return err;
 }
@@ -185,7 +188,8 @@ bg_err bg_filter_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *inf
     struct bgi_geometry g;
     bg_hasher hasher;
     if (!filter) {
-        return bgi_err(info, BG_EINVAL, "filter", "where to put the filter", "NULL");
+        return bgi_err(info, BG_EINVAL, "filter", "a pointer to receive the filter",
+                       "NULL");
     }
     *filter = NULL;
     bg_err err = bgi_spec_check(spec, info);
@@ -211,7 +215,8 @@ bg_err bg_filter_memory_needed(const bg_spec *spec, size_t *bytes, bg_errinfo *i
     struct bgi_geometry g;
     size_t bits = 0, handle = 0;
     if (!bytes) {
-        return bgi_err(info, BG_EINVAL, "bytes", "where to put the number", "NULL");
+        return bgi_err(info, BG_EINVAL, "bytes", "a pointer to receive the size",
+                       "NULL");
     }
     bg_err err = bgi_solve(spec, 1, &g, info);
     return err ? err : filter_layout(&g, &bits, &handle, bytes, info);
@@ -224,7 +229,8 @@ bg_err bg_filter_create_at(void *memory, size_t bytes, const bg_spec *spec,
     size_t bits = 0, handle = 0, all = 0;
     bg_hasher hasher;
     if (!filter) {
-        return bgi_err(info, BG_EINVAL, "filter", "where to put the filter", "NULL");
+        return bgi_err(info, BG_EINVAL, "filter", "a pointer to receive the filter",
+                       "NULL");
     }
     *filter = NULL;
     bg_err err = filter_solve_empty(spec, &g, info);
@@ -238,7 +244,7 @@ bg_err bg_filter_create_at(void *memory, size_t bytes, const bg_spec *spec,
     }
     if (bytes < all) {
         return bgi_err(info, BG_EINVAL, "bytes",
-                       "what bg_filter_memory_needed says, or more",
+                       "at least what bg_filter_memory_needed returns",
                        "%zu, which is %zu too few", bytes, all - bytes);
     }
     err = bg_hasher_init(&hasher, &spec->hash, info);
@@ -333,7 +339,7 @@ bg_err bg_filter_create_like(const bg_filter *filter, bg_filter **empty,
             *empty = NULL;
         }
         return bgi_err(info, BG_EINVAL, "filter",
-                       "a filter, and where to put the empty one", "NULL");
+                       "a filter and a pointer to receive the empty one", "NULL");
     }
     bgi_err_clear(info);
     return bgi_filter_empty(filter, filter->flags, empty, info);
@@ -344,9 +350,9 @@ bg_err bgi_filter_check_mapping(const bg_filter *filter, bg_errinfo *info)
     return !__atomic_load_n(&filter->mapping.doubted, __ATOMIC_ACQUIRE)
                    && bgi_mapping_is_intact(&filter->mapping)
                ? BG_OK
-               : bgi_err(info, BG_EFORMAT, "mapped file",
-                         "one that is replaced by rename: load it again",
-                         "written in place");
+               : bgi_err_state(info, BG_EFORMAT, "mapped file",
+                               "the mapped file was overwritten in place; load it "
+                               "again, and replace files only by renaming");
 }
 
 static bg_err filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
@@ -382,8 +388,8 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
         if (copy) {
             *copy = NULL;
         }
-        return bgi_err(info, BG_EINVAL, "filter", "a filter, and where to put the copy",
-                       "NULL");
+        return bgi_err(info, BG_EINVAL, "filter",
+                       "a filter and a pointer to receive the copy", "NULL");
     }
     *copy = NULL;
     bgi_err_clear(info);
@@ -423,7 +429,7 @@ void bg_filter_clear(bg_filter *filter)
 
 /* ---- One key ----------------------------------------------------------------------- */
 
-/* The symbols of the functions that are inline in the header, and what they rely on. */
+/* The symbols of the functions that are inline in the header, and the layout they rely on. */
 extern inline bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash);
 extern inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t key);
 
@@ -434,7 +440,7 @@ _Static_assert(offsetof(bg_filter, core) == 0 && FILTER_CALL_AT(has, may_contain
                    && FILTER_CALL_AT(has_u64, may_contain_u64)
                    && FILTER_CALL_AT(add_u64, add_u64)
                    && FILTER_CALL_AT(may_refuse, may_refuse),
-               "a filter begins with its calls");
+               "a filter starts with its calls");
 #undef FILTER_CALL_AT
 
 bool bg_filter_may_contain(const bg_filter *filter, const void *key, size_t len)

@@ -1,15 +1,15 @@
 /*
- * handle.h - what a bg_filter is inside, and the few functions on it that the files of
- * this room share.
+ * handle.h - the contents of a bg_filter, and functions on it that the files of this directory
+ * share.
  *
- * A filter is one piece of memory, whether the library's or the caller's:
+ * A filter is one block of memory, owned by the library or by the caller:
  *
  *     base                                      base + round_up(bytes of bits, 64)
  *     [ the bits, 64-byte aligned ............. ][ struct bg_filter ]
  *
- * The bits come first so that in large memory they begin at a 2 MiB page. When the hasher
- * has a secret, the library's own memory is left out of core files: bits without the secret
- * are of no use there anyway. It is wiped, handle by handle, when filters are freed.
+ * The bits come first, so that those of large filters start at a 2 MiB page. If the hasher has a secret,
+ * memory allocated by the library is excluded from core files: bits without the secret are
+ * useless there anyway. Each handle is wiped when its filter is freed.
  */
 #ifndef BGI_HANDLE_H
 #define BGI_HANDLE_H
@@ -19,17 +19,17 @@
 #include "kind/kind.h"
 
 struct bg_filter {
-    struct bgi_core core; /* must be first: its first 64 bytes are what look-ups read */
+    struct bgi_core core; /* must be first: lookups read its first 64 bytes */
     const struct bgi_kind *kind;
     bg_hasher hasher;
-    struct bgi_memory memory; /* empty base: the caller's memory */
-    bg_allocator allocator;   /* of copies; allocate NULL: the system's */
+    struct bgi_memory memory; /* base NULL: the caller's memory */
+    bg_allocator allocator;   /* for copies; allocate NULL: the default */
     size_t bytes;             /* of the bits */
     uint64_t design_items;
     double design_rate;
     bg_cpu cpu;
     uint32_t flags;
-    uint32_t shards;            /* 0: in one piece */
+    uint32_t shards;            /* 0: not sharded */
     bool degraded;              /* damaged words were replaced by ones */
     struct bgi_mapping mapping; /* of a file with the words; base NULL: none */
 };
@@ -38,21 +38,22 @@ struct bg_filter {
 bool bgi_filter_is_changed(const bg_filter *filter);
 
 /*
- * Makes a mapped filter permanently answer "maybe" to every query, because its words have changed. Other threads
- * may query it at the same time. Returns false if memory is short, or if it was done before. Thread safety:
- * MT-Safe.
+ * Makes a mapped filter permanently answer "maybe" to every query, because its words have
+ * changed. Other threads may query it at the same time. Returns false if memory is short, or if
+ * it was done before.
+ * Thread safety: MT-Safe.
  */
 bool bgi_filter_doubt(bg_filter *filter);
 
 /*
- * Call it after reading all words. Returns BG_EFORMAT if the words differ, or may have differed,
- * from the file that was mapped. Discard whatever was created from them: it has no mapping that
- * would reveal the change.
+ * Call this after reading all words. Returns BG_EFORMAT if the words differ, or may have
+ * differed, from the file that was mapped. Discard whatever was created from them: it has no
+ * mapping that would reveal the change.
  */
 BG_MUST_CHECK bg_err bgi_filter_check_mapping(const bg_filter *filter,
                                               bg_errinfo *info);
 
-/* A flag of specs within the library: make the handle without words, which are set later. */
+/* An internal flag of specs: create the handle without words, which are set later. */
 enum { BGI_BARE = 1 << 30 };
 
 /* The independent parameters of a filter, from which all others follow. */
@@ -60,96 +61,95 @@ struct bgi_geometry {
     const struct bgi_kind *kind;
     uint32_t k;
     uint64_t units;
-    uint64_t items;   /* what it is designed for, or 0 */
-    double rate;      /* predicted for them, or 0 */
+    uint64_t items;   /* the design capacity, or 0 */
+    double rate;      /* predicted for these items, or 0 */
     char reason[160]; /* why this kind and k */
 };
 
-/* Bytes of the bits; false when they cannot be addressed. */
+/* Computes the bytes of the bits. Returns false if they cannot be addressed. */
 bool bgi_geometry_bytes(const struct bgi_geometry *geometry, uint64_t *bytes);
 
-/*
- * Finds the geometry that a spec asks for (solve.c). `growth` multiplies the items.
- * Allocates nothing.
- */
+/* Finds the geometry for a spec (solve.c). `growth` multiplies the items. Allocates nothing. */
 bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geometry,
                  bg_errinfo *info);
 
-/* BG_OK, or what is wrong with the words of a spec: its size, kind, flags, allocator. */
+/* Checks the size, kind, flags and allocator of a spec. */
 bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info);
 
-/* An empty filter of that geometry; of the spec only flags and allocator are used. */
+/* Creates an empty filter of a geometry. Of the spec, only flags and allocator are used. */
 bg_err bgi_filter_make(const struct bgi_geometry *geometry, const bg_spec *spec,
                        const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info);
 
-/* Takes the memory of a handle, and of whatever it shares that with: hidden where the hasher
- * has a secret. */
+/* Allocates the memory of a handle, and of any data in the same block. If the hasher has a
+ * secret, the memory is excluded from core files. */
 bg_err bgi_filter_take(struct bgi_memory *memory, size_t bytes, const bg_hasher *hasher,
                        const bg_allocator *allocator, bool small_pages,
                        bg_errinfo *info);
 
-/* Fills in a handle that is all zero, but for words and geometry: what composed kinds
- * begin theirs with. */
+/* Fills in a zeroed handle, except for words and geometry. Composed kinds start with this. */
 void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
                       const struct bgi_ops *ops, const bg_spec *spec,
                       const bg_hasher *hasher);
 
-/* An empty filter like `like` in everything but the number of units. */
+/* Creates an empty filter like `like`, but with a different number of units. */
 bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,
                           bg_errinfo *info);
 
-/* ... and k. */
+/* The same with a different k as well. */
 bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
                             bg_filter **filter, bg_errinfo *info);
 
-/* An empty filter like `like`, of any kind, with these flags. A static one is that of the empty
- * set. */
+/* Creates an empty filter like `like`, of any kind, with these flags. A static filter is built
+ * for the empty set. */
 bg_err bgi_filter_empty(const bg_filter *like, uint32_t flags, bg_filter **filter,
                         bg_errinfo *info);
 
-/* What is in a filter, and what would be in a merge of two that match (estimate.c). */
+/* Measures a filter (estimate.c). */
 void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *measure);
-/* ... from about `most` bytes of each part (0: all); and bg_filter_get_info so, with the standard
- * deviation of info->ones. */
+/* Measures about `most` bytes of each part (0: all bytes). bgi_filter_info fills in the members
+ * of bg_filter_get_info from that, and returns the standard deviation of info->ones. */
 void bgi_filter_measure_part(const bg_filter *filter, uint64_t most,
                              struct bgi_measure *measure);
 void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_filter_info *info,
                      double *missed);
 
-/* The standard deviation that an interval was made with; it ends at 0, and may have no end above. */
+/* Returns the standard deviation from which an interval was computed. An interval is cut off at
+ * 0, and may be unbounded above. */
 double bgi_estimate_error(const bg_estimate *estimate);
+
+/* Measures the merge of two filters that match. */
 void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
                            struct bgi_measure *measure);
 
 /*
- * For files (content.c): the recipe of a filter, and an empty filter by a recipe that may
- * be anything; of the spec only flags, allocator and window are used. Whatever it takes is
- * compared with `room`, the bytes of words that there are, before it is taken.
+ * For files (content.c): returns the recipe of a filter, and creates an empty filter from an
+ * untrusted recipe. Of the spec, only flags, allocator and window are used. Sizes are checked
+ * against `room`, the available bytes of words, before memory is allocated.
  */
 void bgi_recipe_of(const bg_filter *filter, struct bgi_recipe *recipe);
 bg_err bgi_recipe_make(const struct bgi_recipe *recipe, const bg_spec *spec,
                        const bg_hasher *hasher, uint64_t room, bg_filter **filter,
                        bg_errinfo *info);
 
-/* The geometry of a plain kind, if there is such a one; else BG_EFORMAT. */
+/* Returns the geometry of a plain kind, or BG_EFORMAT if it does not exist. */
 bg_err bgi_recipe_plain(const struct bgi_kind *kind, uint64_t units, uint32_t k,
                         struct bgi_geometry *geometry);
 
-/* How filters of that spec are composed of others; NULL: they are not. */
+/* Returns how filters of a spec are composed of others, or NULL if they are not composed. */
 const struct bgi_composed *bgi_spec_composed(const bg_spec *spec);
 
-/* BG_OK, or which of kind, size, k and hash two filters differ in. */
+/* Returns BG_OK, or reports which of kind, size, k and hash differ between two filters. */
 bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info);
 
-/* BG_OK, or why bg_filter_merge would refuse before it has begun. */
+/* Returns BG_OK, or the reason why bg_filter_merge would refuse before it starts. */
 bg_err bgi_filter_merges(const bg_filter *filter, const bg_filter *other,
                          bg_errinfo *info);
 
-/* BG_OK, or BG_ENOTSUP when the filter's kind lacks a trait: it cannot be `what`. */
+/* Returns BG_OK, or BG_ENOTSUP if the filter's kind lacks a trait: it cannot be `what`. */
 bg_err bgi_filter_can(const bg_filter *filter, uint32_t trait, const char *what,
                       bg_errinfo *info);
 
-/* How often it can be halved. */
+/* Returns how many times the filter can be halved. */
 BGI_INLINE uint32_t bgi_filter_foldable(const bg_filter *filter)
 {
     return filter->kind->traits & BG_TRAIT_FOLD
@@ -157,7 +157,7 @@ BGI_INLINE uint32_t bgi_filter_foldable(const bg_filter *filter)
                : 0;
 }
 
-/* The bits as 64-bit words. */
+/* Returns the bits as 64-bit words. */
 BGI_INLINE uint64_t *bgi_filter_words(const bg_filter *filter)
 {
     return (uint64_t *)(void *)filter->core.words;

@@ -3,14 +3,14 @@
  *
  * Sorting, with B buckets by the highest bits and the list cut into S slices:
  *
- *   count     for each slice, how many hashes go to each bucket          S tasks
- *             sums of these: where each slice's part of each bucket begins
+ *   count     for each slice, how many hashes belong to each bucket      S tasks
+ *             prefix sums: where each slice's part of each bucket starts
  *   scatter   each slice writes its hashes there                         S tasks
- *   sort      each bucket in the cache, and leaves each hash once        B tasks
- *   close up  moves the buckets together, if any hash came twice
+ *   sort      sorts each bucket in the cache and removes duplicates      B tasks
+ *   close up  moves the buckets together, if there were duplicates
  *
- * A scatter to thousands of places would miss the cache and the TLB with every write. So
- * hashes gather in a line of eight per bucket, and full lines are written.
+ * A scatter to thousands of positions would miss the cache and the TLB on every write. So
+ * hashes are collected in a line of eight per bucket, and full lines are written.
  */
 #include "filter/hash_list.h"
 
@@ -22,10 +22,10 @@
 #include <string.h>
 
 enum {
-    LIST_FIRST = 1 << 10,  /* hashes of the first chunk */
-    LIST_BUCKET = 1 << 15, /* hashes of a bucket, about */
+    LIST_FIRST = 1 << 10,  /* hashes in the first chunk */
+    LIST_BUCKET = 1 << 15, /* approximate hashes per bucket */
     LIST_BITS_MAX = 12,    /* so that the lines of all buckets fit the cache */
-    LIST_LINE = 8,         /* hashes of a line */
+    LIST_LINE = 8,         /* hashes per line */
     LIST_SLICES = 8        /* per thread */
 };
 
@@ -78,7 +78,7 @@ uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got)
 {
     struct bgi_hash_chunk *chunk = &list->chunk[list->chunks - 1];
     if (list->chunks > 1 && chunk->used == 0 && chunk[-1].used < chunk[-1].room) {
-        chunk--; /* its rest was reserved together with the new one */
+        chunk--; /* the rest of the previous chunk was reserved together with the new one */
     }
     size_t left = chunk->room - chunk->used;
     *got = n < left ? n : left;
@@ -104,7 +104,7 @@ const uint64_t *bgi_hash_list_all(const struct bgi_hash_list *list)
 
 /* ---- Sorting --------------------------------------------------------------------- */
 
-/* What one bucket's share of a sort is: where it begins, how many, how many different. */
+/* A bucket: where it starts, its number of hashes, and how many of them are distinct. */
 struct list_bucket {
     size_t start, n, kept;
 };
@@ -117,19 +117,19 @@ struct list_sort {
     struct bgi_hash_list *list;
     const struct bgi_watch *watch;
     unsigned threads, bits;
-    size_t slices, buckets, largest; /* hashes of the largest bucket */
+    size_t slices, buckets, largest; /* `largest`: hashes in the largest bucket */
     size_t *places; /* per slice and bucket: first counts, then starts */
     struct list_bucket *bucket;
-    struct list_line *lines; /* per thread and bucket: what was not yet written ... */
-    size_t *begins;          /* ... and where the slice's part begins */
+    struct list_line *lines; /* per thread and bucket: hashes not written yet */
+    size_t *begins;          /* per thread and bucket: start of the slice's part */
     uint64_t *all;           /* the hashes, from the scatter on */
-    uint64_t *spare;         /* per thread: `largest` */
+    uint64_t *spare;         /* per thread: `largest` hashes */
     struct bgi_memory tables, array, spares;
-    size_t done, tasks; /* of all slices, twice, and all buckets; `done` is atomic */
+    size_t done, tasks; /* two per slice and one per bucket; `done` is atomic */
     bool stopped;
 };
 
-/* One more task is done; thread 0 tells, and hears whether to go on. */
+/* Counts a finished task. Thread 0 also reports progress and checks whether to stop. */
 static bool list_tell(struct list_sort *s, unsigned thread)
 {
     size_t done = __atomic_add_fetch(&s->done, 1, __ATOMIC_RELAXED);
@@ -141,13 +141,13 @@ static bool list_tell(struct list_sort *s, unsigned thread)
     return true;
 }
 
-/* The bucket of a hash. (A shift by 64 is none.) */
+/* Returns the bucket of a hash. (A shift by 64 is undefined.) */
 BGI_INLINE size_t list_bucket_of(uint64_t hash, unsigned bits)
 {
     return (size_t)(hash >> 1 >> (63 - bits));
 }
 
-/* A walk over the hashes from number `at` up to `end`, in straight parts. */
+/* A walk over a range of hashes, in contiguous parts. */
 struct list_walk {
     const struct bgi_hash_list *list;
     unsigned chunk;
@@ -166,7 +166,7 @@ static struct list_walk list_walk_slice(const struct list_sort *s, size_t slice)
     return walk;
 }
 
-/* The next part; NULL at the end. */
+/* Returns the next part, or NULL at the end. */
 static const uint64_t *list_walk_next(struct list_walk *walk, size_t *n)
 {
     if (walk->left == 0) {
@@ -195,7 +195,7 @@ static bool list_count(void *context, size_t slice, unsigned thread)
     return list_tell(s, thread);
 }
 
-/* Counts become starts, in the order of buckets and, within, of slices. */
+/* Turns counts into starts, in the order of buckets and, within a bucket, of slices. */
 static void list_place(struct list_sort *s)
 {
     size_t sum = 0;
@@ -211,7 +211,7 @@ static void list_place(struct list_sort *s)
     }
 }
 
-/* Writes what a line has gathered of the places up to `end`, of which those before
+/* Writes the hashes that a line has collected for positions up to `end`. Positions before
  * `begin` belong to other slices. */
 BGI_INLINE void list_flush(uint64_t *all, const struct list_line *line, size_t begin,
                            size_t end)
@@ -226,7 +226,7 @@ BGI_INLINE void list_flush(uint64_t *all, const struct list_line *line, size_t b
     }
 }
 
-/* Writes the hashes of a slice; `places` says where the next one of each bucket goes. */
+/* Writes the hashes of a slice; `places` has the position of the next hash of each bucket. */
 static bool list_scatter(void *context, size_t slice, unsigned thread)
 {
     struct list_sort *s = context;
@@ -265,7 +265,7 @@ static bool list_sort_bucket(void *context, size_t b, unsigned thread)
     return list_tell(s, thread);
 }
 
-/* Moves the buckets together; returns how many hashes there are. */
+/* Moves the buckets together; returns how many hashes remain. */
 static size_t list_close_up(const struct list_sort *s)
 {
     size_t kept = 0;
@@ -280,9 +280,9 @@ static size_t list_close_up(const struct list_sort *s)
     return kept;
 }
 
-/* ---- Its memory -------------------------------------------------------------------- */
+/* ---- Memory of a sort ---------------------------------------------------------------- */
 
-/* Takes a table of `count` things of `size` bytes out of *p, on a line boundary. */
+/* Carves a table of `count` elements of `size` bytes out of *p, on a line boundary. */
 static void *list_carve(unsigned char **p, size_t count, size_t size)
 {
     void *table = *p;
@@ -290,7 +290,7 @@ static void *list_carve(unsigned char **p, size_t count, size_t size)
     return table;
 }
 
-/* Sets the tables up from `base`; returns their bytes. With NULL, only that. */
+/* Sets up the tables from `base` and returns their bytes. NULL: only returns the bytes. */
 static size_t list_tables(struct list_sort *s, unsigned char *base)
 {
     size_t per_thread = s->threads * s->buckets;
@@ -325,7 +325,7 @@ static bool list_sort_begin(struct list_sort *s)
     return true;
 }
 
-/* From here on the hashes are in the array: the chunks are given back. */
+/* Replaces the chunks of the list by the array, which has the hashes from here on. */
 static void list_adopt(struct list_sort *s, size_t n)
 {
     struct bgi_hash_list *list = s->list;

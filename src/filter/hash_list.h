@@ -1,10 +1,10 @@
 /*
- * hash_list.h - a growing list of hashes, and its way to become a sorted set.
+ * hash_list.h - a growing list of hashes that can be turned into a sorted set.
  *
- * The list is a row of chunks, each half as large as all before it, so that nothing is
- * copied while it grows and a third at most is in reserve. Sorting moves the hashes into
- * one array, by their high bits into buckets that fit the cache, and sorts each of
- * these: so the list is read once, and the array written once and read once.
+ * The list is a sequence of chunks, each half as large as all previous chunks together, so that
+ * nothing is copied while it grows and at most a third of the memory is unused. Sorting moves
+ * the hashes into one array, partitioned by their high bits into buckets that fit the cache,
+ * and sorts each bucket. So the list is read once, and the array is written once and read once.
  */
 #ifndef BGI_HASH_LIST_H
 #define BGI_HASH_LIST_H
@@ -30,34 +30,34 @@ struct bgi_hash_list {
     bool small_pages;
 };
 
-/* A part of the work is done: `share` of the sorting, 0 to 1. False: stop. Called by the
- * thread that called bgi_hash_list_sort, only. */
+/* Reports that `share` of the sorting is done, 0 to 1. Returning false stops the sort. Only the
+ * thread that called bgi_hash_list_sort calls it. */
 struct bgi_watch {
     bool (*part_done)(void *context, double share);
     void *context;
 };
 
-/* Makes room for n more hashes, if there is memory. */
+/* Reserves space for n more hashes. Returns false if memory is short. */
 bool bgi_hash_list_reserve(struct bgi_hash_list *list, size_t n);
 
 /*
- * The next place for hashes: up to n, at least one as long as reserved places are left.
- * Fills in *got, and counts them as used.
+ * Returns space for up to n hashes, and for at least one as long as reserved space is left.
+ * Sets *got to the number of hashes, and counts them as used.
  */
 uint64_t *bgi_hash_list_next(struct bgi_hash_list *list, size_t n, size_t *got);
 
 /*
- * Sorts and leaves each hash once: afterwards the list has one chunk. False for want of
- * memory, with nothing changed, or when `watch` says stop (*stopped): then all hashes are
- * still there, in whatever order.
+ * Sorts the list and removes duplicates; afterwards the list has one chunk. Returns false if
+ * memory is short, with nothing changed, or if `watch` stops the sort (*stopped): then all
+ * hashes are still in the list, in any order.
  */
 bool bgi_hash_list_sort(struct bgi_hash_list *list, unsigned threads,
                         const struct bgi_watch *watch, bool *stopped);
 
-/* The hashes of a list of one chunk, or of none. */
+/* Returns the hashes of a list of one chunk; NULL if it is empty. */
 const uint64_t *bgi_hash_list_all(const struct bgi_hash_list *list);
 
-/* Gives all memory back; the list is empty. */
+/* Frees all memory; the list is then empty. */
 void bgi_hash_list_clear(struct bgi_hash_list *list);
 
 #endif

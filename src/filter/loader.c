@@ -1,23 +1,24 @@
 /*
- * loader.c - several threads fill one filter.
+ * loader.c - filling one filter from several threads.
  *
- * Idea. A key of a blocked or split filter touches one unit of memory. So the
- * filter is divided into regions of whole lines, each with a lock, and whoever has the lock of
- * a region may add to it without atomic instructions. Keys come in blocks; a block is sorted
- * by region (one pass to count, one to place), and the regions of the block are then visited
- * in any order in which their locks are free.
+ * Idea. A key of a blocked or split filter touches one unit of memory. So the filter is divided
+ * into regions of whole lines, each with a lock. A thread that holds the lock of a region can
+ * add to it without atomic instructions. Keys arrive in blocks. A block is sorted by region
+ * (one pass to count, one to place), and the regions of the block are then visited in the order
+ * in which their locks are free.
  *
  *     block of hashes --> sorted: [ region 0 | region 1 | ... ]
  *                                     |          |
- *                              lock, add many   busy: come back later
+ *                              lock, add many   busy: try again later
  *
- * Where a hash belongs is asked of the kind (`locate`), so no two regions share a unit, and as
- * they begin at multiples of 64 bytes no two share a line. What one thread has added is seen
- * by the next that takes the lock, and by whoever joins the threads.
+ * The kind determines the position of a hash (`locate`), so no two regions share a unit.
+ * Regions start at multiples of 64 bytes, so no two share a line. The keys that a thread has
+ * added are visible to the next thread that takes the lock, and to any thread that joins the
+ * loading threads.
  *
- * With some hundred keys per visit a lock costs less than a nanosecond per key; fewer regions
- * would make threads wait for each other, more would cut batches so short that their memory
- * does not arrive in time.
+ * With about a hundred keys per visit, a lock costs less than a nanosecond per key. With fewer
+ * regions, threads would wait for each other. With more, batches would be too short for their
+ * memory to arrive in time.
  */
 #include "bloomgate/loader.h"
 
@@ -35,14 +36,14 @@ struct loader_region {
 
 struct bg_loader {
     bg_filter *filter;
-    bool shared;    /* the filter takes adds of any thread */
-    unsigned shift; /* of a unit's byte offset: its region */
+    bool shared;    /* the filter accepts adds from any thread */
+    unsigned shift; /* region = byte offset of a unit >> shift */
     unsigned regions;
     struct bgi_memory memory;
     struct loader_region locks[LOADER_REGIONS];
 };
 
-/* Whether a key lies in one unit of the words, which `locate` finds. */
+/* Returns whether a key lies in a single unit of the words, which `locate` finds. */
 static bool loader_divides(const bg_filter *filter)
 {
     return !filter->kind->composed && filter->core.ops->has_any
@@ -59,8 +60,9 @@ bg_err bg_loader_create(bg_filter *filter, bg_loader **loader, bg_errinfo *info)
     }
     *loader = NULL;
     if (filter->kind->traits & BG_TRAIT_STATIC) {
-        return bgi_err(info, BG_ENOTSUP, "kind", "one that takes keys one by one", "%s",
-                       bg_kind_name(filter->kind->id));
+        return bgi_err_state(info, BG_ENOTSUP, "kind",
+                             "a %s filter cannot be loaded key by key; use bg_builder",
+                             bg_kind_name(filter->kind->id));
     }
     if (!bgi_memory_take(&memory, sizeof **loader, NULL, true)) {
         return bgi_err_state(info, BG_ENOMEM, "loader",
@@ -96,7 +98,7 @@ void bg_loader_free(bg_loader *loader)
     }
 }
 
-/* The hashes of a block, sorted by region: those of region r begin at begins[r]. */
+/* The hashes of a block, sorted by region: those of region r start at begins[r]. */
 struct loader_sorted {
     uint64_t hashes[LOADER_BLOCK];
     unsigned begins[LOADER_REGIONS + 1];
@@ -129,7 +131,7 @@ static void loader_sort(const bg_loader *loader, const uint64_t *hashes, size_t 
     }
 }
 
-/* What a thread has added. */
+/* The results of a thread. */
 struct loader_sum {
     bg_err err;
     size_t added;
@@ -145,7 +147,7 @@ static void loader_add(bg_loader *loader, const uint64_t *hashes, size_t n,
     sum->err = sum->err ? sum->err : err;
 }
 
-/* Adds the hashes of a region, and unlocks it. */
+/* Adds the hashes of a region, then unlocks it. */
 static void loader_visit(bg_loader *loader, const struct loader_sorted *sorted,
                          unsigned r, struct loader_sum *sum)
 {
@@ -154,8 +156,8 @@ static void loader_visit(bg_loader *loader, const struct loader_sorted *sorted,
     (void)pthread_mutex_unlock(&loader->locks[r].lock);
 }
 
-/* Visits all regions of a block, those whose locks are free first. Each block starts with
- * another region, so that threads do not follow each other around. */
+/* Visits all regions of a block, those with free locks first. Each block starts with a
+ * different region, so that threads do not queue up behind each other. */
 static void loader_add_sorted(bg_loader *loader, const struct loader_sorted *sorted,
                               struct loader_sum *sum)
 {

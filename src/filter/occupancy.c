@@ -1,20 +1,21 @@
 /*
- * occupancy.c - how the bits of a filter are spread over its words.
+ * occupancy.c - how the bits of a filter are distributed over its words.
  *
- * The words of all leaves, one after another, are cut into cells. Cell i has the words
- * from i W / n on, up to where the next one begins; if there are more cells than words,
- * at least one. So a cell may have words of two leaves, and a word may be in two cells.
+ * The words of all leaves, one after another, are divided into n cells. With W words in total,
+ * cell i has the words from i W / n up to the start of the next cell. If there are more cells
+ * than words, a cell has at least one word. So a cell may span two leaves, and a word may be in
+ * two cells.
  */
 #include "filter/content.h"
 
 enum { OCCUPANCY_CELLS_MAX = 65536 };
 
 struct occupancy {
-    uint64_t words; /* of all leaves, as far as there were any at first */
+    uint64_t words; /* of all leaves, as counted at the start */
     uint64_t at;    /* the first word of the next leaf */
-    size_t cell;    /* the first one that has words there */
+    size_t cell;    /* the first cell with words in that leaf */
     size_t cells;
-    double *shares; /* bits that are set, at first */
+    double *shares; /* first the number of set bits, then the share */
 };
 
 static uint64_t occupancy_first(const struct occupancy *o, size_t cell)
@@ -36,7 +37,7 @@ static bool occupancy_measure(void *context, bg_filter *leaf)
     return true;
 }
 
-/* Counts the bits of a leaf into the cells that it lies in. */
+/* Adds the bits of a leaf to the cells that it overlaps. */
 static bool occupancy_count(void *context, bg_filter *leaf)
 {
     struct occupancy *o = context;

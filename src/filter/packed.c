@@ -1,27 +1,27 @@
 /*
- * packed.c - a filter inside of somebody else's block.
+ * packed.c - a filter packed into a block of another file format.
  *
- *     [ words, in the order of bytes of the machine    ] whole units of the kind
+ *     [ words, in the byte order of the machine        ] whole units of the kind
  *     [ numbers, 8 bytes each: keys, lost, seeds ...   ] of static kinds
- *     [ 8 bytes: what it is                            ]
+ *     [ 8-byte trailer                                 ]
  *
  *       byte 0, 1   how many numbers, low byte first
  *            2      kind
  *            3      k
  *            4      width
- *            5      1, the version of this form
+ *            5      1, the version of this format
  *            6, 7   'b' 'g', on big-endian machines 'B' 'G'
  *
- * The number of units is not written: it follows from the number of bytes.
+ * The number of units is not stored: it follows from the number of bytes.
  *
  * Invariants
- *   (I1) What is opened has a geometry that the kind could have written, and words for all of
- *        its units: cores read nothing else, whatever the words are.
- *   (I2) Nothing is written to the bytes.
+ *   (I1) An opened filter has a geometry that the kind can have written, and words for all of
+ *        its units. Cores read nothing else, whatever the words are.
+ *   (I2) The bytes are never written to.
  *
- * Opened, it is a core like that of any filter, whose words are the caller's: the operations
- * are the same. Vector loads of lines are unaligned ones for its sake (the processor has one
- * speed for both where the address is a multiple of 64).
+ * An opened filter is a core like that of any filter, with the caller's words, and the
+ * operations are the same. Vector loads of lines are unaligned for this purpose (CPUs execute
+ * them at the same speed if the address is a multiple of 64).
  */
 #include "bloomgate/packed.h"
 
@@ -40,7 +40,7 @@ static const char packed_mark[2] = { BGI_BIG_ENDIAN ? 'B' : 'b',
 
 struct bg_packed {
     struct bgi_core core; /* must be first */
-    size_t bytes;         /* of this struct and the kind's state behind it */
+    size_t bytes;         /* of this struct and the kind's state after it */
 };
 
 /* ---- Writing ---------------------------------------------------------------------- */
@@ -54,12 +54,15 @@ static bg_err packed_check(const bg_filter *filter, uint64_t numbers, bg_errinfo
 {
     if (filter->shards || filter->kind->flags || !bgi_content_is_steady(filter)) {
         return bgi_err(info, BG_ENOTSUP, "kind",
-                       "a Bloom kind or a static one, in one piece", "%s",
-                       bg_kind_name(filter->kind->id));
+                       "a Bloom or static kind, without shards or BG_SPEC_SCATTERED",
+                       "%s", bg_kind_name(filter->kind->id));
     }
     if (numbers > PACKED_NUMBERS_MAX) {
-        return bgi_err(info, BG_ENOTSUP, "size", "a filter of up to 65533 pieces",
-                       "%llu", (unsigned long long)numbers);
+        return bgi_err_state(
+            info, BG_ENOTSUP, "size",
+            "the filter is too large to be packed: it has %llu numbers, and the limit "
+            "is 65535 (65533 pieces)",
+            (unsigned long long)numbers);
     }
     return BG_OK;
 }
@@ -87,8 +90,8 @@ bg_err bg_packed_encode(const bg_filter *filter, void *to, size_t room, size_t *
                         bg_errinfo *info)
 {
     if (!filter || !bytes) {
-        return bgi_err(info, BG_EINVAL, "filter", "a filter, and where to put the size",
-                       "NULL");
+        return bgi_err(info, BG_EINVAL, "filter",
+                       "a filter and a pointer to receive the size", "NULL");
     }
     *bytes = 0;
     uint64_t numbers = filter->kind->composed ? 0 : packed_numbers(filter, NULL);
@@ -105,7 +108,7 @@ bg_err bg_packed_encode(const bg_filter *filter, void *to, size_t room, size_t *
                        "%p", to);
     }
     if (room < *bytes) {
-        return bgi_err(info, BG_EINVAL, "room", "as many bytes as it takes",
+        return bgi_err(info, BG_EINVAL, "room", "enough bytes for the packed filter",
                        "%zu, which is %zu too few", room, *bytes - room);
     }
     packed_fill(filter, numbers, to);
@@ -114,7 +117,7 @@ bg_err bg_packed_encode(const bg_filter *filter, void *to, size_t room, size_t *
 
 /* ---- Opening ---------------------------------------------------------------------- */
 
-/* What n bytes say of themselves. */
+/* The parts of a packed filter. */
 struct packed_parts {
     struct bgi_geometry geometry;
     uint64_t numbers;
@@ -124,11 +127,12 @@ struct packed_parts {
 
 static bg_err packed_refuse(size_t n, bg_errinfo *info)
 {
-    return bgi_err(info, BG_EFORMAT, "bytes",
-                   "a packed filter of this machine's byte order", "%zu others", n);
+    return bgi_err_state(
+        info, BG_EFORMAT, "bytes",
+        "these %zu bytes are not a packed filter in the byte order of this machine", n);
 }
 
-/* Takes the bytes apart; what does not fit is refused before anything is taken. */
+/* Splits the bytes into parts, and rejects invalid bytes before anything is allocated. */
 static bg_err packed_split(const unsigned char *bytes, size_t n,
                            struct packed_parts *parts, bg_errinfo *info)
 {
@@ -161,7 +165,7 @@ static bg_err packed_split(const unsigned char *bytes, size_t n,
     return BG_OK;
 }
 
-/* The core of these words; the state behind it is zero. */
+/* Sets up the core for these words. The state after it is zero. */
 static void packed_begin(bg_packed *p, const struct packed_parts *parts,
                          const void *words)
 {
@@ -182,7 +186,7 @@ static void packed_begin(bg_packed *p, const struct packed_parts *parts,
     }
 }
 
-/* The numbers of a static kind; false when they are not such as it writes. */
+/* Restores the numbers of a static kind. Returns false if the kind cannot have written them. */
 static bool packed_restore(bg_packed *p, const struct packed_parts *parts,
                            const void *words)
 {
@@ -204,8 +208,8 @@ bg_err bg_packed_open(const void *bytes, size_t n, bg_packed **packed, bg_errinf
         }
         return bgi_err(
             info, BG_EINVAL, "bytes",
-            "an address that is a multiple of 8, and where to put the handle", "%p",
-            bytes);
+            "an address that is a multiple of 8, and a pointer to receive the handle",
+            "%p", bytes);
     }
     *packed = NULL;
     bg_err err = packed_split(bytes, n, &parts, info);
@@ -214,8 +218,10 @@ bg_err bg_packed_open(const void *bytes, size_t n, bg_packed **packed, bg_errinf
     }
     assert(parts.geometry.kind);
     if (!bgi_memory_take(&memory, sizeof(bg_packed) + parts.state, NULL, true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       sizeof(bg_packed) + parts.state);
+        return bgi_err_state(
+            info, BG_ENOMEM, "memory",
+            "cannot allocate %zu bytes for the handle of a packed filter",
+            sizeof(bg_packed) + parts.state);
     }
     bg_packed *p = memory.base;
     p->bytes = memory.bytes;
@@ -236,7 +242,7 @@ void bg_packed_free(bg_packed *packed)
     }
 }
 
-/* ---- Asking ----------------------------------------------------------------------- */
+/* ---- Queries ---------------------------------------------------------------------- */
 
 extern inline bool bg_packed_may_contain_hash(const bg_packed *packed, uint64_t hash);
 

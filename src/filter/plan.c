@@ -1,14 +1,14 @@
 /*
- * plan.c - a geometry and everything that can be told of it before it exists.
+ * plan.c - what can be predicted about a filter before it is created.
  *
- * solve.c finds the geometry; this file adds what the caller's figures imply: how many
- * calls are avoided and wasted, what that costs, and, when asked for the cheapest filter,
- * which rate that is. The cost of a rate p is
+ * solve.c finds the geometry. This file adds what follows from the caller's figures: how many
+ * calls are avoided and wasted, what they cost, and, if the cheapest filter is wanted, its
+ * rate. The cost of a rate p is
  *
  *     memory_cost x bytes(p) / 2^30  +  call_cost x queries x absent_share x p
  *
- * The first term falls slowly with p (bytes go with -log p), the second rises linearly, so
- * there is one minimum; it is found by golden section over log p.
+ * The first term falls slowly with p (bytes are proportional to -log p), and the second rises
+ * linearly. So there is one minimum, which a golden-section search over log p finds.
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
@@ -61,7 +61,7 @@ static double plan_fill(const struct bgi_geometry *g, double items)
     return bgi_model_fill(&model, items);
 }
 
-/* What follows from size and rate for the caller's figures. */
+/* Computes what follows from size and rate for the caller's figures. */
 static void plan_add_costs(const bg_plan_request *ask, bg_plan *plan)
 {
     double absent = plan_absent_queries(ask);
@@ -91,7 +91,7 @@ static void plan_fill_in(const struct bgi_geometry *g, bg_plan *plan)
     (void)snprintf(plan->reason, sizeof plan->reason, "%s", g->reason);
 }
 
-/* Sizes a spec, by its kind's own plan or by solving for a geometry. */
+/* Sizes a spec, with its kind's own plan or by solving for a geometry. */
 static bg_err plan_size(const bg_spec *spec, double growth, const bg_plan_request *ask,
                         bg_plan *plan, bg_errinfo *info)
 {
@@ -164,7 +164,7 @@ static bg_err plan_check(const bg_plan_request *ask, bg_errinfo *info)
     } else if (!err && ask->latency_objective > 0
                && ask->latency_objective >= ask->call_seconds) {
         err = bgi_err(info, BG_EINVAL, "latency_objective",
-                      "less than call_seconds: else no filter is needed", "%g",
+                      "less than call_seconds (otherwise no filter is needed)", "%g",
                       ask->latency_objective);
     }
     return err;
@@ -209,11 +209,11 @@ static double plan_cheapest_rate(const bg_plan_request *ask, double growth)
             c2 = plan_cost_at(ask, growth, x2);
         }
     }
-    /* Not the middle between low and high: with max_bytes that can be too large. */
+    /* Not the midpoint of low and high: with max_bytes it can be too large. */
     return exp(c1 < c2 ? x1 : x2);
 }
 
-/* Sets spec->rate from the objective and the costs where the caller left it open. */
+/* Sets spec->rate from the objective and the costs, if the caller did not set it. */
 static void plan_choose_rate(const bg_plan_request *ask, double growth, bg_spec *spec)
 {
     bool costs =
@@ -235,7 +235,7 @@ bg_err bg_plan_compute(const bg_plan_request *request, bg_plan *plan, bg_errinfo
     bgi_err_clear(info);
     if (!request || !plan) {
         return bgi_err(info, BG_EINVAL, "request",
-                       "a request, and where to put the plan", "NULL");
+                       "a request and a pointer to receive the plan", "NULL");
     }
     bg_err err = plan_check(request, info);
     if (err) {
@@ -247,10 +247,11 @@ bg_err bg_plan_compute(const bg_plan_request *request, bg_plan *plan, bg_errinfo
     err = plan_size(&spec, growth, request, &made, info);
     if (!err && request->latency_objective > 0
         && made.rate * request->call_seconds > request->latency_objective) {
-        err =
-            bgi_err(info, BG_ENOTSUP, "latency_objective",
-                    "one that the size given can keep", "%g where it takes %g seconds",
-                    request->latency_objective, made.rate * request->call_seconds);
+        err = bgi_err_state(
+            info, BG_ENOTSUP, "latency_objective",
+            "the latency objective of %g seconds cannot be met: with the specified "
+            "size, an absent key takes %g seconds on average",
+            request->latency_objective, made.rate * request->call_seconds);
     }
     if (!err) {
         *plan = made;
@@ -264,12 +265,12 @@ void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request, bg_spe
     *spec = request->spec;
     spec->kind = (uint32_t)plan->kind;
     if (kind && kind->composed) {
-        spec->rate = plan->target; /* it begins at `items` and grows by itself */
+        spec->rate = plan->target; /* it starts at `items` and grows by itself */
         return;
     }
     spec->items = plan->items;
     if (spec->shards > 1) {
-        spec->rate = plan->target; /* each shard is solved for again */
+        spec->rate = plan->target; /* each shard is solved separately */
         return;
     }
     spec->bytes = plan->bytes;
@@ -300,7 +301,7 @@ double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t items)
 
 enum { PLAN_KEYS = 1024, PLAN_WIDTH = 16, PLAN_PASSES = 64 };
 
-/* Nanoseconds per key of hashing PLAN_KEYS keys, the best of several passes. */
+/* Returns the time to hash PLAN_KEYS keys, in nanoseconds per key; the best of several passes. */
 static double plan_hash_ns(const bg_hash_spec *how)
 {
     unsigned char keys[PLAN_KEYS * PLAN_WIDTH];

@@ -1,21 +1,22 @@
 /*
- * relocate.c - moving a filter to other memory while it keeps its content.
+ * relocate.c - moving a filter to different memory while it keeps its content.
  *
- * Idea. A filter is one piece of memory, or several that point to each other: a composed one has
- * its parts, each a filter again, and sometimes one piece more. All addresses within a piece are
- * in the handle, at known places, and any that lies in the old piece moves by the same distance.
+ * Idea. A filter is one block of memory, or several that point to each other: a composed filter
+ * has its parts, each a filter again, and sometimes one more block. All addresses within a
+ * block are in the handle, in known members. Any address inside the old block moves by the same
+ * distance.
  *
- *     parts            moved first, each noted where it stands in the handle
- *     the other piece  then, while the handle is still where it was
- *     the handle       last: its address is what the caller gets
+ *     parts            moved first, each updating its pointer in the handle
+ *     the other block  moved next, while the handle is still in place
+ *     the handle       moved last: its address is returned to the caller
  *
- * Secrets. The mover frees what it has copied, and cannot be asked to wipe that. So the hasher is
- * taken out of the handle before, and put back behind it.
+ * Secrets. The mover frees the memory that it has copied, and cannot be made to wipe it. So the
+ * hasher is taken out of the handle before the move, and put back after it.
  */
 #include "filter/handle.h"
 #include "hash/hasher.h"
 
-/* The addresses in a handle, after one of its pieces was moved. */
+/* Updates the addresses in a handle after one of its blocks was moved. */
 static void relocate_point(bg_filter *filter, const struct bgi_move *move)
 {
     filter->core.words = bgi_moved(move, filter->core.words);

@@ -1,8 +1,8 @@
 /*
- * resize.c - kinds that keep what they store: telling it, and moving it to another size.
+ * resize.c - kinds that store their entries: enumerating them, and resizing the filter.
  *
- * A new size is a new filter into which the old one is merged. The old one stays valid, so
- * that others can go on asking it until the new one takes its place.
+ * Resizing creates a new filter and merges the old one into it. The old filter stays valid, so
+ * that other threads can query it until the new one replaces it.
  */
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"
@@ -31,7 +31,7 @@ bg_err bg_filter_resize(const bg_filter *filter, int doublings, bg_filter **resi
             *resized = NULL;
         }
         return bgi_err(info, BG_EINVAL, "filter",
-                       "a filter, and where to put the result", "NULL");
+                       "a filter and a pointer to receive the result", "NULL");
     }
     bgi_err_clear(info);
     *resized = NULL;
@@ -43,7 +43,7 @@ bg_err bg_filter_resize(const bg_filter *filter, int doublings, bg_filter **resi
     uint32_t k = filter->core.k;
     if (!filter->kind->resized(&units, &k, doublings)) {
         return bgi_err(info, BG_EINVAL, "doublings",
-                       "a number that leads to a size that there is",
+                       "a number that leads to a valid size",
                        "%d from %zu bytes and k = %u", doublings, filter->bytes, k);
     }
     bg_filter *made = NULL;
@@ -54,8 +54,9 @@ bg_err bg_filter_resize(const bg_filter *filter, int doublings, bg_filter **resi
     err = filter->kind->merge(&made->core, &filter->core, true);
     if (err) {
         bg_filter_free(made);
-        return bgi_err(info, err, "doublings", "a size with room for the content", "%d",
-                       doublings);
+        return bgi_err_state(
+            info, err, "doublings",
+            "the content does not fit into the filter after %d doublings", doublings);
     }
     *resized = made;
     return BG_OK;

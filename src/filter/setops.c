@@ -1,18 +1,15 @@
 /*
- * setops.c - two filters: merging, folding, comparing.
+ * setops.c - operations on two filters: merging, folding, comparing.
  *
- * Filters of one kind, geometry and hash are sets of bits, and the OR of two of them is
- * the filter of the union of their keys. All of these read words that may be growing at
- * the same time: each word is read once, atomically, and bits only ever appear.
+ * Filters of one kind, geometry and hash are sets of bits, and the OR of two of them is the
+ * filter of the union of their keys. All of these operations may read words while other threads
+ * add keys: each word is read once, atomically, and bits are only ever set.
  */
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"
 #include "filter/handle.h"
 
-#include <stdio.h>
-#include <string.h>
-
-/* Whether filters of two geometries of a kind can be merged all the same. */
+/* Returns whether two filters of one kind can be merged although their geometries differ. */
 static bool setops_joins(const bg_filter *a, const bg_filter *b)
 {
     return a && b && a->kind == b->kind && a->kind->joins
@@ -48,7 +45,7 @@ static bg_err setops_match(const bg_filter *a, const bg_filter *b, bool any_size
         bg_hash_profile first = bg_hasher_profile(&a->hasher);
         bg_hash_profile second = bg_hasher_profile(&b->hasher);
         const char *inside =
-            first == second ? ", with another seed, secret or function" : "";
+            first == second ? ", with different seeds, secrets or functions" : "";
         return bgi_err(info, BG_EINCOMPAT, "hash", "the same in both filters",
                        "%s and %s%s", bg_hash_name(first), bg_hash_name(second),
                        inside);
@@ -71,10 +68,8 @@ bg_err bgi_filter_can(const bg_filter *filter, uint32_t trait, const char *what,
     if (filter->kind->traits & trait) {
         return BG_OK;
     }
-    char expected[64];
-    (void)snprintf(expected, sizeof expected, "a kind that can be %s", what);
-    return bgi_err(info, BG_ENOTSUP, "kind", expected, "%s",
-                   bg_kind_name(filter->kind->id));
+    return bgi_err_state(info, BG_ENOTSUP, "kind", "a %s filter cannot be %s",
+                         bg_kind_name(filter->kind->id), what);
 }
 
 bool bg_filter_compatible(const bg_filter *a, const bg_filter *b)
@@ -112,9 +107,12 @@ static bg_err setops_merge(bg_filter *filter, const bg_filter *other, bg_errinfo
     const bool exclusive = filter->flags & BG_SPEC_EXCLUSIVE;
     if (filter->kind->merge) {
         const bg_err err = filter->kind->merge(&filter->core, &other->core, exclusive);
-        return err ? bgi_err(info, err, "filter", "room for the keys of both",
-                             "not enough")
-                   : BG_OK;
+        if (err) {
+            return bgi_err_state(
+                info, err, "filter",
+                "the filter has no space for the keys of both filters");
+        }
+        return BG_OK;
     }
     const uint64_t *from = bgi_filter_words(other);
     uint64_t *to = bgi_filter_words(filter);
@@ -136,10 +134,13 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
     if (err) {
         return err;
     }
-    if (filter == other) { /* nothing new, unless counts add up */
-        return filter->kind->traits & BG_TRAIT_COUNT
-                   ? bgi_err(info, BG_EINVAL, "other", "another filter", "the same")
-                   : BG_OK;
+    if (filter == other) { /* changes nothing, unless counts add up */
+        if (filter->kind->traits & BG_TRAIT_COUNT) {
+            return bgi_err_state(
+                info, BG_EINVAL, "other",
+                "a filter that counts keys cannot be merged with itself");
+        }
+        return BG_OK;
     }
     if (other->degraded) {
         __atomic_store_n(&filter->degraded, true, __ATOMIC_RELAXED);
@@ -148,7 +149,7 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
     return err ? err : bgi_filter_check_mapping(other, info);
 }
 
-/* Frees a filter that was made of another one whose mapped file has changed since. */
+/* Frees a filter that was created from another one whose mapped file has changed since. */
 static bg_err setops_keep(const bg_filter *from, bg_filter **made, bg_errinfo *info)
 {
     const bg_err err = bgi_filter_check_mapping(from, info);
@@ -167,7 +168,7 @@ bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folde
             *folded = NULL;
         }
         return bgi_err(info, BG_EINVAL, "filter",
-                       "a filter, and where to put the result", "NULL");
+                       "a filter and a pointer to receive the result", "NULL");
     }
     bgi_err_clear(info);
     *folded = NULL;
@@ -178,7 +179,7 @@ bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folde
     uint32_t possible = bgi_filter_foldable(filter);
     if (times < 1 || times > possible) {
         return bgi_err(info, BG_EINVAL, "times",
-                       "1 up to how often the number of units can be halved",
+                       "1 up to the number of times the filter can be halved",
                        "%u, where %u are possible", times, possible);
     }
     const bg_filter *from = filter;
@@ -189,7 +190,8 @@ bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folde
             filter->kind->fold(&half->core, &from->core);
         }
         if (from != filter) {
-            bg_filter_free((bg_filter *)(uintptr_t)from); /* ours: made a turn before */
+            bg_filter_free(
+                (bg_filter *)(uintptr_t)from); /* created in the previous iteration */
         }
         if (err) {
             return err;
@@ -208,13 +210,15 @@ bg_err bg_filter_compact(const bg_filter *filter, bg_filter **compacted,
             *compacted = NULL;
         }
         return bgi_err(info, BG_EINVAL, "filter",
-                       "a filter, and where to put the result", "NULL");
+                       "a filter and a pointer to receive the result", "NULL");
     }
     bgi_err_clear(info);
     *compacted = NULL;
     if (!filter->kind->composed || !filter->kind->composed->compact) {
-        return bgi_err(info, BG_ENOTSUP, "kind", "one that grows in layers", "%s",
-                       bg_kind_name(filter->kind->id));
+        return bgi_err_state(
+            info, BG_ENOTSUP, "kind",
+            "a %s filter cannot be compacted; only kinds that grow in layers can",
+            bg_kind_name(filter->kind->id));
     }
     const bg_err err = filter->kind->composed->compact(filter, compacted, info);
     return err ? err : setops_keep(filter, compacted, info);

@@ -1,15 +1,16 @@
 /*
- * solve.c - from what is asked to a geometry: kind, k, number of units.
+ * solve.c - from a spec to a geometry: kind, k, number of units.
  *
  * The rate of a kind falls with its units and, for given bits, has one minimum over k. So
- *   - a size is given: try every k for the lowest rate (no climbing: where a unit grows
- *     with k, as in partitioned filters, small sizes have several minima);
- *   - a rate is given: for one k bisect for the fewest units that reach it; climb from
- *     the textbook's k to the k of the fewest bytes.
- * Everything is computed with the model of the kind (kind/model.c), so the rate that is
- * reported is the one that will be measured. Where not every number of units is a size
- * (bgi_kind.round_units) any number stands for the size below it, so that the rate still
- * falls with the units, in steps.
+ *   - if a size is given, every k is tried for the lowest rate (no climbing: in kinds whose
+ *     unit grows with k, such as partitioned filters, small sizes have several minima);
+ *   - if a rate is given, bisection finds the fewest units that reach it for one k, and
+ *     climbing from the textbook's k finds the k with the fewest bytes.
+ *
+ * Everything is computed with the model of the kind (kind/model.c), so the reported rate is the
+ * one that will be measured. If not every number of units is a valid size
+ * (bgi_kind.round_units), a number stands for the next smaller valid size, so that the rate
+ * still falls with the units, in steps.
  */
 #include "base/checked.h"
 #include "base/errinfo.h"
@@ -31,7 +32,7 @@ bool bgi_geometry_bytes(const struct bgi_geometry *g, uint64_t *bytes)
            && *bytes <= UINT64_MAX - 8192 && bgi_fits_size(*bytes + 8192, &unused);
 }
 
-/* ---- Checking what is asked ---------------------------------------------------- */
+/* ---- Checking a spec ----------------------------------------------------------- */
 
 static bg_err solve_check_numbers(const bg_spec *spec, double growth, bg_errinfo *info)
 {
@@ -104,7 +105,8 @@ bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info)
     return solve_check_words(spec, info);
 }
 
-/* Exactly one of rate, bits_per_key and bytes; items, unless bytes and k say it all. */
+/* Exactly one of rate, bits_per_key and bytes must be set; items too, unless bytes, k and kind are
+ * all set. */
 static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
 {
     int sizes = (spec->rate > 0) + (spec->bits_per_key > 0) + (spec->bytes > 0);
@@ -115,12 +117,12 @@ static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
     bool exact = spec->bytes && spec->k && spec->kind != BG_KIND_AUTO;
     if (spec->items == 0 && !exact) {
         return bgi_err(info, BG_EINVAL, "items",
-                       "1 or more; only bytes, k and kind together need no items", "0");
+                       "1 or more, unless bytes, k and kind are all set", "0");
     }
     return BG_OK;
 }
 
-/* "1 .. 8 for a counting filter", or "8, 12, 16, 32 for ..." where some are left out. */
+/* Writes "1 .. 8 for a counting filter", or "8, 12, 16, 32 for ..." if some values are missing. */
 static void solve_tell_ks(const struct bgi_kind *kind, char *text, size_t room)
 {
     uint32_t there = 0;
@@ -156,21 +158,22 @@ static bg_err solve_check_kind(const bg_spec *spec, const struct bgi_kind *kind,
                        "%u for a %s filter", spec->folds, bg_kind_name(kind->id));
     }
     if ((spec->flags & BG_SPEC_ONE_WINNER) && kind->id != BG_KIND_REGISTER) {
-        return bgi_err(info, BG_ENOTSUP, "kind", "register, for BG_SPEC_ONE_WINNER",
-                       "%s", bg_kind_name(kind->id));
+        return bgi_err(info, BG_ENOTSUP, "kind",
+                       "register, which BG_SPEC_ONE_WINNER requires", "%s",
+                       bg_kind_name(kind->id));
     }
     return BG_OK;
 }
 
 /* ---- Searching ------------------------------------------------------------------ */
 
-/* Units must be halved `folds` times: the next multiple of 2^folds. */
+/* It must be possible to halve the units `folds` times: rounds up to a multiple of 2^folds. */
 static bool solve_round(const bg_spec *spec, uint64_t *units)
 {
     return bgi_round_up_u64(*units, (uint64_t)1 << spec->folds, units);
 }
 
-/* The size that a number of units stands for. */
+/* Returns the valid size that a number of units stands for. */
 static uint64_t solve_size(const struct bgi_geometry *g)
 {
     return g->kind->round_units ? g->kind->round_units(g->units, g->k) : g->units;
@@ -181,13 +184,13 @@ static double solve_rate(const struct bgi_geometry *g)
     return bgi_kind_rate(g->kind, solve_size(g), g->k, (double)g->items);
 }
 
-/* Whether the keys have room, in a kind that can be full. */
+/* Returns whether the keys fit, for a kind that can be full. */
 static bool solve_has_room(const struct bgi_geometry *g)
 {
     return !(g->kind->traits & BG_TRAIT_FILLS_UP) || g->items == 0 || solve_rate(g) < 1;
 }
 
-/* The units that `bits` bits per key come to, at least 1. */
+/* Converts `bits` bits per key to units, at least 1. */
 static bool solve_units(const struct bgi_geometry *g, double bits, uint64_t *units)
 {
     double unit_bits = 8.0 * g->kind->unit_bytes(g->k);
@@ -195,8 +198,8 @@ static bool solve_units(const struct bgi_geometry *g, double bits, uint64_t *uni
                                units);
 }
 
-/* The fewest units, within 1 in 4096, at which `rate` is reached; false when 1024 bits
- * per key do not reach it (or 4 KiB, if that is more: some kinds are never tiny). */
+/* Finds the fewest units, within 1 in 4096, that reach `rate`. Returns false if 1024 bits per
+ * key do not reach it (or 4 KiB, if that is more: some kinds have a large minimum size). */
 static bool solve_fewest(struct bgi_geometry *g, double rate)
 {
     uint64_t low = 0, high;
@@ -208,7 +211,7 @@ static bool solve_fewest(struct bgi_geometry *g, double rate)
         high = high > few ? high : few;
     }
     uint64_t most = high < g->kind->units_max ? high : g->kind->units_max;
-    double bits = -log(rate) / solve_ln2; /* no filter does it with fewer */
+    double bits = -log(rate) / solve_ln2; /* the lower bound for any filter */
     do {
         bits *= 1.3;
         if (!solve_units(g, bits, &high)) {
@@ -238,8 +241,8 @@ static bool solve_fewest(struct bgi_geometry *g, double rate)
 }
 
 /*
- * What a k costs: bytes when a rate is asked for, the rate when a size is. HUGE_VAL when
- * it cannot be done. Leaves the units in g.
+ * Returns the cost of a k: bytes if the spec has a rate, the rate if it has a size. HUGE_VAL if
+ * it is impossible. Leaves the units in g.
  */
 static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
 {
@@ -252,14 +255,14 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
                    : HUGE_VAL;
     }
     uint32_t unit = g->kind->unit_bytes(g->k);
-    uint64_t units = spec->bytes / unit; /* not by way of double: 53 bits are too few */
+    uint64_t units = spec->bytes / unit; /* not via double: 53 bits are too few */
     double bits = (double)g->items * spec->bits_per_key;
     if ((!spec->bytes && !bgi_u64_from_double(bits / 8 / unit, &units))
         || units > g->kind->units_max) {
         return HUGE_VAL;
     }
-    /* What was said in bytes must not be exceeded. What was said in bits is rounded up to
-     * one unit, but not to one that a smaller k would make smaller. */
+    /* A size in bytes must not be exceeded. A size in bits is rounded up to one unit, but not
+     * if a smaller k would make the unit smaller. */
     bool smallest = spec->k || g->k == g->kind->k_min;
     g->units = units ? units : (!spec->bytes && smallest ? 1 : 0);
     g->units = solve_size(g);
@@ -303,7 +306,7 @@ static double solve_climb(const bg_spec *spec, struct bgi_geometry *g)
     return best;
 }
 
-/* The textbook's k for a rate, within what the kind allows. */
+/* Returns the textbook's k for a rate, within the limits of the kind. */
 static uint32_t solve_first_k(const bg_spec *spec, const struct bgi_kind *kind)
 {
     double k = rint(-log(spec->rate) / solve_ln2);
@@ -329,36 +332,43 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
             char reach[96];
             (void)snprintf(
                 reach, sizeof reach,
-                "one that a %s filter reaches with 1024 bits per key and %llu "
+                "a rate that a %s filter reaches with 1024 bits per key and %llu "
                 "units",
                 bg_kind_name(g->kind->id), (unsigned long long)g->kind->units_max);
             return bgi_err(info, BG_ENOTSUP, "rate", reach, "%g for %llu items",
                            spec->rate, (unsigned long long)g->items);
         }
         if ((g->kind->traits & BG_TRAIT_FILLS_UP) && g->items) {
-            return bgi_err(info, BG_EINVAL, spec->bytes ? "bytes" : "bits_per_key",
-                           "enough room for the items",
-                           "too little for %llu in a %s filter",
+            char enough[96];
+            (void)snprintf(enough, sizeof enough,
+                           "enough space for %llu items in a %s filter",
                            (unsigned long long)g->items, bg_kind_name(g->kind->id));
+            return spec->bytes ? bgi_err(info, BG_EINVAL, "bytes", enough, "%llu",
+                                         (unsigned long long)spec->bytes)
+                               : bgi_err(info, BG_EINVAL, "bits_per_key", enough, "%g",
+                                         spec->bits_per_key);
         }
         char expected[96];
         (void)snprintf(
-            expected, sizeof expected, "%u bytes to %llu units of a %s filter",
+            expected, sizeof expected, "%u bytes up to %llu units of a %s filter",
             g->kind->unit_bytes(g->k), (unsigned long long)g->kind->units_max,
             bg_kind_name(g->kind->id));
         return bgi_err(info, BG_EINVAL, "bytes", expected, "%llu",
                        (unsigned long long)spec->bytes);
     }
     if (spec->folds && spec->bytes) {
-        /* Not more than the bytes that were asked for: round down. */
+        /* Do not exceed the specified bytes: round down. */
         g->units -= g->units % ((uint64_t)1 << spec->folds);
         if (g->units == 0) {
-            return bgi_err(info, BG_EINVAL, "bytes", "enough for a size that folds",
-                           "%llu", (unsigned long long)spec->bytes);
+            return bgi_err(info, BG_EINVAL, "bytes",
+                           "enough for a size that can be folded", "%llu",
+                           (unsigned long long)spec->bytes);
         }
     } else if (!solve_round(spec, &g->units)) {
-        return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
-                       "%llu units", (unsigned long long)g->units);
+        return bgi_err_state(
+            info, BG_ENOMEM, "size",
+            "a filter of %llu units is too large for the address space",
+            (unsigned long long)g->units);
     }
     g->rate = g->items ? solve_rate(g) : 0;
     return BG_OK;
@@ -371,9 +381,10 @@ static bg_err solve_check_size(const bg_spec *spec, const struct bgi_geometry *g
 {
     uint64_t bytes = 0;
     if (g->units > g->kind->units_max || !bgi_geometry_bytes(g, &bytes)) {
-        return bgi_err(info, BG_ENOMEM, "size",
-                       "one that this kind and machine can address", "%llu units",
-                       (unsigned long long)g->units);
+        return bgi_err_state(
+            info, BG_ENOMEM, "size",
+            "a filter of %llu units is too large for this kind or the address space",
+            (unsigned long long)g->units);
     }
     if (spec->max_bytes && bytes > spec->max_bytes) {
         char expected[64];
@@ -391,14 +402,15 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
     g->kind = bgi_kind_variant(id, spec->width, spec->flags);
     if (!g->kind) {
         return bgi_err(info, BG_EINVAL, "width, flags",
-                       "a width and BG_SPEC_SCATTERED as spec.h has them for this kind",
+                       "a width and flags that this kind supports (bloomgate/spec.h)",
                        "%u%s for a %s filter", spec->width,
                        spec->flags & BG_SPEC_SCATTERED ? " and BG_SPEC_SCATTERED" : "",
                        bg_kind_name(id));
     }
     if (g->kind->composed || spec->shards > 1) {
-        return bgi_err(info, BG_ENOTSUP, "kind", "one that is a single piece of memory",
-                       "%s", bg_kind_name(id));
+        return bgi_err(info, BG_ENOTSUP, "kind",
+                       "a kind that is one block of memory, without shards", "%s",
+                       bg_kind_name(id));
     }
     bg_err err = solve_check_kind(spec, g->kind, info);
     if (!err) {
@@ -408,16 +420,17 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
 }
 
 /*
- * `auto`: register where one winner is needed, else blocked. Where a blocked filter does
- * not fit the limits, or would take more than one and a half times the memory, as it does
- * below a rate of about 1e-7, classic.
+ * `auto` chooses register if exactly one winner is required, else blocked. It chooses classic
+ * if a blocked filter exceeds the limits, or takes more than one and a half times the memory,
+ * as it does below a rate of about 1e-7.
  */
 static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo *info)
 {
     const double too_much = 1.5;
     if (spec->flags & BG_SPEC_ONE_WINNER) {
-        (void)snprintf(g->reason, sizeof g->reason,
-                       "register: exactly one of two threads is told \"new\"");
+        (void)snprintf(
+            g->reason, sizeof g->reason,
+            "register: if two threads add a key, exactly one sees it as new");
         return solve_as(BG_KIND_REGISTER, spec, g, info);
     }
     struct bgi_geometry scattered = *g;
@@ -426,16 +439,15 @@ static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo
     double limit = too_much * 8 * (double)scattered.units;
     if (no_classic || (!err && 64 * (double)g->units <= limit)) {
         (void)snprintf(g->reason, sizeof g->reason,
-                       "blocked: a look-up reads one cache line, %u bits in it", g->k);
+                       "blocked: a lookup reads %u bits of one cache line", g->k);
         return err;
     }
     *g = scattered;
     bgi_err_clear(info);
     (void)snprintf(
         g->reason, sizeof g->reason,
-        "classic: a blocked filter would %s; a look-up reads up to %u cache "
-        "lines",
-        err ? "not do it within the limits" : "take half as much memory again", g->k);
+        "classic: a blocked filter would %s; a lookup reads up to %u cache lines",
+        err ? "exceed the limits" : "need over 1.5 times the memory", g->k);
     return BG_OK;
 }
 
@@ -458,7 +470,7 @@ bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geomet
     }
     err = solve_as((bg_kind)spec->kind, spec, geometry, info);
     if (!err) {
-        (void)snprintf(geometry->reason, sizeof geometry->reason, "%s: as asked for",
+        (void)snprintf(geometry->reason, sizeof geometry->reason, "%s: as requested",
                        bg_kind_name(geometry->kind->id));
     }
     return err;

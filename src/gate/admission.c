@@ -1,37 +1,37 @@
 /*
- * admission.c - the bouncer of a cache: who was here before, not too long ago?
+ * admission.c - admission control for a cache: admit a key only if it was seen recently.
  *
- * Idea. An add to a window filter tells whether the key was in the window already. That is
- * the whole decision: one call remembers the key and answers. Keys that are asked for once
- * never get in, and so drive nothing out.
+ * Idea. An add to a window filter reports whether the key was already in the window. This is
+ * the whole decision: one call records the key and returns the answer. Keys that are requested
+ * once never enter the cache, and so evict nothing.
  *
- * What counts. A window by count ends a period after so many adds, and every call here is an
- * add: of a new key, and of one that was seen and is renewed by it. Three ways were tried on
- * traces of 10 million requests, in which 70 to 76 % of the different keys come once (Zipf,
- * s = 0.9 and 1.0, over a million keys; LRU caches of 20,000 and 100,000 objects; windows of
- * 1/8 to 32 times the cache). Against the first one, in points of hit ratio:
+ * What counts. A window by count ends a period after a number of adds, and every call here is
+ * an add: of a new key, or of a known key that is thereby renewed. Three variants were tried on
+ * traces of 10 million requests, in which 70 to 76% of the distinct keys occur once (Zipf, s =
+ * 0.9 and 1.0, over a million keys; LRU caches of 20,000 and 100,000 objects; windows of 1/8 to
+ * 32 times the cache). Compared with the first one, in percentage points of hit ratio:
  *
  *     every call adds and counts           (`bgbench admission` has its figures)
- *     only new keys add and count          +0.1 in short windows, -0.5 in long ones: what
- *                                          comes often is forgotten as if it came once
+ *     only new keys add and count          +0.1 in short windows, -0.5 in long ones: frequent
+ *                                          keys are forgotten as soon as rare ones
  *     every call adds, and counts if       -0.0 to -0.7
  *     the key is new in its period
  *
- * (When the whole order of popularity was exchanged every 1 % of the trace, the second was
- * ahead by up to 0.3.) They hardly differ, because a key that is in the cache is not asked
- * for here: most calls are about new keys. So the first is taken. It is one call, needs
- * nothing but the window, and a generation never gets more keys than it was made for, so
- * that `rate` is a bound. The window is then `items` calls long, with at most as many
- * different keys.
+ * (When the whole order of popularity changed every 1% of the trace, the second was ahead by up
+ * to 0.3.) They hardly differ, because keys in the cache do not reach this code: most calls are
+ * about new keys. So the first variant is used. It is one call and needs only the window. A
+ * generation never gets more keys than it was created for, so `rate` is an upper bound. The
+ * window is then `items` calls long, with at most as many distinct keys.
  *
- * How long it should be. With a popularity that stays, windows of a quarter to once the
- * cache were best, and twice, four and eight times the cache cost 0.8, 1.5 and 2.5 points.
- * When it was exchanged every 1 %, the longest was best, 8 times the cache, and one as long as
- * the cache was worse than no bouncer. Twice to four times loses little in either case.
+ * How long the window should be. With a stable popularity, windows of a quarter to once the
+ * cache were best, and two, four and eight times the cache cost 0.8, 1.5 and 2.5 points. When
+ * the popularity changed every 1%, the longest window, 8 times the cache, was best, and one as
+ * long as the cache was worse than no admission control. Two to four times loses little in
+ * either case.
  *
- * Price. An add to a window by count has one counter that all threads share, and the line of
- * a generation. It is paid when the cache has missed, beside whatever a miss costs. Answers
- * are counted in a line of each processor.
+ * Cost. An add to a window by count updates one counter that all threads share, and the line of
+ * a generation. It is paid on a cache miss, in addition to the cost of the miss itself. Answers
+ * are counted in a line per CPU.
  */
 #include "bloomgate/admission.h"
 
@@ -72,7 +72,7 @@ static bg_err admission_check(const bg_admission_options *o, bg_errinfo *info)
                        o->generations);
     }
     if (o->items == 0) {
-        return bgi_err(info, BG_EINVAL, "items", "how many keys it remembers", "0");
+        return bgi_err(info, BG_EINVAL, "items", "the number of keys to remember", "0");
     }
     if (!o->length != !o->clock) {
         return bgi_err(info, BG_EINVAL, "length, clock", "both or none", "%s",
@@ -107,7 +107,8 @@ bg_err bg_admission_create(const bg_admission_options *options,
     bg_filter *window = NULL;
     struct bgi_memory memory;
     if (!admission) {
-        return bgi_err(info, BG_EINVAL, "admission", "where to put it", "NULL");
+        return bgi_err(info, BG_EINVAL, "admission", "a pointer to receive the handle",
+                       "NULL");
     }
     *admission = NULL;
     bgi_err_clear(info);
@@ -120,8 +121,9 @@ bg_err bg_admission_create(const bg_admission_options *options,
     size_t bytes = sizeof **admission + lines * sizeof(struct admission_line);
     if (!bgi_memory_take(&memory, bytes, options->allocator, true)) {
         bg_filter_free(window);
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       bytes);
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %zu bytes for the admission handle",
+                             bytes);
     }
     bg_admission *a = memory.base;
     a->window = window;
@@ -160,14 +162,14 @@ bool bg_admission_admit(bg_admission *admission, const void *key, size_t len)
         return true;
     }
     bool is_new =
-        false; /* an error, which a window never returns, would admit the key */
+        false; /* on an error, which a window never returns, the key is admitted */
     const bg_err err = bg_filter_add(admission->window, key, len, &is_new);
     const bool seen = err || !is_new;
     admission_count(admission, seen, !seen);
     return seen;
 }
 
-/* Turns a bitmap of n answers round. */
+/* Inverts a bitmap of n answers. */
 static void admission_invert(uint64_t *bits, size_t n)
 {
     for (size_t i = 0; i < BG_BITMAP_WORDS(n); i++) {

@@ -1,22 +1,23 @@
 /*
  * breaker.c - see breaker.h.
  *
- * One word holds the state, the failures in a row and the number of the state, which
+ * One word holds the state, the consecutive failures, and the number of the state, which
  * changes with every change of state:
  *
  *     bits 0, 1     state; the fourth one is TURNING
- *     bits 2 - 33   failures in a row, while CLOSED
+ *     bits 2 - 33   consecutive failures, while CLOSED
  *     bits 34 - 63  number
  *
  * Invariants
- *   (B1) The word changes by compare-and-swap from what was judged. So what is late, of a
- *        state that has passed, changes nothing: a failure is counted in the very state
- *        that it was seen in, and a trial counts only if it is the latest.
- *   (B2) `since` belongs to the state OPEN or TRYING. It is written by the one who made
- *        that state, and he makes it in two steps: TURNING (his alone, nobody may ask),
- *        write, then the state. So nobody judges a state by the time of another one.
- *   (B3) A clock that went back counts as one that is beyond the rest: the differences are
- *        unsigned. It is tried too early then, never too late.
+ *   (B1) The word is changed by compare-and-swap from the value on which the decision was
+ *        based. So results that belong to an earlier state change nothing: a failure is
+ *        counted only in the state in which it was seen, and a trial counts only if it is
+ *        the latest.
+ *   (B2) `since` belongs to the state OPEN or TRYING. The thread that enters the state writes
+ *        it, in two steps: TURNING (owned by this thread; no calls are allowed), write, then
+ *        the state. So no thread judges a state by the time of another state.
+ *   (B3) If the clock goes back, the rest counts as over, because the differences are
+ *        unsigned. The backing store is then tried too early, never too late.
  *
  * The numbers wrap around after 2^30 changes of state, which takes half as many rests.
  */
@@ -42,14 +43,15 @@ static uint64_t breaker_word(const struct bgi_breaker *breaker)
     return atomic_load_explicit(&breaker->word, memory_order_acquire);
 }
 
-/* The word of the next state; numbers begin with 1, so that no trial is 0. */
+/* Returns the word of the next state. Numbers start at 1, so that no trial is 0. */
 static uint64_t breaker_next(uint64_t word, uint64_t state)
 {
     uint64_t number = (BREAKER_NUMBER(word) + 1) & ((UINT64_C(1) << 30) - 1);
     return (number ? number : 1) << 34 | state;
 }
 
-/* From `word` to OPEN or TRYING, in two steps (B2); false if somebody was faster. */
+/* Changes from `word` to OPEN or TRYING, in two steps (B2). Returns false if another thread was
+ * faster. */
 static bool breaker_turn(struct bgi_breaker *breaker, uint64_t word, uint64_t state,
                          uint64_t now)
 {
@@ -90,7 +92,7 @@ bool bgi_breaker_allows(struct bgi_breaker *breaker, uint64_t now, uint64_t *tri
     return true;
 }
 
-/* Whether that trial is the one that counts. */
+/* Returns whether this trial is the one that counts. */
 static bool breaker_is_tried(uint64_t word, uint64_t trial)
 {
     return trial && (word & BREAKER_STATE) == BGI_BREAKER_TRYING

@@ -1,20 +1,20 @@
 /*
- * breaker.h - the circuit breaker: leaves alone what fails, and tries it again later.
+ * breaker.h - the circuit breaker: stops calls to a failing backing store, and retries later.
  *
  *                       `failures` in a row
  *          CLOSED  ----------------------------->  OPEN
- *        all may ask                            nobody may ask
+ *        calls allowed                         no calls allowed
  *             ^                                    |    ^
- *             | it answers                         |    | it fails
+ *             | it succeeds                        |    | it fails
  *             |           `rest` is over           v    |
  *             +--------------------------------  TRYING
- *                                              one may ask
+ *                                              one call allowed
  *
- * Who may ask as the only one carries a number, his trial, and hands it in with what came of
- * it. Should he never come back, another one may try after another `rest`.
+ * The one allowed call gets a number, its trial, which is passed back with the result. If no
+ * result arrives, another call may try after another `rest`.
  *
- * Lock-free: everything is in one word (see breaker.c). A truth that works costs one load of
- * a line that nobody writes.
+ * Lock-free: everything is in one word (see breaker.c). While the backing store works, a check
+ * costs one load of a line that is not written.
  */
 #ifndef BGI_BREAKER_H
 #define BGI_BREAKER_H
@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* As bg_gate_info.breaker has them. */
+/* The values of bg_gate_info.breaker. */
 enum bgi_breaker_state {
     BGI_BREAKER_CLOSED = 0,
     BGI_BREAKER_OPEN = 1,
@@ -31,14 +31,14 @@ enum bgi_breaker_state {
 };
 
 struct bgi_breaker {
-    uint32_t failures; /* in a row that open it; 0: it never opens */
+    uint32_t failures; /* consecutive failures that open it; 0: it never opens */
     uint64_t rest;     /* nanoseconds */
     _Atomic uint64_t word;
-    _Atomic uint64_t since;  /* when it was opened, or tried last */
-    _Atomic uint64_t opened; /* how often */
+    _Atomic uint64_t since;  /* when it was opened, or last tried */
+    _Atomic uint64_t opened; /* how many times */
 };
 
-/* What has changed, so that somebody can be told. */
+/* The change of state, for alarms. */
 enum bgi_breaker_turn {
     BGI_BREAKER_STAYS = 0,
     BGI_BREAKER_OPENS = 1,
@@ -49,14 +49,14 @@ void bgi_breaker_init(struct bgi_breaker *breaker, uint32_t failures, uint64_t r
 
 enum bgi_breaker_state bgi_breaker_state(const struct bgi_breaker *breaker);
 
-/* Whether the clock need not be read, since all may ask. */
+/* Returns whether calls are allowed without reading the clock. */
 bool bgi_breaker_is_closed(const struct bgi_breaker *breaker);
 
-/* Whether the truth may be asked at the time `now`; *trial is to be handed in afterwards:
- * 0 unless it is a trial. */
+/* Returns whether the backing store may be called at the time `now`. Pass *trial back with the
+ * result; it is 0 unless the call is a trial. */
 bool bgi_breaker_allows(struct bgi_breaker *breaker, uint64_t now, uint64_t *trial);
 
-/* It was asked, and did or did not answer. */
+/* Report the result of a call. */
 enum bgi_breaker_turn bgi_breaker_worked(struct bgi_breaker *breaker, uint64_t trial);
 enum bgi_breaker_turn bgi_breaker_failed(struct bgi_breaker *breaker, uint64_t trial,
                                          uint64_t now);

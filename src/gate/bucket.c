@@ -7,9 +7,9 @@
 
 #define BUCKET_SECOND 1e9
 #define BUCKET_MAX    (UINT64_C(1) << 62) /* nanoseconds: 146 years */
-#define BUCKET_LATEST (UINT64_C(1) << 63) /* later times are taken for this one */
+#define BUCKET_LATEST (UINT64_C(1) << 63) /* later times are treated as this one */
 
-/* A whole number of 1 .. BUCKET_MAX. */
+/* Returns a whole number in 1 .. BUCKET_MAX. */
 static uint64_t bucket_whole(double x)
 {
     return x < 1 ? 1 : x > (double)BUCKET_MAX ? BUCKET_MAX : (uint64_t)x;
@@ -32,8 +32,8 @@ bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst)
     return true;
 }
 
-/* When the bucket is full, as far as `now` is concerned: not in the past, and not further
- * ahead than it can be unless that is within the slack. */
+/* Returns when the bucket is full, as seen at `now`: not in the past, and at most `depth`
+ * ahead, unless it is within the slack. */
 static uint64_t bucket_base(const struct bucket_rate *rate, uint64_t now, uint64_t full)
 {
     if (full <= now) {

@@ -1,5 +1,5 @@
 /*
- * evict.c - how tenants leave memory and come back, and why no key is lost on the way.
+ * evict.c - how tenants leave memory and return, and why no key is lost.
  *
  *                      (E1) idle                (E4) written
  *     used --> MEMORY -----------> WRITING ------------------> DISK <---------+
@@ -10,56 +10,62 @@
  *                                   (R3) read
  *
  * Users (U), tenant.c and tenant_return:
- *   (U1) enter the grace period; take `slot`; if there is one use it, and leave.
- *   (U2) else leave, take the tenant's lock, and by its state: WRITING: put the slot back,
- *        which is MEMORY again; DISK: (R1); READING: wait. Then (U1) again.
+ *   (U1) Enter the grace period and load `slot`. If it is not NULL, use it, and leave.
+ *   (U2) Otherwise leave and take the tenant's lock. If the state is WRITING, put the slot
+ *        back, which makes it MEMORY again. If it is DISK, do (R1). If it is READING, wait.
+ *        Then repeat (U1).
  * The evictor (E), bg_registry_tick, one at a time:
- *   (E1) under the lock: `slot` = NULL, and the slot is kept aside: WRITING.
- *   (E2) a grace period passes (one for up to REGISTRY_WALK tenants).
- *   (E3) the slot is written to the file, unless that has it all.
- *   (E4) under the lock: still WRITING? Then it is DISK, and the slot is freed. Not written?
- *        The slot is put back. Else somebody has put it back already.
- * The reader (R), the first who needs it:
- *   (R1) under the lock: READING. (R2) the file is read, with no lock. (R3) under the lock:
- *        `slot` = what was read: MEMORY; or, if it cannot be read, DISK again, and the next
- *        try is made after a pause that doubles. All who wait are woken. Until then the
- *        tenant answers "maybe" and takes no adds. Nothing is ever made in its place.
+ *   (E1) Under the lock: set `slot` to NULL and keep the slot aside: WRITING.
+ *   (E2) Wait for a grace period (one for up to REGISTRY_WALK tenants).
+ *   (E3) Write the slot to the file, unless the file already has all of it.
+ *   (E4) Under the lock: if the state is still WRITING and the file was written, change to
+ *        DISK and free the slot. If writing failed, put the slot back. If the state is not
+ *        WRITING, another thread has already put the slot back.
+ * The reader (R), the first thread that needs the tenant:
+ *   (R1) Under the lock: change to READING.
+ *   (R2) Read the file, without a lock.
+ *   (R3) Under the lock: set `slot` to the result: MEMORY. If the file cannot be read,
+ *        change back to DISK; the next attempt is made after a pause that doubles. Wake
+ *        all waiting threads. Until then the tenant answers "maybe" and refuses adds. No
+ *        empty filter is ever created in its place.
  *
- * Proof that an add which returned BG_OK is found by every query that begins later.
- *   The add did (U1) with some slot S. S is freed in (E4) only, with the state WRITING from
- *   (E1) on without a break, since each break (U2) makes it MEMORY, which only another (E1)
- *   ends. So from (E1) to (E4) `slot` was NULL. The add got S, so it took `slot` before
- *   (E1), and had entered before that; by (E2) it had left (grace.h), with the key in S. (E3)
- *   began after that, and a filter's file has all that was in it when saving began. So
- *   when S is freed the file has the key. The next slot comes from that file (R2): nobody
- *   writes it between (E4) and (R3), since only evictors and bg_registry_save write, for
- *   tenants in memory, and both under registry->chores; and if somebody else has put another
- *   one there, such as an older one, its digest tells. If it cannot be read the answer is
- *   "maybe". If S was not freed queries use it, too.
+ * Proof that an add which returned BG_OK is found by every query that starts later.
+ *   The add did (U1) with some slot S. S is freed only in (E4), and the state was WRITING
+ *   from (E1) on without interruption, since each interruption (U2) makes it MEMORY, which
+ *   only another (E1) ends. So from (E1) to (E4) `slot` was NULL. The add got S, so it
+ *   loaded `slot` before (E1), and had entered before that. By (E2) it had left (grace.h),
+ *   with the key in S. (E3) started after that, and a filter's file has everything that was
+ *   in the filter when saving started. So when S is freed, the file has the key. The next
+ *   slot is created from that file (R2). The file is not written between (E4) and (R3):
+ *   only evictors and bg_registry_save write, for tenants in memory, and both hold
+ *   registry->chores. If another process has replaced the file, say by an older one, its
+ *   digest reveals that. If the file cannot be read, the answer is "maybe". If S was not
+ *   freed, queries use it, too.
  *
- * Not writing what is written. `changed` says that the file may lack something:
+ * Avoiding unnecessary writes. `changed` means that the file may lack keys:
  *   (C1) An add sets it, within the grace period, before it sets a bit.
- *   (C2) (E3), and bg_registry_save, clear it before a grace period passes or while
- *        nobody can be in, then write, and set it again if that failed.
- *   Claim: while it is false the file has every add that has returned. Take an add that is
- *   not in the file. It was not over when the writing began, so it entered after the grace
- *   period began, so after the clearing; it found `changed` false and set it, or true, set by
- *   another one after the clearing. Nobody clears it but who writes again.
- *   A slot that was handed out (bg_tenant_slot) is changed behind our back: it counts as
- *   changed when it is handed out, and after every writing during which it was.
+ *   (C2) (E3) and bg_registry_save clear it before a grace period passes or while no user
+ *        can be inside, then write, and set it again if writing failed.
+ *   Claim: while it is false, the file has every add that has returned. Take an add that is
+ *   not in the file. It had not finished when writing started, so it entered after the
+ *   grace period started, and so after the clearing. It found `changed` false and set it,
+ *   or found it true, set by another add after the clearing. Only a writer clears it.
+ *   A slot that was handed out (bg_tenant_slot) may be changed without setting it. So the
+ *   tenant counts as changed when its slot is handed out, and after every write during
+ *   which it was handed out.
  *
- * Stale files. A tenant in memory may have a file that lacks what came since; it is
- * overwritten when the tenant leaves, or by bg_registry_save. A crash brings the older one
- * back: what is in memory only is lost with it, as the header says.
+ * Stale files. The file of a tenant in memory may lack recent keys. It is overwritten when the
+ * tenant is evicted, or by bg_registry_save. After a crash the older file is used: keys that
+ * were only in memory are lost, as the header says.
  *
- * Removal deletes the file under registry->files and then takes the name out of the table;
- * evictors write under the same lock and look whether the tenant was removed. So nobody writes
- * the file of a tenant that is gone, over that of a namesake who came after it.
+ * Removal deletes the file under registry->files and then takes the name out of the table.
+ * Evictors write under the same lock and check whether the tenant was removed. So the file of a
+ * removed tenant is never written over the file of a later tenant of the same name.
  *
  * A slot is in doubt if a gate wrote a key to the backing store but could not add it to the
- * filter. The slot must continue to answer "maybe", but a file does not contain the doubt. So its
- * tenant stays in memory and is not saved. The gate may be the tenant's own, or one that the
- * caller created on bg_tenant_slot.
+ * filter. The slot must continue to answer "maybe", but a file does not contain the doubt. So
+ * its tenant stays in memory and is not saved. The gate may be the tenant's own, or one that
+ * the caller created on bg_tenant_slot.
  */
 #include "gate/tenant.h"
 
@@ -92,9 +98,9 @@ void tenant_path(const bg_tenant *tenant, char path[], size_t room)
     (void)snprintf(path, room, "%s/%s.bg", tenant->registry->directory, form);
 }
 
-/* ---- What a file says ------------------------------------------------------------------ */
+/* ---- Headers of files ------------------------------------------------------------------ */
 
-/* Reads the header of a tenant's file, and sees that it is this tenant's. */
+/* Reads the header of a tenant's file, and checks that it belongs to this tenant. */
 static bg_err evict_about(const bg_tenant *tenant, const char *path,
                           bg_file_info *about, bg_errinfo *info)
 {
@@ -126,9 +132,9 @@ void tenant_learn(bg_tenant *tenant)
     }
 }
 
-/* ---- Coming back ----------------------------------------------------------------------- */
+/* ---- Returning ------------------------------------------------------------------------ */
 
-/* What was read. */
+/* The result of reading a file. */
 struct evict_found {
     bg_slot *slot;
     bg_gate *gate;
@@ -136,7 +142,7 @@ struct evict_found {
     uint8_t digest[BG_DIGEST_BYTES];
 };
 
-/* The items of a filter whose file does not tell: an estimate. */
+/* Estimates the items of a filter whose file does not record them. */
 static uint64_t evict_estimate(const bg_filter *filter)
 {
     bg_filter_info info = { .struct_size = sizeof info };
@@ -162,7 +168,7 @@ static bg_err evict_open(const bg_tenant *tenant, const char *path,
     if (!err && memcmp(read.digest, about->digest, sizeof read.digest) != 0) {
         bg_filter_free(*filter);
         err = bgi_err(info, BG_EINCOMPAT, "digest of the file", about->digest_text,
-                      "%s, as the file was replaced", read.digest_text);
+                      "%s, because the file was replaced", read.digest_text);
     }
     return err;
 }
@@ -194,7 +200,7 @@ static bg_err evict_fill(bg_tenant *tenant, bg_filter *filter,
     return err;
 }
 
-/* (R2); what it takes of memory is counted in already. */
+/* (R2). The memory for the filter is reserved here. */
 static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinfo *info)
 {
     char path[DISK_PATH];
@@ -208,14 +214,15 @@ static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinf
     if (tenant->filed
         && memcmp(about.digest, tenant->digest, sizeof about.digest) != 0) {
         return bgi_err(info, BG_EINCOMPAT, "digest of the file",
-                       "that of the file that the tenant left memory with", "%s",
+                       "the digest of the file that was last written or read", "%s",
                        about.digest_text);
     }
     found->bytes = about.word_bytes;
     if (!registry_reserve(tenant->registry, found->bytes)) {
-        return bgi_err(info, BG_EQUOTA, "max_total_bytes",
-                       "room for the tenant's filter", "%llu bytes",
-                       (unsigned long long)found->bytes);
+        return bgi_err_state(
+            info, BG_EQUOTA, "max_total_bytes",
+            "loading the tenant's filter of %llu bytes would exceed max_total_bytes",
+            (unsigned long long)found->bytes);
     }
     err = evict_open(tenant, path, &about, &filter, info);
     err = err ? err : evict_fill(tenant, filter, &about, found, info);
@@ -243,7 +250,7 @@ static void evict_came_back(bg_tenant *tenant, const struct evict_found *found)
     tenant_open(tenant, found->slot, found->gate);
 }
 
-/* No memory for it is no failure of the file: the next one tries again. */
+/* A lack of memory is not a failure of the file: the next user tries again. */
 static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
 {
     tenant->state = TENANT_DISK;
@@ -259,8 +266,7 @@ static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
     atomic_fetch_add(&tenant->registry->return_failures, 1);
 }
 
-/* Whether it is too early to try again. A clock that went back counts as one that did not
- * wait. */
+/* Returns whether it is too early to retry. If the clock went back, it is not. */
 static bool evict_pauses(const bg_tenant *tenant)
 {
     uint64_t now = registry_now(tenant->registry);
@@ -269,23 +275,22 @@ static bool evict_pauses(const bg_tenant *tenant)
 
 static bg_err evict_still_away(const bg_tenant *tenant, bg_errinfo *info)
 {
-    bg_err err = bgi_err(info, tenant->failure, "file of the tenant",
-                         "one that can be read; it is tried again later", "%s",
-                         bg_strerror(tenant->failure));
+    bg_err err = bgi_err_state(info, tenant->failure, "file of the tenant",
+                               "cannot read the tenant's file (%s); retry later",
+                               bg_strerror(tenant->failure));
     if (info) {
         info->os_errno = tenant->failure_errno;
     }
     return err;
 }
 
-/* With the lock, which is let go while the file is read. */
+/* Called with the lock, which is released while the file is read. */
 static bg_err evict_bring_back(bg_tenant *tenant, bg_errinfo *info)
 {
     struct evict_found found = { .slot = NULL };
     bg_errinfo why = { .code = BG_OK };
     if (tenant->removed) {
-        return bgi_err(info, BG_ENOTFOUND, "tenant", "one that was not removed", "%s",
-                       "removed");
+        return bgi_err_state(info, BG_ENOTFOUND, "tenant", "the tenant was removed");
     }
     if (evict_pauses(tenant)) {
         return evict_still_away(tenant, info);
@@ -306,7 +311,7 @@ static bg_err evict_bring_back(bg_tenant *tenant, bg_errinfo *info)
     return err;
 }
 
-/* The slot is used again: users find it. With the lock. */
+/* Makes the slot available to users again. Called with the lock. */
 static void evict_put_back(bg_tenant *tenant)
 {
     bg_slot *slot = tenant->kept;
@@ -327,19 +332,19 @@ bg_err tenant_return(bg_tenant *tenant, bg_errinfo *info)
     } else if (tenant->state == TENANT_DISK) {
         err = evict_bring_back(tenant, info);
     }
-    tenant_stamp(tenant); /* or it might leave again before it is used */
+    tenant_stamp(tenant); /* or it might be evicted again before it is used */
     evict_unlock(tenant);
     return err;
 }
 
 /* ---- Writing --------------------------------------------------------------------------- */
 
-/* A tenant that is being worked on. */
+/* A tenant that is being evicted or saved. */
 struct evict_job {
     bg_tenant *tenant;
-    bg_slot *slot; /* its slot, also when somebody has put it back */
+    bg_slot *slot; /* its slot, even if a user has put it back */
     bool changed;  /* there is something to write */
-    bool exposed;  /* and will be again, soon */
+    bool exposed;  /* the slot is handed out, so it may change again */
 };
 
 static bool evict_is_exposed(bg_tenant *tenant)
@@ -347,7 +352,7 @@ static bool evict_is_exposed(bg_tenant *tenant)
     return atomic_load(&tenant->uses) & TENANT_EXPOSED;
 }
 
-/* Whether the file is still the one that was written or read last. */
+/* Returns whether the file is still the one that was last written or read. */
 static bool evict_is_filed(const bg_tenant *tenant, const char *path)
 {
     bg_file_info about;
@@ -372,7 +377,7 @@ static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
     return err;
 }
 
-/* Writes a tenant's file if it has changed. With registry->files. */
+/* Writes a tenant's file if it has changed. Called with registry->files. */
 static bg_err evict_write(const struct evict_job *job, bg_errinfo *info)
 {
     bg_tenant *tenant = job->tenant;
@@ -388,12 +393,12 @@ static bg_err evict_write(const struct evict_job *job, bg_errinfo *info)
     return err;
 }
 
-/* ---- Leaving --------------------------------------------------------------------------- */
+/* ---- Evicting ------------------------------------------------------------------------- */
 
 static bool evict_is_due(bg_tenant *tenant, uint64_t now)
 {
     uint64_t last = atomic_load(&tenant->last_use);
-    if (last > now) { /* somebody uses it right now, or the clock went back */
+    if (last > now) { /* it is being used, or the clock went back */
         (void)atomic_compare_exchange_strong(&tenant->last_use, &last, now);
         return false;
     }
@@ -417,7 +422,7 @@ static bool evict_mark(struct evict_job *job, uint64_t now)
     return goes;
 }
 
-/* After (E2): whether it still goes, and what is left to write. */
+/* After (E2): returns whether the tenant is still to be evicted, and sets job->changed. */
 static bool evict_still_goes(struct evict_job *job)
 {
     bg_tenant *tenant = job->tenant;
@@ -435,7 +440,7 @@ static bool evict_still_goes(struct evict_job *job)
     return goes;
 }
 
-/* (E4); true: it has left. */
+/* (E4). Returns true if the tenant was evicted. */
 static bool evict_settle(bg_tenant *tenant, bool written)
 {
     bg_slot *slot = NULL;
@@ -478,14 +483,15 @@ static bg_err evict_leave(struct evict_job *job, size_t *evicted, bg_errinfo *in
 
 /* ---- Saving ---------------------------------------------------------------------------- */
 
-/* (C2): before the grace period. */
+/* (C2), before the grace period. */
 static bool evict_mark_saving(struct evict_job *job)
 {
     bg_tenant *tenant = job->tenant;
     evict_lock(tenant);
     bool saves = tenant->state == TENANT_MEMORY && !tenant->removed;
     if (saves) {
-        /* In this order: who gets the slot now says so first, and changes it then. */
+        /* The order matters: a thread that gets the slot from now on sets the flag first, and
+         * then changes the slot. */
         job->slot = atomic_load(&tenant->slot);
         job->changed = atomic_exchange(&tenant->changed, false);
         job->exposed = evict_is_exposed(tenant);
@@ -505,8 +511,10 @@ static bg_err evict_keep(struct evict_job *job, bg_errinfo *info)
     evict_unlock(tenant);
     if (!removed && slot_in_doubt(job->slot)) {
         atomic_store(&tenant->changed, true);
-        err = bgi_err(info, BG_EINCOMPAT, "gate of the tenant",
-                      "a filter that has all keys: rebuild it", "%s", tenant->name);
+        err = bgi_err_state(info, BG_EINCOMPAT, "gate of the tenant",
+                            "tenant \"%s\" is not saved, because its filter may lack "
+                            "keys of the backing store; rebuild the filter",
+                            tenant->name);
     } else if (!removed) {
         err = evict_write(job, info);
     }
@@ -516,7 +524,7 @@ static bg_err evict_keep(struct evict_job *job, bg_errinfo *info)
 
 /* ---- All tenants ----------------------------------------------------------------------- */
 
-/* Tells the first error. */
+/* Keeps the first error. */
 static bg_err evict_first(bg_err before, bg_err err, const bg_errinfo *why,
                           bg_errinfo *info)
 {
@@ -526,7 +534,8 @@ static bg_err evict_first(bg_err before, bg_err err, const bg_errinfo *why,
     return before ? before : err;
 }
 
-/* One batch: those marked of n tenants, a grace period, and the work on each. */
+/* Processes one batch: marks up to n tenants, waits for a grace period, and evicts or saves
+ * each marked tenant. */
 static bg_err evict_batch(bg_registry *registry, bg_tenant **tenants, size_t n,
                           size_t *evicted, bg_errinfo *info)
 {
@@ -551,7 +560,7 @@ static bg_err evict_batch(bg_registry *registry, bg_tenant **tenants, size_t n,
     return first;
 }
 
-/* Evicts what is idle, counting in *evicted; or saves all, if that is NULL. */
+/* Evicts idle tenants and counts them in *evicted; saves all tenants if `evicted` is NULL. */
 static bg_err evict_all(bg_registry *registry, size_t *evicted, bg_errinfo *info)
 {
     struct registry_walk walk = { .n = 0 };
@@ -586,8 +595,8 @@ bg_err bg_registry_tick(bg_registry *registry, size_t *evicted, bg_errinfo *info
 bg_err bg_registry_save(bg_registry *registry, bg_errinfo *info)
 {
     if (!registry || !registry->directory) {
-        return bgi_err(info, BG_EINVAL, "registry", "one with a directory", "%s",
-                       registry ? "none" : "NULL");
+        return bgi_err(info, BG_EINVAL, "registry", "a registry with a directory", "%s",
+                       registry ? "a registry without one" : "NULL");
     }
     bgi_err_clear(info);
     return evict_all(registry, NULL, info);

@@ -1,26 +1,27 @@
 /*
  * flight.c - see flight.h.
  *
- * The idea. A table of lists, each with a lock and a condition variable. A lookup is on a list while
- * its callback runs: a leader queries the backing store, and followers copy its answer. The entries are
- * on the stacks of the calling threads; nothing is allocated.
+ * Idea. A table of lists, each with a lock and a condition variable. A lookup is on a list
+ * while its callback runs: a leader queries the backing store, and followers copy its answer.
+ * The entries are on the stacks of the calling threads; nothing is allocated.
  *
  * Invariants, under the lock of the list:
- *   (F1) At most one flight of a key is open. An open one is that of a leader who has no
- *        answer yet, and no write of its key has ended since it began. It is joined only by
- *        lookups of its era.
- *   (F2) `followers` counts those who may still use the leader's entry. He leaves his stack
- *        only when it is 0, and it grows only while he is open.
- *   (F3) Who is on a list, so that others may wait for him, waits for no other flight, of
- *        this gate or another one, whatever his callbacks do. So followers wait for leaders, leaders for the truth
- *        and for callbacks of followers, and these for nobody: there is no circle.
+ *   (F1) At most one flight of a key is open. An open flight belongs to a leader that has no
+ *        answer yet, and no write of its key has ended since it started. Only lookups of
+ *        its era join it.
+ *   (F2) `followers` counts the followers that may still use the leader's entry. The leader
+ *        returns only when it is 0, and it grows only while the flight is open.
+ *   (F3) A lookup that is on a list, so that others may wait for it, waits for no other
+ *        flight, of this gate or another, whatever its callbacks do. So followers wait for
+ *        leaders, leaders wait for the backing store and for callbacks of followers, and
+ *        these callbacks wait for no flight: there is no cycle.
  *
- * For (F3) each thread counts the lists it stands on, those of all gates together: two gates
- * whose truths ask each other would make a circle as well.
+ * For (F3), each thread counts its entries on the lists of all gates together, because two
+ * gates whose backing stores query each other would form a cycle as well.
  *
  * An answer can be older than the lookup that gets it, but not older than a write that had
- * ended when the lookup began: that write has closed the flight (F1). For the same reason as in
- * recent.c, (R3), it is not older than a new base or a bg_gate_forget_absent either.
+ * ended when the lookup started: that write has closed the flight (F1). For the same reason as
+ * in recent.c, (R3), it is not older than a new base or a bg_gate_forget_absent either.
  */
 #include "gate/flight.h"
 
@@ -30,12 +31,12 @@
 
 enum { FLIGHT_SHARDS = 32 };
 
-/* How many entries of this thread are on lists, of any gate: (F3). */
+/* The number of this thread's entries on the lists of any gate: (F3). */
 static _Thread_local unsigned flight_inside;
 
 struct flight_shard {
     _Alignas(64) pthread_mutex_t lock;
-    pthread_cond_t turn; /* somebody landed, or the last follower left */
+    pthread_cond_t turn; /* a leader landed, or the last follower left */
     struct bgi_flight *first;
 };
 
@@ -100,7 +101,7 @@ static void flight_lead(struct flight_shard *shard, struct bgi_flight *flight)
     flight_list(shard, flight);
 }
 
-/* Waits for the leader; then stands on the list as one who copies. */
+/* Waits for the leader, then joins the list as a follower that copies the answer. */
 static void flight_follow(struct flight_shard *shard, struct bgi_flight *flight,
                           struct bgi_flight *leader)
 {

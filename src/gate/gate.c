@@ -1,51 +1,51 @@
 /*
- * gate.c - a filter in front of the truth: lookups and writes. How a gate is made is in
- * gate_life.c, what it tells of itself in gate_about.c.
+ * gate.c - lookups and writes of a gate, which puts a filter in front of a backing store.
+ * gate_life.c creates gates, and gate_about.c has their figures.
  *
- * The way of a lookup. Each station either answers or hands on.
+ * A lookup passes these stages. Each stage either answers or passes the key on.
  *
  *     key
- *      |  filter            "no": absent, counted, done.     (audit: ask the truth anyway)
- *      |  negative cache    the truth said "absent" lately: absent
- *      |  single flight     somebody asks for this key right now: his answer. Not in doubt
- *      |  breaker           the truth is being left alone: unknown
- *      |  truth             absent: remembered; present; error: unknown
+ *      |  filter            "no": absent, counted, done.    (audit: query the store anyway)
+ *      |  negative cache    the store answered "absent" recently: absent
+ *      |  single flight     another lookup is querying this key: its answer. Not in doubt
+ *      |  breaker           the store is not called for now: unknown
+ *      |  backing store     absent: remembered; present; error: unknown
  *      v
  *     outcome               counted, traced
  *
- * bg_gate_begin is the first two and the breaker, bg_gate_finish what follows the truth;
- * bg_gate_lookup is both with the question, and flights, in between. What they hand on is a
- * struct gate_call, which is also what a ticket holds.
+ * bg_gate_begin does the first two stages and the breaker, and bg_gate_finish the steps after
+ * the store's answer. bg_gate_lookup does both, with the query and single flight in between.
+ * The state passed between them is a struct gate_call, which is also the content of a ticket.
  *
- * Writes: (W1) the truth, (W2) the filter, (W3) the negative cache forgets the key and
- * flights of it are closed, (W4) return. For a lookup that begins after (W4): the filter
- * says "maybe" (W2), or is not believed, see below; the cache has no "absent" of it
- * (recent.c); no flight from before can be joined (flight.c, F1); and the truth has it (W1).
- * If (W1) fails nobody knows whether it was done in part; (W3) is done all the same.
+ * Writes: (W1) the backing store, (W2) the filter, (W3) the negative cache forgets the key and
+ * flights of it are closed, (W4) return. For a lookup that starts after (W4): the filter
+ * answers "maybe" (W2), or is not trusted, see below; the cache has no "absent" for the key
+ * (recent.c); no earlier flight can be joined (flight.c, F1); and the store has the key (W1).
+ * If (W1) fails, it is unknown whether it took effect in part; (W3) is done anyway.
  *
- * Writes past the gate. What the cache remembers and flights carry is of an era (recent.c), which
- * ends with the base of the slot, or when bg_gate_forget_absent is called. So a lookup that begins
- * after that gets no answer of before.
+ * Writes that bypass the gate. Cache entries and flights belong to an era (recent.c), which
+ * ends with the base of the slot, or when bg_gate_forget_absent is called. So a lookup that
+ * starts after that gets no earlier answer.
  *
- * Doubt. If (W2) fails the truth has a key that the filter denies. `missed` is raised before
- * the write returns, and the filter's "no" is not believed from then on, until the slot has
- * got a base that is made of all keys (gate_doubt.c). The owner can say the same by bg_gate_doubt.
+ * Doubt. If (W2) fails, the store has a key that the filter denies. `missed` is raised before
+ * the write returns. From then on the filter's "no" is not trusted, until the slot gets a base
+ * that is built from all keys (gate_doubt.c). The owner can cause the same with bg_gate_doubt.
  *
- * Audits. The share of "no" answers that are checked is drawn by numbering them, per
- * processor, and mixing the number with a secret, so that no pattern of lookups evades it.
- * A key that the truth has and the filter denies is a false negative only if it is not just
- * being written: between (W1) and (W2) that is normal. So writes count themselves in, by
- * place, in `writing`, from before (W1) until after (W2). An audit that finds a key reads
- * that counter and then asks the filter again: if nobody was writing, whoever had written
- * the key before has added it by now, and a second "no" is a false one. bg_gate_add comes
- * after the caller's own (W1), which nobody counts; so the filter gets some milliseconds to
- * learn of it before the alarm is raised (in bg_gate_lookup, not in bg_gate_finish). If the slot
- * has another base by then, there is no alarm: the answer of the truth may be older than that base,
- * and the key deleted since. A key that an audit found is forgotten by the negative cache, which may
- * remember it from before the filter lost it.
+ * Audits. To select the share of "no" answers that are checked, they are numbered, per CPU, and
+ * the number is mixed with a secret, so that no pattern of lookups evades the audits. A key
+ * that the store has and the filter denies is a false negative only if it is not being written:
+ * between (W1) and (W2) this is normal. So writes register themselves, by place, in `writing`,
+ * from before (W1) until after (W2). An audit that finds a key reads that counter and then
+ * queries the filter again. If there was no write, any earlier writer of the key has added it
+ * by now, and a second "no" is wrong. bg_gate_add is called after the caller's own (W1), which
+ * is not counted. So the filter gets a few milliseconds to receive the key before the alarm is
+ * raised (in bg_gate_lookup, not in bg_gate_finish). If the slot has another base by then,
+ * there is no alarm: the store's answer may be older than that base, and the key may have been
+ * deleted since. The negative cache forgets a key that an audit found, because its entry may
+ * date from before the filter lost the key.
  *
- * Cost. A plain "no" costs one counter beside the slot, in a line of this processor. Times
- * are taken, places computed and locks taken behind that only.
+ * Cost. A plain "no" costs one counter in addition to the slot, in a line of this CPU. Clock
+ * reads, hashing for places and locks come only after that.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 
@@ -57,41 +57,41 @@
 #include <time.h>
 
 enum {
-    GATE_CHUNK = 1024, /* keys of a batch that the filter is asked for at once */
-    GATE_PATIENCE = 5  /* milliseconds that a "no" may be contradicted by the truth */
+    GATE_CHUNK = 1024, /* keys of a batch that are looked up in the filter at once */
+    GATE_PATIENCE = 5  /* milliseconds that the store may contradict a "no" */
 };
 
-/* Nanoseconds of one question, at most: an hour. Beyond that the clock has jumped, and the
- * sum of all, a counter, would wrap around. */
+/* The maximum nanoseconds of one query: an hour. Anything longer means that the clock jumped,
+ * and the total, a counter, would wrap around. */
 #define GATE_LONGEST UINT64_C(3600000000000)
 
-/* What came of a question; the first three are a bg_store_answer. */
+/* The result of a query; the first three are a bg_store_answer. */
 enum gate_answer {
     GATE_ABSENT = BG_STORE_ABSENT,
     GATE_PRESENT = BG_STORE_PRESENT,
     GATE_ERROR = BG_STORE_ERROR,
-    GATE_NOT_ASKED /* there is nobody to be asked, or the breaker is open */
+    GATE_NOT_QUERIED /* there is no query callback, or the breaker is open */
 };
 
-/* What the filter answers. */
-struct gate_said {
+/* The filter's answer. */
+struct gate_reply {
     uint64_t bases; /* the number of the base that answered */
     bool maybe;
-    bool doubt; /* a "no" is not believed */
+    bool doubt; /* a "no" is not trusted */
 };
 
-/* A lookup on its way; in a ticket between begin and finish. */
+/* A lookup in progress; in a ticket between begin and finish. */
 struct gate_call {
-    uint32_t open;   /* the answer of the truth is awaited */
-    uint16_t audit;  /* of a "no" that was given, or will be */
-    uint16_t denied; /* the filter said "no" and was not believed */
+    uint32_t open;   /* the store's answer is awaited */
+    uint16_t audit;  /* of a "no" that was returned, or will be */
+    uint16_t denied; /* the filter answered "no" and was not trusted */
     uint64_t bases;  /* the number of the base that answered */
     uint64_t place;  /* the key's hash for cache, flights and writes */
     uint64_t token;  /* of the cache */
-    uint64_t since;  /* the truth was not asked before that */
+    uint64_t since;  /* the store was not queried before this time */
     uint64_t trial;  /* of the breaker */
     /* Not in a ticket: */
-    uint64_t elapsed; /* nanoseconds that the truth took; 0: not asked */
+    uint64_t elapsed; /* nanoseconds that the query took; 0: not queried */
 };
 
 enum { GATE_TICKET = offsetof(struct gate_call, elapsed) };
@@ -100,7 +100,7 @@ _Static_assert(GATE_TICKET <= sizeof((bg_ticket){ 0 }.opaque), "a ticket holds a
 
 /* ---- Callbacks ----------------------------------------------------------------------- */
 
-/* The key's hash by the filter's hasher, for those who are told. */
+/* Returns the key's hash under the filter's hasher, for callbacks. */
 static uint64_t gate_key_hash(const bg_gate *gate, bg_bytes key)
 {
     bg_pin pin;
@@ -154,7 +154,7 @@ static void gate_trace(const bg_gate *gate, bg_bytes key, const struct gate_call
     }
 }
 
-/* ---- Stations ------------------------------------------------------------------------ */
+/* ---- Stages -------------------------------------------------------------------------- */
 
 static bg_outcome gate_failure(const bg_gate *gate)
 {
@@ -167,8 +167,8 @@ static uint64_t gate_place(const bg_gate *gate, bg_bytes key)
     return bgi_siphash(BGI_SIPHASH_13, gate->secret, key.data, key.len);
 }
 
-/* n numbers for "no" answers, the first of which is returned; and whether the one with a
- * number is checked. */
+/* Draws n numbers for "no" answers and returns the first. gate_is_drawn decides whether the
+ * answer with a number is checked. */
 static uint64_t gate_draw(const bg_gate *gate, uint64_t n)
 {
     struct gate_line *line = gate_line(gate);
@@ -185,7 +185,7 @@ static bool gate_is_drawn(const bg_gate *gate, uint64_t number)
     return (x ^ x >> 31) <= gate->audit_most;
 }
 
-/* Counts the end of a lookup. */
+/* Counts the outcome of a lookup. */
 static void gate_count_outcome(const bg_gate *gate, const struct gate_call *call,
                                bg_outcome outcome)
 {
@@ -193,34 +193,34 @@ static void gate_count_outcome(const bg_gate *gate, const struct gate_call *call
     if (outcome == BG_OUTCOME_ABSENT_BY_FILTER) {
         counter = call->audit ? GATE_CHECKED : counter;
     } else if (call->denied && outcome == BG_OUTCOME_ABSENT_BY_STORE) {
-        counter = GATE_DOUBTED_TRUTH;
+        counter = GATE_DOUBTED_STORE;
     }
     gate_count(gate_line(gate), counter, 1);
 }
 
 /* Queries the filter. The doubt is read first: see slot_in_doubt. */
-static struct gate_said gate_query(bg_gate *gate, const void *key, size_t len)
+static struct gate_reply gate_query(bg_gate *gate, const void *key, size_t len)
 {
-    struct gate_said said = { .doubt = gate_in_doubt(gate) };
-    said.maybe = slot_has(gate->slot, key, len, &said.bases);
-    gate_watch_base(gate, said.bases);
-    return said;
+    struct gate_reply reply = { .doubt = gate_in_doubt(gate) };
+    reply.maybe = slot_has(gate->slot, key, len, &reply.bases);
+    gate_watch_base(gate, reply.bases);
+    return reply;
 }
 
-/* Filter and negative cache, which is left alone in doubt: see (D5) in gate_doubt.c. */
-static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_said said,
+/* Filter and negative cache, which is not used in doubt: see (D5) in gate_doubt.c. */
+static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_reply reply,
                              struct gate_call *call)
 {
-    *call = (struct gate_call){ .denied = !said.maybe, .bases = said.bases };
-    if (!said.maybe && !said.doubt) {
+    *call = (struct gate_call){ .denied = !reply.maybe, .bases = reply.bases };
+    if (!reply.maybe && !reply.doubt) {
         return BG_OUTCOME_ABSENT_BY_FILTER;
     }
     call->since = gate_now(gate);
     if (gate->recent || gate->flights) {
         call->place = gate_place(gate, key);
     }
-    if (gate->recent && !said.doubt
-        && bgi_recent_find(gate->recent, call->place, key, gate_era(gate, said.bases),
+    if (gate->recent && !reply.doubt
+        && bgi_recent_find(gate->recent, call->place, key, gate_era(gate, reply.bases),
                            call->since, &call->token)) {
         return BG_OUTCOME_ABSENT_BY_CACHE;
     }
@@ -228,7 +228,7 @@ static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, struct gate_said said,
     return BG_OUTCOME_PENDING;
 }
 
-/* Whether the breaker lets the question through. */
+/* Returns whether the breaker allows the query. */
 static bool gate_may_query_store(bg_gate *gate, struct gate_call *call)
 {
     if (bgi_breaker_is_closed(&gate->breaker)
@@ -241,7 +241,7 @@ static bool gate_may_query_store(bg_gate *gate, struct gate_call *call)
     return false;
 }
 
-/* The truth has answered: figures, breaker and cache learn. */
+/* Updates figures, breaker and cache with the store's answer. */
 static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
                                         struct gate_call *call, bg_store_answer answer)
 {
@@ -250,8 +250,8 @@ static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
     struct gate_line *line = gate_line(gate);
     call->elapsed = now > call->since ? now - call->since : 1;
     call->elapsed = call->elapsed < GATE_LONGEST ? call->elapsed : GATE_LONGEST;
-    gate_count(line, GATE_TRUTH_CALLS, 1);
-    gate_count(line, GATE_TRUTH_NS, call->elapsed);
+    gate_count(line, GATE_STORE_CALLS, 1);
+    gate_count(line, GATE_STORE_NS, call->elapsed);
     if (call->audit) {
         gate_count(line, GATE_AUDITS, 1);
     } else if (gate->recent && answer == BG_STORE_ABSENT) {
@@ -260,18 +260,18 @@ static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
     if (answered) {
         return bgi_breaker_worked(&gate->breaker, call->trial);
     }
-    gate_count(line, GATE_TRUTH_ERRORS, 1);
+    gate_count(line, GATE_STORE_ERRORS, 1);
     return bgi_breaker_failed(&gate->breaker, call->trial, now);
 }
 
-/* Asks, if that may be. The alarm of the breaker is left to the caller. */
+/* Queries the store, if allowed. The caller raises the alarm of the breaker. */
 static enum gate_answer gate_query_store(bg_gate *gate, bg_bytes key, void *request,
                                          struct gate_call *call,
                                          enum bgi_breaker_turn *turn)
 {
     *turn = BGI_BREAKER_STAYS;
     if (!gate->how.query || !gate_may_query_store(gate, call)) {
-        return GATE_NOT_ASKED;
+        return GATE_NOT_QUERIED;
     }
     bg_store_answer answer =
         gate->how.query(gate->how.context, key.data, key.len, request);
@@ -281,7 +281,7 @@ static enum gate_answer gate_query_store(bg_gate *gate, bg_bytes key, void *requ
                : GATE_ERROR;
 }
 
-/* What the answer comes to, for a lookup that the filter did not decide. */
+/* Returns the outcome of a store answer, for a lookup that the filter did not decide. */
 static bg_outcome gate_conclude(const bg_gate *gate, enum gate_answer answer)
 {
     if (answer == GATE_PRESENT) {
@@ -312,7 +312,7 @@ static bg_outcome gate_lead(bg_gate *gate, struct bgi_flight *flight,
     return gate_conclude(gate, answer);
 }
 
-/* Takes over what another lookup was told; false: it does not help. */
+/* Uses the answer of another lookup. Returns false if it cannot be used. */
 static bool gate_follow(bg_gate *gate, struct bgi_flight *flight)
 {
     bool helps = flight->answer != GATE_PRESENT || !flight->request
@@ -341,7 +341,7 @@ static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
             *shared = true;
             return gate_conclude(gate, (enum gate_answer)flight.answer);
         }
-        call->since = gate_now(gate); /* waiting is not asking */
+        call->since = gate_now(gate); /* waiting is not querying */
         break;
     case BGI_FLIGHT_ALONE: break;
     }
@@ -350,7 +350,8 @@ static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
 
 /* ---- Audits -------------------------------------------------------------------------- */
 
-/* Whether the "no" of that base was wrong, now that the truth has the key. See "Audits" above. */
+/* Returns whether the "no" of that base was wrong, after the store returned the key. See
+ * "Audits" above. */
 static bool gate_was_wrong(bg_gate *gate, bg_bytes key, uint64_t bases, bool patient)
 {
     const struct timespec pause = { 0, 1000000 };
@@ -369,7 +370,7 @@ static bool gate_was_wrong(bg_gate *gate, bg_bytes key, uint64_t bases, bool pat
     }
 }
 
-/* What a "no" comes to that was checked. */
+/* Returns the outcome of a "no" that was checked. */
 static bg_outcome gate_conclude_audit(bg_gate *gate, bg_bytes key,
                                       const struct gate_call *call,
                                       enum gate_answer answer, bool patient)
@@ -392,22 +393,22 @@ static bg_outcome gate_audit(bg_gate *gate, bg_bytes key, void *request,
     call->audit = 1;
     call->since = gate_now(gate);
     enum gate_answer answer = gate_query_store(gate, key, request, call, &turn);
-    call->audit = answer != GATE_NOT_ASKED;
+    call->audit = answer != GATE_NOT_QUERIED;
     gate_alarm_breaker(gate, turn);
     return gate_conclude_audit(gate, key, call, answer, true);
 }
 
-/* ---- Look-ups ------------------------------------------------------------------------ */
+/* ---- Lookups ------------------------------------------------------------------------- */
 
-/* The rest of a lookup, after the filter. */
-static bg_outcome gate_look(bg_gate *gate, bg_bytes key, struct gate_said said,
+/* Finishes a lookup after the filter. */
+static bg_outcome gate_look(bg_gate *gate, bg_bytes key, struct gate_reply reply,
                             void *request)
 {
     struct gate_call call;
     bool shared = false;
-    bg_outcome outcome = gate_enter(gate, key, said, &call);
+    bg_outcome outcome = gate_enter(gate, key, reply, &call);
     if (outcome == BG_OUTCOME_PENDING) {
-        outcome = gate->flights && gate->how.query && !said.doubt
+        outcome = gate->flights && gate->how.query && !reply.doubt
                       ? gate_fly(gate, key, request, &call, &shared)
                       : gate_look_alone(gate, key, request, &call);
     } else if (outcome == BG_OUTCOME_ABSENT_BY_FILTER && gate->audits && gate->how.query
@@ -424,12 +425,12 @@ bg_outcome bg_gate_lookup(bg_gate *gate, const void *key, size_t len, void *requ
     if (!gate) {
         return BG_OUTCOME_UNKNOWN;
     }
-    const struct gate_said said = gate_query(gate, key, len);
-    if (BGI_LIKELY(!said.maybe && !said.doubt && gate->plain)) {
+    const struct gate_reply reply = gate_query(gate, key, len);
+    if (BGI_LIKELY(!reply.maybe && !reply.doubt && gate->plain)) {
         gate_count(gate_line(gate), GATE_OUTCOME + BG_OUTCOME_ABSENT_BY_FILTER, 1);
         return BG_OUTCOME_ABSENT_BY_FILTER;
     }
-    return gate_look(gate, (bg_bytes){ key, len }, said, request);
+    return gate_look(gate, (bg_bytes){ key, len }, reply, request);
 }
 
 static bool gate_counts(bg_outcome outcome)
@@ -437,13 +438,13 @@ static bool gate_counts(bg_outcome outcome)
     return outcome == BG_OUTCOME_PRESENT || outcome == BG_OUTCOME_UNKNOWN;
 }
 
-/* A piece of a batch that the filter is queried for at once. */
+/* A part of a batch that is looked up in the filter at once. */
 struct gate_chunk {
     const bg_bytes *keys;
     size_t n;
     void *const *requests; /* or NULL */
     bg_outcome *outcomes;
-    struct gate_said said; /* of all keys; `maybe` is in the bitmap */
+    struct gate_reply reply; /* for all keys; `maybe` is in the bitmap */
     uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
 };
 
@@ -452,17 +453,17 @@ static bool gate_chunk_maybe(const struct gate_chunk *chunk, size_t i)
     return chunk->maybe[i / 64] >> i % 64 & 1;
 }
 
-/* The rest of the lookup of one key; returns whether it counts. */
+/* Finishes the lookup of one key; returns whether it counts. */
 static bool gate_look_at(bg_gate *gate, const struct gate_chunk *chunk, size_t i)
 {
-    struct gate_said said = chunk->said;
-    said.maybe = gate_chunk_maybe(chunk, i);
-    chunk->outcomes[i] = gate_look(gate, chunk->keys[i], said,
+    struct gate_reply reply = chunk->reply;
+    reply.maybe = gate_chunk_maybe(chunk, i);
+    chunk->outcomes[i] = gate_look(gate, chunk->keys[i], reply,
                                    chunk->requests ? chunk->requests[i] : NULL);
     return gate_counts(chunk->outcomes[i]);
 }
 
-/* Those keys of a chunk that the filter did not decide; the others are absent by then. */
+/* Looks up the keys of a chunk that the filter did not decide; the others are already absent. */
 static size_t gate_look_maybes(bg_gate *gate, const struct gate_chunk *chunk)
 {
     size_t found = 0;
@@ -475,7 +476,8 @@ static size_t gate_look_maybes(bg_gate *gate, const struct gate_chunk *chunk)
     return found;
 }
 
-/* Every key of a chunk, one by one: there are traces, or the filter is not believed. */
+/* Looks up every key of a chunk one by one, because there are traces or the filter is not
+ * trusted. */
 static size_t gate_look_all(bg_gate *gate, const struct gate_chunk *chunk)
 {
     size_t found = 0;
@@ -485,7 +487,7 @@ static size_t gate_look_all(bg_gate *gate, const struct gate_chunk *chunk)
     return found;
 }
 
-/* The audits of a chunk; returns how many absent keys turned out to be present. */
+/* Audits a chunk; returns how many absent keys turned out to be present. */
 static size_t gate_audit_chunk(bg_gate *gate, const struct gate_chunk *chunk,
                                size_t *audited)
 {
@@ -493,7 +495,7 @@ static size_t gate_audit_chunk(bg_gate *gate, const struct gate_chunk *chunk,
     size_t found = 0;
     for (size_t i = 0; i < chunk->n; i++) {
         if (!gate_chunk_maybe(chunk, i) && gate_is_drawn(gate, first + i)) {
-            struct gate_call call = { .denied = 1, .bases = chunk->said.bases };
+            struct gate_call call = { .denied = 1, .bases = chunk->reply.bases };
             bg_outcome outcome =
                 gate_audit(gate, chunk->keys[i],
                            chunk->requests ? chunk->requests[i] : NULL, &call);
@@ -509,12 +511,12 @@ static size_t gate_audit_chunk(bg_gate *gate, const struct gate_chunk *chunk,
 static size_t gate_look_chunk(bg_gate *gate, struct gate_chunk *chunk)
 {
     size_t found = 0, audited = 0;
-    chunk->said = (struct gate_said){ .doubt = gate_in_doubt(gate) };
+    chunk->reply = (struct gate_reply){ .doubt = gate_in_doubt(gate) };
     const size_t maybes =
         slot_has_many(gate->slot, bg_keys_bytes(chunk->keys, chunk->n), chunk->maybe,
-                      &chunk->said.bases);
-    gate_watch_base(gate, chunk->said.bases);
-    if (chunk->said.doubt || gate->how.trace) {
+                      &chunk->reply.bases);
+    gate_watch_base(gate, chunk->reply.bases);
+    if (chunk->reply.doubt || gate->how.trace) {
         return gate_look_all(gate, chunk);
     }
     for (size_t i = 0; i < chunk->n; i++) {
@@ -551,16 +553,16 @@ bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len)
     if (!gate) {
         return true;
     }
-    const struct gate_said said = gate_query(gate, key, len);
-    if (!said.maybe && !said.doubt) {
+    const struct gate_reply reply = gate_query(gate, key, len);
+    if (!reply.maybe && !reply.doubt) {
         gate_count(gate_line(gate), GATE_MAY_NO, 1);
         return false;
     }
     bg_bytes bytes = { key, len };
     uint64_t token;
-    if (gate->recent && !said.doubt
+    if (gate->recent && !reply.doubt
         && bgi_recent_find(gate->recent, gate_place(gate, bytes), bytes,
-                           gate_era(gate, said.bases), gate_now(gate), &token)) {
+                           gate_era(gate, reply.bases), gate_now(gate), &token)) {
         return false;
     }
     gate_count(gate_line(gate), GATE_MAY_MAYBE, 1);
@@ -611,7 +613,7 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_store_answer answ
     }
     memcpy(&call, ticket->opaque, GATE_TICKET);
     memset(ticket->opaque, 0, sizeof ticket->opaque);
-    if (!call.open) { /* finished already, or never begun */
+    if (!call.open) { /* already finished, or never started */
         return BG_OUTCOME_UNKNOWN;
     }
     const bg_bytes key = { ticket->key, ticket->len };
@@ -624,7 +626,7 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_store_answer answ
     bg_outcome outcome = call.audit
                              ? gate_conclude_audit(gate, key, &call, known, false)
                              : gate_conclude(gate, known);
-    if (!call.audit) { /* else it was counted when it began */
+    if (!call.audit) { /* otherwise it was counted when it started */
         gate_count_outcome(gate, &call, outcome);
     }
     gate_trace(gate, key, &call, outcome, false);
@@ -633,7 +635,7 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_store_answer answ
 
 /* ---- Writes -------------------------------------------------------------------------- */
 
-/* A write counts itself in and out, by place, if there are audits. */
+/* Registers and unregisters a write, by place, if there are audits. */
 static void gate_writing(bg_gate *gate, uint64_t place, bool begins)
 {
     if (gate->writing) {
@@ -660,7 +662,7 @@ void gate_added(bg_gate *gate, bg_bytes key)
     }
 }
 
-/* A write, of which (W1) is the callback's or was the caller's. */
+/* Performs a write. The callback does (W1), or the caller has done it. */
 static bg_err gate_write(bg_gate *gate, bg_bytes key, void *request, bool wrote)
 {
     const bool placed = gate->recent || gate->flights || gate->writing;

@@ -1,18 +1,18 @@
 /*
- * gate_about.c - what a gate has seen: figures, the observed rate, and when to rebuild.
+ * gate_about.c - the figures of a gate, the observed rate, and when to rebuild.
  *
- * The observed rate of false positives is that among absent keys: of those that the truth
- * (or the cache, which quotes it) called absent, and those that the filter denied, the share
- * that the filter took for members. Present keys say nothing about it, and questions that
- * failed neither. Two more things have to be right:
+ * The observed false-positive rate is the rate among absent keys. These are the keys that the
+ * backing store, or the cache of its answers, reported as absent, and those that the filter
+ * denied. The rate is the share of them for which the filter answered "maybe". Present keys and
+ * failed queries do not count. Two more points matter:
  *
- *   - What is reported (bg_gate_report) are "maybe" answers only, usually of
- *     bg_gate_may_contain, and perhaps not all of them. So of the "no" answers of that
- *     function as large a share is counted as was reported of its "maybe" answers.
- *   - A new base has a rate of its own. What was seen before it came is left out.
+ *   - Reports (bg_gate_report) are of "maybe" answers only, usually of bg_gate_may_contain, and
+ *     perhaps not of all of them. So the "no" answers of that function are counted in the same
+ *     proportion as its "maybe" answers were reported.
+ *   - A new base has a rate of its own. Observations from before it was published are left out.
  *
- * The interval is Wilson's and takes look-ups for independent. One key that is asked for
- * again and again is not; it makes the interval too narrow.
+ * The interval is Wilson's and assumes that lookups are independent. Repeated lookups of one
+ * key are not, and make the interval too narrow.
  */
 #include "gate/gate_body.h"
 
@@ -36,7 +36,7 @@ static uint64_t gate_rare(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* a - b; 0 where b is ahead. */
+/* Returns a - b, or 0 if b is larger. */
 static uint64_t gate_less(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
@@ -44,7 +44,7 @@ static uint64_t gate_less(uint64_t a, uint64_t b)
 
 /* ---- The observed rate --------------------------------------------------------------- */
 
-/* What was seen since the gate was made. */
+/* Returns the observations since the gate was created. */
 static struct gate_seen gate_see(const bg_gate *gate,
                                  const uint64_t sums[GATE_COUNTERS])
 {
@@ -59,7 +59,7 @@ static struct gate_seen gate_see(const bg_gate *gate,
     };
 }
 
-/* With what was reported, and as large a share of the "no" answers beside it. */
+/* Adds the reported answers, and the same share of the "no" answers. */
 static struct gate_seen gate_see_reported(struct gate_seen seen)
 {
     const double heard = seen.reported < seen.may_maybe
@@ -75,7 +75,7 @@ void gate_base_came(bg_gate *gate, uint64_t bases)
 {
     uint64_t sums[GATE_COUNTERS];
     if (pthread_mutex_trylock(&gate->lock) != 0) {
-        return; /* somebody is at it, and look-ups do not wait */
+        return; /* another thread is doing this, and lookups do not wait */
     }
     if (atomic_load(&gate->bases) < bases) {
         gate_sum(gate, sums);
@@ -85,7 +85,7 @@ void gate_base_came(bg_gate *gate, uint64_t bases)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Absent keys, since the base came. */
+/* Returns the observations of absent keys since the present base was published. */
 static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
 {
     (void)pthread_mutex_lock(&gate->lock);
@@ -101,8 +101,9 @@ static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
     });
 }
 
-/* Whether so many hits are more than chance makes of a rate. The bar is four deviations, 1
- * in 30000, since it is looked at often; and a tenth, since look-ups are not independent. */
+/* Returns whether the hits are too many to be chance at this rate. The threshold is four
+ * standard deviations, 1 in 30000, because it is checked often; and a tenth, because lookups
+ * are not independent. */
 static bool gate_is_above(struct gate_seen seen, double rate)
 {
     const double n = (double)seen.maybe + (double)seen.no, expected = n * rate;
@@ -110,7 +111,7 @@ static bool gate_is_above(struct gate_seen seen, double rate)
     return n > 0 && over > 0.1 * expected && over * over > 16 * (expected + 1);
 }
 
-/* ---- For users ----------------------------------------------------------------------- */
+/* ---- Public functions ----------------------------------------------------------------- */
 
 void bg_gate_report(bg_gate *gate, bool was_present)
 {
@@ -127,15 +128,15 @@ static void gate_fill_in(const bg_gate *gate, const uint64_t sums[GATE_COUNTERS]
 {
     memcpy(stats->outcomes, sums + GATE_OUTCOME, sizeof stats->outcomes);
     stats->outcomes[BG_OUTCOME_ABSENT_BY_FILTER] += sums[GATE_CHECKED];
-    stats->outcomes[BG_OUTCOME_ABSENT_BY_STORE] += sums[GATE_DOUBTED_TRUTH];
+    stats->outcomes[BG_OUTCOME_ABSENT_BY_STORE] += sums[GATE_DOUBTED_STORE];
     for (unsigned i = 0; i < GATE_OUTCOMES; i++) {
         stats->lookups += stats->outcomes[i];
     }
     stats->breaker = (uint32_t)bgi_breaker_state(&gate->breaker);
     stats->breaker_opened = gate_rare(&gate->breaker.opened);
-    stats->store_calls = sums[GATE_TRUTH_CALLS];
-    stats->store_errors = sums[GATE_TRUTH_ERRORS];
-    stats->store_nanoseconds = sums[GATE_TRUTH_NS];
+    stats->store_calls = sums[GATE_STORE_CALLS];
+    stats->store_errors = sums[GATE_STORE_ERRORS];
+    stats->store_nanoseconds = sums[GATE_STORE_NS];
     stats->avoided = sums[GATE_OUTCOME + BG_OUTCOME_ABSENT_BY_FILTER];
     stats->wasted = sums[GATE_OUTCOME + BG_OUTCOME_ABSENT_BY_STORE]
                     + gate_rare(&gate->rare.reported_absent);
@@ -203,6 +204,6 @@ bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source 
         return BG_OK;
     }
     bg_err err = bg_slot_rebuild(gate->slot, source, rebuilding, NULL, info);
-    /* What was seen before shall not count against the new base. */
+    /* Earlier observations must not count against the new base. */
     return err ? err : bg_gate_get_info(gate, NULL, &stats);
 }

@@ -1,5 +1,5 @@
 /*
- * gate_body.h - what a gate is made of, for gate.c (look-ups and writes), gate_life.c,
+ * gate_body.h - the members of a gate, for gate.c (lookups and writes), gate_life.c,
  * gate_about.c (figures) and gate_doubt.c.
  */
 #ifndef BGI_GATE_BODY_H
@@ -23,17 +23,18 @@
 
 enum { GATE_OUTCOMES = 6, GATE_WRITING = 1024 };
 
-/* What is counted often, per processor. */
+/* Frequent counters, per CPU. */
 enum gate_counter {
     GATE_OUTCOME, /* and the next five: by bg_outcome */
-    GATE_TRUTH_CALLS = GATE_OUTCOMES,
-    GATE_TRUTH_NS,
-    GATE_TRUTH_ERRORS,
+    GATE_STORE_CALLS = GATE_OUTCOMES,
+    GATE_STORE_NS,
+    GATE_STORE_ERRORS,
     GATE_AUDITS,
-    /* Outcomes too, counted here in place of the above, so that no figure is a difference
-     * of two that are read at different moments: those could go back. */
-    GATE_CHECKED,       /* ABSENT_BY_FILTER, and the truth was asked as well */
-    GATE_DOUBTED_TRUTH, /* ABSENT_BY_TRUTH, as the filter had said and was not believed */
+    /* These are outcomes as well, counted here instead of above. So no figure is the difference
+     * of two counters read at different times, which could decrease. */
+    GATE_CHECKED,       /* ABSENT_BY_FILTER, and the store was queried as well */
+    GATE_DOUBTED_STORE, /* ABSENT_BY_STORE, agreeing with a "no" of the filter that was not
+                           trusted */
     GATE_SPARED,        /* by the breaker */
     GATE_WRITES,
     GATE_MAY_NO, /* answers of bg_gate_may_contain */
@@ -46,7 +47,7 @@ struct gate_line {
     _Alignas(64) _Atomic uint64_t count[GATE_COUNTERS];
 };
 
-/* What is counted seldom. */
+/* Infrequent counters. */
 struct gate_rare {
     _Atomic uint64_t shared;
     _Atomic uint64_t false_negatives;
@@ -55,16 +56,16 @@ struct gate_rare {
     _Atomic uint64_t write_errors;
 };
 
-/* What the observed rate is made of. */
+/* The counts behind the observed rate. */
 struct gate_seen {
-    uint64_t maybe, no;         /* absent keys, by what the filter said of them */
+    uint64_t maybe, no;         /* absent keys, by the filter's answer */
     uint64_t may_maybe, may_no; /* answers of bg_gate_may_contain */
-    uint64_t reported;          /* of such "maybe" answers, and ... */
-    uint64_t reported_absent;   /* ... those that were wrong */
+    uint64_t reported;          /* of these "maybe" answers */
+    uint64_t reported_absent;   /* reported answers that were wrong */
 };
 
 struct bg_gate {
-    /* Read by every look-up, written by nobody or hardly ever. */
+    /* Read by every lookup, and rarely or never written. */
     bg_slot *slot;
     struct gate_line *lines;
     uint32_t lines_count;
@@ -73,14 +74,16 @@ struct bg_gate {
     _Atomic uint64_t bases;      /* the number of the base that `before` belongs to */
     struct bgi_recent *recent;   /* or NULL */
     struct bgi_flights *flights; /* or NULL */
-    _Atomic uint32_t *writing;   /* GATE_WRITING: writes under way, by place; or NULL */
+    _Atomic uint32_t
+        *writing; /* GATE_WRITING counters of running writes, by place; or NULL */
     bg_gate_options how;
-    bgi_siphash_key secret; /* of places */
-    uint64_t audit_most;    /* numbers drawn up to that are audits */
+    bgi_siphash_key secret; /* for hashing keys to places */
+    uint64_t audit_most;    /* numbers up to this one are audits */
     struct bgi_memory memory;
     struct bgi_breaker breaker;
-    pthread_mutex_t lock;    /* of the next */
-    struct gate_seen before; /* what was seen before the present base came */
+    pthread_mutex_t lock; /* protects `before` */
+    struct gate_seen
+        before; /* observations from before the present base was published */
     _Alignas(64) struct gate_rare rare;
 };
 
@@ -106,7 +109,7 @@ static inline uint64_t gate_count_rare(_Atomic uint64_t *counter)
 
 /* ---- New bases: gate_about.c ----------------------------------------------------------- */
 
-/* The slot has another base, of that number, which has a rate of its own. */
+/* Records that the slot has a new base, with this number, which has a rate of its own. */
 void gate_base_came(bg_gate *gate, uint64_t bases);
 
 static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
@@ -116,10 +119,11 @@ static inline void gate_watch_base(bg_gate *gate, uint64_t bases)
     }
 }
 
-/* bg_gate_about, with what bg_slot_get_health said, or NULL. */
+/* Computes bg_gate_get_info. `health` is the result of bg_slot_get_health, or NULL. */
 void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_info *stats);
 
-/* The era of a lookup that this base answered: see recent.c. Call it before asking the truth. */
+/* Returns the era of a lookup that this base answered: see recent.c. Call it before querying
+ * the backing store. */
 static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
 {
     return bases + atomic_load(&gate->slot->voided);
@@ -127,16 +131,17 @@ static inline uint64_t gate_era(const bg_gate *gate, uint64_t bases)
 
 /* ---- Writes: gate.c --------------------------------------------------------------------- */
 
-/* The slot has got a key past the gate, or the truth has one that the filter denied: what is
- * remembered of its absence is forgotten. */
+/* Makes the gate forget that a key was absent, because the key was added to the slot without
+ * the gate, or because the backing store has a key that the filter denied. */
 void gate_added(bg_gate *gate, bg_bytes key);
 
 /* ---- Doubt: gate_doubt.c ---------------------------------------------------------------- */
 
-/* A key could not be added: from now on the filter's "no" is not believed. */
+/* Starts a doubt: a key could not be added, and the filter's "no" is not trusted from now on. */
 void gate_doubt_begin(bg_gate *gate);
 
-/* Returns whether the filter's "no" is not trusted. Call it before querying the filter: see slot_in_doubt. */
+/* Returns whether the filter's "no" is not trusted. Call it before querying the filter: see
+ * slot_in_doubt. */
 static inline bool gate_in_doubt(const bg_gate *gate)
 {
     return slot_in_doubt(gate->slot);

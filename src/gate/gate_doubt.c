@@ -1,35 +1,36 @@
 /*
- * gate_doubt.c - when the filter's "no" is not believed.
+ * gate_doubt.c - when the filter's "no" is not trusted.
  *
- * A key that was written to the truth and could not be added to the filter is denied by it. The
- * same holds for keys that were written past the gate, if the owner does not know which
- * (bg_gate_doubt). So every "no" is doubted, and the negative cache is not used, until the slot has
- * another base that has the key. Such a base comes by a rebuild whose source was read after the key
- * had been written; or the caller says so, by BG_SLOT_DISCARD. A file, a filter that was made
- * elsewhere and a rebuild that was under way may be older than the key, so they end no doubt.
+ * If a key was written to the backing store but could not be added to the filter, the filter
+ * denies it. The same holds for keys that were written without the gate, if the owner does not
+ * know which (bg_gate_doubt). So every "no" is doubted, and the negative cache is not used,
+ * until the slot has another base that has the key. Such a base is the result of a rebuild that
+ * read its source after the key was written, or the caller asserts it with BG_SLOT_DISCARD. A
+ * file, a filter created elsewhere and a rebuild that was already running may be older than the
+ * key, so they do not end the doubt.
  *
- * The slot numbers the makings of bases when they begin, before the source is read, and
- * keeps in `whole` the number of the last one whose base was published. `missed` is the
- * number of a making that ends the doubt, as any later one does; 0: there is none. It
- * belongs to the slot, so the doubt applies to all gates of the slot.
+ * The slot numbers each making of a base when it starts, before the source is read. It keeps in
+ * `whole` the number of the last making whose base was published. `missed` is the number of the
+ * first making that ends the doubt, as any later one does; 0: there is no doubt. It belongs to
+ * the slot, so the doubt applies to all gates of the slot.
  *   (D1) `missed` is raised after the key was written and before the write returns, to one
- *        more than the makings that have begun by then. So a making of that number, or of a
- *        later one, begins after the key was written.
+ *        more than the makings that have started by then. So a making of that number, or a
+ *        later one, starts after the key was written.
  *   (D2) `whole` never decreases: a base is refused if it was passed in before the making of
- *        the present base began (slot_check_order).
+ *        the present base started (slot_check_order).
  *   (D3) While missed <= whole there is no doubt, and the present base may be the only one
  *        that has the keys. It is replaced only by a making or with BG_SLOT_DISCARD
- *        (slot_check_swap). This holds even if another doubt has begun since, because a
+ *        (slot_check_swap). This holds even if another doubt has started since, because a
  *        lookup may read that there is no doubt, and query the filter after that doubt has
- *        begun. So `first_missed` keeps the number of the first doubt until the slot is
+ *        started. So `first_missed` keeps the number of the first doubt until the slot is
  *        cleared. The file of an evicted tenant has the line "missed: 1" if its base ended
  *        doubts.
  *   (D4) Files do not contain doubts, so a slot in doubt is not saved (slot_save, evict.c).
- *   (D5) During a doubt of the owner, keys may be written past the gate at any time. So a lookup
- *        that saw the doubt neither uses nor fills the negative cache, and shares no query with
- *        another lookup (flight.c). bg_gate_doubt ends the era
- *        (recent.c) for lookups that did not see it and for questions that are under way. The base
- *        that ends the doubt ends the era again.
+ *   (D5) During a doubt of the owner, keys may be written without the gate at any time. So a
+ *        lookup that saw the doubt neither uses nor fills the negative cache, and shares no
+ *        query with another lookup (flight.c). bg_gate_doubt ends the era (recent.c) for
+ *        lookups that did not see it and for queries that are running. The base that ends
+ *        the doubt ends the era again.
  */
 #include "gate/gate_body.h"
 

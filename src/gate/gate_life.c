@@ -1,7 +1,7 @@
 /*
- * gate_life.c - how a gate is made: what was asked for is checked, and the parts that are
- * wanted are added. One piece of memory for the handle, its counters and the cells of
- * writes; the negative cache and the flights have pieces of their own.
+ * gate_life.c - creating and freeing gates: checking the options and allocating the parts. The
+ * handle, its counters and the cells of writes are one block of memory; the negative cache and
+ * the flights have their own.
  */
 #define _GNU_SOURCE /* getrandom */
 
@@ -39,7 +39,7 @@ static bg_err gate_check_options(const bg_gate_options *how, bg_errinfo *info)
                        how->struct_size);
     }
     if (how->flags & ~flags) {
-        return bgi_err(info, BG_EINVAL, "flags", "those of bg_gate_options", "0x%x",
+        return bgi_err(info, BG_EINVAL, "flags", "the flags of bg_gate_options", "0x%x",
                        how->flags);
     }
     if (how->reserved) {
@@ -65,13 +65,13 @@ static void gate_set_defaults(bg_gate_options *how)
     how->breaker_rest = how->breaker_rest ? how->breaker_rest : second;
 }
 
-/* How high a number may be to be among a share of all. */
+/* Returns the highest number that belongs to a share of all numbers. */
 static uint64_t gate_audit_most(double share)
 {
     return share >= 1 ? UINT64_MAX : (uint64_t)(share * 0x1p63) * 2;
 }
 
-/* A secret for places that nobody can guess. */
+/* Creates a random secret, so that places cannot be predicted. */
 static bool gate_make_secret(bgi_siphash_key secret)
 {
     size_t got = 0;
@@ -86,7 +86,8 @@ static bool gate_make_secret(bgi_siphash_key secret)
     return true;
 }
 
-/* The handle, its counters and, with audits, the cells of writes; NULL: no memory. */
+/* Allocates the handle, its counters and, with audits, the cells of writes. Returns NULL if
+ * memory is short. */
 static bg_gate *gate_allocate(const bg_gate_options *how)
 {
     const uint32_t lines = bgi_stripes();
@@ -108,7 +109,7 @@ static bg_gate *gate_allocate(const bg_gate_options *how)
     return gate;
 }
 
-/* The parts that a gate may have or not. */
+/* Adds the optional parts of a gate. */
 static bool gate_add_parts(bg_gate *gate)
 {
     const bg_gate_options *how = &gate->how;
@@ -130,7 +131,8 @@ bg_err bg_gate_create(bg_slot *slot, const bg_gate_options *options, bg_gate **g
     bg_gate_options how = options ? *options : usual;
     bgi_err_clear(info);
     if (!slot || !gate) {
-        return bgi_err(info, BG_EINVAL, "slot, gate", "both", "NULL");
+        return bgi_err(info, BG_EINVAL, "slot, gate",
+                       "a slot and a pointer to receive the gate", "NULL");
     }
     *gate = NULL;
     bg_err err = gate_check_options(&how, info);
@@ -141,11 +143,13 @@ bg_err bg_gate_create(bg_slot *slot, const bg_gate_options *options, bg_gate **g
     bg_gate *made = gate_allocate(&how);
     if (!made || !gate_add_parts(made)) {
         bg_gate_free(made);
-        return bgi_err(info, BG_ENOMEM, "memory", "enough for a gate", "none");
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate memory for the gate");
     }
     if (!gate_make_secret(made->secret)) {
         bg_gate_free(made);
-        return bgi_err(info, BG_EIO, "getrandom", "random bytes", "none");
+        return bgi_err_state(info, BG_EIO, "getrandom",
+                             "cannot read random bytes from the OS");
     }
     made->slot = slot;
     made->audits = how.audit > 0;

@@ -7,13 +7,13 @@
  * change does not call that function, the old guard stays, which is the stricter one.
  *
  * Invariants, for a view with guard g:
- *   (G1) If a key was added through the slot, its add returned BG_OK, it was not given up
+ *   (G1) If a key was added through the slot, its add returned BG_OK, it was not discarded
  *        (BG_SLOT_DISCARD, bg_slot_clear), and no delta has it, then either the base takes
  *        adds, or g.owes is true, or there is no base and every answer is "maybe".
- *   (G2) If g.owes is true, every such key has a number up to g.base.number, provided that it was
- *        added before the advance g.base.advances (see Numbers).
- *   (G3) During a migration the old filter has every such key that was added since the migration
- *        began, unless g.ahead is true.
+ *   (G2) If g.owes is true, every such key has a number up to g.base.number, provided that it
+ *        was added before the advance g.base.advances (see Numbers).
+ *   (G3) During a migration the old filter has every such key that was added since the
+ *        migration started, unless g.ahead is true.
  *   (G4) The deltas have every key with a number above g.delta_from.
  *   (G5) No file of a generation below g.generation is accepted without
  *        BG_SLOT_ANY_GENERATION.
@@ -21,34 +21,34 @@
  * guard_loses is the only function that decides whether a change may lose adds.
  *
  * Numbers. bg_slot_complete_to counts the writes of the backing store. A file that is complete
- * up to N has all keys numbered up to N, so it may replace a base whose keys are all numbered up
- * to N. An add has no number of its own: it gets one when the caller advances the slot
- * afterwards. So each filter keeps the number of advances that had happened at the end of its last
- * add (view_filter.added), and a mark keeps the number of advances when the filter stopped
+ * up to N has all keys numbered up to N, so it may replace a base whose keys are all numbered
+ * up to N. An add has no number of its own: it gets one when the caller advances the slot
+ * afterwards. So each filter keeps the number of advances that had happened at the end of its
+ * last add (view_filter.added), and a mark keeps the number of advances when the filter stopped
  * taking adds. If an add came after the last advance, its number is unknown, and no file
  * replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the caller does not use
- * numbers. A change can lower the completeness, but not the numbers that keys have got: the slot
- * keeps the highest one (bg_slot.highest) until it is cleared.
+ * numbers. A change can lower the completeness, but not the numbers that keys already have: the
+ * slot keeps the highest one (bg_slot.highest) until it is cleared.
  *
  *     change               guard afterwards
  *     create               nothing is owed
- *     add, merge           as before; view_filter.added of each filter that takes it
- *     advance              as before; the slot counts it
+ *     add, merge           unchanged; view_filter.added of each filter that takes it
+ *     advance              unchanged; the slot counts it
  *     layer                the base, if it took adds, is owed up to now; deltas stop taking adds
- *                          now; the first delta begins now
+ *                          now; the first delta starts now
  *     compact              the base is owed up to where the merged deltas stopped, and the
- *                          remaining delta begins there; during a migration: ahead
- *     migrate              as before
- *     settle               as before; nothing is ahead. Back: refused while ahead
+ *                          remaining delta starts there; during a migration: ahead
+ *     migrate              unchanged
+ *     settle               unchanged; nothing is ahead. Back: refused while ahead
  *     swap, reload         refused if guard_loses. Keys that were owed are still owed; DISCARD:
  *                          nothing is owed. A file sets generation and key id
- *     rebuild begins       with a delta: layer. Without: as before
- *     rebuild fails        as before: with a delta, the slot is layered
- *     rebuild ends         if adds were taken, the base is owed up to the beginning of the
- *                          rebuild. Of several deltas the last one stays, so that (G4) holds
- *                          from where that one began
+ *     rebuild starts       with a delta: layer. Without: unchanged
+ *     rebuild fails        unchanged: with a delta, the slot is layered
+ *     rebuild ends         if adds were taken, the base is owed up to the start of the rebuild.
+ *                          Of several deltas the last one stays, so that (G4) holds from the
+ *                          start of that one
  *     clear                as created
- *     relocate             as before (the view moves)
+ *     relocate             unchanged (the view moves)
  *     tenant is evicted    its file records the completeness, the generation, and whether the
  *                          base ended doubts (gate_doubt.c)
  *     tenant is reloaded   create, advance and bg_slot_require_generation from its file. Nothing
@@ -76,7 +76,7 @@ struct guard {
     bool ahead;             /* (G3) */
     struct guard_mark base; /* (G2) */
     struct guard_mark
-        delta; /* when deltas last stopped taking adds, and the present one began */
+        delta; /* when deltas last stopped taking adds, and the present one started */
     uint64_t delta_from; /* (G4) */
     uint64_t generation; /* (G5) */
     /* The key id of the last file, and the check value of its hasher; 0 if there was no file. */
@@ -102,7 +102,7 @@ uint64_t guard_complete(const struct guard *guard, bool has_delta, uint64_t comp
 
 /* ---- The next guard, for each kind of change ----------------------------------------------- */
 
-/* All filters stop taking adds, and a new delta begins. */
+/* All filters stop taking adds, and a new delta starts. */
 void guard_layered(struct guard *guard, struct guard_mark now, bool base_took,
                    bool had_delta);
 
@@ -120,7 +120,7 @@ void guard_filed(struct guard *guard, const bg_file_info *about, uint64_t check)
 
 struct guard_rebuilt {
     struct guard_mark
-        began;    /* when the new filter, or the new delta, began to take adds */
+        began;    /* when the new filter, or the new delta, started to take adds */
     bool took;    /* a filter took adds */
     bool layered; /* the last delta stays, and the others are removed */
 };

@@ -1,24 +1,22 @@
 /*
- * health.c - what a slot knows of itself: counters, the state of its filters, reasons to
- * rebuild.
+ * health.c - the state of a slot: counters, the state of its filters, reasons to rebuild.
  *
- * Pollution. Keys that somebody chose to fill a filter up set more bits than honest ones.
- * Of a Bloom filter with k bits per key and a share f of its m bits set, an honest key
- * that is new (some bit was not set) sets k (1 - f) / (1 - f^k) bits on average: the mean
- * number of unset ones among k, given that it is not 0. So from fill a to fill b it should
- * have taken
+ * Pollution. Keys chosen by an attacker to fill up a filter set more bits than random keys do.
+ * In a Bloom filter with k bits per key and a share f of its m bits set, a random new key (one
+ * with an unset bit) sets k (1 - f) / (1 - f^k) bits on average: the mean number of unset bits
+ * among k, given that it is not 0. So filling it from a to b should take
  *
  *     m * integral from a to b of (1 - f^k) / (k (1 - f)) df
  *
- * new keys. If clearly fewer did it, they were not honest. A keyed hash prevents that
- * (hash.h); the alarm is for those who could not use one, and for secrets that got known.
- * In kinds that keep a key in one line lines are unevenly full, which shifts the mean by a
- * few per cent; alarms begin at HEALTH_TOLERANCE.
+ * new keys. If clearly fewer keys did it, they were not random. A keyed hash prevents that
+ * (hash.h). The alarm is for callers that could not use one, and for disclosed secrets. In
+ * kinds that keep a key in one line, lines are unevenly full, which shifts the mean by a few
+ * percent. Alarms start at HEALTH_TOLERANCE.
  *
- * Probes. The predicted rate believes that keys are spread evenly; the observed one of a gate
- * depends on what is asked for. Absent canaries, keys that nobody has, tell what the filters
- * really do, without a truth and without traffic. They are numbered through, so every
- * examination asks for other ones.
+ * Probes. The predicted rate assumes that keys are spread evenly, and the observed rate of a
+ * gate depends on the queries. Absent canaries, keys that exist nowhere else, measure the
+ * actual rate of the filters, without a backing store and without traffic. They are numbered
+ * consecutively, so every examination uses new ones.
  */
 #include "gate/slot_inside.h"
 #include "store/container.h"
@@ -47,7 +45,7 @@ static void health_sum_lines(const bg_slot *slot, bg_slot_info *stats)
     }
 }
 
-/* A slot's lock is no part of what it is. */
+/* Removes the const qualifier: the lock is not part of a slot's logical state. */
 static bg_slot *health_unlocked(const bg_slot *slot)
 {
     return (bg_slot *)(uintptr_t)slot;
@@ -113,8 +111,8 @@ static void health_add_estimate(bg_estimate *to, const bg_estimate *from)
     to->high += from->high;
 }
 
-/* One filter's part. A base that is being migrated to has some of the keys of the old
- * one, so of these two the larger counts. */
+/* Adds the figures of one filter. A base that is the target of a migration has some of the keys
+ * of the old one, so the larger of these two counts. */
 static void health_add(bg_slot_health *health, const struct view_member *member,
                        const bg_filter_info *info, bg_estimate *bases)
 {
@@ -148,7 +146,7 @@ static bool health_is_bloom(bg_kind kind)
            || kind == BG_KIND_REGISTER;
 }
 
-/* How many honest new keys go from one fill to another: Simpson's rule. */
+/* Returns how many random new keys lead from one fill to another, by Simpson's rule. */
 static double health_news(double bits, uint32_t k, double from, double to)
 {
     const double step = (to - from) / HEALTH_STEPS;
@@ -161,7 +159,8 @@ static double health_news(double bits, uint32_t k, double from, double to)
     return bits * sum * step / 3;
 }
 
-/* During a migration two filters take adds, and nobody knows how many set bits in which. */
+/* Returns NULL during a migration: two filters take adds, and it is unknown how many bits were
+ * set in which. */
 const bg_filter *slot_watched(const struct view *view)
 {
     const bg_filter *watched = NULL;
@@ -177,8 +176,8 @@ const bg_filter *slot_watched(const struct view *view)
                : NULL;
 }
 
-/* Computes the pollution of the watched filter. Bits that were not counted (`missed`, a standard deviation) are not
- * evidence. */
+/* Computes the pollution of the watched filter. Bits that were not counted (`missed`, a
+ * standard deviation) are not evidence. */
 static void health_pollution(const struct slot_marks *marks, uint64_t wrote_now,
                              const bg_filter_info *info, double missed,
                              bg_slot_health *health)
@@ -248,7 +247,7 @@ bg_err bg_slot_sample_health(const bg_slot *slot, uint64_t max_bytes,
         }
     }
     health_add_estimate(&health->items, &bases);
-    health->rate = view->based ? health->rate : 1; /* nobody says no */
+    health->rate = view->based ? health->rate : 1; /* no filter can deny a key */
     health->measured = health_probe(slot, view);
     slot_leave(slot, token);
     return BG_OK;

@@ -1,29 +1,29 @@
 /*
- * keyring.c - keyrings as files and in memory; the text of one is in keyring_text.c.
+ * keyring.c - keyrings as files and in memory; keyring_text.c parses their text.
  *
- * Reading. What is checked is what is read: the file is opened first, without following a
- * link and without waiting for a pipe, and its type, owner and mode are those of the
- * descriptor. Its bytes go to memory for secrets and nowhere else.
+ * Reading. The checks apply to the file that is read: the file is opened first, without
+ * following a link or waiting for a pipe, and its type, owner and mode are those of the
+ * descriptor. Its bytes are stored only in memory for secrets.
  *
  * In memory
  *
  *     struct bg_keyring  --->  struct keyring_table, in memory for secrets
  *     malloc'ed                count, then names and secrets
  *
- * The count lies with the secrets, so a child of fork, for whom these pages are zero, has an
- * empty ring. If it were in the handle, the child would have secrets that are all zero, and
- * would make filters with them.
+ * The count is stored with the secrets. So a child after fork, for which these pages are zero,
+ * has an empty keyring. If the count were in the handle, the child would have secrets that are
+ * all zero, and would create filters with them.
  *
- * Appending makes a new file of the old bytes and one line, and renames it. Two who append
- * at the same time must not lose each other's line, since whoever appended may use his secret
- * at once. So the old file is locked from before it is read until it is replaced, and
+ * Appending creates a new file from the old bytes and one line, and renames it. Two processes
+ * that append at the same time must not lose each other's line, since each may use its new
+ * secret at once. So the old file is locked from before it is read until it is replaced, and
  *
- *   (I1) who has the lock looks whether the path still names the file that he locked; if
- *        not, somebody has replaced it meanwhile, and he begins again;
- *   (I2) a file that was not there is put in its place by a link, which fails if there is
- *        one by now; he then begins again.
+ *   (I1) a process that has the lock checks whether the path still refers to the file that it
+ *        locked; if not, another process has replaced the file, and it starts again;
+ *   (I2) a new file is put in place by a link, which fails if another process has created the
+ *        file in the meantime; the process then starts again.
  *
- * Where the file system knows no locks the last one wins.
+ * On file systems without locks the last writer wins.
  */
 #define _GNU_SOURCE /* O_NOFOLLOW, getrandom */
 
@@ -45,10 +45,10 @@
 struct bg_keyring {
     struct bgi_memory memory; /* of this struct */
     struct bgi_memory secrets;
-    const struct keyring_table *table; /* in it */
+    const struct keyring_table *table; /* in `secrets` */
 };
 
-/* ---- A file and its bytes --------------------------------------------------------------- */
+/* ---- Files ------------------------------------------------------------------------------ */
 
 struct keyring_file {
     struct disk_file file;
@@ -59,15 +59,15 @@ struct keyring_file {
 static bg_err keyring_check_file(const struct stat *about, bg_errinfo *info)
 {
     if (!S_ISREG(about->st_mode)) {
-        return bgi_err(info, BG_EFORMAT, "path", "a regular file", "another thing");
+        return bgi_err(info, BG_EFORMAT, "path", "a regular file", "another file type");
     }
     if (about->st_uid != geteuid() && about->st_uid != 0) {
-        return bgi_err(info, BG_EINVAL, "owner", "the user, or root", "user %lu",
+        return bgi_err(info, BG_EINVAL, "owner", "the current user or root", "user %lu",
                        (unsigned long)about->st_uid);
     }
     if (about->st_mode & 077) {
         return bgi_err(info, BG_EINVAL, "mode",
-                       "that neither group nor others may do anything: chmod 600", "%o",
+                       "no permissions for group and others (chmod 600)", "%o",
                        (unsigned)about->st_mode & 07777);
     }
     if (about->st_size > KEYRING_BYTES) {
@@ -77,15 +77,15 @@ static bg_err keyring_check_file(const struct stat *about, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Opens it, and checks what was opened. */
+/* Opens the file, and checks the file that was opened. */
 static bg_err keyring_open_file(const char *path, struct disk_file *file, size_t *n,
                                 bg_errinfo *info)
 {
     struct stat about;
     file->descriptor = -1;
     if (!path || strlen(path) >= sizeof file->path) {
-        return bgi_err(info, BG_EINVAL, "path", "one below 4096 bytes", "%s",
-                       path ? "a longer one" : "NULL");
+        return bgi_err(info, BG_EINVAL, "path", "a path shorter than 4096 bytes", "%s",
+                       path ? "a longer path" : "NULL");
     }
     memcpy(file->path, path, strlen(path) + 1);
     file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -109,16 +109,16 @@ static void keyring_unload(struct keyring_file *file)
     disk_close(&file->file);
 }
 
-/* Memory for n bytes of secrets. */
+/* Allocates n bytes of memory for secrets. */
 static bg_err keyring_take(struct bgi_memory *memory, size_t n, bg_errinfo *info)
 {
     return bgi_secret_take(memory, n)
                ? BG_OK
-               : bgi_err(info, BG_ENOMEM, "memory", "that much free memory",
-                         "%zu bytes", n);
+               : bgi_err_state(info, BG_ENOMEM, "memory",
+                               "cannot allocate %zu bytes for secrets", n);
 }
 
-/* Reads n bytes, at which the file must end. */
+/* Reads n bytes; the file must end there. */
 static bg_err keyring_load_bytes(struct keyring_file *file, size_t n, bg_errinfo *info)
 {
     bg_err err = keyring_take(&file->memory, n + 1, info);
@@ -128,8 +128,8 @@ static bg_err keyring_load_bytes(struct keyring_file *file, size_t n, bg_errinfo
     char *bytes = file->memory.base;
     err = disk_read(&file->file, 0, bytes, n, info);
     if (!err && pread(file->file.descriptor, bytes + n, 1, (off_t)n) > 0) {
-        err = bgi_err(info, BG_EFORMAT, "size", "that it stays as it is",
-                      "a file that grows");
+        err = bgi_err_state(info, BG_EFORMAT, "size",
+                            "the keyring file grew while it was read");
     }
     file->n = n;
     return err;
@@ -148,7 +148,7 @@ static bg_err keyring_load(const char *path, struct keyring_file *file,
     return err;
 }
 
-/* The secrets of a text. */
+/* Parses the secrets of a text. */
 static bg_err keyring_parse(const char *text, size_t n, struct bgi_memory *secrets,
                             bg_errinfo *info)
 {
@@ -167,7 +167,8 @@ bg_err bg_keyring_open(const char *path, bg_keyring **ring, bg_errinfo *info)
     struct keyring_file file;
     struct bgi_memory memory, secrets = { .base = NULL };
     if (!ring) {
-        return bgi_err(info, BG_EINVAL, "ring", "where to put the ring", "NULL");
+        return bgi_err(info, BG_EINVAL, "ring", "a pointer to receive the keyring",
+                       "NULL");
     }
     *ring = NULL;
     bgi_err_clear(info);
@@ -179,8 +180,8 @@ bg_err bg_keyring_open(const char *path, bg_keyring **ring, bg_errinfo *info)
     keyring_unload(&file);
     if (!err && !bgi_memory_take(&memory, sizeof **ring, NULL, true)) {
         bgi_secret_give(&secrets);
-        err = bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                      sizeof **ring);
+        err = bgi_err_state(info, BG_ENOMEM, "memory",
+                            "cannot allocate %zu bytes for the keyring", sizeof **ring);
     }
     if (!err) {
         *ring = memory.base;
@@ -198,7 +199,7 @@ void bg_keyring_free(bg_keyring *ring)
     }
 }
 
-/* ---- Asking ----------------------------------------------------------------------------- */
+/* ---- Queries ---------------------------------------------------------------------------- */
 
 size_t bg_keyring_count(const bg_keyring *ring)
 {
@@ -232,7 +233,8 @@ bg_err bg_keyring_current(const bg_keyring *ring, bg_hash_spec *hash,
                           uint8_t key_id[BG_KEY_ID_BYTES], bg_errinfo *info)
 {
     if (!ring || !hash || !key_id) {
-        return bgi_err(info, BG_EINVAL, "ring, hash, key_id", "all of them", "NULL");
+        return bgi_err(info, BG_EINVAL, "ring, hash, key_id", "non-null pointers",
+                       "NULL");
     }
     bgi_err_clear(info);
     for (uint32_t i = ring->table->count; i > 0; i--) {
@@ -243,21 +245,24 @@ bg_err bg_keyring_current(const bg_keyring *ring, bg_hash_spec *hash,
             return BG_OK;
         }
     }
-    return bgi_err(info, BG_ENOTFOUND, "current secret", "a line that is not retired",
-                   "%u lines that are", ring->table->count);
+    return bgi_err_state(info, BG_ENOTFOUND, "current secret",
+                         "none of the %u secrets in the keyring is current; append one",
+                         ring->table->count);
 }
 
 bg_err bg_keyring_find(const bg_keyring *ring, const uint8_t key_id[BG_KEY_ID_BYTES],
                        bg_hash_spec *hash, bg_errinfo *info)
 {
     if (!ring || !hash || !key_id) {
-        return bgi_err(info, BG_EINVAL, "ring, key_id, hash", "all of them", "NULL");
+        return bgi_err(info, BG_EINVAL, "ring, key_id, hash", "non-null pointers",
+                       "NULL");
     }
     bgi_err_clear(info);
     const struct keyring_secret *secret = keyring_find(ring->table, key_id);
     if (!secret) {
-        return bgi_err(info, BG_ENOTFOUND, "key id", "the beginning of a name",
-                       "that of none of %u secrets", ring->table->count);
+        return bgi_err_state(info, BG_ENOTFOUND, "key id",
+                             "none of the %u secrets in the keyring has this key id",
+                             ring->table->count);
     }
     keyring_tell(secret, hash);
     return BG_OK;
@@ -290,7 +295,7 @@ static bg_err keyring_put_random(struct keyring_draft *draft, bg_errinfo *info)
         got = getrandom(secret, sizeof secret, 0);
     } while (got < 0 && errno == EINTR);
     if (got != sizeof secret) {
-        return disk_error(info, "getrandom", "the system's random numbers");
+        return disk_error(info, "read", "random bytes");
     }
     keyring_write_hex(secret, hex);
     keyring_put(draft, hex, sizeof hex);
@@ -299,7 +304,7 @@ static bg_err keyring_put_random(struct keyring_draft *draft, bg_errinfo *info)
     return BG_OK;
 }
 
-/* The text that was there, or a heading, and one more line. */
+/* Composes the new text: the old text, or a heading, and one more line. */
 static bg_err keyring_compose(struct keyring_draft *draft, const char *text, size_t n,
                               const char *name, bg_errinfo *info)
 {
@@ -325,7 +330,7 @@ static bg_err keyring_compose(struct keyring_draft *draft, const char *text, siz
     return err;
 }
 
-/* Puts it in its place, `over` what is there. */
+/* Puts the text in place. `over`: replaces the existing file. */
 static bg_err keyring_place(const char *path, const struct keyring_draft *text,
                             bool over, bg_errinfo *info)
 {
@@ -345,7 +350,7 @@ static bg_err keyring_place(const char *path, const struct keyring_draft *text,
     return err;
 }
 
-/* The new text is read before it is written: what nobody can read does not get there. */
+/* The new text is parsed before it is written, so that an unreadable keyring is never written. */
 static bg_err keyring_replace(const char *path, const char *text, size_t n,
                               const char *name, bg_errinfo *info)
 {
@@ -359,7 +364,7 @@ static bg_err keyring_replace(const char *path, const char *text, size_t n,
     return err;
 }
 
-/* Whether a text has the name already. */
+/* Checks that the text does not have the name yet. */
 static bg_err keyring_check_new(const struct keyring_file *file, const char *name,
                                 bg_errinfo *info)
 {
@@ -372,15 +377,14 @@ static bg_err keyring_check_new(const struct keyring_file *file, const char *nam
     memcpy(padded, name, strlen(name) + 1);
     const struct keyring_secret *other = keyring_find(secrets.base, padded);
     if (other) {
-        err = bgi_err(info, BG_EINVAL, "name",
-                      "one that no other begins with, in 16 bytes", "that of line %u",
-                      other->line);
+        err = bgi_err(info, BG_EINVAL, "name", "a name whose first 16 bytes are unique",
+                      "the name of line %u", other->line);
     }
     bgi_secret_give(&secrets);
     return err;
 }
 
-/* Takes the lock; (I1) says whether it is the right one's. */
+/* Takes the lock. Returns whether the path still refers to the locked file (I1). */
 static bool keyring_lock(const struct disk_file *file)
 {
     struct stat mine, named;
@@ -390,7 +394,7 @@ static bool keyring_lock(const struct disk_file *file)
            && mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
 }
 
-/* With the file open. *again: it was replaced meanwhile. */
+/* Appends to an open file. *again: the file was replaced in the meantime. */
 static bg_err keyring_append_to(struct keyring_file *file, size_t n, const char *name,
                                 bool *again, bg_errinfo *info)
 {
@@ -433,8 +437,8 @@ bg_err bg_keyring_append(const char *path, const char *name, bg_errinfo *info)
         err = again ? BG_OK : err;
     }
     if (!err && again) {
-        err = bgi_err(&why, BG_EBUSY, "keyring", "a moment in which nobody changes it",
-                      "none");
+        err = bgi_err_state(&why, BG_EBUSY, "keyring",
+                            "other processes keep changing the keyring; retry later");
     } else if (!err) {
         bgi_err_clear(&why);
     }

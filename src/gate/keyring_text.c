@@ -1,9 +1,9 @@
 /*
- * keyring_text.c - reads keyrings; the grammar is in keyring_text.h.
+ * keyring_text.c - parses keyrings; the grammar is in keyring_text.h.
  *
  * Invariants
- *   (I1) Nothing of the text gets into an error but lengths and numbers of lines.
- *   (I2) Copies of secrets are made in the table only, which the caller hides and wipes.
+ *   (I1) Errors contain nothing of the text except lengths and line numbers.
+ *   (I2) Secrets are copied only into the table, which the caller hides and wipes.
  *   (I3) Whatever the bytes are, only those of the text are read.
  */
 #include "gate/keyring_text.h"
@@ -20,7 +20,7 @@ struct text_piece {
     size_t n;
 };
 
-enum { TEXT_WORDS = 4 }; /* of a line, at most; the fourth is one too many */
+enum { TEXT_WORDS = 4 }; /* maximum per line; the fourth is one too many */
 
 struct text_line {
     uint32_t number; /* from 1 */
@@ -60,7 +60,7 @@ static bg_err text_refuse(bg_errinfo *info, const struct text_line *line,
     return err;
 }
 
-/* What was found is told by its length alone. */
+/* Reports a word only by its length. */
 static bg_err text_refuse_word(bg_errinfo *info, const struct text_line *line,
                                const char *field, const char *expected, size_t n)
 {
@@ -73,7 +73,7 @@ static bg_err text_refuse_word(bg_errinfo *info, const struct text_line *line,
 
 /* ---- Lines and words ------------------------------------------------------------------- */
 
-/* Takes the next line from the text, without its end. False when there is none. */
+/* Takes the next line from the text, without its line ending. Returns false at the end. */
 static bool text_next_line(struct text_piece *rest, struct text_piece *line)
 {
     if (rest->n == 0) {
@@ -91,7 +91,7 @@ static bool text_next_line(struct text_piece *rest, struct text_piece *line)
     return true;
 }
 
-/* Whether a line has a secret, or what is to be one. */
+/* Returns whether a line should have a secret. */
 static bool text_has_secret(const struct text_piece *line)
 {
     size_t i = 0;
@@ -153,7 +153,7 @@ bg_err keyring_check_name(const char *name, bg_errinfo *info)
     return BG_OK;
 }
 
-/* The value of a hexadecimal digit; 16 and more when it is none. */
+/* Returns the value of a hexadecimal digit; 16 or more if it is not one. */
 static unsigned text_digit(char c)
 {
     if (text_is_digit(c)) {
@@ -166,7 +166,7 @@ static unsigned text_digit(char c)
 static bool text_read_hex(const struct text_piece *word,
                           uint8_t secret[BG_SECRET_BYTES])
 {
-    unsigned all = 0; /* ones in bit 4: one of them was no digit */
+    unsigned all = 0; /* a set bit 4 means that some character was not a digit */
     if (word->n != 2 * (size_t)BG_SECRET_BYTES) {
         return false;
     }
@@ -198,13 +198,13 @@ static bg_err text_read_secret(const struct text_line *line,
                                 state->n);
     }
     if (line->words > 3) {
-        return text_refuse_word(info, line, "end", "nothing behind \"retired\"",
+        return text_refuse_word(info, line, "end", "nothing after \"retired\"",
                                 line->word[3].n);
     }
     return BG_OK;
 }
 
-/* ---- All of it -------------------------------------------------------------------------- */
+/* ---- Whole texts --------------------------------------------------------------------------- */
 
 const struct keyring_secret *keyring_find(const struct keyring_table *table,
                                           const void *key_id)
@@ -221,7 +221,7 @@ static bg_err text_add(const struct text_line *line, struct keyring_table *table
                        bg_errinfo *info)
 {
     if (table->count == KEYRING_SECRETS) {
-        return text_refuse(info, line, "secret", "at most 256 of them", "one more");
+        return text_refuse(info, line, "secret", "at most 256 secrets", "one more");
     }
     struct keyring_secret *secret = &table->of[table->count];
     bg_err err = text_read_secret(line, secret, info);
@@ -231,9 +231,9 @@ static bg_err text_add(const struct text_line *line, struct keyring_table *table
     const struct keyring_secret *other = keyring_find(table, secret->name);
     if (other) {
         char found[32];
-        (void)snprintf(found, sizeof found, "that of line %u", other->line);
-        return text_refuse(info, line, "name",
-                           "one that no other begins with, in 16 bytes", found);
+        (void)snprintf(found, sizeof found, "the name of line %u", other->line);
+        return text_refuse(info, line, "name", "a name whose first 16 bytes are unique",
+                           found);
     }
     table->count++;
     return BG_OK;

@@ -1,18 +1,18 @@
 /*
- * keyring_text.h - the text of a keyring, as secrets.
+ * keyring_text.h - the text format of keyrings.
  *
  *     text   = { line LF } [ line ]            the last line needs no LF
  *     line   = blanks [ secret | comment ] blanks [ CR ]
  *     secret = NAME blanks HEX [ blanks "retired" ]
  *     NAME   = 1 to 31 of letters, digits, '-', '_' and '.'
- *     HEX    = 32 hexadecimal digits, small or capital
+ *     HEX    = 32 hexadecimal digits, lowercase or uppercase
  *     comment = '#' and anything
  *     blanks = spaces and tabs
  *
  * Names differ in their first 16 bytes, which are the key ids.
  *
- * An error tells line, field, what was expected, and of what was found the length. It never
- * quotes the text: fields may be in the wrong order, and then a name is a secret.
+ * An error reports the line, the field, the expected value, and the length of the value found.
+ * It never quotes the text: if fields are in the wrong order, a name may be a secret.
  */
 #ifndef BGI_KEYRING_TEXT_H
 #define BGI_KEYRING_TEXT_H
@@ -25,13 +25,13 @@
 #include <stdint.h>
 
 enum {
-    KEYRING_BYTES = 64 << 10, /* of a text, at most */
+    KEYRING_BYTES = 64 << 10, /* maximum size of a text */
     KEYRING_SECRETS = 256,
     KEYRING_NAME = 32 /* with its NUL */
 };
 
 struct keyring_secret {
-    char name[KEYRING_NAME]; /* zeros behind it */
+    char name[KEYRING_NAME]; /* padded with zeros */
     uint8_t secret[BG_SECRET_BYTES];
     uint32_t line; /* from 1 */
     bool retired;
@@ -42,23 +42,23 @@ struct keyring_table {
     struct keyring_secret of[];
 };
 
-/* Bytes of a table for that text, which may be any. */
+/* Returns the bytes of a table for a text, which may be invalid. */
 size_t keyring_table_bytes(const char *text, size_t n);
 
-/* Fills in a table that is all zero. Errors: BG_EFORMAT, with the offset of the line; the
- * table then holds what was before it. */
+/* Fills in a table that is all zero. Errors: BG_EFORMAT, with the offset of the line; the table
+ * then holds the preceding lines. */
 bg_err keyring_read(const char *text, size_t n, struct keyring_table *table,
                     bg_errinfo *info);
 
-/* BG_OK, or BG_EINVAL when it cannot be a name. */
+/* Returns BG_OK, or BG_EINVAL if it is not a valid name. */
 bg_err keyring_check_name(const char *name, bg_errinfo *info);
 
-/* The one whose name begins with these 16 bytes, or is that with zeros behind it; NULL: there
- * is none. */
+/* Returns the secret whose name starts with these 16 bytes, or is shorter and padded with zeros
+ * to them; NULL if there is none. */
 const struct keyring_secret *keyring_find(const struct keyring_table *table,
                                           const void *key_id);
 
-/* Writes a secret as HEX; no NUL. */
+/* Writes a secret as HEX, without a NUL. */
 void keyring_write_hex(const uint8_t secret[BG_SECRET_BYTES],
                        char hex[2 * BG_SECRET_BYTES]);
 

@@ -1,11 +1,11 @@
 /*
- * metrics.c - gathering what slots and gates know of themselves.
+ * metrics.c - collecting the figures of slots and gates.
  *
- * Counters must not go back (see metrics.h). Slots and gates sum theirs over processors
- * without stopping anybody, so the difference of two sums may: what is counted in between is
- * in one and not in the other. So they count the parts and add them up: queries are "no"s and
- * "maybe"s, adds are new keys and old ones, and a difference of sums made of the same reading
- * is a part again.
+ * Counters must not decrease (see metrics.h). Slots and gates sum theirs over CPUs while other
+ * threads count, so a difference of two sums may decrease: an event in between is in one sum
+ * and not in the other. So they count the parts and add them up: queries are the sum of "no"
+ * and "maybe" answers, and adds are the sum of new and old keys. A difference of sums from the
+ * same reading is then a part again.
  */
 #include "gate/metrics.h"
 
@@ -23,7 +23,7 @@
 
 _Static_assert(METRICS_OUTCOMES
                    == sizeof((bg_gate_info *)0)->outcomes / sizeof(uint64_t),
-               "one fact for each");
+               "one fact per outcome");
 
 void metrics_gather_process(struct metrics_facts *facts)
 {
@@ -39,7 +39,7 @@ static uint64_t metrics_less(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* What is known of filters without reading them. */
+/* Collects what is known of filters without reading them. */
 static void metrics_gather_filters(const bg_slot *slot, struct metrics_facts *facts)
 {
     bg_pin pin;
@@ -126,7 +126,7 @@ static void metrics_gather_gate(const bg_gate *gate, const bg_slot_health *healt
     memcpy(facts->outcomes, stats.outcomes, sizeof facts->outcomes);
     facts->store_calls = stats.store_calls;
     facts->store_errors = stats.store_errors;
-    facts->truth_seconds = (double)stats.store_nanoseconds / METRICS_SECOND;
+    facts->store_seconds = (double)stats.store_nanoseconds / METRICS_SECOND;
     facts->avoided = stats.avoided;
     facts->wasted = stats.wasted;
     facts->shared = stats.shared;
@@ -165,8 +165,8 @@ bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate,
     if (!err && gate) {
         metrics_gather_gate(gate, known, facts);
     }
-    return err ? bgi_err(info, err, "item", "a slot or gate that tells its figures",
-                         "%s", bg_err_name(err))
+    return err ? bgi_err_state(info, err, "item", "cannot read the slot's figures: %s",
+                               bg_strerror(err))
                : BG_OK;
 }
 
@@ -181,8 +181,9 @@ struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t e
         && bgi_memory_take(memory, fits, NULL, true)) {
         return memory->base;
     }
-    (void)bgi_err(info, BG_ENOMEM, "memory", "room for all figures", "%zu times %zu", n,
-                  each);
+    (void)bgi_err_state(info, BG_ENOMEM, "memory",
+                        "cannot allocate the figures of %zu items (%zu bytes each)", n,
+                        each);
     return NULL;
 }
 
@@ -198,13 +199,14 @@ static bg_err metrics_check_items(const bg_metrics_item *items, size_t n,
         }
         if (!items[i].slot && !items[i].gate) {
             return bgi_err(info, BG_EINVAL, "item", "a slot or a gate",
-                           "neither in %zu", i);
+                           "neither, in item %zu", i);
         }
     }
-    return n < SIZE_MAX ? BG_OK : bgi_err(info, BG_EINVAL, "n", "fewer", "%zu", n);
+    return n < SIZE_MAX ? BG_OK
+                        : bgi_err(info, BG_EINVAL, "n", "fewer items", "%zu", n);
 }
 
-/* Where a document goes. */
+/* The destination of a document. */
 struct metrics_to {
     bg_metrics_format format;
     bg_metrics_sink_fn sink;

@@ -1,18 +1,18 @@
 /*
- * metrics.h - facts, and the one table of how they are called.
+ * metrics.h - facts, and the table of metrics that names them.
  *
- *     slot, gate, tenant  --metrics_gather-->  struct metrics_facts, one per thing
+ *     slot, gate, tenant  --metrics_gather-->  struct metrics_facts, one per object
  *     registry, process                              |
  *                                                    v
  *     metrics_families: name, type, unit, help,  metrics_document  -->  sink
- *     and where in the facts the values are
+ *     and the offsets of the values in the facts
  *
- * Facts are copied out of everything first and written then: a family of metrics has to
- * stand together, for all filters, and what takes reading every byte is done once. While
- * the sink is at work nothing is pinned or locked.
+ * All facts are collected first and written afterwards: the samples of a family must be
+ * contiguous, for all filters, and figures that require reading every byte are computed once.
+ * While the sink runs, nothing is pinned or locked.
  *
- * Counters among the facts never go back from one time to the next: whoever reads them
- * would take that for a restart, and the whole count for an increase.
+ * Counters among the facts never decrease from one collection to the next: a monitoring system
+ * would take a decrease for a restart, and the whole count for an increase.
  */
 #ifndef BGI_METRICS_H
 #define BGI_METRICS_H
@@ -25,13 +25,13 @@
 enum {
     METRICS_PROCESS = 1u << 0,
     METRICS_SLOT = 1u << 1,
-    METRICS_FAILED = 1u << 2, /* a reload or rebuild has */
+    METRICS_FAILED = 1u << 2, /* a reload or rebuild has failed */
     METRICS_HEALTH = 1u << 3, /* every byte was read */
     METRICS_GATE = 1u << 4,
     METRICS_DRIFT = 1u << 5, /* a gate, and every byte was read */
     METRICS_TENANT = 1u << 6,
     METRICS_REGISTRY = 1u << 7,
-    METRICS_BASE = 1u << 8, /* a slot that has one */
+    METRICS_BASE = 1u << 8, /* a slot with a base */
     METRICS_EVERYTHING = (1u << 9) - 1
 };
 
@@ -39,7 +39,7 @@ enum { METRICS_OUTCOMES = 6 };
 
 struct metrics_facts {
     const char *name; /* the label `filter`; NULL: none */
-    uint32_t has;     /* METRICS_SLOT ... */
+    uint32_t has;     /* METRICS_SLOT and so on */
 
     /* METRICS_PROCESS */
     const char *version, *cpu;
@@ -65,7 +65,7 @@ struct metrics_facts {
     /* METRICS_GATE, _DRIFT */
     uint64_t outcomes[METRICS_OUTCOMES];
     uint64_t store_calls, store_errors;
-    double truth_seconds;
+    double store_seconds;
     uint64_t avoided, wasted, shared, reported;
     uint64_t breaker, breaker_opened, breaker_spared;
     uint64_t audits, false_negatives;
@@ -82,35 +82,36 @@ struct metrics_facts {
     uint64_t evictions, returns, return_failures;
 
     /* METRICS_REGISTRY */
-    uint64_t in_memory, in_directory, told, registry_bytes, created, removed, limited;
+    uint64_t in_memory, in_directory, included, registry_bytes, created, removed,
+        limited;
 };
 
 enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_INFO };
 
-/* How a fact is kept. */
+/* The type of a fact. */
 enum metrics_form { METRICS_WHOLE, METRICS_REAL, METRICS_TEXT, METRICS_CHARS };
 
 struct metrics_value {
-    const char *label; /* the label's value, or for an info its name; NULL: no more */
+    const char *label; /* the label's value, or an info's label name; NULL: the end */
     uint32_t offset;   /* in struct metrics_facts */
     enum metrics_form form;
 };
 
 enum { METRICS_VALUES = METRICS_OUTCOMES + 1 };
 
-/* A family of metrics. Its values differ in the label `by`, if there is one; those of an
+/* A family of metrics. Its values differ in the label `by`, if there is one. The values of an
  * info are its labels. */
 struct metrics_family {
-    const char *name; /* as Prometheus has it */
-    const char *unit; /* "": none; else the name ends with it (and _total) */
+    const char *name; /* its name in Prometheus */
+    const char *unit; /* "": none; otherwise the name ends with it (and _total) */
     const char *by;   /* or NULL */
     const char *help;
     enum metrics_type type;
-    uint32_t needs; /* one of METRICS_SLOT ... */
+    uint32_t needs; /* METRICS_SLOT or another of these bits */
     struct metrics_value values[METRICS_VALUES];
 };
 
-/* The one table (metrics_table.c). */
+/* The table of all metrics (metrics_table.c). */
 const struct metrics_family *metrics_families(size_t *n);
 
 /* Writes the facts as a document (metrics_document.c). */
@@ -118,17 +119,17 @@ bg_err metrics_document(const struct metrics_facts *facts, size_t n,
                         bg_metrics_format format, bg_metrics_sink_fn sink,
                         void *context, bg_errinfo *info);
 
-/* BG_EINVAL for what nobody can write (metrics_document.c). */
+/* Returns BG_EINVAL if the format, the flags or the sink are invalid (metrics_document.c). */
 bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink_fn sink,
                      bg_errinfo *info);
 
-/* Memory for n facts that are zero, of `each` bytes with what belongs to them; NULL:
- * BG_ENOMEM (metrics.c). */
+/* Allocates memory for n zeroed facts of `each` bytes, including associated data. Returns NULL
+ * if memory is short (metrics.c). */
 struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t each,
                                    bg_errinfo *info);
 
-/* Adds what is known of the process; of a slot (NULL: that of the gate) and a gate (NULL:
- * none) to facts that are zero (metrics.c). */
+/* Add to zeroed facts: the facts of the process; of a slot (NULL: the gate's slot) and a gate
+ * (NULL: none) (metrics.c). */
 void metrics_gather_process(struct metrics_facts *facts);
 bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate,
                       const bg_slot_health *known, uint32_t flags,

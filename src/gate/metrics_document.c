@@ -1,5 +1,5 @@
 /*
- * metrics_document.c - facts as a document, in the three formats.
+ * metrics_document.c - writes facts as a document, in three formats.
  *
  *     Prometheus 0.0.4     OpenMetrics 1.0.0           JSON
  *     # HELP x_total ...   # TYPE x counter            "x_total": { "type": "counter",
@@ -8,13 +8,13 @@
  *                          x_total{...} 1                              "value": 1 } ] }
  *                          # EOF
  *
- * A format is a table of four functions; what is common, the walk over families, facts and
- * values, is here once. In OpenMetrics a family of counters is called without its _total,
- * and one of infos without its _info; in the other two families are called as their samples
- * are. Where Prometheus has no type `info` it is a gauge.
+ * A format is a table of four functions. The common part, the walk over families, facts and
+ * values, is written once. In OpenMetrics the name of a counter family has no _total, and that
+ * of an info family no _info; in the other two formats, families have the names of their
+ * samples. Prometheus has no type `info`, so it is a gauge there.
  *
- * A family's head is written before its first sample, so one without samples leaves no
- * trace.
+ * The head of a family is written before its first sample, so a family without samples is
+ * omitted.
  */
 #include "gate/metrics.h"
 #include "gate/metrics_text.h"
@@ -64,7 +64,8 @@ static const char *document_string(const struct metrics_facts *facts,
     return text ? text : "";
 }
 
-/* The number of a sample; 1 for an info. `none`: what stands for no number, or NULL. */
+/* Writes the number of a sample; 1 for an info. `none` replaces numbers that are not finite,
+ * unless it is NULL. */
 static void document_number(struct document *to, const struct metrics_family *family,
                             const struct metrics_facts *facts,
                             const struct metrics_value *value, const char *none)
@@ -82,7 +83,7 @@ static void document_number(struct document *to, const struct metrics_family *fa
     }
 }
 
-/* Tells all labels of a sample, in order, to `put`, which gets their number so far. */
+/* Calls `put` for all labels of a sample, in order, with their index. */
 typedef void document_label(struct document *to, size_t number, const char *name,
                             const char *value);
 
@@ -102,7 +103,7 @@ static size_t document_labels(struct document *to, const struct metrics_family *
     }
     for (; value->label; value++) {
         const char *text = document_string(facts, value);
-        if (*text) { /* an empty label is none */
+        if (*text) { /* an empty label is omitted */
             put(to, n++, value->label, text);
         }
     }
@@ -311,7 +312,7 @@ bg_err metrics_document(const struct metrics_facts *facts, size_t n,
         document_family(&to, &families[i], facts, n);
     }
     document_put(&to, to.format->end);
-    return metrics_text_end(&to.out)
-               ? BG_OK
-               : bgi_err(info, BG_ECANCELED, "sink", "true", "false");
+    return metrics_text_end(&to.out) ? BG_OK
+                                     : bgi_err_state(info, BG_ECANCELED, "sink",
+                                                     "the sink canceled the document");
 }

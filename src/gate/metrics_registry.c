@@ -1,11 +1,10 @@
 /*
  * metrics_registry.c - the metrics of a registry and of its tenants.
  *
- * Looking at a tenant must be no use of it: or tenants would never be idle as
- * long as somebody looks every minute, and those in the directory would all be
- * read back. So slot and gate do not come from bg_tenant_slot, but are looked
- * at from within a grace period of the registry, which is what keeps them
- * there; and tenants without a slot in memory are passed over before
+ * Reading the figures of a tenant must not count as a use of it. Otherwise tenants that are
+ * monitored every minute would never be idle, and those in the directory would all be read
+ * back. So slot and gate are not obtained with bg_tenant_slot, but read within a grace period
+ * of the registry, which keeps them alive. Tenants without a slot in memory are skipped before
  * bg_tenant_get_info, which may read their file.
  */
 #include "gate/metrics.h"
@@ -15,7 +14,8 @@
 
 #include <string.h>
 
-/* A tenant's facts, and its name, which may be gone when they are written. */
+/* The facts of tenants, and copies of their names, since a tenant may be removed before the
+ * document is written. */
 struct tenants {
     struct metrics_facts *facts;
     char (*names)[BG_TENANT_NAME_MAX + 1];
@@ -37,7 +37,7 @@ static void tenants_gather_own(const bg_tenant_info *stats, struct metrics_facts
     facts->has |= METRICS_TENANT;
 }
 
-/* BG_OK also when it has left memory just now. */
+/* Returns BG_OK also if the tenant has just been evicted. */
 static bg_err tenants_gather_slot(const struct tenants *tenants, bg_tenant *tenant,
                                   struct metrics_facts *facts)
 {
@@ -60,8 +60,9 @@ static bool tenants_visit(void *context, bg_tenant *tenant)
     }
     bg_err err = bg_tenant_get_info(tenant, &stats);
     if (err) {
-        tenants->err = bgi_err(tenants->info, err, "tenant", "its figures", "%s",
-                               bg_err_name(err));
+        tenants->err =
+            bgi_err_state(tenants->info, err, "tenant",
+                          "cannot read the tenant's figures: %s", bg_strerror(err));
         return false;
     }
     struct metrics_facts *facts = &tenants->facts[tenants->n];
@@ -80,7 +81,9 @@ static bg_err tenants_gather_registry(bg_registry *registry,
     bg_registry_info stats = { .struct_size = sizeof stats };
     bg_err err = bg_registry_get_info(registry, &stats);
     if (err) {
-        return bgi_err(info, err, "registry", "its figures", "%s", bg_err_name(err));
+        return bgi_err_state(info, err, "registry",
+                             "cannot read the registry's figures: %s",
+                             bg_strerror(err));
     }
     facts->in_memory = stats.in_memory;
     facts->in_directory =
@@ -123,7 +126,7 @@ bg_err bg_metrics_write_registry(bg_registry *registry, size_t max_tenants,
     tenants.names = (void *)(tenants.facts + tenants.most);
     bg_registry_for_each(registry, tenants_visit, &tenants);
     metrics_gather_process(&own[0]);
-    own[1].told = tenants.n;
+    own[1].included = tenants.n;
     memcpy(facts, own, sizeof own);
     err = tenants.err
               ? tenants.err

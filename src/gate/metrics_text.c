@@ -1,21 +1,20 @@
 /*
- * metrics_text.c - a buffer before a sink; strings and numbers as others want to read them.
+ * metrics_text.c - a buffer in front of a sink; strings and numbers in the forms of the
+ * formats.
  *
  * Numbers. printf and strtod have the precision but obey the locale, which belongs to the
- * program. So of what printf wrote only the digits and the exponent are taken, and what
- * strtod is asked for is an integer with an exponent: neither has a decimal point.
+ * program. So only the digits and the exponent of printf's output are used, and strtod gets an
+ * integer with an exponent: neither has a decimal point.
  *
- * Of the decimals that are read back as x the shortest is wanted. Any decimal of up to 15
- * digits survives the way to a normal double and back to 15 digits. So if x has a short
- * form, its 15 digits are that form and zeros; if its 15 digits are not read back as x, no
- * shorter ones are, and 16 or 17 are needed. Subnormal numbers have less precision, and are
- * tried from one digit on.
+ * The result is the shortest decimal that parses to x. Any decimal of up to 15 digits survives
+ * conversion to a normal double and back to 15 digits. So if x has a short form, its 15 digits
+ * are that form and zeros. If its 15 digits do not parse to x, no shorter form does, and 16 or
+ * 17 digits are needed. Subnormal numbers have less precision, and are tried from one digit on.
  *
- * Strings are told apart by the rules of Unicode for well-formed UTF-8 (table 3-7): no
- * sequence longer than needed, no surrogates, nothing above U+10FFFF. Other bytes are shown
- * as \xff rather than replaced by one and the same character: two names that differ should
- * stay two names. So the backslash of a name that has \xff in so many characters is shown as
- * \x5c.
+ * Strings are checked by the rules of Unicode for well-formed UTF-8 (table 3-7): no overlong
+ * sequences, no surrogates, nothing above U+10FFFF. Other bytes are shown as \xff instead of
+ * being replaced by a single character, so that different names stay different. For the same
+ * reason, the backslash of a name that literally has the characters \xff is shown as \x5c.
  */
 #include "gate/metrics_text.h"
 
@@ -75,8 +74,8 @@ static bool metrics_between(unsigned char byte, unsigned low, unsigned high)
     return byte >= low && byte <= high;
 }
 
-/* Bytes of the well-formed sequence that begins here, 0: none does. Reads no further than
- * the NUL, which continues nothing. */
+/* Returns the bytes of the well-formed sequence that starts here; 0 if there is none. Reads no
+ * further than the NUL, which continues no sequence. */
 static size_t metrics_utf8(const unsigned char *s)
 {
     unsigned low = 0x80, high = 0xBF;
@@ -105,7 +104,7 @@ static size_t metrics_utf8(const unsigned char *s)
     return n;
 }
 
-/* What stands for a character that cannot stand for itself; NULL: it can. */
+/* Returns the escape sequence of a character, or NULL if it needs none. */
 static const char *metrics_escape(unsigned char c, bool json, char room[8])
 {
     switch (c) {
@@ -126,7 +125,8 @@ static bool metrics_is_hex(unsigned char c)
     return metrics_between(c, '0', '9') || metrics_between(c, 'a', 'f');
 }
 
-/* Whether it would be taken for a byte that is shown. Reads no further than the NUL. */
+/* Returns whether the text would be mistaken for a byte shown in hex. Reads no further than the
+ * NUL. */
 static bool metrics_is_shown_byte(const unsigned char *s)
 {
     return s[0] == '\\' && s[1] == 'x' && metrics_is_hex(s[2]) && metrics_is_hex(s[3]);
@@ -178,7 +178,7 @@ void metrics_text_whole(struct metrics_text *out, uint64_t number)
     metrics_text_put(out, at);
 }
 
-/* Digits d, d ... of x > 0, which is d.d... times 10^exponent. */
+/* The digits of x > 0, which is d.d... times 10^exponent. */
 struct metrics_decimal {
     char digits[20];
     int n;
@@ -219,12 +219,12 @@ static void metrics_shortest(double x, struct metrics_decimal *decimal)
     }
 }
 
-/* 123.45, 0.0012345, 123450000; from 1e17 on and below 1e-5 as 1.2345e+17. */
+/* Writes 123.45, 0.0012345 or 123450000; numbers from 1e17 on and below 1e-5 as 1.2345e+17. */
 static void metrics_decimal_write(const struct metrics_decimal *decimal, char *to)
 {
     int n = decimal->n, e = decimal->exponent;
     const char *digits = decimal->digits;
-    size_t room = METRICS_NUMBER - 1; /* a sign may stand before */
+    size_t room = METRICS_NUMBER - 1; /* a sign may precede the number */
     if (e < -5 || e >= 17) {
         (void)snprintf(to, room, "%.1s%s%se%+03d", digits, n > 1 ? "." : "", digits + 1,
                        e);
@@ -248,7 +248,7 @@ void metrics_number(double number, char text[METRICS_NUMBER])
         return;
     }
     if (number == 0) {
-        (void)snprintf(text, METRICS_NUMBER, "0"); /* -0 is nobody's business */
+        (void)snprintf(text, METRICS_NUMBER, "0"); /* -0 is written as 0 */
         return;
     }
     if (number < 0) {

@@ -1,6 +1,6 @@
 /*
- * metrics_text.h - text on its way to a sink: through one small buffer, however long it
- * gets. Once the sink has said stop it hears nothing more.
+ * metrics_text.h - buffers text for a sink, in one small buffer for any length. After the sink
+ * has returned false it is not called again.
  */
 #ifndef BGI_METRICS_TEXT_H
 #define BGI_METRICS_TEXT_H
@@ -23,20 +23,20 @@ struct metrics_text {
 void metrics_text_begin(struct metrics_text *out, bg_metrics_sink_fn sink,
                         void *context);
 
-/* Hands the rest over. False: the sink has said stop. */
+/* Flushes the buffer. Returns false if the sink has returned false. */
 bool metrics_text_end(struct metrics_text *out);
 
 void metrics_text_put(struct metrics_text *out, const char *text);
 void metrics_text_put_some(struct metrics_text *out, const char *bytes, size_t n);
 void metrics_text_whole(struct metrics_text *out, uint64_t number);
 
-/* Puts a string in quotes, escaped as a label of Prometheus, or as JSON has it. Bytes that
- * are not UTF-8 become "\xff" and so on, each written with a backslash that is escaped. */
+/* Writes a string in quotes, escaped as a Prometheus label or as JSON. Bytes that are not UTF-8
+ * become "\xff" and so on, with an escaped backslash. */
 void metrics_text_label(struct metrics_text *out, const char *text);
 void metrics_text_json(struct metrics_text *out, const char *text);
 
-/* The shortest decimal that is read back as the same number, with a point whatever the
- * locale says; "NaN", "+Inf" and "-Inf". */
+/* Writes the shortest decimal that parses to the same number, with a decimal point in every
+ * locale; "NaN", "+Inf" and "-Inf". */
 void metrics_number(double number, char text[METRICS_NUMBER]);
 
 #endif

@@ -12,7 +12,7 @@ static bool name_file_is_plain(char c, bool first)
            || (c == '.' && !first);
 }
 
-/* With %xx; returns how many bytes that takes, and writes none beyond NAME_FILE_PLAIN. */
+/* Escapes with %xx. Returns how many bytes that takes, and writes at most NAME_FILE_PLAIN. */
 static size_t name_file_escape(const char *name, char *form)
 {
     size_t n = 0;
@@ -30,7 +30,7 @@ static size_t name_file_escape(const char *name, char *form)
     return n;
 }
 
-/* Five bits per digit, the high ones first. */
+/* Five bits per digit, high bits first. */
 static size_t name_file_to_base32(const char *name, char *form)
 {
     size_t n = 0;
@@ -57,14 +57,15 @@ void name_file_encode(const char *name, char form[NAME_FILE_BYTES])
     form[n] = 0;
 }
 
-/* The place of c among digits, or -1. */
+/* Returns the index of c among the digits, or -1. */
 static int name_file_digit(const char *digits, char c)
 {
     const char *at = c ? strchr(digits, c) : NULL;
     return at ? (int)(at - digits) : -1;
 }
 
-/* Both leave to the caller whether it is the form that the name would get. */
+/* Both decoders leave it to the caller to check that the text is the canonical form of the
+ * name. */
 static bool name_file_unescape(const char *text, size_t n, char *name)
 {
     size_t out = 0;

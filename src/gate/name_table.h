@@ -1,20 +1,19 @@
 /*
- * name_table.h - a hash table whose readers never wait: of tenants by the hashes of their
- * names.
+ * name_table.h - a hash table with wait-free readers: tenants by the hashes of their names.
  *
- * Open addressing, linear probing, a power of two of cells that are at most three quarters
- * in use. The table itself never grows: whoever has no room makes a larger one and
- * replaces it (registry.c).
+ * Open addressing with linear probing; the number of cells is a power of two, and at most three
+ * quarters are used. The table itself never grows: when it is full, the writer creates a larger
+ * one and replaces it (registry.c).
  *
- *     cells   [ hash, tenant ][ 0, NULL ][ hash, gone ][ hash, tenant ] ...
+ *     cells   [ hash, tenant ][ 0, NULL ][ hash, deleted ][ hash, tenant ] ...
  *
- * A cell whose tenant was taken out points to the table itself: gone.
+ * A cell whose tenant was removed points to the table itself: deleted.
  *
  * Invariants
- *   (N1) A cell changes from empty to a tenant to gone and never back. Its hash is written
+ *   (N1) A cell changes from empty to a tenant to deleted and never back. Its hash is written
  *        before its tenant, once. So a reader that sees a tenant sees its hash.
  *   (N2) There is always an empty cell, at which every search ends.
- *   (N3) Only one thread at a time changes a table; any number read it.
+ *   (N3) Only one thread at a time changes a table; any number of threads read it.
  */
 #ifndef BGI_NAME_TABLE_H
 #define BGI_NAME_TABLE_H
@@ -35,28 +34,28 @@ struct name_table {
     struct bgi_retired retired; /* must be first */
     struct bgi_memory memory;
     uint64_t cells; /* a power of two */
-    uint64_t used;  /* of them, those gone included */
+    uint64_t used;  /* used cells, including deleted ones */
     struct name_cell cell[];
 };
 
-/* A table with room for n things and some more; NULL: no memory. */
+/* Creates a table with space for n things and a reserve. Returns NULL if memory is short. */
 struct name_table *name_table_make(uint64_t n, const bg_allocator *allocator);
 
 /* For bgi_grace_retire. */
 void name_table_release(struct bgi_retired *retired);
 
-/* Whether one more can be put. */
+/* Returns whether there is space for one more thing. */
 bool name_table_has_room(const struct name_table *table);
 
-/* Puts a thing; there must be room. */
+/* Inserts a thing; there must be space. */
 void name_table_put(struct name_table *table, uint64_t hash, void *thing);
 
-/* Takes a thing out. */
+/* Removes a thing. */
 void name_table_take(struct name_table *table, uint64_t hash, const void *thing);
 
 /*
- * The thing with that hash of which `is` says that it is the one; NULL: none. `is` sees only
- * things with the hash, which are alive as long as the reader is in the grace period.
+ * Returns the thing with a hash for which `is` returns true, or NULL. `is` is called only for
+ * things with the hash, which stay alive while the reader is in the grace period.
  */
 static inline void *name_table_find(const struct name_table *table, uint64_t hash,
                                     bool (*is)(const void *thing, const char *name),
@@ -64,8 +63,8 @@ static inline void *name_table_find(const struct name_table *table, uint64_t has
 {
     const uint64_t mask = table->cells - 1;
     for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
-        /* Sequentially consistent: the proof of grace.h needs that of the load by which
-         * something that is retired later was found. */
+        /* Sequentially consistent: the proof in grace.h requires this of a load that finds
+         * something that may be retired later. */
         void *thing = atomic_load(&table->cell[i].thing);
         if (!thing) {
             return NULL;

@@ -655,7 +655,7 @@ static bg_err registry_begin(bg_registry *registry, const bg_registry_options *o
     }
     if (getrandom(registry->secret, sizeof registry->secret, 0)
         != sizeof registry->secret) {
-        return disk_error(info, "getrandom", "random bytes");
+        return disk_error(info, "read", "random bytes");
     }
     if (!bgi_grace_init(&registry->grace, registry_allocator(registry))
         || !registry_make_room(registry)) {

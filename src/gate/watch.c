@@ -345,7 +345,7 @@ bg_err bg_watch_thread_start(bg_watch *watch, bg_errinfo *info)
     int code = pthread_create(&watch->thread, NULL, watch_run, watch);
     if (code != 0) {
         errno = code;
-        return disk_error(info, "thread", watch->path);
+        return disk_error(info, "start a thread to watch", watch->path);
     }
     watch->has_thread = true;
     return BG_OK;

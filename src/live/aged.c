@@ -34,7 +34,7 @@
  *
  * Rate. The number of keys of a period in a block has a Poisson distribution. The probability that
  * k consecutive slices are set by chance follows exactly from inclusion and exclusion over the sets
- * T of slices, with lambda keys per period and block and R rows:
+ * T of slices, for R rows and a mean of lambda keys per period and block:
  *
  *     full(k) = sum over T of (-1)^|T| prod over periods p of
  *                   exp(-lambda (1 - (1 - 1/R)^|T and slices of p|))

@@ -47,9 +47,8 @@ enum { SHARDED_SLACK = 64, SHARDED_MAX = 65536 };
 static const uint64_t sharded_multiplier = 0xf1357aea2e62a9c5u;
 
 struct sharded {
-    bg_filter filter; /* must be first */
-    struct bgi_kind
-        description; /* the kind of the shards, without what only they support */
+    bg_filter filter;            /* must be first */
+    struct bgi_kind description; /* derived from the kind of the shards */
     uint32_t count;
     bg_filter *shards[];
 };

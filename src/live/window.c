@@ -296,8 +296,8 @@ static bg_err window_check_spec(const bg_spec *spec, bg_errinfo *info)
 {
     if (spec->bits_per_key != 0 || spec->bytes != 0) {
         return bgi_err(info, BG_EINVAL, "bits_per_key, bytes",
-                       "0 for a window, whose size follows from the rate", "%g, %llu",
-                       spec->bits_per_key, (unsigned long long)spec->bytes);
+                       "0: a window requires a rate", "%g, %llu", spec->bits_per_key,
+                       (unsigned long long)spec->bytes);
     }
     if (!(spec->rate > 0 && spec->rate < 1)) {
         return bgi_err(info, BG_EINVAL, "rate", "a number above 0 and below 1", "%g",

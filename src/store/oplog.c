@@ -383,7 +383,13 @@ bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *out)
 static bg_err oplog_lock_file(const struct disk_file *file, bg_errinfo *info)
 {
     if (flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        return disk_error(info, "lock", file->path);
+        const bg_err err =
+            bgi_err_state(info, BG_EIO, "lock",
+                          "the log %s is already in use; close it first", file->path);
+        if (info) {
+            info->os_errno = EWOULDBLOCK;
+        }
+        return err;
     }
     return BG_OK; /* on a file system without locks, the caller must ensure exclusive use */
 }
@@ -405,7 +411,7 @@ static bg_err oplog_copy_tail(const struct disk_file *from, uint64_t at, uint64_
 }
 
 /* Creates a file with the header. With `over`, it replaces the current file and gets its frames
- * from `tail` on; otherwise no file must exist. */
+ * from `tail` on; otherwise the file must not exist yet. */
 static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
                               uint64_t tail, bool over, bool *placed, bg_errinfo *info)
 {

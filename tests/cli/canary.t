@@ -70,7 +70,7 @@ verdict      failed: the filter is damaged, or had no space for some keys
 
 # A header that was changed to claim canaries.
 $ cp bare.bg lies.bg; python3 $CLI_TESTS/set_header.py lies.bg 168 16; bloomgate canary lies.bg
-! bloomgate canary: lies.bg: digest: found ..., expected the one in the header
+! bloomgate canary: lies.bg: digest: found ..., expected the digest in the header
 ? 3
 
 # Secrets.

@@ -141,7 +141,7 @@ $ bloomgate convert --from-keys keys --items 5 --to bip158 no
 ! Try 'bloomgate convert --help'.
 ? 2
 $ bloomgate convert --from-keys keys --items 1000 --rate 1e-9 --to cassandra no
-! bloomgate convert: cassandra: rate: found 1e-09, expected one that 20 bits per key reach
+! bloomgate convert: cassandra: rate: found 1e-09, expected a rate that 20 bits per key can reach
 ? 2
 $ bloomgate convert --from-keys keys --items 1000 --to guava no-folder/x
 ! bloomgate convert: no-folder/x: No such file or directory
@@ -162,7 +162,7 @@ $ bloomgate convert --keyring ring --to parquet k.bg no
 
 # --part and --block-key imply the format.
 $ bloomgate convert --to bloomgate --part 99 p no
-! bloomgate convert: p: part: found 99, expected 0 for a filter alone
+! bloomgate convert: p: part: found 99, expected 0 for a single filter
 ? 2
 $ bloomgate check -c --block-key 000102030405060708090a0b0c0d0e0f bip158.out keys
 1000

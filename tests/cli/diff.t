@@ -61,13 +61,13 @@ $ bloomgate diff --apply p a.bg c.bg
 ? 2
 $ bloomgate diff -f --apply p a.bg c.bg && cmp b.bg c.bg
 $ bloomgate diff --apply p b.bg d.bg
-! bloomgate diff: p applied to b.bg: file: found another, expected the one that the patch was made for
+! bloomgate diff: p applied to b.bg: file: found a file with a different digest, expected the file that the patch was created from
 ? 3
 $ bloomgate diff --apply missing a.bg d.bg
-! bloomgate diff: missing: No such file or directory
+! bloomgate diff: cannot open missing: No such file or directory
 ? 4
 $ bloomgate diff --apply keys a.bg d.bg
-! bloomgate diff: keys applied to a.bg: magic: found another, expected that of a patch
+! bloomgate diff: keys applied to a.bg: magic: found an invalid value, expected a Bloomgate patch file
 ? 3
 $ cp p hurt; printf 'xyz' | dd of=hurt bs=1 seek=9000 conv=notrunc status=none; bloomgate diff --apply hurt a.bg d.bg
 ! bloomgate diff: hurt applied to a.bg: block: found block 1: 78d0fb5e instead of 1c0854aa, expected the checksum in the table
@@ -77,7 +77,7 @@ $ ls d.bg
 ? 2
 $ bloomgate diff -q --patch across a.bg small.bg; bloomgate diff --apply across a.bg e.bg && cmp e.bg small.bg
 $ (trap '' XFSZ; ulimit -f 16; bloomgate diff -f --apply p a.bg c.bg); cmp b.bg c.bg; ls *tmp* 2>/dev/null
-! bloomgate diff: c.bg...: File too large
+! bloomgate diff: cannot write c.bg...: File too large
 ? 2
 
 # Errors.
@@ -103,7 +103,7 @@ $ bloomgate diff a.bg keys
 ! bloomgate diff: keys: is not a bloomgate filter file
 ? 3
 $ head -c 5000 a.bg > short.bg; bloomgate diff a.bg short.bg
-! bloomgate diff: short.bg: file size: found 5000 bytes, not 256464, expected that in the header
+! bloomgate diff: short.bg: file size: found 5000 bytes instead of 256464, expected the size in the header
 ? 3
 
 # Secrets are needed only if the blocks are not conclusive.

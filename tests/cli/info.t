@@ -333,7 +333,7 @@ $ bloomgate info --format bloomgate text
 ! bloomgate info: text: is not a bloomgate filter file
 ? 3
 $ head -c 8300 blocked.bg > short.bg; bloomgate info short.bg
-! bloomgate info: short.bg: file size: found 8300 bytes, not 8708, expected that in the header
+! bloomgate info: short.bg: file size: found 8300 bytes instead of 8708, expected the size in the header
 ? 3
 $ cp blocked.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2; bloomgate info newer.bg
 ! bloomgate info: newer.bg: format version: found 2.0, expected 1.x

@@ -216,7 +216,7 @@ $ bloomgate split missing.bg part
 ! bloomgate split: missing.bg: No such file or directory
 ? 4
 $ bloomgate join part 2 joined2.bg
-! bloomgate join: part: shard: found another number, expected bloomgate-shard: 0 of 2
+! bloomgate join: part: shard: found a different shard, expected bloomgate-shard: 0 of 2
 ? 3
 $ bloomgate join part 3 joined.bg
 ! bloomgate join: joined.bg: already exists; use -f to overwrite it
@@ -235,18 +235,18 @@ $ bloomgate join part 3
 ! Try 'bloomgate join --help'.
 ? 2
 $ bloomgate join nothing 3 no.bg
-! bloomgate join: nothing.0: No such file or directory
+! bloomgate join: cannot open nothing.0: No such file or directory
 ? 4
 $ bloomgate convert -g 9 --to bloomgate $CLI_TESTS/../golden/files/shards.bg more.bg; bloomgate split -q more.bg more; cp more.1 part.1; bloomgate join part 3 no.bg
 ! bloomgate join: part: shard: found part.1 from another split, expected a shard of the same split as part.0
 ? 3
 $ bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part; rm part.2; bloomgate join part 3 no.bg; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part
-! bloomgate join: part.2: No such file or directory
+! bloomgate join: cannot open part.2: No such file or directory
 $ mv part.1 part.x; mv part.2 part.1; mv part.x part.2; bloomgate join part 3 no.bg
-! bloomgate join: part: shard: found another number, expected bloomgate-shard: 1 of 3
+! bloomgate join: part: shard: found a different shard, expected bloomgate-shard: 1 of 3
 ? 3
 $ cp a.bg part.0; bloomgate join part 3 no.bg
-! bloomgate join: part: shard: found a file that says nothing of shards, expected bloomgate-shard: 0 of 3
+! bloomgate join: part: shard: found a file that is not a shard, expected bloomgate-shard: 0 of 3
 ? 3
 # A shard accepts no keys: keys that belong to other shards would not be found after join.
 $ bloomgate split -q $CLI_TESTS/../golden/files/shards.bg alone; cp alone.0 kept; for change in 'add alone.0 a' 'add -o out.bg alone.0 a' 'remove alone.0 a' 'dedup --state alone.0 a'; do bloomgate $change; echo $?; done; cmp alone.0 kept

@@ -61,8 +61,8 @@ ribbon       1.9 MiB  16.0  15   0.00305%         -      -  L3        4
 Not possible:
   quotient     --bits-per-key: found too little for 1000000 in a quotient filter, expected enough
                room for the items
-  scalable     --bits-per-key, --bytes: found 16, 0, expected 0 for a scalable filter: it has a rate
-  window       --bits-per-key, --bytes: found 16, 0, expected 0 for a window: it has a rate
+  scalable     --bits-per-key, --bytes: found 16, 0, expected 0: a scalable filter requires a rate
+  window       --bits-per-key, --bytes: found 16, 0, expected 0: a window requires a rate
 |
 Use blocked: a look-up reads one cache line, 9 bits in it; 1.9 MiB, 0.0846% false positives.
   bloomgate build --kind blocked --items 1000000 --bits-per-key 16 OUT KEYS
@@ -101,7 +101,7 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 12.3% false
     positives, 12 times as many
 $ bloomgate plan -n 1M -p 1% -k scalable --growth 4 --folds 2 | tail -4
-Planned scalable: as asked for; 3 layers of blocked filters, each 2 times the one before; 11.5 MiB,
+Planned scalable: as requested; 3 layers of blocked filters, each 2 times the one before; 11.5 MiB,
   0.36% false positives.
   bloomgate build --kind scalable --items 1000000 --rate 0.01 --folds 2 OUT KEYS
 Without --kind, the choice would be blocked: 4.7 MiB, 1% false positives.

@@ -24,7 +24,7 @@ $ bloomgate verify --json two.bg
 ? 1
 $ cp whole.bg header.bg; printf 'x' | dd of=header.bg bs=1 seek=64 conv=notrunc status=none
 $ bloomgate verify header.bg
-header.bg: damaged: header at byte 0: found ... instead of ..., expected the checksum at 4092
+header.bg: damaged: header at byte 0: found ... instead of ..., expected the checksum stored at byte 4092
 ? 1
 $ cp whole.bg numbers.bg; printf 'x' | dd of=numbers.bg bs=1 seek=5000 conv=notrunc status=none
 $ bloomgate verify numbers.bg
@@ -32,16 +32,16 @@ numbers.bg: damaged: numbers at byte 4096: found 502550d0 instead of 98f94189, e
 ? 1
 $ cp whole.bg table.bg; printf 'x' | dd of=table.bg bs=1 seek=$(($(stat -c %s whole.bg) - 2)) conv=notrunc status=none
 $ bloomgate verify table.bg
-table.bg: damaged: digest at byte 132352: found ..., expected the one in the header
+table.bg: damaged: digest at byte 132352: found ..., expected the digest in the header
 ? 1
 $ head -c 50000 whole.bg > short.bg; bloomgate verify short.bg
-short.bg: damaged: file size at byte 50000: found 50000 bytes, not 132360, expected that in the header
+short.bg: damaged: file size at byte 50000: found 50000 bytes instead of 132360, expected the size in the header
 ? 1
 $ head -c 100 whole.bg > stump.bg; bloomgate verify stump.bg
-stump.bg: damaged: file size at byte 100: found 100 bytes, expected that of the whole file
+stump.bg: damaged: file size at byte 100: found 100 bytes, expected the size of the complete file
 ? 1
 $ (cat whole.bg; echo more) > long.bg; bloomgate verify long.bg
-long.bg: damaged: file size at byte 132360: found 132365 bytes, not 132360, expected that in the header
+long.bg: damaged: file size at byte 132360: found 132365 bytes instead of 132360, expected the size in the header
 ? 1
 
 # Several files: all are checked, and the highest exit code is returned.
@@ -100,7 +100,7 @@ hurt.bg: damaged: block at byte 8192: found block 0: 0752c8c1 instead of 5daa1fb
 
 # The wrong secret with the right name.
 $ sed s/two/one/ other > wrong; chmod 600 wrong; bloomgate verify --keyring wrong keyed.bg
-! bloomgate verify: keyed.bg: hash: found another, expected the secret or function that the filter was made with
+! bloomgate verify: keyed.bg: hash: found a different one, expected the secret or function that the filter was created with
 ? 3
 
 # Filters of other software.
@@ -119,6 +119,6 @@ $ printf 'x' | dd of=t.sst bs=1 seek=$(($(stat -c %s t.sst) - 2)) conv=notrunc s
 # Only regular files can be verified.
 $ mkdir bare; printf 'bloomgate-pointer 1\nbare\n' > astray; bloomgate verify astray; echo $?; bloomgate verify --json --format bloomgate bare
 3
-! bloomgate verify: astray: path: found another thing, expected a regular file
-! bloomgate verify: bare: path: found another thing, expected a regular file
+! bloomgate verify: astray: path: found another type of file, expected a regular file
+! bloomgate verify: bare: path: found another type of file, expected a regular file
 ? 3

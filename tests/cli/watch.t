@@ -67,10 +67,10 @@ $ bloomgate watch --once missing.bg
 ! bloomgate watch: missing.bg: No such file or directory
 ? 4
 $ bloomgate watch --once keys
-! bloomgate watch: keys: file size: found 3893, expected 4096 bytes or more
+! bloomgate watch: keys: file size: found 3893, expected at least 4096 bytes
 ? 3
 $ bloomgate watch --once .
-! bloomgate watch: .: path: found another thing, expected a regular file
+! bloomgate watch: .: path: found another type of file, expected a regular file
 ? 3
 
 # One line per change, until a signal ends it.

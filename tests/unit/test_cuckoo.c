@@ -830,12 +830,12 @@ TEST(cuckoo__bad_arguments)
     spec = good;
     spec.rate = 0;
     spec.bits_per_key = 8;
-    check_refused(&spec, BG_EINVAL, "bits_per_key", "room for the items");
+    check_refused(&spec, BG_EINVAL, "bits_per_key", "enough space");
     spec.bits_per_key = 0;
     spec.bytes = 1000;
-    check_refused(&spec, BG_EINVAL, "bytes", "room for the items");
+    check_refused(&spec, BG_EINVAL, "bytes", "enough space");
     spec.bytes = 7;
-    check_refused(&spec, BG_EINVAL, "bytes", "room for the items");
+    check_refused(&spec, BG_EINVAL, "bytes", "enough space");
     spec = good;
     spec.k = 12;
     spec.rate = 0;

@@ -482,7 +482,7 @@ TEST(rocksdb__other_filters_are_named)
 {
     refused_golden("tables/rocksdb_ribbon.sst", "kind of filter", "Ribbon");
     refused_golden("tables/rocksdb_legacy.sst", "kind of filter", "legacy Bloom");
-    refused_golden("tables/rocksdb_partitioned.sst", "filter", "a partitioned one");
+    refused_golden("tables/rocksdb_partitioned.sst", "filter", "a partitioned filter");
 }
 
 TEST(rocksdb__every_truncation)

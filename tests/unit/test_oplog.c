@@ -801,7 +801,8 @@ TEST(oplog__what_a_kind_cannot_do_is_refused_and_not_logged)
     uint64_t hashes[2] = { 1, 2 };
     bg_errinfo why;
     CHECK_EQ(bg_oplog_change(log, filter, ops, hashes, 2, NULL, &why), BG_ENOTSUP);
-    CHECK_STR(why.found, "blocked: remove");
+    CHECK_STR(why.message,
+              "a filter of kind blocked does not support the operation remove");
     ops[1] = BG_OPLOG_ROTATE;
     CHECK_EQ(bg_oplog_change(log, filter, ops, hashes, 2, NULL, &why), BG_ENOTSUP);
     CHECK_EQ(bg_oplog_change(log, other, NULL, hashes, 2, NULL, &why), BG_EINCOMPAT);
@@ -946,7 +947,8 @@ TEST(oplog__a_filter_that_lacks_records_is_refused)
     CHECK_EQ(bg_oplog_open(path, second, &how, &other, NULL, &why), BG_EINCOMPAT);
     CHECK(other == NULL);
     CHECK_STR(why.what, "position");
-    CHECK_STR(why.found, "1, but the log ends at 2");
+    CHECK_STR(why.message, "the filter ends at record 1, but the log ends at record 2; "
+                           "apply the records of the log first");
     struct stat about;
     CHECK(stat(path, &about) == 0 && about.st_size == OPLOG_HEADER + 29 + 3);
     /* How to continue. */

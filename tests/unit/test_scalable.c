@@ -381,7 +381,7 @@ static void check_compact(uint32_t flags, size_t keys, bool possible)
         CHECK(keys > 500 || 8 * info_of(one).bytes <= info_of(filter).bytes);
     } else {
         CHECK(one == NULL);
-        CHECK(strstr(why.message, "replay") != NULL);
+        CHECK(strstr(why.message, "rebuild") != NULL);
     }
     bg_filter_free(one);
     bg_filter_free(filter);

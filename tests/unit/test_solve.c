@@ -376,7 +376,7 @@ TEST(solve__auto_is_blocked)
     CHECK(strstr(plan.reason, "blocked") != NULL);
     spec.kind = BG_KIND_BLOCKED;
     CHECK_EQ(plan_of(&spec).bytes, plan.bytes);
-    CHECK(strstr(plan_of(&spec).reason, "as asked for") != NULL);
+    CHECK(strstr(plan_of(&spec).reason, "as requested") != NULL);
 }
 
 TEST(solve__auto_is_classic_where_only_that_fits)

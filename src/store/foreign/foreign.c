@@ -155,12 +155,13 @@ bg_err foreign_make(const struct foreign_format *format,
     if ((most && bytes > most) || count > FOREIGN_PARTS_MAX
         || !bgi_add_u64(bytes, handle, &all) || !bgi_fits_size(all, &size)) {
         return bgi_err(info, BG_ENOMEM, "size in bytes",
-                       "what the input or max_bytes allow", "%llu",
+                       "at most max_bytes and twice the size of the input", "%llu",
                        (unsigned long long)bytes);
     }
     if (!bgi_memory_take(&memory, size, options->allocator, false)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       size);
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %zu bytes for a filter in %s format",
+                             size, format->name);
     }
     bg_foreign *f = memory.base;
     f->format = format;
@@ -191,9 +192,10 @@ bg_err foreign_grow(bg_foreign *foreign, uint32_t count, uint64_t bytes,
     if ((foreign->most && bytes > foreign->most) || count > FOREIGN_PARTS_MAX
         || !bgi_add_u64(bytes, parts, &all) || !bgi_fits_size(all, &size)
         || !bgi_memory_take(&memory, size, allocator, false)) {
-        return bgi_err(info, BG_ENOMEM, "size in bytes",
-                       "memory, and no more than max_bytes", "%llu",
-                       (unsigned long long)bytes);
+        return bgi_err_state(info, BG_ENOMEM, "size in bytes",
+                             "cannot grow the filter to %llu bytes: out of memory, or "
+                             "above max_bytes",
+                             (unsigned long long)bytes);
     }
     unsigned char *to = (unsigned char *)memory.base + parts;
     memcpy(memory.base, foreign->parts, foreign->count * sizeof(struct foreign_part));
@@ -207,21 +209,21 @@ bg_err foreign_grow(bg_foreign *foreign, uint32_t count, uint64_t bytes,
     return BG_OK;
 }
 
-/* BG_OK with the options that count, defaults for NULL. */
+/* Checks the options and copies them to `to`. NULL selects the defaults. */
 static bg_err foreign_check(const struct foreign_format *format,
                             const bg_foreign_options *options, bg_foreign **foreign,
                             bg_foreign_options *to, bg_errinfo *info)
 {
     static const bg_foreign_options usual = BG_FOREIGN_OPTIONS_INIT;
     if (!foreign) {
-        return bgi_err(info, BG_EINVAL, "foreign", "where to put the filter", "NULL");
+        return bgi_err(info, BG_EINVAL, "foreign", "a pointer for the filter", "NULL");
     }
     *foreign = NULL;
     bgi_err_clear(info);
     *to = options ? *options : usual;
     if (!format) {
         return bgi_err(info, BG_EINVAL, "format", "a bg_foreign_format", "%s",
-                       "another");
+                       "an unknown number");
     }
     if (to->struct_size != sizeof *to) {
         return bgi_err(info, BG_EINVAL, "struct_size",
@@ -233,10 +235,9 @@ static bg_err foreign_check(const struct foreign_format *format,
     }
     if (format->traits & BG_FOREIGN_NEEDS_KEYS
         && to->keys == BG_FOREIGN_KEYS_UNSPECIFIED) {
-        return bgi_err(
-            info, BG_EINVAL, "keys",
-            "how keys were turned into bytes, which the format does not tell",
-            "nothing");
+        return bgi_err(info, BG_EINVAL, "keys",
+                       "the encoding of keys, which the format does not store",
+                       "BG_FOREIGN_KEYS_UNSPECIFIED");
     }
     return BG_OK;
 }
@@ -252,7 +253,7 @@ bg_err bg_foreign_decode(bg_foreign_format format, const void *bytes, size_t n,
         return err;
     }
     if (!bytes && n) {
-        return bgi_err(info, BG_EINVAL, "bytes", "n bytes", "NULL");
+        return bgi_err(info, BG_EINVAL, "bytes", "an array of n bytes", "NULL");
     }
     struct foreign_input input = { bytes, n, 0 };
     return f->read(input, &how, foreign, info);
@@ -269,8 +270,8 @@ bg_err bg_foreign_create(bg_foreign_format format, uint64_t items, double rate,
         return err;
     }
     if (!f->create) {
-        return bgi_err(info, BG_ENOTSUP, "format", "one that can be created", "%s",
-                       f->name);
+        return bgi_err(info, BG_ENOTSUP, "format",
+                       "a format with BG_FOREIGN_CAN_CREATE", "%s", f->name);
     }
     if (items == 0 || items > (uint64_t)1 << 48) {
         return bgi_err(info, BG_EINVAL, "items", "1 .. 2^48", "%llu",
@@ -299,7 +300,7 @@ const bg_allocator *bg_foreign_allocator(const bg_foreign *foreign)
                                                          : NULL;
 }
 
-/* Of one piece of it, which has parts and bytes or has them no longer. */
+/* Updates the pointers into a block of memory that may have been moved. */
 static void foreign_point(bg_foreign *foreign, const struct bgi_move *move)
 {
     foreign->parts = bgi_moved(move, foreign->parts);
@@ -312,7 +313,7 @@ void bg_foreign_relocate(bg_foreign **foreign, const bg_mover *mover)
         return;
     }
     bg_foreign *f = *foreign;
-    uint8_t secret[sizeof f->secret]; /* not to be left behind */
+    uint8_t secret[sizeof f->secret]; /* no copy may stay in the old memory */
     struct bgi_move move = bgi_memory_move(f->grown, mover);
     f->grown.base = bgi_moved(&move, f->grown.base);
     foreign_point(f, &move);
@@ -335,8 +336,8 @@ static unsigned char *foreign_byte(const bg_foreign *foreign,
     return foreign->bytes + part->offset + bit / 8;
 }
 
-/* Whether a key has the size that the other software gives to keys of this sort. No other
- * can have been added, so that a filter knows of no other. */
+/* Returns whether a key has the size that keys of this type have in the other software. Keys of
+ * other sizes cannot have been added, so the filter does not contain them. */
 static bool foreign_key_fits(const bg_foreign *foreign, size_t len)
 {
     switch (foreign->keys) {
@@ -378,7 +379,7 @@ bool foreign_part_add(const bg_foreign *foreign, const struct foreign_part *part
 bool bg_foreign_may_contain(const bg_foreign *foreign, const void *key, size_t len)
 {
     if (!foreign) {
-        return true; /* in doubt: maybe */
+        return true; /* "maybe" is the safe answer */
     }
     if (!foreign_key_fits(foreign, len)) {
         return false;
@@ -402,12 +403,13 @@ bg_err bg_foreign_add(bg_foreign *foreign, const void *key, size_t len,
     }
     bgi_err_clear(info);
     if (!(foreign->format->traits & BG_FOREIGN_CAN_CREATE)) {
-        return bgi_err(info, BG_ENOTSUP, "format", "one that can be created", "%s",
+        return bgi_err(info, BG_ENOTSUP, "format",
+                       "a format with BG_FOREIGN_CAN_CREATE", "%s",
                        foreign->format->name);
     }
     if (!foreign_key_fits(foreign, len)) {
-        return bgi_err(info, BG_EINVAL, "key", "as many bytes as `keys` says", "%zu",
-                       len);
+        return bgi_err(info, BG_EINVAL, "key", "the size of the type in `keys`",
+                       "%zu bytes", len);
     }
     if (foreign->format->add) {
         return foreign->format->add(foreign, key, len, info);
@@ -424,11 +426,13 @@ bg_err bg_foreign_remove(bg_foreign *foreign, const void *key, size_t len,
     }
     bgi_err_clear(info);
     if (!foreign->format->remove) {
-        return bgi_err(info, BG_ENOTSUP, "format", "one that can remove keys", "%s",
+        return bgi_err(info, BG_ENOTSUP, "format",
+                       "a format with BG_FOREIGN_CAN_REMOVE", "%s",
                        foreign->format->name);
     }
     const bg_err err = foreign->format->remove(foreign, key, len);
-    return err ? bgi_err(info, err, "key", "one that was added", "none") : BG_OK;
+    return err ? bgi_err_state(info, err, "key", "the filter does not contain the key")
+               : BG_OK;
 }
 
 bg_err bg_foreign_compact(bg_foreign *foreign, bg_errinfo *info)
@@ -438,7 +442,8 @@ bg_err bg_foreign_compact(bg_foreign *foreign, bg_errinfo *info)
     }
     bgi_err_clear(info);
     if (!foreign->format->compact) {
-        return bgi_err(info, BG_ENOTSUP, "format", "one that can remove keys", "%s",
+        return bgi_err(info, BG_ENOTSUP, "format",
+                       "a format with BG_FOREIGN_CAN_REMOVE", "%s",
                        foreign->format->name);
     }
     foreign->format->compact(foreign);
@@ -452,25 +457,25 @@ uint64_t bg_foreign_count(const bg_foreign *foreign, const void *key, size_t len
                : bg_foreign_may_contain(foreign, key, len);
 }
 
-/* ---- Writing, and what is in it ------------------------------------------------------ */
+/* ---- Writing and measuring ------------------------------------------------------------ */
 
 bg_err bg_foreign_encode(const bg_foreign *foreign, void *bytes, size_t room,
                          size_t *written, bg_errinfo *info)
 {
     if (!foreign || !written) {
         return bgi_err(info, BG_EINVAL, "foreign, written",
-                       "a filter, and where to put the number", "NULL");
+                       "a filter, and a pointer for the size", "NULL");
     }
     bgi_err_clear(info);
     if (!foreign->format->write) {
-        return bgi_err(info, BG_ENOTSUP, "format", "one that can be written", "%s",
-                       foreign->format->name);
+        return bgi_err(info, BG_ENOTSUP, "format", "a format with BG_FOREIGN_CAN_WRITE",
+                       "%s", foreign->format->name);
     }
     uint64_t needed = foreign->format->written(foreign);
     size_t size;
     if (!bgi_fits_size(needed, &size) || (bytes && room < size)) {
-        return bgi_err(info, BG_EINVAL, "room", "as many bytes as it takes",
-                       "%zu of %llu", room, (unsigned long long)needed);
+        return bgi_err(info, BG_EINVAL, "room", "at least the size of the encoding",
+                       "%zu of %llu bytes", room, (unsigned long long)needed);
     }
     if (bytes) {
         foreign->format->write(foreign, bytes);
@@ -479,7 +484,7 @@ bg_err bg_foreign_encode(const bg_foreign *foreign, void *bytes, size_t room,
     return BG_OK;
 }
 
-/* Bits set among those that positions can reach: a part may have more bytes than that. */
+/* Counts the set bits that positions can reach. A part may have more bytes. */
 static uint64_t foreign_ones(const bg_foreign *foreign, const struct foreign_part *part)
 {
     const unsigned char *bytes = foreign->bytes + part->offset;
@@ -523,7 +528,7 @@ bg_err bg_foreign_get_info(const bg_foreign *foreign, bg_foreign_info *out)
         if (part->bits) {
             no *= 1 - pow((double)ones / (double)part->bits, part->k);
         } else if (foreign->format->positions) {
-            no = 0; /* no bits that could be missing */
+            no = 0; /* without bits, every key is found */
         }
     }
     out->rate = 1 - no;

@@ -1,11 +1,11 @@
 /*
  * foreign_bfv1.c - BFv1, a small wire format that is often used for teaching.
  *
- *     "BFv1" | u32 m | u16 k | u32 seed | u32 bytes | ceil(m / 8) bytes    low byte first
+ *     "BFv1" | u32 m | u16 k | u32 seed | u32 bytes | ceil(m / 8) bytes    little-endian
  *
- * What goes with it out of band is how keys are hashed: h1 and h2 are BLAKE2b with a digest
- * of 8 bytes and the personalisations "bf1" and "bf2", h2 made odd; position i is
- * (h1 + i * h2 + seed) mod m, of numbers that do not wrap.
+ * The hash function is not part of the format: h1 and h2 are BLAKE2b with a digest of 8 bytes and
+ * the personalizations "bf1" and "bf2", and h2 is made odd. Position i is
+ * (h1 + i * h2 + seed) mod m, computed without overflow.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_digests.h"
@@ -17,7 +17,7 @@ enum { BFV1_HEADER = 18 };
 
 static const unsigned char bfv1_magic[4] = { 'B', 'F', 'v', '1' };
 
-/* Modulo m every term is below 2^32, and i * h2 below 2^40: nothing wraps. */
+/* Modulo m, every term is below 2^32, and i * h2 is below 2^40, so nothing overflows. */
 static void bfv1_positions(const bg_foreign *foreign, const struct foreign_part *part,
                            const void *key, size_t len, uint64_t *to)
 {
@@ -83,7 +83,7 @@ static bg_err bfv1_create(uint64_t items, double rate,
         return foreign_too_large(m, info);
     }
     if (options->seed > UINT32_MAX) {
-        return bgi_err(info, BG_EINVAL, "seed", "32 bits", "%llu",
+        return bgi_err(info, BG_EINVAL, "seed", "a 32-bit number", "%llu",
                        (unsigned long long)options->seed);
     }
     return bfv1_make((uint64_t)m, k < 1 ? 1 : (uint32_t)k, 0, options, foreign, info);

@@ -1,27 +1,25 @@
 /*
- * foreign_bip158.c - Bitcoin's compact block filters: a Golomb-coded set, not an array of
- * bits.
+ * foreign_bip158.c - Bitcoin's compact block filters: a Golomb-coded set, not an array of bits.
  *
- * Idea. Items are hashed to 0 .. N M - 1 with M = 784931, sorted, and the differences
- * written in Golomb-Rice code with P = 19: the quotient in ones and a zero, then 19 bits,
- * high bit first. About 21 bits an item for a rate of 1 in M, for which a plain Bloom filter
- * takes 28. The price is that a look-up decodes: here at most BIP158_STEP items, from the
- * places that reading has noted.
+ * Idea. Items are hashed to 0 .. N M - 1 with M = 784931, and sorted. The differences are written
+ * in Golomb-Rice code with P = 19: the quotient as ones and a zero, then 19 bits, most significant
+ * bit first. This takes about 21 bits per item for a rate of 1 in M, compared with 28 bits for a
+ * plain Bloom filter. The disadvantage is that a lookup must decode items: here at most
+ * BIP158_STEP, starting at one of the positions recorded when the filter was read.
  *
  *     compactsize N | code, padded with zero bits to whole bytes
  *
- * The hash is SipHash-2-4 under a key of 16 bytes (the first 16 of the block's hash),
- * which must be told: bg_foreign_options.secret.
+ * The hash is SipHash-2-4 with a key of 16 bytes (the first 16 bytes of the block hash), which the
+ * caller must pass in bg_foreign_options.secret.
  *
- * Reading. N is compared with the bytes first: an item takes at least 20 bits. The whole
- * code is decoded once; values at or above N M, bits behind the end and what is missing
- * are refused. Kept are the bytes and, for every 64 items, a value and a place.
+ * Reading. First N is compared with the size of the input, since an item takes at least 20 bits.
+ * The whole code is decoded once. Values of N M or above, bits after the end, and incomplete codes
+ * are rejected. The filter keeps the bytes and, for every 64 items, a value and a position.
  *
- * Writing. N is known only in the end, so that hashes are collected: in a table where the
- * place of a hash is its share of the 64 bits, times the places, and those that come too
- * late shift the larger ones up. So the table is in order all the time, repetitions are
- * met on the way, and nothing is ever sorted. Behind the places is room for as many as
- * there may be, so that the last ones never need to wrap around.
+ * Writing. N is known only at the end, so hashes are collected in a table. The home place of a hash
+ * is proportional to its value. A new hash shifts the larger hashes after it up by one place. So
+ * the table is always sorted, and duplicates are found on insertion. After the places, there is
+ * space for the maximum number of items, so that insertions never wrap around.
  *
  * Source: BIP 158, "basic" filters.
  */
@@ -36,13 +34,14 @@
 
 enum {
     BIP158_P = 19,
-    BIP158_STEP = 64, /* items from one noted place to the next */
-    BIP158_NOTE = 16, /* bytes: the value before, and the bit where the next begins */
+    BIP158_STEP = 64, /* items between two recorded positions */
+    BIP158_NOTE =
+        16, /* bytes: the previous value, and the first bit of the next item */
     BIP158_TABLE_MIN = 64
 };
 
-/* extra[]: where the code begins in `bytes`, its length in bytes, N; for a table, how many
- * places it has before the room behind them. */
+/* extra[]: offset of the code in `bytes`, its length in bytes, N; for a table, its number of places
+ * (without the space after them). */
 enum { BIP158_CODE = 0, BIP158_LENGTH = 1, BIP158_ITEMS = 2, BIP158_PLACES = 3 };
 
 static uint64_t bip158_hash(const bg_foreign *f, const void *key, size_t len)
@@ -71,7 +70,7 @@ static unsigned bip158_bit(struct bip158_code *code)
     return bit;
 }
 
-/* Adds the next difference to a value; false when the bits do not suffice. */
+/* Adds the next difference to a value. Returns false if the code ends before. */
 static bool bip158_next(struct bip158_code *code, uint64_t *value)
 {
     uint64_t quotient = 0, rest = 0;
@@ -90,7 +89,7 @@ static bool bip158_next(struct bip158_code *code, uint64_t *value)
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/* N, in the shortest form there is. */
+/* Reads N, which must be in its shortest encoding. */
 static bool bip158_count(struct foreign_input *input, uint64_t *items)
 {
     const unsigned char *p = foreign_take(input, 1);
@@ -110,7 +109,7 @@ static bool bip158_count(struct foreign_input *input, uint64_t *items)
     return bytes == 2 ? *items >= 0xfd : *items >> (4 * bytes) != 0;
 }
 
-/* Decodes all items and notes places; false when the code is not one of N items. */
+/* Decodes all items and records positions. Returns false if the code does not have N items. */
 static bool bip158_note(bg_foreign *f)
 {
     struct bip158_code code = { f->bytes + f->extra[BIP158_CODE],
@@ -142,7 +141,7 @@ static bg_err bip158_secret(const bg_foreign_options *options, bg_errinfo *info)
 {
     return options->secret ? BG_OK
                            : bgi_err(info, BG_EINVAL, "secret",
-                                     "16 bytes: the first of the block's hash", "NULL");
+                                     "the first 16 bytes of the block hash", "NULL");
 }
 
 static bg_err bip158_read(struct foreign_input input, const bg_foreign_options *options,
@@ -155,13 +154,13 @@ static bg_err bip158_read(struct foreign_input input, const bg_foreign_options *
         return err;
     }
     if (!bip158_count(&input, &items)) {
-        return foreign_refuse(info, 0, "N", "a compactsize in its shortest form",
-                              "none");
+        return foreign_refuse(info, 0, "N", "a compactsize in its shortest encoding",
+                              "an invalid compactsize");
     }
     const uint64_t length = input.n - input.at;
     if (items > length * 8 / (BIP158_P + 1)) {
-        return foreign_refuse(info, 0, "N", "at most an item in 20 bits", "%llu",
-                              (unsigned long long)items);
+        return foreign_refuse(info, 0, "N", "at most one item per 20 bits of code",
+                              "%llu", (unsigned long long)items);
     }
     const uint64_t notes = (items + BIP158_STEP - 1) / BIP158_STEP * BIP158_NOTE;
     err = foreign_make(&foreign_bip158, options, 1, notes + length,
@@ -184,7 +183,7 @@ static bg_err bip158_read(struct foreign_input input, const bg_foreign_options *
     return BG_OK;
 }
 
-/* The last noted place whose value is below `value`, or the first. */
+/* Returns the last recorded position whose value is below `value`, or the first one. */
 static uint64_t bip158_find(const bg_foreign *f, uint64_t value)
 {
     uint64_t low = 0, high = (f->extra[BIP158_ITEMS] - 1) / BIP158_STEP + 1;
@@ -221,7 +220,7 @@ static bool bip158_code_has(const bg_foreign *f, uint64_t hash)
 
 /* ---- The table --------------------------------------------------------------------- */
 
-/* Places with nothing in them are 0; a hash of 0 is kept as 1, which has the same value. */
+/* Empty places are 0. A hash of 0 is stored as 1, which maps to the same value. */
 static uint64_t bip158_kept(uint64_t hash)
 {
     return hash ? hash : 1;
@@ -232,7 +231,7 @@ static uint64_t bip158_at(const bg_foreign *f, uint64_t place)
     return foreign_le64(f->bytes + 8 * place);
 }
 
-/* Where a hash is, or would be; the room behind the places ends with an empty one. */
+/* Returns the place of a hash, or the place to insert it. The table ends with an empty place. */
 static uint64_t bip158_place(const bg_foreign *f, uint64_t hash)
 {
     uint64_t place = bgi_mulhi(hash, f->extra[BIP158_PLACES]);
@@ -259,7 +258,7 @@ static void bip158_insert(bg_foreign *f, uint64_t hash)
         return;
     }
     f->extra[BIP158_ITEMS]++;
-    do { /* the larger ones move up by one */
+    do { /* larger hashes move up by one place */
         here = bip158_at(f, place);
         foreign_put_le64(f->bytes + 8 * place, hash);
         hash = here;
@@ -267,7 +266,8 @@ static void bip158_insert(bg_foreign *f, uint64_t hash)
     } while (hash != 0);
 }
 
-/* Twice as many places as items, room for all items behind them, and an empty one. */
+/* Computes the size of a table: two places per item, space for all items after them, and an empty
+ * place. */
 static bool bip158_table_bytes(uint64_t items, uint64_t *places, uint64_t *bytes)
 {
     return bgi_mul_u64(items, 2, places) && bgi_mul_u64(items, 24, bytes)
@@ -284,12 +284,12 @@ static bg_err bip158_create(uint64_t items, double rate,
         return err;
     }
     if (rate < 1 / (double)BIP158_M) {
-        return bgi_err(info, BG_EINVAL, "rate", "at least 1/784931, the format's", "%g",
-                       rate);
+        return bgi_err(info, BG_EINVAL, "rate",
+                       "at least 1/784931, the rate of the format", "%g", rate);
     }
     items = items < BIP158_TABLE_MIN ? BIP158_TABLE_MIN : items;
     if (!bip158_table_bytes(items, &places, &bytes)) {
-        return bgi_err(info, BG_EINVAL, "items", "fewer", "%llu",
+        return bgi_err(info, BG_EINVAL, "items", "a smaller number", "%llu",
                        (unsigned long long)items);
     }
     err = foreign_make(&foreign_bip158, options, 1, bytes, 0, foreign, info);
@@ -300,17 +300,19 @@ static bg_err bip158_create(uint64_t items, double rate,
 }
 
 /*
- * Twice the room. The old table moves to the end of it and is inserted from there, smallest
- * first. With N items at most before, a hash at place p of the old table stands at 3 N + p
- * and gets a new place of at most 2 N + p: never one that is still to be read.
+ * Doubles the table. The old table is moved to the end of the new one, and its hashes are inserted
+ * from there, smallest first. With at most N items before, the hash at place p of the old table is
+ * moved to 3 N + p, and gets a new place of at most 2 N + p, which is never one that is still to be
+ * read.
  */
 static bg_err bip158_grow(bg_foreign *f, bg_errinfo *info)
 {
     const uint64_t before = f->size;
     uint64_t places, bytes;
     if (!bip158_table_bytes(f->extra[BIP158_PLACES], &places, &bytes)) {
-        return bgi_err(info, BG_EFULL, "items", "fewer", "%llu",
-                       (unsigned long long)f->extra[BIP158_ITEMS]);
+        return bgi_err_state(info, BG_EFULL, "items",
+                             "the filter cannot hold more than %llu items",
+                             (unsigned long long)f->extra[BIP158_ITEMS]);
     }
     bg_err err = foreign_grow(f, 1, bytes, info);
     if (err) {
@@ -333,9 +335,10 @@ static bg_err bip158_grow(bg_foreign *f, bg_errinfo *info)
 static bg_err bip158_add(bg_foreign *f, const void *key, size_t len, bg_errinfo *info)
 {
     if (!bip158_is_table(f)) {
-        return bgi_err(info, BG_ENOTSUP, "filter",
-                       "a created one: a coded set has lost the hashes",
-                       "one that was read");
+        return bgi_err_state(
+            info, BG_ENOTSUP, "filter",
+            "cannot add keys to a bip158 filter that was read, because "
+            "it does not contain the hashes; create a new filter");
     }
     if (f->extra[BIP158_ITEMS] == f->extra[BIP158_PLACES] / 2) {
         bg_err err = bip158_grow(f, info);
@@ -349,7 +352,7 @@ static bg_err bip158_add(bg_foreign *f, const void *key, size_t len, bg_errinfo 
 
 /* ---- Writing ----------------------------------------------------------------------- */
 
-/* Bytes of N behind its first one. */
+/* Returns the number of bytes of N after the first one. */
 static unsigned bip158_count_bytes(uint64_t items)
 {
     return items < 0xfd ? 0 : items <= 0xffff ? 2 : items <= UINT32_MAX ? 4 : 8;
@@ -377,7 +380,8 @@ static void bip158_put_bits(unsigned char *to, uint64_t at, uint64_t value,
     }
 }
 
-/* Codes the table to zeroed bytes, or to nothing if they are NULL; returns the bits. */
+/* Encodes the table to zeroed bytes, and returns the number of bits. If `to` is NULL, only counts
+ * the bits. */
 static uint64_t bip158_encode(const bg_foreign *f, unsigned char *to)
 {
     const uint64_t range = f->extra[BIP158_ITEMS] * BIP158_M;

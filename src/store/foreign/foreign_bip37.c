@@ -1,16 +1,17 @@
 /*
- * foreign_bip37.c - the filter of Bitcoin's message `filterload` (BIP37), without the
- * message's own header.
+ * foreign_bip37.c - the filter of Bitcoin's `filterload` message (BIP37), without the message
+ * header.
  *
- *     compact size of the bytes | bytes | u32 k | u32 tweak | u8 flags     low byte first
+ *     compact size of the bytes | bytes | u32 k | u32 tweak | u8 flags     little-endian
  *
- * Position i is MurmurHash3 x86 32 with the seed i * 0xfba4c795 + tweak, modulo the number
- * of bits. At most 36,000 bytes and 50 hashes: peers refuse more, and so does this.
+ * Position i is MurmurHash3 x86 32 with the seed i * 0xfba4c795 + tweak, modulo the number of bits.
+ * A filter has at most 36,000 bytes and 50 hashes; peers reject larger ones, and so does this
+ * decoder.
  *
- * A filter without bytes or without hashes is allowed and may contain everything, as in
- * Bitcoin Core; where that was not thought of, an empty one was a division by zero
- * (CVE-2013-5700). When one is created, `seed` is the tweak and `version` the flags, which
- * tell the peer what to add on a match: 0 nothing, 1 all, 2 only what pays to public keys.
+ * A filter without bytes or without hashes is allowed and may contain every key, as in Bitcoin
+ * Core. In older software, an empty filter caused a division by zero (CVE-2013-5700). When a filter
+ * is created, `seed` is the tweak and `version` the flags, which specify what the peer adds on a
+ * match: 0 nothing, 1 everything, 2 only outputs that pay to public keys.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -20,7 +21,7 @@
 
 enum { BIP37_BYTES_MAX = 36000, BIP37_K_MAX = 50, BIP37_TRAILER = 9 };
 
-enum { BIP37_K = 0 /* of extra: k, also where there are no bits */ };
+enum { BIP37_K = 0 /* extra[]: k, even if there are no bits */ };
 
 static void bip37_positions(const bg_foreign *foreign, const struct foreign_part *part,
                             const void *key, size_t len, uint64_t *to)
@@ -35,7 +36,7 @@ static bg_err bip37_make(uint64_t bytes, uint32_t k, uint64_t input,
                          const bg_foreign_options *options, bg_foreign **foreign,
                          bg_errinfo *info)
 {
-    /* Without bits there are no positions: k is 0 then, and every key is found. */
+    /* Without bits there are no positions, so k is 0 and every key is found. */
     const struct foreign_part part = { .bits = bytes * 8,
                                        .bytes = bytes,
                                        .k = bytes ? k : 0 };
@@ -47,7 +48,8 @@ static bg_err bip37_make(uint64_t bytes, uint32_t k, uint64_t input,
     return err;
 }
 
-/* The number of bytes, in one byte or, from 253 on, in three; -1 for anything else. */
+/* Reads the number of bytes, which takes one byte or, from 253 on, three. Returns -1 if it is
+ * invalid. */
 static int32_t bip37_size(struct foreign_input *input)
 {
     const unsigned char *p = foreign_take(input, 1);
@@ -70,8 +72,8 @@ static bg_err bip37_read(struct foreign_input input, const bg_foreign_options *o
     const uint64_t at = input.at;
     const unsigned char *bits;
     if (size < 0) {
-        return foreign_refuse(info, 0, "size", "0 .. 36,000, in the fewest bytes",
-                              "another");
+        return foreign_refuse(info, 0, "size", "0 .. 36,000 in the shortest encoding",
+                              "an invalid size");
     }
     bg_err err = foreign_last(&input, (uint64_t)size + BIP37_TRAILER, &bits, info);
     if (err) {
@@ -91,7 +93,7 @@ static bg_err bip37_read(struct foreign_input input, const bg_foreign_options *o
     return err;
 }
 
-/* As Bitcoin Core does it: bits per key are cut to a whole number before k is computed. */
+/* As in Bitcoin Core, bits per key are truncated to an integer before k is computed. */
 static bg_err bip37_create(uint64_t items, double rate,
                            const bg_foreign_options *options, bg_foreign **foreign,
                            bg_errinfo *info)
@@ -101,7 +103,7 @@ static bg_err bip37_create(uint64_t items, double rate,
     const uint64_t bits_per_key = bytes * 8 / items;
     const double k = fmin((double)bits_per_key * log(2), BIP37_K_MAX);
     if (options->seed > UINT32_MAX) {
-        return bgi_err(info, BG_EINVAL, "seed", "a tweak of 32 bits", "%llu",
+        return bgi_err(info, BG_EINVAL, "seed", "a 32-bit tweak", "%llu",
                        (unsigned long long)options->seed);
     }
     if (options->version > 2) {

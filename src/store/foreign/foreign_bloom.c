@@ -9,8 +9,8 @@ const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
 {
     const unsigned char *header = foreign_take(input, bytes);
     if (!header) {
-        (void)foreign_refuse(info, input->n, "header", "more bytes", "%zu in all",
-                             input->n);
+        (void)foreign_refuse(info, input->n, "header", "a complete header",
+                             "%zu bytes in all", input->n);
     }
     return header;
 }
@@ -29,7 +29,8 @@ bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,
     if (options->version == 0 || options->version == found) {
         return BG_OK;
     }
-    return bgi_err(info, BG_EVERSION, "version", "the one in the options", "%u", found);
+    return bgi_err(info, BG_EVERSION, "version", "the version in the options", "%u",
+                   found);
 }
 
 bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
@@ -40,8 +41,8 @@ bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
     if (*bits) {
         return BG_OK;
     }
-    return foreign_refuse(info, at, "bits", "as many bytes as the header says",
-                          "%llu, not %llu", (unsigned long long)left,
+    return foreign_refuse(info, at, "bits", "the number of bytes in the header",
+                          "%llu instead of %llu", (unsigned long long)left,
                           (unsigned long long)bytes);
 }
 
@@ -59,7 +60,8 @@ bg_err foreign_check_padding(bg_foreign **foreign, uint64_t offset, bg_errinfo *
     }
     bg_foreign_free(*foreign);
     *foreign = NULL;
-    return foreign_refuse(info, offset, "bits", "none behind the last one", "some");
+    return foreign_refuse(info, offset, "bits", "zeros after the last bit",
+                          "nonzero bits");
 }
 
 bg_err foreign_make_bloom(const struct foreign_format *format,
@@ -77,7 +79,7 @@ bg_err foreign_make_bloom(const struct foreign_format *format,
 
 double foreign_ideal_bits(uint64_t items, double rate)
 {
-    /* In the order in which Java and Go programs compute it, so that rounding agrees. */
+    /* The operations are in the same order as in Java and Go, so that the rounding agrees. */
     return -(double)items * log(rate) / (log(2) * log(2));
 }
 
@@ -99,7 +101,7 @@ uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,
 bg_err foreign_too_large(double bits, bg_errinfo *info)
 {
     return bgi_err(info, BG_EINVAL, "items, rate",
-                   "a filter that the format has room for", "%.4g bits", bits);
+                   "a filter size that the format can represent", "%.4g bits", bits);
 }
 
 uint64_t foreign_words(uint64_t bits)
@@ -117,10 +119,10 @@ bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
     }
     const double k = floor((double)bits / (double)items * log(2) + 0.5);
     if (k > k_most) {
-        return bgi_err(info, BG_EINVAL, "rate", "one that needs fewer bits per key",
-                       "%g", rate);
+        return bgi_err(info, BG_EINVAL, "rate",
+                       "a higher rate, which needs fewer bits per key", "%g", rate);
     }
-    /* Both refuse to make a filter of no bits; here it becomes the smallest there is. */
+    /* Both refuse to create a filter without bits; here it gets the minimum size. */
     *size = (struct foreign_size){ .words = bits ? (uint32_t)foreign_words(bits) : 1,
                                    .k = k < 1 ? 1 : (uint32_t)k };
     return BG_OK;

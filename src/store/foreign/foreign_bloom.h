@@ -1,48 +1,50 @@
 /*
- * foreign_bloom.h - what formats share that are one plain Bloom filter: a header, then bits.
+ * foreign_bloom.h - functions for formats that are a single Bloom filter: a header, then bits.
  *
- * A decoder reads in three steps: the header (foreign_header), the checks of what it says
- * (foreign_check_k and its own), the bits (foreign_bits: as many as the header says, and
- * nothing behind them). Only then is memory taken (foreign_make_bloom), so that a lie about
- * a size costs nothing.
+ * A decoder works in three steps: it reads the header (foreign_header), checks its fields
+ * (foreign_check_k and checks of the format), and reads the bits (foreign_last: exactly as many as
+ * the header specifies, at the end of the input). Memory is allocated only afterwards
+ * (foreign_make_bloom), so a forged size costs nothing.
  */
 #ifndef BGI_FOREIGN_BLOOM_H
 #define BGI_FOREIGN_BLOOM_H
 
 #include "store/foreign/foreign.h"
 
-/* The next `bytes` bytes, which are the header; NULL and the error when they are not there. */
+/* Returns the next `bytes` bytes, which are the header. If the input is too short, reports an error
+ * and returns NULL. */
 const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
                                     bg_errinfo *info);
 
-/* A number of positions per key that can be asked for: 1 .. FOREIGN_K_MAX. */
+/* Checks that k, the number of positions per key, is 1 .. FOREIGN_K_MAX. */
 bg_err foreign_check_k(uint64_t k, uint64_t offset, bg_errinfo *info);
 
-/* A version that was asked for and is not the one found (0: none was asked for). */
+/* Checks that the version found is the one in the options (0: any version). */
 bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,
                              bg_errinfo *info);
 
-/* The last `bytes` bytes of the input. */
+/* Gets the last `bytes` bytes of the input. Exactly this number must be left. */
 bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
                     const unsigned char **bits, bg_errinfo *info);
 
-/* Behind the last of part->bits bits there are only zeros: checked once they are in place.
- * Frees the filter and refuses otherwise. */
+/* Checks that only zeros follow the last of the part->bits bits in a filter that was read. If not,
+ * frees the filter and reports an error. */
 bg_err foreign_check_padding(bg_foreign **foreign, uint64_t offset, bg_errinfo *info);
 
-/* A filter of this one part, with `more` bytes behind its bits; `input` as in foreign_make. */
+/* Creates a filter with this single part and `more` bytes after its bits; `input` as in
+ * foreign_make. */
 bg_err foreign_make_bloom(const struct foreign_format *format,
                           const bg_foreign_options *options,
                           const struct foreign_part *part, uint64_t more,
                           uint64_t input, bg_foreign **foreign, bg_errinfo *info);
 
-/* Bits that a Bloom filter of any kind needs, before rounding: -n ln p / ln(2)^2. */
+/* Returns the bits that a Bloom filter needs, before rounding: -n ln p / ln(2)^2. */
 double foreign_ideal_bits(uint64_t items, double rate);
 
 /*
- * Returns the capacity of the next part of a chain: `growth` times that of the last part, but no more keys than
- * fit into FOREIGN_GROWTH_MAX times its bytes at the given bits per key. A file can forge all three numbers, but
- * not the bytes that it has.
+ * Returns the capacity of the next part of a chain: `growth` times that of the last part, but no
+ * more keys than fit into FOREIGN_GROWTH_MAX times its bytes at the given bits per key. A file can
+ * contain forged numbers, but it really has the bytes of the last part.
  */
 enum {
     FOREIGN_GROWTH_MAX = 65536
@@ -50,17 +52,17 @@ enum {
 uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,
                             double bits_per_key);
 
-/* The size that Guava and Spark give to a filter; both count words of 64 bits in an int. */
+/* Computes the size of a filter as Guava and Spark do; both count 64-bit words in an int. */
 struct foreign_size {
     uint32_t words, k;
 };
 bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
                          struct foreign_size *size, bg_errinfo *info);
 
-/* BG_EINVAL: the format has no room for a filter of that size. */
+/* Reports BG_EINVAL: the format cannot represent a filter of this size. */
 bg_err foreign_too_large(double bits, bg_errinfo *info);
 
-/* Words of 64 bits that hold so many bits. */
+/* Returns the number of 64-bit words that hold `bits` bits. */
 uint64_t foreign_words(uint64_t bits);
 
 #endif

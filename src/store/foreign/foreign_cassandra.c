@@ -1,22 +1,22 @@
 /*
- * foreign_cassandra.c - the Filter.db of an SSTable of Cassandra or Scylla.
+ * foreign_cassandra.c - the Filter.db of a Cassandra or Scylla SSTable.
  *
- *     i32 k | i32 words | words x 8 bytes        high byte first
+ *     i32 k | i32 words | words x 8 bytes        big-endian
  *
- * m is 64 * words. The file does not say of which version of SSTables it is, but its name
- * does (nb-1-big-Filter.db), and the version decides two things:
+ * m is 64 * words. The SSTable version is not stored in the file, but is part of its name
+ * (nb-1-big-Filter.db). It determines two things:
  *
- *     `version`   SSTables                       words                walk
- *     0           na and later (Cassandra 4)     low byte first       from h2 by h1
- *     1           ma .. me; and Scylla's         high byte first      from h2 by h1
- *     2           ka, la (Cassandra 2)           high byte first      from h1 by h2
+ *     `version`   SSTables                       words                positions
+ *     0           na and later (Cassandra 4)     little-endian        from h2 in steps of h1
+ *     1           ma .. me; and Scylla           big-endian           from h2 in steps of h1
+ *     2           ka, la (Cassandra 2)           big-endian           from h1 in steps of h2
  *
- * Keys are the bytes of partition keys, as they stand in Index.db. The hash is MurmurHash3
- * x64 128 with signed bytes in its tail; positions are |x % m|, as Java's long.
+ * Keys are the bytes of partition keys, as in Index.db. The hash is MurmurHash3 x64 128 with signed
+ * bytes in its tail. Positions are |x % m|, computed as a Java long.
  *
- * Cassandra chooses bits per key and k from a table of rates, of at most 20 bits per key;
- * here the table is computed. For p = 0.01 that gives 10 bits and k = 5, as in its files.
- * (From p = 0.393 on Cassandra has 1 bit and k = 2, and misses the rate; here it is 2 and 1.)
+ * Cassandra chooses bits per key and k from a table of rates with at most 20 bits per key; here
+ * this table is computed. For p = 0.01 it gives 10 bits and k = 5, as in Cassandra's files. (From
+ * p = 0.393 on, Cassandra uses 1 bit and k = 2, and misses the rate; here the values are 2 and 1.)
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -40,7 +40,7 @@ static void cassandra_positions(const bg_foreign *foreign,
     }
 }
 
-/* Words between the file's order and ours. */
+/* Copies words between the byte orders of file and memory. */
 static void cassandra_copy(const bg_foreign *foreign, unsigned char *to,
                            const unsigned char *from)
 {
@@ -93,7 +93,8 @@ static bg_err cassandra_read(struct foreign_input input,
     return err;
 }
 
-/* Cassandra's table has three digits, and 0.001, just one of its steps, depends on that. */
+/* Rounds to three digits like Cassandra's table. The choice for 0.001, one of its entries, depends
+ * on this. */
 static double cassandra_rate(uint32_t bits_per_key, uint32_t k)
 {
     const double rate = pow(1 - exp(-(double)k / bits_per_key), k);
@@ -101,7 +102,7 @@ static double cassandra_rate(uint32_t bits_per_key, uint32_t k)
     return round(rate * scale) / scale;
 }
 
-/* The k with the lowest rate. */
+/* Returns the k with the lowest rate. */
 static uint32_t cassandra_best_k(uint32_t bits_per_key)
 {
     uint32_t best = 1;
@@ -113,7 +114,8 @@ static uint32_t cassandra_best_k(uint32_t bits_per_key)
     return best;
 }
 
-/* The fewest bits per key, then the smallest k, that reach the rate. 0: none does. */
+/* Returns the minimum bits per key, and with them the minimum k, that reach the rate. Returns 0 if
+ * the rate cannot be reached. */
 static uint32_t cassandra_choose(double rate, uint32_t *k)
 {
     for (uint32_t bits = 2; bits <= CASSANDRA_BITS_MAX; bits++) {
@@ -140,8 +142,8 @@ static bg_err cassandra_create(uint64_t items, double rate,
         return err;
     }
     if (bits_per_key == 0) {
-        return bgi_err(info, BG_EINVAL, "rate", "one that 20 bits per key reach", "%g",
-                       rate);
+        return bgi_err(info, BG_EINVAL, "rate", "a rate that 20 bits per key can reach",
+                       "%g", rate);
     }
     const uint64_t words = foreign_words(items * bits_per_key + CASSANDRA_SPARE_BITS);
     if (words > INT32_MAX) {

@@ -1,6 +1,5 @@
 /*
- * foreign_chunks.h - what a client of RedisBloom gets of a dump, as a file: the answers of
- * SCANDUMP in their order, each as
+ * foreign_chunks.h - a RedisBloom dump as a file: the replies of SCANDUMP in order, each as
  *
  *     u64 iterator | u64 length | bytes          little-endian
  */
@@ -9,15 +8,15 @@
 
 #include "store/foreign/foreign.h"
 
-enum { FOREIGN_CHUNK = 16 }; /* bytes in front of a chunk's own */
+enum { FOREIGN_CHUNK = 16 }; /* size of the iterator and length before a chunk */
 
 struct foreign_chunk {
     const unsigned char *bytes;
     uint64_t iterator, length;
-    size_t at; /* where it begins, for errors */
+    size_t at; /* offset of the chunk, for errors */
 };
 
-/* The next one; false when it is not whole. */
+/* Reads the next chunk. Returns false if it is incomplete. */
 static inline bool foreign_chunk_next(struct foreign_input *input,
                                       struct foreign_chunk *chunk)
 {
@@ -35,12 +34,12 @@ static inline bool foreign_chunk_next(struct foreign_input *input,
 static inline bg_err foreign_chunk_bad(const struct foreign_chunk *chunk,
                                        const char *expected, bg_errinfo *info)
 {
-    return foreign_refuse(info, chunk->at, "chunk", expected, "%llu, %llu bytes",
-                          (unsigned long long)chunk->iterator,
-                          (unsigned long long)chunk->length);
+    return foreign_refuse(
+        info, chunk->at, "chunk", expected, "iterator %llu, %llu bytes",
+        (unsigned long long)chunk->iterator, (unsigned long long)chunk->length);
 }
 
-/* Writes what is in front of a chunk; returns where its bytes go. */
+/* Writes iterator and length of a chunk. Returns the position of its bytes. */
 static inline unsigned char *foreign_chunk_begin(unsigned char *to, uint64_t iterator,
                                                  uint64_t length)
 {

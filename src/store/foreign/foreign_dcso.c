@@ -2,15 +2,14 @@
  * foreign_dcso.c - github.com/DCSO/bloom and its program `bloom`.
  *
  *     u64 flags | u64 n | f64 p | u64 k | u64 m | u64 N | ceil(m / 64) x u64 | data
- *     all with the low byte first
+ *     little-endian
  *
- * The low byte of `flags` is the version, 1. n and p are what it was made for, N is how
- * many keys were added that changed a bit. What follows the bits is data of the user; it is
- * kept and written again. The program also reads files that are compressed with gzip; those
- * are to be unpacked first.
+ * The low byte of `flags` is the version, 1. n and p are the designed capacity and rate, and N is
+ * the number of added keys that changed a bit. User data follows the bits; it is kept and written
+ * back. The program also reads gzip files, which must be decompressed before they are read here.
  *
- * Positions: FNV-1 of the key modulo the prime P, then k times multiplied by G (modulo
- * 2^64, then modulo P), each time taken modulo m.
+ * Positions: FNV-1 of the key modulo the prime P, then multiplied k times by G (modulo 2^64, then
+ * modulo P). Each product modulo m is a position.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -20,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { DCSO_HEADER = 48, DCSO_DATA = 0 /* of extra: bytes of data */ };
+enum { DCSO_HEADER = 48, DCSO_DATA = 0 /* extra[]: size of the user data */ };
 
 static void dcso_positions(const bg_foreign *foreign, const struct foreign_part *part,
                            const void *key, size_t len, uint64_t *to)
@@ -43,13 +42,13 @@ static bg_err dcso_add(bg_foreign *foreign, const void *key, size_t len,
     return BG_OK;
 }
 
-/* What the numbers of the header must be, apart from the size of the file. */
+/* Checks the header fields that do not depend on the size of the file. */
 static bg_err dcso_check(const unsigned char *header, bg_errinfo *info)
 {
     const uint64_t flags = foreign_le64(header);
     const double rate = foreign_le_double(header + 16);
     if (header[0] == 0x1f && header[1] == 0x8b) {
-        return foreign_refuse(info, 0, "flags", "a filter that was unpacked", "gzip");
+        return foreign_refuse(info, 0, "flags", "an uncompressed filter", "gzip");
     }
     if (flags != 1) {
         (void)foreign_refuse(info, 0, "version", "1", "%llu",
@@ -86,8 +85,9 @@ static bg_err dcso_read(struct foreign_input input, const bg_foreign_options *op
     const unsigned char *bits = foreign_take(&input, part.bytes);
     const uint64_t data = input.n - input.at;
     if (!bits) {
-        return foreign_refuse(info, DCSO_HEADER, "bits", "as many as the header says",
-                              "%llu bytes", (unsigned long long)data);
+        return foreign_refuse(info, DCSO_HEADER, "bits",
+                              "the number of bits in the header", "%llu bytes",
+                              (unsigned long long)data);
     }
     err =
         foreign_make_bloom(&foreign_dcso, options, &part, data, input.n, foreign, info);
@@ -110,7 +110,7 @@ static bg_err dcso_create(uint64_t items, double rate,
     if (!bgi_u64_from_double(ideal, &m) || k > FOREIGN_K_MAX) {
         return foreign_too_large(ideal, info);
     }
-    m = m ? m : 1; /* DCSO's own would have no bits, and k 0 */
+    m = m ? m : 1; /* DCSO would create a filter without bits and with k = 0 */
     const struct foreign_part part = { .bits = m,
                                        .bytes = foreign_words(m) * 8,
                                        .k = k < 1 ? 1 : (uint32_t)k,

@@ -68,7 +68,7 @@ void foreign_md5(unsigned char first, const void *bytes, size_t len,
     }
     memset(block + fill, 0, 64 - fill);
     block[fill] = 0x80;
-    if (fill >= 56) { /* no room for the length */
+    if (fill >= 56) { /* the length does not fit */
         digests_md5_block(state, block);
         memset(block, 0, 64);
     }
@@ -85,7 +85,7 @@ static const uint64_t digests_blake_start[8] = {
     0x510e527fade682d1u, 0x9b05688c2b3e6c1fu, 0x1f83d9abfb41bd6bu, 0x5be0cd19137e2179u
 };
 
-/* Which word of the block is mixed where, in each round; rounds 10 and 11 begin anew. */
+/* The order of the block's words in each round. Rounds 10 and 11 repeat the first two. */
 static const unsigned char digests_order[10][16] = {
     { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 },
     { 14, 10, 4, 8, 9, 15, 13, 6, 1, 12, 0, 2, 11, 7, 5, 3 },
@@ -99,7 +99,7 @@ static const unsigned char digests_order[10][16] = {
     { 10, 2, 8, 4, 7, 6, 1, 5, 15, 11, 9, 14, 3, 12, 13, 0 },
 };
 
-/* The four columns, then the four diagonals of the state. */
+/* The four columns, then the four diagonals, of the state. */
 static const unsigned char digests_lanes[8][4] = {
     { 0, 4, 8, 12 },  { 1, 5, 9, 13 },  { 2, 6, 10, 14 }, { 3, 7, 11, 15 },
     { 0, 5, 10, 15 }, { 1, 6, 11, 12 }, { 2, 7, 8, 13 },  { 3, 4, 9, 14 },
@@ -128,7 +128,7 @@ static void digests_blake_mix(uint64_t v[16], const unsigned char lanes[4], uint
     v[lanes[3]] = d;
 }
 
-/* `total`: bytes of the message up to the end of this block. */
+/* `total` is the number of message bytes up to the end of this block. */
 static void digests_blake_block(uint64_t h[8], const unsigned char *block,
                                 uint64_t total, bool last)
 {

@@ -1,9 +1,9 @@
 /*
- * foreign_digests.h - MD5 (RFC 1321) and BLAKE2b (RFC 7693), as far as formats need them:
- * whole messages, no streaming, small code rather than fast code.
+ * foreign_digests.h - the parts of MD5 (RFC 1321) and BLAKE2b (RFC 7693) that formats need:
+ * complete messages without streaming, and small rather than fast code.
  *
- * MD5 names objects in Squid's digests; it protects nothing there, nor here. BLAKE2b is
- * without a key and with an output of 8 bytes, which is what a BFv1 filter hashes with.
+ * MD5 identifies objects in Squid's digests; it is not used for security. BLAKE2b has no key and an
+ * output of 8 bytes, as in BFv1 filters.
  */
 #ifndef BGI_FOREIGN_DIGESTS_H
 #define BGI_FOREIGN_DIGESTS_H
@@ -15,8 +15,7 @@
 void foreign_md5(unsigned char first, const void *bytes, size_t len,
                  unsigned char digest[16]);
 
-/* BLAKE2b with a digest of 8 bytes, read with the low byte first, and a personalisation of
- * up to 16 characters. */
+/* BLAKE2b with a little-endian digest of 8 bytes and a personalization of up to 16 characters. */
 uint64_t foreign_blake2b_64(const char *person, const void *bytes, size_t len);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * foreign_guava.c - com.google.common.hash.BloomFilter of Guava, as writeTo writes it.
+ * foreign_guava.c - Guava's com.google.common.hash.BloomFilter, as written by writeTo.
  *
- *     i8 strategy | u8 k | i32 words | words x i64          all with the high byte first
+ *     i8 strategy | u8 k | i32 words | words x i64          big-endian
  *
- * m is 64 * words. A key is hashed once, by MurmurHash3 x64 128; the positions follow from
- * its halves. Strategy 0 (MURMUR128_MITZ_32, of old) uses the two halves of the
- * first 64 bits, as Java's int: a negative sum is complemented. Strategy 1
- * (MURMUR128_MITZ_64) uses all 128 bits and drops the sign of the sum.
+ * m is 64 * words. A key is hashed once, with MurmurHash3 x64 128, and the positions are computed
+ * from the halves of the hash. Strategy 0 (MURMUR128_MITZ_32, in old filters) uses the two halves
+ * of the first 64 bits as Java ints, and complements a negative sum. Strategy 1 (MURMUR128_MITZ_64)
+ * uses all 128 bits and clears the sign of the sum.
  *
- * `version` is 32 or 64. What is hashed depends on the funnel, which the file does not
- * tell: the caller has to say it, and passes the bytes that the funnel would have made.
+ * `version` is 32 or 64. The hashed bytes depend on the funnel, which is not stored in the file.
+ * The caller must specify the type of keys, and passes the bytes that the funnel would produce.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"

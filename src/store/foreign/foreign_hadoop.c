@@ -1,16 +1,16 @@
 /*
- * foreign_hadoop.c - org.apache.hadoop.util.bloom.BloomFilter, as write writes it.
+ * foreign_hadoop.c - org.apache.hadoop.util.bloom.BloomFilter, as written by its write method.
  *
- *     i32 -1 | i32 k | i8 hash | i32 m | ceil(m / 8) bytes       high byte first
- *     i32 k | i32 m | ceil(m / 8) bytes                          before there was a version
+ *     i32 -1 | i32 k | i8 hash | i32 m | ceil(m / 8) bytes       big-endian
+ *     i32 k | i32 m | ceil(m / 8) bytes                          old layout, without a version
  *
- * Hash 0 is Jenkins's lookup3, 1 MurmurHash2 with a tail of Hadoop's own; the old layout is
- * Jenkins always. `version` is 1 for Murmur, 2 for Jenkins, 3 for Jenkins in the old layout.
- * A chain of hashes, each seeded with the one before, gives the positions: |h % m|, as
- * Java's int. Hadoop has no empty keys, so none can be added.
+ * Hash 0 is Jenkins's lookup3, and hash 1 is MurmurHash2 with Hadoop's variant of the tail. The old
+ * layout always uses Jenkins. `version` is 1 for Murmur, 2 for Jenkins, 3 for Jenkins in the old
+ * layout. A chain of hashes, each seeded with the previous one, gives the positions: |h % m|,
+ * computed as a Java int. Hadoop has no empty keys, so they cannot be added.
  *
- * The class leaves the size to its user. Filters are created with k = 5, which is common
- * there, and the bits that the rate needs then: m = ceil(-5 n / ln(1 - p^(1/5))).
+ * In Hadoop, the user chooses the size. Here, filters are created with k = 5, a common value, and
+ * with the bits that the rate then needs: m = ceil(-5 n / ln(1 - p^(1/5))).
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -35,7 +35,7 @@ static bg_err hadoop_add(bg_foreign *foreign, const void *key, size_t len,
                          bg_errinfo *info)
 {
     if (len == 0) {
-        return bgi_err(info, BG_EINVAL, "key", "at least one byte", "none");
+        return bgi_err(info, BG_EINVAL, "key", "at least 1 byte", "an empty key");
     }
     (void)foreign_part_add(foreign, &foreign->parts[0], key, len);
     return BG_OK;
@@ -56,13 +56,13 @@ static bg_err hadoop_make(uint32_t version, uint32_t m, uint32_t k, uint64_t inp
     return err;
 }
 
-/* Bytes before the bits; k stands at the end of the first or second int, m at the end. */
+/* Returns the size of the header. k is its first or second int, and m its last. */
 static uint64_t hadoop_header(uint32_t version)
 {
     return version == HADOOP_OLD ? 8 : 13;
 }
 
-/* The version that the header is of; 0 when it is of none. */
+/* Returns the version of a header, or 0 if it is invalid. */
 static uint32_t hadoop_version(const unsigned char *header)
 {
     const uint32_t first = foreign_be32(header);
@@ -77,7 +77,7 @@ static uint32_t hadoop_version(const unsigned char *header)
 static bg_err hadoop_read(struct foreign_input input, const bg_foreign_options *options,
                           bg_foreign **foreign, bg_errinfo *info)
 {
-    /* Nine bytes tell the version; the old layout has its first byte of bits there. */
+    /* Nine bytes determine the version. In the old layout, the ninth byte belongs to the bits. */
     const unsigned char *bits, *header = foreign_header(&input, 9, info);
     const uint32_t version = header ? hadoop_version(header) : 0;
     if (!header) {

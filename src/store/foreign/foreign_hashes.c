@@ -16,7 +16,7 @@ static uint64_t hashes_rotl64(uint64_t x, unsigned by)
     return x << by | x >> (64 - by);
 }
 
-/* A byte as Java sees it, widened. */
+/* Sign-extends a byte, as Java does. */
 static uint64_t hashes_signed(unsigned char byte)
 {
     return (uint64_t)byte - (byte >= 0x80 ? 256u : 0u);
@@ -49,7 +49,7 @@ static void hashes_block(struct foreign_pair *h, const unsigned char *p)
     h->h2 = (hashes_rotl64(h->h2, 31) + h->h1) * 5 + 0x38495ab5;
 }
 
-/* All blocks of 16 bytes; what is left over is to be mixed in by hashes_tail. */
+/* Hashes all blocks of 16 bytes. hashes_tail mixes in the remaining bytes. */
 static struct foreign_pair hashes_blocks(const unsigned char *p, size_t len)
 {
     struct foreign_pair h = { 0, 0 };
@@ -59,7 +59,7 @@ static struct foreign_pair hashes_blocks(const unsigned char *p, size_t len)
     return h;
 }
 
-/* k1 and k2 are the words of a tail, 0 where it is empty: 0 changes nothing then. */
+/* k1 and k2 are the words of the tail, or 0 if it is empty; 0 changes nothing. */
 static struct foreign_pair hashes_tail(struct foreign_pair h, uint64_t k1, uint64_t k2,
                                        uint64_t len)
 {
@@ -74,7 +74,7 @@ static struct foreign_pair hashes_tail(struct foreign_pair h, uint64_t k1, uint6
     return h;
 }
 
-/* The last len % 16 bytes of a key, zeros behind them. */
+/* Copies the last len % 16 bytes of a key, followed by zeros. Returns their number. */
 static size_t hashes_last(unsigned char *to, const unsigned char *p, size_t len)
 {
     const size_t left = len % 16;
@@ -99,7 +99,7 @@ struct foreign_pair foreign_murmur3_x64_128_then_1(const void *key, size_t len)
     struct foreign_pair h = hashes_blocks(key, len);
     size_t left = hashes_last(last, key, len);
     last[left] = 1;
-    if (left == 15) { /* a block now, and nothing is left over */
+    if (left == 15) { /* now a complete block, with no bytes left */
         hashes_block(&h, last);
         memset(last, 0, sizeof last);
     }
@@ -217,7 +217,7 @@ uint64_t foreign_murmur64a(const void *key, size_t len, uint64_t seed)
 
 /* ---- SipHash --------------------------------------------------------------------------- */
 
-/* One word of the message, SipHash-1-3. */
+/* Hashes one word of the message with SipHash-1-3. */
 static void hashes_sip_word(uint64_t v[4], uint64_t word)
 {
     v[3] ^= word;
@@ -225,7 +225,7 @@ static void hashes_sip_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
-/* What Rust's Hash gives to a hasher for a slice of bytes: the length in 8 bytes, then them. */
+/* Hashes a byte slice as Rust's Hash trait does: the length in 8 bytes, then the bytes. */
 uint64_t foreign_siphash13_rust(const void *key, size_t len, const uint64_t secret[2])
 {
     const unsigned char *p = key;
@@ -243,9 +243,9 @@ uint64_t foreign_siphash13_rust(const void *key, size_t len, const uint64_t secr
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* ---- The others ----------------------------------------------------------------------- */
+/* ---- Other functions ------------------------------------------------------------------- */
 
-/* One step of Bob Jenkins's lookup3: what is mixed, with what, and by how much. */
+/* One step of Bob Jenkins's lookup3. */
 #define HASHES_MIX(x, y, z, by)                                                        \
     ((x) -= (z), (x) ^= hashes_rotl32((z), (by)), (z) += (y))
 #define HASHES_FINAL(x, y, by) ((x) ^= (y), (x) -= hashes_rotl32((y), (by)))

@@ -1,24 +1,24 @@
 /*
- * foreign_hashes.h - the hash functions of other software, with the tails they really have.
+ * foreign_hashes.h - the hash functions of other software, with the actual variants of their tails.
  *
- * "Murmur" names a family, and most programs that use it hash the last few bytes of a key
- * in their own way: by accident (bytes that are signed in Java), or on purpose. What was
- * an accident once is a format now. Here they stand side by side, so that the differences
- * are seen:
+ * Murmur is a family of hash functions. Most programs that use it hash the last few bytes of a key
+ * differently: by accident (bytes are signed in Java), or on purpose. These accidents are now part
+ * of file formats. The variants:
  *
  *     murmur3_x64_128           Guava, bits-and-blooms   as published
  *     murmur3_x64_128_signed    Cassandra, Scylla        tail bytes are signed
  *     murmur3_x86_32            BIP37                    as published
- *     murmur3_spark             Spark                    a whole round per tail byte, signed
+ *     murmur3_spark             Spark                    a full round per tail byte, signed
  *     murmur2_hadoop            Hadoop                   tail reversed, signed
  *     murmur2_hbase             HBase                    tail signed
  *     murmur64a                 RedisBloom               as published
- *     siphash13_rust            valkey-bloom             the length first, in 8 bytes
+ *     siphash13_rust            valkey-bloom             starts with the length in 8 bytes
  *     jenkins                   Hadoop                   lookup3, as published
  *     fnv1_64                   DCSO                     FNV-1, not FNV-1a
  *
- * None of them is keyed, but for SipHash: whoever chooses the keys can choose collisions. All work on any
- * address and give the same numbers on every machine. A key may be NULL when it is empty.
+ * Except for SipHash, none of them is keyed: an attacker who chooses the keys can choose
+ * collisions. They accept unaligned keys and give the same results on every machine. An empty key
+ * may be NULL.
  */
 #ifndef BGI_FOREIGN_HASHES_H
 #define BGI_FOREIGN_HASHES_H
@@ -30,7 +30,8 @@ struct foreign_pair {
     uint64_t h1, h2;
 };
 
-/* MurmurHash3 x64 128, seed 0; of the key, and of the key followed by a byte 1. */
+/* MurmurHash3 x64 128 with seed 0: of the key, of the key followed by a byte 1, and of the key with
+ * signed tail bytes. */
 struct foreign_pair foreign_murmur3_x64_128(const void *key, size_t len);
 struct foreign_pair foreign_murmur3_x64_128_then_1(const void *key, size_t len);
 struct foreign_pair foreign_murmur3_x64_128_signed(const void *key, size_t len);

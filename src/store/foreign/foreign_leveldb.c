@@ -1,29 +1,29 @@
 /*
- * foreign_leveldb.c - the Bloom filters in a table file (.ldb) of LevelDB.
+ * foreign_leveldb.c - the Bloom filters in a LevelDB table file (.ldb).
  *
- * A file has many small filters, one for the data blocks that begin in each 2 KiB of it.
- * So a key is looked up as LevelDB does it: the index tells the one data block that can
- * have the key, the block's place the filter, and the filter answers. Keys behind the last
- * one are not in the file.
+ * A file has many small filters, one for the data blocks that start in each 2 KiB of the file. A
+ * key is looked up as in LevelDB: the index gives the only data block that can contain the key, the
+ * offset of this block selects the filter, and the filter is queried. Keys after the last index key
+ * are not in the file.
  *
- *     filter ... | u32 offset of each | u32 where these begin | u8 11 (2^11 = 2 KiB)
+ *     filter ... | u32 offset of each | u32 offset of these offsets | u8 11 (2^11 = 2 KiB)
  *     a filter:   bits, then u8 k.   h = Hash(key); k times: bit h mod bits; h += h >>> 17
  *
- * Index entries: a key not below any of its block and below all of the next, with 8 bytes
- * behind it that tell a version; the value is the block's place. Keys are in the order of
- * their bytes (LevelDB's usual comparator).
+ * The key of an index entry is not below any key of its block, and below all keys of the next. It
+ * is followed by 8 bytes with a version. The value is the place of the block. Keys are ordered by
+ * their bytes (LevelDB's default comparator).
  *
- * Kept are the filters as they are, and the index in two parts so that it can be searched
- * by halves: for each entry 24 bytes (place and length of its key, number of its filter),
- * and the keys. Metaindex and index may be packed by snappy; filters never are.
+ * The filters are kept unchanged. The index is kept in two parts, so that it can be searched by
+ * bisection: 24 bytes for each entry (offset and length of its key, number of its filter), and the
+ * keys. Metaindex and index may be compressed with Snappy; filters never are.
  *
  * Invariants
- *   (I1) offsets of filters ascend and stay inside of the block
+ *   (I1) offsets of filters ascend and stay inside the block
  *   (I2) index keys ascend
- *   (I3) the kept index is bounded as all memory is: by twice the bytes of the file
+ *   (I3) the size of the index is limited like all memory: to twice the size of the file
  *
- * An empty filter says no; k above 30, and blocks behind the last filter: maybe, as
- * LevelDB has it.
+ * As in LevelDB, an empty filter contains no key. The answer is "maybe" if k is above 30, and for
+ * blocks after the last filter.
  *
  * Source: LevelDB, doc/table_format.md.
  */
@@ -38,17 +38,17 @@
 
 enum {
     LEVEL_FOOTER = 48,
-    LEVEL_TAG = 8,    /* bytes of a version behind a key */
-    LEVEL_TAIL = 5,   /* of the filter block */
-    LEVEL_ENTRY = 24, /* bytes of a kept index entry */
+    LEVEL_TAG = 8,    /* bytes of the version after a key */
+    LEVEL_TAIL = 5,   /* bytes at the end of the filter block */
+    LEVEL_ENTRY = 24, /* bytes of an index entry in memory */
     LEVEL_K_MAX = 30
 };
 
 static const unsigned char level_magic[8] = { 0x57, 0xfb, 0x80, 0x8b,
                                               0x24, 0x75, 0x47, 0xdb };
 
-/* extra[]: how many filters, where their offsets begin; how many index entries, and where
- * they begin in `bytes`. Filters are at its beginning. */
+/* extra[]: the number of filters, the offset of their offsets, the number of index entries, and the
+ * offset of the entries in `bytes`, which starts with the filters. */
 enum { LEVEL_FILTERS = 0, LEVEL_OFFSETS = 1, LEVEL_ENTRIES = 2, LEVEL_INDEX = 3 };
 
 /* ---- Blocks ------------------------------------------------------------------------ */
@@ -60,15 +60,16 @@ static bg_err level_footer(const struct foreign_input *input, struct table *tabl
     if (input->n < LEVEL_FOOTER
         || memcmp(input->bytes + input->n - 8, level_magic, sizeof level_magic) != 0) {
         return foreign_refuse(info, input->n, "magic number",
-                              "that of a table of LevelDB", "another");
+                              "the magic number of a LevelDB table",
+                              "a different number");
     }
     *table = (struct table){ .bytes = input->bytes,
                              .end = input->n - LEVEL_FOOTER,
                              .checksum = TABLE_CRC32C };
     struct foreign_input handles = { input->bytes + table->end, LEVEL_FOOTER - 8, 0 };
     if (!table_handle(&handles, metaindex) || !table_handle(&handles, index)) {
-        return foreign_refuse(info, table->end, "metaindex, index", "their places",
-                              "none");
+        return foreign_refuse(info, table->end, "metaindex, index",
+                              "valid block handles", "invalid handles");
     }
     return BG_OK;
 }
@@ -104,7 +105,7 @@ static bg_err level_find(const struct table *table, struct table_handle metainde
     if (!err && !names.found) {
         err = foreign_refuse(info, metaindex.offset, "filter",
                              "leveldb.BuiltinBloomFilter2",
-                             names.other ? "one of another policy" : "none");
+                             names.other ? "a filter of another policy" : "no filter");
     }
     *filter = names.filter;
     return err;
@@ -122,9 +123,8 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
     const uint64_t room = block->size - LEVEL_TAIL;
     if (block->size < LEVEL_TAIL || foreign_le32(block->bytes + room) > room
         || (room - foreign_le32(block->bytes + room)) % 4) {
-        return foreign_refuse(info, at, "filter block",
-                              "filters, and where each begins", "%llu bytes",
-                              (unsigned long long)block->size);
+        return foreign_refuse(info, at, "filter block", "filters and their offsets",
+                              "%llu bytes", (unsigned long long)block->size);
     }
     filters->offsets = foreign_le32(block->bytes + room);
     filters->count = (room - filters->offsets) / 4;
@@ -138,7 +138,7 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
         if (offset < last || offset > filters->offsets) {
             return foreign_refuse(info, at + filters->offsets + 4 * i,
                                   "offset of a filter",
-                                  "at least the one before, inside of the block",
+                                  "at least the previous offset, inside the block",
                                   "%llu", (unsigned long long)offset);
         }
         last = offset;
@@ -146,7 +146,8 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
     return BG_OK;
 }
 
-/* A filter's bytes, its k behind them; the offsets' own beginning ends the last one. */
+/* Returns the bytes of a filter, followed by its k. The last filter ends where the offsets
+ * start. */
 static const unsigned char *level_filter(const bg_foreign *f, uint64_t i,
                                          uint64_t *size)
 {
@@ -178,7 +179,7 @@ static bool level_filter_has(const bg_foreign *f, uint64_t i, const void *key,
 
 /* ---- The index --------------------------------------------------------------------- */
 
-/* How many entries an index has, and the bytes of their keys. */
+/* Counts the entries of an index and the bytes of their keys. */
 static bg_err level_measure(const struct table_block *index, uint64_t at,
                             uint64_t *entries, uint64_t *key_bytes, bg_errinfo *info)
 {
@@ -190,12 +191,12 @@ static bg_err level_measure(const struct table_block *index, uint64_t at,
         if (entry.shared + entry.rest < LEVEL_TAG || !table_handle(&value, &handle)
             || !bgi_add_u64(*key_bytes, entry.shared + entry.rest, key_bytes)) {
             return foreign_refuse(info, at + entry.at, "index entry",
-                                  "a key and a place", "another");
+                                  "a key and a block handle", "an invalid entry");
         }
         ++*entries;
     }
     if (entry.at != table_entries_end(index)) {
-        return foreign_refuse(info, at + entry.at, "index", "whole entries",
+        return foreign_refuse(info, at + entry.at, "index", "complete entries",
                               "%llu bytes", (unsigned long long)index->size);
     }
     return BG_OK;
@@ -206,7 +207,7 @@ static unsigned char *level_entry(const bg_foreign *f, uint64_t i)
     return f->bytes + f->extra[LEVEL_INDEX] + LEVEL_ENTRY * i;
 }
 
-/* Whether a key comes before that of an index entry, or is the same. */
+/* Returns whether a key is below or equal to the key of an index entry. */
 static bool level_up_to(const bg_foreign *f, uint64_t i, const void *key, uint64_t len)
 {
     const unsigned char *entry = level_entry(f, i);
@@ -216,7 +217,7 @@ static bool level_up_to(const bg_foreign *f, uint64_t i, const void *key, uint64
     return order < 0 || (order == 0 && len <= theirs);
 }
 
-/* Copies the index; false when its keys are not in order (I2). */
+/* Copies the index. Returns false if its keys do not ascend (I2). */
 static bool level_keep_index(bg_foreign *f, const struct table_block *index,
                              unsigned base)
 {
@@ -248,7 +249,7 @@ static bool level_keep_index(bg_foreign *f, const struct table_block *index,
 static bool level_has(const bg_foreign *f, const void *key, size_t len)
 {
     uint64_t low = 0, high = f->extra[LEVEL_ENTRIES];
-    while (low < high) { /* the first entry whose key is not below */
+    while (low < high) { /* find the first entry whose key is not below `key` */
         uint64_t middle = low + (high - low) / 2;
         if (level_up_to(f, middle, key, len)) {
             high = middle;
@@ -263,9 +264,9 @@ static bool level_has(const bg_foreign *f, const void *key, size_t len)
     return filter >= f->extra[LEVEL_FILTERS] || level_filter_has(f, filter, key, len);
 }
 
-/* ---- All of it --------------------------------------------------------------------- */
+/* ---- The file ---------------------------------------------------------------------- */
 
-/* Filters and index together; the former are checked and the latter measured. */
+/* Creates the filter from the checked filters and the index. */
 static bg_err level_keep(const struct table_block *block,
                          const struct table_block *index,
                          const struct level_filters *filters, uint64_t input,
@@ -279,7 +280,7 @@ static bg_err level_keep(const struct table_block *block,
         return err;
     }
     if (!bgi_add_u64(key_bytes, block->size + LEVEL_ENTRY * entries, &bytes)) {
-        return foreign_refuse(info, 0, "index", "a smaller one",
+        return foreign_refuse(info, 0, "index", "a smaller index",
                               "more than 2^64 bytes");
     }
     err = foreign_make(&foreign_leveldb, options, 1, bytes, input, &f, info);
@@ -293,7 +294,7 @@ static bg_err level_keep(const struct table_block *block,
     memcpy(f->bytes, block->bytes, (size_t)block->size);
     if (!level_keep_index(f, index, block->bytes[block->size - 1])) {
         bg_foreign_free(f);
-        return foreign_refuse(info, 0, "index", "keys in order", "others");
+        return foreign_refuse(info, 0, "index", "ascending keys", "a different order");
     }
     *foreign = f;
     return BG_OK;
@@ -327,8 +328,8 @@ static bg_err level_read(struct foreign_input input, const bg_foreign_options *o
     return err;
 }
 
-/* Bits and ones of all filters; the rate is the mean of those that are not empty, as a key
- * meets one of them. */
+/* Sums up the bits and ones of all filters. The rate is the mean of all non-empty filters, because
+ * a key is looked up in only one of them. */
 static void level_about(const bg_foreign *f, bg_foreign_info *about)
 {
     double rates = 0, used = 0;

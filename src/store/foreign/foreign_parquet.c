@@ -1,19 +1,20 @@
 /*
  * foreign_parquet.c - the split-block filters of Apache Parquet.
  *
- * A whole file: the footer at its end names, for every column chunk, where its filter
- * is; filters are numbered by row group and in it by column, those without one left out,
- * and bg_foreign_options.part selects one. Or a filter alone, as it stands in a file:
+ * The input is a complete Parquet file or a single filter. In a file, the footer at the end gives
+ * the offset of the filter of each column chunk. Filters are numbered by row group and then by
+ * column, skipping chunks without a filter, and bg_foreign_options.part selects one. A single
+ * filter has the same layout as in a file:
  *
  *     15 <zigzag varint numBytes> 1c 1c 00 00 1c 1c 00 00 1c 1c 00 00 00 | numBytes bytes
  *     BloomFilterHeader: 1 numBytes, 2 {1 BLOCK}, 3 {1 XXHASH}, 4 {1 UNCOMPRESSED}
  *
- * Idea. A block of eight 32-bit words, one bit of the key in each (kind/split.c has the
- * essay). The hash is XXH64 with seed 0 of the value in plain encoding: numbers in 4 or
- * 8 bytes, low byte first; strings without their length.
+ * Idea. A block has eight 32-bit words, with one bit of the key in each (explained in
+ * kind/split.c). The hash is XXH64 with seed 0 of the value in plain encoding: numbers as 4 or 8
+ * little-endian bytes, strings without their length.
  *
- * Writers choose m = -8 n / ln(1 - p^(1/8)) bits, the next power of two of it, from 32
- * bytes to 128 MiB; so does bg_foreign_create. Read is any number of blocks.
+ * Writers choose m = -8 n / ln(1 - p^(1/8)) bits, rounded up to a power of two, from 32 bytes to
+ * 128 MiB; bg_foreign_create does the same. The decoder accepts any number of blocks.
  *
  * Source: parquet-format, BloomFilter.md and parquet.thrift.
  */
@@ -28,22 +29,22 @@
 enum {
     PARQUET_BLOCK = 32, /* bytes */
     PARQUET_WORDS = 8,
-    PARQUET_TAIL = 8, /* of a file: length of the footer, "PAR1" */
+    PARQUET_TAIL = 8, /* end of a file: length of the footer, "PAR1" */
     PARQUET_MIN = 32,
     PARQUET_MAX = 128 << 20
 };
 
-/* What stands before and behind numBytes in a header. */
+/* The bytes before and after numBytes in a header. */
 static const unsigned char parquet_head[] = { 0x15 };
 static const unsigned char parquet_kinds[] = { 0x1c, 0x1c, 0,    0, 0x1c, 0x1c, 0,
                                                0,    0x1c, 0x1c, 0, 0,    0 };
 
-/* extra[]: how many filters the file has. */
+/* extra[]: the number of filters in the file. */
 enum { PARQUET_FILTERS = 0 };
 
 /* ---- A filter ---------------------------------------------------------------------- */
 
-/* Whether a union has its first member, an empty struct, and no other. */
+/* Returns whether a union has only its first member, an empty struct. */
 static bool parquet_union(struct thrift *in, uint32_t type)
 {
     struct thrift_struct s = { 0 };
@@ -60,7 +61,7 @@ static bool parquet_union(struct thrift *in, uint32_t type)
     return first && members == 1;
 }
 
-/* BG_OK with numBytes; the input then stands at the bits. */
+/* Reads a header and gets numBytes. The position of the input is then that of the bits. */
 static bg_err parquet_header(struct thrift *in, uint64_t *bytes, bg_errinfo *info)
 {
     static const char *const names[] = { "algorithm", "hash", "compression" };
@@ -75,7 +76,8 @@ static bg_err parquet_header(struct thrift *in, uint64_t *bytes, bg_errinfo *inf
             size_t at = in->input.at;
             if (!parquet_union(in, s.type) && !in->bad) {
                 return foreign_refuse(info, at, names[s.id - 2],
-                                      "block, xxhash, uncompressed", "another");
+                                      "block, xxhash, uncompressed",
+                                      "an unknown value");
             }
             known |= 1u << s.id;
         } else {
@@ -83,7 +85,8 @@ static bg_err parquet_header(struct thrift *in, uint64_t *bytes, bg_errinfo *inf
         }
     }
     if (in->bad || known != (1 << 2 | 1 << 3 | 1 << 4)) {
-        return foreign_refuse(info, start, "BloomFilterHeader", "a whole one", "none");
+        return foreign_refuse(info, start, "BloomFilterHeader", "a complete header",
+                              "an invalid header");
     }
     if (size <= 0 || size > INT32_MAX || size % PARQUET_BLOCK) {
         return foreign_refuse(info, start, "numBytes", "a multiple of 32 above 0",
@@ -100,8 +103,8 @@ static void parquet_describe(bg_foreign *f, uint64_t bytes, uint32_t filters)
     f->extra[PARQUET_FILTERS] = filters;
 }
 
-/* The filter that begins at input.at, header first. `length`: of both, 0 if nobody said;
- * `filters`: how many there are. */
+/* Reads the filter at input.at, starting with its header. `length` is the size of header and bits,
+ * or 0 if unknown; `filters` is the number of filters in the file. */
 static bg_err parquet_filter(struct foreign_input input, uint64_t length,
                              uint32_t filters, const bg_foreign_options *options,
                              bg_foreign **foreign, bg_errinfo *info)
@@ -116,8 +119,9 @@ static bg_err parquet_filter(struct foreign_input input, uint64_t length,
     const uint64_t whole = in.input.at - start + bytes;
     const unsigned char *bits = foreign_take(&in.input, bytes);
     if (!bits || (length && length != whole)) {
-        return foreign_refuse(info, start, "numBytes", "as many bytes as there are",
-                              "%llu", (unsigned long long)bytes);
+        return foreign_refuse(info, start, "numBytes",
+                              "the number of bytes in the filter", "%llu",
+                              (unsigned long long)bytes);
     }
     err = foreign_make(&foreign_parquet, options, 1, bytes, input.n, foreign, info);
     if (!err) {
@@ -129,7 +133,7 @@ static bg_err parquet_filter(struct foreign_input input, uint64_t length,
 
 /* ---- A file ------------------------------------------------------------------------ */
 
-/* The filters that the footer names are counted, the wanted one is kept. */
+/* A search through the footer: counts the filters, and records the one that is wanted. */
 struct parquet_search {
     uint32_t wanted, filters;
     int64_t offset, length;
@@ -166,7 +170,7 @@ static void parquet_column(struct thrift *in, struct parquet_search *search)
     }
 }
 
-/* Lists of structs, one inside the other: row groups, and their columns. */
+/* Row groups and their columns are nested lists of structs. */
 static void parquet_row_group(struct thrift *in, struct parquet_search *search)
 {
     struct thrift_struct s = { 0 };
@@ -204,7 +208,7 @@ static bg_err parquet_file(struct foreign_input input,
     struct parquet_search search = { .wanted = options->part };
     if (length > end - 4) {
         return foreign_refuse(info, end, "length of the footer",
-                              "at most what is there", "%llu",
+                              "at most the bytes before it", "%llu",
                               (unsigned long long)length);
     }
     struct thrift in = { .input = { input.bytes, (size_t)end,
@@ -212,20 +216,21 @@ static bg_err parquet_file(struct foreign_input input,
     parquet_footer(&in, &search);
     if (in.bad || in.input.at != end) {
         return foreign_refuse(info, in.input.at, "footer",
-                              "a FileMetaData of that length", "%llu bytes",
+                              "a FileMetaData of this length", "%llu bytes",
                               (unsigned long long)length);
     }
     if (search.filters == 0) {
         return foreign_refuse(info, end - length, "filters", "at least one in the file",
-                              "none");
+                              "0");
     }
     if (search.wanted >= search.filters) {
-        return bgi_err(info, BG_EINVAL, "part", "a filter of the file, from 0",
-                       "%u of %u", search.wanted, search.filters);
+        return bgi_err(info, BG_EINVAL, "part",
+                       "the number of a filter in the file, from 0", "%u of %u",
+                       search.wanted, search.filters);
     }
     if ((uint64_t)search.offset >= end - length || search.length < 0) {
         return foreign_refuse(info, end - length, "bloom_filter_offset",
-                              "a place before the footer", "%lld",
+                              "an offset before the footer", "%lld",
                               (long long)search.offset);
     }
     input.at = (size_t)search.offset;
@@ -234,8 +239,8 @@ static bg_err parquet_file(struct foreign_input input,
                           foreign, info);
 }
 
-/* Whether it is a file: these begin and end with the same word. The bits of a filter alone
- * may end with anything. */
+/* Returns whether the input is a file, which starts and ends with the same magic number. A single
+ * filter can end with any bytes. */
 static bool parquet_is_file(const struct foreign_input *input, const char *magic)
 {
     return input->n >= 4 + PARQUET_TAIL && memcmp(input->bytes, magic, 4) == 0
@@ -247,14 +252,14 @@ static bg_err parquet_read(struct foreign_input input,
                            bg_errinfo *info)
 {
     if (parquet_is_file(&input, "PARE")) {
-        return foreign_refuse(info, input.n - 4, "footer", "one in plain text",
-                              "an encrypted one");
+        return foreign_refuse(info, input.n - 4, "footer", "a footer in plain text",
+                              "an encrypted footer");
     }
     if (parquet_is_file(&input, "PAR1")) {
         return parquet_file(input, options, foreign, info);
     }
     if (options->part) {
-        return bgi_err(info, BG_EINVAL, "part", "0 for a filter alone", "%u",
+        return bgi_err(info, BG_EINVAL, "part", "0 for a single filter", "%u",
                        options->part);
     }
     return parquet_filter(input, input.n, 1, options, foreign, info);
@@ -294,7 +299,7 @@ static bg_err parquet_create(uint64_t items, double rate,
     return err;
 }
 
-/* A varint of numBytes, zigzag; returns its length. */
+/* Writes numBytes as a zigzag varint. Returns its length. */
 static size_t parquet_varint(uint64_t bytes, unsigned char *to)
 {
     size_t n = 0;
@@ -338,9 +343,9 @@ const struct foreign_format foreign_parquet = {
     .about = parquet_about,
 };
 
-/* ---- The kind `split` -------------------------------------------------------------- */
+/* ---- Conversion from and to the kind `split` ---------------------------------------- */
 
-/* Words of 32 bits in this machine's order: from and to Parquet's bytes. */
+/* Convert 32-bit words between the byte order of the machine and that of Parquet. */
 static void parquet_words_in(void *words, const unsigned char *bytes, uint64_t size)
 {
     for (uint64_t i = 0; i < size; i += 4) {
@@ -363,7 +368,7 @@ bg_err bg_foreign_to_filter(const bg_foreign *foreign, bg_filter **filter,
 {
     if (!foreign || !filter) {
         return bgi_err(info, BG_EINVAL, "foreign, filter",
-                       "a filter, and where to put the other", "NULL");
+                       "a filter, and a pointer for the new filter", "NULL");
     }
     *filter = NULL;
     bgi_err_clear(info);
@@ -388,7 +393,7 @@ bg_err bg_foreign_to_filter(const bg_foreign *foreign, bg_filter **filter,
     return err;
 }
 
-/* Whether a filter is a plain `split` under xxh64 with seed 0. */
+/* Returns whether a filter is a plain `split` filter with the hash xxh64 and seed 0. */
 static bool parquet_is_split(const bg_filter *filter)
 {
     const bg_hash_spec xxh64 = { .profile = BG_HASH_XXH64 };
@@ -403,14 +408,14 @@ bg_err bg_foreign_from_filter(const bg_filter *filter, bg_foreign **foreign,
 {
     if (!filter || !foreign) {
         return bgi_err(info, BG_EINVAL, "filter, foreign",
-                       "a filter, and where to put the other", "NULL");
+                       "a filter, and a pointer for the new filter", "NULL");
     }
     *foreign = NULL;
     bgi_err_clear(info);
     const uint64_t bytes = bg_filter_size_bytes(filter);
     if (!parquet_is_split(filter) || bytes > INT32_MAX) {
         return bgi_err(info, BG_ENOTSUP, "filter",
-                       "kind split under xxh64 with seed 0, below 2 GiB", "%s",
+                       "kind split with hash xxh64 and seed 0, below 2 GiB", "%s",
                        bg_kind_name(bg_filter_kind(filter)));
     }
     const bg_foreign_options options = BG_FOREIGN_OPTIONS_INIT;

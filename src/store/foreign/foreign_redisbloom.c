@@ -1,37 +1,39 @@
 /*
- * foreign_redisbloom.c - the scalable filters of RedisBloom, as BF.SCANDUMP tells them.
+ * foreign_redisbloom.c - the scalable filters of RedisBloom, as dumped by BF.SCANDUMP.
  *
- * BF.SCANDUMP is asked again and again and each time gives an iterator and a string. What
- * a client got, in order, is one file here:
+ * A client calls BF.SCANDUMP repeatedly, and each reply is an iterator and a string. A file
+ * contains these replies in order:
  *
  *     u64 iterator | u64 length | bytes          little-endian; then the next
  *
  *     iterator 1       the header: u64 size | u32 links | u32 options | u32 growth, and
  *                      for each link u64 bytes | u64 bits | u64 size | f64 error |
  *                      f64 bits per entry | u32 hashes | u64 entries | u8 n2
- *     then             the bits of the links, at most 16 MiB a time; the iterator is that
- *                      of the chunk before plus the length, so that it names the place
- *     iterator 0       the end, with length 0; may be left out, and is not written
+ *     then             the bits of the links, at most 16 MiB at a time; the iterator is that
+ *                      of the previous chunk plus the length, so it identifies the offset
+ *     iterator 0       the end, with length 0; may be omitted, and is not written
  *
- * BF.LOADCHUNK takes the same pairs. A key has a = MurmurHash64A under a fixed seed and
- * b = the same under the seed a; its positions are (a + i b) mod bits, or mod 2^n2 in
- * links that versions before 2.2 have made, which are powers of two: there bits is 0.
+ * BF.LOADCHUNK accepts the same pairs. For a key, a is MurmurHash64A with a fixed seed, and b is
+ * MurmurHash64A with the seed a. The positions are (a + i b) mod bits. In links created by versions
+ * before 2.2, whose sizes are powers of two, `bits` is 0 and positions are taken mod 2^n2.
  *
- * A chain grows: the first link has half of the error that was asked for, every other has
- * `growth` times the entries and half of the error of the one before; a key goes into the
- * last link, if no link says that it may have it. So does bg_foreign_add.
+ * A chain grows. The first link has half of the requested error. Every further link has `growth`
+ * times the entries and half of the error of the link before. A key is added to the last link if no
+ * link may contain it. bg_foreign_add does the same.
  *
- * Invariants, each against a defect that loaders of such dumps had (tests of that name):
- *   (I1) bytes of all links = bytes of all chunks; no chunk reaches over a link's end
+ * Invariants, each of which prevents a defect known from other loaders of such dumps (there are
+ * tests of the same names):
+ *   (I1) bytes of all links = bytes of all chunks; no chunk extends beyond the end of a link
  *   (I2) bits = 8 bytes, above 0; or bits = 0, n2 > 0 and 2^n2 <= 8 bytes
- *   (I3) the header has just as many links as its length tells, at least one
+ *   (I3) the number of links matches the length of the header, and is at least one
  *   (I4) error, bits per entry: finite, in range; hashes = ceil(ln 2 * bits per entry),
  *        and at most FOREIGN_K_MAX
  *   (I5) entries times bits per entry is at most the number of bits. A file can forge
- *        bits per entry, too, so a link has at most FOREIGN_GROWTH_MAX times the bytes of the last
+ *        bits per entry, too, so a new link has at most FOREIGN_GROWTH_MAX times the bytes
+ *        of the last one
  *   (I6) the sizes of links add up to the size; a chain of several links has a growth
  *
- * What RedisBloom 2.2.1 to 8.8 writes is what is accepted: docs/foreign.md.
+ * The decoder accepts what RedisBloom 2.2.1 to 8.8 write: docs/foreign.md.
  */
 #include "base/checked.h"
 #include "store/foreign/foreign_bloom.h"
@@ -51,15 +53,15 @@ enum {
 /* Options of a chain. */
 enum {
     REDIS_NOROUND = 1,    /* bits are not rounded to a power of two */
-    REDIS_FORCE64 = 4,    /* hashes of 64 bits, as all versions since 2.0 have them */
-    REDIS_NO_SCALING = 8, /* one link, which can be full */
+    REDIS_FORCE64 = 4,    /* 64-bit hashes, in all versions since 2.0 */
+    REDIS_NO_SCALING = 8, /* a single link, which can become full */
     REDIS_OPTIONS = REDIS_NOROUND | REDIS_FORCE64 | REDIS_NO_SCALING
 };
 
-/* extra[] of a filter; a part's `own` is bits per entry, its `own_small` n2. */
+/* extra[] of a filter. The `own` of a part is bits per entry, and its `own_small` is n2. */
 enum { REDIS_EXTRA_OPTIONS = 0, REDIS_EXTRA_GROWTH = 1 };
 
-/* A part has the bits that positions are taken modulo; the rest of its bytes is unused. */
+/* Sets the bits of a part, the modulus of its positions. Further bytes are unused. */
 static void redis_part_bits(struct foreign_part *part)
 {
     part->bits = part->own_small ? (uint64_t)1 << part->own_small : 8 * part->bytes;
@@ -72,7 +74,7 @@ static double redis_hashes(double bits_per_entry)
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-/* The fields of a link that no other depends on. */
+/* Reads and checks a link. */
 static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part *part,
                          bg_errinfo *info)
 {
@@ -88,12 +90,12 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
     if (part->bytes == 0 || part->bytes > UINT64_MAX / 8
         || bits != (part->own_small ? 0 : 8 * part->bytes)) {
         return foreign_refuse(info, at + 8, "bits of a link",
-                              "8 times its bytes, above 0; or 0, with n2", "%llu",
+                              "8 times its bytes, above 0; or 0 with n2", "%llu",
                               (unsigned long long)bits);
     }
     if (part->own_small > 63 || (uint64_t)1 << part->own_small > 8 * part->bytes) {
         return foreign_refuse(info, at + 52, "n2 of a link",
-                              "0, or 2^n2 up to its bits", "%u", part->own_small);
+                              "0, or 2^n2 of at most its bits", "%u", part->own_small);
     }
     if (!(part->rate > 0 && part->rate < 1)) {
         return foreign_refuse(info, at + 24, "error of a link", "above 0 and below 1",
@@ -101,7 +103,7 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
     }
     if (!(part->own > 0 && redis_hashes(part->own) <= FOREIGN_K_MAX)) {
         return foreign_refuse(info, at + 32, "bits per entry of a link",
-                              "a number above 0, for at most 256 hashes", "%g",
+                              "a number above 0 that needs at most 256 hashes", "%g",
                               part->own);
     }
     if (hashes != (uint32_t)redis_hashes(part->own)) {
@@ -111,14 +113,14 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
     if (part->design == 0
         || (double)part->design * part->own > 8 * (double)part->bytes + 1) {
         return foreign_refuse(info, at + 44, "entries of a link",
-                              "at least 1, and as many as the bits are for", "%llu",
+                              "at least 1, and no more than the bits hold", "%llu",
                               (unsigned long long)part->design);
     }
     redis_part_bits(part);
     return BG_OK;
 }
 
-/* The header but for its links, and how many bytes of bits they have. */
+/* Checks the header except for its links, and sums up the bytes of the links. */
 static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
                            bg_errinfo *info)
 {
@@ -132,17 +134,18 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
     if (links == 0 || links > FOREIGN_PARTS_MAX
         || chunk->length != REDIS_HEADER + REDIS_LINK * links) {
         return foreign_refuse(info, at + 8, "links",
-                              "as many as the header has, at least 1", "%llu",
+                              "at least 1, and the number in the header", "%llu",
                               (unsigned long long)links);
     }
     if (options & ~(uint32_t)REDIS_OPTIONS || !(options & REDIS_FORCE64)) {
-        return foreign_refuse(info, at + 12, "options", "64-bit hashes: 4, and 1 and 8",
-                              "%u", options);
+        return foreign_refuse(info, at + 12, "options",
+                              "4 (64-bit hashes), optionally with 1 and 8", "%u",
+                              options);
     }
     if (growth > REDIS_GROWTH_MAX
         || (growth == 0 && links > 1 && !(options & REDIS_NO_SCALING))) {
-        return foreign_refuse(info, at + 16, "growth", "1 .. 32768, or 0 and one link",
-                              "%u", growth);
+        return foreign_refuse(info, at + 16, "growth",
+                              "1 .. 32768, or 0 with a single link", "%u", growth);
     }
     uint64_t size = 0;
     *bytes = 0;
@@ -179,7 +182,7 @@ static bg_err redis_links(const struct foreign_chunk *header, bg_foreign *f,
     return BG_OK;
 }
 
-/* The bits: chunk after chunk, each inside of one link. */
+/* Reads the bits chunk by chunk. Each chunk belongs to one link. */
 static bg_err redis_bits(struct foreign_input *input, bg_foreign *f, bg_errinfo *info)
 {
     struct foreign_chunk chunk = { 0 };
@@ -188,12 +191,12 @@ static bg_err redis_bits(struct foreign_input *input, bg_foreign *f, bg_errinfo 
         const uint64_t end = f->parts[i].offset + f->parts[i].bytes;
         while (done < end) {
             if (!foreign_chunk_next(input, &chunk)) {
-                return foreign_chunk_bad(&chunk, "a whole one", info);
+                return foreign_chunk_bad(&chunk, "a complete chunk", info);
             }
             if (chunk.length == 0 || chunk.length > end - done
                 || chunk.iterator != 1 + done + chunk.length) {
                 return foreign_chunk_bad(
-                    &chunk, "the one that follows, up to the link's end", info);
+                    &chunk, "the next chunk, within the current link", info);
             }
             memcpy(f->bytes + done, chunk.bytes, (size_t)chunk.length);
             done += chunk.length;
@@ -202,7 +205,7 @@ static bg_err redis_bits(struct foreign_input *input, bg_foreign *f, bg_errinfo 
     if (input->at < input->n
         && (!foreign_chunk_next(input, &chunk) || chunk.iterator || chunk.length
             || input->at < input->n)) {
-        return foreign_chunk_bad(&chunk, "no more", info);
+        return foreign_chunk_bad(&chunk, "the end of the dump", info);
     }
     return BG_OK;
 }
@@ -213,7 +216,7 @@ static bg_err redis_read(struct foreign_input input, const bg_foreign_options *o
     struct foreign_chunk header = { 0 };
     uint64_t bytes = 0;
     if (!foreign_chunk_next(&input, &header)) {
-        return foreign_chunk_bad(&header, "a whole one", info);
+        return foreign_chunk_bad(&header, "a complete chunk", info);
     }
     bg_err err = redis_header(&header, &bytes, info);
     if (err) {
@@ -221,7 +224,7 @@ static bg_err redis_read(struct foreign_input input, const bg_foreign_options *o
     }
     if (bytes > input.n - input.at) {
         return foreign_refuse(info, header.at + FOREIGN_CHUNK, "bytes of the links",
-                              "at most what follows", "%llu",
+                              "at most the bytes that follow", "%llu",
                               (unsigned long long)bytes);
     }
     bg_foreign *f;
@@ -262,7 +265,7 @@ static double redis_bits_per_entry(double error)
     return -log(error) / 0.480453013918201;
 }
 
-/* What a link for so many entries and that error has; false: there is none. */
+/* Computes a link for a number of entries and an error. Returns false if there is none. */
 static bool redis_solve(uint64_t entries, double error, struct foreign_part *part)
 {
     const double bits_per_entry = redis_bits_per_entry(error);
@@ -287,8 +290,9 @@ static bg_err redis_create(uint64_t items, double rate,
 {
     struct foreign_part part;
     if (!redis_solve(items, rate / 2, &part)) {
-        return bgi_err(info, BG_EINVAL, "items, rate", "a filter of up to 256 hashes",
-                       "%llu, %g", (unsigned long long)items, rate);
+        return bgi_err(info, BG_EINVAL, "items, rate",
+                       "a filter with at most 256 hashes", "%llu, %g",
+                       (unsigned long long)items, rate);
     }
     bg_err err =
         foreign_make(&foreign_redisbloom, options, 1, part.bytes, 0, foreign, info);
@@ -307,19 +311,22 @@ static bg_err redis_add_link(bg_foreign *f, bg_errinfo *info)
     uint64_t bytes;
     if (f->extra[REDIS_EXTRA_OPTIONS] & REDIS_NO_SCALING
         || f->extra[REDIS_EXTRA_GROWTH] == 0) {
-        return bgi_err(info, BG_EFULL, "filter", "room, or one that may grow",
-                       "%llu items", (unsigned long long)last->items);
+        return bgi_err_state(info, BG_EFULL, "filter",
+                             "the filter is full (%llu items) and cannot grow",
+                             (unsigned long long)last->items);
     }
     if (!(f->extra[REDIS_EXTRA_OPTIONS] & REDIS_NOROUND)) {
-        return bgi_err(info, BG_ENOTSUP, "options", "NOROUND (1), to grow", "%llu",
+        return bgi_err(info, BG_ENOTSUP, "options",
+                       "NOROUND (1), without which a filter cannot grow", "%llu",
                        (unsigned long long)f->extra[REDIS_EXTRA_OPTIONS]);
     }
     const uint64_t entries = foreign_next_items(last, f->extra[REDIS_EXTRA_GROWTH],
                                                 redis_bits_per_entry(last->rate / 2));
     if (!redis_solve(entries, last->rate / 2, &part)
         || !bgi_add_u64(f->size, part.bytes, &bytes) || f->count == FOREIGN_PARTS_MAX) {
-        return bgi_err(info, BG_EFULL, "filter", "room for another link", "%u links",
-                       f->count);
+        return bgi_err_state(info, BG_EFULL, "filter",
+                             "the filter is full and cannot grow beyond %u links",
+                             f->count);
     }
     part.offset = f->size;
     bg_err err = foreign_grow(f, f->count + 1, bytes, info);
@@ -337,7 +344,8 @@ static bg_err redis_add(bg_foreign *f, const void *key, size_t len, bg_errinfo *
     }
     for (uint32_t i = 0; i < f->count; i++) {
         if (!bgi_add_u64(size, f->parts[i].items, &size)) {
-            return bgi_err(info, BG_EFULL, "size", "below 2^64", "more");
+            return bgi_err_state(info, BG_EFULL, "size",
+                                 "the filter is full: it has 2^64 - 1 items");
         }
     }
     if (f->parts[f->count - 1].items >= f->parts[f->count - 1].design) {

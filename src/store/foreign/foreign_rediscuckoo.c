@@ -1,45 +1,46 @@
 /*
- * foreign_rediscuckoo.c - the cuckoo filters of RedisBloom, as CF.SCANDUMP tells them.
+ * foreign_rediscuckoo.c - the cuckoo filters of RedisBloom, as dumped by CF.SCANDUMP.
  *
- * A file is what a client got from CF.SCANDUMP, each answer as in foreign_redisbloom.c:
+ * A file contains the replies of CF.SCANDUMP, each as in foreign_redisbloom.c:
  *
  *     u64 iterator | u64 length | bytes          little-endian; then the next
  *
  *     iterator 1   the header: u64 items | u64 buckets | u64 deleted | u64 filters |
  *                  u16 bucket size | u16 iterations | u16 expansion; versions 2.2.7 to 2.2.10
- *                  have 8 bytes more, an address of memory, which means nothing
- *     then         the slots of the filters, one byte each, bucket by bucket, at most 16 MiB a
- *                  time and of one filter only; the iterator is that of the chunk before plus
+ *                  have 8 more bytes, a memory address without meaning
+ *     then         the slots of the filters, one byte each, bucket by bucket, at most 16 MiB at a
+ *                  time and of one filter only; the iterator is that of the previous chunk plus
  *                  the length
- *     iterator 0   the end; may be left out, and is not written
+ *     iterator 0   the end; may be omitted, and is not written
  *
- * A slot is empty (0) or has a fingerprint. A key's hash h is MurmurHash64A with seed 0, its
- * fingerprint f = h % 255 + 1; it is in bucket h or h ^ f * 0x5bd1e995, each modulo the number
- * of buckets, which is a power of two; in any of the filters. The n-th filter, counted from 0,
- * has buckets * expansion^n of them.
+ * A slot is empty (0) or has a fingerprint. The hash h of a key is MurmurHash64A with seed 0, and
+ * its fingerprint is f = h % 255 + 1. In any of the filters, the fingerprint is in bucket h or
+ * h ^ f * 0x5bd1e995, each modulo the number of buckets, which is a power of two. Filter n, counted
+ * from 0, has buckets * expansion^n buckets.
  *
- * All this was observed: on what RedisBloom 2.2 to 8.8 writes, from outside (docs/foreign.md).
- * What it always writes is what is accepted:
- *   (I1) there are as many fingerprints as the header says items; those that were deleted are
- *        counted apart
- *   (I2) the slots of all filters are there before memory is taken; no chunk reaches over the
- *        end of a filter
+ * This description is based on observing the output of RedisBloom 2.2 to 8.8 (docs/foreign.md). The
+ * decoder accepts only properties that this output always has:
+ *   (I1) the number of fingerprints equals the items in the header; deleted items are counted
+ *        separately
+ *   (I2) the input has the slots of all filters, which is checked before memory is allocated; no
+ *        chunk extends beyond the end of a filter
  *   (I3) buckets and expansion are powers of two; a filter has less than 2^32 slots, since
- *        RedisBloom computes places in 32 bits
+ *        RedisBloom computes positions with 32 bits
  *
- * Adding puts a fingerprint into the first free slot of its two buckets, last filter first; if
- * there is none, fingerprints of the last filter move to their other bucket, `iterations` of
- * them at most; if that frees none either, they move back and the chain grows. It never has
- * more than CUCKOO_FILTERS_MAX filters by that: copies of one key fill two buckets only, and
- * would make it grow without end. Removing takes a fingerprint out of the last filter that has it.
- * When more than a tenth of the items was removed since, those of the last filter move to the first
- * one that has room for them; if that empties it, it goes, and the next one's do. Compacting does so
- * with all filters but the first.
+ * Adding puts a fingerprint into the first free slot of its two buckets, starting with the last
+ * filter. If there is none, up to `iterations` fingerprints of the last filter move to their other
+ * buckets. If this does not free a slot, they move back and the chain grows. Growth stops at
+ * CUCKOO_FILTERS_MAX filters: copies of one key fill only two buckets, and would otherwise make the
+ * chain grow without limit. Removing deletes a fingerprint from the last filter that has it. When
+ * the removed items exceed a tenth of the items, the fingerprints of the last filter move to the
+ * first filter with free slots for them. If this empties the last filter, it is dropped, and the
+ * next one follows. Compacting does this for all filters except the first.
  *
- * RedisBloom does all that in the same way: the same adds and removes make the same bytes, so that
- * a replica of it stays one.
+ * RedisBloom works in the same way: the same adds and removes give the same bytes, so replicas stay
+ * identical.
  *
- * In memory: a part has one slot a byte; `bits` is 8 times that. own_small is the bucket size.
+ * In memory, a part has one byte per slot, and `bits` is 8 times the number of slots. own_small is
+ * the bucket size.
  */
 #include "base/checked.h"
 #include "store/foreign/foreign.h"
@@ -51,10 +52,10 @@
 
 enum {
     CUCKOO_HEADER = 38,
-    CUCKOO_ADDRESS = 8, /* behind it, in old versions */
+    CUCKOO_ADDRESS = 8, /* after the header, in old versions */
     CUCKOO_CHUNK_MAX = 16 << 20,
     CUCKOO_EXPANSION_MAX = 32768,
-    CUCKOO_BUCKET_MAX = 255, /* of 300, old versions say 300 and have 300 % 256 */
+    CUCKOO_BUCKET_MAX = 255, /* old versions store 300 but use 300 % 256 */
     CUCKOO_FILTERS_MAX = 64
 };
 
@@ -68,12 +69,12 @@ static bool cuckoo_is_power(uint64_t x)
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* What a header says. */
+/* The fields of a header. */
 struct cuckoo_head {
     uint64_t items, buckets, deleted, filters;
     uint32_t bucket_size, iterations, expansion;
-    uint64_t slots; /* of all filters */
-    size_t at;      /* of the header */
+    uint64_t slots; /* total of all filters */
+    size_t at;      /* offset of the header */
 };
 
 static uint32_t cuckoo_le16(const unsigned char *p)
@@ -81,7 +82,7 @@ static uint32_t cuckoo_le16(const unsigned char *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8;
 }
 
-/* Slots of the n-th filter; false: more than there can be. */
+/* Computes the slots of filter n. Returns false if there are too many. */
 static bool cuckoo_slots(uint64_t buckets, uint32_t expansion, uint32_t bucket_size,
                          uint32_t n, uint64_t *slots)
 {
@@ -116,8 +117,7 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
     if (chunk->iterator != 1
         || (chunk->length != CUCKOO_HEADER
             && chunk->length != CUCKOO_HEADER + CUCKOO_ADDRESS)) {
-        return foreign_chunk_bad(chunk, "the header of 38 bytes, with iterator 1",
-                                 info);
+        return foreign_chunk_bad(chunk, "a header of 38 bytes, with iterator 1", info);
     }
     *head = (struct cuckoo_head){ .items = foreign_le64(p),
                                   .buckets = foreign_le64(p + 8),
@@ -147,7 +147,7 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
     }
     if (head->filters == 0 || head->filters > FOREIGN_PARTS_MAX
         || (head->filters > 1 && head->expansion == 0)) {
-        return foreign_refuse(info, at + 24, "filters", "1, or more where it expands",
+        return foreign_refuse(info, at + 24, "filters", "1, or more with an expansion",
                               "%llu", (unsigned long long)head->filters);
     }
     return cuckoo_count_slots(head, info);
@@ -173,7 +173,7 @@ static void cuckoo_adopt(bg_foreign *f, const struct cuckoo_head *head)
     }
 }
 
-/* The slots: chunk after chunk, each inside of one filter. */
+/* Reads the slots chunk by chunk. Each chunk belongs to one filter. */
 static bg_err cuckoo_fill(struct foreign_input *input, bg_foreign *f, bg_errinfo *info)
 {
     struct foreign_chunk chunk = { 0 };
@@ -182,12 +182,12 @@ static bg_err cuckoo_fill(struct foreign_input *input, bg_foreign *f, bg_errinfo
         const uint64_t end = f->parts[i].offset + f->parts[i].bytes;
         while (done < end) {
             if (!foreign_chunk_next(input, &chunk)) {
-                return foreign_chunk_bad(&chunk, "a whole one", info);
+                return foreign_chunk_bad(&chunk, "a complete chunk", info);
             }
             if (chunk.length == 0 || chunk.length > end - done
                 || chunk.iterator != 1 + done + chunk.length) {
                 return foreign_chunk_bad(
-                    &chunk, "the one that follows, up to the filter's end", info);
+                    &chunk, "the next chunk, within the current filter", info);
             }
             memcpy(f->bytes + done, chunk.bytes, (size_t)chunk.length);
             done += chunk.length;
@@ -196,7 +196,7 @@ static bg_err cuckoo_fill(struct foreign_input *input, bg_foreign *f, bg_errinfo
     if (input->at < input->n
         && (!foreign_chunk_next(input, &chunk) || chunk.iterator || chunk.length
             || input->at < input->n)) {
-        return foreign_chunk_bad(&chunk, "no more", info);
+        return foreign_chunk_bad(&chunk, "the end of the dump", info);
     }
     return BG_OK;
 }
@@ -211,7 +211,7 @@ static uint64_t cuckoo_taken(const bg_foreign *f, const struct foreign_part *par
     return taken;
 }
 
-/* Counts what is there, and compares (I1). */
+/* Counts the fingerprints, and compares the sum with the header (I1). */
 static bg_err cuckoo_weigh(bg_foreign *f, const struct cuckoo_head *head,
                            bg_errinfo *info)
 {
@@ -222,9 +222,8 @@ static bg_err cuckoo_weigh(bg_foreign *f, const struct cuckoo_head *head,
     }
     return taken == head->items
                ? BG_OK
-               : foreign_refuse(info, head->at, "items",
-                                "as many as there are fingerprints", "%llu of %llu",
-                                (unsigned long long)head->items,
+               : foreign_refuse(info, head->at, "items", "the number of fingerprints",
+                                "%llu instead of %llu", (unsigned long long)head->items,
                                 (unsigned long long)taken);
 }
 
@@ -235,12 +234,12 @@ static bg_err cuckoo_read(struct foreign_input input, const bg_foreign_options *
     struct cuckoo_head head = { 0 };
     bg_foreign *f;
     if (!foreign_chunk_next(&input, &header)) {
-        return foreign_chunk_bad(&header, "a whole one", info);
+        return foreign_chunk_bad(&header, "a complete chunk", info);
     }
     bg_err err = cuckoo_head(&header, &head, info);
     if (!err && head.slots > input.n - input.at) {
         err = foreign_refuse(info, head.at, "slots of the filters",
-                             "at most what follows", "%llu",
+                             "at most the bytes that follow", "%llu",
                              (unsigned long long)head.slots);
     }
     err = err ? err
@@ -290,14 +289,14 @@ static unsigned char *cuckoo_slots_of(const bg_foreign *f,
     return f->bytes + part->offset + bucket * part->own_small;
 }
 
-/* The slot of a bucket with this in it; NULL: none. */
+/* Returns a slot of a bucket that contains `print`, or NULL. */
 static unsigned char *cuckoo_find(const bg_foreign *f, const struct foreign_part *part,
                                   uint64_t bucket, unsigned char print)
 {
     return memchr(cuckoo_slots_of(f, part, bucket), print, part->own_small);
 }
 
-/* In either bucket of a key. */
+/* Returns a slot in either bucket of a key that contains `print`, or NULL. */
 static unsigned char *cuckoo_find_either(const bg_foreign *f,
                                          const struct foreign_part *part,
                                          const struct cuckoo_key *k,
@@ -336,8 +335,9 @@ static uint64_t cuckoo_times(const bg_foreign *f, const void *key, size_t len)
     return times;
 }
 
-/* Puts a fingerprint of a filter into the first one before it that has room. Buckets of a smaller filter
- * follow from those of a larger one, as both are powers of two. */
+/* Moves a fingerprint of filter `which` to the first filter before it with a free slot for it. The
+ * bucket in a smaller filter follows from that in a larger one, because both numbers of buckets are
+ * powers of two. */
 static bool cuckoo_hand_on(bg_foreign *f, uint32_t which, uint64_t bucket,
                            unsigned char print)
 {
@@ -355,7 +355,7 @@ static bool cuckoo_hand_on(bg_foreign *f, uint32_t which, uint64_t bucket,
     return false;
 }
 
-/* Hands on what is in a filter; true: it is empty. */
+/* Moves the fingerprints of a filter to earlier filters. Returns whether it is empty afterwards. */
 static bool cuckoo_empty(bg_foreign *f, uint32_t which)
 {
     struct foreign_part *part = &f->parts[which];
@@ -373,8 +373,8 @@ static bool cuckoo_empty(bg_foreign *f, uint32_t which)
     return part->items == 0;
 }
 
-/* Empties filters, the last one first: `all` of them, or up to one that cannot be. Those at the end that
- * are empty go. */
+/* Empties filters, starting with the last one: `all` of them, or up to the first that cannot be
+ * emptied. Drops empty filters at the end. */
 static void cuckoo_gather(bg_foreign *f, bool all)
 {
     bool empty = true;
@@ -393,7 +393,7 @@ static void cuckoo_compact(bg_foreign *f)
     cuckoo_gather(f, true);
 }
 
-/* When more than a tenth of the items was deleted. */
+/* Empties filters if the deleted items exceed a tenth of the items. */
 static void cuckoo_rearrange(bg_foreign *f)
 {
     uint64_t items = 0;
@@ -423,7 +423,7 @@ static bg_err cuckoo_remove(bg_foreign *f, const void *key, size_t len)
 
 /* ---- Adding --------------------------------------------------------------------------- */
 
-/* Puts a fingerprint where there is room, last filter first. */
+/* Puts a fingerprint into a free slot, starting with the last filter. */
 static bool cuckoo_put(bg_foreign *f, const struct cuckoo_key *k)
 {
     for (uint32_t i = f->count; i-- > 0;) {
@@ -437,7 +437,7 @@ static bool cuckoo_put(bg_foreign *f, const struct cuckoo_key *k)
     return false;
 }
 
-/* Swaps a fingerprint with the one in a slot of a bucket. */
+/* Swaps a fingerprint with the one in a slot. */
 static void cuckoo_swap(unsigned char *slot, unsigned char *print)
 {
     const unsigned char old = *slot;
@@ -445,7 +445,7 @@ static void cuckoo_swap(unsigned char *slot, unsigned char *print)
     *print = old;
 }
 
-/* The victim of the n-th move: each slot of a bucket in turn. */
+/* Returns the victim of move n. Moves cycle through the slots of a bucket. */
 static unsigned char *cuckoo_victim(const bg_foreign *f,
                                     const struct foreign_part *part, uint64_t bucket,
                                     uint64_t n)
@@ -454,10 +454,10 @@ static unsigned char *cuckoo_victim(const bg_foreign *f,
 }
 
 /*
- * Makes room in the last filter: the fingerprint takes the place of another one, which goes to
- * its other bucket, and so on. If no move finds a free slot, all are undone: going back, the
- * one in hand was the last victim, and the bucket before is the alternative of the one that was
- * put there.
+ * Makes a slot free in the last filter: the fingerprint replaces another one, which moves to its
+ * other bucket, and so on. If no move finds a free slot, all moves are undone in reverse order: the
+ * fingerprint in `print` is the victim of the last move, and its previous bucket is the alternative
+ * of the current one.
  */
 static bool cuckoo_push(bg_foreign *f, const struct cuckoo_key *k)
 {
@@ -489,14 +489,17 @@ static bg_err cuckoo_grow(bg_foreign *f, bg_errinfo *info)
     struct foreign_part part = { .own_small = size, .k = 2, .offset = f->size };
     uint64_t slots, bytes;
     if (expansion == 0 || f->count >= CUCKOO_FILTERS_MAX) {
-        return bgi_err(info, BG_EFULL, "filter", "room, or one that may grow",
-                       "%u filters", f->count);
+        return bgi_err_state(info, BG_EFULL, "filter",
+                             "the filter is full and cannot grow beyond %u filters",
+                             f->count);
     }
     if (!cuckoo_slots(f->parts[0].bytes / size, (uint32_t)expansion, size, f->count,
                       &slots)
         || !bgi_add_u64(f->size, slots, &bytes)) {
-        return bgi_err(info, BG_EFULL, "filter", "less than 2^32 slots in the next",
-                       "%u filters", f->count);
+        return bgi_err_state(info, BG_EFULL, "filter",
+                             "the filter is full and cannot grow: the next of its %u "
+                             "filters would have 2^32 slots or more",
+                             f->count);
     }
     part.bytes = part.design = slots;
     part.bits = 8 * slots;
@@ -515,12 +518,12 @@ static bg_err cuckoo_add(bg_foreign *f, const void *key, size_t len, bg_errinfo 
     }
     const bg_err err = cuckoo_grow(f, info);
     if (!err) {
-        (void)cuckoo_put(f, &k); /* the new one is empty */
+        (void)cuckoo_put(f, &k); /* succeeds, because the new filter is empty */
     }
     return err;
 }
 
-/* Buckets of two, as CF.RESERVE makes them. */
+/* Creates a filter with buckets of two slots, like CF.RESERVE. */
 static bg_err cuckoo_create(uint64_t items, double rate,
                             const bg_foreign_options *options, bg_foreign **foreign,
                             bg_errinfo *info)
@@ -530,9 +533,7 @@ static bg_err cuckoo_create(uint64_t items, double rate,
     };
     if (rate < 4.0 / 255) {
         return bgi_err(info, BG_EINVAL, "rate",
-                       "0.016 or more: its fingerprints have "
-                       "8 bits",
-                       "%g", rate);
+                       "at least 0.016, since fingerprints have 8 bits", "%g", rate);
     }
     while (2 * head.buckets < items) {
         head.buckets *= 2;
@@ -549,7 +550,7 @@ static bg_err cuckoo_create(uint64_t items, double rate,
     return err;
 }
 
-/* ---- Writing, and what is in it ---------------------------------------------------------- */
+/* ---- Writing and measuring ---------------------------------------------------------------- */
 
 static uint64_t cuckoo_written(const bg_foreign *f)
 {
@@ -602,7 +603,8 @@ static void cuckoo_write(const bg_foreign *f, unsigned char *to)
     }
 }
 
-/* A fingerprint is what it takes here for a key to be found by chance; `ones` counts them. */
+/* Computes the rate from the fingerprints: an absent key is found if one of them matches. `ones` is
+ * the number of fingerprints. */
 static void cuckoo_about(const bg_foreign *f, bg_foreign_info *about)
 {
     double no = 1;

@@ -1,19 +1,20 @@
 /*
- * foreign_rocksdb.c - the Bloom filter in a table file (.sst) of RocksDB.
+ * foreign_rocksdb.c - the Bloom filter in a RocksDB table file (.sst).
  *
- * "FastLocalBloom": the one full filter of a file, which bloomfilter:BITS writes since
- * version 6.6 (format_version 5 and later). A cache line of 64 bytes is chosen by the low
- * half of the hash, in it k bits of nine bits each by the high half, multiplied on:
+ * "FastLocalBloom" is the single full filter of a file, which bloomfilter:BITS writes since version
+ * 6.6 (format_version 5 and later). The low half of the hash selects a cache line of 64 bytes. The
+ * high half, multiplied repeatedly, selects k bits in it by nine bits each:
  *
  *     lines of 64 bytes | ff | 00 | k | 00 00
  *     line = low32(h) * lines >> 32;  x = high32(h);  k times: bit x >> 23; x *= 9e3779b9
  *
- * h is XXPH3 of the user's key (table_hashes.c). Where it is: the footer tells where the
- * metaindex is, that where "fullfilter.rocksdb.BuiltinBloomFilter" is. Checksums of both
- * are checked, and that of the footer where it has one (format_version 6 and later).
+ * h is XXPH3 of the user key (table_hashes.c). The footer contains the place of the metaindex,
+ * which contains the place of "fullfilter.rocksdb.BuiltinBloomFilter". The checksums of both blocks
+ * are verified, and also that of the footer if it has one (format_version 6 and later).
  *
- * Refused, and named: Ribbon filters, filters of before 6.6 ("legacy"), partitioned ones,
- * those of other policies. RocksDB itself treats what it does not know as "maybe".
+ * The decoder rejects, with a specific error, Ribbon filters, filters written before 6.6
+ * ("legacy"), partitioned filters, and filters of other policies. RocksDB itself answers "maybe"
+ * for unknown filters.
  *
  * Source: the layouts of RocksDB, table/format.cc and util/bloom_impl.h.
  */
@@ -26,7 +27,7 @@
 enum {
     ROCKS_FOOTER = 53,
     ROCKS_LINE = 64,
-    ROCKS_META = 5, /* bytes behind the lines */
+    ROCKS_META = 5, /* bytes after the lines */
     ROCKS_K_MAX = 30,
     ROCKS_VERSION_MIN = 2,
     ROCKS_VERSION_MAX = 7
@@ -36,9 +37,9 @@ static const unsigned char rocks_magic[8] = { 0xf7, 0xcf, 0xf4, 0x85,
                                               0xb7, 0x41, 0xe2, 0x88 };
 static const unsigned char rocks_magic6[4] = { 0x3e, 0x00, 0x7a, 0x00 };
 
-/* ---- Where it is ------------------------------------------------------------------- */
+/* ---- Finding the filter ------------------------------------------------------------ */
 
-/* Format version 6 and later: the metaindex ends where the footer begins. */
+/* Reads a footer of format version 6 or later. The metaindex ends where the footer starts. */
 static bg_err rocks_footer6(const unsigned char *p, struct table *table,
                             struct table_handle *metaindex, bg_errinfo *info)
 {
@@ -51,12 +52,12 @@ static bg_err rocks_footer6(const unsigned char *p, struct table *table,
         || (table->checksum != TABLE_NO_CHECKSUM
             && table_sum(table, copy, sizeof copy, table->end)
                    != foreign_le32(p + 5))) {
-        return bgi_err(info, BG_ECHECKSUM, "footer", "one with its checksum",
-                       "another");
+        return bgi_err(info, BG_ECHECKSUM, "footer",
+                       "the checksum stored in the footer", "a different checksum");
     }
     if (size + TABLE_TRAILER > table->end) {
         return foreign_refuse(info, table->end + 13, "size of the metaindex",
-                              "at most what is before it", "%llu",
+                              "at most the bytes before the footer", "%llu",
                               (unsigned long long)size);
     }
     *metaindex = (struct table_handle){ table->end - TABLE_TRAILER - size, size };
@@ -69,7 +70,8 @@ static bg_err rocks_footer(const struct foreign_input *input, struct table *tabl
     if (input->n < ROCKS_FOOTER
         || memcmp(input->bytes + input->n - 8, rocks_magic, sizeof rocks_magic) != 0) {
         return foreign_refuse(info, input->n, "magic number",
-                              "that of a block-based table of RocksDB", "another");
+                              "the magic number of a RocksDB block-based table",
+                              "a different number");
     }
     const unsigned char *p = input->bytes + input->n - ROCKS_FOOTER;
     const uint32_t version = foreign_le32(p + 41);
@@ -87,12 +89,13 @@ static bg_err rocks_footer(const struct foreign_input *input, struct table *tabl
     }
     struct foreign_input handles = { p + 1, 40, 0 };
     if (!table_handle(&handles, metaindex)) {
-        return foreign_refuse(info, table->end + 1, "metaindex", "its place", "none");
+        return foreign_refuse(info, table->end + 1, "metaindex", "a valid block handle",
+                              "an invalid handle");
     }
     return BG_OK;
 }
 
-/* What the names of a metaindex say. */
+/* The filters found in a metaindex. */
 struct rocks_names {
     bool found, partitioned, other;
     struct table_handle filter;
@@ -126,10 +129,10 @@ static bg_err rocks_find(const struct table *table, struct table_handle metainde
     table_release(&block);
     if (!err && !names.found) {
         err = foreign_refuse(info, metaindex.offset, "filter",
-                             "a full one, rocksdb.BuiltinBloomFilter",
-                             names.partitioned ? "a partitioned one"
-                             : names.other     ? "one of another policy"
-                                               : "none");
+                             "a full filter, rocksdb.BuiltinBloomFilter",
+                             names.partitioned ? "a partitioned filter"
+                             : names.other     ? "a filter of another policy"
+                                               : "no filter");
     }
     *filter = names.filter;
     return err;
@@ -137,13 +140,13 @@ static bg_err rocks_find(const struct table *table, struct table_handle metainde
 
 /* ---- The filter -------------------------------------------------------------------- */
 
-/* What the bytes behind the lines say; RocksDB ignores a filter with others. */
+/* Checks the bytes after the lines. RocksDB ignores a filter with other values. */
 static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
                           bg_errinfo *info)
 {
     const unsigned char *meta = p + size - ROCKS_META;
     if (size <= ROCKS_META) {
-        return foreign_refuse(info, at, "filter", "lines of 64 bytes and 5 more",
+        return foreign_refuse(info, at, "filter", "lines of 64 bytes and 5 more bytes",
                               "%llu bytes", (unsigned long long)size);
     }
     at += size - ROCKS_META;
@@ -151,10 +154,10 @@ static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
         return foreign_refuse(info, at, "kind of filter", "Bloom of format_version 5",
                               meta[0] == 0xfe                   ? "Ribbon"
                               : meta[0] >= 1 && meta[0] <= 0x7f ? "legacy Bloom"
-                                                                : "an unknown one");
+                                                                : "an unknown kind");
     }
     if ((size - ROCKS_META) % ROCKS_LINE) {
-        return foreign_refuse(info, at, "filter", "lines of 64 bytes and 5 more",
+        return foreign_refuse(info, at, "filter", "lines of 64 bytes and 5 more bytes",
                               "%llu bytes", (unsigned long long)size);
     }
     if (meta[1] != 0 || meta[2] == 0 || meta[2] > ROCKS_K_MAX || meta[3] || meta[4]) {
@@ -169,7 +172,7 @@ static bg_err rocks_keep(const struct table_block *block, uint64_t at, uint64_t 
                          const bg_foreign_options *options, bg_foreign **foreign,
                          bg_errinfo *info)
 {
-    if (block->size == 0) { /* no key: it says no to all */
+    if (block->size == 0) { /* a filter without keys */
         return foreign_make(&foreign_rocksdb, options, 0, 0, input, foreign, info);
     }
     bg_err err = rocks_check(block->bytes, block->size, at, info);

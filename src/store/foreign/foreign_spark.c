@@ -1,18 +1,18 @@
 /*
- * foreign_spark.c - org.apache.spark.util.sketch.BloomFilter, as writeTo writes it; also what
- * SQL's bloom_filter_agg makes.
+ * foreign_spark.c - org.apache.spark.util.sketch.BloomFilter, as written by writeTo and by the SQL
+ * function bloom_filter_agg.
  *
  *     V1:  i32 1 | i32 k | i32 words | words x i64
- *     V2:  i32 2 | i32 k | i32 seed | i32 words | words x i64     high byte first
+ *     V2:  i32 2 | i32 k | i32 seed | i32 words | words x i64     big-endian
  *
- * V2 is what Spark 4.1 and later write, and what older ones cannot read; so V1 is created
- * unless `version` says 2. m is 64 * words. Two hashes, the second seeded with the first,
- * walk through the bits: V1 in 32 bits, V2 from h1 * (2^31 - 1) in 64 bits, which large
- * filters need. Negative sums are complemented.
+ * Spark 4.1 and later write V2, which older versions cannot read. So V1 is created unless `version`
+ * is 2. m is 64 * words. The positions are computed from two hashes, the second seeded with the
+ * first: in V1 with 32 bits, in V2 from h1 * (2^31 - 1) with 64 bits, which large filters need.
+ * Negative sums are complemented.
  *
- * Spark hashes a long as its low and its high word, which is what its hash of 8 bytes, low
- * byte first, comes to; an int is widened to a long before. bloom_filter_agg hashes columns
- * by xxhash64 first and adds that long.
+ * Spark hashes a long as its low and its high word, which equals its hash of the 8 little-endian
+ * bytes. An int is widened to a long first. bloom_filter_agg hashes columns with xxhash64 and adds
+ * the resulting long.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -31,7 +31,7 @@ static void spark_walk_1(const struct foreign_part *part, uint32_t h1, uint32_t 
 static void spark_walk_2(const struct foreign_part *part, uint32_t h1, uint32_t h2,
                          uint64_t *to)
 {
-    int64_t sum = (int64_t)(int32_t)h1 * INT32_MAX; /* below 2^62, whatever is added */
+    int64_t sum = (int64_t)(int32_t)h1 * INT32_MAX; /* at most 2^62: cannot overflow */
     for (uint32_t i = 0; i < part->k; i++) {
         sum += (int32_t)h2;
         to[i] = (uint64_t)(sum < 0 ? ~sum : sum) % part->bits;
@@ -132,8 +132,9 @@ static bg_err spark_create(uint64_t items, double rate,
         return bgi_err(info, BG_EINVAL, "version", "1 or 2", "%u", version);
     }
     if (options->seed > (version == SPARK_V1 ? 0 : UINT32_MAX)) {
-        return bgi_err(info, BG_EINVAL, "seed", "32 bits, and none in version 1",
-                       "%llu", (unsigned long long)options->seed);
+        return bgi_err(info, BG_EINVAL, "seed",
+                       "a 32-bit number in version 2, and 0 in version 1", "%llu",
+                       (unsigned long long)options->seed);
     }
     err = foreign_java_size(items, rate, FOREIGN_K_MAX, &size, info);
     return err ? err
@@ -151,7 +152,7 @@ static void spark_write(const bg_foreign *foreign, unsigned char *to)
     const uint64_t header = spark_header(foreign->version);
     foreign_put_be32(to, foreign->version);
     foreign_put_be32(to + 4, part->k);
-    foreign_put_be32(to + 8, (uint32_t)foreign->seed); /* in V1 overwritten by: */
+    foreign_put_be32(to + 8, (uint32_t)foreign->seed); /* overwritten below in V1 */
     foreign_put_be32(to + header - 4, (uint32_t)(part->bits / 64));
     foreign_copy_swapped(to + header, foreign->bytes, part->bits / 64);
 }

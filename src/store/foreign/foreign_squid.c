@@ -3,14 +3,14 @@
  * (squid-internal-periodic/store_digest), version 5.
  *
  *     i16 current | i16 required | i32 capacity | i32 count | i32 deletions | i32 bytes |
- *     u8 bits per entry | u8 hashes = 4 | 106 zeros | the bits       high byte first
+ *     u8 bits per entry | u8 hashes = 4 | 106 zeros | the bits       big-endian
  *
- * `bytes` has to be (capacity * bits per entry + 7) / 8: Squid refuses anything else, and so
- * does this. A key is the MD5 of a byte for the method and the URL; its four words, high
- * byte first, modulo the number of bits are the positions.
+ * `bytes` must be (capacity * bits per entry + 7) / 8; Squid rejects other values, and so does this
+ * decoder. A key is the MD5 of a byte for the method followed by the URL. The positions are the
+ * four big-endian words of the MD5 modulo the number of bits.
  *
- * The caller passes the URL as Squid spells it. The method is `seed`, in Squid's numbers; 0
- * stands for 1, which is GET. Nearly everything in a digest is GET's.
+ * The caller passes the URL in Squid's spelling. `seed` is Squid's number of the method; 0 means 1,
+ * which is GET. Nearly all entries of a digest are for GET.
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_digests.h"
@@ -21,7 +21,7 @@
 enum { SQUID_HEADER = 128, SQUID_K = 4, SQUID_CURRENT = 5, SQUID_REQUIRED = 3 };
 enum { SQUID_GET = 1, SQUID_BITS_MAX = 255 };
 
-/* Of extra. */
+/* extra[] */
 enum { SQUID_VERSIONS = 0, SQUID_DELETIONS = 1, SQUID_PER_ENTRY = 2 };
 
 static void squid_positions(const bg_foreign *foreign, const struct foreign_part *part,
@@ -39,8 +39,9 @@ static bg_err squid_add(bg_foreign *foreign, const void *key, size_t len,
 {
     struct foreign_part *part = &foreign->parts[0];
     if (part->items >= INT32_MAX) {
-        return bgi_err(info, BG_EFULL, "count", "below 2^31 - 1", "%llu",
-                       (unsigned long long)part->items);
+        return bgi_err_state(info, BG_EFULL, "count",
+                             "the digest is full: it has %llu entries",
+                             (unsigned long long)part->items);
     }
     (void)foreign_part_add(foreign, part, key, len);
     part->items++;
@@ -56,7 +57,7 @@ static bg_err squid_make(uint64_t capacity, uint32_t per_entry, uint64_t input,
         .bits = bytes * 8, .bytes = bytes, .k = SQUID_K, .design = capacity
     };
     if (options->seed > 255) {
-        return bgi_err(info, BG_EINVAL, "seed", "the number of a method, up to 255",
+        return bgi_err(info, BG_EINVAL, "seed", "the number of a method, at most 255",
                        "%llu", (unsigned long long)options->seed);
     }
     bg_err err =
@@ -77,8 +78,9 @@ static bg_err squid_check(const unsigned char *header, bg_errinfo *info)
     const uint32_t capacity = foreign_be32(header + 4),
                    bytes = foreign_be32(header + 16);
     if (current < SQUID_REQUIRED || current > INT16_MAX || required > SQUID_CURRENT) {
-        return bgi_err(info, BG_EVERSION, "version", "5, or one that 5 can read",
-                       "%u, which requires %u", current, required);
+        return bgi_err(info, BG_EVERSION, "version",
+                       "3 or later, readable by version 5", "%u, which requires %u",
+                       current, required);
     }
     if (capacity == 0 || capacity > INT32_MAX || header[20] == 0) {
         return foreign_refuse(info, 4, "capacity, bits per entry", "at least 1",
@@ -89,7 +91,8 @@ static bg_err squid_check(const unsigned char *header, bg_errinfo *info)
                               (int)foreign_be32(header + 8));
     }
     if (bytes > INT32_MAX || bytes != ((uint64_t)capacity * header[20] + 7) / 8) {
-        return foreign_refuse(info, 16, "bytes", "capacity times bits per entry", "%d",
+        return foreign_refuse(info, 16, "bytes",
+                              "capacity times bits per entry, divided by 8", "%d",
                               (int)bytes);
     }
     if (header[21] != SQUID_K) {
@@ -118,7 +121,7 @@ static bg_err squid_read(struct foreign_input input, const bg_foreign_options *o
     return BG_OK;
 }
 
-/* Squid's own default is 5 bits per entry, a rate of 0.092. */
+/* Squid's default is 5 bits per entry, which gives a rate of 0.092. */
 static bg_err squid_create(uint64_t items, double rate,
                            const bg_foreign_options *options, bg_foreign **foreign,
                            bg_errinfo *info)
@@ -126,8 +129,8 @@ static bg_err squid_create(uint64_t items, double rate,
     uint32_t bits = 1;
     while (pow(1 - exp(-(double)SQUID_K / bits), SQUID_K) > rate) {
         if (++bits > SQUID_BITS_MAX) {
-            return bgi_err(info, BG_EINVAL, "rate", "one that 255 bits per entry reach",
-                           "%g", rate);
+            return bgi_err(info, BG_EINVAL, "rate",
+                           "a rate that 255 bits per entry can reach", "%g", rate);
         }
     }
     if (items * bits + 7 >= INT32_MAX) {

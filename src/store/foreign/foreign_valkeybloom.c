@@ -1,31 +1,34 @@
 /*
- * foreign_valkeybloom.c - the filters of valkey-bloom, as its BF.LOAD takes them.
+ * foreign_valkeybloom.c - the filters of valkey-bloom, in the format of its BF.LOAD.
  *
- * A file is the second argument of BF.LOAD, which that module writes to append-only files.
- * All numbers have their low byte first.
+ * A file is the second argument of BF.LOAD, which the module writes to append-only files. All
+ * numbers are little-endian.
  *
  *     u8 version 1 | u32 expansion | f64 rate | f64 tightening | u8 random seed | u64 filters
  *     each filter:   u64 length | bloom | i64 items | i64 capacity
  *     bloom:         u8 version 1 | u64 bytes | u32 k | seed (32 bytes) | bits
  *
- * `length` is that of `bloom`: 45 and its bytes. The seed is two secrets of SipHash-1-3, the
- * same in all filters of an object. What is hashed is the key's length in 8 bytes, then the
- * key. The first two positions are the two hashes h0 and h1, position i from 2 on is
- * (h0 + i h1 modulo 2^64) modulo 2^64 - 59; each is then taken modulo the number of bits.
+ * `length` is the length of `bloom`: 45 plus `bytes`. The seed consists of two secrets of
+ * SipHash-1-3, and is the same in all filters of an object. The hashed bytes are the length of the
+ * key in 8 bytes, followed by the key. The first two positions are the two hashes h0 and h1, and
+ * position i from 2 on is (h0 + i h1 modulo 2^64) modulo 2^64 - 59. Each is then taken modulo the
+ * number of bits.
  *
- * An object grows by filters of `expansion` times the capacity of the one before, the n-th,
- * counted from 0, with the rate times tightening^n; with expansion 0 it can be full. A key is
- * added to the last one if none may contain it. So does bg_foreign_add, but no filter has more than
- * FOREIGN_GROWTH_MAX times the bytes of the one before: expansions go up to 2^32.
+ * An object grows by filters of `expansion` times the capacity of the one before. Filter n, counted
+ * from 0, has the rate times tightening^n. With expansion 0, an object can become full. A key is
+ * added to the last filter if no filter may contain it. bg_foreign_add does the same, but no filter
+ * has more than FOREIGN_GROWTH_MAX times the bytes of the one before, because expansions can be up
+ * to 2^32.
  *
- * In memory: a part's `own` is the tightening, extra[] the seed, `seed` the expansion and, in
- * bit 32, whether the seed was random.
+ * In memory, the `own` of a part is the tightening, extra[] is the seed, and `seed` is the
+ * expansion, with bit 32 set if the seed was random.
  *
- * Invariants of what is read
- *   (I1) the bytes of all filters are there, before memory is taken; nothing follows them
- *   (I2) rate and tightening are above 0 and below 1, and no filter's rate is lost to underflow
- *   (I3) k is 1 .. FOREIGN_K_MAX, every filter has a byte at least
- *   (I4) one seed
+ * Invariants of the input
+ *   (I1) the input has the bytes of all filters, which is checked before memory is allocated;
+ *        nothing follows them
+ *   (I2) rate and tightening are above 0 and below 1, and no filter's rate underflows
+ *   (I3) k is 1 .. FOREIGN_K_MAX, and every filter has at least one byte
+ *   (I4) all filters have the same seed
  *   (I5) a filter has the bytes that its capacity needs
  */
 #include "base/checked.h"
@@ -38,15 +41,15 @@
 
 enum {
     VALKEY_HEADER = 1 + 4 + 8 + 8 + 1 + 8,
-    VALKEY_BLOOM = 1 + 8 + 4 + 32,           /* in front of the bits */
-    VALKEY_FRAME = 8 + VALKEY_BLOOM + 8 + 8, /* around the bits of a filter */
-    VALKEY_SEED = 13,                        /* where in `bloom` */
-    VALKEY_RANDOM = 1                        /* above the expansion */
+    VALKEY_BLOOM = 1 + 8 + 4 + 32,           /* bytes before the bits */
+    VALKEY_FRAME = 8 + VALKEY_BLOOM + 8 + 8, /* bytes before and after the bits */
+    VALKEY_SEED = 13,                        /* offset in `bloom` */
+    VALKEY_RANDOM = 1                        /* bit 32 of `seed` */
 };
 
 /* ---- Sizes -------------------------------------------------------------------------- */
 
-/* The rate of the n-th filter, multiplied in the order in which Rust's powi does it. */
+/* Returns the rate of filter n, with multiplications in the same order as Rust's powi. */
 static double valkey_rate(double rate, double tightening, uint32_t n)
 {
     double power = 1;
@@ -65,7 +68,7 @@ static double valkey_bytes(uint64_t capacity, double rate)
     return ceil((double)capacity * log(rate) / (-8.0 * (ln2 * ln2)));
 }
 
-/* The filter for so many keys; false: there is none. */
+/* Computes a filter for `capacity` keys. Returns false if there is none. */
 static bool valkey_solve(uint64_t capacity, double rate, double tightening,
                          struct foreign_part *part)
 {
@@ -90,7 +93,7 @@ static bool valkey_solve(uint64_t capacity, double rate, double tightening,
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* What a header says, and the seed of the first filter. */
+/* The fields of a header, and the seed of the first filter. */
 struct valkey_head {
     double rate, tightening;
     uint64_t filters;
@@ -130,13 +133,13 @@ static bg_err valkey_head(struct foreign_input *input,
     if (head->filters == 0 || head->filters > FOREIGN_PARTS_MAX
         || head->filters > (input->n - input->at) / VALKEY_FRAME) {
         return foreign_refuse(info, 22, "filters",
-                              "1, or as many as there are bytes for", "%llu",
+                              "at least 1, and no more than the input can hold", "%llu",
                               (unsigned long long)head->filters);
     }
     return BG_OK;
 }
 
-/* What is wrong with the numbers of a filter. */
+/* Checks the numbers of a filter. */
 static bg_err valkey_check_part(const struct foreign_part *part, uint64_t items,
                                 size_t at, bg_errinfo *info)
 {
@@ -145,19 +148,19 @@ static bg_err valkey_check_part(const struct foreign_part *part, uint64_t items,
                               part->rate);
     }
     if (items > INT64_MAX) {
-        return foreign_refuse(info, at, "items of a filter", "no negative number",
-                              "%llu", (unsigned long long)items);
+        return foreign_refuse(info, at, "items of a filter", "at most 2^63 - 1", "%llu",
+                              (unsigned long long)items);
     }
     if (part->design == 0 || part->design > INT64_MAX
         || valkey_bytes(part->design, part->rate) > (double)part->bytes + 2) {
         return foreign_refuse(info, at, "capacity of a filter",
-                              "at least 1, and as many as the bits are for", "%llu",
+                              "at least 1, and no more than the bits hold", "%llu",
                               (unsigned long long)part->design);
     }
     return BG_OK;
 }
 
-/* The next filter; *bits is where it has them. */
+/* Reads the next filter; *bits is the address of its bits. */
 static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
                           uint32_t n, struct foreign_part *part,
                           const unsigned char **bits, bg_errinfo *info)
@@ -168,7 +171,7 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
     if (!p || bytes == 0 || bytes > input->n - input->at
         || foreign_le64(p) != VALKEY_BLOOM + bytes) {
         return foreign_refuse(info, at, "length of a filter",
-                              "that of its bits, which follow", "%llu",
+                              "45 plus the size of its bits, which follow", "%llu",
                               (unsigned long long)(p ? foreign_le64(p) : 0));
     }
     if (p[8] != 1) {
@@ -179,7 +182,7 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
     head->seed = head->seed ? head->seed : seed;
     if (memcmp(seed, head->seed, 32) != 0) {
         return foreign_refuse(info, at + 8 + VALKEY_SEED, "seed of a filter",
-                              "that of the first one", "another");
+                              "the seed of the first filter", "a different seed");
     }
     const bg_err err = foreign_check_k(foreign_le32(p + 17), at + 17, info);
     if (err) {
@@ -190,7 +193,7 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
     const unsigned char *q = foreign_take(input, 16);
     if (!*bits || !q) {
         return foreign_refuse(info, counts, "items and capacity of a filter",
-                              "16 bytes", "less");
+                              "16 bytes", "fewer bytes");
     }
     *part = (struct foreign_part){ .bits = 8 * bytes,
                                    .bytes = bytes,
@@ -202,7 +205,7 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
     return valkey_check_part(part, part->items, counts, info);
 }
 
-/* All filters: counts their bytes; with a handle, also fills it. */
+/* Reads all filters and sums up their bytes. If `f` is not NULL, also fills it. */
 static bg_err valkey_parts(struct foreign_input input, struct valkey_head *head,
                            bg_foreign *f, uint64_t *all, bg_errinfo *info)
 {
@@ -215,15 +218,15 @@ static bg_err valkey_parts(struct foreign_input input, struct valkey_head *head,
             return err;
         }
         part.offset = *all;
-        *all += part.bytes; /* no more than the input has */
+        *all += part.bytes; /* limited by the size of the input */
         if (f) {
             f->parts[i] = part;
             memcpy(f->bytes + part.offset, bits, (size_t)part.bytes);
         }
     }
     if (input.at < input.n) {
-        return foreign_refuse(info, input.at, "end", "nothing more", "%zu bytes",
-                              input.n - input.at);
+        return foreign_refuse(info, input.at, "end", "no bytes after the last filter",
+                              "%zu bytes", input.n - input.at);
     }
     return BG_OK;
 }
@@ -273,7 +276,8 @@ static void valkey_positions(const bg_foreign *f, const struct foreign_part *par
     }
 }
 
-/* 64 bits of a seed made 256: not a secret, but no two of them alike. */
+/* Expands a 64-bit seed to 256 bits. The result is not a secret, but different seeds give different
+ * results. */
 static void valkey_seed(uint64_t seed, uint64_t to[4])
 {
     for (int i = 0; i < 4; i++) {
@@ -294,8 +298,9 @@ static bg_err valkey_create(uint64_t items, double rate,
         return err;
     }
     if (!valkey_solve(items, rate, 0.5, &part)) {
-        return bgi_err(info, BG_EINVAL, "items, rate", "a filter of up to 256 hashes",
-                       "%llu, %g", (unsigned long long)items, rate);
+        return bgi_err(info, BG_EINVAL, "items, rate",
+                       "a filter with at most 256 hashes", "%llu, %g",
+                       (unsigned long long)items, rate);
     }
     err = foreign_make(&foreign_valkeybloom, options, 1, part.bytes, 0, foreign, info);
     if (!err) {
@@ -314,16 +319,18 @@ static bg_err valkey_grow(bg_foreign *f, bg_errinfo *info)
     struct foreign_part part;
     uint64_t bytes;
     if (expansion == 0) {
-        return bgi_err(info, BG_EFULL, "filter", "room, or one that may grow",
-                       "%llu items", (unsigned long long)last->items);
+        return bgi_err_state(info, BG_EFULL, "filter",
+                             "the filter is full (%llu items) and cannot grow",
+                             (unsigned long long)last->items);
     }
     const double rate = valkey_rate(f->parts[0].rate, last->own, f->count);
     const uint64_t capacity =
         foreign_next_items(last, expansion, foreign_ideal_bits(1, rate));
     if (capacity > INT64_MAX || !valkey_solve(capacity, rate, last->own, &part)
         || !bgi_add_u64(f->size, part.bytes, &bytes) || f->count == FOREIGN_PARTS_MAX) {
-        return bgi_err(info, BG_EFULL, "filter", "room for another one", "%u filters",
-                       f->count);
+        return bgi_err_state(info, BG_EFULL, "filter",
+                             "the filter is full and cannot grow beyond %u filters",
+                             f->count);
     }
     part.offset = f->size;
     const bg_err err = foreign_grow(f, f->count + 1, bytes, info);

@@ -1,16 +1,16 @@
 /*
- * snappy.c - unpacks the Snappy format, in which LevelDB keeps indexes of its tables.
+ * snappy.c - decompresses the Snappy format, which LevelDB uses for the indexes of its tables.
  *
- * A varint tells the size; then there are literals and copies of what was unpacked before,
- * the low two bits of the first byte telling which:
+ * A varint contains the decompressed size. It is followed by literals and copies of earlier output.
+ * The low two bits of the first byte of each select its type:
  *
- *     00  literal of 1 + (high six bits) bytes; 60 .. 63 there: 1 .. 4 bytes tell it
- *     01  copy of 4 .. 11 bytes (three bits), from 11 bits back
- *     10  copy of 1 .. 64 bytes (six bits), from 16 bits back
- *     11  the same, from 32 bits back
+ *     00  literal of 1 + (high six bits) bytes; 60 .. 63: the length follows in 1 .. 4 bytes
+ *     01  copy of 4 .. 11 bytes (three bits), with an offset of 11 bits
+ *     10  copy of 1 .. 64 bytes (six bits), with an offset of 16 bits
+ *     11  copy of 1 .. 64 bytes (six bits), with an offset of 32 bits
  *
- * Bounded: three bytes become 64 at most, so that a size above 22 times the packed one is
- * refused before anything is allocated for it; nothing outside of both buffers is touched.
+ * Memory is limited: three bytes expand to at most 64, so a size above 22 times the packed size is
+ * rejected before it is allocated. Nothing outside the two buffers is accessed.
  *
  * Source: google/snappy, format_description.txt.
  */
@@ -27,7 +27,7 @@ struct snappy {
     uint64_t size, done;
 };
 
-/* The varint in front; returns its bytes, 0 when there is none of 32 bits. */
+/* Reads the varint at the start. Returns its length, or 0 if it is not a valid 32-bit varint. */
 static uint64_t snappy_preamble(const unsigned char *packed, uint64_t n, uint64_t *size)
 {
     *size = 0;
@@ -45,7 +45,7 @@ bool snappy_size(const unsigned char *packed, uint64_t n, uint64_t *size)
     return snappy_preamble(packed, n, size) && *size / SNAPPY_RATIO_MAX <= n;
 }
 
-/* A number of 0 to 4 bytes, low byte first; false when they are not there. */
+/* Reads a little-endian number of 0 to 4 bytes. Returns false if the input is too short. */
 static bool snappy_number(struct snappy *s, unsigned bytes, uint64_t *number)
 {
     if (bytes > s->n - s->at) {
@@ -88,7 +88,7 @@ static bool snappy_copy(struct snappy *s, unsigned tag)
     if (back == 0 || back > s->done || length > s->size - s->done) {
         return false;
     }
-    for (; length > 0; length--, s->done++) { /* byte by byte: it may overlap itself */
+    for (; length > 0; length--, s->done++) { /* byte by byte: the ranges may overlap */
         s->to[s->done] = s->to[s->done - back];
     }
     return true;

@@ -1,14 +1,14 @@
-/* snappy.h - unpacks the Snappy format; see snappy.c. */
+/* snappy.h - decompresses the Snappy format; see snappy.c. */
 #ifndef BGI_SNAPPY_H
 #define BGI_SNAPPY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How many bytes n packed bytes become; false when that is impossible. */
+/* Reads the decompressed size of n packed bytes. Returns false if it is impossible. */
 bool snappy_size(const unsigned char *packed, uint64_t n, uint64_t *size);
 
-/* Unpacks into just `size` bytes; false when the packed ones are not such. */
+/* Decompresses to exactly `size` bytes. Returns false if the packed bytes are invalid. */
 bool snappy_unpack(const unsigned char *packed, uint64_t n, unsigned char *to,
                    uint64_t size);
 

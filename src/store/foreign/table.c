@@ -1,15 +1,14 @@
 /*
- * table.c - blocks of LevelDB's and RocksDB's table files.
+ * table.c - blocks of LevelDB and RocksDB table files.
  *
- * What is checked: a block lies before the footer, with its trailer; its checksum, of
- * whichever kind the file says it has, covers contents and compression; an entry's lengths
- * stay inside of the entries, and it shares no more than the key before it has.
+ * These checks are made: a block and its trailer are before the footer. The checksum, of the type
+ * that the file specifies, matches contents and compression type. The lengths in an entry stay
+ * inside the entries, and an entry shares no more bytes than the previous key has.
  *
- * CRC-32C is stored masked (turned by 15 bits, plus a constant), because sums of bytes that
- * hold sums are weak. XXH3 is taken of the contents alone; the byte behind them, the
- * compression, is mixed in by a product. From RocksDB's format version 6 on, a number of
- * the file and the place of the block are mixed into every checksum, so that no block can
- * be taken for another.
+ * CRC-32C is stored masked (rotated by 15 bits, plus a constant), because a CRC of bytes that
+ * contain CRCs is weak. XXH3 is computed over the contents only; the compression byte after them is
+ * mixed in by a product. From RocksDB format version 6 on, a number of the file and the offset of
+ * the block are mixed into every checksum, so that no block can be mistaken for another.
  */
 #include "store/foreign/table.h"
 
@@ -75,21 +74,22 @@ static bg_err table_unpack(const unsigned char *packed, uint64_t n, uint64_t at,
     uint64_t size;
     size_t room;
     if (!snappy_size(packed, n, &size)) {
-        return foreign_refuse(info, at, what, "one packed by snappy",
+        return foreign_refuse(info, at, what, "a block in Snappy format",
                               "%llu other bytes", (unsigned long long)n);
     }
     if (options->max_bytes && size > options->max_bytes) {
-        return bgi_err(info, BG_ENOMEM, "size in bytes", "what max_bytes allows",
-                       "%llu", (unsigned long long)size);
+        return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes", "%llu",
+                       (unsigned long long)size);
     }
     if (!bgi_fits_size(size + 1, &room)
         || !bgi_memory_take(&block->memory, room, options->allocator, false)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%llu bytes",
-                       (unsigned long long)size);
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %llu bytes to decompress a block",
+                             (unsigned long long)size);
     }
     if (!snappy_unpack(packed, n, block->memory.base, size)) {
         table_release(block);
-        return foreign_refuse(info, at, what, "one packed by snappy",
+        return foreign_refuse(info, at, what, "a block in Snappy format",
                               "%llu other bytes", (unsigned long long)n);
     }
     block->bytes = block->memory.base;
@@ -111,8 +111,9 @@ bg_err table_open(const struct table *table, struct table_handle handle,
     const size_t summed = (size_t)handle.size + 1;
     if (table->checksum != TABLE_NO_CHECKSUM
         && table_sum(table, p, summed, handle.offset) != foreign_le32(p + summed)) {
-        bg_err err = bgi_err(info, BG_ECHECKSUM, what, "a block with its checksum",
-                             "%s", "another");
+        bg_err err =
+            bgi_err(info, BG_ECHECKSUM, what, "the checksum stored after the block",
+                    "%s", "a different checksum");
         if (info) {
             info->offset = handle.offset;
         }
@@ -123,7 +124,7 @@ bg_err table_open(const struct table *table, struct table_handle handle,
     }
     if (p[handle.size] != TABLE_PLAIN) {
         return foreign_refuse(info, handle.offset + handle.size, what,
-                              "a block as it is, or packed by snappy",
+                              "an uncompressed block, or one in Snappy format",
                               "compression type %u", p[handle.size]);
     }
     block->bytes = p;
@@ -187,7 +188,7 @@ bg_err table_names(const struct table_block *metaindex, uint64_t at, table_visit
         }
     }
     if (entry.at != table_entries_end(metaindex)) {
-        return foreign_refuse(info, at, "metaindex", "whole entries", "%llu bytes",
+        return foreign_refuse(info, at, "metaindex", "complete entries", "%llu bytes",
                               (unsigned long long)metaindex->size);
     }
     return BG_OK;

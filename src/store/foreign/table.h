@@ -1,14 +1,14 @@
 /*
- * table.h - the files that LevelDB's tables and RocksDB's have in common: blocks, each with
- * a trailer, and maps from names to places.
+ * table.h - the parts that LevelDB and RocksDB table files have in common: blocks, each with a
+ * trailer, and maps from names to block handles.
  *
- *     block     contents | u8 compression | u32 checksum      a handle tells its place and
- *                                                             the size of the contents
- *     contents  entries | u32 restart ... | u32 how many restarts
- *     entry     varint shared | varint unshared | varint bytes of value | the key's bytes
- *               behind those that it shares with the key before | value
+ *     block     contents | u8 compression | u32 checksum      a handle is the offset of a block
+ *                                                             and the size of its contents
+ *     contents  entries | u32 restart ... | u32 number of restarts
+ *     entry     varint shared | varint unshared | varint size of the value | the bytes of the
+ *               key after those that it shares with the previous key | value
  *
- * Bytes come from strangers; see table.c for what is checked.
+ * The input is untrusted; table.c lists the checks.
  */
 #ifndef BGI_TABLE_H
 #define BGI_TABLE_H
@@ -17,12 +17,12 @@
 
 enum { TABLE_TRAILER = 5, TABLE_NAME_MAX = 256 };
 
-/* Where a block is. */
+/* The place of a block. */
 struct table_handle {
     uint64_t offset, size;
 };
 
-/* Which checksum blocks have; the numbers are RocksDB's. */
+/* The type of the block checksums. The numbers are those of RocksDB. */
 enum table_checksum {
     TABLE_NO_CHECKSUM = 0,
     TABLE_CRC32C = 1,
@@ -31,53 +31,54 @@ enum table_checksum {
     TABLE_XXH3 = 4
 };
 
-/* A file that is being read: its blocks are before `end`. */
+/* A file that is being read. Its blocks are before `end`. */
 struct table {
     const unsigned char *bytes;
     uint64_t end;
     enum table_checksum checksum;
-    uint32_t context; /* RocksDB, from format version 6 on; else 0 */
+    uint32_t context; /* of RocksDB files from format version 6 on; else 0 */
 };
 
-/* The contents of a block, and what holds them if they had to be unpacked. */
+/* The contents of a block, and their memory if they were decompressed. */
 struct table_block {
     const unsigned char *bytes;
     uint64_t size;
     struct bgi_memory memory;
 };
 
-/* An entry that was reached in a block; all zero before the first. */
+/* The current entry of a block; all zeros before the first entry. */
 struct table_entry {
-    uint64_t at;           /* where the next one begins */
-    uint64_t shared, rest; /* the key: bytes of the key before, and these ... */
+    uint64_t at; /* offset of the next entry */
+    uint64_t shared,
+        rest; /* bytes shared with the previous key; further bytes of the key */
     const unsigned char *key_rest;
     const unsigned char *value;
     uint64_t value_size;
 };
 
-/* A varint of up to 64 bits, a handle; false when there is none. */
+/* Read a varint of up to 64 bits, and a handle. Return false if the input is invalid. */
 bool table_varint(struct foreign_input *input, uint64_t *value);
 bool table_handle(struct foreign_input *input, struct table_handle *handle);
 
-/* The checksum of `size` bytes, at least one, the last of which is the compression; of a
- * block at that offset. */
+/* Computes the checksum of a block at an offset. The last of the `size` bytes, at least one, is the
+ * compression type. */
 uint32_t table_sum(const struct table *table, const unsigned char *p, size_t size,
                    uint64_t offset);
 
-/* Finds a block, checks its trailer and unpacks it if that is needed (snappy only); `what`
- * names it in errors. table_release gives back what it took. */
+/* Finds a block, checks its trailer, and decompresses it if needed (Snappy only). Errors use the
+ * name `what` for the block. table_release frees its memory. */
 bg_err table_open(const struct table *table, struct table_handle handle,
                   const char *what, const bg_foreign_options *options,
                   struct table_block *block, bg_errinfo *info);
 void table_release(struct table_block *block);
 
-/* Goes to the next entry; false at the end, or if there is something impossible: then
+/* Advances to the next entry. Returns false at the end or at an invalid entry; in the latter case,
  * `at` is not the end of the entries. */
 bool table_next(const struct table_block *block, struct table_entry *entry);
 uint64_t table_entries_end(const struct table_block *block);
 
-/* Calls `visit` with every name of a metaindex (cut to TABLE_NAME_MAX - 1 bytes) and the
- * handle beside it; those with other values are left out. */
+/* Calls `visit` with every name of a metaindex (truncated to TABLE_NAME_MAX - 1 bytes) and its
+ * handle. Entries with other values are skipped. */
 typedef void table_visit(void *context, const char *name, struct table_handle handle);
 bg_err table_names(const struct table_block *metaindex, uint64_t at, table_visit *visit,
                    void *context, bg_errinfo *info);

@@ -2,15 +2,15 @@
  * table_hashes.c - the hash functions of Parquet, RocksDB and LevelDB.
  *
  *   XXH64, XXH32, XXH3   from xxhash.h, compiled in
- *   XXPH3                Y. Collet's XXH3 as of xxHash 0.7.2, a preview whose filters are
- *                        in files now. Same secret, other mixing: it equals the released
- *                        XXH3 for no length of key
- *   LevelDB's Hash       like a 32-bit murmur, with its own constants
+ *   XXPH3                Y. Collet's XXH3 as of xxHash 0.7.2, a preview that is used in
+ *                        existing files. It has the same secret but different mixing, and
+ *                        equals the released XXH3 for no key length
+ *   LevelDB's Hash       similar to a 32-bit Murmur hash, with different constants
  *
  * Invariants
- *   (I1) Frozen: bits in files depend on them. tests/unit/test_table_hashes.c has
- *        values that were computed by the other software.
- *   (I2) Nothing outside of data[0 .. len) is read; `data` may be NULL when len is 0.
+ *   (I1) The functions are frozen, because bits in files depend on them.
+ *        tests/unit/test_table_hashes.c has values computed by the other software.
+ *   (I2) Nothing outside data[0 .. len) is read; `data` may be NULL if len is 0.
  */
 #include "store/foreign/table_hashes.h"
 
@@ -45,7 +45,7 @@ uint64_t foreign_xxh3(const void *data, size_t len)
 #define PRIME64_4 UINT64_C(0x85ebca77c2b2ae63)
 #define PRIME64_5 UINT64_C(0x27d4eb2f165667c5)
 
-/* Bytes of a stripe, of the secret, and stripes until the secret is used up. */
+/* The size of a stripe, the size of the secret, and the number of stripes per secret. */
 enum { XXPH3_STRIPE = 64, XXPH3_SECRET = 192, XXPH3_ROUNDS = 16 };
 
 _Static_assert(XXPH3_ROUNDS == (XXPH3_SECRET - XXPH3_STRIPE) / 8, "8 bytes a stripe");
@@ -94,7 +94,7 @@ static uint64_t xxph3_up_to_16(const unsigned char *p, size_t len)
     return xxph3_fold(xxph3_secret(0), PRIME64_2);
 }
 
-/* Pairs of 16 bytes from both ends towards the middle. */
+/* Mixes 16 bytes from each end, moving toward the middle. */
 static uint64_t xxph3_up_to_128(const unsigned char *p, size_t len)
 {
     uint64_t sum = len * PRIME64_1;
@@ -168,7 +168,7 @@ uint64_t foreign_xxph3(const void *data, size_t len)
 
 /* ---- Others ------------------------------------------------------------------------ */
 
-/* The last 0 to 7 bytes as a little-endian number. */
+/* Returns the last 0 to 7 bytes as a little-endian number. */
 static uint64_t table_tail(const unsigned char *p, size_t len)
 {
     uint64_t tail = 0;

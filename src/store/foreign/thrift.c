@@ -57,7 +57,7 @@ int64_t thrift_integer(struct thrift *in, uint32_t type)
     return integer ? thrift_zigzag(in) : (int64_t)thrift_bad(in);
 }
 
-/* The head of a list: how many, and the type of its elements. */
+/* Reads the head of a list: the number and the type of its elements. */
 static uint64_t thrift_elements(struct thrift *in, uint32_t *element)
 {
     unsigned head = thrift_byte(in);
@@ -80,7 +80,7 @@ static void thrift_skip_bytes(struct thrift *in, uint64_t bytes)
     }
 }
 
-/* Elements of containers: truth takes a byte there, in a field it is in the type. */
+/* Skips an element of a container. A boolean takes a byte there; in a field, it is in the type. */
 static void thrift_skip_element(struct thrift *in, uint32_t type)
 {
     if (type == THRIFT_TRUE || type == THRIFT_FALSE) {

@@ -1,5 +1,5 @@
 /*
- * thrift.h - reads Thrift's compact protocol, as far as Parquet's metadata needs it.
+ * thrift.h - reads the parts of Thrift's compact protocol that Parquet metadata uses.
  *
  *     struct thrift_struct s = { 0 };
  *     while (thrift_field(in, &s)) {
@@ -9,10 +9,10 @@
  *         }
  *     }
  *
- * A reader that has run into something impossible is `bad`: everything then gives 0 and
- * no more fields, so that callers check once, at the end. Bytes come from strangers:
- * nothing behind `n` is read, nesting is bounded, and whatever is repeated takes at least
- * one byte each, so that the work is bounded by the bytes there are.
+ * A reader that finds invalid input becomes `bad`. All functions then return 0 and no more fields,
+ * so callers check only once, at the end. The input is untrusted: nothing after `n` is read,
+ * nesting is limited, and every repeated element takes at least one byte, so the work is limited by
+ * the size of the input.
  */
 #ifndef BGI_THRIFT_H
 #define BGI_THRIFT_H
@@ -43,22 +43,23 @@ struct thrift {
     bool bad;
 };
 
-/* The field that was reached in a struct; zero before the first. */
+/* The current field of a struct; all zeros before the first field. */
 struct thrift_struct {
     int64_t id;
     uint32_t type;
 };
 
-/* Goes to the next field; false at the end of the struct. */
+/* Advances to the next field. Returns false at the end of the struct. */
 bool thrift_field(struct thrift *in, struct thrift_struct *s);
 
-/* An integer of a field of that type, which must be an integer's. */
+/* Reads the integer value of a field. `type` must be an integer type. */
 int64_t thrift_integer(struct thrift *in, uint32_t type);
 
-/* How many elements a list has, which must be of `element`; `type` is the field's. */
+/* Reads the number of elements of a list. `type` is the type of the field, and the elements must
+ * have the type `element`. */
 uint64_t thrift_list(struct thrift *in, uint32_t type, uint32_t element);
 
-/* Passes over a value. */
+/* Skips a value. */
 void thrift_skip(struct thrift *in, uint32_t type);
 
 #endif
