@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True  # this directory is part of the sources
-import svg  # noqa: E402
+import chart_svg as svg  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
