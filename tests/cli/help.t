@@ -31,9 +31,9 @@ $ bloomgate help --man bild
 ! Try 'bloomgate --help'.
 ? 2
 $ bloomgate version
-bloomgate 0.1.0
+bloomgate 0.2.0
 $ bloomgate --version
-bloomgate 0.1.0
+bloomgate 0.2.0
 $ bloomgate completion --help
 usage: bloomgate completion bash|zsh|fish
        print a completion script for a shell
@@ -84,7 +84,7 @@ $ bloomgate ''
 
 # Man pages: characters that are special in troff are escaped.
 $ bloomgate help --man build | head -6
-.TH BLOOMGATE\-BUILD 1 "" "bloomgate 0.1.0" "User Commands"
+.TH BLOOMGATE\-BUILD 1 "" "bloomgate 0.2.0" "User Commands"
 .SH NAME
 bloomgate\-build \- create a filter file from keys
 .SH SYNOPSIS

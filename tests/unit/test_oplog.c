@@ -1375,7 +1375,7 @@ TEST(oplog__a_log_whose_new_name_may_get_lost_has_failed)
         fail_next(DISK_EIO, at);
         CHECK_EQ(bg_oplog_snapshot(log, filter, snapshot, NULL, &why), BG_EIO);
         disk.at = 0;
-        folders += strstr(why.what, "folder") != NULL;
+        folders += strstr(why.what, "directory") != NULL;
         CHECK_EQ(state_of(log).failed, folders > 2 ? BG_EIO : BG_OK);
         if (folders <= 2) { /* it continues */
             append(log, BG_OPLOG_ADD, 2);

@@ -1050,7 +1050,7 @@ static void save_generation(const char *folder, const char *name, unsigned keys,
 
 static void refuses(const char *line)
 {
-    if (strncmp(world_ask(&w, "%s", line), "-INCOMPATIBLE generation", 24) != 0) {
+    if (strncmp(world_ask(&w, "%s", line), "-INCOMPATIBLE the file has generation", 37) != 0) {
         check_fail(__FILE__, __LINE__, "%s: %s", line, w.said);
     }
 }

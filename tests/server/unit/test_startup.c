@@ -50,7 +50,7 @@ TEST(folder__that_will_not_do)
     int lock;
     scratch_write("file", "x");
     CHECK(!startup_folder(scratch_path("file"), &lock, why));
-    CHECK(strstr(why, "expected a folder"));
+    CHECK(strstr(why, "expected a directory"));
     CHECK(!startup_folder(scratch_path("file/data"), &lock, why));
     CHECK(strstr(why, "Not a directory"));
     CHECK(mkdir(scratch_path("open"), 0700) == 0
@@ -271,7 +271,7 @@ TEST(notify__supervised)
     struct settings settings = { .supervised = SUPERVISED_SYSTEMD };
     CHECK(unsetenv("NOTIFY_SOCKET") == 0);
     CHECK(!startup_supervised(&settings, why));
-    CHECK(strstr(why, "supervised: found no NOTIFY_SOCKET"));
+    CHECK(strstr(why, "NOTIFY_SOCKET is not set"));
     CHECK(setenv("NOTIFY_SOCKET", "/x", 1) == 0);
     CHECK(startup_supervised(&settings, why));
     settings.supervised = SUPERVISED_AUTO;
