@@ -39,9 +39,9 @@ struct batch_group {
 };
 
 /*
- * Prefetches the input of later groups: reading it in bursts outruns the CPU's own detection
- * of streams. (Inlined by force: gcc considers a function that only prefetches to have no
- * effect and drops its calls.)
+ * Prefetches the input of later groups, because reading it in bursts defeats the CPU's own stream
+ * detection. (Force-inlined: gcc considers a function that only prefetches to have no effect, and
+ * drops its calls.)
  */
 BGI_INLINE void batch_read_ahead(const struct batch *b, size_t first)
 {
@@ -59,7 +59,7 @@ static void batch_prepare(const struct batch *b, size_t first, struct batch_grou
 {
     to->group.n = 0;
     if (first >= b->keys.count) {
-        return; /* data + first may be outside of the array, or data NULL */
+        return; /* data + first may be outside the array, or data NULL */
     }
     to->group.n = b->keys.count - first < BATCH_GROUP
                       ? (unsigned)(b->keys.count - first)
@@ -79,7 +79,7 @@ static bool batch_prefetches(const struct batch *b)
     return b->adding ? b->core->adds_prefetch : b->core->lookups_prefetch;
 }
 
-/* For kinds without operations on groups. */
+/* Answers key by key, for kinds without operations on groups. */
 static uint64_t batch_one_by_one(const struct batch *b, const struct bgi_group *group,
                                  const struct bgi_group *next)
 {
@@ -162,7 +162,7 @@ size_t bgi_batch_query(const struct bgi_core *core, const uint64_t *hashes, size
                : batch_all_maybe(maybe, n);
 }
 
-/* Whether a filter can use the keys of a batch. */
+/* Returns whether a filter can use the keys of a batch. */
 static bool batch_can_use(const bg_filter *filter, const bg_keys *keys)
 {
     return filter && bgi_keys_are_valid(keys) && bgi_keys_fit(keys, &filter->hasher);
@@ -274,7 +274,7 @@ static struct batch_inserted batch_insert(bg_filter *filter, bg_keys keys,
     return in;
 }
 
-/* BG_OK, or why a filter accepts none of the keys. */
+/* Returns BG_OK, or why a filter accepts none of the keys. */
 static bg_err batch_refuses(const bg_filter *filter, const bg_keys *keys)
 {
     return !filter || !bgi_keys_are_valid(keys)     ? BG_EINVAL

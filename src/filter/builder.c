@@ -34,7 +34,7 @@ struct bg_builder {
     struct bgi_hash_list hashes;
 };
 
-/* ---- Life ------------------------------------------------------------------------ */
+/* ---- Lifecycle ------------------------------------------------------------------- */
 
 bg_err bg_builder_create(const bg_spec *spec, bg_builder **builder, bg_errinfo *info)
 {

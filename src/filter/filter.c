@@ -37,7 +37,7 @@ bg_spec bg_spec_default(void)
     return spec;
 }
 
-/* ---- Life ------------------------------------------------------------------------ */
+/* ---- Lifecycle ------------------------------------------------------------------- */
 
 static size_t filter_state_bytes(const struct bgi_kind *kind, uint64_t units,
                                  uint32_t k)

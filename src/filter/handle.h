@@ -7,9 +7,9 @@
  *     base                                      base + round_up(bytes of bits, 64)
  *     [ the bits, 64-byte aligned ............. ][ struct bg_filter ]
  *
- * The bits come first, so that those of large filters start at a 2 MiB page. If the hasher has a secret,
- * memory allocated by the library is excluded from core files: bits without the secret are
- * useless there anyway. Each handle is wiped when its filter is freed.
+ * The bits come first, so that those of large filters start at a 2 MiB page. If the hasher has a
+ * secret, memory allocated by the library is excluded from core files: bits without the secret
+ * are useless there anyway. Each handle is wiped when its filter is freed.
  */
 #ifndef BGI_HANDLE_H
 #define BGI_HANDLE_H

@@ -58,7 +58,7 @@ struct bg_admission {
     struct admission_line lines[];
 };
 
-/* ---- Life ------------------------------------------------------------------------------- */
+/* ---- Lifecycle -------------------------------------------------------------------------- */
 
 static bg_err admission_check(const bg_admission_options *o, bg_errinfo *info)
 {

@@ -172,7 +172,7 @@ void bgi_flights_detach(struct bgi_flights *flights, uint64_t hash, bg_bytes key
     flight_exit(shard);
 }
 
-/* ---- Life ---------------------------------------------------------------------------- */
+/* ---- Lifecycle ----------------------------------------------------------------------- */
 
 struct bgi_flights *bgi_flights_create(const bg_allocator *allocator)
 {

@@ -18,7 +18,7 @@
  * The state passed between them is a struct gate_call, which is also the content of a ticket.
  *
  * Writes: (W1) the backing store, (W2) the filter, (W3) the negative cache forgets the key and
- * flights of it are closed, (W4) return. For a lookup that starts after (W4): the filter
+ * its flights are closed, (W4) return. For a lookup that starts after (W4): the filter
  * answers "maybe" (W2), or is not trusted, see below; the cache has no "absent" for the key
  * (recent.c); no earlier flight can be joined (flight.c, F1); and the store has the key (W1).
  * If (W1) fails, it is unknown whether it took effect in part; (W3) is done anyway.

@@ -9,10 +9,10 @@
  * file, a filter created elsewhere and a rebuild that was already running may be older than the
  * key, so they do not end the doubt.
  *
- * The slot numbers each making of a base when it starts, before the source is read. It keeps in
- * `whole` the number of the last making whose base was published. `missed` is the number of the
- * first making that ends the doubt, as any later one does; 0: there is no doubt. It belongs to
- * the slot, so the doubt applies to all gates of the slot.
+ * The slot numbers each construction of a base (a making) when it starts, before the source is
+ * read. It keeps in `whole` the number of the last making whose base was published. `missed` is
+ * the number of the first making that ends the doubt, as any later one does; 0: there is no
+ * doubt. It belongs to the slot, so the doubt applies to all gates of the slot.
  *   (D1) `missed` is raised after the key was written and before the write returns, to one
  *        more than the makings that have started by then. So a making of that number, or a
  *        later one, starts after the key was written.
@@ -37,13 +37,13 @@
 void gate_doubt_begin(bg_gate *gate)
 {
     bg_slot *slot = gate->slot;
-    (void)pthread_mutex_lock(&slot->told);
+    (void)pthread_mutex_lock(&slot->info_lock);
     const uint64_t missed = atomic_load(&slot->makings) + 1;
     if (!atomic_load(&slot->first_missed)) {
         atomic_store(&slot->first_missed, missed);
     }
     slot_raise(&slot->missed, missed);
-    (void)pthread_mutex_unlock(&slot->told);
+    (void)pthread_mutex_unlock(&slot->info_lock);
 }
 
 void bg_gate_doubt(bg_gate *gate)

@@ -54,9 +54,9 @@ static bg_slot *health_unlocked(const bg_slot *slot)
 static struct slot_marks health_marks(const bg_slot *slot)
 {
     bg_slot *s = health_unlocked(slot);
-    (void)pthread_mutex_lock(&s->told);
+    (void)pthread_mutex_lock(&s->info_lock);
     struct slot_marks marks = slot->marks;
-    (void)pthread_mutex_unlock(&s->told);
+    (void)pthread_mutex_unlock(&s->info_lock);
     return marks;
 }
 
@@ -84,7 +84,7 @@ bg_err bg_slot_get_info(const bg_slot *slot, bg_slot_info *out)
     health_sum_lines(slot, out);
     health_look(slot, out);
     out->retired = bgi_grace_pending(slot->grace);
-    (void)pthread_mutex_lock(&s->told);
+    (void)pthread_mutex_lock(&s->info_lock);
     out->swaps = slot->swaps;
     out->reloads = slot->reloads;
     out->reload_failures = slot->reload_failures;
@@ -98,7 +98,7 @@ bg_err bg_slot_get_info(const bg_slot *slot, bg_slot_info *out)
     if (slot->failure.base) {
         out->last_failure = *(const bg_errinfo *)slot->failure.base;
     }
-    (void)pthread_mutex_unlock(&s->told);
+    (void)pthread_mutex_unlock(&s->info_lock);
     return BG_OK;
 }
 

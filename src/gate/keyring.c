@@ -160,7 +160,7 @@ static bg_err keyring_parse(const char *text, size_t n, struct bgi_memory *secre
     return err;
 }
 
-/* ---- Life ------------------------------------------------------------------------------- */
+/* ---- Lifecycle -------------------------------------------------------------------------- */
 
 bg_err bg_keyring_open(const char *path, bg_keyring **ring, bg_errinfo *info)
 {

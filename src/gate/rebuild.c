@@ -1,27 +1,29 @@
 /*
- * rebuild.c - a new base from the truth, while the slot is in use: the phases of it.
+ * rebuild.c - the phases of a rebuild: a new base from the backing store, while the slot is in
+ * use.
  *
- *     1  rebuild_claim   nobody else changes the slot. Whoever knows how many keys there are, or
- *                        counts them, sizes the new filter by it
- *     2  rebuild_open    the new filter (or the new delta) takes all adds from now on, besides
- *                        those who took them before; waits until every add that did not see it
- *                        has returned
- *     3  rebuild_put     the keys of the truth go into the new filter, by any number of threads
- *     4  rebuild_close   the new one becomes the base; the others go
+ *     1  rebuild_claim   no other thread changes the slot. The new filter is sized by the number
+ *                        of keys, which is known or counted
+ *     2  rebuild_open    the new filter (or the new delta) takes all adds from now on, in addition
+ *                        to the filters that took them before; waits until every add that did not
+ *                        see it has returned
+ *     3  rebuild_put     the keys of the backing store are added to the new filter, by any number
+ *                        of threads
+ *     4  rebuild_close   the new filter becomes the base; the others are removed
  *
- * Who hands in the keys is another matter: rebuild_pull.c reads them from a source,
- * rebuild_push.c takes them from its caller.
+ * The keys come from one of two files: rebuild_pull.c reads them from a source, rebuild_push.c
+ * gets them from its caller.
  *
- * No key is lost: an add that returned before the end of 2 wrote its key to the truth
- * before that (gate.h: truth first), so the truth, read in 3, tells it; all later adds are
+ * No key is lost. An add that returned before the end of 2 wrote its key to the backing store
+ * before that (gate.h: store first), so the store, read in 3, has the key. All later adds are
  * in the new filter, or in the new delta, which stays. This is (S2) of slot.c.
  *
- * Whatever happens before 4, the slot has what it had. One rebuild at a time; other changes
- * are refused meanwhile (BG_EBUSY), but for queries, adds, merges and saves.
+ * Whatever happens before 4, the slot keeps what it had. There is one rebuild at a time. Other
+ * changes are refused meanwhile (BG_EBUSY), except for queries, adds, merges and saves.
  *
- * Whose filter it is. Until 2 that of the rebuild. Then, without a delta, `next` is its owner,
- * and the list; with one, `next` is that of the delta, and the filter stays the rebuild's
- * until 4.
+ * Ownership of the filter. Until 2 the rebuild owns it. Then, without a delta, `next` and the
+ * list own it. With a delta, `next` belongs to the delta, and the rebuild owns the filter until
+ * 4.
  */
 #include "gate/rebuild.h"
 #include "filter/content.h"
@@ -30,14 +32,14 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- What is wanted --------------------------------------------------------------------- */
+/* ---- Options ---------------------------------------------------------------------------- */
 
 static bool rebuild_is_unset(const bg_hash_spec *hash)
 {
     return hash->profile == 0 && hash->seed == 0 && !hash->secret && !hash->custom;
 }
 
-/* How a filter hashes, as a spec; the secret stays where it is. */
+/* Returns how a filter hashes, as a spec. The secret is not copied. */
 static bg_hash_spec rebuild_hash_of(const bg_filter *filter)
 {
     const struct bgi_hasher *h = bgi_hasher_in(bg_filter_hasher(filter));
@@ -50,7 +52,7 @@ static bg_hash_spec rebuild_hash_of(const bg_filter *filter)
     return hash;
 }
 
-/* What the spec leaves out is as in the base. */
+/* Copies from the base what the spec leaves out. */
 static void rebuild_fill_in(bg_spec *spec, const bg_filter *base)
 {
     if (!base) {
@@ -79,16 +81,17 @@ bg_err rebuild_check(const bg_slot *slot, const bg_rebuild_options *options,
     if (!slot || !options || options->struct_size != sizeof *options
         || options->flags) {
         return bgi_err(info, BG_EINVAL, "slot, options",
-                       "a slot, BG_REBUILD_OPTIONS_INIT", "%s",
-                       slot && options ? "another" : "NULL");
+                       "a slot, and options from BG_REBUILD_OPTIONS_INIT", "%s",
+                       slot && options ? "other options" : "NULL");
     }
     if (!(options->headroom >= 0) || options->headroom > 1e6) {
         return bgi_err(info, BG_EINVAL, "headroom", "0 .. 1e6", "%g",
                        options->headroom);
     }
     if (options->delta && !slot_can_take(options->delta)) {
-        return bgi_err(info, BG_EINVAL, "delta", "a filter that several threads add to",
-                       "%s", bg_kind_name(bg_filter_kind(options->delta)));
+        return bgi_err(info, BG_EINVAL, "delta",
+                       "a filter that several threads can add to", "%s",
+                       bg_kind_name(bg_filter_kind(options->delta)));
     }
     return BG_OK;
 }
@@ -102,7 +105,7 @@ static bg_err rebuild_make(struct bg_rebuild *r, const bg_filter *base,
     const double headroom = r->how.headroom > 0 ? r->how.headroom : 2;
     rebuild_fill_in(&spec, base);
     if (spec.kind == BG_KIND_WINDOW && !spec.window) {
-        return bgi_err(info, BG_EINVAL, "spec.window", "how the new window moves",
+        return bgi_err(info, BG_EINVAL, "spec.window", "options for the new window",
                        "NULL");
     }
     if (spec.items == 0) {
@@ -112,8 +115,8 @@ static bg_err rebuild_make(struct bg_rebuild *r, const bg_filter *base,
     r->how.spec.items = spec.items;
     if (bg_kind_traits((bg_kind)spec.kind) & BG_TRAIT_STATIC) {
         if (!r->how.delta) {
-            return bgi_err(info, BG_EINVAL, "delta", "one, beside a static kind",
-                           "NULL");
+            return bgi_err(info, BG_EINVAL, "delta",
+                           "a delta, because the new base is static", "NULL");
         }
         return bg_builder_create(&spec, &r->builder, info);
     }
@@ -121,8 +124,8 @@ static bg_err rebuild_make(struct bg_rebuild *r, const bg_filter *base,
     return bg_filter_create(&spec, &r->filter, info);
 }
 
-/* Everything that is there is sealed, and the new delta takes the adds. Rebuilds that failed
- * have left theirs; before there are too many the last one does it once more. */
+/* Seals all present filters, and lets the new delta take the adds. Failed rebuilds have left
+ * their deltas; before there are too many, the last one is used again. */
 static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
                                 bg_errinfo *info)
 {
@@ -154,13 +157,17 @@ static bg_err rebuild_put_next(struct bg_rebuild *r, struct slot_draft *draft,
 {
     r->next = view_filter_make(r->filter, slot_allocator(r->slot));
     if (!r->next || !slot_draft_put(draft, r->next, BG_ROLE_NEXT, false, !r->sealed)) {
-        return bgi_err(info, r->next ? BG_EBUSY : BG_ENOMEM, "slot",
-                       "room for another filter", "%zu filters", draft->count);
+        return r->next ? bgi_err_state(info, BG_EBUSY, "slot",
+                                       "the slot has %zu filters, the maximum; "
+                                       "compact it first",
+                                       draft->count)
+                       : bgi_err_state(info, BG_ENOMEM, "slot",
+                                       "cannot allocate memory for another filter");
     }
     return BG_OK;
 }
 
-/* r->next is what takes the adds from then on. */
+/* Publishes r->next, which takes the adds from then on. */
 static bg_err rebuild_join(struct bg_rebuild *r, bg_errinfo *info)
 {
     struct slot_draft draft;
@@ -205,20 +212,23 @@ static uint64_t rebuild_complete(const struct bg_rebuild *r)
     return gap ? source : source > now ? source : now;
 }
 
-/* With slot->change held. */
+/* Called with slot->change held. */
 static bg_err rebuild_switch(struct bg_rebuild *r, bg_errinfo *info)
 {
     struct slot_draft draft;
     struct view_filter *base = r->next;
     if (atomic_load(&r->next->failed)) {
-        return bgi_err(info, BG_EFULL, "new filter", "room for all that was added",
-                       "%llu items", (unsigned long long)r->how.spec.items);
+        return bgi_err_state(
+            info, BG_EFULL, "new filter",
+            "the new filter, for %llu items, has no room for keys added during the "
+            "rebuild; raise the headroom",
+            (unsigned long long)r->how.spec.items);
     }
     if (r->how.delta) {
         base = view_filter_make(r->filter, slot_allocator(r->slot));
         if (!base) {
-            return bgi_err(info, BG_ENOMEM, "memory", "enough for a description",
-                           "none");
+            return bgi_err_state(info, BG_ENOMEM, "memory",
+                                 "cannot allocate memory for the new base");
         }
         r->filter = NULL;
     }
@@ -245,7 +255,7 @@ static bg_err rebuild_switch(struct bg_rebuild *r, bg_errinfo *info)
     return err;
 }
 
-/* The new filter leaves the list; nobody has asked it. */
+/* Removes the new filter from the list; it has never been queried. */
 static void rebuild_undo(struct bg_rebuild *r)
 {
     struct slot_draft draft;
@@ -264,7 +274,7 @@ bg_err rebuild_claim(struct bg_rebuild *r, bg_slot *slot,
     bg_err err = BG_OK;
     (void)pthread_mutex_lock(&slot->change);
     if (slot->rebuilding) {
-        err = bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
+        err = bgi_err_state(info, BG_EBUSY, "slot", "a rebuild is already in progress");
     } else {
         slot_set_rebuilding(slot, true);
     }
@@ -303,20 +313,23 @@ bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info)
     }
     if (err) {
         atomic_compare_exchange_strong(&r->refused, &before, (int)err);
-        return bgi_err(info, err, "new filter", "room for all keys", "%llu keys so far",
-                       (unsigned long long)atomic_load(&r->keys));
+        return bgi_err_state(info, err, "new filter",
+                             "cannot add more than %llu keys to the new filter: %s",
+                             (unsigned long long)atomic_load(&r->keys),
+                             bg_strerror(err));
     }
     atomic_fetch_add(&r->keys, keys.count);
     return BG_OK;
 }
 
-/* What a static kind needs once all keys are in, if they are. */
+/* Finishes a static kind after all keys were added, and checks that none was refused. */
 static bg_err rebuild_finish(struct bg_rebuild *r, bg_errinfo *info)
 {
     const bg_err refused = (bg_err)atomic_load(&r->refused);
     if (refused) {
-        return bgi_err(info, refused, "new filter", "every key that was handed in",
-                       "some were refused");
+        return bgi_err_state(info, refused, "new filter",
+                             "some keys could not be added to the new filter: %s",
+                             bg_strerror(refused));
     }
     return r->builder ? bg_builder_finish(r->builder, &r->filter, info) : BG_OK;
 }
@@ -342,10 +355,10 @@ static void rebuild_report(const struct bg_rebuild *r, bg_rebuild_report *report
 
 static void rebuild_free(struct bg_rebuild *r)
 {
-    if (!r->next) { /* it has not come so far */
+    if (!r->next) { /* it did not get into the list */
         bg_filter_free(r->how.delta);
     }
-    if (!r->next || r->how.delta) { /* or `next` has it */
+    if (!r->next || r->how.delta) { /* otherwise `next` owns it */
         bg_filter_free(r->filter);
     }
     view_filter_drop(r->next);

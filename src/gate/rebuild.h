@@ -1,10 +1,10 @@
 /*
- * rebuild.h - the phases of a rebuild, for those who have the keys: see rebuild.c.
+ * rebuild.h - the phases of a rebuild, for the files that supply the keys: see rebuild.c.
  *
  *     rebuild_check, rebuild_claim, rebuild_open, rebuild_put any number of times, rebuild_close
  *
- * After rebuild_claim has succeeded rebuild_close must be called, whatever comes of the others.
- * It is told the error that there was, if any, and then leaves the slot as it was.
+ * After rebuild_claim has succeeded, rebuild_close must be called, even if another phase fails.
+ * It gets the error, if there was one, and then leaves the slot as it was.
  */
 #ifndef BGI_REBUILD_H
 #define BGI_REBUILD_H
@@ -16,35 +16,35 @@ struct bg_rebuild {
     bg_slot *slot;
     bg_rebuild_options how;
     uint64_t began;
-    bg_builder *builder; /* of a static kind, for one thread at a time ... */
+    bg_builder *builder; /* of a static kind, for one thread at a time */
     pthread_mutex_t building;
-    bg_filter *filter;        /* ... or the filter itself */
+    bg_filter *filter;        /* the new filter; NULL while it is being built */
     struct view_filter *next; /* once it is in the slot's list */
-    bool sealed;              /* nobody takes adds */
-    struct guard_mark joined; /* when `next` began to take adds */
+    bool sealed;              /* no filter takes adds */
+    struct guard_mark joined; /* when `next` started to take adds */
     uint64_t making;          /* see slot_making */
-    _Atomic uint64_t keys;    /* keys that were put */
-    atomic_int refused; /* the first error of rebuild_put, or BG_OK: it lacks keys */
-    struct bgi_memory memory; /* of this; empty base: its caller's */
+    _Atomic uint64_t keys;    /* number of keys added */
+    atomic_int refused; /* the first error of rebuild_put: keys are missing; or BG_OK */
+    struct bgi_memory memory; /* of this struct; base NULL: the caller's */
 };
 
-/* Whether that is a slot, and options for it. */
+/* Checks the slot and the options. */
 bg_err rebuild_check(const bg_slot *slot, const bg_rebuild_options *options,
                      bg_errinfo *info);
 
-/* Begins `r`. BG_EBUSY: somebody else is at it. */
+/* Starts `r`. Returns BG_EBUSY if another rebuild is in progress. */
 bg_err rebuild_claim(struct bg_rebuild *r, bg_slot *slot,
                      const bg_rebuild_options *options, bg_errinfo *info);
 
-/* Makes the new filter, for `expected` keys unless the options say how many, and lets it
+/* Creates the new filter, for `expected` keys unless the options specify a number, and lets it
  * take adds. */
 bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info);
 
-/* Puts keys of the truth into it. Any number of threads may. */
+/* Adds keys of the backing store. Any number of threads may call it. */
 bg_err rebuild_put(struct bg_rebuild *r, bg_keys keys, bg_errinfo *info);
 
-/* Ends it: with the new base in place, or with an error, `err` if that is one; `why` is
- * what the slot keeps of it. Gives back all but r->memory. */
+/* Ends the rebuild: installs the new base, or fails with `err` if it is set. The slot keeps
+ * `why` as the reason. Frees everything except r->memory. */
 bg_err rebuild_close(struct bg_rebuild *r, bg_err err, bg_rebuild_report *report,
                      bg_errinfo *why);
 

@@ -1,6 +1,6 @@
 /*
- * rebuild_pull.c - a rebuild (rebuild.c) that reads the keys from a source: twice, if nobody
- * knows their number. It tells how far it is, and can be stopped.
+ * rebuild_pull.c - a rebuild (rebuild.c) that reads the keys from a source: twice, if their
+ * number is unknown. It reports progress and can be canceled.
  */
 #include "gate/rebuild.h"
 
@@ -23,12 +23,13 @@ static bg_err pull_tell(struct pull *pull, bg_errinfo *info)
         p->seconds_left = (double)(p->expected - p->keys) / p->keys_per_second;
     }
     if (how->progress && !how->progress(how->context, p)) {
-        return bgi_err(info, BG_ECANCELED, "progress", "true", "false");
+        return bgi_err_state(info, BG_ECANCELED, "progress",
+                             "the progress callback canceled the rebuild");
     }
     return BG_OK;
 }
 
-/* The next keys of the source. */
+/* Reads the next keys of the source. */
 static bg_err pull_next(struct pull *pull, bg_bytes keys[PULL_BATCH], size_t *n,
                         bg_errinfo *info)
 {
@@ -36,17 +37,18 @@ static bg_err pull_next(struct pull *pull, bg_bytes keys[PULL_BATCH], size_t *n,
     *n = 0;
     bg_err err = source->next(source->context, keys, PULL_BATCH, n, info);
     if (err && info && info->code != err) {
-        (void)bgi_err(info, err, "source", "keys", "an error after %llu",
-                      (unsigned long long)pull->progress.keys);
+        (void)bgi_err_state(info, err, "source",
+                            "the source failed after %llu keys: %s",
+                            (unsigned long long)pull->progress.keys, bg_strerror(err));
     }
     if (!err && *n > PULL_BATCH) {
-        err = bgi_err(info, BG_EINVAL, "source", "at most as many keys as asked for",
+        err = bgi_err(info, BG_EINVAL, "source", "at most the 1024 keys requested",
                       "%zu", *n);
     }
     return err;
 }
 
-/* Reads all of the source: to count, or to add. */
+/* Reads the whole source: to count the keys, or to add them. */
 static bg_err pull_read(struct pull *pull, bg_errinfo *info)
 {
     bg_bytes keys[PULL_BATCH];
@@ -76,8 +78,9 @@ static bg_err pull_count(struct pull *pull, bg_errinfo *info)
         return BG_OK;
     }
     if (!source->rewind) {
-        return bgi_err(info, BG_ENOTSUP, "source",
-                       "its count, or rewind, or spec.items", "neither");
+        return bgi_err_state(info, BG_ENOTSUP, "source",
+                             "the number of keys is unknown; set the source's count or "
+                             "spec.items, or provide rewind");
     }
     pull->progress.counting = 1;
     bg_err err = pull_read(pull, info);

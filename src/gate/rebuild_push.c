@@ -1,6 +1,6 @@
 /*
- * rebuild_push.c - a rebuild (rebuild.c) whose caller hands in the keys, from any number of
- * threads, when and as he has them. How many there are he must know.
+ * rebuild_push.c - a rebuild (rebuild.c) to which the caller passes the keys, from any number
+ * of threads, as they become available. The caller must know their number.
  */
 #include "gate/rebuild.h"
 
@@ -13,19 +13,20 @@ static bg_err push_check(const bg_slot *slot, const bg_rebuild_options *options,
 {
     bg_err err = rebuild_check(slot, options, info);
     if (!err && options->spec.items == 0) {
-        err = bgi_err(info, BG_EINVAL, "spec.items",
-                      "how many keys there will be: 1 or more", "0");
+        err = bgi_err(info, BG_EINVAL, "spec.items", "the number of keys, 1 or more",
+                      "0");
     }
     return err;
 }
 
-/* Memory for it, and the slot for it alone. */
+/* Allocates a rebuild, and claims the slot for it. */
 static bg_err push_claim(bg_slot *slot, const bg_rebuild_options *options,
                          bg_rebuild **rebuild, bg_errinfo *info)
 {
     struct bgi_memory memory;
     if (!bgi_memory_take(&memory, sizeof(bg_rebuild), slot_allocator(slot), true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "enough for a rebuild", "none");
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate memory for the rebuild");
     }
     bg_rebuild *made = memory.base;
     bg_err err = rebuild_claim(made, slot, options, info);
@@ -38,7 +39,7 @@ static bg_err push_claim(bg_slot *slot, const bg_rebuild_options *options,
     return BG_OK;
 }
 
-/* Ends it, and the handle. */
+/* Ends the rebuild, and frees the handle. */
 static bg_err push_end(bg_rebuild *rebuild, bg_err err, bg_rebuild_report *report,
                        bg_errinfo *why)
 {
@@ -57,7 +58,8 @@ bg_err bg_slot_begin_rebuild(bg_slot *slot, const bg_rebuild_options *options,
     bgi_err_clear(why);
     if (!rebuild) {
         bg_filter_free(options ? options->delta : NULL);
-        return bgi_err(why, BG_EINVAL, "rebuild", "where to put it", "NULL");
+        return bgi_err(why, BG_EINVAL, "rebuild", "a pointer to receive the rebuild",
+                       "NULL");
     }
     *rebuild = NULL;
     bg_err err = push_check(slot, options, why);
@@ -91,7 +93,7 @@ bg_err bg_rebuild_commit(bg_rebuild *rebuild, bg_rebuild_report *report,
     bg_errinfo *why = info ? info : &own;
     bgi_err_clear(why);
     if (!rebuild) {
-        return bgi_err(info, BG_EINVAL, "rebuild", "one that was begun", "NULL");
+        return bgi_err(info, BG_EINVAL, "rebuild", "a rebuild", "NULL");
     }
     return push_end(rebuild, BG_OK, report, why);
 }
@@ -101,7 +103,7 @@ void bg_rebuild_abort(bg_rebuild *rebuild)
     bg_errinfo why;
     if (rebuild) {
         bg_err err =
-            bgi_err(&why, BG_ECANCELED, "rebuild", "an end", "bg_rebuild_abort");
+            bgi_err_state(&why, BG_ECANCELED, "rebuild", "the rebuild was aborted");
         (void)push_end(rebuild, err, NULL, &why);
     }
 }

@@ -1,65 +1,66 @@
 /*
  * recent.c - see recent.h.
  *
- * The idea. A table of sets, each with room for RECENT_WAYS keys, and a lock for every so
- * many sets. A key belongs to one set, by its hash. Whole keys are kept and compared, so a
- * key is never taken for another one. Nothing is allocated after creation.
+ * Idea. A table of sets, each with space for RECENT_WAYS keys, and a lock for every group of
+ * sets. A key belongs to one set, by its hash. Whole keys are stored and compared, so a key is
+ * never mistaken for another one. Nothing is allocated after creation.
  *
  *     struct bgi_recent
  *       shards[n]      a lock each; shard i guards the sets j with j % n = i
- *       sets[m]        version, era, and for each way: when it was asked, tag, length + 1 (0: none)
+ *       sets[m]        version, era, and for each way: query time, tag, length + 1 (0: none)
  *       keys           m * RECENT_WAYS places of key_room bytes
  *
- * A place is taken by: the same key; else one that is empty; else one that has expired;
- * else the oldest.
+ * A new entry replaces: the same key; else an empty way; else an expired one; else the oldest.
  *
- * Writes and look-ups at once. `version` of a set grows with every write of a key that
- * belongs to it, whether the key is there or not.
- *   (R1) A look-up reads the version under the lock, before it asks the truth, and puts its
- *        "absent" under the lock only if the version is still the same.
- *   (R2) A write changes the truth, then under the lock raises the version and takes the
- *        key out.
- * Take a look-up that was told "absent" by a truth that did not have the write yet, and
- * the step (R2) of that write. Did the look-up read the version after (R2), the truth
- * had the write by then, so it was not told so. It read it before; so if it puts before (R2),
- * (R2) takes the key out again, and if it would put after (R2) the versions differ.
- * Hence no "absent" is left once the write has returned. Versions are kept for a set, so
- * writes of other keys seldom keep an answer from being remembered; that would cost a
- * question and nothing else.
+ * Concurrent writes and lookups. The `version` of a set grows with every write of a key that
+ * belongs to the set, whether the key is in it or not.
+ *   (R1) A lookup reads the version under the lock before it queries the backing store, and
+ *        stores an "absent" under the lock only if the version is still the same.
+ *   (R2) A write changes the backing store, then raises the version and removes the key,
+ *        under the lock.
+ * Take a lookup that got "absent" from a store that did not have the write yet, and step (R2)
+ * of that write. If the lookup had read the version after (R2), the store would have had the
+ * write by then, and the answer would not have been "absent". So it read the version before
+ * (R2). If it puts before (R2), (R2) removes the key again. If it tries to put after (R2), the
+ * versions differ. Hence no "absent" is left once the write has returned. Versions belong to
+ * sets, so writes of other keys rarely prevent an answer from being remembered; that would only
+ * cost one more query.
  *
- * Eras. The era changes with events that make earlier answers void: the slot gets another base, or
- * the owner says so (bg_gate_forget_absent). gate.c computes it as the sum of two counters, the
- * number of the base that answered the lookup and the number of times that the owner said so. Each
- * event raises its counter before it returns. The invariant:
+ * Eras. The era changes with events that invalidate earlier answers: the slot gets another
+ * base, or the owner requests it (bg_gate_forget_absent). gate.c computes it as the sum of two
+ * counters, the number of the base that answered the lookup and the number of requests by the
+ * owner. Each event raises its counter before it returns. The invariant:
  *
- *   (R3) A lookup that begins after an event has raised its counter does not use an answer to a
- *        question that was put to the truth before that. (A new base raises it when it is
- *        published, so after all its keys have been read.)
+ *   (R3) A lookup that starts after an event has raised its counter does not use the answer
+ *        to a query that was sent to the backing store before that. (A new base raises it
+ *        when it is published, so after all its keys have been read.)
  *
  * A set has one era, and so do all its entries.
- *   (R4) A lookup reads both counters after it begins and before it asks the truth.
- *   (R5) A find whose era is later than that of the set empties the set, raises its version, and
- *        gives it the later era. A find whose era is earlier finds nothing and gets the token 0.
+ *   (R4) A lookup reads both counters after it starts and before it queries the store.
+ *   (R5) A find whose era is later than that of the set empties the set, raises its version,
+ *        and gives it the later era. A find whose era is earlier finds nothing and gets the
+ *        token 0.
  *   (R6) A token is the version of a set that has the era of the lookup. So if the version is
  *        still the same at the put, the set still has that era, and so has the entry.
- * Proof of (R3): the lookup that asked has read both counters before one was raised (R4), and the
- * one that begins after that reads both after it. Counters never decrease. So the era of the second lookup is greater. It empties the set, or another one did
- * (R5), or the entry was put to a set of an earlier era that is emptied now (R6). The order in
- * which a lookup reads the two counters is of no importance.
+ * Proof of (R3): the lookup that sent the query read both counters before one was raised (R4),
+ * and the lookup that starts after that reads both after it. Counters never decrease. So the
+ * era of the second lookup is greater. It empties the set, or another lookup did (R5), or the
+ * entry was put into a set of an earlier era that is emptied now (R6). The order in which a
+ * lookup reads the two counters does not matter.
  *
- *     order of steps                        why no void answer is left
- *     find, put, event, find                the second find empties the set (R5)
- *     find, event, put, find                the entry has the earlier era; then the same
- *     find, event, other find, put          the other find raised the version (R5): no put
- *     event, early find, put                its lookup read the counters before the event: token 0
- *                                           if the set has the later era; else as in the second row
- *     find, event, forget, put              the version differs (R2): no put
+ *     order of steps                     why no invalid answer is left
+ *     find, put, event, find             the second find empties the set (R5)
+ *     find, event, put, find             the entry has the earlier era; then the same
+ *     find, event, other find, put       the other find raised the version (R5): no put
+ *     event, early find, put             its lookup read the counters before the event: token 0
+ *                                        if the set has the later era; else as in the second row
+ *     find, event, forget, put           the version differs (R2): no put
  *
- * An event costs no more than an addition; sets are emptied as lookups come by.
+ * An event costs only an addition; sets are emptied by later lookups.
  *
- * Time. An entry has the time at which the truth was asked, so it never outlives an answer
- * by more than the TTL, however long the truth took. One from the future is expired: the
- * clock went back, and nobody knows how old it is.
+ * Time. An entry has the time of the query, so it never outlives the answer by more than the
+ * TTL, however long the query took. An entry from the future counts as expired: the clock went
+ * back, and the age of the entry is unknown.
  */
 #include "gate/recent.h"
 
@@ -75,7 +76,7 @@ enum { RECENT_WAYS = 4, RECENT_SHARDS = 64 };
 struct recent_set {
     uint64_t version;
     uint64_t era; /* of all entries */
-    uint64_t asked[RECENT_WAYS];
+    uint64_t queried[RECENT_WAYS];
     uint32_t tag[RECENT_WAYS];
     uint32_t size[RECENT_WAYS]; /* of the key, plus 1; 0: empty */
 };
@@ -101,7 +102,7 @@ static uint64_t recent_set_of(const struct bgi_recent *recent, uint64_t hash)
     return bgi_mulhi(hash, recent->sets_count);
 }
 
-/* The set is made of the high bits of the hash. */
+/* The set is selected by the high bits of the hash. */
 static uint32_t recent_tag(uint64_t hash)
 {
     return (uint32_t)hash;
@@ -123,7 +124,7 @@ static void recent_unlock(struct bgi_recent *recent, uint64_t set)
     (void)pthread_mutex_unlock(&recent->shards[set % RECENT_SHARDS].lock);
 }
 
-/* What a put must present: never 0. */
+/* Returns the token that a put must present: never 0. */
 static uint64_t recent_token(const struct recent_set *set)
 {
     return set->version + 1;
@@ -132,11 +133,11 @@ static uint64_t recent_token(const struct recent_set *set)
 static bool recent_is_alive(const struct bgi_recent *recent,
                             const struct recent_set *set, unsigned way, uint64_t now)
 {
-    return set->size[way] && now >= set->asked[way]
-           && now - set->asked[way] < recent->ttl;
+    return set->size[way] && now >= set->queried[way]
+           && now - set->queried[way] < recent->ttl;
 }
 
-/* The way of a key in its set, or RECENT_WAYS. */
+/* Returns the way of a key in its set, or RECENT_WAYS. */
 static unsigned recent_way(const struct bgi_recent *recent, uint64_t number,
                            uint64_t hash, bg_bytes key)
 {
@@ -152,7 +153,7 @@ static unsigned recent_way(const struct bgi_recent *recent, uint64_t number,
     return way;
 }
 
-/* The way for a key that is not there. */
+/* Returns the way for a key that is not in the set. */
 static unsigned recent_victim(const struct bgi_recent *recent,
                               const struct recent_set *set, uint64_t now)
 {
@@ -161,12 +162,12 @@ static unsigned recent_victim(const struct bgi_recent *recent,
         if (!recent_is_alive(recent, set, way, now)) {
             return way;
         }
-        victim = set->asked[way] < set->asked[victim] ? way : victim;
+        victim = set->queried[way] < set->queried[victim] ? way : victim;
     }
     return victim;
 }
 
-/* (R5): returns whether the set has this era now. */
+/* (R5). Returns whether the set has this era now. */
 static bool recent_enter_era(struct recent_set *set, uint64_t era)
 {
     if (set->era < era) {
@@ -200,7 +201,7 @@ bool bgi_recent_find(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
 }
 
 void bgi_recent_put(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
-                    uint64_t token, uint64_t asked, uint64_t now)
+                    uint64_t token, uint64_t queried, uint64_t now)
 {
     if (key.len > recent->key_most) {
         return;
@@ -218,7 +219,7 @@ void bgi_recent_put(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
                 memcpy(recent_key(recent, number, way), key.data, key.len);
             }
         }
-        set->asked[way] = asked;
+        set->queried[way] = queried;
     }
     recent_unlock(recent, number);
 }
@@ -254,7 +255,7 @@ uint64_t bgi_recent_count(struct bgi_recent *recent, uint64_t era, uint64_t now)
     return alive;
 }
 
-/* ---- Life ---------------------------------------------------------------------------- */
+/* ---- Lifecycle ----------------------------------------------------------------------- */
 
 struct bgi_recent *bgi_recent_create(uint32_t entries, uint32_t key_most, uint64_t ttl,
                                      const bg_allocator *allocator)

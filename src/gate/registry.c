@@ -1,36 +1,35 @@
 /*
- * registry.c - many filters by name: who there is.
+ * registry.c - many filters by name: finding, creating and removing tenants.
  *
- * The idea. Names are found in a hash table (name_table.h) behind one atomic pointer. A
- * look-up enters the grace period (grace.h), searches, counts itself as a holder of what it
- * found, and leaves: two atomic additions to a line of the processor and one to the tenant,
- * no lock, no loop but the search. Who adds or removes a name does so under the registry's
- * lock; a table without room is replaced by a larger one, and freed when nobody looks at it
- * any more.
+ * Idea. Names are found in a hash table (name_table.h) behind one atomic pointer. A lookup
+ * enters the grace period (grace.h), searches, takes a reference to the tenant it found, and
+ * leaves: two atomic additions to a line of the CPU and one to the tenant, no lock, and no loop
+ * except the search. Names are added and removed under the registry's lock. A full table is
+ * replaced by a larger one, and freed when its last reader has left.
  *
  *     registry --> table --> [ tenant ] --> slot --> filters
  *                               name, quotas, counters         tenant.c
  *                               in memory or in a file         evict.c
  *
- * Names are hashed by SipHash-1-3 with a secret of the registry's own, so nobody can choose
- * names that meet in one place of the table.
+ * Names are hashed by SipHash-1-3 with a secret of the registry, so an attacker cannot choose
+ * names that collide in the table.
  *
  * Invariants
- *   (R1) A tenant in the table is in the list, and the other way round; both have one
- *        reference to it together, which is dropped a grace period after it left them.
- *   (R2) No two tenants in the table have the same name: who adds one has looked again
- *        under the lock.
- *   (R3) A tenant that is not in the table has no file, and nobody is about to write one:
+ *   (R1) A tenant in the table is in the list, and vice versa; both share one reference to
+ *        it, which is dropped a grace period after it left them.
+ *   (R2) No two tenants in the table have the same name: before one is added, the name is
+ *        looked up again under the lock.
+ *   (R3) A tenant that is not in the table has no file, and no thread is about to write one:
  *        see evict.c.
- *   (R4) A new tenant for whose name there is a file all the same (somebody put it there) is
- *        that file: never an empty filter in its place.
+ *   (R4) If there is already a file for the name of a new tenant (because it was copied
+ *        there), the tenant is created from that file, never as an empty filter.
  *
- * A look-up finds what was in the table at some moment between its beginning and its end: it
- * sees one table; what that has is only ever added to or marked as gone; and if it is
- * replaced meanwhile then what it lacks came after the beginning.
+ * A lookup finds what was in the table at some point between its start and its end. It sees one
+ * table, in which entries are only added, or marked as deleted. If the table is replaced
+ * meanwhile, the entries that it lacks were added after the start.
  *
- * The list is in the order of creation, by numbers that never repeat, so that whoever goes
- * through it in pieces (bg_registry_for_each, ticks) can go on behind a tenant that was removed.
+ * The list is in the order of creation, by numbers that never repeat, so that an iteration in
+ * pieces (bg_registry_for_each, ticks) can continue after a tenant that was removed.
  *
  * One process at a time uses a directory: flock() on the directory itself.
  */
@@ -54,7 +53,7 @@
 #include <unistd.h>
 
 enum {
-    REGISTRY_TENANTS = 65536,   /* max_tenants, if it is not given */
+    REGISTRY_TENANTS = 65536,   /* default of max_tenants */
     REGISTRY_FOLDER_MAX = 3500, /* bytes of its path: the rest is for names */
 };
 
@@ -103,7 +102,7 @@ static bg_tenant *registry_find(const bg_registry *registry, const char *name,
                            name);
 }
 
-/* Replaces the table by one with room, and without cells of those who have gone. */
+/* Replaces a full table by one with space, and without deleted cells. */
 static bool registry_make_room(bg_registry *registry)
 {
     struct name_table *old = atomic_load(&registry->table);
@@ -125,7 +124,8 @@ static bool registry_make_room(bg_registry *registry)
     return true;
 }
 
-/* There is room. The reference that the tenant was made with is the registry's. */
+/* Adds a tenant; the table must have space. The initial reference of the tenant belongs to the
+ * registry. */
 static void registry_put(bg_registry *registry, bg_tenant *tenant)
 {
     tenant->number = ++registry->numbers;
@@ -146,7 +146,7 @@ static void registry_take(bg_registry *registry, bg_tenant *tenant)
     registry->tenants--;
 }
 
-/* The next one in the list, also if `tenant` has left it. */
+/* Returns the next tenant in the list, even if `tenant` has left it. */
 static bg_tenant *registry_behind(const bg_registry *registry, const bg_tenant *tenant)
 {
     if (tenant->listed) {
@@ -197,14 +197,15 @@ bool registry_reserve(bg_registry *registry, uint64_t bytes)
     return true;
 }
 
-static bg_err registry_limit(bg_registry *registry, bg_errinfo *info, const char *what,
-                             const char *expected, uint64_t found)
+static bg_err registry_limit(bg_registry *registry, bg_errinfo *info, const char *quota,
+                             uint64_t used, const char *unit)
 {
     atomic_fetch_add_explicit(&registry->limited, 1, memory_order_relaxed);
-    return bgi_err(info, BG_EQUOTA, what, expected, "%llu", (unsigned long long)found);
+    return bgi_err_state(info, BG_EQUOTA, quota, "%s would be exceeded: %llu %s", quota,
+                         (unsigned long long)used, unit);
 }
 
-/* Makes the filter of a new tenant by the template. */
+/* Creates the filter of a new tenant from the template. */
 static bg_err registry_fill(bg_tenant *tenant, bg_errinfo *info)
 {
     bg_registry *registry = tenant->registry;
@@ -213,15 +214,15 @@ static bg_err registry_fill(bg_tenant *tenant, bg_errinfo *info)
     bg_slot *slot = NULL;
     bg_gate *gate = NULL;
     if (registry->options.max_bytes && bytes > registry->options.max_bytes) {
-        return registry_limit(registry, info, "max_bytes",
-                              "a filter within the quota of bytes", bytes);
+        return registry_limit(registry, info, "max_bytes", bytes,
+                              "bytes are needed for a new tenant");
     }
     if (!registry_reserve(registry, bytes)) {
         return registry_limit(registry, info, "max_total_bytes",
-                              "room for one more tenant",
-                              atomic_load(&registry->bytes));
+                              atomic_load(&registry->bytes),
+                              "bytes are already in use");
     }
-    atomic_store(&tenant->bytes, bytes); /* they go with it */
+    atomic_store(&tenant->bytes, bytes); /* they are released with the tenant */
     bg_err err = bg_filter_create(&registry->options.spec, &filter, info);
     err = err ? err : tenant_fill(tenant, filter, 0, &slot, &gate, info);
     if (!err) {
@@ -244,18 +245,19 @@ static bool registry_has_file(const bg_tenant *tenant)
     return stat(path, &about) == 0 || errno != ENOENT;
 }
 
-/* With registry->lock. */
+/* Called with registry->lock. */
 static bg_err registry_add(bg_registry *registry, const char *name, uint64_t hash,
                            bg_tenant **tenant, bg_errinfo *info)
 {
     if (registry->tenants >= registry->options.max_tenants) {
-        return registry_limit(registry, info, "max_tenants", "room for one more tenant",
-                              registry->tenants);
+        return registry_limit(registry, info, "max_tenants", registry->tenants,
+                              "tenants already exist");
     }
     bg_tenant *made =
         registry_make_room(registry) ? tenant_make(registry, name, hash) : NULL;
     if (!made) {
-        return bgi_err(info, BG_ENOMEM, "memory", "enough for a tenant", "none");
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate memory for a tenant");
     }
     bg_err err = registry_has_file(made) ? BG_OK : registry_fill(made, info);
     if (err) {
@@ -286,7 +288,7 @@ static bg_err registry_get_slowly(bg_registry *registry, const char *name,
     return err;
 }
 
-/* The length of a name; 0: it is none. */
+/* Returns the length of a name; 0 if it is not valid. */
 static size_t registry_name_length(const char *name)
 {
     size_t len = name ? strnlen(name, BG_TENANT_NAME_MAX + 1) : 0;
@@ -298,12 +300,13 @@ bg_err bg_registry_get(bg_registry *registry, const char *name, uint32_t flags,
 {
     const size_t len = registry_name_length(name);
     if (!tenant) {
-        return bgi_err(info, BG_EINVAL, "tenant", "where to put it", "NULL");
+        return bgi_err(info, BG_EINVAL, "tenant", "a pointer to receive the tenant",
+                       "NULL");
     }
     *tenant = NULL;
     if (!registry || len == 0 || flags & ~(uint32_t)BG_REGISTRY_CREATE) {
         return bgi_err(info, BG_EINVAL, "registry, name, flags",
-                       "a registry, 1 to 127 bytes, BG_REGISTRY_CREATE or 0",
+                       "a registry, a name of 1 to 127 bytes, BG_REGISTRY_CREATE or 0",
                        "%zu bytes, 0x%x", len, flags);
     }
     bgi_err_clear(info);
@@ -320,7 +323,8 @@ bg_err bg_registry_get(bg_registry *registry, const char *name, uint32_t flags,
     }
     return flags & BG_REGISTRY_CREATE
                ? registry_get_slowly(registry, name, hash, tenant, info)
-               : bgi_err(info, BG_ENOTFOUND, "name", "that of a tenant", "%.40s", name);
+               : bgi_err_state(info, BG_ENOTFOUND, "name",
+                               "there is no tenant \"%.127s\"", name);
 }
 
 void bg_registry_for_each(bg_registry *registry,
@@ -339,14 +343,14 @@ void bg_registry_for_each(bg_registry *registry,
 
 /* ---- Removal ---------------------------------------------------------------------------- */
 
-/* A grace period after it was taken out. */
+/* Called a grace period after the tenant was removed from the table. */
 static void registry_let_go(struct bgi_retired *retired)
 {
     bg_tenant_release(
         (bg_tenant *)(void *)((unsigned char *)retired - offsetof(bg_tenant, retired)));
 }
 
-/* With registry->files. */
+/* Called with registry->files. */
 static bg_err registry_delete(bg_tenant *tenant, char path[DISK_PATH], bg_errinfo *info)
 {
     *path = 0;
@@ -362,7 +366,7 @@ static bg_err registry_delete(bg_tenant *tenant, char path[DISK_PATH], bg_errinf
     return BG_OK;
 }
 
-/* Takes a tenant out of the table; it is told, for those who hold it. */
+/* Removes a tenant from the table and marks it as removed, for threads that hold it. */
 static bg_err registry_forget(bg_registry *registry, const char *name, size_t len,
                               char path[DISK_PATH], bg_tenant **forgotten,
                               bg_errinfo *info)
@@ -375,7 +379,8 @@ static bg_err registry_forget(bg_registry *registry, const char *name, size_t le
     if (tenant) {
         err = registry_delete(tenant, path, info);
     } else {
-        err = bgi_err(info, BG_ENOTFOUND, "name", "that of a tenant", "%.40s", name);
+        err = bgi_err_state(info, BG_ENOTFOUND, "name", "there is no tenant \"%.127s\"",
+                            name);
     }
     if (tenant && !err) {
         registry_take(registry, tenant);
@@ -392,15 +397,15 @@ bg_err bg_registry_remove(bg_registry *registry, const char *name, bg_errinfo *i
     char path[DISK_PATH] = "";
     bg_tenant *tenant = NULL;
     if (!registry || len == 0) {
-        return bgi_err(info, BG_EINVAL, "registry, name", "a registry, 1 to 127 bytes",
-                       "%zu bytes", len);
+        return bgi_err(info, BG_EINVAL, "registry, name",
+                       "a registry and a name of 1 to 127 bytes", "%zu bytes", len);
     }
     bgi_err_clear(info);
     bg_err err = registry_forget(registry, name, len, path, &tenant, info);
     if (tenant) {
         atomic_fetch_add(&registry->removed, 1);
         bgi_grace_retire(&registry->grace, &tenant->retired, registry_let_go);
-        if (*path) { /* or its file may be back after a loss of power */
+        if (*path) { /* otherwise its file may reappear after a power failure */
             (void)disk_sync_directory(path, NULL);
         }
     }
@@ -424,9 +429,10 @@ static bg_err registry_check_options(const bg_registry_options *options,
     }
     if (bg_kind_traits((bg_kind)options->spec.kind) & BG_TRAIT_STATIC
         || options->spec.flags & BG_SPEC_EXCLUSIVE) {
-        return bgi_err(
-            info, BG_EINVAL, "spec", "a kind that takes adds, of several threads", "%s",
-            options->spec.flags & BG_SPEC_EXCLUSIVE ? "BG_SPEC_EXCLUSIVE" : "static");
+        return bgi_err(info, BG_EINVAL, "spec",
+                       "a kind that accepts adds from several threads", "%s",
+                       options->spec.flags & BG_SPEC_EXCLUSIVE ? "BG_SPEC_EXCLUSIVE"
+                                                               : "static");
     }
     if (options->gate && options->gate->struct_size != sizeof *options->gate) {
         return bgi_err(info, BG_EINVAL, "gate",
@@ -435,13 +441,13 @@ static bg_err registry_check_options(const bg_registry_options *options,
     }
     if (options->directory
         && (!*options->directory || strlen(options->directory) > REGISTRY_FOLDER_MAX)) {
-        return bgi_err(info, BG_EINVAL, "directory", "a path up to 3500 bytes",
+        return bgi_err(info, BG_EINVAL, "directory", "a path of 1 to 3500 bytes",
                        "%zu bytes", strlen(options->directory));
     }
     return BG_OK;
 }
 
-/* How large a new tenant's filter is; and whether it can be made at all. */
+/* Computes the size of a new tenant's filter, and checks that it can be created. */
 static bg_err registry_plan(bg_registry *registry, bg_errinfo *info)
 {
     bg_plan_request request = BG_PLAN_REQUEST_INIT;
@@ -457,7 +463,7 @@ static bg_err registry_plan(bg_registry *registry, bg_errinfo *info)
     return err;
 }
 
-/* A filter that grows gets no larger than the quota; and how many items that is. */
+/* Bounds a growing filter by the quota, and computes how many items that allows. */
 static void registry_bound_growth(bg_registry *registry)
 {
     bg_spec *spec = &registry->options.spec;
@@ -483,7 +489,7 @@ static void registry_bound_growth(bg_registry *registry)
     }
 }
 
-/* Whatever the options point to is copied, but for `opening`. */
+/* Copies what the options point to, except for `opening`. */
 static void registry_copy_spec(bg_registry *registry)
 {
     bg_spec *spec = &registry->options.spec;
@@ -496,8 +502,8 @@ static void registry_copy_spec(bg_registry *registry)
         spec->window = &registry->window;
     }
     if (spec->hash.secret) {
-        /* By bytes: a large register may be saved to the stack by the call that comes next,
-         * if the dynamic linker has to find what is called. */
+        /* By bytes: the next call might save a large register to the stack, if the dynamic
+         * linker has to resolve the function. */
         const volatile uint8_t *from = spec->hash.secret;
         for (size_t i = 0; i < BG_SECRET_BYTES; i++) {
             registry->filter_secret[i] = from[i];
@@ -511,7 +517,7 @@ static void registry_copy_spec(bg_registry *registry)
     }
 }
 
-/* How files are opened: as they were written, if nobody says otherwise. */
+/* Sets how files are opened. The default is the way they were written. */
 static void registry_copy_opening(bg_registry *registry)
 {
     const bg_registry_options *options = &registry->options;
@@ -539,10 +545,10 @@ static bg_err registry_copy_options(bg_registry *registry,
     if (!bucket_rate_make(&registry->rate, options->inserts_per_second,
                           options->burst)) {
         return bgi_err(info, BG_EINVAL, "inserts_per_second, burst",
-                       "numbers from 0 on", "%g, %g", options->inserts_per_second,
-                       options->burst);
+                       "finite numbers, 0 or more", "%g, %g",
+                       options->inserts_per_second, options->burst);
     }
-    bg_err err = registry_plan(registry, info); /* of the spec as it was given */
+    bg_err err = registry_plan(registry, info); /* of the spec as it was passed */
     registry_copy_spec(registry);
     registry_copy_opening(registry);
     if (!err) {
@@ -559,7 +565,8 @@ static bg_err registry_open_directory(bg_registry *registry, bg_errinfo *info)
     const size_t n = strlen(path) + 1;
     if (!bgi_memory_take(&registry->directory_memory, n, registry_allocator(registry),
                          true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "enough for a path", "%zu bytes", n);
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate %zu bytes for the directory's path", n);
     }
     registry->directory = memcpy(registry->directory_memory.base, path, n);
     registry->options.directory = registry->directory;
@@ -567,22 +574,22 @@ static bg_err registry_open_directory(bg_registry *registry, bg_errinfo *info)
     if (registry->directory_file < 0) {
         return disk_error(info, "open directory", path);
     }
-    /* Some file systems cannot lock; then it is left to the operator. */
+    /* Some file systems cannot lock; then exclusive use is up to the operator. */
     if (flock(registry->directory_file, LOCK_EX | LOCK_NB) != 0
         && errno == EWOULDBLOCK) {
-        return bgi_err(info, BG_EBUSY, "directory", "one that no other registry uses",
-                       "%s", path);
+        return bgi_err_state(info, BG_EBUSY, "directory",
+                             "another registry is using the directory %s", path);
     }
     return BG_OK;
 }
 
-/* A file in the directory: a tenant, or what a save left behind that never ended. */
+/* Handles a file in the directory: a tenant, or the remains of an unfinished save. */
 static bg_err registry_list_file(bg_registry *registry, const char *file,
                                  bg_errinfo *info)
 {
     char name[BG_TENANT_NAME_MAX + 1];
     const size_t n = strlen(file);
-    /* First: a tenant may be called "a.bg.tmp.b". What a save leaves ends with digits. */
+    /* First, because a tenant may be named "a.bg.tmp.b". Remains of saves end with digits. */
     if (n < 4 || strcmp(file + n - 3, ".bg") != 0
         || !name_file_decode(file, n - 3, name)) {
         const char *end = strstr(file, ".bg.tmp.");
@@ -595,7 +602,8 @@ static bg_err registry_list_file(bg_registry *registry, const char *file,
     bg_tenant *tenant =
         registry_make_room(registry) ? tenant_make(registry, name, hash) : NULL;
     if (!tenant) {
-        return bgi_err(info, BG_ENOMEM, "memory", "enough for a tenant", "none");
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate memory for a tenant");
     }
     registry_put(registry, tenant);
     return BG_OK;
@@ -610,7 +618,7 @@ static bg_err registry_list_directory(bg_registry *registry, bg_errinfo *info)
     }
     while (!err) {
         errno = 0;
-        /* One thread at a time reads a DIR: nobody else has this one. */
+        /* Only one thread may read a DIR at a time; this one is not shared. */
         const struct dirent *entry =
             readdir(directory); /* NOLINT(concurrency-mt-unsafe) */
         if (!entry) {
@@ -624,9 +632,9 @@ static bg_err registry_list_directory(bg_registry *registry, bg_errinfo *info)
     return err;
 }
 
-/* ---- Life -------------------------------------------------------------------------------- */
+/* ---- Lifecycle --------------------------------------------------------------------------- */
 
-/* `secret`: it will have one, so it is left out of core files. */
+/* `secret`: the registry will hold a secret, so it is excluded from core files. */
 static bg_registry *registry_allocate(const bg_allocator *allocator, bool secret)
 {
     struct bgi_memory memory;
@@ -659,7 +667,8 @@ static bg_err registry_begin(bg_registry *registry, const bg_registry_options *o
     }
     if (!bgi_grace_init(&registry->grace, registry_allocator(registry))
         || !registry_make_room(registry)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "enough for a registry", "none");
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate memory for the registry");
     }
     if (options->directory) {
         err = registry_open_directory(registry, info);
@@ -676,7 +685,7 @@ bg_err bg_registry_create(const bg_registry_options *options, bg_registry **regi
     }
     if (!options || !registry) {
         return bgi_err(info, BG_EINVAL, "options, registry",
-                       "options, and where to put it", "NULL");
+                       "options and a pointer to receive the registry", "NULL");
     }
     bgi_err_clear(info);
     bg_err err = registry_check_options(options, info);
@@ -686,7 +695,8 @@ bg_err bg_registry_create(const bg_registry_options *options, bg_registry **regi
     bg_registry *made =
         registry_allocate(options->allocator, options->spec.hash.secret != NULL);
     if (!made) {
-        return bgi_err(info, BG_ENOMEM, "memory", "enough for a registry", "none");
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate memory for the registry");
     }
     err = registry_begin(made, options, info);
     if (err) {
@@ -702,7 +712,7 @@ void bg_registry_free(bg_registry *registry)
     if (!registry) {
         return;
     }
-    bgi_grace_end(&registry->grace); /* tenants that were removed, old tables */
+    bgi_grace_end(&registry->grace); /* removed tenants, old tables */
     for (bg_tenant *next, *t = registry->first; t; t = next) {
         next = t->behind;
         bg_tenant_release(t);

@@ -1,22 +1,22 @@
 /*
- * reload.c - the base of a slot from a file, and back to one.
+ * reload.c - loading the base of a slot from a file, and saving it.
  *
- * A file is believed only when everything agrees: what bg_open checks (every checksum, the
- * structure, the canaries), and that it is the successor of the present filter: of the same
- * kind, hash and secret, with the key id that is expected, and not an older generation. When
- * anything is wrong the present filter goes on serving; the failure is counted and kept.
+ * A file is accepted only if everything agrees: the checks of bg_open (every checksum, the
+ * structure, the canaries), and that it is a successor of the present filter: the same kind,
+ * hash and secret, the expected key id, and no older generation. If a check fails, the present
+ * filter stays in use, and the failure is counted and kept.
  *
- * The file is opened once: what is compared, verified and mapped is one and the same, even
- * if others replace it at its path meanwhile.
+ * The file is opened once: the file that is compared, verified and mapped is the same, even if
+ * it is replaced at its path meanwhile.
  *
- * Reloads of a slot run one at a time; all other operations continue while a file is read. If a rebuild or a
- * replacement with BG_SLOT_DISCARD starts later but finishes first, the file is refused: it may lack keys that the
- * new base has.
+ * Reloads of a slot run one at a time; all other operations continue while a file is read. If a
+ * rebuild or a replacement with BG_SLOT_DISCARD starts later but finishes first, the file is
+ * refused: it may lack keys that the new base has.
  *
- * A mapped file must not be written to, because its bytes are the filter. Nothing prevents such writes, but they
- * change the size or the modification time of the file. Both are compared after a file was verified, at every
- * reload and at every look of a watch. If they have changed, the filter answers "maybe" until another filter
- * replaces it (bgi_filter_doubt).
+ * A mapped file must not be written to, because its bytes are the filter. Nothing prevents such
+ * writes, but they change the size or the modification time of the file. Both are compared
+ * after a file was verified, at every reload and at every look of a watch. If they have
+ * changed, the filter answers "maybe" until another filter replaces it (bgi_filter_doubt).
  */
 #include "gate/slot_inside.h"
 
@@ -41,7 +41,8 @@ static bg_err reload_take_options(const bg_reload_options *options,
                        to->struct_size);
     }
     if (to->flags & ~known) {
-        return bgi_err(info, BG_EINVAL, "flags", "those of reloads", "0x%x", to->flags);
+        return bgi_err(info, BG_EINVAL, "flags", "flags of bg_reload_options", "0x%x",
+                       to->flags);
     }
     return BG_OK;
 }
@@ -52,7 +53,7 @@ static bool reload_is_zero(const uint8_t key_id[BG_KEY_ID_BYTES])
     return memcmp(key_id, zero, sizeof zero) == 0;
 }
 
-/* Whether the new filter goes on where the present one ends. */
+/* Checks that the new filter is a successor of the present one. */
 static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
                              uint32_t flags, bg_errinfo *info)
 {
@@ -67,13 +68,13 @@ static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
         bool same = bg_hasher_profile(a) == bg_hasher_profile(b);
         return bgi_err(info, BG_EINCOMPAT, "hash of the file", name, "%s%s",
                        bg_hash_name(bg_hasher_profile(b)),
-                       same ? " with another seed, secret or function" : "");
+                       same ? " with a different seed, secret or function" : "");
     }
     return BG_OK;
 }
 
-/* Checks the properties that only files have. The key id of an earlier file counts while the base has the same
- * hash as that file. */
+/* Checks the properties that only files have. The key id of an earlier file counts while the
+ * base has the same hash as that file. */
 static bg_err reload_compare_files(const struct view *view, const bg_file_info *next,
                                    const bg_reload_options *how, bg_errinfo *info)
 {
@@ -85,7 +86,7 @@ static bg_err reload_compare_files(const struct view *view, const bg_file_info *
     if (decided && !(how->flags & BG_SLOT_ANY_HASH)
         && memcmp(expected, next->key_id, BG_KEY_ID_BYTES) != 0) {
         return bgi_err(info, BG_EINCOMPAT, "key id of the file",
-                       "that of the file before, or of the options", "%.16s",
+                       "the key id of the previous file, or of the options", "%.16s",
                        (const char *)next->key_id);
     }
     if (!(how->flags & BG_SLOT_ANY_GENERATION) && next->generation < now->generation) {
@@ -98,7 +99,7 @@ static bg_err reload_compare_files(const struct view *view, const bg_file_info *
     return BG_OK;
 }
 
-/* Puts the filter of a file into the slot; it belongs to that only on success. */
+/* Installs the filter of a file in the slot, which owns it only on success. */
 static bg_err reload_place(bg_slot *slot, struct slot_incoming *incoming,
                            const bg_reload_options *how, bg_errinfo *info)
 {
@@ -110,7 +111,8 @@ static bg_err reload_place(bg_slot *slot, struct slot_incoming *incoming,
     bg_err err = base ? reload_compare(base->filter, filter, how->flags, info) : BG_OK;
     err = err ? err : reload_compare_files(view, about, how, info);
     if (!err && slot->rebuilding) {
-        err = bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
+        err = bgi_err_state(info, BG_EBUSY, "slot",
+                            "a rebuild is in progress; wait for it or abort it");
     }
     return err ? err : slot_swap_base(slot, incoming, info);
 }
@@ -142,8 +144,8 @@ bool slot_doubt_maps(bg_slot *slot)
     if (changed) {
         (void)bgi_err_state(
             &why, BG_EFORMAT, "mapped file",
-            "the mapped file was written in place: all answers are \"maybe\" until it is "
-            "replaced by rename");
+            "the mapped file was overwritten in place; all answers are \"maybe\" until "
+            "it is replaced by renaming");
         slot_failed(slot, &slot->reload_failures, &why);
     }
     return doubted;
@@ -185,7 +187,7 @@ bg_err bg_slot_reload(bg_slot *slot, const char *path, const bg_reload_options *
     bg_errinfo *why = info ? info : &own;
     bgi_err_clear(why);
     if (!slot || !path) {
-        return bgi_err(why, BG_EINVAL, "slot, path", "both", "NULL");
+        return bgi_err(why, BG_EINVAL, "slot, path", "a slot and a path", "NULL");
     }
     bg_err err = reload_take_options(options, &how, why);
     if (err) {
@@ -201,7 +203,8 @@ bg_err bg_slot_reload(bg_slot *slot, const char *path, const bg_reload_options *
 
 /* ---- Saving --------------------------------------------------------------------------- */
 
-/* Holds the base if it has all keys of the slot and of its gates. Returns NULL if it does not (BG_EINCOMPAT). */
+/* Holds the base if it has all keys of the slot and of its gates. Returns NULL if it does not
+ * (BG_EINCOMPAT). */
 static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
                                             bg_errinfo *info)
 {
@@ -210,8 +213,9 @@ static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
     const struct view *view = atomic_load(&slot->view);
     const struct view_member *member = view_find(view, BG_ROLE_BASE);
     if (!member || view->queried != 1) {
-        (void)bgi_err(info, BG_EINCOMPAT, "slot",
-                      "a base alone: compact, settle or rebuild first", "another");
+        (void)bgi_err_state(info, BG_EINCOMPAT, "slot",
+                            "only a base without other filters can be saved; compact "
+                            "the slot, end the migration, or rebuild it first");
     } else if (slot_in_doubt(slot)) {
         (void)bgi_err_state(
             info, BG_EINCOMPAT, "slot",
@@ -233,7 +237,7 @@ bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options
     uint64_t complete = 0;
     bgi_err_clear(info);
     if (!slot || !path) {
-        return bgi_err(info, BG_EINVAL, "slot, path", "both", "NULL");
+        return bgi_err(info, BG_EINVAL, "slot, path", "a slot and a path", "NULL");
     }
     bg_err err = container_save_options(options, &how, info);
     if (err) {

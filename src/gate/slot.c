@@ -1,27 +1,29 @@
 /*
- * slot.c - a place for a filter that changes under its readers: life, pins, and the changes
- * that take no time. Keys are in slot_keys.c, files in reload.c, new bases in rebuild.c.
+ * slot.c - a place for a filter that changes under its readers: creating and freeing slots,
+ * pins, and the changes that take no time. Keys are in slot_keys.c, files in reload.c, new
+ * bases in rebuild.c.
  *
- * A slot is one atomic pointer to a view (view.h), which never changes. A change makes
- * another view and exchanges the pointer; the old one is retired (grace.h) and freed when
- * its last reader has left.
+ * A slot is one atomic pointer to a view (view.h), which never changes. A change creates
+ * another view and exchanges the pointer; the old view is retired (grace.h) and freed when its
+ * last reader has left.
  *
- * Why no key is lost. Let an add, in view A, have returned before a query, in view B, began.
+ * Why no key is lost. Let an add, in view A, have returned before a query, in view B, started.
  * Every change from one view to the next obeys
  *
- *   (S1) Something that takes adds, or has taken some, and is asked in the old view is
- *        asked in the new one as well, or is a part of what is; or the caller said DISCARD,
- *        or that the new one is as complete.
- *   (S2) A filter that stops being asked by a change had been joined, a grace period before,
- *        by one that goes on being asked and has taken every add since.
- *   (S3) A migration and a rebuild can always be ended. So while the list has an old or a next
- *        filter, the slot reserves memory for another view for each of them.
+ *   (S1) A filter that takes adds, or has taken some, and is queried in the old view is
+ *        queried in the new one as well, or is part of a filter that is; or the caller
+ *        passed DISCARD, or asserted that the new filter is as complete.
+ *   (S2) Before a change stops querying a filter, another filter had joined it, a grace
+ *        period earlier, that stays queried and has taken every add since.
+ *   (S3) A migration and a rebuild can always be ended. So while the list has an old or a
+ *        next filter, the slot reserves memory for another view for each of them.
  *
  * If B is A, its filters have the key (V2). If B is A's successor: (S1). If there are more
- * changes in between, each that drops a filter with the key comes a grace period after the
- * view in which another one began to take adds: all adds that did not go to that other one
- * had returned by then. Those are older than the grace period, and it is for (S2)'s caller to have
- * them there: from the source of a rebuild, which is read after it, or by a merge.
+ * changes in between, each that drops a filter with the key comes a grace period after the view
+ * in which another filter started to take adds. All adds that did not go to that other filter
+ * had returned by then. These adds are older than the grace period, and the change that relies on
+ * (S2) must provide their keys: from the source of a rebuild, which is read after it, or by a
+ * merge.
  *
  *     change          before                 after
  *     layer           base rw                base r, delta rw, and a grace period
@@ -29,16 +31,16 @@
  *     compact         base r, d1 r, d2 rw    base+d1 r, d2 rw
  *     migrate         base rw                new rw, old rw, and a grace period
  *     settle          new rw, old rw         new rw
- *     rebuild begins  base rw                base rw, next w, and a grace period
+ *     rebuild starts  base rw                base rw, next w, and a grace period
  *     rebuild ends    base rw, next w        next rw
- *     swap            base r                 new r       (sealed: nobody adds or has)
- *     clear           whatever               an empty base, as DISCARD
+ *     swap            base r                 new r       (sealed: there are no adds)
+ *     clear           any                    an empty base, as DISCARD
  *
  * (r: queried, w: takes adds.) guard.h describes the state that each change keeps.
  *
- * Completeness. `complete` belongs to the view, but is read apart from it, so it is read
- * twice, before the view and after: it is lowered before a view is replaced and raised
- * afterwards, so the lower of the two is true of the view in between.
+ * Completeness. `complete` belongs to the view, but is read separately. So it is read twice,
+ * before the view and after: it is lowered before a view is replaced and raised afterwards, so
+ * the lower of the two values holds for the view in between.
  */
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 
@@ -178,8 +180,8 @@ static bool slot_take_memory(bg_slot *slot, const struct slot_draft *draft,
     return taken;
 }
 
-/* The base has the keys of removed filters, or the caller gave them up. So it counts as having taken their last
- * add. */
+/* The base has the keys of removed filters, or the caller discarded them. So it counts as
+ * having taken their last add. */
 static void slot_inherit_adds(const struct view *before, const struct view *after)
 {
     const struct view_member *base = view_find(after, BG_ROLE_BASE);
@@ -197,9 +199,9 @@ static bool slot_same_role(const struct view *a, const struct view *b, bg_role r
     return (in_a ? in_a->shared : NULL) == (in_b ? in_b->shared : NULL);
 }
 
-/* Numbers the base of the next view. The old filter of a migration counts as a part of the base,
- * because it answers as well. The number is found by comparison, so that no kind of change can
- * forget to raise it. */
+/* Numbers the base of the next view. The old filter of a migration counts as a part of the
+ * base, because it answers as well. The number is found by comparison, so that no kind of
+ * change can forget to raise it. */
 static uint64_t slot_number_base(const struct view *before, const struct view *after)
 {
     const bool same = slot_same_role(before, after, BG_ROLE_BASE)
@@ -211,8 +213,8 @@ bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *i
 {
     struct bgi_memory memory = { .base = NULL };
     if (!slot_take_memory(slot, draft, &memory)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "enough for a list of filters",
-                       "none");
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate memory for the slot's list of filters");
     }
     struct view *view = view_make(memory, draft->members, draft->count, &draft->guard);
     struct view *before = atomic_load(&slot->view);
@@ -223,7 +225,7 @@ bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *i
     return BG_OK;
 }
 
-/* ---- Life ---------------------------------------------------------------------------- */
+/* ---- Lifecycle ----------------------------------------------------------------------- */
 
 static bg_err slot_take_options(const bg_slot_options *options, bg_slot_options *to,
                                 bg_errinfo *info)
@@ -236,7 +238,7 @@ static bg_err slot_take_options(const bg_slot_options *options, bg_slot_options 
                        to->struct_size);
     }
     if (to->flags & ~(uint32_t)(BG_SLOT_SEALED | BG_SLOT_SMALL)) {
-        return bgi_err(info, BG_EINVAL, "flags", "BG_SLOT_SEALED, BG_SLOT_SMALL",
+        return bgi_err(info, BG_EINVAL, "flags", "BG_SLOT_SEALED, BG_SLOT_SMALL or 0",
                        "0x%x", to->flags);
     }
     to->clock = to->clock ? to->clock : slot_system_clock;
@@ -247,7 +249,7 @@ static bg_err slot_check_filter(const bg_filter *filter, bool sealed, bg_errinfo
 {
     if (filter && !sealed && filter->flags & BG_SPEC_EXCLUSIVE) {
         return bgi_err(info, BG_EINVAL, "filter",
-                       "one for several threads, or a sealed slot",
+                       "a filter for several threads, or a sealed slot",
                        "BG_SPEC_EXCLUSIVE");
     }
     return BG_OK;
@@ -257,17 +259,18 @@ static void slot_init_locks(bg_slot *slot)
 {
     (void)pthread_mutex_init(&slot->change, NULL);
     (void)pthread_mutex_init(&slot->reload, NULL);
-    (void)pthread_mutex_init(&slot->told, NULL);
+    (void)pthread_mutex_init(&slot->info_lock, NULL);
 }
 
 static void slot_destroy_locks(bg_slot *slot)
 {
     (void)pthread_mutex_destroy(&slot->change);
     (void)pthread_mutex_destroy(&slot->reload);
-    (void)pthread_mutex_destroy(&slot->told);
+    (void)pthread_mutex_destroy(&slot->info_lock);
 }
 
-/* One piece: the slot, what it counts, and who is in; NULL: no memory. */
+/* Allocates the slot, its counters and its grace period as one block. Returns NULL if memory is
+ * short. */
 static bg_slot *slot_allocate(const bg_slot_options *options)
 {
     const uint32_t lines = options->flags & BG_SLOT_SMALL ? 1 : bgi_stripes();
@@ -298,7 +301,7 @@ static bg_slot *slot_allocate(const bg_slot_options *options)
     return slot;
 }
 
-/* The first view: with the filter, or with none. */
+/* Creates the first view: with the filter, or empty. */
 static bool slot_begin(bg_slot *slot, bg_filter *filter)
 {
     struct slot_draft draft = { .count = 0 };
@@ -328,7 +331,8 @@ bg_err bg_slot_create(bg_filter *filter, const bg_slot_options *options, bg_slot
 {
     bg_slot_options how;
     if (!slot) {
-        return bgi_err(info, BG_EINVAL, "slot", "where to put it", "NULL");
+        return bgi_err(info, BG_EINVAL, "slot", "a pointer to receive the slot",
+                       "NULL");
     }
     *slot = NULL;
     bgi_err_clear(info);
@@ -344,7 +348,8 @@ bg_err bg_slot_create(bg_filter *filter, const bg_slot_options *options, bg_slot
         return BG_OK;
     }
     bg_slot_free(made);
-    return bgi_err(info, BG_ENOMEM, "memory", "enough for a slot", "none");
+    return bgi_err_state(info, BG_ENOMEM, "memory",
+                         "cannot allocate memory for the slot");
 }
 
 void bg_slot_free(bg_slot *slot)
@@ -364,7 +369,8 @@ void bg_slot_free(bg_slot *slot)
     bgi_memory_give(&memory);
 }
 
-/* Whether somebody else has an address of it or in it, as far as it can know. */
+/* Returns whether another thread has an address of the slot or in it, as far as can be
+ * detected. */
 static bool slot_is_busy(bg_slot *slot)
 {
     return slot->rebuilding || slot->grace != &slot->own_grace
@@ -372,18 +378,18 @@ static bool slot_is_busy(bg_slot *slot)
            || !view_is_sole(atomic_load(&slot->view));
 }
 
-/* Locks are not moved: they are made anew where they come to lie. */
+/* Locks are not moved: they are re-created at the new address. */
 bg_err bg_slot_relocate(bg_slot **slot, const bg_mover *mover, bg_errinfo *info)
 {
     if (!slot || !*slot || !mover || !mover->move) {
-        return bgi_err(info, BG_EINVAL, "slot, mover", "a slot and who moves it",
-                       "NULL");
+        return bgi_err(info, BG_EINVAL, "slot, mover", "a slot and a mover", "NULL");
     }
     bgi_err_clear(info);
     bg_slot *s = *slot;
     if (slot_is_busy(s)) {
-        return bgi_err(info, BG_EBUSY, "slot", "one that nobody uses", "%s under way",
-                       s->rebuilding ? "a rebuild" : "a pin");
+        return bgi_err_state(info, BG_EBUSY, "slot", "cannot move the slot: %s",
+                             s->rebuilding ? "a rebuild is in progress"
+                                           : "it is pinned or in use");
     }
     atomic_init(&s->view, view_relocate(atomic_load(&s->view), mover));
     slot_destroy_locks(s);
@@ -440,7 +446,7 @@ const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role)
 
 /* ---- Changes ------------------------------------------------------------------------- */
 
-/* What a change is asked for. */
+/* The arguments of a change. */
 struct slot_request {
     bg_filter *filter;
     uint64_t complete;
@@ -448,11 +454,11 @@ struct slot_request {
     uint32_t flags;
     uint64_t making; /* the number of a filter that is swapped in */
     bool back;
-    bool taken; /* the filter is the slot's, whatever comes later */
+    bool taken; /* the slot owns the filter, whatever happens later */
 };
 
-/* Makes one change, unless a rebuild is under way: under the lock. Then waits a little for
- * readers of what it replaced. */
+/* Makes one change under the lock, unless a rebuild is in progress. Then waits briefly for
+ * readers of the replaced view. */
 static bg_err slot_change(bg_slot *slot, struct slot_request *request,
                           bg_err (*change)(bg_slot *, struct slot_request *,
                                            bg_errinfo *),
@@ -465,7 +471,8 @@ static bg_err slot_change(bg_slot *slot, struct slot_request *request,
     }
     (void)pthread_mutex_lock(&slot->change);
     if (slot->rebuilding) {
-        err = bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
+        err = bgi_err_state(info, BG_EBUSY, "slot",
+                            "a rebuild is in progress; wait for it or abort it");
     } else {
         err = change(slot, request, info);
     }
@@ -490,9 +497,9 @@ uint64_t slot_sum_wrote(const bg_slot *slot)
 }
 
 /*
- * From here on the slot counts the bits that adds set. Most filters are new and empty, or large files that have
- * not been read yet; counting all their bits would touch every page. A sample has a known error, and finds no
- * bits in an empty filter.
+ * From here on the slot counts the bits that adds set. Most filters are new and empty, or large
+ * files that have not been read yet; counting all their bits would touch every page. A sample
+ * has a known error, and finds no bits in an empty filter.
  */
 static void slot_adds_began(bg_slot *slot)
 {
@@ -502,49 +509,49 @@ static void slot_adds_began(bg_slot *slot)
     if (watched) {
         bgi_filter_info(watched, SLOT_SAMPLE_BYTES, &info, &missed);
     }
-    (void)pthread_mutex_lock(&slot->told);
+    (void)pthread_mutex_lock(&slot->info_lock);
     slot->marks.wrote = slot_sum_wrote(slot);
     slot->marks.ones = info.ones;
     slot->marks.missed = missed;
-    (void)pthread_mutex_unlock(&slot->told);
+    (void)pthread_mutex_unlock(&slot->info_lock);
 }
 
 void slot_base_came(bg_slot *slot)
 {
     const uint64_t now = slot_now(slot);
     slot_adds_began(slot);
-    (void)pthread_mutex_lock(&slot->told);
+    (void)pthread_mutex_lock(&slot->info_lock);
     slot->marks.base_since = now;
-    (void)pthread_mutex_unlock(&slot->told);
+    (void)pthread_mutex_unlock(&slot->info_lock);
 }
 
 void slot_counted(bg_slot *slot, uint64_t *counter)
 {
-    (void)pthread_mutex_lock(&slot->told);
+    (void)pthread_mutex_lock(&slot->info_lock);
     ++*counter;
-    (void)pthread_mutex_unlock(&slot->told);
+    (void)pthread_mutex_unlock(&slot->info_lock);
 }
 
 void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why)
 {
-    (void)pthread_mutex_lock(&slot->told);
+    (void)pthread_mutex_lock(&slot->info_lock);
     ++*counter;
     if (slot->failure.base
         || bgi_memory_take(&slot->failure, sizeof *why, slot_allocator(slot), true)) {
         *(bg_errinfo *)slot->failure.base = *why;
     }
-    (void)pthread_mutex_unlock(&slot->told);
+    (void)pthread_mutex_unlock(&slot->info_lock);
 }
 
 void slot_set_rebuilding(bg_slot *slot, bool rebuilding)
 {
-    (void)pthread_mutex_lock(&slot->told);
+    (void)pthread_mutex_lock(&slot->info_lock);
     slot->rebuilding = rebuilding;
-    (void)pthread_mutex_unlock(&slot->told);
+    (void)pthread_mutex_unlock(&slot->info_lock);
 }
 
-/* Publishes, and lets go of the filter that the draft got; on failure the filter is the
- * caller's again. */
+/* Publishes the draft, and releases its new filter; on failure the caller owns the filter
+ * again. */
 static bg_err slot_publish_new(bg_slot *slot, const struct slot_draft *draft,
                                struct view_filter *shared, bg_errinfo *info)
 {
@@ -558,15 +565,17 @@ static bg_err slot_publish_new(bg_slot *slot, const struct slot_draft *draft,
 
 static bg_err slot_no_memory(bg_errinfo *info)
 {
-    return bgi_err(info, BG_ENOMEM, "memory", "enough for a filter's description",
-                   "none");
+    return bgi_err_state(info, BG_ENOMEM, "memory",
+                         "cannot allocate memory for another filter in the slot");
 }
 
 static bg_err slot_too_many(struct view_filter *shared, bg_errinfo *info)
 {
     shared->filter = NULL;
     view_filter_drop(shared);
-    return bgi_err(info, BG_EBUSY, "slot", "fewer filters in it", "%d", VIEW_MAX);
+    return bgi_err_state(info, BG_EBUSY, "slot",
+                         "the slot has %d filters, the maximum; compact it first",
+                         VIEW_MAX);
 }
 
 /* Describes the filters that a new base removes: the base and the old filter. */
@@ -594,12 +603,13 @@ static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draf
     }
     return bgi_err_state(info, BG_EINCOMPAT, "slot",
                          "the base %s, which would be lost; pass BG_SLOT_DISCARD to "
-                         "give them up",
+                         "discard them",
                          drop.takes ? "accepts adds" : "has added keys");
 }
 
-/* Fails if the present base is newer than `incoming`. Such a base may have ended doubts about keys that were written
- * after `incoming` was passed in, and without it the gate would deny these keys. */
+/* Fails if the present base is newer than `incoming`. Such a base may have ended doubts about
+ * keys that were written after `incoming` was passed in, and without it the gate would deny
+ * these keys. */
 static bg_err slot_check_order(const bg_slot *slot,
                                const struct slot_incoming *incoming, bg_errinfo *info)
 {
@@ -665,7 +675,7 @@ bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
     if (!err) {
         slot_counted(slot, &slot->swaps);
         slot_base_came(slot);
-        if (discards) { /* what had been written by then is in it, or given up */
+        if (discards) { /* earlier keys are in it, or were discarded */
             atomic_store(&slot->whole, incoming->making);
         }
     }
@@ -703,15 +713,18 @@ static bg_err slot_migrate(bg_slot *slot, struct slot_request *request,
     slot_draft_begin(slot, &draft);
     struct view_member *base = slot_draft_find(&draft, BG_ROLE_BASE);
     if (!base || slot_draft_find(&draft, BG_ROLE_OLD)) {
-        return base ? bgi_err(info, BG_EBUSY, "slot", "no migration under way", "one")
-                    : bgi_err(info, BG_EINVAL, "slot", "a filter in it", "none");
+        return base ? bgi_err_state(info, BG_EBUSY, "slot",
+                                    "a migration is already in progress; end it first")
+                    : bgi_err_state(info, BG_EINVAL, "slot",
+                                    "the slot has no base to migrate from");
     }
     const bool takes = base->takes;
     bg_err err = slot_check_filter(filter, !takes, info);
     if (!err && takes && !slot_can_take(filter)) {
-        err = bgi_err(info, BG_EINCOMPAT, "filter",
-                      "one that takes adds, as the present one does, or layer first",
-                      "%s", bg_kind_name(bg_filter_kind(filter)));
+        err = bgi_err_state(info, BG_EINCOMPAT, "filter",
+                            "the base accepts adds, but this %s filter does not; set a "
+                            "delta first",
+                            bg_kind_name(bg_filter_kind(filter)));
     }
     if (err) {
         return err;
@@ -743,7 +756,7 @@ static bg_err slot_settle(bg_slot *slot, struct slot_request *request, bg_errinf
     struct slot_draft draft;
     slot_draft_begin(slot, &draft);
     if (!slot_draft_find(&draft, BG_ROLE_OLD)) {
-        return bgi_err(info, BG_EINVAL, "slot", "a migration under way", "none");
+        return bgi_err_state(info, BG_EINVAL, "slot", "no migration is in progress");
     }
     const struct guard_drop drop = { .back = true };
     if (request->back && guard_loses(&draft.guard, &drop)) {
@@ -773,17 +786,18 @@ bg_err bg_slot_end_migration(bg_slot *slot, bool back, bg_errinfo *info)
     return slot_change(slot, &request, slot_settle, info);
 }
 
-/* Whether `delta` can take the adds of a slot. */
+/* Checks that `delta` can take the adds of a slot. */
 static bg_err slot_check_delta(const bg_filter *delta, bg_errinfo *info)
 {
     if (!slot_can_take(delta)) {
-        return bgi_err(info, BG_EINVAL, "delta", "a filter that several threads add to",
-                       "%s", bg_kind_name(bg_filter_kind(delta)));
+        return bgi_err(info, BG_EINVAL, "delta",
+                       "a filter that several threads can add to", "%s",
+                       bg_kind_name(bg_filter_kind(delta)));
     }
     return BG_OK;
 }
 
-/* Everything that is there is sealed, and the delta takes the adds. */
+/* Seals all present filters, and lets the delta take the adds. */
 static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
 {
     bg_filter *delta = request->filter;
@@ -798,8 +812,10 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
         deltas += draft.members[i].role == BG_ROLE_DELTA;
     }
     if (deltas > 1 || !slot_draft_find(&draft, BG_ROLE_BASE)) {
-        return bgi_err(info, deltas > 1 ? BG_EBUSY : BG_EINVAL, "slot",
-                       "a base, and at most one delta", "%zu deltas", deltas);
+        return deltas > 1
+                   ? bgi_err_state(info, BG_EBUSY, "slot",
+                                   "the slot has %zu deltas; compact it first", deltas)
+                   : bgi_err_state(info, BG_EINVAL, "slot", "the slot has no base");
     }
     const bool took = slot_draft_seal(&draft);
     struct view_filter *shared = view_filter_make(delta, slot_allocator(slot));
@@ -814,7 +830,7 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     if (!err) {
         request->taken = true;
         slot_adds_began(slot);
-        bgi_grace_wait(slot->grace); /* (S2): what is sealed takes no more adds */
+        bgi_grace_wait(slot->grace); /* (S2): sealed filters take no more adds */
     }
     return err;
 }
@@ -827,7 +843,8 @@ bg_err bg_slot_set_delta(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
 
 /* ---- Compaction ---------------------------------------------------------------------- */
 
-/* A copy of the base with the deltas that take no adds in it, instead of both. */
+/* Replaces the base and the deltas that take no adds by a copy of the base with these deltas
+ * merged into it. */
 static bg_err slot_merge_sealed(bg_slot *slot, bg_errinfo *info)
 {
     struct slot_draft draft, next;
@@ -868,13 +885,14 @@ static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
     const struct view *view = atomic_load(&slot->view);
     const bool based = view_find(view, BG_ROLE_BASE) != NULL;
     if (!based || !view_find(view, BG_ROLE_DELTA)) { /* failed rebuilds leave deltas */
-        return bgi_err(info, BG_EINVAL, "slot", "a base and a delta", "%s",
-                       based ? "no delta" : "no base");
+        return bgi_err_state(info, BG_EINVAL, "slot",
+                             "cannot compact the slot: it has %s",
+                             based ? "a base but no delta" : "no base");
     }
     bg_err err = request->filter ? slot_check_delta(request->filter, info)
                                  : slot_no_filter(info);
-    /* A delta that takes no more adds is there if bg_slot_set_delta was called twice, or a
-     * compaction has failed: there would be three. */
+    /* If bg_slot_set_delta was called twice, or a compaction has failed, there already is a
+     * delta that takes no more adds; another one would be the third. */
     if (!err && view_find_delta(view, false)) {
         err = slot_merge_sealed(slot, info);
     }
@@ -894,7 +912,7 @@ bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
 
 /* ---- Clearing ------------------------------------------------------------------------ */
 
-/* Puts an empty filter like that of a member to the draft, which is its only owner. */
+/* Puts an empty filter like that of a member into the draft, which is its only owner. */
 static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool takes,
                              struct slot_draft *draft, bg_errinfo *info)
 {
@@ -913,7 +931,7 @@ static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool
     return BG_OK;
 }
 
-/* What is asked afterwards: a base that takes adds if anybody did. A static one cannot, so
+/* Drafts the cleared slot: a base that takes adds if any filter did. A static base cannot, so
  * it keeps a delta. */
 static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
                                bg_errinfo *info)
@@ -921,7 +939,8 @@ static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
     const struct view *view = atomic_load(&slot->view);
     const struct view_member *base = view_find(view, BG_ROLE_BASE);
     if (!base) {
-        return bgi_err(info, BG_ENOTFOUND, "slot", "a base to be cleared", "none");
+        return bgi_err_state(info, BG_ENOTFOUND, "slot",
+                             "the slot has no base to clear");
     }
     const bool is_static =
         bg_kind_traits(bg_filter_kind(base->filter)) & BG_TRAIT_STATIC;
@@ -933,18 +952,19 @@ static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
     return err;
 }
 
-/* Forgets the doubts that the base ended, because that base was cleared. Keys that it lacked stay in doubt. */
+/* Forgets the doubts that the base ended, because that base was cleared. Keys that it lacked
+ * stay in doubt. */
 static void slot_forget_missed(bg_slot *slot)
 {
     const uint64_t whole = atomic_load(&slot->whole);
-    (void)pthread_mutex_lock(&slot->told);
+    (void)pthread_mutex_lock(&slot->info_lock);
     if (atomic_load(&slot->missed) <= whole) {
         atomic_store(&slot->missed, 0);
         atomic_store(&slot->first_missed, 0);
     } else if (atomic_load(&slot->first_missed) <= whole) {
         atomic_store(&slot->first_missed, whole + 1);
     }
-    (void)pthread_mutex_unlock(&slot->told);
+    (void)pthread_mutex_unlock(&slot->info_lock);
 }
 
 static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
@@ -1011,15 +1031,17 @@ bg_err bg_slot_require_generation(bg_slot *slot, uint64_t generation, bg_errinfo
     return slot_change(slot, &request, slot_require_generation, info);
 }
 
-/* ---- What is there, changed ---------------------------------------------------------- */
+/* ---- Changing the present filters ------------------------------------------------------ */
 
-/* Before anything is done: one that takes adds and cannot be merged would lack the keys. */
+/* Checks before anything is done: a filter that takes adds and cannot be merged would lack the
+ * keys. */
 static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
                                bg_errinfo *info)
 {
     bg_err err = BG_OK;
     if (!view->takes) {
-        return bgi_err(info, BG_ENOTSUP, "slot", "a filter that takes adds", "none");
+        return bgi_err_state(info, BG_ENOTSUP, "slot",
+                             "no filter in the slot accepts adds");
     }
     for (size_t i = 0; i < view->count && !err; i++) {
         if (view->members[i].takes) {
@@ -1029,7 +1051,7 @@ static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
     return err;
 }
 
-/* Into every member that takes adds; a next base that has no room is only marked. */
+/* Merges into every member that takes adds; a next base without room is only marked. */
 static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
                               bg_errinfo *info)
 {
@@ -1048,8 +1070,8 @@ static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
     return err;
 }
 
-/* Under the lock, also during a rebuild: the view stays, and what takes adds was told of
- * before or has it from here. The bits that are set are nobody's adds. */
+/* Runs under the lock, also during a rebuild: the view stays, and every filter that takes adds
+ * gets the keys. The bits that are set do not count as adds. */
 bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
 {
     bgi_err_clear(info);
@@ -1085,7 +1107,9 @@ bg_err bg_slot_rotate(bg_slot *slot, uint64_t now, bg_errinfo *info)
         }
     }
     slot_leave(slot, token);
-    return err ? bgi_err(info, err, "slot", "a window that takes adds", "none") : BG_OK;
+    return err ? bgi_err_state(info, err, "slot",
+                               "the slot has no window filter that can be rotated")
+               : BG_OK;
 }
 
 /* ---- Completeness -------------------------------------------------------------------- */

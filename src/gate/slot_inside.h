@@ -1,5 +1,5 @@
 /*
- * slot_inside.h - what a slot is inside, for the files that use and change it: slot_keys.c,
+ * slot_inside.h - the members of a slot, for the files that use and change it: slot_keys.c,
  * slot.c (changes that take no time), reload.c (files), rebuild.c, watch.c, health.c.
  */
 #ifndef BGI_SLOT_INSIDE_H
@@ -13,65 +13,71 @@
 #include <pthread.h>
 
 enum {
-    SLOT_WAIT_MILLISECONDS = 100, /* for readers of what was replaced */
-    SLOT_SPARES = 2               /* an old and a next filter */
+    SLOT_WAIT_MILLISECONDS = 100, /* for readers of replaced views */
+    SLOT_SPARES = 2               /* for an old and a next filter */
 };
 
-/* What is counted, per processor. */
+/* Counters, per CPU. */
 struct slot_line {
     _Alignas(64) _Atomic uint64_t answers[2]; /* no, maybe */
-    _Atomic uint64_t news, olds; /* adds: certainly new, and that may have been there */
+    _Atomic uint64_t news,
+        olds; /* adds: definitely new, and possibly already present */
     _Atomic uint64_t refused;
     _Atomic uint64_t
-        again; /* of olds: certainly new to what takes adds, so bits were set */
+        again; /* part of olds: definitely new to the filters that take adds, so bits were set */
 };
 
-/* What there was when the base came, and when what takes adds did. */
+/* State at the time when the base, or the filter that takes adds, was installed. */
 struct slot_marks {
     uint64_t base_since;
     uint64_t wrote; /* adds that had set bits */
-    uint64_t ones; /* bits set in the filter whose pollution can be measured, if any, */
-    double missed; /* and the standard deviation of that number */
+    uint64_t ones;  /* bits set in the filter whose pollution can be measured, if any */
+    double missed;  /* standard deviation of `ones` */
 };
 
 struct bg_slot {
-    /* What readers touch. */
+    /* Members that readers use. */
     _Atomic(struct view *) view;
     struct bgi_grace *grace;
     struct slot_line *lines;
     uint32_t lines_count;
-    bool sealed; /* as it was made */
+    bool sealed; /* as it was created */
     _Atomic uint64_t complete;
     _Atomic uint64_t advances; /* calls of bg_slot_advance: see guard.h */
-    _Atomic uint64_t highest;  /* that `complete` had before a change lowered it */
-    /* When the making of bases began, in numbers of their own, and that of the last one that
-     * has everything written before: what could not be added is found again (gate_doubt.c). */
+    _Atomic uint64_t
+        highest; /* the highest value of `complete` before a change lowered it */
+    /* The number of makings of bases that have started, and the number of the last one whose
+     * base has everything written before it: that base also has the keys that could not be
+     * added (gate_doubt.c). */
     _Atomic uint64_t makings, whole;
     _Atomic uint64_t
         missed; /* the making that has all keys that could not be added; 0: none */
     _Atomic uint64_t first_missed; /* the making that has the first of them; 0: none */
     _Atomic uint64_t
-        voided; /* how often all earlier answers of the backing store became void */
-    _Atomic uint64_t probed; /* absent canaries asked for so far: the next are others */
+        voided; /* how often all earlier answers of the backing store became invalid */
+    _Atomic uint64_t
+        probed; /* absent canaries used so far; the next probes use others */
 
     struct bgi_memory memory;
     struct bgi_grace own_grace;
-    bg_allocator allocator; /* allocate NULL: the system's */
+    bg_allocator allocator; /* allocate NULL: the default */
     uint64_t (*clock)(void *context);
     void *context;
 
     pthread_mutex_t reload; /* one reload at a time; taken first */
     pthread_mutex_t change; /* one change of the view at a time; may be held for long */
-    bool rebuilding;        /* written under `change` and `told` */
+    bool rebuilding;        /* written under `change` and `info_lock` */
     struct bgi_memory spare[SLOT_SPARES]; /* (S3); under `change` */
     size_t spares;
 
     pthread_mutex_t
-        told; /* of what bg_slot_get_info tells, never held for long; last */
+        info_lock; /* protects the members below, for bg_slot_get_info; never held for long; taken
+                      last */
     struct slot_marks marks;
     uint64_t swaps, reloads, reload_failures, reload_unchanged;
     uint64_t rebuilds, rebuild_failures, compactions;
-    struct bgi_memory failure; /* a bg_errinfo: the last one; empty: none so far */
+    struct bgi_memory
+        failure; /* a bg_errinfo: the last failure; empty if there was none */
 };
 
 /* ---- Reading ---------------------------------------------------------------------- */
@@ -87,8 +93,8 @@ BGI_INLINE void slot_leave(const bg_slot *slot, bgi_grace_token token)
     bgi_grace_leave(slot->grace, token);
 }
 
-/* Queries the filters as bg_slot_may_contain does. *bases is the number of the base that answered
- * (view.h). */
+/* Queries the filters as bg_slot_may_contain does. *bases is the number of the base that
+ * answered (view.h). */
 bool slot_has(const bg_slot *slot, const void *key, size_t len, uint64_t *bases);
 
 /* Queries the filters as bg_slot_may_contain_many does, all in one view. */
@@ -104,8 +110,8 @@ BGI_INLINE uint64_t slot_bases(const bg_slot *slot)
     return bases;
 }
 
-/* Records an add in the filters that took it, when all its bits are set and before the view is left. An advance
- * that came earlier does not count for it. */
+/* Records an add in the filters that took it, when all its bits are set and before the view is
+ * left. An advance that came earlier does not count for it. */
 BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
 {
     const uint64_t added =
@@ -117,7 +123,8 @@ BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
     }
 }
 
-/* Records that the base may have keys that were added after the last advance, through a slot that is no more. */
+/* Records that the base may have keys that were added after the last advance, through a slot
+ * that no longer exists. */
 void slot_adds_unnumbered(bg_slot *slot);
 
 /* ---- Changing: with slot->change held ------------------------------------------------ */
@@ -131,7 +138,7 @@ struct slot_draft {
 
 void slot_draft_begin(const bg_slot *slot, struct slot_draft *draft);
 
-/* The member with a role, or NULL. */
+/* Returns the member with a role, or NULL. */
 struct view_member *slot_draft_find(struct slot_draft *draft, bg_role role);
 
 /* Removes all members with a role. */
@@ -140,15 +147,16 @@ void slot_draft_remove(struct slot_draft *draft, bg_role role);
 /* Makes all members stop taking adds. Returns whether a member other than a delta took adds. */
 bool slot_draft_seal(struct slot_draft *draft);
 
-/* Puts a member to the front; false when there are too many. */
+/* Puts a member in front; returns false if there are too many. */
 bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_role role,
                     bool queried, bool takes);
 
 /* Returns the mark of the current time, for guards. */
 struct guard_mark slot_mark(const bg_slot *slot);
 
-/* Makes the draft the current view, in one atomic step. On BG_ENOMEM nothing has changed. It cannot fail if the
- * current view has an old or a next filter that the draft does not have (S3). */
+/* Makes the draft the current view, in one atomic step. On BG_ENOMEM nothing has changed. It
+ * cannot fail if the current view has an old or a next filter that the draft does not have
+ * (S3). */
 bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info);
 
 /* Raises a number to at least `to`. */
@@ -159,7 +167,8 @@ BGI_INLINE void slot_raise(_Atomic uint64_t *number, uint64_t to)
     }
 }
 
-/* A base that will have all keys begins to be made; its number, for `whole` when it came. */
+/* Starts the making of a base that will have all keys. Returns its number, which `whole` gets
+ * when the base is published. */
 BGI_INLINE uint64_t slot_making(bg_slot *slot)
 {
     return atomic_fetch_add(&slot->makings, 1) + 1;
@@ -199,15 +208,16 @@ void slot_base_came(bg_slot *slot);
 /* Raises the completeness if it is lower. */
 void slot_raise_complete(bg_slot *slot, uint64_t complete);
 
-/* Lowers the completeness, and keeps the number that it had, also if an advance raises it at the same time. */
+/* Lowers the completeness, and keeps the number that it had, even if an advance raises it at
+ * the same time. */
 void slot_lower_complete(bg_slot *slot, uint64_t complete);
 
 const bg_allocator *slot_allocator(const bg_slot *slot);
 
-/* Whether a filter can take adds from several threads. */
+/* Returns whether a filter can take adds from several threads. */
 bool slot_can_take(const bg_filter *filter);
 
-/* A new base that was not made by the slot. */
+/* A new base that was not created by the slot. */
 struct slot_incoming {
     bg_filter *filter;
     uint64_t complete;
@@ -216,7 +226,7 @@ struct slot_incoming {
     const bg_file_info *about; /* of its file, or NULL */
 };
 
-/* Replaces the base; slot->change is held. */
+/* Replaces the base. Called with slot->change held. */
 bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
                       bg_errinfo *info);
 
@@ -225,21 +235,20 @@ bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options
                  uint8_t digest[BG_DIGEST_BYTES], bg_errinfo *info);
 
 /* Finds filters whose mapped files have changed, and makes them answer "maybe". Returns whether
- * there are any.
- * (reload.c) */
+ * there are any. (reload.c) */
 bool slot_doubt_maps(bg_slot *slot);
 
 uint64_t slot_now(const bg_slot *slot);
 
-/* Counts something; counts a failure and keeps why. */
+/* Increments a counter; slot_failed counts a failure and keeps the reason. */
 void slot_counted(bg_slot *slot, uint64_t *counter);
 void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why);
 void slot_set_rebuilding(bg_slot *slot, bool rebuilding);
 
 uint64_t slot_sum_wrote(const bg_slot *slot);
 
-/* Returns the filter whose pollution can be measured (health.c): the only one that takes adds, if it is a Bloom
- * filter in one piece; otherwise NULL. */
+/* Returns the filter whose pollution can be measured (health.c): the only one that takes adds,
+ * if it is an unsharded Bloom filter; otherwise NULL. */
 const bg_filter *slot_watched(const struct view *view);
 
 #endif

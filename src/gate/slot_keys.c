@@ -1,18 +1,18 @@
 /*
- * slot_keys.c - the keys of a slot: what is asked, added, taken back and counted, by bytes, by
- * number and by hash. Each call enters the slot, does it all in the view that it found there
- * (view.h), leaves, and counts what came of it in a line of its processor.
+ * slot_keys.c - the keys of a slot: queries, adds, removes and counts, by bytes, by number and
+ * by hash. Each call enters the slot, does everything in the view that it found there (view.h),
+ * leaves, and counts the result in a line of its CPU.
  *
- * Hashes. A hash is good for filters of one hasher only, and a slot may get another one at any
- * time. So hashes come with the check value of the hasher that made them, and it is compared
- * with that of every filter concerned, inside the view in which they are then used: no swap
- * can come between the comparison and the use.
+ * Hashes. A hash is valid only for filters of one hasher, and a slot may get a different one at
+ * any time. So hashes come with the check value of the hasher that computed them. It is
+ * compared with that of every filter concerned, inside the view in which they are then used: no
+ * swap can happen between the comparison and the use.
  */
 #include "gate/slot_inside.h"
 
 #include "hash/hash_batch.h"
 
-/* Where to count, for one who has entered: there are as many lines as the grace period
+/* Returns the counters for a call that has entered: there are as many lines as the grace period
  * has. */
 static struct slot_line *slot_line(const bg_slot *slot, bgi_grace_token token)
 {
@@ -87,7 +87,7 @@ size_t slot_has_many(const bg_slot *slot, bg_keys keys, uint64_t *maybe,
     return found;
 }
 
-/* Without a slot, or an array of keys: "maybe". */
+/* Without a slot, or without an array of keys, every answer is "maybe". */
 static size_t slot_all_maybe(size_t n, uint64_t *maybe)
 {
     static const struct view nothing = { .count = 0 };
@@ -155,7 +155,7 @@ bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
     return err;
 }
 
-/* Hashes of another hasher are not counted as refused: the caller still has the keys. */
+/* Hashes of another hasher do not count as refused: the caller still has the keys. */
 bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys, uint64_t *is_new, size_t *done,
                         size_t *added)
 {
@@ -179,7 +179,7 @@ bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys, uint64_t *is_new, size_t *d
     return err;
 }
 
-/* The filter that keys are taken back from, or NULL: there must be just one. */
+/* Returns the filter from which keys are removed, or NULL: there must be exactly one. */
 static const struct view_member *slot_remover(const struct view *view)
 {
     return view->count == 1 && view->takes ? &view->members[0] : NULL;

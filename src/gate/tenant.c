@@ -1,39 +1,38 @@
 /*
  * tenant.c - one tenant: its keys, within its quotas.
  *
- * Every operation enters the registry's grace period, takes the slot, does what it has to
- * and leaves. If there is no slot it leaves at once, waits until it is back (evict.c), and
- * begins again. So whoever takes the slot away knows when nobody uses it any more.
+ * Every operation enters the registry's grace period, loads the slot, does its work and leaves.
+ * If there is no slot, it leaves at once, waits until the slot is back (evict.c), and starts
+ * again. So a thread that takes the slot away can tell when it is no longer in use.
  *
- * Quotas, in the order in which they are looked at:
+ * Quotas, in the order in which they are checked:
  *
  *   rate    Tokens are taken before anything else is done, so that a flood costs one
- *           compare-and-swap per call. Those of an add that is refused later are lost.
- *   bytes   A filter that is too large takes no adds. One that grows (`scalable`) would find
- *           out too late, by having grown. But how many keys it takes until its next layer
- *           would be too large follows from its spec (ladder.h): up to there adds are
- *           taken, (Q1) holds for them, too. A window stops growing at the quota, but still
- *           accepts adds.
- *   items   (Q1) `items` never exceeds the quota: an add first counts as many items as it
- *           could bring, if there is room, and afterwards takes back those that were not
- *           new. Two threads at the last place may both be refused for a moment, if the one
- *           that has it brings an old key. A key that may be there already is taken even
- *           with no place left; it is no item more.
+ *           compare-and-swap per call. Tokens of an add that is refused later are lost.
+ *   bytes   A filter that is too large takes no adds. A filter that grows (`scalable`) would
+ *           detect this too late, after having grown. But its spec determines how many keys
+ *           it takes until its next layer would be too large (ladder.h): up to there adds
+ *           are accepted, and (Q1) holds for them, too. A window stops growing at the quota,
+ *           but still accepts adds.
+ *   items   (Q1) `items` never exceeds the quota: an add first reserves as many items as it
+ *           could bring, if there is space, and afterwards returns those that were not new.
+ *           Two threads competing for the last item may both be refused for a moment, if
+ *           the one that gets it adds an old key. A key that may already be in the filter is
+ *           accepted even with no space left; it adds no item.
  *
- * References. `uses` counts those who hold the tenant and the registry, which lets go of
- * its reference a grace period after the tenant left the table: who finds it in the table is
- * in by then, and has counted himself before he leaves. Whoever lets go of the last one frees
- * it. Its lowest bit says that the slot was handed out by bg_tenant_slot: then it stays in
- * memory until nobody holds the tenant.
+ * References. `uses` counts the holders of the tenant and the registry. The registry drops its
+ * reference a grace period after the tenant left the table: a thread that found it in the table
+ * has entered by then, and takes its reference before it leaves. The last release frees the
+ * tenant. The lowest bit means that bg_tenant_slot handed out the slot: then it stays in memory
+ * until all holders have released the tenant.
  */
 #include "gate/tenant.h"
 
 #include "gate/gate_body.h"
 
-#include <stdio.h>
 #include <string.h>
 
-/* ---- Life ---------------------------------------------------------------------------- */
+/* ---- Lifecycle ----------------------------------------------------------------------- */
 
 bg_tenant *tenant_make(bg_registry *registry, const char *name, uint64_t hash)
 {
@@ -55,7 +54,7 @@ bg_tenant *tenant_make(bg_registry *registry, const char *name, uint64_t hash)
     return tenant;
 }
 
-/* Nobody knows it any more. */
+/* Frees a tenant that no thread can reach any more. */
 static void tenant_free(bg_tenant *tenant)
 {
     bg_slot *slot = atomic_load(&tenant->slot);
@@ -85,8 +84,8 @@ void bg_tenant_release(bg_tenant *tenant)
     if (left < TENANT_ONE) {
         tenant_free(tenant);
     } else if (left == (TENANT_ONE | TENANT_EXPOSED)) {
-        /* Nobody holds it, unless somebody came just now: then it stays as it is. After
-         * this nothing may be touched, somebody may remove it. */
+        /* There are no holders, unless one arrived just now: then the bit stays set. After this
+         * the tenant may not be touched, because another thread may remove it. */
         (void)atomic_compare_exchange_strong(&tenant->uses, &left, TENANT_ONE);
     }
 }
@@ -168,8 +167,8 @@ void tenant_stamp(bg_tenant *tenant)
     if (registry->options.idle == 0) {
         return;
     }
-    /* Not every use is worth a write to memory that is shared: a 256th of `idle` is as
-     * exact as it needs to be. A clock that went back makes a large difference. */
+    /* Not every use is worth a write to shared memory: a 256th of `idle` is precise enough. If
+     * the clock went back, the difference is large. */
     uint64_t now = registry_coarse_now(registry);
     uint64_t last = atomic_load_explicit(&tenant->last_use, memory_order_relaxed);
     if (now - last > registry->options.idle / 256) {
@@ -200,8 +199,8 @@ static void tenant_leave(bg_tenant *tenant, bgi_grace_token token)
     bgi_grace_leave(&tenant->registry->grace, token);
 }
 
-/* The slot; from now on it stays as long as the tenant is held. What is done to it is not
- * seen here, so it counts as changed. */
+/* Returns the slot, which stays from now on as long as the tenant is held. Changes to it are
+ * not visible here, so it counts as changed. */
 static bg_slot *tenant_expose(bg_tenant *tenant, bg_gate **gate)
 {
     bgi_grace_token token;
@@ -231,28 +230,27 @@ bg_gate *bg_tenant_gate(bg_tenant *tenant)
 
 /* ---- Quotas -------------------------------------------------------------------------- */
 
-/* A quota: what it is called, and how much it is. */
+/* A quota: its name, unit and value. */
 struct tenant_limit {
     const char *what;
     const char *unit;
     double most;
-    const char *behind; /* what was found */
+    const char *used; /* follows the number found */
 };
 
-/* Refuses some keys, and says why. */
+/* Refuses some keys, and reports why. */
 static bg_err tenant_refuse(bg_tenant *tenant, enum tenant_quota quota, uint64_t keys,
                             struct tenant_limit limit, uint64_t found, bg_errinfo *info)
 {
-    char expected[80];
     atomic_fetch_add_explicit(&tenant->limited[quota], keys, memory_order_relaxed);
     atomic_fetch_add_explicit(&tenant->registry->limited, keys, memory_order_relaxed);
-    if (!info) { /* who does not ask why is told at once: floods are fast */
+    if (!info) { /* fast, for floods of adds without details */
         return BG_EQUOTA;
     }
-    (void)snprintf(expected, sizeof expected, "at most %.15g %s", limit.most,
-                   limit.unit);
-    return bgi_err(info, BG_EQUOTA, limit.what, expected, "%llu%s",
-                   (unsigned long long)found, limit.behind);
+    return bgi_err_state(info, BG_EQUOTA, limit.what,
+                         "%s would be exceeded: %llu %s, and the limit is %.15g %s",
+                         limit.what, (unsigned long long)found, limit.used, limit.most,
+                         limit.unit);
 }
 
 static bg_err tenant_refuse_items(bg_tenant *tenant, uint64_t keys, bg_errinfo *info)
@@ -260,16 +258,19 @@ static bg_err tenant_refuse_items(bg_tenant *tenant, uint64_t keys, bg_errinfo *
     const uint64_t most = tenant->registry->options.max_items;
     return tenant_refuse(
         tenant, TENANT_ITEMS, keys,
-        (struct tenant_limit){ "max_items", "items", (double)most, "" }, most, info);
+        (struct tenant_limit){ "max_items", "items", (double)most, "items are in use" },
+        most, info);
 }
 
 static bg_err tenant_refuse_bytes(bg_tenant *tenant, uint64_t keys, bg_errinfo *info)
 {
     const uint64_t most = tenant->registry->options.max_bytes;
-    const char *grown = atomic_load(&tenant->bytes) > most ? "" : " and the next layer";
+    const char *used = atomic_load(&tenant->bytes) > most
+                           ? "bytes are in use"
+                           : "bytes are in use, and the next layer needs more";
     return tenant_refuse(
         tenant, TENANT_BYTES, keys,
-        (struct tenant_limit){ "max_bytes", "bytes", (double)most, grown },
+        (struct tenant_limit){ "max_bytes", "bytes", (double)most, used },
         atomic_load(&tenant->bytes), info);
 }
 
@@ -278,8 +279,8 @@ static bg_err tenant_refuse_total(bg_tenant *tenant, uint64_t keys, bg_errinfo *
     const uint64_t most = tenant->registry->options.max_total_bytes;
     return tenant_refuse(tenant, TENANT_BYTES, keys,
                          (struct tenant_limit){ "max_total_bytes",
-                                                "bytes of all tenants", (double)most,
-                                                "" },
+                                                "bytes for all tenants", (double)most,
+                                                "bytes are in use" },
                          atomic_load(&tenant->registry->bytes), info);
 }
 
@@ -288,11 +289,12 @@ static bg_err tenant_refuse_rate(bg_tenant *tenant, uint64_t keys, bg_errinfo *i
     const double most = tenant->registry->options.inserts_per_second;
     return tenant_refuse(tenant, TENANT_RATE, keys,
                          (struct tenant_limit){ "inserts_per_second",
-                                                "inserts per second", most, " more" },
+                                                "inserts per second", most,
+                                                "more keys were passed" },
                          keys, info);
 }
 
-/* How many items it may have, and which quota says so. */
+/* Returns how many items the tenant may have, and which quota limits them. */
 static uint64_t tenant_most_items(const bg_tenant *tenant, enum tenant_quota *quota)
 {
     const bg_registry *registry = tenant->registry;
@@ -306,7 +308,7 @@ static uint64_t tenant_most_items(const bg_tenant *tenant, enum tenant_quota *qu
     return most;
 }
 
-/* Counts up to n items in, as many as there is room for. */
+/* Reserves up to n items, as far as there is space. */
 static uint64_t tenant_reserve(bg_tenant *tenant, uint64_t most, uint64_t n)
 {
     uint64_t items = atomic_load_explicit(&tenant->items, memory_order_relaxed), room;
@@ -320,7 +322,8 @@ static uint64_t tenant_reserve(bg_tenant *tenant, uint64_t most, uint64_t n)
     return room;
 }
 
-/* A filter that is too large, by itself or together with others while it has grown. */
+/* Checks for a filter that is too large, by itself or, after it has grown, together with
+ * others. */
 static bg_err tenant_check_bytes(bg_tenant *tenant, uint64_t n, bg_errinfo *info)
 {
     const bg_registry *registry = tenant->registry;
@@ -339,7 +342,7 @@ static bg_err tenant_check_bytes(bg_tenant *tenant, uint64_t n, bg_errinfo *info
 
 /* ---- Adding -------------------------------------------------------------------------- */
 
-/* What an add was asked for, and has done so far. */
+/* The arguments of an add, and its results so far. */
 struct tenant_adding {
     const bg_bytes *keys;
     size_t n, done, added;
@@ -362,8 +365,8 @@ static bg_err tenant_put(bg_tenant *tenant, bg_slot *slot, const bg_bytes *keys,
     return err;
 }
 
-/* Adds as many of the next keys as there are places for, but at least one, which may be
- * there already. */
+/* Adds as many of the next keys as can be reserved, but at least one, which may already be in
+ * the filter. */
 static bg_err tenant_add_piece(bg_tenant *tenant, bg_slot *slot,
                                struct tenant_adding *adding, bg_errinfo *info)
 {
@@ -387,8 +390,8 @@ static bg_err tenant_add_piece(bg_tenant *tenant, bg_slot *slot,
     if (added != places) { /* modulo 2^64 */
         atomic_fetch_add_explicit(&tenant->items, added - places, memory_order_relaxed);
     }
-    return err ? bgi_err(info, err, "key", "one that the filter takes", "%s",
-                         bg_strerror(err))
+    return err ? bgi_err_state(info, err, "key", "cannot add the key: %s",
+                               bg_strerror(err))
                : BG_OK;
 }
 
@@ -399,7 +402,7 @@ static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
     bgi_grace_token token;
     bg_slot *slot;
     bg_err err = tenant_enter(tenant, &token, &slot, info);
-    if (err == BG_EQUOTA) { /* no room for it in memory */
+    if (err == BG_EQUOTA) { /* its filter does not fit into memory */
         return tenant_refuse_total(tenant, adding->n, info);
     }
     if (err) {
@@ -417,7 +420,7 @@ static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
     return err;
 }
 
-/* The same, as many as the rate allows. */
+/* Adds as many keys as the rate allows. */
 static bg_err tenant_add(bg_tenant *tenant, struct tenant_adding *adding,
                          bg_errinfo *info)
 {
@@ -483,7 +486,7 @@ bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes *keys, size_t n,
     return err;
 }
 
-/* ---- Asking -------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------- */
 
 bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len)
 {
@@ -493,7 +496,7 @@ bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len)
         return true;
     }
     bool maybe = slot_in_doubt(slot);
-    maybe |= bg_slot_may_contain(slot, key, len); /* asked in any case: it counts */
+    maybe |= bg_slot_may_contain(slot, key, len); /* always queried, for the counters */
     tenant_leave(tenant, token);
     return maybe;
 }
@@ -505,7 +508,7 @@ size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys, size_
     bg_slot *slot;
     if (!tenant || tenant_enter(tenant, &token, &slot, NULL) != BG_OK) {
         return bg_slot_may_contain_many(NULL, bg_keys_bytes(keys, n),
-                                        maybe); /* "maybe", all of them */
+                                        maybe); /* all answers are "maybe" */
     }
     bool doubts = slot_in_doubt(slot);
     size_t found =

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-/* ---- Life ---------------------------------------------------------------------------- */
+/* ---- Lifecycle ----------------------------------------------------------------------- */
 
-/* A filter in a view and the memory it is described in. */
+/* A filter in a view, and the memory of its description. */
 struct view_owned {
     struct view_filter shared; /* must be first */
     struct bgi_memory memory;
@@ -46,7 +46,7 @@ static bool view_hash_alike(const struct view_member *a, const struct view_membe
     return bg_hasher_equal(bg_filter_hasher(a->filter), bg_filter_hasher(b->filter));
 }
 
-/* Where to put a member: behind the last one that hashes alike. */
+/* Returns where to put a member: after the last one with the same hash. */
 static size_t view_place(const struct view *view, const struct view_member *member)
 {
     for (size_t i = view->count; i > 0; i--) {
@@ -171,7 +171,7 @@ const struct view_member *view_find_delta(const struct view *view, bool takes)
 
 /* ---- One key ------------------------------------------------------------------------- */
 
-/* A key as bytes, or as a number if `bytes` is NULL. */
+/* A key as bytes, or as a number if `is_number`. */
 struct view_key {
     const void *bytes;
     size_t len;
@@ -186,7 +186,7 @@ static uint64_t view_hash(const bg_filter *filter, const struct view_key *key)
                           : bg_hash_bytes(hasher, key->bytes, key->len);
 }
 
-/* The key's hash for member i; `last` is that for the member before. */
+/* Returns the key's hash for member i; `last` is the hash for the previous member. */
 static uint64_t view_next_hash(const struct view *view, size_t i,
                                const struct view_key *key, uint64_t last)
 {
@@ -230,10 +230,10 @@ uint64_t view_count(const struct view *view, const void *key, size_t len)
             count = here > UINT64_MAX - count ? UINT64_MAX : count + here;
         }
     }
-    return view->based || count ? count : 1; /* as a filter that is NULL */
+    return view->based || count ? count : 1; /* as without a filter */
 }
 
-/* Adds to one member; a next base that has no room is only marked. */
+/* Adds to one member; a next base without room is only marked. */
 static bg_err view_insert(const struct view_member *member, uint64_t hash, bool *is_new)
 {
     bg_err err = bg_filter_add_hash(member->filter, hash, is_new);
@@ -288,7 +288,7 @@ bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *new
 
 enum { VIEW_CHUNK = 512, VIEW_WORDS = VIEW_CHUNK / 64 };
 
-/* The n keys of an array from key `at` on. */
+/* Returns the n keys of an array from key `at` on. */
 static bg_keys view_keys_from(bg_keys keys, size_t at, size_t n)
 {
     keys.data = (const char *)keys.data + at * bgi_keys_stride(&keys);
@@ -296,8 +296,8 @@ static bg_keys view_keys_from(bg_keys keys, size_t at, size_t n)
     return keys;
 }
 
-/* The hashes of a chunk: the caller's, or those in `space`, computed unless the member before
- * has the same hasher. */
+/* Returns the hashes of a chunk: the caller's, or those in `space`, which are computed unless
+ * the previous member has the same hasher. */
 static const uint64_t *view_hash_chunk(const struct view *view, size_t member,
                                        bg_keys keys, size_t at, size_t n,
                                        uint64_t space[VIEW_CHUNK])
@@ -337,7 +337,7 @@ static bool view_all_can_take(const struct view *view, bg_keys keys)
     return can;
 }
 
-/* Word w of a bitmap of n ones. */
+/* Returns word w of a bitmap of n ones. */
 static uint64_t view_ones_of(size_t n, size_t w)
 {
     return n <= 64 * w        ? 0
@@ -354,7 +354,7 @@ static size_t view_ones(const uint64_t *bitmap, size_t words)
     return ones;
 }
 
-/* All answers at once are "maybe". */
+/* Answers "maybe" to all keys. */
 static size_t view_all_maybe(size_t n, uint64_t *maybe)
 {
     for (size_t i = 0; maybe && i < BG_BITMAP_WORDS(n); i++) {
@@ -404,8 +404,8 @@ size_t view_has_many(const struct view *view, bg_keys keys, uint64_t *maybe)
     return found;
 }
 
-/* Adds a chunk to one member; which it had is ORed to `held`. *n is lowered to the keys
- * before the first that does not fit. */
+/* Adds a chunk to one member, and ORs the keys that it had to `held`. Lowers *n to the number
+ * of keys before the first that does not fit. */
 static bg_err view_insert_chunk(const struct view_member *member,
                                 const uint64_t *hashes, size_t *n,
                                 uint64_t held[VIEW_WORDS])
@@ -435,8 +435,8 @@ static bg_err view_insert_chunk(const struct view_member *member,
     return err;
 }
 
-/* Which of a chunk a member that takes no adds may contain is ORed to `seen`: all, if it
- * cannot be asked. */
+/* ORs to `seen` the keys of a chunk that a member without adds may contain; all keys, if it
+ * cannot be queried. */
 static void view_query_chunk(const struct view_member *member, bg_keys keys,
                              const uint64_t *hashes, size_t n,
                              uint64_t seen[VIEW_WORDS])

@@ -1,28 +1,30 @@
 /*
  * watch.c - reloads a slot when another file is at its path.
  *
- * The file at a path can change in many ways: a rename to the path, a switched link anywhere in the path, a
- * swapped directory, or a write in place. Changes are detected in two ways:
+ * The file at a path can change in many ways: a rename to the path, a switched link anywhere in
+ * the path, a swapped directory, or a write in place. Changes are detected in two ways:
  *
- *   (W1) Events (inotify) of the directory. When a file is moved to the watched name, or the file with that
- *        name is written and closed, it is loaded at once. When events were lost (the queue was full), it is
- *        loaded as well. Other events for the name only cause a look.
- *   (W2) Looks. The path is resolved to a file (disk_identify), which is compared with the file that was loaded
- *        last. A look takes place at every poll, and every second while a caller waits or polls the
- *        descriptor, which a timer makes readable. A difference without an event is acted on only after it has
- *        lasted for a tenth of a second, because a file that is being written keeps changing and would be
- *        refused.
+ *   (W1) Events (inotify) of the directory. When a file is moved to the watched name, or the
+ *        file with that name is written and closed, it is loaded at once. When events were
+ *        lost (the queue was full), it is loaded as well. Other events for the name only
+ *        cause a look.
+ *   (W2) Looks. The path is resolved to a file (disk_identify), which is compared with the
+ *        file that was loaded last. A look takes place at every poll, and every second
+ *        while a caller waits or polls the descriptor, which a timer makes readable. A
+ *        difference without an event is acted on only after it has lasted for a tenth of a
+ *        second, because a file that is being written keeps changing and would be refused.
  *
- * Each look also subscribes to events of the directory that is currently at its path, and checks whether mapped
- * files were written to (reload.c).
+ * Each look also subscribes to events of the directory that is currently at its path, and
+ * checks whether mapped files were written to (reload.c).
  *
- * The file is loaded once, however many events are pending. Reloading an unchanged file costs reading its header.
- * If a file cannot be loaded, the slot keeps its current filter, and the next change causes another attempt. If
- * the reason may pass without a change of the file (no memory, no descriptor, a read error), each look after a
- * second does as well. A file that arrives during a rebuild is loaded when the rebuild has ended.
+ * The file is loaded once, however many events are pending. Reloading an unchanged file costs
+ * reading its header. If a file cannot be loaded, the slot keeps its current filter, and the
+ * next change causes another attempt. If the reason may pass without a change of the file (no
+ * memory, no descriptor, a read error), each look after a second does as well. A file that
+ * arrives during a rebuild is loaded when the rebuild has ended.
  *
- * If the slot was loaded from a file when its watch is created, the first look always finds a difference, so a
- * file that was replaced in between is not missed.
+ * If the slot was loaded from a file when its watch is created, the first look always finds a
+ * difference, so a file that was replaced in between is not missed.
  */
 #define _GNU_SOURCE /* pipe2 */
 
@@ -47,18 +49,18 @@ struct bg_watch {
     bg_reload_options options;
     char path[DISK_PATH];
     const char *name;           /* the last component of the path */
-    int events;                 /* inotify */
-    int timer;                  /* of the next look */
-    int either;                 /* epoll, of both */
-    int directory;                 /* inotify descriptor of the directory; -1: none */
+    int events;                 /* inotify descriptor */
+    int timer;                  /* timer of the next look */
+    int either;                 /* epoll descriptor of both */
+    int directory;              /* inotify watch of the directory; -1: none */
     struct disk_identity tried; /* the file that was last loaded, or failed to load */
     struct disk_identity seen;  /* at the last look */
     int64_t seen_since;         /* milliseconds */
     int64_t looked;             /* when the last look was */
     bool waits;                 /* a file arrived during a rebuild */
-    bool retries;      /* the last attempt failed for a reason that may pass, */
-    int64_t attempted; /* in this millisecond */
-    int stop[2];       /* a pipe that is closed to end the thread */
+    bool retries;               /* the last attempt failed for a reason that may pass */
+    int64_t attempted;          /* time of the last attempt, in milliseconds */
+    int stop[2];                /* a pipe that is closed to end the thread */
     pthread_t thread;
     bool has_thread;
 };
@@ -75,7 +77,7 @@ struct watch_news {
     bool ours;     /* an event of the watched name, or of the directory */
 };
 
-/* ---- Life ------------------------------------------------------------------------------ */
+/* ---- Lifecycle ------------------------------------------------------------------------- */
 
 static int64_t watch_now(void)
 {
@@ -122,7 +124,7 @@ static bg_err watch_open(bg_watch *watch, bg_errinfo *info)
     return BG_OK;
 }
 
-/* The next look: soon, if there is a difference that has not lasted yet. */
+/* Sets the timer for the next look: soon, if there is a difference that has not lasted yet. */
 static void watch_arm(const bg_watch *watch)
 {
     const bool soon = !disk_is_same(&watch->seen, &watch->tried);
@@ -161,13 +163,15 @@ bg_err bg_watch_create(bg_slot *slot, const char *path,
     if (!slot || !path || !watch || strlen(path) >= DISK_PATH - 1 || !*path
         || (options && options->struct_size != sizeof *options)) {
         return bgi_err(info, BG_EINVAL, "slot, path, options, watch",
-                       "a slot, a path below 4095 bytes, BG_RELOAD_OPTIONS_INIT",
-                       "another");
+                       "a slot, a path of 1 to 4094 bytes, options from "
+                       "BG_RELOAD_OPTIONS_INIT, and a pointer to receive the watch",
+                       "other arguments");
     }
     *watch = NULL;
     bgi_err_clear(info);
     if (!bgi_memory_take(&memory, sizeof **watch, slot_allocator(slot), true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "enough for a watch", "none");
+        return bgi_err_state(info, BG_ENOMEM, "memory",
+                             "cannot allocate memory for the watch");
     }
     bg_watch *made = memory.base;
     made->memory = memory;
@@ -338,8 +342,9 @@ static void *watch_run(void *argument)
 bg_err bg_watch_thread_start(bg_watch *watch, bg_errinfo *info)
 {
     if (!watch || watch->has_thread) {
-        return bgi_err(info, BG_EINVAL, "watch", "one without a thread", "%s",
-                       watch ? "one with" : "NULL");
+        return watch ? bgi_err_state(info, BG_EINVAL, "watch",
+                                     "the watch already has a thread")
+                     : bgi_err(info, BG_EINVAL, "watch", "a watch", "NULL");
     }
     bgi_err_clear(info);
     int code = pthread_create(&watch->thread, NULL, watch_run, watch);

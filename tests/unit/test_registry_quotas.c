@@ -23,8 +23,7 @@ TEST(quotas__items)
     }
     CHECK_EQ(bg_tenant_add(acme, &refused, sizeof refused, NULL, &why), BG_EQUOTA);
     CHECK_STR(why.what, "max_items");
-    CHECK_STR(why.found, "50");
-    CHECK(*why.expected);
+    CHECK(strstr(why.message, "50 items") != NULL);
     CHECK(!has(acme, refused));
     CHECK_OK(add(acme, 3)); /* it exists: the number of items stays the same */
     CHECK_EQ(tenant_stats(acme).items, 50);
@@ -240,7 +239,7 @@ TEST(quotas__tenants)
     CHECK_EQ(bg_registry_get(registry, "d", BG_REGISTRY_CREATE, &tenant, &why),
              BG_EQUOTA);
     CHECK_STR(why.what, "max_tenants");
-    CHECK_STR(why.found, "3");
+    CHECK(strstr(why.message, "3 tenants") != NULL);
     fill_names(registry, 3); /* existing tenants continue to work */
     CHECK_OK(bg_registry_remove(registry, "t0", NULL));
     bg_tenant_release(get_tenant(registry, "d"));
