@@ -29,7 +29,7 @@ bool bgc_kept(struct request *request, struct object *object);
 void bgc_create(struct request *request);
 bool bgc_read_kind(bg_bytes argument, uint32_t *kind);
 
-/* bg_foreign_keys.c */
+/* bg_keys.c */
 void bgc_add(struct request *request);
 void bgc_add_many(struct request *request, const bg_bytes *items, size_t n);
 void bgc_madd(struct request *request);
@@ -61,7 +61,7 @@ void bgc_digest(struct request *request);
 void bgc_publish(struct request *request);
 void bgc_reload(struct request *request);
 
-/* bg_filter_info.c */
+/* bg_info.c */
 void bgc_info(struct request *request);
 
 /* bg_plan.c */

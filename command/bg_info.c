@@ -1,5 +1,5 @@
 /*
- * bg_filter_info.c - BG.INFO: all information about a filter. Some figures need counting bits. Of parts
+ * bg_info.c - BG.INFO: all information about a filter. Some figures need counting bits. Of parts
  * over 4 MiB, only samples of 4 MiB in total are counted, since BG.INFO is called often and has
  * to be fast.
  *

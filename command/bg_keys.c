@@ -1,5 +1,5 @@
 /*
- * bg_foreign_keys.c - BG.ADD, EXISTS, DEL, COUNT and similar commands, on filters of any kind and family.
+ * bg_keys.c - BG.ADD, EXISTS, DEL, COUNT and similar commands, on filters of any kind and family.
  *
  * A missing filter is an error, NOFILTER, for adds and for lookups. "No" therefore always means
  * that a filter was queried.

@@ -1,13 +1,15 @@
-/* gather.c - see gather.h. Small buffers use malloc: mapping costs more than they save. */
+/* gather.c - see gather.h. Small buffers use malloc: mapping them would cost more than it saves.
+ * */
 #include "gather.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
 enum {
-    GATHER_MAPPED = 1 << 20,          /* sizes from here on are mapped */
-    GATHER_STEP = 4 << 20,            /* released together; whole pages */
-    GATHER_COUNT = GATHER_STEP - 4096 /* held together; below a size class */
+    GATHER_MAPPED = 1 << 20, /* buffers of at least this size are mapped */
+    GATHER_STEP = 4 << 20,   /* bytes released at a time; whole pages */
+    GATHER_COUNT =
+        GATHER_STEP - 4096 /* bytes held at a time; just below a size class */
 };
 
 #ifndef MAP_NORESERVE

@@ -6,7 +6,7 @@
  * space, which is plentiful. Memory is used only for bytes that have arrived, since the kernel
  * provides pages on first write. The buffer never moves to grow. Bytes that have been read are
  * returned to the kernel at once, so that while a filter is created from its file, memory holds
- * one of the two, not both.
+ * each part only once.
  *
  *     |  released, reads as zeros  |  received  |  zeros, no memory yet  |
  *     0                          given                                 size

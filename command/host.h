@@ -38,9 +38,9 @@ enum change_op {
 struct change {
     enum change_op op;
     size_t n;
-    const uint64_t *hashes; /* by the hasher of the object's base; or NULL: */
+    const uint64_t *hashes; /* computed by the hasher of the object's base; or NULL */
     const bg_bytes
-        *keys; /* where hashes do not work: imported filters, changing hashes */
+        *keys; /* used where hashes do not work: imported filters, changing hashes */
     uint64_t value;
 };
 
@@ -67,9 +67,10 @@ struct command_settings {
     uint32_t cf_max_iterations;
     uint32_t cf_expansion_factor;
     uint32_t cf_max_expansions;
-    uint64_t max_filter_bytes; /* of one filter; 0: no limit */
+    uint64_t max_filter_bytes; /* maximum size of one filter; 0: no limit */
     uint32_t hash;             /* a bg_hash_profile, for new filters */
-    const bg_keyring *keyring; /* secrets of keyed hashes; NULL: none, or see */
+    const bg_keyring
+        *keyring; /* secrets of keyed hashes; NULL: none, unless `secrets` is set */
     const struct secret_source *secrets; /* replaces the keyring, unless NULL */
     /* Allocates filters and their objects, and outlives them; NULL: malloc. A host that sets it
      * should use an object from one thread at a time, or nearly so: statistics are then not
@@ -85,13 +86,13 @@ struct host_ops {
 
     /* Binds a name to an object and takes ownership; the object may be freed as soon as this
      * returns. If it has content already (object->born_full), the whole object is saved first.
-     * Errors: BG_EBUSY if the name is in use, possibly since a moment ago; BG_EQUOTA if a quota
-     * is exceeded. On error, the caller still owns the object. */
+     * Errors: BG_EBUSY if the name is in use, even if it was free when looked up; BG_EQUOTA if a
+     * quota is exceeded. On error, the caller still owns the object. */
     bg_err (*create)(struct host *host, bg_bytes name, struct object *object,
                      bg_errinfo *info);
 
-    /* Does the same, but replaces `instead_of`, the object found under that name. The name keeps
-     * its expiry. Errors: BG_ECANCELED if the name refers to another object by now, or to none. */
+    /* Does the same as `create`, but replaces `instead_of`, the object found under that name. The
+     * name keeps its expiry. Errors: BG_ECANCELED if the name no longer refers to that object. */
     bg_err (*replace)(struct host *host, bg_bytes name, const struct object *instead_of,
                       struct object *object, bg_errinfo *info);
 
@@ -110,10 +111,10 @@ struct host_ops {
     /* Returns whether an add may allocate about that many bytes. If so, its allocations are not
      * refused, even if it needs more. May be NULL. A host that replicates adds needs this
      * function: if a filter cannot grow but its replicas can, the filter may have false positives
-     * that they lack. */
+     * that the replicas do not have. */
     bool (*room)(struct host *host, uint64_t bytes);
 
-    /* Milliseconds since 1970. */
+    /* Returns the time in milliseconds since 1970. */
     uint64_t (*now)(struct host *host);
 
     /* Returns milliseconds of a clock that runs only while the host runs and that cannot be set.
@@ -142,7 +143,7 @@ struct host {
     const struct host_ops *ops;
     const struct command_settings *settings;
     bool
-        ordered; /* one request at a time, none half lost: a key that is found was added */
+        ordered; /* requests run one at a time and none is partly lost, so a key that is found was added */
 };
 
 struct request {

@@ -1,6 +1,6 @@
 /*
- * object.c - operations on whole objects: creation, queries, merge, fold, compaction. Changes of
- * keys, and what is recorded of them, are in object_keys.c. See object.h.
+ * object.c - operations on whole objects: creation, queries, merge, fold, compaction.
+ * object_keys.c adds and removes keys and records the changes. See object.h.
  */
 #include "object.h"
 
@@ -86,7 +86,7 @@ void object_describe(const struct object *object, struct object_shape *shape)
 }
 
 /* Creates a slot with or without this filter; on error the caller still owns the filter. Setting
- * a generation needs memory, so it is done before the slot takes the filter. */
+ * a generation needs memory, so it happens before the slot takes ownership of the filter. */
 static bg_err object_make_slot(struct object *made, bg_filter *filter, bg_errinfo *info)
 {
     const uint64_t generation = made->shape.generation;
@@ -313,7 +313,7 @@ void object_unclaim(struct object *object)
     pthread_mutex_unlock(&object->writing);
 }
 
-/* Returns whether its content may be rearranged while it is read. */
+/* Returns whether the content of an object may be rearranged while it is read. */
 static bool object_is_restless(const struct object *object)
 {
     return !object->commutes
@@ -419,7 +419,7 @@ uint64_t object_probe(const struct object *object, bg_bytes key)
 
 /* ---- Figures -------------------------------------------------------------------------------- */
 
-/* Sums up a figure of the filters that are queried, or of all filters in the slot. */
+/* Sums up a figure over the filters that are queried, or over all filters in the slot. */
 static uint64_t object_sum(const struct object *object, bool all,
                            uint64_t (*figure)(const bg_filter *filter))
 {
@@ -716,7 +716,7 @@ static void object_shape_native(const struct object *object,
     shape->width = shape->nonscaling ? 0 : 2;
 }
 
-/* Creates an empty filter like that of the object. */
+/* Creates an empty filter with the parameters of the object's filter. */
 static bg_err object_empty_filter(const struct object *object, bg_filter **empty,
                                   bg_errinfo *info)
 {
@@ -776,8 +776,8 @@ static bg_err object_folded(const struct object *object, bg_role wanted, uint32_
 
 /*
  * During a migration, queries and adds go to both the old filter and the folded one. Keys added
- * before it started are only in the old filter, which is therefore folded once more and merged.
- * The folded filter stays valid: only a thread that holds `writing` can replace it.
+ * before the migration started are only in the old filter, which is therefore folded again and
+ * merged. The folded filter stays valid: only a thread that holds `writing` can replace it.
  */
 static bg_err object_fold_within(struct object *object, uint32_t times,
                                  bg_errinfo *info)
@@ -815,7 +815,7 @@ bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info)
     return err;
 }
 
-/* Returns a filter of half the size with a tenth of it free, or NULL. */
+/* Returns a filter of half the size if a tenth of it would be free; otherwise NULL. */
 static bg_filter *object_halved(const struct object *object)
 {
     bg_filter *smaller = NULL;

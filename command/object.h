@@ -30,9 +30,10 @@
  *
  * What is recorded. Adding a key that a set of bits may already contain changes nothing, so it is
  * not recorded. A host that promises durability must therefore hold back its reply until
- * everything recorded so far, by any thread, is safe: records are written before bits are set, so
- * a thread that finds a bit set runs after its record. There are two exceptions, in which a key
- * that is found may be a false positive that is no longer found after a crash:
+ * everything recorded so far, by any thread, is safe. Records are written before bits are set, so
+ * when a thread finds a bit set, the record of that bit has already been written. There are two
+ * exceptions, in which a key that is found may be a false positive that is no longer found after
+ * a crash:
  *   - a scalable filter, where the layer of a key depends on the order of adds, unless the host
  *     guarantees their order (`ordered`);
  *   - a filter that was changed as a whole (merged, folded, rebuilt, reloaded) and whose
@@ -62,8 +63,8 @@ struct object_shape {
     uint64_t seed;
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t
-        check; /* of the hash with its secret: another secret may get the same ID */
-    /* BF and CF: reported by INFO, and how they grow */
+        check; /* check value of the hash with its secret, since two secrets may have the same ID */
+    /* BF and CF: parameters for growth and for the reply of INFO */
     uint32_t expansion;
     uint32_t nonscaling;
     uint32_t bucket_size;
@@ -76,14 +77,14 @@ struct object_shape {
     uint64_t window_count;
     /* origin */
     uint32_t sealed;   /* 1: accepts no adds; its content is loaded from files */
-    uint32_t imported; /* 1: content that the shape does not describe, see above */
+    uint32_t imported; /* 1: the shape does not describe the content, see above */
     uint32_t foreign;  /* a bg_foreign_format: the module that defines its bits */
     uint64_t limit;    /* maximum size in bytes; 0: see the settings */
     uint64_t
-        generation; /* lowest that BG.RELOAD accepts; 0 in objects, since the slot stores it */
+        generation; /* lowest generation that BG.RELOAD accepts; 0 in objects, since the slot stores it */
 };
 
-enum { OBJECT_SHAPE_TEXT = 1024 }; /* twice the length of the longest shape */
+enum { OBJECT_SHAPE_TEXT = 1024 }; /* twice the length of the longest text */
 
 /* Convert a shape to text, "family=bf kind=scalable items=100 ...", and back; zero values are
  * omitted. Errors: BG_EFORMAT for unknown fields, and for values that no command accepts. Text
@@ -96,17 +97,17 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
 /* Returns whether the shape has a foreign format that its family supports. */
 bool object_shape_is_foreign(const struct object_shape *shape);
 
-/* Returns whether its hash needs a secret. */
+/* Returns whether the hash of the shape needs a secret. */
 bool object_shape_is_keyed(const struct object_shape *shape);
 
-/* Sets the hash of a new object: this profile, with the keyring's current secret if it needs
- * one. */
+/* Sets the hash of a new object to this profile, with the keyring's current secret if the profile
+ * needs one. */
 bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
                          const struct command_settings *settings, bg_errinfo *info);
 
-/* CF: sets the fingerprint size for its capacity, unless a rate is set. With k remainder bits
- * after log2(capacity) others, the filter can double until it has billions of items before its
- * rate reaches 3%. */
+/* CF: sets the fingerprint size for its capacity, unless a rate is set. With log2(capacity) + k
+ * fingerprint bits, the filter can double until it has billions of items before its rate reaches
+ * 3%. */
 void object_shape_quotient(struct object_shape *shape);
 
 /* Fills in the library's specification, except for the hash. `window` is used by windows, and
@@ -119,44 +120,47 @@ struct load;
 
 struct object {
     struct object_shape shape;
-    bool commutes;       /* sets of bits: order and repetition of adds do not matter */
-    bool born_full;      /* not empty when created: from a file, a copy */
-    bg_slot *slot;       /* without a filter: unknown content; or NULL: */
-    bg_foreign *foreign; /* an imported filter, with its own lock */
+    bool commutes;  /* sets of bits: order and repetition of adds do not matter */
+    bool born_full; /* not empty when created, e.g. from a file or a copy */
+    bg_slot *
+        slot; /* a slot without a filter means unknown content; NULL if `foreign` is set */
+    bg_foreign *foreign; /* an imported filter, which has its own lock; or NULL */
     pthread_rwlock_t foreign_lock;
     pthread_mutex_t writing;   /* recursive */
-    _Atomic uint32_t occupied; /* long operations that hold it, or are about to */
+    _Atomic uint32_t occupied; /* long operations that hold `writing` or are about to */
     _Atomic uint64_t
-        items; /* added: definitely new items; all adds, where items can be deleted */
+        items; /* number of definitely new items added, or of all adds if items can be deleted */
     _Atomic uint64_t deleted; /* removes that found an item */
     _Atomic uint64_t expansions;
     _Atomic uint64_t refused; /* adds over the capacity, which the slot never saw */
     _Atomic bool reshaped;
     _Atomic uint32_t
-        unkept; /* changes of the whole object whose checkpoint is not complete, or failed: */
-    _Atomic uint32_t failed;  /* number of failed ones */
+        unkept; /* changes of the whole object whose checkpoint is incomplete or failed */
+    _Atomic uint32_t failed;  /* how many of them failed */
     bool outgrown;            /* CF: no larger filter is allowed; under `writing` */
     _Atomic uint64_t rotated; /* windows: the window's own time at its last move */
-    _Atomic uint64_t ahead; /* the difference between that time and the host's ticks, */
-    _Atomic bool timed;     /* ... if this host moves the window */
+    _Atomic uint64_t ahead; /* the difference between that time and the host's ticks */
+    _Atomic bool
+        timed; /* whether this host moves the window, so that `ahead` is valid */
     _Atomic uint64_t said_absent,
-        said_present; /* BG.OBSERVE, of items that the filter may contain */
+        said_present; /* reported by BG.OBSERVE for items that the filter may contain */
     _Atomic uint64_t said_missing; /* present, but the filter answered "no" */
     struct bg_rebuild *rebuild; /* BG.REBUILD in progress, or NULL; under `writing` */
-    uint64_t rebuilt;           /* keys added to it, likewise */
+    uint64_t rebuilt;           /* keys added to the rebuild; under `writing` */
     pthread_mutex_t
         dumping; /* protects the fields below; never locked while holding `writing` */
     struct dump *dump; /* a copy that is being read in chunks, or NULL */
     struct load *load; /* chunks received, or NULL */
     bool loading; /* a load is in progress, or its filter will replace this object */
-    _Atomic uint64_t held;  /* bytes of dump and load */
-    uint64_t id;            /* set by the host */
-    void *entry;            /* set by the host */
-    bg_allocator allocator; /* of its own memory; allocate NULL: malloc */
+    _Atomic uint64_t held; /* bytes of dump and load */
+    uint64_t id;           /* set by the host */
+    void *entry;           /* set by the host */
+    bg_allocator
+        allocator; /* for the object's own memory; malloc if `allocate` is NULL */
 };
 
 /* Creates an empty object, or one of unknown content if the shape is `imported`. Errors: those of
- * bg_filter_create; BG_EINVAL if the hash needs a secret that the keyring lacks. */
+ * bg_filter_create, and BG_EINVAL if the hash needs a secret that the keyring lacks. */
 bg_err object_create(const struct object_shape *shape,
                      const struct command_settings *settings, struct object **object,
                      bg_errinfo *info);
@@ -176,7 +180,7 @@ void object_describe(const struct object *object, struct object_shape *shape);
  * *object. No other thread may use the object. An object that is being rebuilt is not moved. */
 void object_relocate(struct object **object, const bg_mover *mover);
 
-/* Returns whether its content is known. */
+/* Returns whether the content of the object is known. */
 bool object_is_whole(const struct object *object);
 
 /*
@@ -225,7 +229,7 @@ size_t object_may_contain_many(const struct object *object, const bg_bytes *keys
 
 /*
  * Adds keys in order, up to the first that does not fit. *done is the number of keys added, and
- * the bitmap is_new marks those that definitely were not present before. Records what changes.
+ * the bitmap is_new marks the keys that were definitely not present before. Records the changes.
  * Errors: BG_EFULL; those of host->ops->record; BG_ENOTSUP.
  */
 bg_err object_add_many(struct object *object, struct host *host, const bg_bytes *keys,
@@ -241,10 +245,10 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
 bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
                      uint64_t count, bg_errinfo *info);
 
-/* Returns how often a key may have been added; 0 or 1 for kinds that do not count. */
+/* Returns how many times a key may have been added; 0 or 1 for kinds that do not count. */
 uint64_t object_count(const struct object *object, bg_bytes key);
 
-/* Does the same, without counting it as a query of a user, from which rates are observed. */
+/* Does the same as object_count, but is not counted as a user's query in the observed rates. */
 uint64_t object_probe(const struct object *object, bg_bytes key);
 
 /* Moves a window to the current time, or by a period if it has no length. Records the move, if
@@ -288,14 +292,15 @@ bg_err object_apply(struct object *object, const struct change *change,
 
 /* ---- Whole objects: may take long ------------------------------------------------------------ */
 
-/* Surround a change of a whole object that has a name: object_keep makes the host save it,
- * object_unchanged reports that nothing changed. */
+/* Call object_changing before a change of a whole object that has a name. Afterwards call
+ * object_keep, which makes the host save the object, or object_unchanged if nothing changed. */
 void object_changing(struct object *object);
 bg_err object_keep(struct object *object, struct host *host, bg_errinfo *info);
 void object_unchanged(struct object *object);
 
-/* Surround every save of a whole object by the host, which also saves earlier changes whose own
- * checkpoint failed. Pass the result of the first to the second. */
+/* Call object_keeping before and object_kept after the host saves a whole object, which also
+ * saves earlier changes whose own checkpoint failed. Pass the result of object_keeping to
+ * object_kept. */
 uint32_t object_keeping(struct object *object);
 void object_kept(struct object *object, uint32_t changes, bool done);
 
@@ -309,7 +314,7 @@ static inline bool object_is_kept(const struct object *object)
 bg_err object_merge(struct object *object, struct host *host, const struct object *from,
                     bg_errinfo *info);
 
-/* Returns a copy for another name: imported. */
+/* Returns a copy for another name, marked `imported`. */
 bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo *info);
 
 /* Returns an empty object with the same parameters. */
@@ -320,17 +325,18 @@ bg_err object_emptied(const struct object *object,
 /* Halves a filter this many times. Concurrent adds continue, and none is lost. */
 bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info);
 
-/* CF: halves a filter as long as it has been doubled and a tenth stays free. *steps is the number
- * of halvings. A filter imported from RedisBloom is compacted as RedisBloom does it. */
+/* CF: halves a filter repeatedly, at most to its original size, while a tenth of the filter stays
+ * free. *steps is the number of halvings. A filter imported from RedisBloom is compacted as in
+ * RedisBloom. */
 bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info);
 
-/* Recounts the items where the counter cannot be right. */
+/* Recounts the items if the counter cannot be right. */
 void object_recount(struct object *object);
 
 /*
- * Provides the filter of an object for reading of any duration: the base itself, or a copy if it
- * could change between two reads. Copying blocks writers; reading the copy does not.
- * Errors: BG_EBUSY if the content is unknown; BG_ENOMEM. Not for foreign filters.
+ * Provides the filter of an object for reads of any duration: the base itself, or a copy if the
+ * base could change between two reads. Copying blocks writers; reading the copy does not. Errors:
+ * BG_EBUSY if the content is unknown; BG_ENOMEM. Not for foreign filters.
  */
 struct object_reading {
     const bg_filter *filter;
@@ -343,23 +349,23 @@ void object_read_end(const struct object *object, struct object_reading *reading
 
 /* ---- Figures, in constant time ----------------------------------------------------------- */
 
-/* Returns whether adding n items may double the filter, or move a window that is due, and this
- * takes too long for an event loop. */
+/* Returns whether adding n items may take too long for an event loop, because the filter doubles
+ * or a window has to move. */
 bool object_will_stall(const struct object *object, size_t n, struct host *host);
 
 uint64_t object_bytes(const struct object *object);
 uint64_t object_capacity(const struct object *object);
 
-/* Returns whether it grows when it is full, so that its capacity is not a limit. */
+/* Returns whether the object grows when it is full, so that its capacity is not a limit. */
 bool object_grows(const struct object *object);
 
-/* Returns the counters of its slot, including adds that were rejected before they reached it;
- * zeros if it has no slot. */
+/* Returns the counters of the object's slot, including adds that were rejected before they
+ * reached the slot; zeros if the object has no slot. */
 void object_about(const struct object *object, bg_slot_info *stats);
 uint32_t object_layers(const struct object *object);
 
-/* Returns the number of deleted items, as reported by INFO: for RedisBloom's filters, since the
- * last compaction. */
+/* Returns the number of deleted items, as reported by INFO: for filters imported from RedisBloom,
+ * since the last compaction. */
 uint64_t object_deleted(const struct object *object);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * object_keys.c - adds and removes: applied, recorded, and replayed from their records.
+ * object_keys.c - applies and records adds and removes, and replays them from their records.
  *
- * Sets of bits need no lock. Their adds are recorded first and then applied, since they can be
- * replayed in any order and repeatedly. All other objects hold `writing` over both steps, and
- * their adds are applied first and then recorded: such filters can be full, and rejected adds
- * must neither be replayed nor fill the journal. No add can observe the difference: an add of the
- * same key waits for the lock. If recording fails, the add is undone where the kind of filter
- * supports it; otherwise the filter may contain a key that was not recorded.
+ * Objects that are sets of bits need no lock. Their adds are recorded first and then applied,
+ * since they can be replayed repeatedly and in any order. All other objects hold `writing` over
+ * both steps, and their adds are applied first and then recorded: such filters can be full, and
+ * rejected adds must neither be replayed nor fill the journal. No add can observe the difference:
+ * an add of the same key waits for the lock. If recording fails, the add is undone where the kind
+ * of filter supports it; otherwise the filter may contain a key that was not recorded.
  *
- * Removes and window moves are recorded first. Conditions that could reject a remove (a rebuild
- * in progress) are checked before.
+ * Removes and window moves are recorded first. Conditions that could reject a remove, such as a
+ * rebuild in progress, are checked beforehand.
  */
 #include "object.h"
 
@@ -26,7 +26,7 @@ static bg_err object_unknown(bg_errinfo *info)
         "lost. Load it completely, or drop it");
 }
 
-/* Returns whether it accepts adds at all, if its content is known. */
+/* Fails if the object never accepts adds. Does not check whether its content is known. */
 static bg_err object_takes(const struct object *object, bg_errinfo *info)
 {
     if (object->shape.sealed
@@ -49,10 +49,12 @@ struct adding {
     uint64_t *is_new;
     size_t *done;
     uint64_t check;
-    uint64_t hashes[OBJECT_BATCH]; /* of all keys; later only of those to be added, */
-    uint16_t which[OBJECT_BATCH];  /* with these positions in the batch */
-    uint64_t seen[BG_BITMAP_WORDS(OBJECT_BATCH)]; /* of all keys: already present */
-    size_t fresh;                                 /* number of keys to be added */
+    uint64_t hashes
+        [OBJECT_BATCH]; /* hashes of all keys; later, only of the keys to be added */
+    uint16_t which[OBJECT_BATCH]; /* positions of the keys to be added in the batch */
+    uint64_t seen[BG_BITMAP_WORDS(
+        OBJECT_BATCH)]; /* marks the keys that are already present */
+    size_t fresh;       /* number of keys to be added */
 };
 
 /* Does not clear the arrays: they are written before they are read, and clearing them costs more
@@ -80,7 +82,7 @@ static bool adding_bit(const uint64_t *bits, size_t i)
  * Finds the keys that the filter does not contain yet. Only these need to be recorded and added,
  * except in the cases described in object.h. If there are several filters in the slot, a key in
  * one of them may be missing in another one that accepts adds. The probe bypasses the slot's
- * counters, since it is not a query of a user.
+ * counters, since it is not a user's query.
  */
 static void adding_probe(struct adding *a)
 {
@@ -149,7 +151,7 @@ static bool adding_any_is_new(const struct adding *a)
 enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* a large layer fills whole pages */
 
 /* Returns whether there is memory for a layer. If the host has no `room`, this matters only if
- * the layer is `needed`: the library tries again otherwise. */
+ * the layer is `needed`; otherwise, the library tries again. */
 static bool adding_fits(const struct adding *a, uint64_t bytes, bool needed)
 {
     bool (*room)(struct host * host, uint64_t bytes) = a->host->ops->room;
@@ -184,7 +186,7 @@ static uint64_t adding_next_layer(const struct object *object, uint64_t width)
  * host provides `room`, it is called before the library tries at all. If the filter came from
  * another server, the library does not know the limit of this server, so a layer that certainly
  * exceeds it is refused in advance as well. Small layers are not refused individually, and a
- * filter in shards has many: so adds also fail as soon as memory is used up.
+ * sharded filter has many of them, so adds also fail as soon as memory is used up.
  */
 static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
 {
@@ -198,7 +200,8 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     }
     const uint64_t capacity = object_capacity(a->object),
                    items = atomic_load(&a->object->items);
-    const bool full = ledger_is_full(); /* it was not when the command started */
+    const bool full =
+        ledger_is_full(); /* memory was not full when the command started */
     const bool grows = items + a->fresh > capacity;
     if ((!full && !grows) || !adding_any_is_new(a)) {
         return BG_OK;
@@ -234,7 +237,7 @@ static bg_err adding_record(struct adding *a, const uint64_t *hashes,
     return n ? a->host->ops->record(a->host, a->object, &change, info) : BG_OK;
 }
 
-/* Marks the new keys in the numbering of the batch, and counts them. */
+/* Marks the new keys by their positions in the batch, and counts them. */
 static void adding_tell(struct adding *a, const uint64_t *is_new, size_t n)
 {
     uint64_t news = 0;
@@ -273,12 +276,13 @@ static bg_err adding_bits(struct adding *a, bg_errinfo *info)
     return full;
 }
 
-/* The maximum rate to which growth may raise a CF, unless a higher one was requested. */
+/* The maximum false-positive rate that a CF may reach by growing, unless a higher rate was
+ * requested. */
 static const double object_rate_most = 0.03;
 
 /* Returns whether a CF would keep its rate if it doubled and filled up again. It stores a prefix
- * of q + r bits of each hash, at any size, so the rate depends on the number of keys: when full
- * it is the load, 0.95, times 2^-r, and doubling takes a bit from r. */
+ * of q + r bits of each hash, at any size, so the rate depends on the number of keys: for a full
+ * filter it is the load, 0.95, times 2^-r, and doubling reduces r by one. */
 static bool object_may_double(const struct object *object, const bg_filter *filter)
 {
     const double most =
@@ -402,7 +406,7 @@ static bg_err adding_in_order(struct adding *a, bg_errinfo *info)
 }
 
 /* Records keys instead of hashes while filters with different hashes share the slot. Only sets of
- * bits get there, so it is safe to record first. */
+ * bits reach this function, so it is safe to record first. */
 static bg_err adding_keys(struct adding *a, bg_errinfo *info)
 {
     bg_err err = adding_record(a, NULL, a->keys, a->n, info);
@@ -646,12 +650,11 @@ static uint64_t object_period(const struct object_shape *shape)
 /*
  * The time of a window starts at the current time of day and then follows the host's ticks: a
  * wall clock that is set forward must not empty windows, and one that is set back must not stop
- * them. It is recorded with every move. After a restart, or when another host had moved the
- * window, it continues from the last record with the first tick of this host: time that no host
- * has measured does not count. A move is recorded at least OBJECT_STEPS times per period, so
- * hardly any measured time is lost. 0: the time stands still, because another host moves the
- * window. Keys then get that host's time, so the time that this host measured before is
- * discarded.
+ * them. It is recorded with every move. After a restart, or after another host has moved the
+ * window, it continues from the last record at the first tick of this host: time that no host has
+ * measured does not count. A move is recorded at least OBJECT_STEPS times per period, so hardly
+ * any measured time is lost. 0 means that the time stands still because another host moves the
+ * window. Keys then get that host's time, and the time that this host has measured is discarded.
  */
 enum { OBJECT_STEPS = 8 };
 
@@ -674,8 +677,8 @@ static uint64_t object_time(struct object *object, struct host *host)
     return ticks + atomic_load(&object->ahead);
 }
 
-/* Returns whether a move is due: another period has begun, or a good part of one has passed.
- * Periods begin at multiples of their length, and the first move records the position of the
+/* Returns whether a move is due: a new period has started, or a good part of one has passed.
+ * Periods start at multiples of their length, and the first move records the position of the
  * window. */
 static bool object_would_move(const struct object *object, uint64_t now)
 {

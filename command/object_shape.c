@@ -440,7 +440,7 @@ void object_shape_of(const bg_filter *filter, struct object_shape *shape)
 {
     bg_filter_info about = { .struct_size = sizeof about };
     *shape = (struct object_shape){ .family = OBJECT_BG, .imported = 1 };
-    if (bg_filter_sample_info(filter, 1, &about)) { /* without counting bits */
+    if (bg_filter_sample_info(filter, 1, &about)) { /* without counting the set bits */
         return;
     }
     shape->kind = about.kind;
