@@ -19,19 +19,19 @@ enum {
 
 struct places {
     size_t mask;
-    size_t used; /* nonempty places: entries, and deleted ones */
+    size_t used; /* occupied places, including deleted entries */
     struct places *next_garbage;
     _Atomic(struct entry *) at[];
 };
 
-/* Waits to be freed until no thread uses it any more. */
+/* Memory to be freed once no thread uses it. */
 struct garbage {
     struct entry *entries;
     struct entry_name *names;
     struct places *places;
 };
 
-/* A number keeps its place after its entry was dropped, until the list is compacted. */
+/* A dropped entry keeps its place until the list is compacted. */
 struct ordered {
     uint64_t number;
     struct entry *entry; /* NULL: dropped */
@@ -49,10 +49,10 @@ struct catalog {
     uint64_t next_number;
     struct ordered *ordered; /* by number */
     size_t ordered_count, ordered_room, ordered_empty;
-    uint64_t swept; /* the current sweep has reached this number */
+    uint64_t swept; /* number that the current sweep has reached */
     struct garbage garbage;
 
-    pthread_mutex_t base_lock; /* protects entry->base.digest; held for a copy only */
+    pthread_mutex_t base_lock; /* protects entry->base.digest; held only to copy it */
 };
 
 /* Marks a deleted place: a search skips it and continues. */
@@ -67,8 +67,7 @@ static bg_err catalog_fail(bg_errinfo *info, bg_err code, const char *message)
     return code;
 }
 
-/* ---- Creating and freeing
- * ----------------------------------------------------------------------- */
+/* ---- Creating and freeing ---------------------------------------------------------------- */
 
 uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name)
 {
@@ -112,8 +111,8 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
     return BG_OK;
 }
 
-/* The memory of an entry in addition to its name and its filter: its object, its places in the
- * table and in the list, and the overhead of the C library for each allocation. */
+/* The memory of an entry, not counting its name and its filter: its object, its places in the table
+ * and in the list, and the allocator's overhead. */
 enum {
     CATALOG_ENTRY = sizeof(struct entry) + sizeof(struct object)
                     + 4 * sizeof(struct entry *) + 2 * sizeof(struct ordered) + 3 * 16
@@ -145,7 +144,7 @@ static void entry_free(struct entry *entry)
     entry_discard(entry);
 }
 
-/* Returns the entries that are still held; they are freed later. */
+/* Frees garbage, except for entries that are still held: returns these, to be freed later. */
 static struct entry *garbage_free(struct garbage *garbage)
 {
     struct entry *held = NULL, *next = NULL;
@@ -198,8 +197,7 @@ void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hook
     pthread_mutex_unlock(&catalog->lock);
 }
 
-/* ---- Lookup
- * ------------------------------------------------------------------------------------- */
+/* ---- Lookup ------------------------------------------------------------------------------ */
 
 static bool entry_is(const struct entry *entry, uint64_t hash, bg_bytes name)
 {
@@ -238,8 +236,7 @@ struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_
     return entry && !entry_expired(entry, now) ? entry : NULL;
 }
 
-/* ---- Changes, with the lock held
- * ---------------------------------------------------------------- */
+/* ---- Changes, with the lock held --------------------------------------------------------- */
 
 /* Creates a table for twice the entries; the old one is freed later. */
 static bool catalog_grow(struct catalog *catalog)
@@ -300,8 +297,8 @@ static size_t catalog_order_find(const struct catalog *catalog, uint64_t after)
     return low;
 }
 
-/* Numbers only increase, so a new entry goes to the end. Recovery, which sets them, adds entries
- * in the order of their numbers as well. */
+/* Appends an entry to the list. Numbers only increase, and recovery, which sets them itself, also
+ * adds entries in increasing order. */
 static void catalog_order(struct catalog *catalog, struct entry *entry)
 {
     catalog->ordered[catalog->ordered_count++] =
@@ -317,7 +314,7 @@ static void catalog_disorder(struct catalog *catalog, const struct entry *entry)
     }
 }
 
-/* Removes the places of dropped entries, once they are more than half. */
+/* Removes the places of dropped entries once they exceed half of the list. */
 static void catalog_squeeze(struct catalog *catalog)
 {
     size_t left = 0;
@@ -334,7 +331,7 @@ static void catalog_squeeze(struct catalog *catalog)
     catalog->ordered_empty = 0;
 }
 
-/* Sets when an entry expires, and counts the entries that do. */
+/* Sets when an entry expires, and updates the count of entries with an expiry. */
 static void catalog_set_expiry(struct catalog *catalog, struct entry *entry,
                                uint64_t expires)
 {
@@ -393,7 +390,8 @@ static struct entry *entry_create(const struct catalog *catalog, bg_bytes bytes,
     return entry;
 }
 
-/* Reserves space for one more entry, so that nothing can fail after the change is recorded. */
+/* Reserves space for one more entry, so that nothing can fail after the change has been
+ * recorded. */
 static bg_err catalog_make_room(struct catalog *catalog, bg_errinfo *info)
 {
     const struct places *places = atomic_load(&catalog->places);
@@ -406,7 +404,7 @@ static bg_err catalog_make_room(struct catalog *catalog, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Puts an entry at its name: replaces the entry that has it, or uses the empty place. */
+/* Stores an entry under its name: replaces the current entry, or uses the empty place. */
 static void catalog_place(struct catalog *catalog, struct entry *entry)
 {
     struct places *places = atomic_load(&catalog->places);
@@ -433,8 +431,8 @@ static bg_err catalog_moved(bg_errinfo *info)
     return BG_ECANCELED;
 }
 
-/* Returns whether the entry that has the name, or NULL, satisfies the terms. If it does, and the
- * terms depend on its content, changes wait until catalog_decide. */
+/* Returns whether the entry that currently has the name (NULL if none) satisfies the terms. If it
+ * does, and the terms depend on its content, changes to it are blocked until catalog_decide. */
 static bool catalog_agrees(struct entry *present, const struct catalog_terms *terms)
 {
     if (!(terms->flags & CATALOG_INSTEAD_OF)) {
@@ -466,7 +464,7 @@ bg_err catalog_changing(struct entry *entry, bg_errinfo *info)
     uint32_t decision;
     atomic_fetch_add(&entry->changes, 1);
     while ((decision = atomic_load(&entry->decision)) == ENTRY_UNDECIDED) {
-        (void)sched_yield(); /* no lock: the caller may hold some */
+        (void)sched_yield(); /* not a lock, because the caller may hold others */
     }
     return decision == ENTRY_STAYS ? BG_OK : catalog_moved(info);
 }
@@ -571,7 +569,7 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
     return catalog_put_on(catalog, name, object, base, &terms, now, info);
 }
 
-/* Returns the entry of a name and its place; NULL: none. */
+/* Returns the entry with a name and sets its place; NULL if there is none. */
 static struct entry *catalog_find_locked(struct catalog *catalog, bg_bytes name,
                                          uint64_t now, size_t *at)
 {
@@ -637,7 +635,7 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
         name_free(name);
         return err;
     }
-    size_t at = 0; /* again: growing the table may have moved it */
+    size_t at = 0; /* found again: growing the table may have moved the entry */
     (void)catalog_find_locked(catalog, catalog_name(entry), 0, &at);
     atomic_store(&atomic_load(&catalog->places)->at[at], catalog_gone);
     atomic_fetch_sub(&catalog->count, 1);
@@ -658,7 +656,7 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
     }
     pthread_mutex_lock(&catalog->lock);
     struct entry *entry = catalog_find_locked(catalog, from, now, &at);
-    /* An entry that has expired but was not swept yet is dropped as well, and that is
+    /* An entry that has expired but has not been swept yet is dropped as well, and the drop is
      * recorded. */
     struct entry *other = catalog_find_locked(catalog, to, 0, &at);
     if (!entry) {
@@ -714,8 +712,7 @@ bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
     return catalog_expire_if(catalog, name, expires, 0, now, info);
 }
 
-/* ---- Periodic work
- * ------------------------------------------------------------------------------ */
+/* ---- Periodic work ----------------------------------------------------------------------- */
 
 bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
                         const struct entry_base *base, bool silent,
@@ -763,7 +760,7 @@ size_t catalog_sweep(struct catalog *catalog, uint64_t now)
         if (entry && entry_expired(entry, now)) {
             size_t at = 0;
             (void)catalog_find_locked(catalog, catalog_name(entry), 0, &at);
-            err = catalog_drop_entry(catalog, entry, at, NULL); /* or retried later */
+            err = catalog_drop_entry(catalog, entry, at, NULL); /* retried later */
             dropped += !err;
         }
         catalog->swept = catalog->ordered[i].number;
@@ -797,8 +794,7 @@ void catalog_reap(struct catalog *catalog)
     pthread_mutex_unlock(&catalog->lock);
 }
 
-/* ---- All entries
- * -------------------------------------------------------------------------------- */
+/* ---- All entries ------------------------------------------------------------------------- */
 
 size_t catalog_count(const struct catalog *catalog)
 {

@@ -1,34 +1,33 @@
 /*
- * journal_read.c - reads segments: delivers complete frames, drops a torn tail, and reports
+ * journal_read.c - reads segments: delivers complete frames, discards a torn tail and reports
  * damage.
  *
- * What a crash can do. The kernel writes pages in any order, so after the last sync there may be
- * half a frame, holes of zeros, and complete frames after them. None of these was ever reported
- * as synced, and reading ends there: a torn tail. A crash cannot tear synced bytes. Each frame
- * stores the number up to which all frames were synced when it was written, so:
+ * The effects of a crash. The kernel writes pages in any order, so the bytes after the last sync
+ * may contain partial frames, runs of zeros, and complete frames after them. None of these was ever
+ * reported as synced. They are a torn tail, and reading ends there. A crash cannot tear synced
+ * bytes. Each frame stores the number up to which all frames were synced when it was written, so:
  *
- *   (R1) A frame is delivered only after its checksums were verified: never in part, never
- *        altered.
+ *   (R1) A frame is delivered only after its checksums have been verified. It is never partial and
+ *        never altered.
  *   (R2) Frames are delivered in the order of their numbers, and every gap is reported.
- *   (R3) All of a segment was synced before its successor got its name. In a segment that has a
- *        successor, every bad or missing frame is therefore damage. Bytes after its last frame
- *        are not: they are a torn tail if the successor starts with the number at which the
- *        segment ends.
- *   (R4) In the last segment, a bad frame is damage if any complete frame after it states that it
- *        was synced. Otherwise the bad frame and everything after it are a torn tail.
+ *   (R3) All of a segment was synced before its successor got its name. Therefore every bad or
+ *        missing frame in a segment with a successor is damage. Bytes after its last frame are only
+ *        a torn tail if the successor starts with the number at which the segment ends.
+ *   (R4) In the last segment, a bad frame is damage if any complete frame after it states that the
+ *        bad frame was synced. Otherwise the bad frame and everything after it are a torn tail.
  *   (R5) Reading starts at the last fresh segment; earlier segments are ignored.
- *   (R6) If the number of the newest segment is known, and the last segment is older or of
- *        another journal, the end is missing: damage. A crash does not remove a segment that had
- *        its name.
+ *   (R6) If the number of the newest segment is known, and the last segment is older or belongs to
+ *        another journal, the end is missing, which is damage. A crash does not remove a segment
+ *        that already had its name.
  *   (R7) If the header of the last segment is bad, something other than a crash changed the file.
  *        Unless all of its bytes are complete frames, the end is missing.
  *   (R8) After an orderly stop the number of the MARK is known. A bad or missing frame before it
  *        is damage.
- *   (R9) A fresh segment replaces older segments of its own journal. If they are of another
- *        journal, and it is not known which of the two belongs here, that is damage.
+ *   (R9) A fresh segment replaces older segments of its own journal. If they belong to another
+ *        journal, and it is not known which of the two journals belongs here, that is damage.
  *
- * One kind of damage looks like a torn tail: after a crash, something else damages the last
- * synced frames.
+ * One kind of damage is indistinguishable from a torn tail: damage to the last synced frames after
+ * a crash.
  *
  * The search for complete frames after a bad one examines heads, byte by byte. An attacker who
  * does not know the directory's id cannot forge their checksum. The search scans the rest of a
@@ -49,7 +48,7 @@ enum { WALK_WINDOW = 1 << 20 };
 
 #define WALK_LOST (UINT64_C(1) << 40) /* more frames than a missing segment can have */
 
-/* A header, or the reason why there is none. */
+/* A header, or the reason why it is invalid. */
 struct walk_header {
     struct journal_header header;
     bg_errinfo why; /* code BG_OK: the header is valid */
@@ -66,14 +65,14 @@ struct walk {
     uint8_t id[JOURNAL_ID];
     bool broken; /* the current gap has already been reported */
     bool open;   /* the last segment may have had more frames (R7) */
-    bool mixed;  /* earlier segments are of another journal (R9) */
-    /* The segment that is being read. */
+    bool mixed;  /* earlier segments belong to another journal (R9) */
+    /* The segment being read. */
     struct journal_source source;
     bool last;
     uint64_t seed;
     uint64_t limit; /* first frame of the successor */
     uint64_t at;    /* offset after the last complete frame */
-    uint64_t proof; /* the largest `synced` of complete frames in the rest of it */
+    uint64_t proof; /* largest `synced` of the remaining complete frames */
     bool proved;    /* `proof` is known */
     uint64_t candidate, candidate_end; /* a frame that is not known to be synced */
     /* The part of the segment in memory, starting at window_at. */
@@ -83,7 +82,7 @@ struct walk {
     struct journal_cursor cursor;
 };
 
-/* Enlarges the window to at least n bytes; its content is dropped. */
+/* Enlarges the window to at least n bytes and discards its content. */
 static bg_err walk_widen(struct walk *w, size_t n, bg_errinfo *info)
 {
     free(w->window);
@@ -95,7 +94,7 @@ static bg_err walk_widen(struct walk *w, size_t n, bg_errinfo *info)
                                          "cannot allocate %zu bytes for a frame", n);
 }
 
-/* Returns n bytes at an offset; the caller has checked that the segment has them. */
+/* Returns n bytes at an offset. The caller has checked that they lie within the segment. */
 static bg_err walk_look(struct walk *w, uint64_t at, size_t n,
                         const unsigned char **bytes, bg_errinfo *info)
 {
@@ -121,7 +120,8 @@ static bg_err walk_look(struct walk *w, uint64_t at, size_t n,
 
 /* ---- Frames ------------------------------------------------------------------------------ */
 
-/* The frame at an offset, if it is complete; otherwise `why` has a code and the location. */
+/* The frame at an offset if it is complete; otherwise `why` contains an error code and the
+ * location. */
 struct walk_frame {
     struct journal_head head;
     const unsigned char *payload;
@@ -177,7 +177,7 @@ static bg_err walk_get_frame(struct walk *w, uint64_t at, struct walk_frame *fra
     return BG_OK;
 }
 
-/* The same, and checks that it is the next frame. */
+/* Reads the frame at w->at and checks that it is the next frame. */
 static bg_err walk_next_frame(struct walk *w, struct walk_frame *frame,
                               bg_errinfo *info)
 {
@@ -191,14 +191,15 @@ static bg_err walk_next_frame(struct walk *w, struct walk_frame *frame,
     return err;
 }
 
-/* The complete frames after a bad one, among those that have not been read. */
+/* The result of a search for complete frames after a bad one. */
 struct walk_search {
     uint64_t count;
-    uint64_t first, first_at; /* the first of them, and its offset */
-    uint64_t proof;           /* the largest `synced` of all of them */
+    uint64_t first, first_at; /* the first complete frame, and its offset */
+    uint64_t proof;           /* the largest `synced` of these frames */
 };
 
-/* `all`: examines all of them instead of stopping at the first. */
+/* Searches the unread part of the segment. With `all`, examines all complete frames instead of
+ * stopping at the first. */
 static bg_err walk_search(struct walk *w, bool all, struct walk_search *found,
                           bg_errinfo *info)
 {
@@ -238,8 +239,7 @@ static bg_err walk_search(struct walk *w, bool all, struct walk_search *found,
     return BG_OK;
 }
 
-/* ---- Delivering
- * ------------------------------------------------------------------------------ */
+/* ---- Delivering -------------------------------------------------------------------------- */
 
 /* Returns damage as an error, or reports it and continues. */
 static bg_err walk_damage(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
@@ -279,8 +279,8 @@ static bg_err walk_gap(struct walk *w, uint64_t to, bg_errinfo *info)
     return walk_tell_gap(w, from, to, info);
 }
 
-/* Determines up to where the last segment is known to be on disk, without keeping a list: watches
- * one frame at a time until a later one states that it was synced. */
+/* Determines which part of the last segment is known to be on disk, without keeping a list: tracks
+ * one frame at a time until a later frame states that it was synced. */
 static void walk_settle(struct walk *w, const struct journal_head *head, uint64_t end)
 {
     struct journal_report *report = w->report;
@@ -435,7 +435,7 @@ static uint64_t walk_limit(const struct walk *w, size_t i)
     return UINT64_MAX;
 }
 
-/* Returns whether the first frame of the segment belongs to that run. */
+/* Returns whether the first frame of the segment belongs to the run. */
 static bool walk_is_run(struct walk *w, uint64_t run)
 {
     const unsigned char *bytes = NULL;
@@ -445,9 +445,9 @@ static bool walk_is_run(struct walk *w, uint64_t run)
            && journal_head_read(bytes, journal_seed(w->id, run), &head);
 }
 
-/* Returns the run of segment i. If its header is damaged, the segment started a run, or belongs
- * to the run of the previous segment; if that has no valid header either, to the run of the next
- * one, or of the newest. */
+/* Returns the run of segment i. If its header is damaged, the segment either started a run or
+ * belongs to the run of the previous segment. If that has no valid header either, the run of the
+ * next segment with a valid header is used, or that of the newest segment. */
 static uint64_t walk_run(struct walk *w, size_t i)
 {
     if (!w->headers[i].why.code) {
@@ -504,8 +504,7 @@ static bg_err walk_segment(struct walk *w, size_t i, bg_errinfo *info)
     return err;
 }
 
-/* ---- All segments
- * ---------------------------------------------------------------------------- */
+/* ---- All segments ------------------------------------------------------------------------ */
 
 static bg_err walk_read_header(struct walk *w, size_t i, bg_errinfo *info)
 {
@@ -535,7 +534,7 @@ static bg_err walk_read_header(struct walk *w, size_t i, bg_errinfo *info)
     return err;
 }
 
-/* Determines where to start (R5), and the id of the journal. *none: no header is valid. */
+/* Determines where to start (R5), and the id of the journal. Sets *none if no header is valid. */
 static bg_err walk_choose(struct walk *w, bool *none, bg_errinfo *info)
 {
     size_t good = w->shelf->count, n = w->shelf->count;
@@ -561,7 +560,7 @@ static bg_err walk_choose(struct walk *w, bool *none, bg_errinfo *info)
     }
     for (size_t i = w->start; i < n; i++) {
         struct walk_header *h = &w->headers[i];
-        if (h->why.code == BG_EVERSION) { /* nothing is known about it */
+        if (h->why.code == BG_EVERSION) { /* the format is unknown */
             if (info) {
                 *info = h->why;
             }
@@ -575,7 +574,7 @@ static bg_err walk_choose(struct walk *w, bool *none, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Checks that the first segment may be the first one. */
+/* Checks that no segments are missing before the first one. */
 static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
@@ -597,8 +596,9 @@ static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
     return err;
 }
 
-/* An unknown number of frames is missing at the end; they count as one. New frames get numbers
- * above any that the missing frames can have had, so the next start finds the gap as well. */
+/* Handles a missing end. The number of missing frames is unknown; they are counted as one. New
+ * frames get numbers above any that the missing frames could have, so the next start detects the
+ * gap as well. */
 static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
@@ -614,7 +614,7 @@ static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *i
     return walk_tell_gap(w, from, report->next, info);
 }
 
-/* Checks that the last segment has all frames that it had after an orderly stop (R8). */
+/* Checks that the last segment still has all frames that it had at an orderly stop (R8). */
 static bg_err walk_check_last_frame(struct walk *w, bg_errinfo *info)
 {
     const uint64_t end = w->shelf->end;
@@ -633,7 +633,7 @@ static bg_err walk_check_last_frame(struct walk *w, bg_errinfo *info)
 }
 
 /* Checks that the last segment is the newest that was ever written (R6), and that all segments
- * are of one journal (R9). */
+ * belong to one journal (R9). */
 static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
 {
     const struct journal_header *newest = w->shelf->newest;

@@ -1,5 +1,5 @@
 /*
- * persist.c - recording, saving, snapshots. Loading is in recover.c.
+ * persist.c - records changes, saves filters and takes snapshots. Loading is in recover.c.
  *
  * The data directory:
  *
@@ -8,31 +8,30 @@
  *     filters/91b7...04.pack             the content of many small objects (pack.h)
  *     forgotten/3f0c...e1.bg             files that no object uses, moved away (recover.c)
  *
- * The content of an object is its base file plus the records from frame `from` on. Why these are
- * complete:
+ * The content of an object is its base file plus the records from frame `from` on. The following
+ * invariants guarantee that nothing is missing:
  *
- *   (P1) Recording and applying a change happen inside one batch (quiet.h). The order depends on
+ *   (P1) Recording and applying a change happen inside one batch (quiet.h). Their order depends on
  *        the object. For objects that commute (sets of bits), the record is appended before the
  *        bits are set, so a thread that finds a bit set runs after its record. For all other
- *        objects, both steps run under object->writing. Their adds are applied first, so that
- *        adds rejected by a full filter are never recorded; if recording fails, the add is
- *        undone where the kind of filter supports it. Removes and window rotations are recorded
- *        first.
- *   (P2) Objects that commute: `from` is read, then all batches that are running must end, then
- *        the file is written while other threads continue to add. A change recorded in a frame
- *        below `from` was applied before the write started, so the file contains it; all other
- *        changes are replayed. The file may contain some of those as well: adding a key again
- *        changes nothing. The filter that is written is pinned while no migration is in progress
- *        (object_pin).
+ *        objects, both steps run under object->writing. Their adds are applied first, so that adds
+ *        rejected by a full filter are never recorded; if recording fails, the add is undone where
+ *        the kind of filter supports it. Removes and window rotations are recorded first.
+ *   (P2) Objects that commute: `from` is read, then all running batches must end, then the file is
+ *        written while other threads continue to add keys. A change recorded in a frame below
+ *        `from` was applied before the write started, so the file contains it; all other changes
+ *        are replayed. The file may contain some of these changes as well, which is harmless:
+ *        adding a key again changes nothing. The filter that is written is pinned while no
+ *        migration is in progress (object_pin).
  *   (P3) All other objects change under object->writing. `from` is read and the filter is copied
- *        under that lock, so the copy has exactly the changes recorded below `from`. Then the
+ *        under that lock, so the copy contains exactly the changes recorded below `from`. Then the
  *        copy is written.
  *   (P4) An object that is not empty gets its name, and the previous owner of the name loses it,
- *        in the same frame that records where its content is. So a name is never bound to less
- *        than before.
+ *        in the same frame that records where its content is. So a crash never leaves a name with
+ *        less content than before.
  *
  *   (P5) An object gets a new base, is dropped, or is listed in a manifest under the catalog's
- *        lock, so the records of these events are in the order in which they happened.
+ *        lock, so the journal contains these events in the order in which they happened.
  *   (P6) entry->recorded is the highest frame that changes the object, regardless of the order in
  *        which threads report their frames. It is reset only after a base with a higher `from`
  *        has been recorded.
@@ -46,8 +45,7 @@
  * Lock order: `saving`, the catalog's lock, object->writing, retired_lock, the journal's locks.
  * Only `saving` may be held while waiting for batches.
  *
- * Files that are no longer needed are deleted once the records that make them unnecessary are on
- * disk.
+ * Files that are no longer needed are deleted once the records that make them obsolete are on disk.
  */
 #include "persist.h"
 
@@ -111,7 +109,7 @@ void persist_lose(struct entry_base *base)
     }
     const int n = snprintf(base->file, sizeof base->file, "%s%s%s", PERSIST_LOST,
                            before.file[0] ? "-" : "", before.file);
-    /* Not a name that the service creates. */
+    /* The service never creates such a name. */
     if (n < 0 || (size_t)n >= sizeof base->file) {
         memcpy(base->file, PERSIST_LOST, sizeof PERSIST_LOST);
     }
@@ -125,10 +123,9 @@ const char *persist_file(const char *file)
                                                      : file;
 }
 
-/* ---- Files that are no longer needed
- * ---------------------------------------------------------- */
+/* ---- Files that are no longer needed ----------------------------------------------------- */
 
-/* Releases the file of a base that, according to the journal, an object no longer uses. */
+/* Releases the file of a base after the journal has recorded that its object no longer uses it. */
 static void persist_retire(struct persist *persist, const char *base)
 {
     const char *file = persist_file(base);
@@ -149,7 +146,7 @@ static void persist_retire(struct persist *persist, const char *base)
     }
 }
 
-/* Deletes retired files, after syncing the records that make them unnecessary. */
+/* Deletes retired files, after syncing the records that make them obsolete. */
 static bg_err persist_clean(struct persist *persist, bg_errinfo *info)
 {
     char path[PERSIST_PATH];
@@ -278,9 +275,9 @@ static bg_err persist_save_foreign(struct persist *persist, struct object *objec
     return err;
 }
 
-/* Pins the filter that has all changes recorded below base->from. It has exactly these, and does
- * not change until persist_let_go (P3); or it has some later ones as well, if the object commutes
- * (P2). Returns NULL if the object has lost its filter. */
+/* Pins the filter, which contains all changes recorded below base->from. If the object commutes,
+ * the filter may also contain later changes (P2); otherwise it contains no others, and does not
+ * change until persist_let_go (P3). Returns NULL if the object has lost its filter. */
 static const bg_filter *persist_hold(struct persist *persist, struct object *object,
                                      uint64_t done, struct entry_base *base,
                                      bg_pin *pin)
@@ -317,7 +314,7 @@ static void persist_shape(const struct object *object, char text[OBJECT_SHAPE_TE
     (void)object_shape_write(&shape, text);
 }
 
-/* Fills in what a file stores in addition to the filter; `how` refers to `metadata`. */
+/* Fills in the options and metadata stored with the filter. `how` points to `metadata`. */
 static void persist_options(const struct object *object, const struct entry_base *base,
                             char metadata[OBJECT_SHAPE_TEXT + 16], bg_save_options *how)
 {
@@ -352,7 +349,7 @@ static bg_err persist_encode(const struct object *object, const bg_filter *filte
                                  "out of memory: cannot encode a filter to save it");
 }
 
-/* Saves to a pack. Returns BG_EINVAL if the object needs its own file. */
+/* Saves an object to a pack. Returns BG_EINVAL if the object needs its own file. */
 static bg_err persist_save_packed(struct persist *persist, struct object *object,
                                   uint64_t done, struct pack_writer *pack,
                                   struct entry_base *base, bg_errinfo *info)
@@ -390,7 +387,8 @@ static bg_err persist_save_file(const struct persist *persist,
     return err;
 }
 
-/* Saves to a separate file. A filter that must not change meanwhile is copied first. */
+/* Saves an object to its own file. A filter that must not change during the write is copied
+ * first. */
 static bg_err persist_save_alone(struct persist *persist, struct object *object,
                                  uint64_t done, struct entry_base *base,
                                  bg_errinfo *info)
@@ -425,11 +423,12 @@ static uint64_t persist_done(struct persist *persist)
     return from;
 }
 
-/* Saves to a new file. `done` is the result of persist_done. */
+/* Saves an object to a new file. `done` is the result of persist_done. */
 static bg_err persist_save_new(struct persist *persist, struct object *object,
                                uint64_t done, struct entry_base *base, bg_errinfo *info)
 {
-    bg_err err = journal_check(persist->journal, info); /* still the same directory */
+    /* The directory must still be the same one. */
+    bg_err err = journal_check(persist->journal, info);
     *base = (struct entry_base){ .from = 0 };
     if (err) {
         return err;
@@ -449,8 +448,8 @@ static bg_err persist_save_new(struct persist *persist, struct object *object,
 bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info)
 {
-    /* Otherwise a client that replaces one filter repeatedly could fill the disk before the next
-     * snapshot. */
+    /* Cleans up now: otherwise a client that keeps replacing one filter could fill the disk before
+     * the next snapshot. */
     (void)persist_clean(persist, NULL);
     return persist_save_new(persist, object, persist_done(persist), base, info);
 }
@@ -472,8 +471,8 @@ static bg_bytes persist_text(const char *text)
     return (bg_bytes){ text, strlen(text) };
 }
 
-/* Fills in a record that describes an object; the record refers to the arguments. The caller
- * holds the catalog's lock, for the name. */
+/* Fills in a record that describes an object; the record points into the arguments. The caller
+ * holds the catalog's lock, which protects the name. */
 static void persist_describe(const struct entry *entry, const struct entry_base *base,
                              enum journal_type type, const char *shape,
                              struct journal_record *record)
@@ -642,7 +641,8 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     const bool packed = !err && pack_is_reference(c->base.file);
     if (packed && !packs_hold(persist->packs, c->base.file)) {
         err = persist_fail(info, BG_ENOMEM, "out of memory: cannot track a pack file");
-    } else if (!err) { /* from here on, it may be dropped together with this base */
+    } else if (!err) {
+        /* From here on, the object may be dropped together with this base. */
         err = catalog_set_base(persist->server->catalog, c->entry, &c->base, false,
                                &before, info);
         if (err && packed) {
@@ -656,7 +656,7 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     }
     persist_retire(persist, before.file);
     uint64_t recorded = atomic_load(&c->entry->recorded);
-    if (recorded < c->base.from) { /* none since then, unless one is being added */
+    if (recorded < c->base.from) { /* no record since then, unless one is being added */
         (void)atomic_compare_exchange_strong(&c->entry->recorded, &recorded, 0);
     }
     return BG_OK;
@@ -687,9 +687,9 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
 
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
-/* Returns the first frame that must be kept for an entry that cannot be saved. It needs frames
- * below `first` only if its base could not be read, but may be readable later, and it has records
- * since. An entry that is being loaded has neither. */
+/* Returns the first frame that must be kept for an entry that cannot be saved. Such an entry needs
+ * frames below `first` only if its base could not be read but may become readable, and the entry
+ * has records since that base. Neither applies to an entry that is still being loaded. */
 static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 {
     if (atomic_load(&entry->recorded) && !persist_is_lost(&entry->base)) {
@@ -700,7 +700,7 @@ static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 }
 
 /*
- * Many checkpoints at once. Small filters are written to one pack, which is synced before any of
+ * Saves many objects at once. Small filters are written to one pack, which is synced before any of
  * them is recorded (P4).
  */
 struct batch {
@@ -727,8 +727,8 @@ static bool persist_needs_file(const struct persist *persist,
     return access(path, F_OK) != 0 && errno == ENOENT;
 }
 
-/* Returns whether an entry must be saved: it has records since its base, its content is not kept
- * yet, or its base needs a new file. */
+/* Returns whether an entry must be saved: it has records since its base, its content has not been
+ * saved yet, or its base needs a new file. */
 static bool persist_wants(const struct persist *persist, struct entry *entry)
 {
     return atomic_load(&entry->recorded) || !object_is_kept(entry->object)
@@ -792,7 +792,7 @@ static bg_err batch_end(struct batch *batch, bg_err err, bg_errinfo *info)
     return err;
 }
 
-/* Saves the held entries that need it. The bases of the others start at `first`. */
+/* Saves those held entries that need it. The bases of all others now start at `first`. */
 static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
                         uint64_t first, uint64_t *keep, bg_errinfo *info)
 {
@@ -803,7 +803,7 @@ static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
         struct entry *entry = some[i];
         bool saved = false;
         if (err || atomic_load(&entry->gone)) {
-            /* only release it */
+            /* nothing to save: only release the entry */
         } else if (!object_is_whole(entry->object)) {
             const uint64_t needs = persist_unreadable(entry, first);
             *keep = needs < *keep ? needs : *keep;
@@ -843,7 +843,7 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
                   > 0) {
         after = some[n - 1]->number;
         err = batch_run(batch, some, n, first, keep, info);
-        if (!err && server_is_stopping()) { /* the journal has everything */
+        if (!err && server_is_stopping()) { /* the journal has all records */
             err = persist_fail(info, BG_ECANCELED, "the service is shutting down");
         }
     }
@@ -866,7 +866,8 @@ static bg_err manifest_append(struct manifest *manifest,
                : journal_append(manifest->persist->journal, record, 1, NULL, info);
 }
 
-/* Appends an entry; NULL follows the last one. No object is created or dropped meanwhile. */
+/* Appends an entry; NULL marks the end. No object is created or dropped while the manifest is
+ * written. */
 static bg_err manifest_visit(void *context, struct entry *entry, bg_errinfo *info)
 {
     struct manifest *manifest = context;
@@ -907,11 +908,11 @@ static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinf
     return persist_write_manifest(context, draft, info);
 }
 
-/* Determines the base of an object when older journal records are about to be lost. If it has no
- * records since its base, and the file exists, the base stays, so that retries do not write a
- * second copy. If it has such records, and they cannot be saved because its base cannot be read,
- * the object must not be restored without them, even if the file becomes readable again. So its
- * base gets the name of a file that does not exist. */
+/* Determines the base of an object when the older journal records are about to be lost. If the
+ * object has no records since its base, and the file exists, it keeps the base, so that retries do
+ * not write a second copy. If it has such records but cannot be saved, because its base cannot be
+ * read, it must never be restored without them, even if the file becomes readable again. Its base
+ * then gets the name of a file that does not exist. */
 static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
                                 struct entry_base *base, bg_errinfo *info)
 {
@@ -927,7 +928,8 @@ static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
     return BG_OK;
 }
 
-/* Nothing is recorded meanwhile, because the journal has failed. */
+/* Saves an object for the fresh journal. No changes are recorded in the meantime, because the
+ * journal has failed. */
 static bg_err persist_save_anew(struct persist *persist, struct entry *entry,
                                 bg_errinfo *info)
 {
@@ -949,8 +951,8 @@ static bg_err persist_save_anew(struct persist *persist, struct entry *entry,
 }
 
 /* Recovers from a failed journal: saves all objects and starts a fresh journal. If that fails as
- * well, a restart finds the old journal and its files, which are deleted only when a journal
- * works. */
+ * well, a restart still finds the old journal and its files, which are deleted only once the fresh
+ * journal works. */
 static bg_err persist_reopen(struct persist *persist, bg_errinfo *info)
 {
     struct entry *some[16];
@@ -988,7 +990,7 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     }
     bg_err err = journal_rotate(persist->journal, &first, info);
     if (!err) {
-        /* Then entries with records below `first` are marked. */
+        /* After this, every entry with records below `first` is marked. */
         quiet_wait(&persist->server->quiet);
         keep = first;
         err = persist_save_changed(persist, first, &keep, info);
@@ -1002,7 +1004,7 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     return err ? err : persist_clean(persist, info);
 }
 
-enum { PERSIST_RETRY = 5000 }; /* milliseconds after a failure */
+enum { PERSIST_RETRY = 5000 }; /* milliseconds to wait after a failure */
 
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
 {
@@ -1045,8 +1047,7 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
     return err;
 }
 
-/* ---- Periodic work
- * ----------------------------------------------------------------------------- */
+/* ---- Periodic work ----------------------------------------------------------------------- */
 
 static void *persist_work(void *context)
 {
@@ -1121,8 +1122,7 @@ void persist_tick(struct persist *persist)
     }
 }
 
-/* ---- Replies that wait
- * ------------------------------------------------------------------------- */
+/* ---- Replies that wait ------------------------------------------------------------------- */
 
 uint64_t persist_tail(const struct persist *persist)
 {
@@ -1212,7 +1212,7 @@ void persist_about(const struct persist *persist, struct persist_stats *stats)
         wanted_since ? (double)(server_ticks() - wanted_since) / 1000 : 0;
 }
 
-/* Returns whether there are filter files, which means that a journal existed. */
+/* Returns whether the directory contains filter files, which means that it once had a journal. */
 static bool persist_has_files(const char *dir)
 {
     char path[PERSIST_PATH];
@@ -1230,8 +1230,7 @@ static bool persist_has_files(const char *dir)
     return any;
 }
 
-/* ---- Creating and freeing
- * ---------------------------------------------------------------------- */
+/* ---- Creating and freeing ---------------------------------------------------------------- */
 
 bg_err persist_create(struct server *server, struct persist **persist, bg_errinfo *info)
 {

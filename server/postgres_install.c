@@ -5,9 +5,9 @@
  *
  *   - The triggers have no WHEN clause and no column list. Both would make the column a dependency, and PostgreSQL
  *     would then refuse to drop it or to change its type.
- *   - The function refers to the column by name, which fails after the column was renamed or dropped. The conversion
- *     can also fail after the column's type was changed. The EXCEPTION block handles both: it sets the key to NULL. The
- *     block writes nothing, so its subtransaction needs no transaction ID.
+ *   - The function refers to the column by name, which fails after the column has been renamed or dropped. The
+ *     conversion can also fail after the column's type has changed. The EXCEPTION block handles both: it sets the key
+ *     to NULL. The block writes nothing, so its subtransaction needs no transaction ID.
  *   - The key column of the change table has a built-in type without a length, or text for enums. So it does not depend
  *     on the application's types.
  *   - For an enum, the body contains a digest of the labels. ALTER TYPE ... RENAME VALUE does not wait for transactions
@@ -21,8 +21,8 @@
  *
  * Locks. Writers lock the application's tables first and the change table second. The installation uses the same
  * order: it drops the trigger functions first, which locks the tables, and then the change table. All lock waits time
- * out before PostgreSQL checks for deadlocks (after 1 s by default). So it is the service that fails and retries,
- * never the application.
+ * out before PostgreSQL checks for deadlocks (after 1 s by default). So the service fails and retries, never the
+ * application.
  */
 #include "postgres_changes.h"
 
@@ -77,7 +77,7 @@ static const struct changes *install_own(const struct postgres_link *link)
     return link->source->mode_own;
 }
 
-/* Returns the COMMENT for all objects of this gate. The caller frees it. */
+/* Returns the COMMENT for all database objects of this gate. The caller frees it. */
 static char *install_comment(const struct source *source)
 {
     return source_format("Bloomgate: gate %s of service %s", source->how.name,
@@ -240,7 +240,7 @@ static bg_err install_add_rows(struct postgres_link *link, struct statements *to
     return err;
 }
 
-/* Selects all objects with the names of this gate and service, and their comments. */
+/* Selects all objects named for this gate and service, with their comments. */
 static const char install_present[] =
     "WITH present AS (SELECT c.relname::text AS name, d.description,"
     " 'TABLE ' || '%s.' || c.relname::text AS what"
@@ -305,7 +305,7 @@ static void install_add_tables(struct postgres_link *link, struct statements *to
     statements_add(to, "CREATE TABLE %s.%s (xid xid8 NOT NULL, key pg_catalog.%s)", in,
                    own->change_table, install_type(keys));
     statements_add(to, "CREATE INDEX ON %s.%s (xid)", in, own->change_table);
-    /* Without a replica identity, rows could not be deleted if a publication includes all tables. */
+    /* Without a replica identity, rows could not be deleted while a publication includes all tables. */
     statements_add(to, "ALTER TABLE %s.%s REPLICA IDENTITY FULL", in,
                    own->change_table);
     statements_add(to,
@@ -452,8 +452,8 @@ static bg_err install_plan(struct postgres_link *link, struct statements *to,
 
 /* ---- Installing -------------------------------------------------------------------------- */
 
-/* Verifies that the owner of the schema may act as this role anyway. The owner can replace the change table with one
- * whose triggers run with the privileges of the trigger function, that is, of this role. */
+/* Verifies that the owner of the schema is already allowed to act as this role. The owner can replace the change table
+ * with one whose triggers run with the privileges of the trigger function, that is, of this role. */
 static bg_err install_verify_schema(struct postgres_link *link, uint64_t deadline,
                                     bg_errinfo *info)
 {

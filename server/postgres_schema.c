@@ -1,9 +1,9 @@
 /*
  * postgres_schema.c - see postgres_schema.h.
  *
- * The catalogs are read by plain SELECT only. Functions such as to_regclass, pg_table_is_visible or pg_get_*def
- * use the newest catalogs instead of the snapshot, so they are not used here. For the same reason, a join resolves
- * the search path.
+ * The catalogs are read only with plain SELECT statements. Functions such as to_regclass, pg_table_is_visible or
+ * pg_get_*def use the newest catalogs instead of the snapshot, so they are not used here. For the same reason, the
+ * query resolves the search path with a join.
  *
  * The fingerprint covers:
  *
@@ -17,16 +17,16 @@
  *
  * Temporary children are excluded: their rows are visible only to the session that created them.
  *
- * Validation. In the same snapshot, the query also selects the reasons why the tables cannot be followed, as rows of
+ * Validation. In the same snapshot, the query also returns the reasons why the tables cannot be followed, as rows of
  * `problem`:
  *
- *   both          a relation of the tree that is a foreign table, or not a table
+ *   both          a relation in the tree that is a foreign table, or not a table
  *   logical       unlogged tables (they are not in the WAL), generated columns (pgoutput does not send them), a
  *                 publication that is missing, does not publish inserts and updates, has a row filter or a
- *                 column list, or omits a table of the tree; with install=yes, a table without a replica
+ *                 column list, or omits a table in the tree; with install=yes, a table without a replica
  *                 identity (the publication would make UPDATE fail)
  *   changes       virtual generated columns (triggers do not see them), missing or unlogged objects, and
- *                 a trigger that is missing, not enabled ALWAYS, or conditional on any table of the tree
+ *                 a trigger that is missing, not enabled ALWAYS, or conditional, on any table in the tree
  *
  * Row security needs no validation: row_security=off turns a filtered read into an error.
  */
@@ -143,9 +143,9 @@ static const char schema_look[] =
     " LEFT JOIN base b ON b.n = w.n AND b.typtype <> 'd'"
     " LEFT JOIN pg_catalog.pg_collation c ON c.oid = b.coll ORDER BY w.n";
 
-enum { SCHEMA_USER_OID = 16384 }; /* smaller OIDs are system objects: transam.h */
+enum { SCHEMA_USER_OID = 16384 }; /* smaller OIDs belong to system objects: transam.h */
 
-/* Validates a row of the query, which describes one key column. */
+/* Validates one result row, which describes one key column. */
 static bg_err schema_look_at(const struct source *source, const PGresult *rows, int row,
                              struct postgres_keys *keys, bg_errinfo *info)
 {
@@ -243,8 +243,8 @@ void postgres_keys_forget(struct source *source)
 /* ---- Identity ---------------------------------------------------------------------------- */
 
 /*
- * Every role may call these functions by default. If an operator has revoked that right, the part is "-" on every
- * server, and only the marker or bookmark in the database distinguishes two servers.
+ * Every role may call these functions by default. If an operator has revoked that right, this part of the identity is
+ * "-" on every server, and only the marker or bookmark in the database distinguishes two servers.
  */
 static const char schema_may[] =
     "SELECT pg_catalog.pg_is_in_recovery(),"

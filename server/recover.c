@@ -2,36 +2,36 @@
  * recover.c - reads the data directory at startup.
  *
  * The journal is read twice. The first pass only determines which objects exist at the end, where
- * their bases are, and from which frame on their records count. A manifest is the complete list
- * of objects at its position: an object from before it that is not listed was dropped. Then the
- * bases are opened, each verified against its recorded digest, and the second pass replays the
- * records that count, in order.
+ * their bases are, and the frame from which their records count. A manifest is the complete list of
+ * objects at its position: an object from before it that is not listed was dropped. Then the bases
+ * are opened, each verified against its recorded digest, and the second pass replays the records
+ * that count, in order.
  *
- * An object is not left out if its base is missing, damaged or created with a secret that is not
- * available, or if its records cannot be replayed: its absence would answer "no". Its slot stays
- * without a filter, answers "maybe" and refuses adds, and the log contains the reason. Its
+ * An object is kept even if its base is missing, damaged or created with a secret that is not
+ * available, or if its records cannot be replayed: without the object, lookups would answer "no".
+ * Its slot has no filter, answers "maybe" and refuses adds, and the log states the reason. Its
  * records are kept.
  *
  * Gaps. A damaged journal is an error, unless the settings allow starting despite the damage.
- * Then the content of the missing frames is unknown, and everything that they can have changed is
- * in doubt:
+ * In that case the content of the missing frames is unknown, and everything that they may have
+ * changed is in doubt:
  *
- *   (G1) Every object known from before the gap may have lost records, been renamed or been
- *        dropped. It is given up permanently, as described above, and does not expire. The file
- *        of its base is kept.
- *   (G2) Any other name may have been given to an unknown object. Lookups of such a name answer
- *        "maybe", and it cannot be created empty (doubt.h).
- *   (G3) Two objects may seem to have one name. The object that got the name last keeps it.
- *   (G4) A complete manifest that starts after the gap ends (G2), and ends (G1) for objects whose
- *        base is from after the gap. A manifest that was written in doubt records that, and does
- *        not end (G2).
+ *   (G1) Every object that existed before the gap may have lost records, been renamed or been
+ *        dropped. It is given up permanently, as described above, and does not expire. The file of
+ *        its base is kept.
+ *   (G2) Any other name may belong to an unknown object. Lookups of such a name answer "maybe", and
+ *        it cannot be created empty (doubt.h).
+ *   (G3) Two objects may seem to have the same name. The one that was named last keeps it.
+ *   (G4) A complete manifest that starts after the gap ends (G2). It also ends (G1) for objects
+ *        whose base is newer than the gap. A manifest written while names are in doubt records that
+ *        fact, and does not end (G2).
  *   (G5) An object that is created after the gap is known completely.
  *
- * Files. A file that no object uses is deleted only if it is proved that no object needs it. The
- * proof is a journal without a gap, from its start or a manifest to a segment that is known to be
- * the newest, that leaves no name in doubt, and whose objects could all be read. Only
- * recovery_file_fate decides. Directories of version 0.1 do not record which segment is the
- * newest: there, such files are moved to `forgotten`, once. A pack in use may hold parts of
+ * Files. A file that no object uses is deleted only with proof that no object needs it. The proof
+ * is a journal that has no gap between its start, or a manifest, and a segment known to be the
+ * newest; that leaves no name in doubt; and whose objects could all be read. Only
+ * recovery_file_fate makes this decision. Directories of version 0.1 do not record which segment is
+ * the newest: there, such files are moved to `forgotten`, once. A pack in use may hold parts of
  * unknown objects: without the proof it is kept until the next start.
  */
 #include "doubt.h"
@@ -56,17 +56,16 @@ struct found {
     size_t name_len;
     char *shape; /* text */
     uint64_t expiry;
-    uint64_t born;  /* records before this frame do not concern it */
-    uint64_t named; /* the frame that gave it its name */
+    uint64_t born;  /* earlier frames have no records of this object */
+    uint64_t named; /* frame in which it was named */
     struct entry_base base;
     struct object *object;
     bool doubted;  /* some of its records may be missing (G1) */
     bool broken;   /* its base cannot be read */
-    uint64_t last; /* the last frame that counts in addition to its base; 0: none */
+    uint64_t last; /* last frame to replay on top of its base; 0: none */
 };
 
-/* An id keeps its place after its object was dropped, until the list is compacted: there may be
- * many. */
+/* A dropped object keeps its place until the list is compacted. There may be many. */
 struct founds_place {
     uint64_t id;
     struct found *found; /* NULL: dropped */
@@ -81,7 +80,7 @@ struct recovery {
     struct persist *persist;
     struct pack_reader *packs;
     struct founds all;
-    struct founds manifest; /* the manifest that is being read */
+    struct founds manifest; /* the manifest being read */
     bool in_manifest;
     bool manifest_doubts;    /* it was written while names were in doubt */
     uint64_t manifest_began; /* its first frame */
@@ -97,7 +96,7 @@ struct recovery {
 
 /* ---- Lists of objects ---------------------------------------------------------------------- */
 
-/* Returns the index of the first object with that id or a higher one. */
+/* Returns the index of the first object with this id or a higher one. */
 static size_t founds_at(const struct founds *founds, uint64_t id)
 {
     size_t low = 0, high = founds->n;
@@ -119,7 +118,7 @@ static struct found *founds_find(const struct founds *founds, uint64_t id)
                                                          : NULL;
 }
 
-/* Returns the place of an id, adding it if necessary; NULL if out of memory. Ids increase, so it
+/* Returns the place of an id, adding one if necessary; NULL if out of memory. Ids increase, so it
  * is nearly always the last place. */
 static struct founds_place *founds_place(struct founds *founds, uint64_t id)
 {
@@ -201,8 +200,7 @@ static void founds_clear(struct founds *founds)
     *founds = (struct founds){ NULL, 0, 0, 0 };
 }
 
-/* ---- First pass: which objects exist
- * ------------------------------------------------------------ */
+/* ---- First pass: which objects exist ----------------------------------------------------- */
 
 static bg_err found_name(struct found *found, bg_bytes name, bg_errinfo *info)
 {
@@ -355,8 +353,9 @@ static bg_err recovery_manifest_broken(struct recovery *r, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Frames before `end` are missing: (G1). Missing frames at the start of a journal are detected
- * only after all others have been read, so some objects may be known from after the gap. */
+/* Applies (G1): frames before `end` are missing. Missing frames at the start of a journal are
+ * detected only after all others have been read, so the list may already contain objects created
+ * after the gap. */
 static bg_err recovery_gap(struct recovery *r, uint64_t end, bg_errinfo *info)
 {
     r->gap = end > r->gap ? end : r->gap;
@@ -373,7 +372,8 @@ static bg_err recovery_gap(struct recovery *r, uint64_t end, bg_errinfo *info)
     return err;
 }
 
-/* Nothing has been changed yet, so loading may stop at any time. */
+/* Returns the error for a stop while loading. Nothing has been changed yet, so loading may stop at
+ * any time. */
 static bg_err recovery_stopped(bg_errinfo *info)
 {
     return persist_fail(info, BG_ECANCELED,
@@ -420,7 +420,7 @@ static bg_err recovery_look(void *context, uint64_t sequence,
     }
 }
 
-/* Orders by name; for equal names, the object that got the name last comes first. */
+/* Orders objects by name; among equal names, the most recently named object comes first. */
 static int recovery_order(const void *a, const void *b)
 {
     const struct found *x = *(struct found *const *)a, *y = *(struct found *const *)b;
@@ -432,8 +432,8 @@ static int recovery_order(const void *a, const void *b)
     return x->named > y->named ? -1 : x->named < y->named;
 }
 
-/* After a gap two objects may seem to have one name: (G3). The other object was dropped or
- * renamed in the gap. If it exists under an unknown name, (G2) covers it. */
+/* Resolves duplicate names after a gap: (G3). The other object was dropped or renamed in the gap.
+ * If it exists under an unknown name, (G2) covers it. */
 static bg_err recovery_settle_names(struct recovery *r, bg_errinfo *info)
 {
     const size_t n = r->all.n;
@@ -580,8 +580,8 @@ static bg_err recovery_open_file(const struct recovery *r, const struct found *f
     return err;
 }
 
-/* Creates an empty object. It may grow up to the current limit for new filters, or has no limit
- * if it already exceeds that one. */
+/* Creates an empty object. It may grow up to the current limit for new filters, or without limit if
+ * it already exceeds that. */
 static bg_err recovery_create_empty(const struct recovery *r,
                                     const struct object_shape *shape,
                                     struct object **object, bg_errinfo *info)
@@ -599,7 +599,7 @@ static bg_err recovery_create_empty(const struct recovery *r,
     return err;
 }
 
-/* Opens the base of an object, or creates an empty one. Returns the error of the base. */
+/* Opens the base of an object, or creates an empty one. Returns the error of opening the base. */
 static bg_err recovery_open(const struct recovery *r, const struct found *found,
                             const struct object_shape *shape, struct object **object,
                             bg_errinfo *info)
@@ -624,7 +624,7 @@ static bg_err recovery_open(const struct recovery *r, const struct found *found,
     return err;
 }
 
-/* Replaces the object by one that may contain any key. */
+/* Replaces the object with one that may contain any key. */
 static bg_err recovery_give_up(struct found *found, const struct object_shape *shape,
                                const char *why, bg_errinfo *info)
 {
@@ -674,8 +674,7 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
     return err;
 }
 
-/* ---- Second pass: changes since the bases
- * ------------------------------------------------------- */
+/* ---- Second pass: changes since the bases ------------------------------------------------ */
 
 static bg_err recovery_do(void *context, uint64_t sequence,
                           const struct journal_record *record, bg_errinfo *info)
@@ -708,9 +707,9 @@ static bg_err recovery_do(void *context, uint64_t sequence,
                             why.message[0] ? why.message : bg_strerror(err), info);
 }
 
-/* Warns about a filter that grew under a higher max-filter-memory than the current one: its
- * records were replayed without growing as far, so its false-positive rate is above its target.
- * At run time, adds are refused long before that. */
+/* Warns about a filter that grew under a higher max-filter-memory than the current one: the replay
+ * could not grow it as far, so its false-positive rate is above its target. At run time, adds are
+ * refused long before that point. */
 static void recovery_check_growth(const struct recovery *r, const struct found *found)
 {
     const uint64_t most = settings_now(r->persist->server->store)->max_filter_memory;
@@ -729,8 +728,7 @@ static void recovery_check_growth(const struct recovery *r, const struct found *
     }
 }
 
-/* ---- The whole recovery
- * --------------------------------------------------------------------------- */
+/* ---- The whole recovery ------------------------------------------------------------------ */
 
 static int recovery_compare(const void *a, const void *b)
 {
@@ -738,7 +736,7 @@ static int recovery_compare(const void *a, const void *b)
     return pack_compare(*x, *y);
 }
 
-/* Returns the files that are needed, sorted; NULL if out of memory. */
+/* Returns the sorted names of the files in use; NULL if out of memory. */
 static const char **recovery_files(const struct recovery *r)
 {
     const char **files = calloc(r->all.n + 1, sizeof *files);
@@ -761,9 +759,9 @@ static bool recovery_accounts(const struct recovery *r,
     return report->damages == 0 && !r->doubts && (report->first == 1 || r->complete);
 }
 
-/* Files that no object uses are deleted if the journal accounts for every file: then an
- * interrupted snapshot or a dropped object left them. No other code may delete them at
- * startup. */
+/* Decides what happens to files that no object uses. They are deleted if the journal accounts for
+ * every object, because then they were left by an interrupted snapshot or a dropped object. No
+ * other code may delete them at startup. */
 static enum fate recovery_file_fate(const struct recovery *r,
                                     const struct journal_report *report, bool forget)
 {
@@ -801,7 +799,7 @@ static void recovery_drop_file(struct recovery *r, const char *name, enum fate f
     }
 }
 
-/* Handles all files that no object uses. The journal that proves it is on disk. */
+/* Handles all files that no object uses. The journal that proves they are unused is on disk. */
 static void recovery_clean(struct recovery *r, const struct journal_report *report,
                            bool forget)
 {
@@ -844,7 +842,7 @@ static bg_err recovery_install_one(struct recovery *r, struct found *found,
         return persist_fail(info, BG_ENOMEM, "out of memory while loading filters");
     }
     atomic_store(&entry->recorded, found->last);
-    return found->expiry /* even if that time has passed */
+    return found->expiry /* even if the expiry has passed */
                ? catalog_expire(catalog, name, found->expiry, 0, info)
                : BG_OK;
 }

@@ -49,7 +49,7 @@ void session_enter(struct session *session)
     }
 }
 
-/* Everything that the batch recorded has been applied. */
+/* Leaves the batch. Everything that it recorded has been applied. */
 static void session_leave(struct session *session)
 {
     if (session->inside) {
@@ -83,7 +83,7 @@ struct entry *session_find(struct session *session, bg_bytes name)
     session_enter(session);
     struct entry *entry = catalog_find(server->catalog, name, session->now);
     if (entry && !session_can_hold(session)) {
-        return entry; /* out of memory: it stays in the batch instead */
+        return entry; /* out of memory: the session stays in the batch instead */
     }
     if (entry) {
         catalog_hold(entry);
@@ -201,7 +201,8 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
         return err;
     }
     struct entry_base base = { .from = 0 };
-    if (object->born_full && persist) { /* content before its name (P4) */
+    if (object->born_full && persist) {
+        /* The content is saved before the object is named (P4). */
         session_leave(session);
         err = persist_save(persist, object, &base, info);
     }
@@ -239,7 +240,7 @@ struct entry *session_see(struct session *session, bg_bytes name,
     terms->flags |= CATALOG_REPLACE | CATALOG_INSTEAD_OF | CATALOG_UNCHANGED;
     terms->instead_of = entry;
     terms->changes = entry ? atomic_load(&entry->changes) : 0;
-    session_leave(session); /* the entry is held: this is a job */
+    session_leave(session); /* safe, because the entry is held: this is a job */
     quiet_wait(&session->server->quiet);
     return entry;
 }
@@ -334,7 +335,8 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
     }
     if (session->has_ticket) {
         session->has_ticket = false;
-        session->ticket.ticket.key = key.data; /* the same bytes, in the job's copy */
+        /* The same bytes, but in the job's copy of the request. */
+        session->ticket.ticket.key = key.data;
         *outcome = gates_finish(&session->ticket, NULL);
         return BG_OK;
     }
@@ -366,7 +368,8 @@ void session_abandon(struct session *session)
     }
 }
 
-/* Files are in one directory, which is created when it is needed; names are plain. */
+/* Returns the path of a file. All files are in one directory, which is created when needed. Names
+ * must be plain. */
 static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
                                 size_t room, bg_errinfo *info)
 {
@@ -378,7 +381,7 @@ static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
     const char *dir = session_in(host)->from->dir;
     int n = plain ? snprintf(path, room, "%s/files", dir) : -1;
     if (n > 0 && (size_t)n < room) {
-        (void)mkdir(path, 0700); /* if it fails, so does the next operation */
+        (void)mkdir(path, 0700); /* if it fails, the next operation reports the error */
         n = snprintf(path, room, "%s/files/%.*s", dir, (int)file.len, bytes);
     }
     if (n < 0 || (size_t)n >= room) {
@@ -408,8 +411,7 @@ static const struct host_ops session_ops = {
     .path = session_host_path,
 };
 
-/* ---- Creating and freeing
- * ----------------------------------------------------------------------- */
+/* ---- Creating and freeing ---------------------------------------------------------------- */
 
 bool session_init(struct session *session, struct server *server, bool is_job)
 {
@@ -532,9 +534,10 @@ static const char *session_no_right(const struct client *client,
     return NULL;
 }
 
-/* Returns why the service cannot run a command in its current state; NULL: it can. */
+/* Returns why the service cannot run a command in its current state; NULL if it can. */
 static const char *session_no_state(const struct session *session,
-                                    const struct command *command, char text[SESSION_TEXT])
+                                    const struct command *command,
+                                    char text[SESSION_TEXT])
 {
     const struct server *server = session->server;
     const int phase = atomic_load_explicit(&server->phase, memory_order_relaxed);
@@ -567,16 +570,16 @@ const char *session_refuses(struct session *session, const struct client *client
     return wrong ? wrong : session_no_state(session, command, text);
 }
 
-/* "ERR unknown command 'x', with args beginning with: 'y' 'z' ": the text that Redis clients
- * know. */
+/* "ERR unknown command 'x', with args beginning with: 'y' 'z' ", the text that Redis clients
+ * expect. */
 static void session_unknown(struct client *client, const struct reply *reply,
                             const bg_bytes *argv, size_t argc)
 {
     char text[SESSION_TEXT], word[64];
     size_t n = 0;
     text[0] = 0;
-    /* A web page can make a browser send HTTP here, with commands as lines of its body. A request
-     * that looks like HTTP therefore gets no second line. */
+    /* A web page can make a browser send HTTP here, with commands as lines of its body. So a line
+     * that looks like HTTP closes the connection before the next line is read. */
     if (args_is(argv[0], "POST") || args_is(argv[0], "HOST:")) {
         client->close = true;
         log_event(LOG_EVENT_REFUSED, (bg_bytes){ NULL, 0 },
@@ -595,7 +598,7 @@ static void session_unknown(struct client *client, const struct reply *reply,
                  args_show(argv[0], word), text);
 }
 
-/* Returns the command or its subcommand; NULL: there is none, and the error was sent. */
+/* Returns the command or its subcommand; NULL if there is none, after sending an error. */
 static const struct command *session_command(const struct session *session,
                                              struct client *client,
                                              const bg_bytes *argv, size_t argc,
@@ -656,8 +659,9 @@ static void session_answer_maybe(const struct command *command, size_t argc,
     }
 }
 
-/* The reply of a command that may change something relies on earlier changes, by any client:
- * "already added" is a promise as well. So it waits until they are safe; see object.h. */
+/* The reply to a command that may change something depends on earlier changes by any client:
+ * "already added" is a promise as well. So the reply waits until those changes are safe; see
+ * object.h. */
 void session_changes(struct session *session, const struct command *command)
 {
     session->wrote =
@@ -736,7 +740,7 @@ uint64_t session_lane(const struct session *session, const struct command *comma
                       const bg_bytes *argv, size_t argc)
 {
     const size_t at = (size_t)command->first_key;
-    if (command->flags & COMMAND_NOAUTH) { /* it is a job only to check a password */
+    if (command->flags & COMMAND_NOAUTH) { /* runs as a job only to check a password */
         return JOBS_LANE_PASSWORDS;
     }
     return command->flags & COMMAND_WRITE && at > 0 && at < argc
@@ -744,7 +748,7 @@ uint64_t session_lane(const struct session *session, const struct command *comma
                : 0;
 }
 
-/* Sends the error of a command; the MULTI that it is part of fails. */
+/* Sends an error for a command. If the command is part of a MULTI, the transaction fails. */
 static void session_reject(struct client *client, const struct reply *reply,
                            const char *wrong)
 {
@@ -767,7 +771,7 @@ void session_forward(struct session *session, struct front *front,
     }
 }
 
-/* Handles a request for a filter in a cluster: jobs forward it. */
+/* Handles a request for a filter in a cluster, which a job forwards. */
 static void session_run_front(struct session *session, struct front *front,
                               struct request *request)
 {

@@ -1,17 +1,16 @@
 /*
- * web.c - HTTP over a connection: reads requests, routes them, sends responses. See web.h.
+ * web.c - HTTP over a connection: reads requests, routes them and sends responses. See web.h.
  *
  *     head -> (password) -> body -> job -> response -> head ...
  *
  * The head is copied once it is complete, because the request outlives the bytes it arrived in.
- * A body in memory is limited by proto-max-bulk-len, a body in a file by max-filter-memory. All
- * files together are limited by maxmemory, because they become filters. No body is read before
- * its sender is authorized. A response that is a file is sent piece by piece, as the socket
- * accepts it.
+ * The size of a body in memory is limited by proto-max-bulk-len, that of a body in a file by max-filter-memory. The
+ * total size of these files is limited by maxmemory, because they become filters in memory. No body is read before its
+ * sender is authorized. A file is sent piece by piece, as fast as the socket accepts it.
  *
- * If a request is refused before its body was read and the body is short, the body is read and
- * discarded, so that the connection can be reused. Otherwise the connection is closed, after a
- * delay in which the client can read the response (conn.h, `lingers`).
+ * If a request is refused before its body has been read, and the body is short, the body is read and discarded, so that
+ * the connection can be reused. Otherwise the connection is closed, after a delay in which the client can read the
+ * response (conn.h, `lingers`).
  *
  * Threads. A connection and its http_state belong to the worker. While a job runs for the
  * connection, the worker does not touch them, and the job reads the head and the body. The job
@@ -48,7 +47,7 @@ struct http_state {
     const struct web_route *route;
     struct buffer body;
     int upload;           /* file descriptor, or -1 */
-    uint64_t uploaded;    /* its bytes, which count toward server->uploads */
+    uint64_t uploaded;    /* bytes in it, which count toward server->uploads */
     char upload_path[40]; /* path of the upload while it is open; "": none */
     int file;             /* file being sent, or -1 */
     uint64_t file_left;
@@ -139,7 +138,7 @@ void web_error(struct web_request *request, int status, const char *code,
     }
 }
 
-/* The memory limit has a status of its own. */
+/* Returns whether a message reports the memory limit, which has its own status. */
 bool web_is_of_memory(const char *message, size_t n)
 {
     return n >= 9 && memcmp(message, "maxmemory", 9) == 0;
@@ -234,7 +233,7 @@ static void web_send(struct conn *conn, struct web_request *request)
     web_answer_free(answer);
 }
 
-/* Prepares a request that the worker answers itself. */
+/* Prepares a request that the worker answers without a job. */
 static void web_prepare(struct conn *conn, struct web_request *request)
 {
     *request = (struct web_request){ .head = &conn->http->request,
@@ -253,7 +252,7 @@ static void web_forget_body(struct conn *conn)
     struct http_state *http = conn->http;
     buffer_free(&http->body);
     if (http->upload >= 0) {
-        close(http->upload); /* the file has no name any more: closing removes it */
+        close(http->upload); /* already unlinked, so this deletes the file */
         http->upload = -1;
         atomic_fetch_sub(&conn->worker->server->uploads, http->uploaded);
         http->uploaded = 0;
@@ -306,8 +305,7 @@ static bool web_can_skip(const struct http_request *head)
                && !head->expects_continue);
 }
 
-/* Sends the response of a request that the worker answers itself, instead of reading the
- * body. */
+/* Sends the response to a request that the worker answers without a job and without reading its body. */
 static void web_refuse(struct conn *conn, struct web_request *request)
 {
     conn->http->keep_alive =
@@ -338,7 +336,7 @@ static void web_reject(struct conn *conn, int status, const char *reason)
     web_skip(conn);
 }
 
-/* Rejects a request because memory for it was refused. */
+/* Rejects a request because its memory could not be allocated. */
 static void web_no_memory(struct conn *conn)
 {
     char why[LEDGER_WHY];
@@ -347,7 +345,7 @@ static void web_no_memory(struct conn *conn)
 
 /* ---- Routes ------------------------------------------------------------------------------------ */
 
-/* Compares the path as it was sent, so that there is only one way to write it. */
+/* Compares the path as it was sent, without decoding it, so that each route has exactly one spelling. */
 static bool web_path_fits(const char *pattern, bg_bytes path)
 {
     const char *at = path.data, *end = at + path.len;
@@ -367,8 +365,7 @@ static bool web_path_fits(const char *pattern, bg_bytes path)
     return *pattern == 0 && at == end;
 }
 
-/* Returns the route of a request. If NULL, `allowed` has the methods that the path supports,
- * or "". */
+/* Returns the route of a request. If it returns NULL, `allowed` contains the methods that the path supports, or "". */
 static const struct web_route *web_find_route(const struct http_request *head,
                                               char allowed[100])
 {
@@ -420,7 +417,7 @@ struct web_job {
     struct job job; /* must be first */
     struct conn *conn;
     bool asks;            /* only authenticate; the body has not been read */
-    struct client client; /* a copy, because other threads read the connection's */
+    struct client client; /* a copy, because other threads read the original */
     struct web_request request;
 };
 
@@ -660,7 +657,7 @@ static void web_go_on(struct conn *conn)
 }
 
 /* Handles a complete head: finds the route and checks access. The user is determined before a job is
- * submitted, so that the job counts as that user's (jobs.h). */
+ * submitted, so that the job belongs to that user (jobs.h). */
 static void web_head_done(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -698,7 +695,7 @@ static void web_head_done(struct conn *conn)
         break;
     case WEB_LATER: web_submit(conn, true); break;
     }
-    web_answer_free(&request.answer); /* if it was not sent */
+    web_answer_free(&request.answer); /* in case it was not sent */
 }
 
 /* Copies the head of a request. Returns false if out of memory. */
@@ -880,7 +877,7 @@ static void web_more(struct conn *conn)
     }
     if (n <= 0 || http->file_left == 0) {
         if (http->file_left
-            > 0) { /* shorter than announced: only closing the connection shows it */
+            > 0) { /* shorter than announced: only closing the connection reveals that */
             http->keep_alive = false;
         }
         close(http->file);
