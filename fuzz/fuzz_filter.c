@@ -1,14 +1,13 @@
 /*
- * fuzz_filter.c - an input is a program: it creates filters from any spec, adds, queries,
- * merges, folds, copies, clears, changes the instruction set. Each filter is compared with the
- * exact set of its keys. A filter must never answer "no" for a member; "new" must agree with
- * the lookup before; batches must equal single calls; a merge is the union; a fold and a copy
- * keep the members; a refusal changes nothing.
+ * fuzz_filter.c - an input is a program that creates filters from any spec, adds and queries
+ * keys, merges, folds, copies and clears filters, and switches instruction sets. Each filter is
+ * compared with the exact set of its keys. A filter must never answer "no" for a member. "New"
+ * must agree with the preceding lookup. These kinds accept every add. A batch must equal single
+ * calls. A merge is the union; folds and copies keep all members. A refused merge changes nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
-#include "support/adds.h"
 
 #include <math.h>
 
@@ -22,7 +21,7 @@ enum {
 
 struct slot {
     bg_filter *filter;
-    void *memory; /* the caller's, for bg_filter_create_at */
+    void *memory; /* for bg_filter_create_at; NULL otherwise */
     size_t n;
     uint64_t key[KEYS_MOST];
 };
@@ -80,7 +79,7 @@ static bg_filter *must_copy(const bg_filter *filter)
     return copy;
 }
 
-/* Keys from a small range often collide, those from a large one hardly ever. */
+/* Takes a key from a small range, where keys often repeat, or from the full range. */
 static uint64_t take_key(struct fuzz_input *in)
 {
     uint8_t how = fuzz_byte(in);
@@ -96,7 +95,7 @@ static void take_hash(struct fuzz_input *in, bg_hash_spec *hash)
     hash->secret = fuzz_byte(in) & 7 ? secret : NULL;
 }
 
-/* Plausible sizes, or any bits at all. */
+/* Takes a spec with plausible sizes, or with arbitrary bits. */
 static bg_spec take_spec(struct fuzz_input *in)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -192,15 +191,35 @@ static bool ask_all_ways(const bg_filter *filter, uint64_t key)
 static bool add_some_way(struct slot *s, uint64_t key, uint8_t how)
 {
     uint8_t bytes[8];
+    bool is_new = false;
+    bg_err err;
     switch (how % 3) {
-    case 0: return added_u64(s->filter, key);
-    case 1: return added_hash(s->filter, bg_hash_u64(bg_filter_hasher(s->filter), key));
+    case 0: err = bg_filter_add_u64(s->filter, key, &is_new); break;
+    case 1:
+        err = bg_filter_add_hash(
+            s->filter, bg_hash_u64(bg_filter_hasher(s->filter), key), &is_new);
+        break;
     default:
         for (int i = 0; i < 8; i++) {
             bytes[i] = (uint8_t)(key >> (8 * i));
         }
-        return added(s->filter, bytes, 8);
+        err = bg_filter_add(s->filter, bytes, 8, &is_new);
     }
+    FUZZ_MUST(err == BG_OK);
+    return is_new;
+}
+
+/* Adds a batch; returns how many keys were certainly new. */
+static size_t add_batch(bg_filter *filter, bg_keys keys, bool forced, uint64_t *is_new)
+{
+    size_t count = 0, done = 0;
+    if (forced) {
+        FUZZ_MUST(bg_filter_add_forced(filter, keys, is_new, &count) == BG_OK);
+    } else {
+        FUZZ_MUST(bg_filter_add_many(filter, keys, is_new, &done, &count) == BG_OK);
+        FUZZ_MUST(done == keys.count);
+    }
+    return count;
 }
 
 static void do_add(struct fuzz_input *in, struct slot *s)
@@ -221,7 +240,7 @@ static void do_ask(struct fuzz_input *in, struct slot *s)
     FUZZ_MUST(ask_all_ways(s->filter, key) || !slot_has(s, key));
 }
 
-/* A batch of any number of keys of any form. */
+/* Takes a batch of keys, in three forms. */
 static size_t take_batch(struct fuzz_input *in, uint64_t *keys, uint8_t *records,
                          bg_bytes *pairs)
 {
@@ -238,7 +257,7 @@ static size_t take_batch(struct fuzz_input *in, uint64_t *keys, uint8_t *records
     return n;
 }
 
-/* Counts must match the bitmap, which must be zero beyond its end. */
+/* Checks that the count matches the bitmap, and that bits beyond n are zero. */
 static void check_bitmap(const uint64_t *bitmap, size_t n, size_t count)
 {
     size_t ones = 0;
@@ -250,7 +269,7 @@ static void check_bitmap(const uint64_t *bitmap, size_t n, size_t count)
     FUZZ_MUST(ones == count && bitmap[BG_BITMAP_WORDS(n)] == 77);
 }
 
-/* A loader produces the same filter from the same keys, half of them as hashes. */
+/* Checks that a loader produces the same filter from the same keys, half of them hashed. */
 static void do_load(const bg_filter *before, const bg_bytes *keys, size_t n,
                     const bg_filter *after)
 {
@@ -274,7 +293,7 @@ static void do_add_many(struct fuzz_input *in, struct slot *s)
     static uint8_t records[8 * BATCH_MAX];
     static bg_bytes pairs[BATCH_MAX];
     uint64_t is_new[BG_BITMAP_WORDS(BATCH_MAX) + 1], hashes[BATCH_MAX];
-    size_t n = take_batch(in, keys, records, pairs), count = 0;
+    size_t n = take_batch(in, keys, records, pairs);
     for (size_t i = 0; i < n; i++) {
         if (!slot_note(s, keys[i])) {
             n = i;
@@ -282,18 +301,22 @@ static void do_add_many(struct fuzz_input *in, struct slot *s)
     }
     bg_filter *one = must_copy(s->filter);
     is_new[BG_BITMAP_WORDS(n)] = 77;
-    switch (fuzz_byte(in) % 4) {
-    case 0: count = added_many(s->filter, bg_keys_bytes(pairs, n), is_new); break;
-    case 1: count = added_many(s->filter, bg_keys_fixed(records, 8, n), is_new); break;
-    case 2: count = added_many(s->filter, bg_keys_u64(keys, n), is_new); break;
-    default:
-        bg_hash_many(bg_filter_hasher(s->filter), bg_keys_u64(keys, n), hashes);
-        count = added_many(s->filter, bg_keys_hashes(hashes, n), is_new);
+    uint8_t how = fuzz_byte(in);
+    bg_keys form = bg_keys_u64(keys, n);
+    if (how % 4 == 0) {
+        form = bg_keys_bytes(pairs, n);
+    } else if (how % 4 == 1) {
+        form = bg_keys_fixed(records, 8, n);
+    } else if (how % 4 == 3) {
+        bg_hash_many(bg_filter_hasher(s->filter), form, hashes);
+        form = bg_keys_hashes(hashes, n);
     }
+    size_t count = add_batch(s->filter, form, how & 4, is_new);
     check_bitmap(is_new, n, count);
     do_load(one, pairs, n, s->filter);
     for (size_t i = 0; i < n; i++) {
-        bool fresh = added_u64(one, keys[i]);
+        bool fresh = false;
+        FUZZ_MUST(bg_filter_add_u64(one, keys[i], &fresh) == BG_OK);
         FUZZ_MUST(fresh == (is_new[i / 64] >> (i % 64) & 1));
     }
     FUZZ_MUST(bg_filter_equal(one, s->filter));
@@ -368,7 +391,7 @@ static void check_info(const bg_filter_info *info)
     FUZZ_MUST(info->units % (UINT64_C(1) << info->foldable) == 0);
 }
 
-/* Shares of any number of cells; with one cell it is the fill. */
+/* Checks the occupancy of each cell; with one cell, the occupancy is the fill. */
 static void check_occupancy(const bg_filter *filter, const bg_filter_info *info,
                             size_t cells)
 {
@@ -381,7 +404,7 @@ static void check_occupancy(const bg_filter *filter, const bg_filter_info *info,
     }
 }
 
-/* Half the size, the same keys; equals folding the halves one after another. */
+/* Each fold halves the size and keeps all keys. */
 static void do_fold(struct fuzz_input *in, struct slot *s, struct slot *to)
 {
     uint32_t times = fuzz_byte(in) % 8;
@@ -459,7 +482,7 @@ static void do_cpu(struct fuzz_input *in)
     FUZZ_MUST(bg_cpu_current() == (err ? before : cpu));
 }
 
-/* One step on a slot that may be empty: creating, and operations that need no filter. */
+/* Runs one step. A step on an empty slot creates a filter. */
 static void step(struct fuzz_input *in)
 {
     uint8_t what = fuzz_byte(in) % 16, which = fuzz_byte(in);
