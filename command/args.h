@@ -11,8 +11,8 @@
 /* Returns whether an argument equals `word` (uppercase), ignoring case. */
 bool args_is(bg_bytes argument, const char *word);
 
-/* Parse a decimal integer without surrounding characters, and a finite real number. Return false
- * if the argument is neither. */
+/* Parse a decimal integer or a finite real number that takes up the whole argument. Return false
+ * if the argument is not such a number. */
 bool args_count(bg_bytes argument, uint64_t *value);
 bool args_real(bg_bytes argument, double *value);
 
@@ -26,13 +26,14 @@ const char *args_show(bg_bytes argument, char text[64]);
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
 
-/* Returns the object of a name, of any family. Returns NULL after sending NOFILTER if it does not
- * exist. */
+/* Returns the object with this name, of any family. Returns NULL after sending NOFILTER if there
+ * is none. */
 struct object *args_find_any(struct request *request, bg_bytes name);
 
 enum {
-    ARGS_BF = 1u << OBJECT_BF | 1u << OBJECT_BG, /* BF.* work with all kinds, */
-    ARGS_CF = 1u << OBJECT_CF | 1u << OBJECT_BG, /* CF.* with kinds that can delete */
+    ARGS_BF = 1u << OBJECT_BF | 1u << OBJECT_BG, /* BF.* work with all kinds */
+    ARGS_CF =
+        1u << OBJECT_CF | 1u << OBJECT_BG, /* CF.* work with kinds that can delete */
     ARGS_ANY = 1u << OBJECT_BF | 1u << OBJECT_CF | 1u << OBJECT_BG
 };
 
@@ -42,8 +43,9 @@ enum {
 void args_arity(
     struct request *request); /* sends "ERR wrong number of arguments for ..." */
 
-/* Sends an out-of-memory error: with the limit that would be exceeded if the ledger refused the
- * memory, otherwise with `text` (" to create filter", or text that follows a colon). */
+/* Sends an out-of-memory error. If the ledger refused the memory, the error states the limit that
+ * would be exceeded; otherwise it ends with `text` (" to create filter", or text that follows a
+ * colon). */
 void args_no_memory(const struct request *request, const char *text);
 
 /* Sends an error of the library as a reply. `full` is the reply for BG_EFULL. */

@@ -164,7 +164,8 @@ static const char *bf_check(const struct bf_wish *wish)
     return NULL;
 }
 
-/* Returns the growth factor of the layers. The library has three, and fewer layers are faster. */
+/* Returns the growth factor of the layers. The library supports three, and fewer layers are
+ * faster. */
 static uint32_t bf_width(uint64_t expansion)
 {
     return expansion <= 2 ? 2 : expansion <= 4 ? 4 : 8;
@@ -478,7 +479,7 @@ static const struct {
     { "EXPANSION", "Expansion rate" },  { "ERROR", "Error rate" }
 };
 
-/* RedisBloom clients know the first five; valkey-bloom clients may also request ERROR. */
+/* RedisBloom clients request the first five; valkey-bloom clients may also request ERROR. */
 enum {
     BF_FACTS = sizeof bf_facts / sizeof *bf_facts,
     BF_FACT_ERROR = BF_FACTS - 1,
@@ -545,7 +546,7 @@ static void bf_info(struct request *request)
     reply_error(&request->reply, "ERR Invalid information value");
 }
 
-/* Replies with RedisBloom-style debug lines. The layers are described by a single line. */
+/* Replies with debug lines in the style of RedisBloom. A single line describes all layers. */
 static void bf_debug(struct request *request)
 {
     bool sent = false;

@@ -31,7 +31,7 @@ void bgc_clear(struct request *request)
     struct host *host = request->host;
     bg_errinfo info = { 0 };
     bg_err err = BG_OK;
-    do { /* retried if the name got another object in the meantime */
+    do { /* retried if the name refers to another object in the meantime */
         const struct object *object = args_find_any(request, request->argv[1]);
         struct object *empty = NULL;
         if (!object) {

@@ -10,9 +10,9 @@
  * which drops the items added since. ANYKIND allows a file with another kind, hash or secret; the
  * name then gets a new object.
  *
- * A file of a lower generation than the last one is refused without DISCARD. The slot stores that
- * number, and the object's shape stores it wherever objects are saved (object_describe), so it
- * survives restarts, dumps and copies. BG.CLEAR resets it.
+ * A file with a lower generation than the last one is refused without DISCARD. The slot stores
+ * that number, and the object's shape stores it wherever objects are saved (object_describe), so
+ * it survives restarts, dumps and copies. BG.CLEAR resets it.
  */
 #include "bg_handlers.h"
 
@@ -338,7 +338,7 @@ static bg_err reload_check_generation(const struct reload *reload,
                         (unsigned long long)lowest);
 }
 
-/* Creates a new object under the name. It replaces `there` unless that is NULL. */
+/* Creates a new object under the name. The object replaces `there`, unless `there` is NULL. */
 static bg_err reload_anew(struct reload *reload, bool sealed,
                           const struct object *there, bg_errinfo *info)
 {

@@ -1,6 +1,6 @@
 /*
- * bg_gate.c - BG.LOOKUP returns a definite "no" or the answer of the backing store; BG.WROTE is
- * for programs that write to the source.
+ * bg_gate.c - BG.LOOKUP returns a definite "no" or the answer of the backing store; BG.WROTE adds
+ * keys that a program has written to the source of a gate.
  *
  * The reply is an array of two elements: whether the key exists (1, 0, or null if the backing
  * store did not answer), and the outcome: absent_by_filter, absent_by_cache, absent_by_truth,

@@ -1,7 +1,7 @@
 /*
- * bg_info.c - BG.INFO: all information about a filter. Some figures need counting bits. Of parts
- * over 4 MiB, only samples of 4 MiB in total are counted, since BG.INFO is called often and has
- * to be fast.
+ * bg_info.c - BG.INFO: all information about a filter. Some figures require counting set bits. In
+ * parts larger than 4 MiB, only samples of 4 MiB in total are counted, since BG.INFO is called
+ * often and has to be fast.
  *
  * There are four rates:
  *   target      the requested rate, at full capacity

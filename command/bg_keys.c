@@ -1,13 +1,14 @@
 /*
- * bg_keys.c - BG.ADD, EXISTS, DEL, COUNT and similar commands, on filters of any kind and family.
+ * bg_keys.c - BG.ADD, EXISTS, DEL, COUNT and similar commands, for filters of any kind and
+ * family.
  *
  * A missing filter is an error, NOFILTER, for adds and for lookups. "No" therefore always means
  * that a filter was queried.
  *
  * Deletes. A filter cannot distinguish an item that was added from a false positive, so a delete
- * that is sent twice (a retry after a lost reply) may delete another item. `IF count` deletes
- * only if the filter counts the item exactly that often. This makes a retry harmless, unless
- * other clients add or delete the item in between.
+ * that is sent twice (a retry after a lost reply) may delete another item. `IF count` deletes the
+ * item only if the filter has counted it exactly that many times. This makes a retry harmless,
+ * unless other clients add or delete the item in between.
  *
  * Observations. Callers that queried the backing store after a positive answer report the result.
  * From these reports and the number of "no" answers, BG.INFO computes the observed rate. There is
@@ -25,8 +26,8 @@ static void bgc_tell(struct request *request, const uint64_t *bits, size_t n)
     }
 }
 
-/* Returns the object named by argv[1] for n requests. Returns NULL after sending an error for
- * each. */
+/* Returns the object named by argv[1]. Returns NULL after sending an error for each of n
+ * requests. */
 static struct object *bgc_find_for(struct request *request, size_t n)
 {
     struct object *object = NULL;

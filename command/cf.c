@@ -511,7 +511,7 @@ static struct cf_figures cf_measure(const struct object *object)
     const uint64_t added = atomic_load(&object->items),
                    gone = atomic_load(&object->deleted);
     const uint32_t bucket = object->shape.bucket_size ? object->shape.bucket_size : 1;
-    const uint64_t slots = /* RedisBloom reports those of the first filter */
+    const uint64_t slots = /* RedisBloom reports the slots of the first filter */
         object->foreign ? object->shape.items : object_capacity(object);
     return (struct cf_figures){ .size = object_bytes(object),
                                 .buckets = slots / bucket,

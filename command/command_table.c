@@ -12,7 +12,7 @@
 struct command_table {
     size_t count;
     size_t mask;
-    const struct command **commands; /* in the order of their families */
+    const struct command **commands; /* ordered by family */
     const struct command *places[];
 };
 

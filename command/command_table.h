@@ -27,14 +27,14 @@ enum {
     COMMAND_CONTAINER = 1u << 11, /* has subcommands, selected by its second argument */
     COMMAND_SUB = 1u << 12,       /* a subcommand: "CLIENT|ID" */
     COMMAND_AT_ONCE = 1u << 13,   /* runs inside MULTI instead of being queued */
-    /* Changes keys of argv[1], which event loops claim first (object.h). Fast, unless the claim
-     * fails or object_will_stall returns true. */
+    /* Changes keys of the object argv[1], which event loops claim first (object.h). Fast, unless
+     * the claim fails or object_will_stall returns true. */
     COMMAND_CLAIMS = 1u << 14,
     COMMAND_READS_FILE = 1u << 15,  /* argv[2] names a file of the host */
     COMMAND_WRITES_FILE = 1u << 16, /* likewise */
     COMMAND_DEFERS =
         1u
-        << 17, /* fast, but may run again without having replied, where it can wait */
+        << 17, /* fast, but may end without a reply and run again on a thread that can wait */
     COMMAND_UNRECORDED = 1u << 18 /* changes nothing that a journal records */
 };
 
@@ -72,7 +72,7 @@ struct command {
 
 extern const struct command bf_commands[], cf_commands[], bg_commands[];
 
-/* All such arrays, with fast case-insensitive lookup by name. */
+/* The commands of all families, with fast case-insensitive lookup by name. */
 struct command_table;
 
 /* Creates a table of n arrays. Returns NULL if memory is short. Asserts that names are unique. */
@@ -81,7 +81,7 @@ struct command_table *command_table_create(const struct command *const *families
 void command_table_free(struct command_table *table);
 const struct command *command_find(const struct command_table *table, bg_bytes name);
 
-/* Returns a subcommand of a container, or NULL if there is none of that name. */
+/* Returns the subcommand of a container with this name, or NULL if there is none. */
 const struct command *command_find_sub(const struct command_table *table,
                                        const struct command *container, bg_bytes name);
 

@@ -11,10 +11,10 @@
 #include <string.h>
 
 struct dump {
-    uint64_t read; /* when it was last read, by the host's clock */
+    uint64_t read; /* time of the last read, by the host's clock */
     bool
-        foreign; /* in RedisBloom's format: records, see docs/foreign.md; otherwise a stream */
-    uint64_t stream; /* its checksum */
+        foreign; /* whether these are records in RedisBloom's format (docs/foreign.md) */
+    uint64_t stream; /* checksum of the stream */
     size_t n;
     uint8_t bytes[];
 };
@@ -72,8 +72,8 @@ static bg_save_options dump_options(const struct object_shape *shape, uint32_t f
     return how;
 }
 
-/* Encodes a filter after `before` bytes, in a buffer of exactly the right size. If the filter
- * grows a layer between computing its size and writing it, encodes it again. */
+/* Encodes a filter after `before` bytes, in a buffer of exactly the right size. Encodes the
+ * filter again if it has grown a layer after its size was computed. */
 static bg_err dump_encode(const struct object *object, const bg_filter *filter,
                           const bg_save_options *how, size_t before, void **bytes,
                           size_t *n, bg_errinfo *info)
@@ -102,8 +102,8 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
     return err;
 }
 
-/* Selects what to read of an object. `still`: the object does not change in the meantime, so no
- * copy is needed. */
+/* Starts reading an object. `still` states that the object does not change in the meantime, so
+ * that no copy is needed. */
 static bg_err dump_read_begin(const struct object *object, bool still,
                               struct object_reading *reading, bg_errinfo *info)
 {
@@ -293,8 +293,8 @@ static void dump_reply_end(struct request *request)
     reply_bulk(&request->reply, "", 0);
 }
 
-/* Replies with a chunk of at most `most` bytes from an offset on, and with `base` plus the offset
- * after the chunk; at the end of the dump with 0 instead, if `ends` is set. */
+/* Replies with `base` plus the offset after the chunk, and with the chunk: at most `most` bytes
+ * starting at an offset. If `ends` is set, the number is 0 at the end of the dump. */
 static void dump_reply_chunk(struct request *request, const struct object *object,
                              uint64_t offset, size_t most, uint64_t base, bool ends)
 {
@@ -321,8 +321,8 @@ static void dump_reply_chunk(struct request *request, const struct object *objec
 
 enum dump_step { DUMP_WRONG, DUMP_MORE, DUMP_END };
 
-/* Replies with the next record in RedisBloom's format: the one that follows this iterator, or the
- * first. */
+/* Replies with the record in RedisBloom's format that follows this iterator, or with the first
+ * one. */
 static enum dump_step dump_reply_record(struct request *request,
                                         const struct dump *dump, uint64_t iterator)
 {

@@ -2,9 +2,9 @@
  * dump.h - dumps objects in chunks and loads them: shared by SCANDUMP, LOADCHUNK, BG.DUMP and
  * BG.LOAD.
  *
- * A dump is a copy of the object at one point in time. The object keeps this copy until it was
- * read to its end, the next dump starts, or five minutes have passed without a read. There is one
- * copy per object.
+ * A dump is a copy of the object at one point in time. The object keeps this copy until it has
+ * been read completely, the next dump starts, or five minutes have passed without a read. There
+ * is one copy per object.
  *
  *     stream    "bloomgate dump 1 SHAPE;ITEMS DELETED EXPANSIONS\n"   the description (object.h)
  *               a filter file (bg_encode), or an imported filter (docs/foreign.md)
@@ -14,12 +14,12 @@
  * `stream` is the same hash of the whole stream, so that chunks of two dumps are never mixed. A
  * chunk contains its own offset, so an interrupted load can continue where it stopped.
  *
- * BF.SCANDUMP dumps filters imported from RedisBloom in RedisBloom's format, without any of this,
- * and BF.LOADCHUNK loads them.
+ * BF.SCANDUMP dumps filters imported from RedisBloom in RedisBloom's format, without these
+ * headers, and BF.LOADCHUNK loads them.
  *
  * While a dump is being loaded, its name refers to an object of unknown content (object.h).
- * Chunks arrive in order. Memory grows with the bytes received, never by a size that a header
- * promises, up to settings->max_filter_bytes plus a margin (gather.h). After the last chunk,
+ * Chunks arrive in order. Memory grows with the bytes received, not with a size announced in a
+ * header, up to settings->max_filter_bytes plus a margin (gather.h). After the last chunk,
  * everything is verified and a new object gets the name.
  *
  * dump_write writes without a copy if no other thread changes the object in the meantime. A dump
@@ -32,11 +32,12 @@
 #include "object.h"
 
 enum {
-    DUMP_CHUNK_MAX = 16 << 20, /* of SCANDUMP */
+    DUMP_CHUNK_MAX = 16 << 20, /* maximum chunk size of SCANDUMP */
     DUMP_KEPT = 5 * 60 * 1000  /* milliseconds */
 };
 
-/* Frees what an object holds for dumps and loads. No other thread may use the object. */
+/* Frees the memory that an object holds for dumps and loads. No other thread may use the object.
+ * */
 void dump_release(struct object *object);
 
 /* Frees a copy that has not been read for too long. The host calls this regularly. */
@@ -50,28 +51,27 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
                            bg_errinfo *info);
 
 /* Encodes the filter of an object as a file in memory that depends only on its content. Free the
- * result with dump_give. `still`: the object does not change in the meantime. */
+ * result with dump_give. `still` states that the object does not change in the meantime. */
 bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
                           size_t *n, bg_errinfo *info);
 
-/* Writes the same bytes piece by piece (bg_file_write_fn), without copying the filter unless it is
- * an imported one. `flags`: BG_FILE_FROZEN, and BG_FILE_NO_CANARIES, which changes the bytes. Sets
- * *all to the total number of bytes before the first piece.
- * Errors: before the first piece, BG_ENOMEM and similar errors; later, the errors of `write`, and
- * BG_EBUSY if the object changed despite BG_FILE_FROZEN. */
+/* Writes the same bytes piece by piece (bg_file_write_fn), without copying the filter unless it
+ * is imported. `flags` may be BG_FILE_FROZEN and BG_FILE_NO_CANARIES, which changes the bytes.
+ * Sets *all to the total number of bytes before the first piece. Errors: before the first piece,
+ * BG_ENOMEM and similar errors; later, the errors of `write`, and BG_EBUSY if the object changed
+ * despite BG_FILE_FROZEN. */
 bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write_fn write,
                   void *context, size_t *all, bg_errinfo *info);
 
-/* Creates an imported object of this shape from gathered bytes, which are untrusted. The
- * encoded filter starts at an offset and ends with the gathered bytes. Its memory is released
- * while it is read: if `gather->given` is not 0, the bytes are lost even on failure.
- * Errors: those of bg_decode and bg_foreign_decode; BG_EFORMAT if the bytes do not match the
- * shape. */
+/* Creates an imported object of this shape from gathered bytes, which are untrusted. The encoded
+ * filter extends from an offset to the end of the gathered bytes. Its memory is released while it
+ * is read: if `gather->given` is not 0, the bytes are lost even on failure. Errors: those of
+ * bg_decode and bg_foreign_decode; BG_EFORMAT if the bytes do not match the shape. */
 bg_err dump_decode(const struct object_shape *shape,
                    const struct command_settings *settings, struct gather *gather,
                    size_t at, struct object **object, bg_errinfo *info);
 
-/* Handlers of BF.SCANDUMP and BF.LOADCHUNK, the same commands of CF.*, BG.DUMP and BG.LOAD. */
+/* Handlers of BF.SCANDUMP, BF.LOADCHUNK, CF.SCANDUMP, CF.LOADCHUNK, BG.DUMP and BG.LOAD. */
 void dump_bf_scan(struct request *request);
 void dump_bf_load(struct request *request);
 void dump_cf_scan(struct request *request);

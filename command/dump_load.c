@@ -3,7 +3,7 @@
  *
  * All input is validated before it is kept: a chunk by its checksum and offset, a RedisBloom
  * header by checking that its sizes add up, and the complete dump by the library's decoders.
- * Memory grows with the bytes received, and is released while they are decoded (gather.h).
+ * Memory grows with the bytes received, and is released while the bytes are decoded (gather.h).
  *
  *     Bloomgate    the stream, offset by offset
  *     RedisBloom   the records that bg_foreign_decode accepts: 16 bytes of iterator and length,
@@ -39,13 +39,13 @@ struct load {
     bg_foreign_format foreign; /* 0: Bloomgate's format */
     uint64_t stream;           /* Bloomgate: checksum of the stream */
     uint64_t done, total;      /* bytes of the stream, or of bits */
-    uint64_t size;             /* of the complete dump, records included */
-    struct gather gather;      /* of `size` bytes */
-    uint64_t used;             /* of these, from the first on */
-    uint64_t counted; /* of these, counted as memory: in object->held and the ledger */
-    size_t header;    /* RedisBloom: bytes of its header */
-    uint64_t first;   /* cuckoo filters: bytes of the first part, */
-    uint32_t expansion; /* and the growth factor of the next ones */
+    uint64_t size;             /* bytes of the complete dump, including records */
+    struct gather gather;      /* the dump, `size` bytes */
+    uint64_t used;             /* bytes written, starting with the first */
+    uint64_t counted;   /* bytes counted as memory in object->held and the ledger */
+    size_t header;      /* RedisBloom: bytes of its header */
+    uint64_t first;     /* cuckoo filters: bytes of the first part */
+    uint32_t expansion; /* cuckoo filters: growth factor of the next parts */
 };
 
 /* The error texts of a family of commands. */
@@ -53,7 +53,7 @@ struct load_words {
     uint32_t families;
     const char *not_found;  /* no load is in progress */
     const char *place;      /* a chunk that does not follow the last one */
-    const char *too_big;    /* a chunk that exceeds the end of a link */
+    const char *too_big;    /* a chunk that crosses the end of a link */
     const char *bad_header; /* an invalid first chunk; NULL: `bad` */
     const char *bad;        /* an invalid dump */
 };
@@ -161,8 +161,8 @@ static bg_err load_begin(struct object *object, const struct load *load,
 /* RedisBloom: one of the consecutive parts. */
 struct load_part {
     uint64_t number, bytes;
-    uint64_t offset; /* in the bytes of all parts */
-    uint64_t place;  /* in the records */
+    uint64_t offset; /* offset in the bytes of all parts */
+    uint64_t place;  /* offset in the records */
 };
 
 static uint64_t load_link_bytes(const struct load *load, uint64_t number)
@@ -190,9 +190,9 @@ static void load_next_part(const struct load *load, struct load_part *part)
                       : load_link_bytes(load, part->number);
 }
 
-/* RedisBloom: returns the place in the records of the bytes at an offset. *left is the number of
- * bytes up to the end of their part. The header has been checked, and the offset is below
- * load->total. */
+/* RedisBloom: converts an offset in the bytes of all parts to an offset in the records. Sets
+ * *left to the number of bytes from there to the end of the part. The header has been checked,
+ * and the offset is below load->total. */
 static uint64_t load_part_place(const struct load *load, uint64_t offset,
                                 uint64_t *left)
 {
@@ -214,8 +214,8 @@ static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *l
 }
 
 /* Stores a chunk at its offset. A repeated chunk is accepted if it is identical. Errors: BG_EBUSY
- * if it does not follow the last one; BG_EINVAL if it exceeds the end of a part; BG_ENOMEM, after
- * which nothing has changed and the chunk can be sent again. */
+ * if it does not follow the last one; BG_EINVAL if it crosses the end of a part; BG_ENOMEM, in
+ * which case nothing has changed and the chunk can be sent again. */
 static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
                        size_t n, bg_errinfo *info)
 {
@@ -396,8 +396,8 @@ static bg_err load_finish_stream(struct request *request, struct load *load,
 
 /* ---- Chunks ---------------------------------------------------------------------------------- */
 
-/* Returns the object that a chunk belongs to, which exists and is incomplete. Creates it for the
- * first chunk. Returns NULL after sending an error. */
+/* Returns the incomplete object that a chunk belongs to. Creates it for the first chunk. Returns
+ * NULL after sending an error. */
 static struct object *load_target(struct request *request,
                                   const struct load_words *words, bool first)
 {
@@ -473,7 +473,7 @@ static bg_err load_finish(struct request *request, const struct load_words *word
         pthread_mutex_unlock(&object->dumping);
         object_free(made);
         return err == BG_EINVAL ? BG_EFORMAT
-                                : err; /* has another meaning to the caller */
+                                : err; /* BG_EINVAL has another meaning to the caller */
     }
     return BG_OK;
 }
@@ -507,8 +507,8 @@ static void load_chunk(struct request *request, const struct load_words *words,
     }
 }
 
-/* Loads a chunk in Bloomgate's format. `iterator`, unless 0, must be the one that was returned
- * with it. */
+/* Loads a chunk in Bloomgate's format. `iterator` must be 0 or the value that was returned with
+ * the chunk. */
 static void load_stream(struct request *request, const struct load_words *words,
                         bg_bytes data, uint64_t iterator)
 {

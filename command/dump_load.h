@@ -6,7 +6,7 @@
 
 #include "dump.h"
 
-/* Discards the bytes received of a dump. The caller holds `dumping`, or no other thread uses the
+/* Discards the received bytes of a dump. The caller holds `dumping`, or no other thread uses the
  * object. */
 void load_forget(struct object *object);
 
@@ -14,8 +14,8 @@ void load_forget(struct object *object);
  * is being created from them. Locks `dumping`. */
 bool load_is_under_way(struct object *object);
 
-/* Returns the number of bytes loaded and their total. Returns false if no load is in progress.
- * Locks `dumping`. */
+/* Sets *done and *total to the number of bytes loaded and to be loaded. Returns false if no load
+ * is in progress. Locks `dumping`. */
 bool load_progress(struct object *object, uint64_t *done, uint64_t *total);
 
 #endif

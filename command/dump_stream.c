@@ -7,7 +7,7 @@
 
 #define DUMP_BEGIN "bloomgate dump 1 "
 
-/* Cannot start a RedisBloom dump, where it would be a number of items beyond 2^56. */
+/* No RedisBloom dump starts with these bytes: they would be a number of items beyond 2^56. */
 static const uint8_t dump_magic[8] = { 'B', 'G', 'd', 'u', 'm', 'p', '1', '\n' };
 
 uint64_t dump_checksum(const void *bytes, size_t n)
@@ -96,7 +96,7 @@ bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
     *used = begin + length + 1;
     const bg_err err =
         object_shape_read(text, (size_t)(counts - text), &line->shape, info);
-    line->shape.limit = 0; /* this server decides how far it may grow */
+    line->shape.limit = 0; /* this server decides how far the object may grow */
     if (!err && !dump_read_counts(counts + 1, line)) {
         return object_error(info, BG_EFORMAT,
                             "the description line of the dump has no counts");

@@ -9,7 +9,7 @@
 
 enum {
     DUMP_LINE_MAX = 1536, /* including its newline */
-    DUMP_HEADER = 40      /* of a chunk */
+    DUMP_HEADER = 40      /* size of a chunk's header */
 };
 
 /* Returns the XXH64 of some bytes. */

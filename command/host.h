@@ -142,8 +142,7 @@ struct host_ops {
 struct host {
     const struct host_ops *ops;
     const struct command_settings *settings;
-    bool
-        ordered; /* requests run one at a time and none is partly lost, so a key that is found was added */
+    bool ordered; /* requests run one at a time, and none is partly lost */
 };
 
 struct request {

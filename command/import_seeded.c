@@ -1,10 +1,10 @@
 /*
  * import_seeded.c - see import_seeded.h.
  *
- * The library computes the size that valkey-bloom gives to a filter: a temporary filter is
- * created to read it. Then the file of such a filter is written here as described in
- * docs/foreign.md, with all bits zero, and decoded like an imported file. Pages from calloc that
- * are only read use no memory.
+ * The library computes the size of a valkey-bloom filter, so a temporary filter is created to
+ * read its size. The file of such a filter is then written as described in docs/foreign.md, with
+ * all bits zero, and decoded like an imported file. Pages from calloc that are only read use no
+ * memory.
  */
 #include "import_seeded.h"
 
@@ -16,7 +16,7 @@
 
 enum {
     SEEDED_HEADER = 30,
-    SEEDED_BLOOM = 45, /* before the bits */
+    SEEDED_BLOOM = 45, /* bytes before the bits */
     SEEDED_FRAME = 8 + SEEDED_BLOOM + 16
 };
 
@@ -89,8 +89,8 @@ bg_err import_seeded_make(const struct import_seeded *wish,
     if (err) {
         return err;
     }
-    const size_t n =
-        SEEDED_HEADER + SEEDED_FRAME + (size_t)bytes; /* fits: such a filter existed */
+    const size_t n = SEEDED_HEADER + SEEDED_FRAME
+                     + (size_t)bytes; /* fits: such a filter has just been created */
     uint8_t *file = calloc(1, n);
     if (!file) {
         return object_error(info, BG_ENOMEM, "cannot allocate %zu bytes for the filter",

@@ -1,7 +1,7 @@
 /*
- * import_seeded.h - creates an empty filter like valkey-bloom does, with the seed that its
+ * import_seeded.h - creates the same empty filter as valkey-bloom, with the seed that its
  * primaries send: BF.INSERT ... TIGHTENING t SEED s. A server can therefore replicate from a
- * primary with valkey-bloom, and read its append-only files.
+ * primary that runs valkey-bloom, and read its append-only files.
  */
 #ifndef COMMAND_IMPORT_SEEDED_H
 #define COMMAND_IMPORT_SEEDED_H

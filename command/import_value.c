@@ -10,11 +10,11 @@
 
 enum {
     IMPORT_RECORD =
-        16, /* before a header and before the bits of a link: docs/foreign.md */
+        16, /* bytes before a header and before the bits of a link: docs/foreign.md */
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
     REDIS_NONSCALING = 8,
-    REDIS_VERSION = 4, /* of Bloom and cuckoo filters */
+    REDIS_VERSION = 4, /* version of Bloom and cuckoo filters */
     CUCKOO_HEADER = 38,
     VALKEY_HEADER = 30,
     VALKEY_VERSION = 1,
@@ -107,8 +107,7 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
         return err;
     }
     object_recount(*object);
-    if (format
-        == BG_FOREIGN_REDISCUCKOO) { /* in which items counts those still in the filter */
+    if (format == BG_FOREIGN_REDISCUCKOO) { /* its item count excludes deleted items */
         const uint64_t deleted =
             dump_get64((const uint8_t *)bytes + IMPORT_RECORD + 16);
         atomic_fetch_add(&(*object)->items, deleted);
@@ -195,8 +194,8 @@ static void import_put32(uint8_t *p, uint64_t value)
     }
 }
 
-/* Reads the next string and stores it after `before` bytes. *at is the offset of these, *n the
- * length of the string. */
+/* Reads the next string and stores it after `before` bytes. *at is the offset of those bytes, and
+ * *n the length of the string. */
 static bg_err import_string(struct import_file *file, size_t before, size_t *at,
                             size_t *n, bg_errinfo *info)
 {
@@ -428,7 +427,7 @@ static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
 }
 
 /* The formats whose values can be read. RedisBloom wrote version 3 with one hash up to 2.0.1 and
- * with another one from 2.0.2 on, and such a value does not reveal which one to query it with. */
+ * with another one from 2.0.2 on, and such a value does not reveal which of the two it needs. */
 static const struct import_kind {
     bg_foreign_format format;
     int version;
@@ -481,8 +480,8 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
 
 /* ---- Export ---------------------------------------------------------------------------------- */
 
-/* Parts above 16 MiB consist of several records: their bytes are moved together, after the first
- * one. */
+/* Joins parts above 16 MiB, which consist of several records: moves their bytes together, after
+ * those of the first record. */
 static void export_join(uint8_t *file, size_t n, uint64_t parts,
                         uint64_t (*bytes_of)(const uint8_t *header, uint64_t part))
 {

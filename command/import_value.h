@@ -1,6 +1,6 @@
 /*
- * import_value.h - converts filters of other modules to objects: from a file that bg_foreign_decode
- * accepts, or field by field, as a server returns the values that such a module saved.
+ * import_value.h - converts filters of other modules to objects: from a file that
+ * bg_foreign_decode accepts, or field by field, as a server loads a value that the module saved.
  *
  *     MBbloom--   RedisBloom's Bloom filters, version 4:
  *                 size, links, options, growth, and for each link
@@ -49,16 +49,15 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
                      bg_errinfo *info);
 
 /* Creates an object from fields: REDISBLOOM, REDISCUCKOO or VALKEYBLOOM. `version` is the version
- * that the module saved. `any_size`: the object may exceed the limits of the settings, but cannot
- * grow then.
- * Errors: those of import_object; BG_EFORMAT if the value is truncated or a field has another
- * type; BG_EVERSION. */
+ * that the module saved. If `any_size` is set, the object may exceed the limits of the settings,
+ * but then cannot grow. Errors: those of import_object; BG_EFORMAT if the value is truncated or a
+ * field has another type; BG_EVERSION. */
 bg_err import_value(bg_foreign_format format, int version, struct import_source *source,
                     const struct command_settings *settings, bool any_size,
                     struct object **object, bg_errinfo *info);
 
-/* Writes the same fields of an object, in the newest version. Errors: BG_ENOTSUP if the object
- * was not imported from such a format. */
+/* Writes an object as the fields that import_value reads, in the newest version. Errors:
+ * BG_ENOTSUP if the object was not imported from such a format. */
 bg_err export_value(const struct object *object, struct import_sink *sink,
                     bg_errinfo *info);
 

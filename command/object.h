@@ -81,7 +81,7 @@ struct object_shape {
     uint32_t foreign;  /* a bg_foreign_format: the module that defines its bits */
     uint64_t limit;    /* maximum size in bytes; 0: see the settings */
     uint64_t
-        generation; /* lowest generation that BG.RELOAD accepts; 0 in objects, since the slot stores it */
+        generation; /* lowest one that BG.RELOAD accepts; 0 in objects: the slot stores it */
 };
 
 enum { OBJECT_SHAPE_TEXT = 1024 }; /* twice the length of the longest text */

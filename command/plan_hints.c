@@ -1,6 +1,6 @@
 /*
- * plan_hints.c - when to choose another kind than the recommended one: a list of situations, each
- * with the kinds that suit it (plan_rows.h).
+ * plan_hints.c - hints on when to choose a kind other than the recommended one: a list of
+ * situations, each with suitable kinds (plan_rows.h).
  */
 #include "plan_rows.h"
 
@@ -83,7 +83,7 @@ static bool hint_is_worth_it(const struct hint *hint, const bg_plan *plan,
     return plan->kind != best->kind && share < hint->below;
 }
 
-/* Suggests planning for growth, if twice the keys would raise the rate considerably. */
+/* Suggests planning for growth if twice as many keys would raise the rate considerably. */
 static bool hint_of_growth(const struct plan_rows *plans, char text[PLAN_TEXT])
 {
     const bg_plan *best = &plans->best.plan;

@@ -17,8 +17,8 @@ const char *plan_word(const struct plan_word *words, const char *field)
     return field;
 }
 
-/* Replaces field names with option names. A `_` identifies a field name, since no English word
- * contains one. */
+/* Replaces field names with option names. A `_` identifies a field name: no English word contains
+ * one. */
 static void plan_translate(const struct plan_word *words, const char *from, char *to,
                            size_t room)
 {

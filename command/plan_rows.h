@@ -1,7 +1,7 @@
 /*
- * plan_rows.h - planning: one plan per kind, the recommended kind, and when another one is
- * better. Shared by all that present plans with their own option names: bloomgate plan (tables,
- * JSON, charts) and HTTP (JSON).
+ * plan_rows.h - planning: one plan per kind, the recommended kind, and hints on when another kind
+ * is better. Shared by bloomgate plan (tables, JSON, charts) and HTTP (JSON), which have their
+ * own option names.
  *
  * Thread safety: not synchronized.
  */
@@ -35,12 +35,12 @@ struct plan_rows {
     const struct plan_word *words;
     struct plan_row rows[PLAN_KINDS];
     size_t count;
-    struct plan_row best;      /* the requested kind, or the one that auto selects, */
-    struct plan_row automatic; /* which is this one */
+    struct plan_row best;      /* the requested kind, or `automatic` */
+    struct plan_row automatic; /* the kind that auto selects */
 };
 
-/* Creates a plan for each kind, or for the requested one. Set `ask` and `words` before. Returns
- * false if no plan is possible; best.why then contains the reason. */
+/* Creates a plan for each kind, or for the requested one. Set `ask` and `words` before the call.
+ * Returns false if no plan is possible; best.why then contains the reason. */
 bool plan_make_all(struct plan_rows *plans);
 
 /* Returns the option name for a field, or the field itself if there is none. */
@@ -50,13 +50,13 @@ const char *plan_word(const struct plan_word *words, const char *field);
 void plan_explain(const struct plan_word *words, const bg_errinfo *why,
                   char text[PLAN_TEXT]);
 
-/* Return whether queries were specified, whether costs were, and whether a rate or a size was. */
+/* Return whether the request specifies queries, costs, and a rate or a size. */
 bool plan_has_queries(const struct plan_rows *plans);
 bool plan_has_costs(const struct plan_rows *plans);
 bool plan_is_sized(const bg_plan_request *ask);
 
-/* Returns whether a kind accepts more keys than planned, given its predicted rate with them: a
- * kind that can fill up has a rate of 1 if they do not fit. */
+/* Returns whether a kind accepts more keys than planned, given its predicted rate with these
+ * keys. A kind that can fill up has a rate of 1 if the keys do not fit. */
 bool plan_takes_more(const struct plan_row *row, double rate_then);
 
 /* Returns the row of a kind if it has a plan, otherwise NULL. */

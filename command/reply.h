@@ -2,9 +2,9 @@
  * reply.h - the interface through which handlers reply, independent of the transport: RESP2,
  * RESP3 or the Redis module API.
  *
- * A handler sends exactly one reply. An array of n is followed by n replies, a map of n by 2 n.
- * Types that RESP2 lacks are converted: a boolean to 0 or 1, a double to a string, a map to an
- * array. Handlers therefore rarely need to check the protocol.
+ * A handler sends exactly one reply. An array of n elements is followed by n replies, and a map
+ * of n entries by 2 n replies. Types that RESP2 lacks are converted: a boolean to 0 or 1, a
+ * double to a string, a map to an array. Handlers therefore rarely need to check the protocol.
  */
 #ifndef COMMAND_REPLY_H
 #define COMMAND_REPLY_H

@@ -41,7 +41,7 @@ unsigned shard_slot(bg_bytes key)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
-/* The largest tag of any number of shards up to SHARDS_MAX is 5724: a test tries all of them. */
+/* The largest tag for any number of shards up to SHARDS_MAX is 5724, which a test verifies. */
 enum { SHARD_TAGS_TRIED = 10000, SHARD_NO_TAG = UINT16_MAX };
 
 bool shard_tags_make(uint64_t shards, struct shard_tags *tags)

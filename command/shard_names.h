@@ -1,6 +1,6 @@
 /*
- * shard_names.h - one logical filter in several keys of a Redis Cluster: the names of the keys,
- * and the key that an item belongs to.
+ * shard_names.h - maps one logical filter to several keys of a Redis Cluster: the names of the
+ * keys, and the key that an item belongs to.
  *
  * A filter with a single key is in one slot, on one node. A sharded filter consists of S ordinary
  * filters, its shards, each with its own name:
@@ -33,12 +33,13 @@
 #define SHARD_SEED UINT64_C(0x5348415244)
 
 enum {
-    SHARD_SLOTS = 16384, /* of a cluster */
+    SHARD_SLOTS = 16384, /* number of slots in a cluster */
     SHARDS_MAX = 1024,
     SHARD_NAME_MORE = 32 /* maximum number of bytes that a shard name adds to NAME */
 };
 
-/* Returns the slot of a key: the CRC16 of the text in its first braces, or of the whole key. */
+/* Returns the slot of a key: the CRC16 of the text in its first pair of braces, or of the whole
+ * key. */
 unsigned shard_slot(bg_bytes key);
 
 struct shard_tags {
@@ -49,7 +50,7 @@ struct shard_tags {
 /* Computes the tags. Returns false unless `shards` is 1 to SHARDS_MAX. Cost: microseconds. */
 bool shard_tags_make(uint64_t shards, struct shard_tags *tags);
 
-/* Writes the name of shard i to `to`, which has room for name.len + SHARD_NAME_MORE bytes,
+/* Writes the name of shard i to `to`, which has space for name.len + SHARD_NAME_MORE bytes,
  * followed by a NUL. Returns its length. */
 size_t shard_name(const struct shard_tags *tags, uint32_t i, bg_bytes name, char *to);
 
@@ -58,9 +59,9 @@ void shard_route(const bg_bytes *items, size_t n, uint32_t shards, uint16_t *to)
 
 /*
  * Returns the capacity that a shard should have if `items` are spread over this many shards: with
- * a probability of 999,999 in a million, no shard gets more. Bernstein's inequality: an average
- * of m per shard is exceeded by more than t with a probability of at most exp(-t^2 / (2 m + 2 t /
- * 3)).
+ * a probability of 999,999 in a million, no shard gets more. By Bernstein's inequality, a shard
+ * exceeds the average of m items by more than t with a probability of at most exp(-t^2 / (2 m + 2
+ * t / 3)).
  */
 uint64_t shard_capacity(uint64_t items, uint32_t shards);
 
