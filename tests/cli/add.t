@@ -162,7 +162,7 @@ $ cp big.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2; echo x | bl
 ! bloomgate add: newer.bg: format version: found 2.0, expected 1.x
 ? 3
 $ echo x | bloomgate add a
-! bloomgate add: a: is not a filter of any known format
+! bloomgate add: a: not a filter in any known format
 ? 3
 $ mkdir folder; echo x | bloomgate add folder
 ! bloomgate add: folder: Is a directory
@@ -171,7 +171,7 @@ $ echo x | bloomgate add missing.bg
 ! bloomgate add: missing.bg: No such file or directory
 ? 4
 $ echo x | bloomgate add -o folder f.bg
-! bloomgate add: folder: is not a regular file and cannot be replaced
+! bloomgate add: folder: not a regular file, so it cannot be replaced
 ? 2
 $ bloomgate add
 ! bloomgate add: missing argument FILTER

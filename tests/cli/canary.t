@@ -97,7 +97,7 @@ $ bloomgate canary --keys
 ! Try 'bloomgate canary --help'.
 ? 2
 $ bloomgate canary --keys keys
-! bloomgate canary: keys: is not a bloomgate filter file
+! bloomgate canary: keys: not a bloomgate filter file
 ? 3
 $ bloomgate canary -g x f.bg
 ! bloomgate canary: --generation: found 'x', expected a whole number
@@ -111,7 +111,7 @@ $ bloomgate canary missing.bg
 ! bloomgate canary: missing.bg: No such file or directory
 ? 4
 $ bloomgate canary keys
-! bloomgate canary: keys: is not a filter of any known format
+! bloomgate canary: keys: not a filter in any known format
 ? 3
 $ bloomgate canary --keys missing.bg
 ! bloomgate canary: missing.bg: No such file or directory

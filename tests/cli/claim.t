@@ -127,6 +127,6 @@ bloomgate add: f.bg.bloomgate-lock: Too many levels of symbolic links
 
 # A link may be switched to another file at any time: the file that is read is the one that is locked and replaced, as messages show.
 $ echo no filter > other; ln -s other switched; bloomgate add --format bloomgate switched a; bloomgate dedup --state switched a
-! bloomgate add: /.../other: is not a bloomgate filter file
-! bloomgate dedup: /.../other: is not a bloomgate filter file
+! bloomgate add: /.../other: not a bloomgate filter file
+! bloomgate dedup: /.../other: not a bloomgate filter file
 ? 3

@@ -105,7 +105,7 @@ $ bloomgate convert --to parquet missing.bg no
 ! bloomgate convert: missing.bg: No such file or directory
 ? 4
 $ bloomgate convert --to parquet keys no
-! bloomgate convert: keys: is not a filter of any known format
+! bloomgate convert: keys: not a filter in any known format
 ? 3
 $ bloomgate convert --to parquet . no
 ! bloomgate convert: .: Is a directory
@@ -171,6 +171,6 @@ $ bloomgate check -c --block-key 000102030405060708090a0b0c0d0e0f bip158.out key
 $ seq 50 > fifty; bloomgate convert -q --from-keys fifty --items 50 --to guava fifty.bf; bloomgate check -c <(cat fifty.bf) fifty
 50
 $ mkfifo never; bloomgate build -q fifty.bg fifty; timeout -k 1 5 bloomgate merge fresh.bg never fifty.bg; timeout -k 1 5 bloomgate diff never fifty.bg
-! bloomgate merge: never: is not a bloomgate filter file
-! bloomgate diff: never: is not a bloomgate filter file
+! bloomgate merge: never: not a bloomgate filter file
+! bloomgate diff: never: not a bloomgate filter file
 ? 3

@@ -100,7 +100,7 @@ $ bloomgate diff missing.bg a.bg
 ! bloomgate diff: missing.bg: No such file or directory
 ? 4
 $ bloomgate diff a.bg keys
-! bloomgate diff: keys: is not a bloomgate filter file
+! bloomgate diff: keys: not a bloomgate filter file
 ? 3
 $ head -c 5000 a.bg > short.bg; bloomgate diff a.bg short.bg
 ! bloomgate diff: short.bg: file size: found 5000 bytes instead of 256464, expected the size in the header

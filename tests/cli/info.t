@@ -327,10 +327,10 @@ $ bloomgate info .
 ! bloomgate info: .: Is a directory
 ? 4
 $ echo text > text; bloomgate info text
-! bloomgate info: text: is not a filter of any known format
+! bloomgate info: text: not a filter in any known format
 ? 3
 $ bloomgate info --format bloomgate text
-! bloomgate info: text: is not a bloomgate filter file
+! bloomgate info: text: not a bloomgate filter file
 ? 3
 $ head -c 8300 blocked.bg > short.bg; bloomgate info short.bg
 ! bloomgate info: short.bg: file size: found 8300 bytes instead of 8708, expected the size in the header

@@ -38,7 +38,7 @@ $ sed -i '/^two /d' ring; seq 100 | bloomgate check -c --keyring ring f.bg
 
 # Errors.
 $ bloomgate keyring --new three ring
-! bloomgate keyring: ring: name: found that of line 3, expected one that no other begins with, in 16 bytes
+! bloomgate keyring: ring: name: found the name of line 3, expected a name whose first 16 bytes are unique
 ? 2
 $ bloomgate keyring --new 'a b' ring
 ! bloomgate keyring: ring: name: found 3 bytes, expected 1 to 31 letters, digits, '-', '_' and '.'
@@ -61,10 +61,10 @@ $ bloomgate keyring --new x no/where
 ! bloomgate keyring: no/where: No such file or directory
 ? 4
 $ chmod 644 ring; bloomgate keyring ring
-! bloomgate keyring: ring: mode: found 644, expected that neither group nor others may do anything: chmod 600
+! bloomgate keyring: ring: mode: found 644, expected no permissions for group and others (chmod 600)
 ? 2
 $ bloomgate keyring --new four ring
-! bloomgate keyring: ring: mode: found 644, expected that neither group nor others may do anything: chmod 600
+! bloomgate keyring: ring: mode: found 644, expected no permissions for group and others (chmod 600)
 ? 2
 $ printf 'nonsense\n' > bad; chmod 600 bad; bloomgate keyring bad
 ! bloomgate keyring: bad: line 1, secret: found nothing, expected 32 hexadecimal digits
@@ -75,8 +75,8 @@ $ ln -s ring link; chmod 600 ring; bloomgate keyring link
 
 # Filters cannot be read without their keyring, so no command overwrites it.
 $ cp -p ring kept; echo key > key; bloomgate build -f --keyring ring ring key; bloomgate dedup --keyring ring --stats ./ring key; bloomgate dedup --stats link key; cmp ring kept
-! bloomgate build: ring: is a keyring, which -f does not overwrite, because filters with its secrets would be lost
-! bloomgate dedup: --stats ./ring: is a keyring, which would be overwritten; choose another file
+! bloomgate build: ring: -f does not overwrite a keyring, because filters that use its secrets would be lost
+! bloomgate dedup: --stats ./ring: this file is a keyring and would be overwritten; choose another one
 ! Try 'bloomgate dedup --help'.
-! bloomgate dedup: --stats link: is a keyring, which would be overwritten; choose another file
+! bloomgate dedup: --stats link: this file is a keyring and would be overwritten; choose another one
 ! Try 'bloomgate dedup --help'.

@@ -25,7 +25,7 @@ $ seq 1500 | bloomgate check -c a.bg
 $ seq 10 | bloomgate build -q --items 100 --generation 7 --note hello --lower l1.bg
 $ seq 10 | bloomgate build -q --items 100 --generation 8 --note world --lower l2.bg
 $ bloomgate merge -q l.bg l1.bg l2.bg
-! bloomgate merge: warning: l2.bg: its notes differ from those of l1.bg, which are kept
+! bloomgate merge: warning: l2.bg: its notes differ from those of l1.bg and are discarded
 $ bloomgate info l.bg | grep -E 'generation|canaries|note|keys'
   designed for 116 keys at a rate of 0.241%
   keys         lower
@@ -34,7 +34,7 @@ $ bloomgate info l.bg | grep -E 'generation|canaries|note|keys'
   note         hello
   keys stored  about 41 (40 to 43)
 $ bloomgate merge -q --generation 9 l9.bg l1.bg l2.bg
-! bloomgate merge: warning: l2.bg: its notes differ from those of l1.bg, which are kept
+! bloomgate merge: warning: l2.bg: its notes differ from those of l1.bg and are discarded
 $ bloomgate info l9.bg | grep -E 'generation|canaries'
   generation   9
   canaries     yes
@@ -47,7 +47,7 @@ verdict      passed
 # Filters that do not match are reported.
 $ seq 10 | bloomgate build -q --items 100 plain.bg
 $ bloomgate merge no.bg l1.bg plain.bg
-! bloomgate merge: l1.bg and plain.bg: their keys were converted differently: 'lower' and ''
+! bloomgate merge: l1.bg and plain.bg: keys were converted differently: 'lower' and ''
 ? 3
 $ seq 10 | bloomgate build -q --items 5000 large.bg
 $ bloomgate merge no.bg plain.bg large.bg
@@ -59,19 +59,19 @@ $ bloomgate merge no.bg plain.bg classic.bg
 ? 3
 $ seq 10 | bloomgate build -q --items 100 --seed 1 seed.bg
 $ bloomgate merge no.bg plain.bg seed.bg
-! bloomgate merge: seed.bg into plain.bg: hash: found fast and fast, with another seed, secret or function, expected the same in both filters
+! bloomgate merge: seed.bg into plain.bg: hash: found fast and fast, with different seeds, secrets or functions, expected the same in both filters
 ? 3
 $ seq 10 | bloomgate build -q --kind fuse fuse.bg
 $ bloomgate merge no.bg fuse.bg fuse.bg
-! bloomgate merge: fuse.bg into fuse.bg: kind: found fuse, expected a kind that can be merged
+! bloomgate merge: fuse.bg into fuse.bg: a fuse filter cannot be merged
 ? 2
 $ seq 3000 | bloomgate build -q --items 3000 --kind cuckoo full.bg
 $ bloomgate merge no.bg full.bg full.bg
-! bloomgate merge: full.bg into full.bg: kind: found cuckoo, expected a kind that can be merged
+! bloomgate merge: full.bg into full.bg: a cuckoo filter cannot be merged
 ? 2
 $ seq 450 | bloomgate build -q --items 450 --kind quotient q1.bg; seq 1001 1450 | bloomgate build -q --items 450 --kind quotient q2.bg
 $ bloomgate merge no.bg q1.bg q2.bg
-! bloomgate merge: q2.bg into q1.bg: filter: found not enough, expected room for the keys of both
+! bloomgate merge: q2.bg into q1.bg: the filter has no space for the keys of both filters
 ? 5
 $ ls no.bg
 ! ls: cannot access 'no.bg': No such file or directory
@@ -89,13 +89,13 @@ $ bloomgate merge out.bg missing.bg a.bg
 ! bloomgate merge: missing.bg: No such file or directory
 ? 4
 $ mkdir folder; bloomgate merge out.bg a.bg folder
-! bloomgate merge: folder: is not a bloomgate filter file
+! bloomgate merge: folder: not a bloomgate filter file
 ? 3
 $ bloomgate merge -f folder a.bg b.bg
-! bloomgate merge: folder: is not a regular file and cannot be replaced
+! bloomgate merge: folder: not a regular file, so it cannot be replaced
 ? 2
 $ bloomgate merge -f /dev/null a.bg b.bg
-! bloomgate merge: /dev/null: is not a regular file and cannot be replaced
+! bloomgate merge: /dev/null: not a regular file, so it cannot be replaced
 ? 2
 $ bloomgate merge no-folder/out.bg a.bg b.bg
 ! bloomgate merge: no-folder/out.bg: No such file or directory
@@ -105,7 +105,7 @@ $ bloomgate merge --generation x out.bg a.bg b.bg
 ! Try 'bloomgate merge --help'.
 ? 2
 $ bloomgate merge out.bg a.bg a
-! bloomgate merge: a: is not a bloomgate filter file
+! bloomgate merge: a: not a bloomgate filter file
 ? 3
 $ bloomgate merge --forse out.bg a.bg b.bg
 ! bloomgate merge: unknown option --forse; did you mean --force?
@@ -157,14 +157,14 @@ $ seq 1500 | bloomgate check -c half.bg
 1500
 $ bloomgate fold -q --times 2 quarter.bg both.bg; bloomgate fold -q quarter2.bg half.bg; bloomgate diff -q quarter.bg quarter2.bg
 $ bloomgate fold --times 40 no.bg both.bg
-! bloomgate fold: both.bg: times: found 40, where 4 are possible, expected 1 up to how often the number of units can be halved
+! bloomgate fold: both.bg: times: found 40, where 4 are possible, expected 1 up to the number of times the filter can be halved
 ? 2
 $ bloomgate fold --times 64 no.bg both.bg
 ! bloomgate fold: --times: found 64, expected 1 to 63
 ! Try 'bloomgate fold --help'.
 ? 2
 $ bloomgate fold no.bg fuse.bg
-! bloomgate fold: fuse.bg: kind: found fuse, expected a kind that can be folded
+! bloomgate fold: fuse.bg: a fuse filter cannot be folded
 ? 2
 $ bloomgate fold half.bg both.bg
 ! bloomgate fold: half.bg: already exists; use -f to overwrite it
@@ -206,7 +206,7 @@ $ bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part
 $ bloomgate merge no.bg $CLI_TESTS/../golden/files/shards.bg part.1 2>&1 | sed 's| [^ ]*/| |'
 bloomgate merge: shards.bg and part.1: different numbers of shards: 3 and 1; run bloomgate join to create the whole filter from its shards
 $ bloomgate split both.bg part
-! bloomgate split: both.bg: is not divided into shards
+! bloomgate split: both.bg: not a sharded filter
 ? 2
 $ bloomgate split both.bg
 ! bloomgate split: expected FILTER and PREFIX
@@ -235,7 +235,7 @@ $ bloomgate join part 3
 ! Try 'bloomgate join --help'.
 ? 2
 $ bloomgate join nothing 3 no.bg
-! bloomgate join: cannot open nothing.0: No such file or directory
+! bloomgate join: nothing.0: No such file or directory
 ? 4
 $ bloomgate convert -g 9 --to bloomgate $CLI_TESTS/../golden/files/shards.bg more.bg; bloomgate split -q more.bg more; cp more.1 part.1; bloomgate join part 3 no.bg
 ! bloomgate join: part: shard: found part.1 from another split, expected a shard of the same split as part.0
@@ -254,10 +254,10 @@ $ bloomgate split -q $CLI_TESTS/../golden/files/shards.bg alone; cp alone.0 kept
 2
 2
 2
-! bloomgate add: alone.0: is one shard of a split filter and cannot be changed; run bloomgate join, and change the result
-! bloomgate add: alone.0: is one shard of a split filter and cannot be changed; run bloomgate join, and change the result
-! bloomgate remove: alone.0: is one shard of a split filter and cannot be changed; run bloomgate join, and change the result
-! bloomgate dedup: alone.0: is one shard of a split filter and cannot be changed; run bloomgate join, and change the result
+! bloomgate add: alone.0: a single shard of a split filter cannot be changed; run bloomgate join, and change the result
+! bloomgate add: alone.0: a single shard of a split filter cannot be changed; run bloomgate join, and change the result
+! bloomgate remove: alone.0: a single shard of a split filter cannot be changed; run bloomgate join, and change the result
+! bloomgate dedup: alone.0: a single shard of a split filter cannot be changed; run bloomgate join, and change the result
 $ (trap '' XFSZ; ulimit -f 1; bloomgate split $CLI_TESTS/../golden/files/shards.bg nospace)
 ! bloomgate split: nospace: File too large
 ? 4

@@ -51,13 +51,13 @@ $ bloomgate convert -q --from-keys ten --items 10 --to dcso ten.bloom; bloomgate
 10
 10
 $ bloomgate check -c <(cat ten.bg) ten
-! bloomgate check: /dev/fd/63: is not a filter of any known format: bloomgate filters must be read from a file, not from a pipe
+! bloomgate check: /dev/fd/63: not a filter in any known format: bloomgate filters must be read from a file, not from a pipe
 ? 3
 
 # A compressed filter; keys are decompressed, filters are not.
 $ gzip -k ten.bg; bloomgate check -c ten.bg.gz ten; zstd -q ten.bg; bloomgate info ten.bg.zst
-! bloomgate check: ten.bg.gz: is not a filter of any known format: the file is compressed with gzip; decompress it first
-! bloomgate info: ten.bg.zst: is not a filter of any known format: the file is compressed with zstd; decompress it first
+! bloomgate check: ten.bg.gz: not a filter in any known format: the file is compressed with gzip; decompress it first
+! bloomgate info: ten.bg.zst: not a filter in any known format: the file is compressed with zstd; decompress it first
 ? 3
 
 # Missing and invalid values.

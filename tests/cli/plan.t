@@ -19,7 +19,7 @@ ribbon       120 MiB  10.1  10    0.0977%         -        -  memory      3
 scalable     240 MiB  20.1  12      0.02%   0.0201%  0.0488%  memory      1
 window       335 MiB  28.1  11    0.0874%   0.0875%   0.402%  memory      8
 |
-Use blocked: a look-up reads one cache line, 9 bits in it; 185 MiB, 0.0999% false positives.
+Use blocked: a lookup reads 9 bits of one cache line; 185 MiB, 0.0999% false positives.
   bloomgate build --kind blocked --items 100000000 --rate 0.001 OUT KEYS
 |
 Alternatives if:
@@ -59,12 +59,12 @@ fuse         1.9 MiB  16.0   8     0.391%         -      -  L3        3
 ribbon       1.9 MiB  16.0  15   0.00305%         -      -  L3        4
 |
 Not possible:
-  quotient     --bits-per-key: found too little for 1000000 in a quotient filter, expected enough
-               room for the items
+  quotient     --bits-per-key: found 16, expected enough space for 1000000 items in a quotient
+               filter
   scalable     --bits-per-key, --bytes: found 16, 0, expected 0: a scalable filter requires a rate
   window       --bits-per-key, --bytes: found 16, 0, expected 0: a window requires a rate
 |
-Use blocked: a look-up reads one cache line, 9 bits in it; 1.9 MiB, 0.0846% false positives.
+Use blocked: a lookup reads 9 bits of one cache line; 1.9 MiB, 0.0846% false positives.
   bloomgate build --kind blocked --items 1000000 --bits-per-key 16 OUT KEYS
 |
 Alternatives if:
@@ -91,7 +91,7 @@ $ bloomgate plan -n 1M --bits-per-key 14 --kind cuckoo
 kind       size  /key   k  positives  the keys   10x  into   read
 cuckoo  1.7 MiB  14.0  12     0.167%      full  full  L3        2
 |
-Planned cuckoo: as asked for; 1.7 MiB, 0.167% false positives.
+Planned cuckoo: as requested; 1.7 MiB, 0.167% false positives.
   bloomgate build --kind cuckoo --items 1000000 --bits-per-key 14 OUT KEYS
 Without --kind, the choice would be blocked: 1.7 MiB, 0.185% false positives.
 $ bloomgate plan -n 1M -p 1% -k blocked | tail -5
@@ -118,7 +118,7 @@ $ bloomgate plan -n 1M -p 1e-8 | tail -15
 Not possible:
   counting     --rate: 1e-08 for 1000000 items needs more than 1024 bits per key
 |
-Use classic: a blocked filter would take half as much memory again; a look-up reads up to 27 cache
+Use classic: a blocked filter would need over 1.5 times the memory; a lookup reads up to 27 cache
   lines; 4.6 MiB, 1.00e-06% false positives.
   bloomgate build --kind classic --items 1000000 --rate 1e-08 OUT KEYS
 |
@@ -152,8 +152,8 @@ Not possible:
   scalable     --rate: 1.024e-31 for 1000000 items needs more than 1024 bits per key
   window       --rate: 1.09375e-31 for 142858 items needs more than 1024 bits per key
 |
-Use classic: a blocked filter would not do it within the limits; a look-up reads up to 64 cache
-  lines; 18.4 MiB, 9.98e-29% false positives.
+Use classic: a blocked filter would exceed the limits; a lookup reads up to 64 cache lines; 18.4
+  MiB, 9.98e-29% false positives.
   bloomgate build --kind classic --items 1000000 --rate 1e-30 OUT KEYS
 |
 Alternatives if:
@@ -205,9 +205,9 @@ True True
 $ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/delayed/p'
 1,000,000 keys, at most 10 us per absent key
 blocked      1.6 MiB  13.8   9       0.2%     6.41%    98.7%  L3        1
-  An absent key is delayed by 10 us on average, by unnecessary calls.
+  Unnecessary calls delay an absent key by 10 us on average.
 $ bloomgate plan -n 1M -p 0.1% --call-time 1s | grep delayed
-  An absent key is delayed by 999 us on average, by unnecessary calls.
+  Unnecessary calls delay an absent key by 999 us on average.
 
 # JSON.
 $ bloomgate plan -n 1M -p 1% --json | python3 -m json.tool > plan.json
@@ -216,7 +216,7 @@ $ python3 -c 'import json; p = json.load(open("all.json")); print(p["schema"], p
 bloomgate.plan.1
 {'kind': 'auto', 'items': 1000000, 'rate': 1e-08, 'folds': 1, 'growth': 2, 'queries_per_second': 1000, 'absent_share': 0.5, 'call_cost': 2, 'memory_cost': 3, 'call_seconds': 1, 'latency_seconds': 0.001}
 classic
-classic: a blocked filter would take half as much memory again; a look-up reads up to 27 cache lines
+classic: a blocked filter would need over 1.5 times the memory; a lookup reads up to 27 cache lines
 ['classic', 'partitioned', 'blocked', 'split', 'register', 'scalable']
 {'kind': 'counting', 'possible': False, 'why': '--folds: found 1 for a counting filter, expected 0 for a kind that does not fold'}
 {'kind': 'cuckoo', 'possible': False, 'why': '--folds: found 1 for a cuckoo filter, expected 0 for a kind that does not fold'}
@@ -350,10 +350,10 @@ $ bloomgate plan -n 1M --latency 1ms
 ! Try 'bloomgate plan --help'.
 ? 2
 $ bloomgate plan -n 1M --latency 2ms --call-time 1ms
-! bloomgate plan: --latency: found 0.002, expected less than --call-time: else no filter is needed
+! bloomgate plan: --latency: found 0.002, expected less than --call-time (otherwise no filter is needed)
 ? 2
 $ bloomgate plan -n 1M --bits-per-key 2 --latency 1us --call-time 1ms
-! bloomgate plan: --latency: found 1e-06 where it takes 0.000469679 seconds, expected one that the size given can keep
+! bloomgate plan: the latency objective of 1e-06 seconds cannot be met: with the specified size, an absent key takes 0.000469679 seconds on average
 ? 2
 $ bloomgate plan -n 1M -p 1% keys.txt
 ! bloomgate plan: unexpected argument 'keys.txt'; plan accepts only options
