@@ -68,10 +68,11 @@ static int change_check_foreign(struct change *c)
     }
     return code || alone
                ? code
-               : say_failed(CLI_USAGE,
-                            "%s: contains more than the filter, which would be lost; "
-                            "use -o to write only the filter",
-                            c->file.path);
+               : say_failed(
+                   CLI_USAGE,
+                   "%s: contains data other than the filter, which would be lost; "
+                   "use -o to write only the filter",
+                   c->file.path);
 }
 
 static int change_check_ours(struct change *c)

@@ -259,9 +259,10 @@ const struct command command_bench = {
         "absent); bits per key; and the measured and predicted false-positive rates. "
         "Times are nanoseconds of CPU time per key for one thread, the median of 5 "
         "passes, including hashing.\n\n"
-        "Up to --most distinct keys are kept in memory; reading stops there. Duplicate "
-        "keys are used once. Absent keys are created from these keys by appending two "
-        "bytes, 01 and 7f; a result that is itself one of the keys is skipped.\n\n"
+        "At most --most distinct keys are kept in memory; the rest of the input is not "
+        "read. Duplicate keys are ignored. Absent keys are created from these keys by "
+        "appending two bytes, 01 and 7f; a result that is itself one of the keys is "
+        "skipped.\n\n"
         "If a filter denies a key that was added to it, which would be a bug, the "
         "command reports it and exits with code 3.",
     .size = sizeof(struct bench_options),

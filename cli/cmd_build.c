@@ -301,9 +301,10 @@ static int build_check_part(const struct build *b)
     const int code = b->input.part.n > 1 ? build_identify_whole(b, &now) : (int)CLI_OK;
     return code || b->input.part.n <= 1 || now == b->whole
                ? code
-               : say_failed(CLI_DATA,
-                            "the input changed while it was being read; build all "
-                            "parts again when it is complete");
+               : say_failed(
+                   CLI_DATA,
+                   "the input changed while it was being read; build all parts again "
+                   "once the input is complete");
 }
 
 /* Returns the number of files up to a position, including the file that contains it. */
@@ -744,9 +745,9 @@ static int build_check_partial(const struct build *b)
     }
     const int code = build_partial(b, path);
     if (!code && input_reads(&b->input, path)) {
-        return say_usage("%s: is an input file, which the checkpoint would overwrite; "
-                         "choose another OUT",
-                         path);
+        return say_usage(
+            "%s: the checkpoint would overwrite this input file; choose another OUT",
+            path);
     }
     return code || o->resume || o->force || access(path, F_OK) != 0
                ? code
@@ -825,10 +826,11 @@ const struct command command_build = {
         "Reads keys from files, or from stdin, and writes a filter of them to OUT. OUT "
         "is replaced atomically at the end, or is unchanged if anything fails.\n\n"
         "The default false-positive rate is 1%. Without --items, uncompressed regular "
-        "files are read twice, the first time to count their keys. Keys from a pipe go "
-        "to a scalable filter, which starts with a capacity of 1,048,576 keys (1.7 MiB "
-        "at 1%) and grows. With another --kind, they are collected first, at 8 bytes "
-        "per key. Files compressed with gzip or zstd are decompressed.\n\n"
+        "files are read twice, the first time to count their keys. Keys from a pipe "
+        "are added to a scalable filter, which starts with a capacity of 1,048,576 "
+        "keys (1.7 MiB at 1%) and grows. With another --kind, they are collected "
+        "first, at 8 bytes per key. Files compressed with gzip or zstd are "
+        "decompressed.\n\n"
         "How keys are extracted from lines (--trim, --lower, --as) is recorded in the "
         "file, and bloomgate check processes its input in the same way.",
     .size = sizeof(struct build_options),

@@ -267,11 +267,10 @@ const struct command command_canary = {
     .usage = "[options] FILTER",
     .about =
         "Looks up the 16 keys that bloomgate build adds to every filter, and 4096 keys "
-        "that are never added. All of the former must be found; the share of the "
-        "latter that is answered \"maybe\" is the measured false-positive rate. Exit "
-        "code: 0 if the canaries are found, and the rate is below one half and, within "
-        "the limits of chance, no higher than the filter's fill predicts; 1 if not; "
-        "higher on errors.\n\n"
+        "that are never added. All 16 must be found; the share of the 4096 that is "
+        "answered \"maybe\" is the measured false-positive rate. Exit code: 0 if all "
+        "canaries are found, and the rate is below one half and not significantly "
+        "higher than the filter's fill predicts; 1 if not; higher on errors.\n\n"
         "Other software can add canaries, too: --keys prints them, 24 bytes each, in "
         "hexadecimal. bloomgate canary --generation N then looks them up in any format "
         "whose keys are byte strings.",

@@ -135,7 +135,7 @@ static int check_open(struct check *c, const char *first)
         c->count++;
         if (i && strcmp(file->recipe, c->files[0].recipe) != 0) {
             code = say_failed(CLI_DATA,
-                              "%s and %s: their keys were converted differently: '%s' "
+                              "%s and %s: keys were converted differently: '%s' "
                               "and '%s'",
                               c->files[0].path, file->path, c->files[0].recipe,
                               file->recipe);
@@ -192,7 +192,8 @@ const struct command command_check = {
               { &open_options_group, offsetof(struct check_options, open) } },
     .examples = { { "bloomgate check seen.bg new.txt",
                     "print the lines that may have been seen before" },
-                  { "tail -f access.log | bloomgate check -v --field 1 --delimiter ' ' k.bg",
+                  { "tail -f access.log | bloomgate check -v --field 1 --delimiter ' ' "
+                    "k.bg",
                     "print lines whose first field is definitely not in k.bg" } },
     .run = check_command,
 };

@@ -24,7 +24,7 @@ static const struct option cluster_table[] = {
     { "replicas", 'w', OPTION_COUNT, AT(replicas), "N",
       "replicas that must acknowledge an add (default: 0)", NULL },
     { "wait", 0, OPTION_SECONDS, AT(wait), "T",
-      "time to wait for replicas per try (default: 1s)", NULL },
+      "wait for replicas per attempt (default: 1s)", NULL },
     { "connect-timeout", 0, OPTION_SECONDS, AT(connect), "T",
       "connect timeout (default: --timeout)", NULL },
     { "timeout", 0, OPTION_SECONDS, AT(timeout), "T", "reply timeout (default: 5s)",
@@ -215,7 +215,7 @@ const struct command command_cluster = {
         "as complete.\n\n"
         "Slots may move and primaries may fail while the command runs: unanswered "
         "requests are sent again. With --replicas 1, an add is acknowledged only after "
-        "a replica has it, so that it survives the failure of its primary. "
+        "a replica has received it, so that it survives the failure of its primary. "
         "--acknowledged prints the lines whose add was acknowledged. If nodes do not "
         "reply within --patience, add and check fail; check --open reports their keys "
         "as \"maybe\" instead. A missing shard is always an error.\n\n"

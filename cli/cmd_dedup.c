@@ -310,14 +310,16 @@ static int dedup_open_stats(struct dedup *d)
                           && (input_is_same_file(o->stats, o->seen.state)
                               || claim_holds(o->stats)); /* neither file has to exist */
     if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
-        return say_usage("--stats %s: is also an input or the state; choose another "
-                         "file",
-                         o->stats);
+        return say_usage(
+            "--stats %s: this file is also an input or the --state file; choose "
+            "another one",
+            o->stats);
     }
     if (o->stats && secret_is_keyring(o->stats)) {
-        return say_usage("--stats %s: is a keyring, which would be overwritten; choose "
-                         "another file",
-                         o->stats);
+        return say_usage(
+            "--stats %s: this file is a keyring and would be overwritten; choose "
+            "another one",
+            o->stats);
     }
     d->stats = o->stats ? fopen(o->stats, "we") : NULL;
     return o->stats && !d->stats ? say_errno(o->stats) : CLI_OK;
@@ -376,7 +378,7 @@ const struct command command_dedup = {
         "--window remembers only the last N keys (up to one seventh more may be "
         "remembered), or the keys of a period; a key that occurs again is renewed. A "
         "period requires --items, and time between runs does not count.\n\n"
-        "--state loads what an earlier run remembered, and saves it atomically at the "
+        "--state loads the filter of an earlier run, and saves it atomically at the "
         "end, even if the command is interrupted or the filter is full: the state then "
         "contains exactly the lines that were printed. After any other error, the old "
         "state is kept. Keys must be extracted and hashed in the same way in all runs. "
@@ -395,7 +397,8 @@ const struct command command_dedup = {
               { &hash_options_group, offsetof(struct dedup_options, hash) } },
     .examples = { { "bloomgate dedup access.log > unique.log",
                     "print each line once, in order" },
-                  { "tail -F app.log | bloomgate dedup -w 10m -n 1M --field 2 --delimiter ' '",
+                  { "tail -F app.log | bloomgate dedup -w 10m -n 1M --field 2 "
+                    "--delimiter ' '",
                     "print lines whose second field has not occurred for ten minutes" } },
     .run = dedup_command,
 };

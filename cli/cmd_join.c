@@ -84,10 +84,11 @@ const struct command command_join = {
     .name = "join",
     .summary = "recombine the shards of a filter",
     .usage = "[options] PREFIX N OUT",
-    .about = "Recombines the N shards PREFIX.0, PREFIX.1 and so on, which bloomgate "
-             "split wrote, into one filter. Every file records which shard it is, and "
-             "from which split. Files in the wrong place, from another split, or of "
-             "another size or hash are refused. If a split was killed, run it again.",
+    .about =
+        "Recombines the N shards PREFIX.0, PREFIX.1 and so on, written by bloomgate "
+        "split, into one filter. Every file records which shard it is, and from which "
+        "split. Files with the wrong number, from another split, or with a different "
+        "size or hash are refused. If bloomgate split was interrupted, run it again.",
     .size = sizeof(struct join_options),
     .uses = { { &force_options_group, offsetof(struct join_options, save) },
               { &open_ours_group, offsetof(struct join_options, open) } },

@@ -19,7 +19,7 @@ struct keyring_options {
 #define AT(field) offsetof(struct keyring_options, field)
 static const struct option keyring_table[] = {
     { "new", 0, OPTION_TEXT, AT(name), "NAME",
-      "append a new secret with this name; creates FILE", NULL },
+      "append a new secret with this name to FILE", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT

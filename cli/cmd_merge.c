@@ -43,7 +43,7 @@ static int merge_compare(const struct filter_file *first,
 {
     if (strcmp(first->recipe, other->recipe) != 0) {
         return say_failed(CLI_DATA,
-                          "%s and %s: their keys were converted differently: '%s' and "
+                          "%s and %s: keys were converted differently: '%s' and "
                           "'%s'",
                           first->path, other->path, first->recipe, other->recipe);
     }
@@ -70,7 +70,7 @@ static int merge_one(const struct merge_options *o, struct filter_file *first,
     }
     code = code ? code : parts_take(&merge_parts, &other);
     if (!code && strcmp(first->about.metadata, other.about.metadata) != 0) {
-        say_warning("%s: its notes differ from those of %s, which are kept", path,
+        say_warning("%s: its notes differ from those of %s and are discarded", path,
                     first->path);
     }
     filter_close(&other);
@@ -117,11 +117,11 @@ const struct command command_merge = {
     .about =
         "Writes the union of the filters to OUT: the filter that would result from "
         "adding all their keys to one filter of that size. The filters must have the "
-        "same kind, size and hash. bloomgate build with the same --items and --rate "
-        "creates such filters, for example from parts of the input (--shard). If the "
-        "input changed between the builds, its parts are refused; if parts are "
-        "missing, merge prints a warning.\n\n"
-        "Notes, key id and generation are those of the first filter. With -f, OUT may "
+        "same kind, size and hash: build them with the same --items and --rate, for "
+        "example from parts of the input (--shard). If the input changed between the "
+        "builds, its parts are refused; if parts are missing, merge prints a "
+        "warning.\n\n"
+        "Notes, key id and generation come from the first filter. With -f, OUT may "
         "be one of the filters: it is replaced atomically at the end, or is unchanged "
         "if anything fails.",
     .size = sizeof(struct merge_options),

@@ -62,7 +62,7 @@ static int split_prepare(const struct split_options *o, const char *path,
     *shards = file.about.shards;
     filter_close(&file);
     if (!code && *shards < 2) {
-        code = say_failed(CLI_USAGE, "%s: is not divided into shards", path);
+        code = say_failed(CLI_USAGE, "%s: not a sharded filter", path);
     }
     return code ? code : split_may_write(o, prefix, *shards);
 }

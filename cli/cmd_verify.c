@@ -200,7 +200,8 @@ const struct command command_verify = {
         "position, and the number of damaged blocks. Exit code: 0 if all files are "
         "intact, 1 if a file is damaged, higher if a file cannot be checked, because "
         "it does not exist, is not a filter, or was written by a newer version.\n\n"
-        "Without its secret, all of a filter except the canaries can be verified. Most "
+        "Without the secret of a filter, everything except its canaries can be "
+        "verified. Most "
         "formats of other software have no checksum, so only the structure can be "
         "checked. With -q, only damaged files are printed.",
     .size = sizeof(struct verify_options),

@@ -410,7 +410,7 @@ const struct command command_watch = {
         "the error is shown together with the figures of the last good file. Press q "
         "or Ctrl-C to quit.\n\n"
         "If stdout is not a terminal, one line is printed at the start and one for "
-        "every change, as for a log. --once prints the current state and exits. For "
+        "every change, like a log. --once prints the current state and exits. For "
         "filters with a secret, only the header is shown, unless --keyring is set.",
     .size = sizeof(struct watch_options),
     .uses = { { &watch_group, 0 } },

@@ -111,7 +111,7 @@ int filter_expect_whole(const struct filter_file *file)
                ? CLI_OK
                : say_failed(
                    CLI_USAGE,
-                   "%s: is one shard of a split filter and cannot be changed; run "
+                   "%s: a single shard of a split filter cannot be changed; run "
                    "bloomgate join, and change the result",
                    file->path);
 }
@@ -127,14 +127,15 @@ int filter_may_write(const char *path, bool force)
         return CLI_OK;
     }
     if (!S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode)) {
-        return say_failed(CLI_USAGE, "%s: is not a regular file and cannot be replaced",
+        return say_failed(CLI_USAGE, "%s: not a regular file, so it cannot be replaced",
                           path);
     }
     if (force && secret_is_keyring(path)) {
-        return say_failed(CLI_USAGE,
-                          "%s: is a keyring, which -f does not overwrite, because "
-                          "filters with its secrets would be lost",
-                          path);
+        return say_failed(
+            CLI_USAGE,
+            "%s: -f does not overwrite a keyring, because filters that use its secrets "
+            "would be lost",
+            path);
     }
     return force ? CLI_OK
                  : say_failed(CLI_USAGE, "%s: already exists; use -f to overwrite it",
@@ -193,7 +194,7 @@ int filter_expect_ours(const char *path)
     }
     return filter_looks_ours(path)
                ? CLI_OK
-               : say_failed(CLI_DATA, "%s: is not a bloomgate filter file", path);
+               : say_failed(CLI_DATA, "%s: not a bloomgate filter file", path);
 }
 
 /* ---- Files of bloomgate --------------------------------------------------------------------- */
@@ -436,8 +437,8 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
         code =
             found == 1 ? CLI_OK
             : found == 0
-                ? say_failed(CLI_DATA, "%s: is not a filter of any known format%s",
-                             path, filter_advice(&all))
+                ? say_failed(CLI_DATA, "%s: not a filter in any known format%s", path,
+                             filter_advice(&all))
                 : say_failed(CLI_USAGE, "%s: matches several formats: %s; set --format",
                              path, names);
     }

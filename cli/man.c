@@ -148,9 +148,9 @@ static void man_section(const char *title, const char *text,
 
 static const char man_about[] =
     "A filter is a compact representation of a large set of keys. A lookup returns "
-    "\"definitely not\", which is always correct, or \"maybe\". Absent keys get "
-    "\"maybe\" at a known false-positive rate. bloomgate builds filters from keys, "
-    "stores them in files, queries them, and updates them.\n\n"
+    "\"definitely not\", which is always correct, or \"maybe\". For absent keys, it "
+    "returns \"maybe\" at a known false-positive rate. bloomgate builds filters from "
+    "keys, stores them in files, queries them, and updates them.\n\n"
     "Data goes to stdout; messages go to stderr. Files are replaced atomically, and "
     "existing files are overwritten only with --force. \"-\" is stdin, and \"--\" ends "
     "the options. Options and arguments may appear in any order.";
@@ -174,7 +174,8 @@ static const struct man_entry man_recipes[] = {
       "a comma with --csv." },
     { "--trim, --lower", "Remove whitespace around the key; convert A-Z to a-z." },
     { "--as int64, --as int32",
-      "Parse the text as a decimal integer. The key is its 8 or 4 bytes, little-endian." },
+      "Parse the text as a decimal integer. The key is its 8 or 4 bytes, "
+      "little-endian." },
     { "--as hex", "Parse the text as hexadecimal digits, two per byte of the key." },
     { "--as utf16",
       "Convert the text from UTF-8. The key is its UTF-16, little-endian." },
@@ -192,7 +193,8 @@ static const struct man_entry man_environment[] = {
       "this machine). Set it to plan filters for another machine." },
     { "BLOOMGATE_LOCK_WAIT",
       "How long a command waits while another command is changing the same file, such "
-      "as 5m (default: 60s). It then fails with exit code 4. 0 fails at once." },
+      "as 5m (default: 60s). It then fails with exit code 4. With 0, it fails "
+      "immediately." },
 };
 
 static void man_formats(void)

@@ -118,7 +118,8 @@ int parts_take(struct part_sets *all, struct filter_file *file)
         if (!parts_unite(all, &set)) {
             return say_failed(
                 CLI_USAGE,
-                "%s: parts of more than %d inputs; merge the parts of each input first",
+                "%s: contains parts of more than %d inputs; merge the parts of each "
+                "input first",
                 file->path, PARTS_SETS);
         }
         memmove(line, line + n + 1, strlen(line + n + 1) + 1);

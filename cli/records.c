@@ -43,7 +43,8 @@ static const struct option key_options_table[] = {
     { "lower", 0, OPTION_FLAG, AT(lower), NULL, "convert A-Z to a-z", NULL },
     { "as", 0, OPTION_CHOICE, AT(as), "FORM",
       "form of the key: text, int64, int32, hex or utf16", key_forms },
-    { "raw", 0, OPTION_FLAG, AT(raw), NULL, "do not decompress gzip and zstd", NULL },
+    { "raw", 0, OPTION_FLAG, AT(raw), NULL, "do not decompress gzip or zstd input",
+      NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT

@@ -28,7 +28,7 @@ static const struct option spec_table[] = {
     { "bits", 0, OPTION_COUNT, AT(k), "K", "bits set per key, or bits per fingerprint",
       NULL },
     { "folds", 0, OPTION_COUNT, AT(folds), "N",
-      "make it possible to halve the filter N times later", NULL },
+      "allow the filter to be halved N times later", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT

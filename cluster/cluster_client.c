@@ -661,8 +661,9 @@ static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
         cluster_note(c, node, item.text.data, item.text.len);
     } else {
         char text[80];
-        const int n = snprintf(text, sizeof text, "%lld of %u replicas have the write",
-                               (long long)item.number, c->options.replicas);
+        const int n =
+            snprintf(text, sizeof text, "%lld of %u replicas received the write",
+                     (long long)item.number, c->options.replicas);
         cluster_note(c, node, text, (size_t)n);
     }
     return false;

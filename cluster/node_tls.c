@@ -64,7 +64,7 @@ static bool tls_load(SSL_CTX *context, const struct node_tls_options *o,
     }
     if (!o->cert != !o->key) {
         (void)snprintf(why, NODE_TLS_WHY,
-                       "tls-%s is set alone: set both tls-cert and tls-key",
+                       "tls-%s cannot be set alone: set both tls-cert and tls-key",
                        o->cert ? "cert" : "key");
         return false;
     }
@@ -172,7 +172,7 @@ static void tls_distrusted(struct node_secrecy *s, long verdict)
                    "TLS: certificate rejected: %s; expected %s",
                    X509_verify_cert_error_string(verdict),
                    other ? "a certificate for this host or for tls-name"
-                         : "a certificate of an authority in tls-ca");
+                         : "a certificate issued by an authority in tls-ca");
 }
 
 static void tls_failed(struct node_secrecy *s)

@@ -1,5 +1,5 @@
 /*
- * bg_create.c - BG.CREATE: creates a filter of any kind. Options that are left out have defaults.
+ * bg_create.c - BG.CREATE: creates a filter of any kind. All options have defaults.
  *
  * Without CAPACITY, BITS and BYTES, the filter is scalable and starts at bf-initial-size. Without
  * a rate or size, its rate is bf-error-rate. A Bloom-type filter created with CAPACITY rejects
@@ -66,7 +66,8 @@ void bgc_words(const char *text, char *to, size_t room)
 
 void bgc_reply_spec_error(struct request *request, bg_err err, const bg_errinfo *info)
 {
-    if (err == BG_ENOMEM || err == BG_EQUOTA || err == BG_EIO || !info->what[0]) {
+    if (err == BG_ENOMEM || err == BG_EQUOTA || err == BG_EIO || !info->what[0]
+        || !info->expected[0]) {
         args_failed(request, err, info, "ERR cannot create the filter");
     } else {
         char expected[2 * sizeof info->expected];

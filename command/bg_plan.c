@@ -1,5 +1,5 @@
 /*
- * bg_plan.c - BG.PLAN: compares the filters of all kinds for a number of items and a rate.
+ * bg_plan.c - BG.PLAN: compares all kinds of filters for a number of items and a rate.
  *
  * The reply is an array of maps, one for each kind. `chosen` marks the kind that KIND auto
  * selects, and `reason` explains why. A kind that does not support the request has `error`
@@ -133,7 +133,8 @@ static void plan_refuse(struct request *request, bg_kind kind, const bg_errinfo 
     reply_text(&request->reply, "kind");
     reply_text(&request->reply, bg_kind_name(kind));
     reply_text(&request->reply, "error");
-    reply_text(&request->reply, info->what[0] ? text : info->message);
+    reply_text(&request->reply,
+               info->what[0] && info->expected[0] ? text : info->message);
 }
 
 void bgc_plan(struct request *request)

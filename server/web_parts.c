@@ -459,6 +459,7 @@ static void web_command_failed(struct web_request *request, const char *text,
     }
     const size_t skip = len > 4 && memcmp(text, "ERR ", 4) == 0 ? 4 : 0;
     const bool busy = memmem(text, len, " being ", 7) != NULL
+                      || memmem(text, len, " in progress", 12) != NULL
                       || memmem(text, len, " under way", 10) != NULL
                       || memmem(text, len, "repeat the command", 18) != NULL;
     web_error(request,

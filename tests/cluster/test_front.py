@@ -313,12 +313,12 @@ def test_adds_wait_for_replicas(program):
         wait_for_state(s, "up")
         assert s.ask("BF.MADD", "seen", "a", "b") == [1, 1]
         front.cluster.replicas = 0
-        assert "0 of 1 replicas have the write" in s.ask("BF.ADD", "seen", "c")
+        assert "0 of 1 replicas received the write" in s.ask("BF.ADD", "seen", "c")
         assert s.ask("BF.EXISTS", "seen", "c") == 1 and s.ask("BF.EXISTS", "seen", "x") == 0
         facts = Asker(s).told("GET", "/api/v1/fronts/seen", 200)
         assert facts["state"] == "up" and facts["shards"]["unwritable"] == 1, facts
         assert s.ask("BF.MEXISTS", "seen", "a", "x") == [1, 0]
-        assert "replicas have the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "known to accept none"
+        assert "replicas received the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "known to accept none"
         front.cluster.replicas = 1
         service.wait_for(lambda: s.ask("BF.ADD", "seen", "c") in (0, 1), what="adds to be accepted again")
         log = s.read_log()

@@ -190,7 +190,7 @@ def test_replicas():
     cluster.replicas = 0
     done = run(cluster, "add", "-w", "1", "--wait", "20ms", "--acknowledged", "f", keys=INPUT, quick=True)
     assert done.returncode == 4 and not done.stdout, done
-    assert "0 of 1 replicas have the write" in done.stderr, done
+    assert "0 of 1 replicas received the write" in done.stderr, done
     cluster.replicas = 1
     done = run(cluster, "add", "-w", "1", "--acknowledged", "f", keys=INPUT)
     assert done.returncode == 0 and done.stdout == INPUT, done

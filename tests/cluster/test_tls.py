@@ -111,7 +111,7 @@ def test_what_is_refused(t):
     t.refused(*t.tls, password="wrong", what="AUTH: WRONGPASS")
     t.refused(*t.tls, password=None, what="NOAUTH: the node requires a password")
     t.refused("--tls", "--tls-ca", other.path("ca.pem"), "--tls-cert", secure.path("client.pem"), "--tls-key", secure.path("client.key"),
-              what="expected a certificate of an authority in tls-ca")
+              what="expected a certificate issued by an authority in tls-ca")
     t.refused("--tls", "--tls-ca", secure.path("ca.pem"), what="set tls-cert and tls-key")
     t.refused(*t.tls, "--tls-name", "elsewhere.example", what="expected a certificate for this host or for tls-name")
     t.refused(what="is it a TLS port?")
