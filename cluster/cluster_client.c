@@ -17,13 +17,13 @@ struct cluster {
     struct cluster_options options;
     struct cluster_tally own, *tally; /* the counters to update */
     struct node_tls *tls;
-    struct link_how how; /* of its links */
+    struct link_how how; /* options of all links */
     char password[CLUSTER_PASSWORD];
     struct slot_map map;
     bool stale;      /* the map is out of date: refresh it before the next round */
     uint16_t teller; /* the node that last provided the map */
-    int64_t end;     /* when its patience ends, by cluster_now */
-    unsigned marker; /* of the last marker of WAIT */
+    int64_t end;     /* deadline of the current call, by cluster_now */
+    unsigned marker; /* number in the last marker of WAIT */
     char wrong[400]; /* the last error */
 };
 
@@ -52,7 +52,7 @@ int64_t cluster_now(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Stores an error of a node, or its error reply. */
+/* Stores the error of a node: a connection error, or its error reply. */
 static void cluster_note(struct cluster *c, uint16_t node, const char *what, size_t n)
 {
     (void)snprintf(c->wrong, sizeof c->wrong, "%.120s:%u: %.*s",
@@ -180,8 +180,8 @@ static bool cluster_read_info(struct node_link *link, bg_bytes reply)
     return true;
 }
 
-/* Handles the next reply, which is to INFO. Returns false if there is none, or if
- * cluster_read_info does. */
+/* Handles the next reply, which answers INFO. Returns false if there is none, or if
+ * cluster_read_info fails. */
 static bool cluster_take_info(struct node_link *link)
 {
     bg_bytes reply;
@@ -209,7 +209,7 @@ static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
     size_t at = 0;
     const struct reply_item item = reply_next(reply, &at);
     if (item.type == '-' && reply_begins(item.text, "ERR")) {
-        map_give_all(&c->map, node); /* not a cluster: it has all slots */
+        map_give_all(&c->map, node); /* not a cluster: the server has all slots */
         return true;
     }
     if (item.type == '-' && reply_begins(item.text, "NOAUTH")) {
@@ -260,8 +260,9 @@ static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
     return good;
 }
 
-/* Requests the map from the nodes, one after another, until there is no time left, but at least
- * from one. Returns false if none provides it. Sets *err if further attempts are pointless. */
+/* Requests the map from one node after another, until a node provides it or there is no time
+ * left, but at least from one. Returns false if no node provides it. Sets *err if further
+ * attempts are pointless. */
 static bool cluster_refresh(struct cluster *c, bg_err *err)
 {
     const size_t count = c->map.count; /* more may be added in the meantime */
@@ -341,7 +342,7 @@ static bg_err cluster_read_password(const char *path, char to[CLUSTER_PASSWORD],
                               path, CLUSTER_PASSWORD - 2);
 }
 
-/* Reads the files that the options name. */
+/* Reads the files specified in the options. */
 static bg_err cluster_load(struct cluster *c, bg_errinfo *info)
 {
     char why[NODE_TLS_WHY];
@@ -443,8 +444,8 @@ size_t cluster_nodes(const struct cluster *c)
     return cluster_owners(c, has);
 }
 
-/* Sends INFO to all nodes that have slots, and to their replicas. Returns how many could be
- * opened. */
+/* Sends INFO to all nodes that have slots, and to their replicas. Returns the number of links
+ * that could be opened. */
 static size_t cluster_put_survey(struct cluster *c, const bool has[MAP_NODES],
                                  uint16_t asked[MAP_NODES],
                                  struct node_link *links[MAP_NODES], bg_err *err)
@@ -501,7 +502,7 @@ void cluster_where(const struct cluster *c, unsigned slot, char *text, size_t ro
 
 /* ---- A round: sending ------------------------------------------------------------------------ */
 
-/* What a round has done with a node. */
+/* The state of a node in a round. */
 struct cluster_turn {
     bool begun, failed, writes, steady;
 };
@@ -539,8 +540,8 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     return true;
 }
 
-/* Writes a number whose slot belongs to a node. It differs each time, because slots may be
- * migrating. Returns false if the node has none. */
+/* Writes a number whose slot belongs to a node. The number differs each time, because slots may
+ * be migrating. Returns false if the node has no slots. */
 static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t room)
 {
     enum { TRIED = 4096 };
@@ -555,7 +556,7 @@ static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t 
 }
 
 /* Adds the marker and WAIT after the writes of a node. A node without slots gets no marker, and
- * its writes have to be repeated when it has one. */
+ * its writes have to be repeated later. */
 static bool cluster_put_wait(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
@@ -642,7 +643,7 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
 }
 
 /* Returns whether WAIT confirms that enough replicas have all writes. The marker must have been
- * written before: if that failed, the user lacks rights, or the slot has moved. */
+ * written first. If writing it failed, the user lacks permission or the slot has moved. */
 static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
                            bg_bytes wait)
 {
@@ -709,7 +710,7 @@ struct cluster_round {
     struct cluster *cluster;
     struct cluster_ask *asks;
     size_t n, left;
-    size_t number; /* of this round within its call */
+    size_t number; /* number of this round within its call */
     bool later;    /* some requests must be retried after a pause */
 };
 

@@ -12,7 +12,7 @@
  *     connections            the map is refreshed, and the request is retried after a pause
  *     anything else          is the answer, including errors
  *
- * A call fails when no request was answered for the duration of `patience`. A request whose
+ * A call fails when no request has been answered for the duration of `patience`. A request whose
  * answer was lost is sent again, so it may be executed twice. Requests must tolerate this: adds
  * to sets of bits do; counting filters count twice, which loses nothing.
  *
@@ -20,7 +20,7 @@
  * lost with its primary. With `replicas` set, a write counts as answered only when that many
  * replicas have it; otherwise it is sent again. WAIT covers the last write of its own connection,
  * and an add that changes nothing is not a write: its bits may have been set by another client or
- * by an earlier attempt, and may not have reached a replica yet. So a small write precedes it,
+ * by an earlier attempt, and may not have reached a replica yet. So a small write precedes WAIT:
  * SET {n}bloomgate/wait with an expiry, where {n} is in a slot of that node. A replica that has
  * this write has all earlier writes, unless the process replaces its data in between. So the
  * client handles these writes as `steady` requests (see below).
@@ -44,15 +44,16 @@
 
 #include "slot_map.h"
 
-/* Counters of what clients have done and encountered. */
+/* Counters of requests, errors and connections. */
 struct cluster_tally {
-    _Atomic uint64_t requests;                       /* requests sent to nodes, */
-    _Atomic uint64_t repeated;                       /* and sent again */
-    _Atomic uint64_t moved, asked;                   /* MOVED and ASK replies, */
-    _Atomic uint64_t tryagain, clusterdown, passing; /* and other transient errors */
+    _Atomic uint64_t requests;                       /* requests sent to nodes */
+    _Atomic uint64_t repeated;                       /* requests sent again */
+    _Atomic uint64_t moved, asked;                   /* MOVED and ASK replies */
+    _Atomic uint64_t tryagain, clusterdown, passing; /* other transient errors */
     _Atomic uint64_t unopened, broken; /* connections not opened, or broken */
-    _Atomic uint64_t refreshed;        /* requests for the map; */
-    _Atomic int64_t told; /* time of the last success by cluster_now; 0: never */
+    _Atomic uint64_t refreshed;        /* requests for the map */
+    _Atomic int64_t
+        told; /* time of the last reply with the map, by cluster_now; 0: never */
 };
 
 struct cluster_options {
@@ -67,7 +68,7 @@ struct cluster_options {
     uint32_t replicas; /* number of replicas that must have a write; 0: no WAIT */
     uint32_t wait;     /* milliseconds to wait for them, per attempt; 0: 1000 */
     int stop_fd;       /* cancels a call when it becomes readable; -1: none */
-    struct cluster_tally *tally; /* NULL: its own */
+    struct cluster_tally *tally; /* NULL: the client has its own */
 };
 
 struct cluster;
@@ -78,7 +79,7 @@ bg_err cluster_open(const struct cluster_options *options, struct cluster **clus
                     bg_errinfo *info);
 void cluster_close(struct cluster *cluster);
 
-/* Checks the files that the options name. Reports the same errors as cluster_open, without
+/* Checks the files specified in the options. Reports the same errors as cluster_open, without
  * contacting a node. */
 bg_err cluster_options_check(const struct cluster_options *options, bg_errinfo *info);
 
@@ -98,14 +99,14 @@ struct cluster_ask {
     /* Internal. */
     bool done;
     unsigned slot;
-    uint16_t node, next; /* where it was sent; where a redirection sends it */
-    bool asking;         /* ... after ASKING */
+    uint16_t node, next; /* the node it was sent to; the node it is redirected to */
+    bool asking;         /* the redirected request follows ASKING */
     size_t round;        /* the round of the call in which it was answered */
 
     const struct link_process *by; /* the process that answered; valid in `answered` */
 };
 
-/* Sends the requests of a round to each node in the order of `asks`. Errors: those of
+/* Sends the requests of a round to each node in the order of `asks`. Errors: same as
  * cluster_open. Requests that were answered before an error stay answered (`done`). */
 bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
                     bg_errinfo *info);
@@ -117,8 +118,9 @@ struct cluster_view {
     struct link_process processes[MAP_NODES];
 };
 
-/* Queries the process of every node that has slots, and of every replica, once. Also refreshes
- * the map, if it is older than `age` milliseconds. Errors: BG_ECANCELED, BG_ENOMEM. */
+/* Sends INFO once to every node that has slots and to every replica, and returns their processes.
+ * Also refreshes the map if it is older than `age` milliseconds. Errors: BG_ECANCELED, BG_ENOMEM.
+ * */
 bg_err cluster_survey(struct cluster *cluster, uint32_t age, struct cluster_view *view,
                       bg_errinfo *info);
 

@@ -120,7 +120,7 @@ void link_break(struct node_link *link, const char *format, ...)
 
 void link_close(struct node_link *link)
 {
-    link->how = NULL; /* not a failure */
+    link->how = NULL; /* not counted as a failure */
     link_break(link, "closed");
     free(link->out.bytes);
     free(link->in.bytes);
@@ -273,7 +273,7 @@ static bool link_receive(struct node_link *link)
 {
     enum {
         AT_ONCE = 65536
-    }; /* larger than a TLS record: no data is left that poll cannot see */
+    }; /* larger than a TLS record, so TLS never buffers data that poll cannot see */
     if (link->in.used > LINK_MAX) {
         link_break(link, "its replies exceed %d bytes", (int)LINK_MAX);
         return true;
@@ -407,7 +407,7 @@ bool links_exchange(struct node_link *const *links, size_t n, int timeout, int s
         good = !watched[count].revents && links_work(links, n, watched, &moved);
         end = moved ? links_now() + timeout : end;
     }
-    if (!good) { /* late replies must not be mistaken for others */
+    if (!good) { /* late replies must not be mistaken for replies to later requests */
         links_break_busy(links, n, "the request was canceled");
     }
     free(watched);

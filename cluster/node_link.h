@@ -6,8 +6,8 @@
  * each link are read in the order of its requests (link_take). A link that breaks during a round,
  * times out, or sends an invalid reply is closed, and has no replies beyond those that arrived
  * completely. The caller sends the unanswered requests again, on a new connection. Sockets never
- * block, so a full pipeline to one node does not delay the others. The timeout for opening a
- * link, including TLS (node_tls.h), is shorter than that for replies.
+ * block, so a full pipeline to one node does not delay the others. Opening a link, including TLS
+ * (node_tls.h), has a shorter timeout than a reply.
  *
  * Memory: the requests and replies of a round, up to LINK_MAX.
  * Thread safety: one thread per link.
@@ -23,7 +23,7 @@
 enum {
     LINK_HOST = 256,
     LINK_MAX = 512 << 20,
-    LINK_ADDRESSES = 16 /* of one host name that are tried */
+    LINK_ADDRESSES = 16 /* maximum number of addresses tried per host name */
 };
 
 struct link_bytes {
@@ -31,12 +31,12 @@ struct link_bytes {
     size_t used, room;
 };
 
-/* A server process, identified by the first 16 digits of its run_id, which is unique; of its
+/* A server process, described by the first 16 digits of three IDs: run_id, which is unique;
  * master_replid, the history of its data, which it shares with its primary or its replicas; and
- * of its master_replid2, the history that its own continues. 0: not known. */
+ * master_replid2, the history that its own history continues. 0: unknown. */
 struct link_process {
     uint64_t run, history, before;
-    bool refused; /* not known: the user lacks permission */
+    bool refused; /* unknown, because the user lacks permission */
 };
 
 /* How links are opened, and counters of failures, shared by links. */
@@ -54,17 +54,17 @@ struct node_link {
     struct node_secrecy *secrecy; /* NULL: no TLS */
     int fd;                       /* -1: closed */
     bool fresh;                   /* opened in this round */
-    bool connecting;              /* not known yet whether it succeeds */
+    bool connecting;              /* connect is in progress */
     bool greeting;                /* TLS handshake in progress */
     int64_t open_until;           /* deadline for opening, by links_now */
-    unsigned
-        attempt; /* which of its addresses is tried; the next one after a failure */
+    unsigned attempt; /* index of the address to try; incremented after a failure */
     struct link_bytes out, in;
-    size_t sent, taken;          /* of these */
-    size_t expected, whole;      /* replies of this round */
-    struct reply_scan scan;      /* of the next reply, which starts at `begin` */
-    size_t begin, last;          /* `last`: where the last complete reply starts */
-    struct link_process process; /* of the server; set by the caller */
+    size_t sent, taken;     /* bytes of `out` and `in` */
+    size_t expected, whole; /* replies of this round: expected and complete */
+    struct reply_scan
+        scan;           /* state of parsing the next reply, which starts at `begin` */
+    size_t begin, last; /* `last`: where the last complete reply starts */
+    struct link_process process; /* the server process; set by the caller */
     char wrong[200];             /* why it was closed */
 };
 
@@ -81,7 +81,7 @@ bool link_put(struct node_link *link, const bg_bytes *argv, size_t argc);
 
 /* Sends all requests and waits for all replies, until nothing arrives for `timeout` milliseconds.
  * `stop_fd`, unless -1, cancels the wait when it becomes readable. Returns false if memory is
- * short, or if it was canceled. */
+ * short, or if the wait was canceled. */
 bool links_exchange(struct node_link *const *links, size_t n, int timeout, int stop_fd);
 
 /* Returns the next reply of the round; false if there is none. */

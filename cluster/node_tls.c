@@ -13,14 +13,14 @@
 
 struct node_tls {
     SSL_CTX *context;
-    char *name; /* as in the options */
+    char *name; /* `name` of the options */
 };
 
 struct node_secrecy {
     SSL *ssl;
-    short sending, receiving; /* the events these wait for; 0: none */
+    short sending, receiving; /* events that send and receive wait for; 0: none */
     bool
-        asked; /* the node requested a missing client certificate, and nothing was received since */
+        asked; /* the node requested a client certificate, which is missing, and has sent nothing since */
     char wrong[NODE_TLS_WHY];
 };
 
@@ -36,8 +36,9 @@ static int tls_no_password(char *to, int room, int writing, void *context)
     return 0; /* never prompt for a passphrase */
 }
 
-/* Called when a node requests a certificate and none is configured. Whether the node requires one
- * is known only later; with TLS 1.3, possibly only because it closes the connection. */
+/* Called when a node requests a certificate and none is configured. Whether the node requires a
+ * certificate becomes known only later; with TLS 1.3, possibly only when the node closes the
+ * connection. */
 static int tls_no_certificate(SSL *ssl, X509 **certificate, EVP_PKEY **key)
 {
     struct node_secrecy *s = SSL_get_app_data(ssl);

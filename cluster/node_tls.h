@@ -21,10 +21,11 @@ enum { NODE_TLS_WHY = 200 };
 
 struct node_tls_options {
     bool on;
-    const char *ca;         /* file of CA certificates; NULL: those of the OS */
-    const char *cert, *key; /* files of the client certificate; NULL: none */
     const char
-        *name; /* in the certificates of all nodes; NULL: each node's host; "*": any */
+        *ca; /* file of CA certificates; NULL: the certificates trusted by the OS */
+    const char *cert, *key; /* files of the client certificate; NULL: none */
+    const char *
+        name; /* name in the certificates of all nodes; NULL: each node's host; "*": any */
 };
 
 struct node_tls;     /* a context */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Parses a number of n characters. Returns false if they are not a number, or more than 18
+/* Parses a number of n characters. Returns false if the text is not a number or has more than 18
  * digits. */
 static bool scan_number(const char *from, size_t n, int64_t *number)
 {
@@ -23,7 +23,8 @@ static bool scan_number(const char *from, size_t n, int64_t *number)
     return true;
 }
 
-/* Parses one item at `bytes`. *used is its length; for an array, that of its header. */
+/* Parses one item at `bytes`. *used is the length of the item; for an array, the length of its
+ * header. */
 static enum reply_state scan_item(const char *bytes, size_t n, struct reply_item *item,
                                   size_t *used)
 {

@@ -4,7 +4,7 @@
  * Bytes arrive in pieces of any size. A scan stores its position, so that each byte is examined
  * once, and finds the end of a reply. It allocates nothing, regardless of the sizes in headers. A
  * complete reply is then read item by item: an array is an item with the number of items that
- * follow.
+ * follow it.
  *
  *     +OK\r\n   -ERR text\r\n   :12\r\n   $3\r\nabc\r\n   $-1\r\n   *2\r\n and two replies
  *     *-1\r\n
@@ -31,8 +31,8 @@ enum reply_state { REPLY_MORE, REPLY_WHOLE, REPLY_BAD };
 /* Zero-initialize before the first call. */
 struct reply_scan {
     size_t at;      /* bytes parsed; the length of the reply when it is complete */
-    unsigned depth; /* number of open arrays, */
-    uint64_t left[REPLY_DEPTH]; /* and their missing items */
+    unsigned depth; /* number of open arrays */
+    uint64_t left[REPLY_DEPTH]; /* number of missing items of each open array */
 };
 
 /* Continues with the first n bytes received. Pass the same bytes, and possibly more, in each
@@ -43,7 +43,7 @@ struct reply_item {
     char type; /* one of + - : $ *, or 0 after the end */
     bool null;
     bg_bytes text;  /* of + - $ */
-    int64_t number; /* of :, and the number of items after * */
+    int64_t number; /* value of :, or number of items of * */
 };
 
 /* Returns the item at *at of a complete reply, and moves *at past it. */
@@ -52,7 +52,7 @@ struct reply_item reply_next(bg_bytes reply, size_t *at);
 /* Moves *at past an item and everything in it. */
 void reply_skip(bg_bytes reply, size_t *at);
 
-/* Returns whether a text equals a word, or starts with it and a blank. */
+/* Returns whether a text equals a word, or starts with the word and a space. */
 bool reply_begins(bg_bytes text, const char *word);
 
 #endif

@@ -11,7 +11,7 @@ enum {
     WITNESS_HEAD = 2 + WITNESS_DIGITS,      /* "1 run" */
     WITNESS_ENTRY = 2 + 2 * WITNESS_DIGITS, /* " run:history" */
     WITNESS_KEPT =
-        16, /* minimum number of kept processes that do not answer; otherwise as many as do */
+        16, /* processes that do not answer: at least this many are kept, or as many as do answer */
     WITNESS_MAX = 2 * MAP_NODES
 };
 

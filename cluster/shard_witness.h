@@ -3,8 +3,8 @@
  *
  * A primary that restarts before its replica is promoted has the data of its last save, stays
  * primary, and makes its replica copy that data. WAIT does not help: it counts replicas, and this
- * replica had the write. The shard then denies acknowledged keys, and nothing in its replies shows
- * it.
+ * replica had the write. The shard then reports acknowledged keys as absent, and nothing in its
+ * replies reveals it.
  *
  * Therefore each shard has a witness, a hash in the same slot. It lists the process that served the
  * shard when the witness was written, and all processes that were running in the cluster at that
@@ -14,30 +14,29 @@
  *         processes               1 9f0c1d5a77b3e2c4 9f0c1d5a77b3e2c4:51b0... 04ab77e1c09d2f36:51b0... ...
  *         doubt:77e1c09d2f3604ab  1
  *
- * (W1) Data that a process loaded from disk never lists that process, since it is older than the
- *      process.
+ * (W1) Data that a process loaded from disk never lists that process, since the data is older
+ *   than the process.
  * (W2) If the witness in the data of a process lists that process, with its current history or one
  *      that the current history continues, then the process received the data while it was running:
  *      as the primary, as a promoted replica, or by a migration of slots. A replica that has copied
  *      the data of a restarted primary has a new history by then, because Redis starts each process
  *      with a new one.
  * (W3) The process that served the shard when the witness was written may start a history that
- *      continues none, which a primary does after an hour without a replica. A history that
- *      continues one that is not listed belongs to another primary, whose data the process has
- *      copied since.
+ *   continues no other, as a primary does after an hour without a replica. A history that
+ *   continues an unlisted one belongs to another primary, whose data the process has copied
+ *   since.
  * (W4) A shard in doubt gets a field with the run of the process that served it, so that the doubt
  *      moves together with the data. It lasts, for all clients and across their restarts, until the
  *      operator marks the shard as complete.
  * (W5) The processes are determined before the witnesses are read, and a witness is read before it
  *      is written. A process that starts in between is not on the list, and the operator's command
  *      does not mark the shards of such a process as complete.
- * (W6) A client that was held up writes to whatever server has the slot by then. So the list never
- *      overwrites a doubt, and the operator's command deletes the doubts that it has read, no
- *      others.
- * (W7) A "no" counts if the process that gave it is listed before and after, and had the same
- *      history in the meantime: the witness is read after the query, and INFO is sent after both
- *      (cluster_client.h). Otherwise a client would not notice that the process copied other data,
- *      or that another client noted a doubt before the slot moved to a listed process.
+ * (W6) A delayed client writes to whichever server has the slot by then. So the list never
+ *   overwrites a doubt, and the operator's command deletes only the doubts that it has read.
+ * (W7) A "no" counts if the process that sent it is listed before and after, and had the same
+ *      history throughout: the witness is read after the query, and INFO is sent after both
+ *      (cluster_client.h). Otherwise a client would not notice that the process copied other
+ *      data, or that another client noted a doubt before the slot moved to a listed process.
  * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without a
  *      witness has lost it along with its keys. Such a shard is in doubt, even if it was re-created
  *      by a client that does not support witnesses. `create` notes doubts before it creates shards
@@ -46,11 +45,11 @@
  * A replica that was started after the witness was last written is not on the list. Fronts update
  * the list about once a second, and so does `bloomgate --cluster NODES add` while it runs.
  *
- * Not detected: the promotion of a replica that was disconnected for long (CLUSTER FAILOVER
- * TAKEOVER); a restart from a save that is older than the first witness, if this client has never
- * seen a witness; a slot that is moved from a restarted server before any client has noticed the
- * restart. Servers without strings (bloomgated, which has a journal) have no witnesses, and are
- * trusted.
+ * Not detected: the promotion of a replica that was disconnected for a long time (CLUSTER
+ * FAILOVER TAKEOVER); a restart from a save that is older than the first witness, if this client
+ * has never seen a witness; and the migration of a slot from a restarted server before any client
+ * has noticed the restart. Servers without strings (bloomgated, which has a journal) have no
+ * witnesses and are trusted.
  */
 #ifndef CLUSTER_SHARD_WITNESS_H
 #define CLUSTER_SHARD_WITNESS_H
@@ -64,8 +63,9 @@ struct witness_entry {
 };
 
 enum {
-    WITNESS_DOUBTS = 8, /* number that are read; clients note one if they see none */
-    WITNESS_FIELD = 24  /* bytes of a field name */
+    WITNESS_DOUBTS =
+        8, /* maximum number of doubts read; clients add one if they find none */
+    WITNESS_FIELD = 24 /* bytes of a field name */
 };
 
 /* The processes whose answers are trusted, unless there are doubts. */
@@ -90,14 +90,14 @@ bool witness_has(const struct witness *witness, const struct link_process *proce
 
 enum witness_verdict {
     WITNESS_GOOD,
-    WITNESS_NONE,    /* there is no witness: the process is trusted until one exists */
-    WITNESS_DOUBT,   /* keys may be lost */
-    WITNESS_RESTART, /* the same, by a restart that the witness does not record yet */
+    WITNESS_NONE,  /* there is no witness: the process is trusted until one exists */
+    WITNESS_DOUBT, /* keys may be lost */
+    WITNESS_RESTART, /* keys may be lost in a restart that the witness does not record yet */
     WITNESS_NO_MEMORY
 };
 
-/* Interprets the reply to HGETALL of a witness. `known`: a witness existed before. Fills in `why`
- * if the shard is in doubt. */
+/* Interprets the reply to HGETALL of a witness. `known` states that a witness existed before.
+ * Fills in `why` if the shard is in doubt. */
 enum { WITNESS_WHY = 200 };
 enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
                                   bool known, struct witness *witness,
@@ -110,11 +110,11 @@ bool witness_parse(bg_bytes text, struct witness *witness);
 bool witness_runs(const struct cluster_view *view, uint64_t run);
 
 /* Returns the text of a new list: the process that serves the shard, the running processes, and
- * some of the earlier ones. The caller frees it. NULL: memory is short. */
+ * some of the earlier ones. The caller frees it. Returns NULL if memory is short. */
 char *witness_write(const struct witness *before, uint64_t holder,
                     const struct cluster_view *view);
 
-/* Names of fields: of the list, and of the doubt about a process. */
+/* Field names: of the list, and of the doubt about a process. */
 extern const char witness_list[];
 void witness_doubt_name(uint64_t run, char name[WITNESS_FIELD]);
 

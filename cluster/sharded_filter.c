@@ -61,7 +61,7 @@ struct witness_errand {
     uint32_t shard;
     bg_bytes words[2 + WITNESS_DOUBTS];
     char fields[WITNESS_DOUBTS][WITNESS_FIELD];
-    const char *text; /* the new list; NULL: a doubt is noted */
+    const char *text; /* the new list; NULL: write a doubt instead */
     char *why;
     bg_err *err;
 };
@@ -193,7 +193,7 @@ static struct cluster_ask witness_ask(struct witness_errand *e,
                                  .context = e };
 }
 
-/* Sends a command for the witnesses of some shards. `texts` are the values to write. */
+/* Sends a command about the witnesses of some shards. `texts` are the values to write. */
 static bg_err witness_run(struct sharded *filter, const bool *which,
                           const struct witness_task *task, char **texts,
                           char why[WITNESS_WHY], bg_errinfo *info)
@@ -247,7 +247,7 @@ static bool witness_is_due(const struct sharded *filter, uint32_t shard,
                         && memchr(filter->lost, true, sizeof filter->lost);
     const bool late = complete && !witness_runs(view, filter->holders[shard]);
     return view->count && !filter->lost[shard] && !w->any && should && !noted && !late
-           && !unsure; /* unsure whether the filter is in use */
+           && !unsure; /* `unsure`: it is unknown whether the filter is in use */
 }
 
 /* Writes the witnesses that are out of date, except for shards that did not answer. */
@@ -278,8 +278,8 @@ static bg_err witness_renew(struct sharded *filter, const struct cluster_view *v
     return err;
 }
 
-/* Deletes the doubts that were read. The new lists must have been written: the old ones may list
- * the process that the slot is moved to. */
+/* Deletes the doubts that were read. The new lists must have been written before, since the old
+ * lists may contain the process that the slot moves to. */
 static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                               bg_errinfo *info)
 {
@@ -321,8 +321,9 @@ static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY
 }
 
 enum {
-    WITNESS_READINGS = 5, /* reads before a shard without a witness is in doubt */
-    WITNESS_PAUSE = 40    /* milliseconds between these reads */
+    WITNESS_READINGS =
+        5,             /* a shard without a witness after this many reads is in doubt */
+    WITNESS_PAUSE = 40 /* milliseconds between these reads */
 };
 
 /* Reads all witnesses. If some are missing, reads them again after a pause, because another
@@ -350,7 +351,7 @@ static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
 }
 
 /* Marks shards as doubted if their process started after the processes were determined. The
- * operator's statement is older than the data of that process: see (W5). */
+ * operator's command does not apply to the data of such a process: see (W5). */
 static void witness_doubt_late(struct sharded *filter, const struct cluster_view *view,
                                char why[WITNESS_WHY])
 {
@@ -433,19 +434,19 @@ struct sharded_job {
     struct sharded *filter;
     const bg_bytes *items;
     size_t n;
-    uint16_t *shards;         /* of each item */
+    uint16_t *shards;         /* shard of each item */
     size_t *order;            /* item numbers, sorted by shard */
-    bg_bytes *argv;           /* of all commands, consecutively */
+    bg_bytes *argv;           /* arguments of all commands, consecutively */
     struct cluster_ask *asks; /* commands, followed by reads of witnesses */
     struct sharded_part *parts;
     size_t count;                    /* commands */
-    struct witness_errand *errands;  /* reads of witnesses, */
-    size_t readings;                 /* ... and their number */
+    struct witness_errand *errands;  /* reads of witnesses */
+    size_t readings;                 /* number of reads */
     const struct cluster_ask **read; /* the read of each shard's witness, or NULL */
     uint64_t *done, *answers;        /* bits */
-    bg_err err;                      /* the first error reply to a command, */
-    bg_errinfo *info;                /* and its text */
-    bg_err told;                     /* memory for a witness is short */
+    bg_err err;                      /* the first error reply to a command */
+    bg_errinfo *info;                /* text of that error */
+    bg_err told;                     /* BG_ENOMEM if memory for a witness is short */
     bool writes;                     /* if false, a "no" must be trusted */
     char why[WITNESS_WHY];           /* why a shard is not trusted */
 };
@@ -454,9 +455,9 @@ struct sharded_job {
 struct sharded_part {
     struct sharded_job *job;
     size_t begin, n;        /* range in `order` */
-    bool denies;            /* reported some items as absent, */
-    bool refused;           /* did so but is not trusted, */
-    struct link_process by; /* ... answered by this process */
+    bool denies;            /* reported some items as absent */
+    bool refused;           /* the process that answered is not trusted */
+    struct link_process by; /* the process that answered */
 };
 
 static void job_free(struct sharded_job *job)
@@ -516,8 +517,8 @@ static void job_failed(struct sharded_job *job, const struct cluster_ask *ask,
     }
 }
 
-/* Returns whether a "no" from a command's shard counts. If it does not, its witness must be read
- * again. */
+/* Returns whether a "no" from a command's shard counts. If not, the witness must be read again.
+ * */
 static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
                          const struct link_process *by, uint16_t shard)
 {
@@ -566,7 +567,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
         }
     }
     if (n != part->n) {
-        job_failed(job, ask, (bg_bytes){ "a list of a wrong length", 24 });
+        job_failed(job, ask, (bg_bytes){ "a list of wrong length", 22 });
     }
 }
 
@@ -672,7 +673,7 @@ static bg_err job_confirm(struct sharded_job *job, bg_errinfo *info)
     return err;
 }
 
-/* Sends the items of a job, at least one, with a command. */
+/* Sends the items of a job with a command. There must be at least one item. */
 static bg_err job_run(struct sharded_job *job, const char *word, bool write)
 {
     struct sharded *filter = job->filter;

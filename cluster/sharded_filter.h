@@ -23,19 +23,20 @@ enum { SHARDED_BATCH = 500 };
 struct sharded {
     struct cluster *cluster;
     struct shard_tags tags;
-    char *texts;     /* the names of its shards, */
-    bg_bytes *names; /* in order */
+    char *texts;     /* memory of the shard names */
+    bg_bytes *names; /* names of the shards */
     size_t batch;    /* maximum number of items per command */
     bool
         lost[SHARDS_MAX]; /* shards that did not answer all requests of the last call */
-    bool doubted[SHARDS_MAX];   /* shards that may have lost keys, */
-    bool restarted[SHARDS_MAX]; /* ... and their witness does not record it yet */
+    bool doubted[SHARDS_MAX]; /* shards that may have lost keys */
+    bool restarted
+        [SHARDS_MAX]; /* shards in doubt whose witness does not record the doubt yet */
     bool recreated[SHARDS_MAX]; /* shards that are missing, or were re-created empty */
     bool bare[SHARDS_MAX];      /* shards that had no witness at the last read */
     uint64_t holders[SHARDS_MAX]; /* runs of the processes that serve the witnesses */
     struct link_process
         served[SHARDS_MAX]; /* the process that answered the last command, per shard */
-    struct witness *witnesses; /* of all shards whose witness was read */
+    struct witness *witnesses; /* per shard, if its witness was read */
     bg_bytes *witness_names;
     atomic_bool *
         witnessed; /* shards that ever had a witness; may be shared by several filters */
@@ -48,15 +49,15 @@ bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
                     struct sharded *filter, bg_errinfo *info);
 void sharded_close(struct sharded *filter);
 
-/* Adds n items. Bits in `added` mark the items that are stored, bits in `is_new` those that were
- * definitely new. Both are also valid after an error. Errors: BG_EFULL, BG_ENOTFOUND, those of
- * cluster_call. */
+/* Adds n items. Bits in `added` mark the items that are stored, and bits in `is_new` mark the
+ * items that were definitely new. Both are also valid after an error. Errors: BG_EFULL,
+ * BG_ENOTFOUND, those of cluster_call. */
 bg_err sharded_add(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *added, uint64_t *is_new, bg_errinfo *info);
 
-/* Sets bits in `maybe` for those of n items that the filter may contain. After an error, items
- * without an answer are also marked. Bits in `answered`, unless NULL, mark the items that were
- * answered. */
+/* Sets bits in `maybe` for the items that the filter may contain. After an error, items without
+ * an answer are also marked. Bits in `answered`, unless NULL, mark the items that were answered.
+ * */
 bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *answered, uint64_t *maybe, bg_errinfo *info);
 
@@ -82,11 +83,11 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
 /*
  * Reads all witnesses and records in `doubted` which shards may have lost keys. Then writes the
  * witnesses that are out of date, with the processes in `view`, which must have been determined
- * before; an empty view writes none. A shard in doubt gets a witness that marks it as doubted. If
- * any shard has a witness, shards that are in `recreated` or have no witness are in doubt as
- * well. With `complete`, all witnesses are rewritten, because the operator states that the shards
- * have all keys. `why` contains the reason for the first doubted shard.
- * Errors: those of cluster_call; results up to the error are kept.
+ * beforehand. With an empty view, no witness is written. A shard in doubt gets a witness that
+ * marks it as doubted. If any shard has a witness, shards that are in `recreated` or have no
+ * witness are in doubt as well. With `complete`, all witnesses are rewritten, because the
+ * operator states that the shards have all keys. `why` contains the reason for the first doubted
+ * shard. Errors: those of cluster_call; results up to the error are kept.
  */
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
                      bool complete, char why[WITNESS_WHY], bg_errinfo *info);
@@ -94,7 +95,7 @@ bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
 /* Removes all witnesses of a filter that was dropped. */
 bg_err sharded_forget(struct sharded *filter, bg_errinfo *info);
 
-/* Sends one command to one shard, in the same way. */
+/* Sends one command to one shard, in the same way as sharded_each. */
 bg_err sharded_one(struct sharded *filter, uint32_t shard,
                    const struct sharded_order *order, bg_errinfo *info);
 

@@ -116,7 +116,7 @@ struct map_told {
     bool replica[MAP_NODES];
 };
 
-/* Reads one range of slots. Returns their number, or 0 if the reply is invalid. */
+/* Reads one range of slots. Returns the number of slots, or 0 if the reply is invalid. */
 static size_t map_read_range(struct slot_map *map, bg_bytes reply, size_t *at,
                              uint16_t from, struct map_told *told)
 {

@@ -2,8 +2,8 @@
  * slot_map.h - the known nodes of a cluster, and the slots that they have.
  *
  * The map comes from CLUSTER SLOTS and is updated by MOVED. It may be out of date at any time,
- * which does no harm: a node that does not have a slot redirects to the node that does. A server
- * that is not a cluster has all slots.
+ * which does no harm: a node that does not have a slot sends a redirection to the node that does.
+ * A server that is not a cluster has all slots.
  *
  *     CLUSTER SLOTS    a list of (first slot, last slot, (host, port, ...) of the primary,
  *     replicas ...)
@@ -21,11 +21,11 @@
 enum { MAP_NODES = 2048, MAP_NOBODY = UINT16_MAX };
 
 struct slot_map {
-    const struct link_how *how; /* of links to nodes that are added */
+    const struct link_how *how; /* options of links to new nodes */
     struct node_link *nodes[MAP_NODES];
     size_t count;
     uint16_t owner[SHARD_SLOTS]; /* indexes of nodes, or MAP_NOBODY */
-    bool replica[MAP_NODES];     /* nodes that replicate one of these */
+    bool replica[MAP_NODES];     /* nodes that replicate one of the owners */
 };
 
 void map_init(struct slot_map *map);
@@ -35,7 +35,7 @@ void map_free(struct slot_map *map);
  * nodes or the name is invalid. */
 uint16_t map_node(struct slot_map *map, bg_bytes host, uint16_t port);
 
-/* Does the same for "host:port". An empty host means that of node `from`, unless that is
+/* Does the same for "host:port". An empty host means the host of node `from`, unless `from` is
  * MAP_NOBODY. */
 uint16_t map_address(struct slot_map *map, bg_bytes address, uint16_t from);
 
