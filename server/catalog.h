@@ -1,5 +1,5 @@
 /*
- * catalog.h - the names in the service and the objects they refer to.
+ * catalog.h - the names of objects, and the objects they refer to.
  *
  * Worker threads look up names without locks, many millions of times per second. Names are added
  * and removed rarely, one change at a time.
@@ -8,19 +8,19 @@
  *                 |        |           |
  *               entry    entry       entry -> object (command/object.h)
  *
- * A lookup loads the table and examines places up to the name or an empty place. A renamed entry
- * gets another name and another place; a lookup of the old name sees at least one of these
- * changes, and does not find the entry. A change holds the lock, is recorded in the journal, and
- * then stores one pointer. Removed memory (an entry, a table that was outgrown) goes to a list,
- * and catalog_reap frees it once no thread uses it (quiet.h); only catalog_reap waits. So
- * gigabytes of memory are freed there, not by the thread that runs DEL.
+ * A lookup loads the table and examines places until it finds the name or an empty place. A renamed
+ * entry gets another name and another place; a lookup of the old name sees at least one of these
+ * changes and does not find the entry. A change holds the lock, is recorded in the journal, and
+ * then stores one pointer. Removed memory (an entry, an outgrown table) is put on a list, and
+ * catalog_reap frees it once no thread uses it (quiet.h). Only catalog_reap waits, so the thread
+ * that runs DEL does not have to free gigabytes of memory.
  *
  * Names are hashed with a secret generated at startup, because clients choose them.
  *
  * Entries have numbers that only increase. An object that replaces another one gets a new number,
  * so the records of the old object never apply to the new one. The list of all entries is ordered
  * by number: SCAN continues after the last number that it returned, so it returns every name that
- * existed from its start to its end, once.
+ * exists for its entire duration exactly once.
  *
  * Threads. Only threads inside a batch (quiet_enter) may look up names and use the entries they
  * find. To use an entry for longer, hold it.
@@ -36,11 +36,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The file that has an object's content up to a frame of the journal. */
+/* The file that contains an object's content up to a frame of the journal. */
 struct entry_base {
     char file[96]; /* name in the directory `filters`; "": none yet */
     char digest[BG_DIGEST_TEXT_BYTES];
-    uint64_t from; /* it does not contain changes recorded from this frame on */
+    uint64_t from; /* changes recorded from this frame on are not in the file */
     uint64_t items, deleted, expansions; /* the object's counters at that time */
 };
 
@@ -52,10 +52,10 @@ struct entry_name {
     char bytes[]; /* any bytes, followed by a NUL */
 };
 
-/* Whether another object replaces this one on the condition that its content has not changed. */
+/* Whether another object conditionally replaces this one; the condition is unchanged content. */
 enum entry_decision {
     ENTRY_STAYS,
-    ENTRY_UNDECIDED, /* during one change of the catalog */
+    ENTRY_UNDECIDED, /* while the catalog is being changed */
     ENTRY_REPLACED
 };
 
@@ -65,15 +65,15 @@ struct entry {
     struct object *object;
     uint64_t created;         /* milliseconds since 1970 */
     _Atomic uint64_t expires; /* likewise; 0: never */
-    /* The number of the last frame that changes it; 0: none since its base. */
+    /* Number of the last frame that changes the object; 0: none since its base. */
     _Atomic uint64_t recorded;
-    /* The number of changes to its content: see catalog_changing. */
+    /* Number of changes to its content: see catalog_changing. */
     _Atomic uint64_t changes;
     _Atomic uint32_t decision; /* enum entry_decision */
-    _Atomic uint32_t holds;    /* callers that need it beyond their batch */
-    _Atomic bool gone;         /* no name refers to it any more */
-    /* Snapshots own `from`, under their lock; the rest is written under the catalog's lock as
-     * well. */
+    _Atomic uint32_t holds;    /* number of callers that use it beyond their batch */
+    _Atomic bool gone;         /* no name refers to the entry */
+    /* `from` belongs to snapshots, under their lock; the other fields are written under the
+     * catalog's lock as well. */
     struct entry_base base;
     struct entry *next_garbage;
 };
@@ -83,7 +83,7 @@ struct catalog;
 /* Called before a change becomes visible, to record it in the journal. All calls are under one
  * lock. An error prevents the change. Any hook may be NULL. */
 struct catalog_hooks {
-    /* `before` had the name and is dropped at the same moment; may be NULL. */
+    /* `before`, which may be NULL, had the name until now and is dropped in the same step. */
     bg_err (*created)(void *context, const struct entry *entry,
                       const struct entry *before, bg_errinfo *info);
     bg_err (*dropped)(void *context, const struct entry *entry, bg_errinfo *info);
@@ -100,49 +100,50 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
 void catalog_free(struct catalog *catalog);
 void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hooks);
 
-/* Returns the entry of a name that has not expired by `now`, or NULL. */
+/* Returns the entry with a name, or NULL if there is none or it has expired by `now`. */
 struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now);
 
-/* Returns the hash of a name with a secret of this process, so that clients cannot choose names
- * that collide. */
+/* Returns the hash of a name, keyed with a secret of this process so that clients cannot choose
+ * colliding names. */
 uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name);
 
 enum {
-    CATALOG_REPLACE = 1u << 0,      /* replaces the entry that has the name */
+    CATALOG_REPLACE = 1u << 0,      /* replaces the entry with that name */
     CATALOG_FORCE_NUMBER = 1u << 1, /* recovery: object->id is the number */
     CATALOG_KEEP_EXPIRY = 1u << 2,  /* keeps the expiry of the replaced entry */
-    CATALOG_INSTEAD_OF = 1u << 3,   /* only if terms->instead_of has the name */
-    CATALOG_UNCHANGED = 1u << 4     /* and only if it has had terms->changes changes */
+    /* Only if terms->instead_of currently has the name. */
+    CATALOG_INSTEAD_OF = 1u << 3,
+    CATALOG_UNCHANGED = 1u << 4 /* and only if its change count is terms->changes */
 };
 
-/* The terms of a change. The catalog checks them under the lock under which it makes the change,
- * so nothing happens in between. */
+/* The terms of a change. The catalog checks them and makes the change under the same lock, so no
+ * other change happens in between. */
 struct catalog_terms {
     uint32_t flags;
-    const struct entry *instead_of; /* NULL: nothing may have the name */
+    const struct entry *instead_of; /* NULL: the name must be free */
     uint64_t changes;
     uint64_t expires; /* milliseconds since 1970; 0: never */
     uint64_t most;    /* maximum number of names afterwards; 0: no limit */
 };
 
-/* Gives a name to an object, which the catalog then owns. object->id becomes its number and
- * object->entry its entry. `base`, unless NULL, is a file that has its content. Errors: BG_EBUSY
- * if the name is taken; BG_ECANCELED if the terms are not met; BG_EQUOTA if there are too many
- * names; BG_EINVAL if the name is longer than 64 KiB. */
+/* Adds an object under a name. The catalog then owns the object; object->id becomes its number and
+ * object->entry its entry. `base`, unless NULL, is a file with its content. Errors: BG_EBUSY if the
+ * name is taken; BG_ECANCELED if the terms are not met; BG_EQUOTA if there are too many names;
+ * BG_EINVAL if the name is longer than 64 KiB. */
 bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *object,
                       const struct entry_base *base, const struct catalog_terms *terms,
                       uint64_t now, bg_errinfo *info);
 
-/* The same, with terms that consist of flags only. */
+/* Like catalog_put_on, with terms that consist only of flags. */
 bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
                    const struct entry_base *base, uint32_t flags, uint64_t now,
                    bg_errinfo *info);
 
 /*
- * Counts a change of an entry's content. Call it before the change, within a batch that ends
- * after the change, or after the change and before it is acknowledged. Returns BG_ECANCELED if
- * the entry was replaced by another object, on the condition that it had not changed. The change
- * must then not be acknowledged.
+ * Counts a change to an entry's content. Call it before the change, within a batch that ends after
+ * the change, or after the change and before it is acknowledged. Returns BG_ECANCELED if the entry
+ * has been replaced by another object on the condition that it had not changed. The caller must
+ * then not acknowledge the change.
  *
  * To compare content and replace it in one step: read entry->changes, wait for batches
  * (quiet_wait), compare, and call catalog_put_on with CATALOG_INSTEAD_OF | CATALOG_UNCHANGED. A
@@ -155,32 +156,32 @@ bg_err catalog_changing(struct entry *entry, bg_errinfo *info);
 bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now,
                     bg_errinfo *info);
 
-/* The same with terms: CATALOG_INSTEAD_OF, CATALOG_UNCHANGED. Returns BG_ECANCELED if the terms
- * are not met. */
+/* Like catalog_drop, with the terms CATALOG_INSTEAD_OF and CATALOG_UNCHANGED. Returns BG_ECANCELED
+ * if the terms are not met. */
 bg_err catalog_drop_on(struct catalog *catalog, bg_bytes name,
                        const struct catalog_terms *terms, uint64_t now,
                        bg_errinfo *info);
 
-/* Renames `from` to `to`, replacing the entry that has the new name (with `only_new`:
- * BG_EBUSY). */
+/* Renames `from` to `to`, replacing an entry that has the new name. With `only_new`, returns
+ * BG_EBUSY instead of replacing it. */
 bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
                       bool only_new, uint64_t now, bg_errinfo *info);
 
-/* Sets when a name expires; 0: never. */
+/* Sets the time at which a name expires; 0: never. */
 bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
                       uint64_t now, bg_errinfo *info);
 
-/* Conditions of EXPIRE: the current expiry of the name must be ... */
+/* Conditions for EXPIRE: the current expiry of the name must be ... */
 enum {
     CATALOG_EXPIRE_NX = 1u << 0, /* unset */
     CATALOG_EXPIRE_XX = 1u << 1, /* set */
-    CATALOG_EXPIRE_GT = 1u << 2, /* set, and earlier */
-    CATALOG_EXPIRE_LT = 1u << 3, /* later, or unset */
+    CATALOG_EXPIRE_GT = 1u << 2, /* set, and earlier than the new one */
+    CATALOG_EXPIRE_LT = 1u << 3, /* later than the new one, or unset */
     /* Not a condition: a time that has passed drops the name. */
     CATALOG_EXPIRE_DROPS = 1u << 4
 };
 
-/* The same with conditions. Returns BG_ECANCELED if they are not met. */
+/* Like catalog_expire, with conditions. Returns BG_ECANCELED if they are not met. */
 bg_err catalog_expire_if(struct catalog *catalog, bg_bytes name, uint64_t expires,
                          unsigned conditions, uint64_t now, bg_errinfo *info);
 
@@ -190,31 +191,29 @@ bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
                         const struct entry_base *base, bool silent,
                         struct entry_base *before, bg_errinfo *info);
 
-/* Copies the digest of the object's base; "": none. Does not wait for changes of the catalog.
+/* Copies the digest of the object's base; "": none. Does not wait for changes to the catalog.
  * Thread-safe. */
 void catalog_digest(struct catalog *catalog, const struct entry *entry,
                     char digest[BG_DIGEST_TEXT_BYTES]);
 
-/* Drops expired entries among some thousand names; the next call continues after them. Returns
- * the number of dropped entries. */
+/* Drops the expired entries among the next few thousand names; the next call continues after them.
+ * Returns the number of dropped entries. */
 size_t catalog_sweep(struct catalog *catalog, uint64_t now);
 
-/* Frees removed memory that no thread uses any more. Waits for batches: do not call it inside
- * one. */
+/* Frees removed memory that no thread still uses. Waits for batches: do not call it inside one. */
 void catalog_reap(struct catalog *catalog);
 
 /* Marks the numbers below `next` as used, during recovery. */
 void catalog_skip_numbers(struct catalog *catalog, uint64_t next);
 
-/* ---- All entries
- * ----------------------------------------------------------------------------- */
+/* ---- All entries ------------------------------------------------------------------------- */
 
 size_t catalog_count(const struct catalog *catalog);
 /* Returns the number of entries that have an expiry. */
 size_t catalog_expiring(const struct catalog *catalog);
 
-/* Returns the number before that of some entry, as a start for catalog_scan; `random` selects the
- * entry. */
+/* Returns a start for catalog_scan: the number just before that of an entry selected by
+ * `random`. */
 uint64_t catalog_before_any(struct catalog *catalog, uint64_t random);
 
 /* Returns up to `room` entries with numbers above `after`, in order. Each is held: call
@@ -231,7 +230,8 @@ bg_err catalog_each(struct catalog *catalog,
 void catalog_hold(struct entry *entry);
 void catalog_release(struct entry *entry);
 
-/* Return the sum of the objects' bytes: as of the last catalog_measure; measured now. */
+/* Return the total size of all objects in bytes: as of the last catalog_measure, and measured
+ * now. */
 uint64_t catalog_bytes(const struct catalog *catalog);
 uint64_t catalog_measure(struct catalog *catalog);
 void catalog_grew(struct catalog *catalog, uint64_t bytes); /* adds to that sum */

@@ -1,6 +1,6 @@
 /*
- * cmd_command.c - COMMAND: describes the commands as Redis 7 does; clients read the arity,
- * flags, keys and arguments.
+ * cmd_command.c - COMMAND: describes the commands as Redis 7 does. Clients read the arity, flags,
+ * keys and arguments.
  */
 #include "cmd.h"
 #include "pattern.h"
@@ -21,7 +21,7 @@ static bool command_is_module(const struct command *command)
            != 0;
 }
 
-/* Returns the index of the last argument of `argc` that is a key; 0: none. */
+/* Returns the index of the last of `argc` arguments that is a key; 0: none. */
 static size_t command_last_key(const struct command *command, size_t argc)
 {
     if (command->first_key <= 0) {
@@ -212,7 +212,7 @@ static void command_count_run(struct request *request)
 
 /* ---- COMMAND DOCS ---------------------------------------------------------------------------- */
 
-/* Documents arguments with their positions, because those at key positions are keys. */
+/* The documentation of arguments, with their positions: arguments at key positions are keys. */
 struct docs {
     const struct reply *reply;
     const struct command *command;
@@ -297,7 +297,7 @@ static void docs_tell_text(const struct reply *reply, const char *name,
     reply_text(reply, text);
 }
 
-/* Writes a name and its documentation: two replies, an entry of a map. */
+/* Writes a name and its documentation: two replies that form a map entry. */
 static void docs_tell(const struct reply *reply, const struct command_table *table,
                       const struct command *command)
 {

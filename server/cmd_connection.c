@@ -206,8 +206,7 @@ static void connection_hello(struct request *request)
     hello_tell(&reply, client);
 }
 
-/* ---- Other commands
- * ------------------------------------------------------------------------------- */
+/* ---- Other commands ---------------------------------------------------------------------- */
 
 static void connection_ping(struct request *request)
 {

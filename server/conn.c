@@ -26,9 +26,9 @@ enum {
     CONN_STEADY = 16384, /* minimum bytes of a partial request per timeout */
     CONN_PIECES = 8,     /* pieces of a long reply per turn */
     CONN_REST = 16,
-    CONN_DRAIN = 256 << 20,   /* bytes that are read and discarded at most, */
-    CONN_DRAIN_TICKS = 10000, /* for at most this time, */
-    CONN_DRAIN_PAUSE = 2000   /* and until they pause for this long */
+    CONN_DRAIN = 256 << 20,   /* maximum number of bytes to discard */
+    CONN_DRAIN_TICKS = 10000, /* maximum time to discard input, in ms */
+    CONN_DRAIN_PAUSE = 2000   /* stop if no input arrives for this long, in ms */
 };
 
 static void conn_on_event(evutil_socket_t fd, short what, void *context);
@@ -38,8 +38,7 @@ static const struct settings *conn_settings(const struct conn *conn)
     return settings_now(conn->worker->server->store);
 }
 
-/* ---- Opening and closing
- * ------------------------------------------------------------------------ */
+/* ---- Opening and closing ----------------------------------------------------------------- */
 
 static void conn_link(struct conn *conn)
 {
@@ -77,7 +76,7 @@ static void conn_wait_for(struct conn *conn, short what)
     }
 }
 
-/* Returns whether a list of the worker, or a job, still refers to it. */
+/* Returns whether a job, or one of the worker's lists, still refers to the connection. */
 static bool conn_is_listed(const struct conn *conn)
 {
     return conn->busy || conn->pending || conn->held || conn->again;
@@ -97,7 +96,7 @@ static void conn_free(struct conn *conn)
     free(conn);
 }
 
-/* Returns memory for a connection, or NULL. */
+/* Allocates a connection. Returns NULL if out of memory. */
 static struct conn *conn_create(bool tls)
 {
     const size_t cost = sizeof(struct conn) + (tls ? CONN_TLS : 0);
@@ -147,7 +146,7 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
         conn_close(conn);
         return;
     }
-    if (tls) { /* until the handshake is done, it counts as stuck */
+    if (tls) { /* counts as stuck until the handshake is done */
         conn->stuck = server_ticks();
         SSL_set_accept_state(ssl);
     }
@@ -216,7 +215,7 @@ void conn_touch(struct conn *conn)
 
 enum { CONN_AGAIN = -1, CONN_GONE = -2 };
 
-/* As read(2), but returns CONN_AGAIN or CONN_GONE for errors; 0 at the end. */
+/* Like read(2), but returns CONN_AGAIN or CONN_GONE for errors. */
 static ssize_t conn_read(struct conn *conn, char *to, size_t room)
 {
     if (!conn->ssl) {
@@ -270,7 +269,7 @@ void conn_wrote(struct conn *conn)
     }
 }
 
-/* Passes bytes to the protocol within a batch; returns how many were consumed. */
+/* Passes bytes to the protocol within a batch. Returns the number of bytes consumed. */
 static size_t conn_feed(struct conn *conn, char *bytes, size_t n)
 {
     struct worker *worker = conn->worker;
@@ -297,7 +296,8 @@ void conn_again(struct conn *conn)
     }
 }
 
-/* Updates the state after input was handled: since when has a request been incomplete? */
+/* Updates the state after handling input, including the time since which a request has been
+ * incomplete. */
 static void conn_note_rest(struct conn *conn)
 {
     if (buffer_waiting(&conn->in) == 0 && conn->amid) {
@@ -324,9 +324,9 @@ static void conn_take_turn(struct conn *conn)
     conn->turn = conn_settings(conn)->pipeline_limit;
 }
 
-/* Sends the error for a request that was not stored, either now or after the reply in progress.
- * The error is short, and the connection is closed after it, so its memory is exempt from the
- * limit. */
+/* Sends the error for a request that could not be stored, either now or after the reply in
+ * progress. The error is short, and the connection is closed after it, so its memory is exempt from
+ * the limit. */
 static void conn_refuse(struct conn *conn, const char *why)
 {
     const bool exempt = ledger_exempt(true);
@@ -355,8 +355,8 @@ void conn_continue(struct conn *conn)
     conn_touch(conn);
 }
 
-/* The received part of a request cannot be stored. If memory is short, the client gets an error.
- * The connection is closed in any case. */
+/* Handles a request whose received part cannot be stored. If the memory limit is the reason, the
+ * client gets an error. The connection is closed in any case. */
 static ssize_t conn_no_memory(struct conn *conn)
 {
     char why[LEDGER_WHY];
@@ -371,15 +371,15 @@ static ssize_t conn_no_memory(struct conn *conn)
     return CONN_AGAIN;
 }
 
-/* Reads once, into the worker's memory or after the bytes in `in`. Returns CONN_AGAIN, CONN_GONE,
- * 0 at the end, or the number of bytes. */
+/* Reads once, into the worker's buffer, or into `in` if that already contains bytes. Returns the
+ * number of bytes, 0 at the end of input, CONN_AGAIN or CONN_GONE. */
 static ssize_t conn_read_some(struct conn *conn)
 {
     struct worker *worker = conn->worker;
     const size_t waiting = buffer_waiting(&conn->in);
     char *to = worker->scratch;
     size_t room = sizeof worker->scratch;
-    /* The space grows with the bytes that have arrived, not with the announced length. */
+    /* The buffer grows with the bytes received, not with the announced length. */
     if (waiting > 0) {
         room = waiting > CONN_FIRST ? waiting : CONN_FIRST;
         const size_t most = conn->in.limit > waiting ? conn->in.limit - waiting : 0;
@@ -450,10 +450,11 @@ static void conn_readable(struct conn *conn)
         if (n > 0) {
             conn_note_rest(conn);
         }
-        /* TLS may have decrypted more than was read; no event reports that. */
+        /* TLS may have decrypted more bytes than were read; no event reports these. */
     } while (n > 0 && conn->turn > 0 && conn->ssl && SSL_pending(conn->ssl) > 0);
     if (n == 0) {
-        conn->eof = true; /* replies are still sent: it may be half-closed */
+        /* Replies are still sent: the client may have closed only its half. */
+        conn->eof = true;
         conn_touch(conn);
     } else if (n == CONN_GONE) {
         conn_close(conn);
@@ -547,7 +548,7 @@ static bool conn_send(struct conn *conn)
     return true;
 }
 
-/* Returns whether everything is done, and no more input will come. */
+/* Returns whether all work is done and no more input will arrive. */
 static bool conn_is_over(const struct conn *conn)
 {
     return buffer_waiting(&conn->out) == 0 && !conn->busy && !conn->again && !conn->full
@@ -555,7 +556,7 @@ static bool conn_is_over(const struct conn *conn)
 }
 
 /* Releases replies whose records are now safe. Returns false if the journal has failed: then the
- * changes did not become safe, and the client must not get a reply that confirms them. */
+ * changes are not safe, and the client must not get a reply that confirms them. */
 static bool conn_unhold(struct conn *conn)
 {
     const struct persist *persist = conn->worker->server->persist;
@@ -575,10 +576,10 @@ static bool conn_unhold(struct conn *conn)
 }
 
 /*
- * Everything has been sent, but the client may still be sending. If the socket were closed with
- * unread input, the kernel would reset the connection, and the client might never see the reply.
- * So only the service's half is closed, and input is discarded until the client closes its half
- * or pauses, or until CONN_DRAIN bytes or CONN_DRAIN_TICKS are exceeded.
+ * Closes a connection gracefully. Everything has been sent, but the client may still be sending. If
+ * the socket were closed with unread input, the kernel would reset the connection, and the client
+ * might never see the reply. So only the service's half is closed, and input is discarded until the
+ * client closes its half or pauses, or until CONN_DRAIN bytes or CONN_DRAIN_TICKS are exceeded.
  */
 static void conn_linger(struct conn *conn)
 {

@@ -1,17 +1,17 @@
 /*
- * dispatch.c - runs requests in RESP: one at a time, or many of a pipeline at once.
+ * dispatch.c - runs RESP requests: one at a time, or many requests of a pipeline together.
  *
  * Requests of a pipeline that run the same command on the same filter (BF.EXISTS users alice,
  * BF.EXISTS users bob, ...) are collected into a run and answered together: one lookup of the
  * name, one permission check, and the keys go through the filter's batch functions, which
  * prefetch memory for later keys while earlier ones are being tested. The replies are the same,
- * in the same order, as if the requests had been run one by one. A run ends with the available
- * bytes, with a different request, or when it is long.
+ * in the same order, as if the requests had been run one by one. A run ends when the available
+ * bytes are used up, at a different request, or when it is long.
  *
- * A slow request is passed to a job with a copy of its arguments. The connection continues to
- * read when the job is done, so replies stay in order. The same applies to a run for a filter in
- * a cluster (fronts.h), together with the request that ended the run: that request has already
- * been read, and is the next job.
+ * A slow request is passed to a job with a copy of its arguments. The connection resumes reading
+ * when the job is done, so replies stay in order. The same applies to a run for a filter in a
+ * cluster (fronts.h), together with the request that ended the run, which has already been read and
+ * becomes the next job.
  */
 #include "conn.h"
 #include "fronts.h"
@@ -29,20 +29,22 @@
 /* ---- Jobs ----------------------------------------------------------------------------------- */
 
 struct resp_job {
-    struct job job;       /* must be first */
-    struct conn *conn;    /* not accessed by the job: its worker may use it meanwhile */
-    struct client client; /* a copy of the connection's; merged back at the end */
+    struct job job; /* must be first */
+    /* Not accessed by the job, because its worker may use it meanwhile. */
+    struct conn *conn;
+    struct client client; /* copy of the connection's client; merged back at the end */
     struct buffer out;
     bool wrote;
     bool has_ticket; /* BG.LOOKUP: its first half is done */
     struct gates_ticket ticket;
-    struct front *front;           /* a run that is forwarded; NULL: one request */
-    const struct command *command; /* of that run */
-    struct resp_job *then;         /* the request after the run, to be run next; or */
-    char farewell[SESSION_TEXT]; /* the error after the run; then the connection is closed */
-    size_t bytes;       /* of the whole request */
+    struct front *front;           /* set if a run is forwarded; NULL: one request */
+    const struct command *command; /* command of that run */
+    struct resp_job *then;         /* request after the run, to be run next */
+    /* Or the error to send after the run, before closing the connection. */
+    char farewell[SESSION_TEXT];
+    size_t bytes; /* size of the whole request */
     size_t argc;
-    bg_bytes *argv; /* followed by the bytes */
+    bg_bytes *argv; /* followed by the bytes of the arguments */
 };
 
 static void resp_job_run(struct job *job, struct session *session)
@@ -71,8 +73,8 @@ static void resp_job_forward(struct job *job, struct session *session)
     session->client = NULL;
 }
 
-/* Keeps what the job changed in its copy of the client, and what happened to the connection
- * meanwhile. */
+/* Merges the changes that the job made to its copy of the client with those that the connection
+ * made meanwhile. */
 static void resp_job_merge(struct client *client, const struct client *changed)
 {
     const bool close = client->close || changed->close;
@@ -83,7 +85,7 @@ static void resp_job_merge(struct client *client, const struct client *changed)
     client->requests = requests;
 }
 
-/* Counts n replies that start after `waiting` bytes, if they are errors. */
+/* If the reply after the first `waiting` bytes is an error, adds n to the count of errors. */
 static void resp_count_errors(const struct conn *conn, size_t waiting, size_t n)
 {
     if (buffer_waiting(&conn->out) > waiting
@@ -168,8 +170,9 @@ static void resp_no_memory(const struct reply *reply)
     }
 }
 
-enum { RESP_WORDS = 4 };        /* arguments that count as one request */
-enum { RESP_SMALL = 16 << 10 }; /* requests whose copies count as small buffers */
+enum { RESP_WORDS = 4 }; /* number of arguments that count as one request */
+/* Maximum size of a request whose copy counts as a small buffer. */
+enum { RESP_SMALL = 16 << 10 };
 
 /* Creates a job with a copy of a request; returns NULL if out of memory. */
 static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_t argc)
@@ -234,9 +237,9 @@ static bool bytes_equal(bg_bytes a, bg_bytes b)
     return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 }
 
-/* Submits a run as a job that forwards it, with the request after it, if any (argc is not 0):
- * that request must wait for its turn, because replies are sent in order. Returns NULL if out of
- * memory; the errors were sent. */
+/* Submits a run as a job that forwards it, together with the request after it, if any (argc is not
+ * 0). That request must wait for its turn, because replies are sent in order. Returns NULL if out
+ * of memory, after sending the errors. */
 static struct resp_job *run_forward(struct conn *conn, const bg_bytes *argv,
                                     size_t argc)
 {
@@ -268,7 +271,7 @@ static struct resp_job *run_forward(struct conn *conn, const bg_bytes *argv,
     }
     conn->busy = true;
     jobs_submit(worker->server->jobs, &job->job);
-    return job; /* valid until its `done`, which runs on this thread */
+    return job; /* valid until its `done` runs, which is on this thread */
 }
 
 /* Answers the collected requests. */
@@ -386,7 +389,7 @@ static void resp_set_limits(struct conn *conn)
     conn->limits.request = settings->client_query_buffer_limit;
 }
 
-/* Sets the error with which a connection is closed. */
+/* Writes the error to send before closing a connection. */
 static void resp_farewell(const struct conn *conn, char text[SESSION_TEXT])
 {
     char why[LEDGER_WHY];
@@ -399,8 +402,8 @@ static void resp_farewell(const struct conn *conn, char text[SESSION_TEXT])
     }
 }
 
-/* The input is not a request, or there is no memory for it, so nothing that follows can be
- * parsed: sends an error after all replies, and closes the connection. */
+/* Ends a connection whose input is not a request, or for which there is no memory, so that nothing
+ * after it can be parsed. Sends an error after all replies, and closes the connection. */
 static void resp_end(struct conn *conn)
 {
     char text[SESSION_TEXT];
@@ -417,7 +420,7 @@ static void resp_end(struct conn *conn)
     conn->client.close = true;
 }
 
-/* Returns how much of its turn a request uses: requests with many arguments count as several. */
+/* Returns how much of its turn a request uses: a request with many arguments counts as several. */
 static size_t resp_share(const struct conn *conn)
 {
     const size_t share = 1 + conn->parser.argc / RESP_WORDS;

@@ -170,7 +170,7 @@ static bool setting_read_bool(const char *value, bool *to)
     return false;
 }
 
-/* Parses a share from 0 to 1; both ends are allowed. */
+/* Parses a fraction from 0 to 1, inclusive. */
 static bool setting_read_share(const char *value, double *to)
 {
     const bool none = strcmp(value, "0") == 0 || strcmp(value, "0%") == 0;

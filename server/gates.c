@@ -1,13 +1,13 @@
 /*
  * gates.c - the list of gates, and lookups; see gates.h. The threads of a gate are in gates_life.c.
  *
- * Two gates in one. Each gate has one bg_gate over the slot with the filter, and one over a slot that never has a
- * filter. The second one always queries the source, and has its own breaker and statistics. Trust (gates.h) selects
- * the bg_gate when a lookup starts.
+ * Each gate contains two bg_gates: one over the slot with the filter, and one over a slot that never has a filter. The
+ * second one always queries the source, and has its own breaker and statistics. Trust (gates.h) selects the bg_gate
+ * when a lookup starts.
  *
  * Audits. A key that was just committed is in the source, but not yet in the filter. That is not a false negative if
- * the follower is still going to report the key. So when an audit finds a key, it makes the follower poll, and waits
- * for it, before the gate decides.
+ * the follower has yet to report the key. So when an audit finds such a key, it makes the follower poll and waits for
+ * the result before the gate decides.
  *
  * The list is an array, protected by a reader-writer lock. Each gate counts its users, and dropping a gate waits
  * until the count is zero. There are few gates, so a linear search by name is enough.
@@ -23,7 +23,7 @@
 
 struct gates {
     struct gates_options how;
-    char *dir; /* a copy of the option, or NULL */
+    char *dir; /* copy of the option, or NULL */
     char instance[GATE_INSTANCE];
     pthread_rwlock_t lock; /* protects the list */
     struct gate **list;
@@ -438,8 +438,8 @@ static bg_gate *gates_choose(const struct gate *gate, enum key_form form, bg_byt
                : gate->blind;
 }
 
-/* Returns whether the type of the key column changed after the key was normalized. The answer may then be about
- * another key. */
+/* Returns whether the type of the key column changed after the key was normalized. If so, the answer may be for a
+ * different key. */
 static bool gates_is_respelled(const struct gate *gate, enum key_form form)
 {
     return form != KEY_FORM_UNKNOWN && source_form(gate->source) != form;

@@ -399,8 +399,7 @@ bg_err journal_append(struct journal *j, const struct journal_record *records, s
     return err;
 }
 
-/* ---- Statistics
- * ----------------------------------------------------------------------------- */
+/* ---- Statistics -------------------------------------------------------------------------- */
 
 void journal_about(struct journal *j, struct journal_state *state)
 {

@@ -79,7 +79,7 @@ struct journal_options {
     enum journal_policy policy;
     bool beyond_damage;
     bool existed; /* the directory had a journal before: having no segment is damage */
-    /* Bytes of frames that are not yet written (default: 64 MiB). Half of it must hold the
+    /* Bytes of frames that are not yet written (default: 64 MiB). Half of the buffer must hold the
      * largest frame. */
     size_t buffer;
     uint64_t (*clock)(void *context); /* nanoseconds; NULL: the monotonic clock */
@@ -98,14 +98,14 @@ struct journal_report {
     uint64_t keep;     /* frames below are not needed, according to a KEEP record */
     bool clean;        /* the journal was closed in an orderly way */
     bool ends;         /* the newest segment, as recorded in journal.lock, exists */
-    uint8_t id[16];    /* of the directory */
+    uint8_t id[16];    /* id of the directory */
     /* The end of the last segment. */
     uint64_t tail_segment; /* segment number; 0: no segment */
-    uint64_t tail_settled; /* known to be synced up to this offset */
+    uint64_t tail_settled; /* offset up to which the segment is known to be synced */
     uint64_t tail_end;     /* offset after the last complete frame */
-    uint64_t dropped;      /* torn bytes from there to the end */
+    uint64_t dropped;      /* torn bytes from tail_end to the end of the file */
     uint64_t behind; /* complete frames in the torn bytes; nothing relied on them */
-    bg_errinfo torn; /* why the tail is torn; code BG_OK: it is not */
+    bg_errinfo torn; /* why the tail is torn; BG_OK if it is not */
     /* Damage, if `beyond_damage` is set. */
     uint64_t damages;
     uint64_t lost;     /* number of missing frames */
@@ -119,9 +119,9 @@ typedef bg_err journal_visit(void *context, uint64_t sequence,
 /* ---- Opening and reading ------------------------------------------------------------------- */
 
 /*
- * Locks a directory, which must exist, for this process, and lists its segments. Does not read or
- * write anything yet. `options` may be NULL. Errors: BG_EBUSY if another process has locked it;
- * BG_EIO; BG_EINVAL; BG_ENOMEM. On error, *journal is NULL.
+ * Locks an existing directory for this process and lists its segments. Does not read or write any
+ * data. `options` may be NULL. Errors: BG_EBUSY if another process holds the lock; BG_EIO;
+ * BG_EINVAL; BG_ENOMEM. On error, *journal is NULL.
  */
 bg_err journal_open(const char *folder, const struct journal_options *options,
                     struct journal **journal, bg_errinfo *info);
@@ -135,25 +135,24 @@ bg_err journal_open(const char *folder, const struct journal_options *options,
 bg_err journal_replay(struct journal *journal, journal_visit *visit, void *context,
                       struct journal_report *report, bg_errinfo *info);
 
-/* The same for a directory that neither this process nor another one has open. */
+/* Like journal_replay, for a directory that no process has open. */
 bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit,
                     void *context, struct journal_report *report, bg_errinfo *info);
 
 /*
- * Prepares the journal for appends: cuts off a torn tail, makes sure that the frames that were
- * found are on disk, and starts a new segment. Reads the whole journal unless it has already been
- * read. Errors: as journal_replay; nothing is changed then.
+ * Prepares the journal for appends: truncates a torn tail, ensures that the existing frames are on
+ * disk, and starts a new segment. Reads the whole journal unless it has already been read. Errors:
+ * as journal_replay; on error, nothing is changed.
  */
 bg_err journal_begin(struct journal *journal, struct journal_report *report,
                      bg_errinfo *info);
 
 /* Stops the thread, writes and syncs all pending frames under any policy, and releases the
- * directory. NULL is allowed. Returns the error that the journal failed with; it is closed even
- * then. Thread safety: no other thread may use the journal any more. */
+ * directory. NULL is allowed. Returns the error with which the journal failed, if any; the journal
+ * is closed in any case. Thread safety: no other thread may be using the journal. */
 bg_err journal_close(struct journal *journal, bg_errinfo *info);
 
-/* ---- Appending. These functions are thread-safe.
- * -------------------------------------------- */
+/* ---- Appending. These functions are thread-safe. ----------------------------------------- */
 
 /*
  * Appends a frame of n records, n >= 1. *sequence, unless NULL, is set to its number. The frame
@@ -175,28 +174,28 @@ bg_err journal_sync(struct journal *journal, bg_errinfo *info);
 bg_err journal_tick(struct journal *journal, bg_errinfo *info);
 
 /* Checks that the journal is still where it was opened. If its directory was removed or replaced,
- * the journal has failed until the directory is put back; then journal_reopen succeeds. A removed
+ * the journal has failed; once the directory is put back, journal_reopen succeeds. A removed
  * segment fails the journal as well; journal_reopen starts another one. The same check precedes
- * each advance of the durable frame number; this function covers times without appends. Errors:
+ * each advance of the durable frame number; this function covers periods without appends. Errors:
  * BG_EIO. Cost: two calls each of stat and fstat. */
 bg_err journal_check(struct journal *journal, bg_errinfo *info);
 
 /* Returns the number that the next frame will get; all frames below it have been appended. */
 uint64_t journal_next(const struct journal *journal);
 
-/* Returns the number up to which all frames are as safe as the policy requires. It decreases only
- * when the policy becomes `always`. Cost: one load. */
+/* Returns the highest frame number such that all frames up to it are as safe as the policy
+ * requires. The number decreases only when the policy becomes `always`. Cost: one load. */
 uint64_t journal_durable(const struct journal *journal);
 
 void journal_set_policy(struct journal *journal, enum journal_policy policy);
 
-/* Returns whether the policy is `always`: the thread syncs every frame. */
+/* Returns whether the policy is `always`, so that the thread syncs every frame. */
 bool journal_syncs(const struct journal *journal);
 
 /* ---- The thread -------------------------------------------------------------------------- */
 
 /* Called by the journal's thread when `durable` has advanced (under `always`; otherwise only when
- * the thread itself advanced it), or when the journal is full, has failed or works again (code
+ * the thread itself advanced it), or when the journal is full, has failed or has recovered (code
  * BG_OK). It must not wait for the journal. */
 typedef void journal_tell(void *context, uint64_t durable, const bg_errinfo *failure);
 
@@ -219,14 +218,14 @@ void journal_stop(struct journal *journal);
 bg_err journal_rotate(struct journal *journal, uint64_t *first, bg_errinfo *info);
 
 /*
- * Deletes segments whose frames are all numbered below `sequence`. First records that number and
- * syncs, so a manifest that was appended before is on disk as well. *removed, unless NULL, is set
- * to the number of deleted segments. Errors: BG_EIO; some of the segments may remain.
+ * Deletes segments whose frames are all numbered below `sequence`. Records that number and syncs
+ * first, so a manifest appended earlier is on disk as well. *removed, unless NULL, is set to the
+ * number of deleted segments. Errors: BG_EIO; some of the segments may remain.
  */
 bg_err journal_remove_before(struct journal *journal, uint64_t sequence,
                              uint64_t *removed, bg_errinfo *info);
 
-/* A fresh segment that is being written. */
+/* A fresh segment being written. */
 struct journal_draft;
 
 /* Writes the initial content of a fresh segment, a manifest, with journal_draft_append. */
@@ -239,31 +238,33 @@ typedef bg_err journal_fill(void *context, struct journal_draft *draft,
  * changes recorded before it applied; their bases start at journal_next(journal). Older segments
  * are deleted. Until the call returns BG_OK, a restart finds the old segments; afterwards it
  * finds the fresh one, and frames that were appended but never written count as durable, because
- * the bases contain them. Errors: BG_EINVAL if the journal has not failed; BG_EIO; those of
- * `fill`. The journal then remains failed.
+ * the bases contain them. Errors: BG_EINVAL if the journal has not failed; BG_EIO; any error
+ * returned by `fill`. On error, the journal remains failed.
  */
 bg_err journal_reopen(struct journal *journal, journal_fill *fill, void *context,
                       bg_errinfo *info);
 
-/* As journal_append. May be called only by the thread that runs `fill`. */
+/* Like journal_append. May be called only by the thread that runs `fill`. */
 bg_err journal_draft_append(struct journal_draft *draft,
                             const struct journal_record *records, size_t n,
                             bg_errinfo *info);
 
-/* ---- Statistics
- * ----------------------------------------------------------------------------- */
+/* ---- Statistics -------------------------------------------------------------------------- */
 
 struct journal_state {
     enum journal_policy policy;
-    uint64_t next, written, synced; /* frames up to the last two are written, synced */
-    uint64_t appends;               /* these counters start when it is opened */
+    /* Next frame; last frame written; last frame synced. */
+    uint64_t next, written, synced;
+    /* This and the following counters start when the journal is opened. */
+    uint64_t appends;
     uint64_t writes, written_bytes;
     uint64_t syncs, sync_nanoseconds, slowest_sync;
     uint64_t waiting;              /* bytes not yet written */
     uint64_t segments;             /* number of files */
     uint64_t segment;              /* number of the last segment */
-    uint64_t segment_bytes, bytes; /* of the last segment; of all */
-    bool failed;                   /* permanently; otherwise a code below means: full */
+    uint64_t segment_bytes, bytes; /* bytes of the last segment, and of all segments */
+    /* Permanently; if false, a code in `failure` means that the disk is full. */
+    bool failed;
     bg_errinfo failure;
 };
 

@@ -116,8 +116,7 @@ static inline bool journal_is_always(const struct journal *j)
     return atomic_load_explicit(&j->policy, memory_order_relaxed) == JOURNAL_ALWAYS;
 }
 
-/* ---- Functions to call with the lock held
- * --------------------------------------------------- */
+/* ---- Functions to call with the lock held ------------------------------------------------ */
 
 /* Returns why the journal is full or has failed; BG_OK: neither. */
 bg_err journal_failed(const struct journal *j, bg_errinfo *info);

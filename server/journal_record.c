@@ -2,7 +2,7 @@
  * journal_record.c - encodes records, and decodes untrusted bytes into records or errors.
  *
  * One table lists the fields of each type. Writing and reading both follow it, so they cannot
- * diverge. A CHANGE has its hashes or keys after its fields.
+ * diverge. In a CHANGE, the hashes or keys follow the fields.
  *
  * Reading is strict: a record has exactly the stated number of bytes, every length is compared
  * with the remaining bytes before it is used, and each record has exactly one encoding. So
@@ -145,7 +145,7 @@ static bg_err record_check_change(const struct change *change, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Adds to `bytes`, which cannot overflow: it is checked after every step. */
+/* Adds to `bytes`, which cannot overflow, because it is checked after every step. */
 static bg_err record_count(size_t *bytes, size_t more, bg_errinfo *info)
 {
     if (more > JOURNAL_PAYLOAD_MAX || *bytes + more > JOURNAL_PAYLOAD_MAX) {
@@ -263,7 +263,7 @@ unsigned char *journal_record_write(const struct journal_record *record,
 
 /* ---- Reading ----------------------------------------------------------------------------- */
 
-/* The bytes of one record that are not yet read. */
+/* The unread bytes of one record. */
 struct record_rest {
     const unsigned char *at;
     size_t left;
@@ -358,7 +358,7 @@ static bg_err record_get_keys(struct journal_cursor *cursor, struct record_rest 
     return err;
 }
 
-/* Checks that this version knows the operation, and that the operation may have that content. */
+/* Checks that this version supports the operation, and that the operation may have that content. */
 static bg_err record_check_form(unsigned op, unsigned has, bg_errinfo *info)
 {
     const unsigned keyed = JOURNAL_HAS_HASHES | JOURNAL_HAS_KEYS;

@@ -171,8 +171,7 @@ bg_err journal_remove_before(struct journal *j, uint64_t sequence, uint64_t *rem
     return err;
 }
 
-/* ---- Restart
- * --------------------------------------------------------------------------------- */
+/* ---- Restart ----------------------------------------------------------------------------- */
 
 struct journal_draft {
     struct journal *journal;

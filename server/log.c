@@ -1,15 +1,15 @@
 /*
  * log.c - see log.h.
  *
- * A line is assembled on the stack of the calling thread, without a lock, and written under a
- * lock: the sink. A thread waits for the lock at most LOG_PATIENCE, because its holder may be
- * blocked in a write to a disk that does not respond; then the line is dropped. Pipes,
- * terminals and sockets are first checked for space (poll), so that the holder does not block
- * in them: a line fits in what a pipe accepts in one piece. A socket may accept only the front
- * of a line; the rest is kept and sent before the next line.
+ * A line is assembled on the stack of the calling thread, without a lock, and written under the
+ * sink's lock. A thread waits at most LOG_PATIENCE for the lock, because its holder may be blocked
+ * in a write to an unresponsive disk. After that, the line is dropped. Pipes, terminals and sockets
+ * are first checked for space (poll), so that the holder does not block: a line is short enough for
+ * a pipe to accept it in one piece. A socket may accept only the beginning of a line; the rest is
+ * kept and sent before the next line.
  *
- * Repetitions are counted in a table by the address of the message, which is a literal, so
- * there are few. A message that finds no free slot is not limited.
+ * Repetitions are counted in a table by the address of the message. Messages are literals, so there
+ * are few addresses. If no slot is free, a message is not limited.
  */
 #include "log.h"
 
@@ -50,7 +50,7 @@ struct log_line {
     char text[LOG_LINE];
 };
 
-/* Reserves the end of a line for its newline and brackets. */
+/* Appends text to a line, reserving space at its end for the newline and brackets. */
 static void log_put(struct log_line *line, const char *text, size_t n)
 {
     if (n <= sizeof line->text - 8 - line->used) {
@@ -115,7 +115,7 @@ static void log_quoted(struct log_line *line, bg_bytes bytes, bool json)
     log_puts(line, "\"");
 }
 
-/* Returns whether logfmt needs no quotes. */
+/* Returns whether logfmt can print the bytes without quotes. */
 static bool log_is_plain(bg_bytes bytes)
 {
     const unsigned char *s = bytes.data;
@@ -183,7 +183,7 @@ static struct {
     pthread_mutex_t lock;
     int fd;
     bool owned;           /* a file opened by this module */
-    bool socket;          /* may accept part of a line */
+    bool socket;          /* a socket, which may accept part of a line */
     _Atomic bool journal; /* the systemd journal, which reads a level prefix */
     char *path;
     size_t kept_used;
@@ -232,7 +232,7 @@ static ssize_t log_send(const char *text, size_t n)
     return sent;
 }
 
-/* Writes a whole line, under the lock. Returns false if the line is lost. */
+/* Writes a whole line; called under the lock. Returns false if the line is lost. */
 static bool log_out(const char *text, size_t n)
 {
     if (log_sink.kept_used > 0) {
@@ -329,8 +329,8 @@ static struct log_message *log_place(const char *message)
     return NULL;
 }
 
-/* Returns whether a message may be written. *left_out: how often it was suppressed since the
- * last time. */
+/* Returns whether a message may be written. Sets *left_out to the number of times it was suppressed
+ * since it was last written. */
 static bool log_budget(const char *message, uint32_t *left_out)
 {
     const uint64_t period = log_clock(CLOCK_MONOTONIC) / (LOG_PERIOD * 1000ull) + 1;
@@ -404,7 +404,7 @@ void log_write(enum log_level level, const char *message,
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Returns whether stderr is the journal, which is identified by device and inode. */
+/* Returns whether stderr is the systemd journal, which is identified by device and inode. */
 static bool log_is_journal(const struct stat *info)
 {
     const char *said = getenv("JOURNAL_STREAM"); /* NOLINT(concurrency-mt-unsafe) */
@@ -414,7 +414,7 @@ static bool log_is_journal(const struct stat *info)
     return said && strcmp(said, ours) == 0;
 }
 
-/* Sets the destination of lines, under the lock. */
+/* Sets the destination of lines; called under the lock. */
 static void log_use(int fd, bool owned)
 {
     struct stat info;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-    OBSERVER_SHARE = 9, /* rests this many times as long as it works, */
+    OBSERVER_SHARE = 9, /* the observer rests this many times as long as it works, */
     OBSERVER_REST = 5   /* but at most this many seconds */
 };
 
@@ -34,20 +34,20 @@ enum { OBSERVER_SERVICE(OBSERVER_ENUM) SERVICE_METRICS };
 
 enum { WATCHED_FIRST = 64 };
 
-/* The figures of one filter, stored by its number, and freed after the filter was dropped. */
+/* The figures of one filter, stored by its number and freed after the filter is dropped. */
 struct watched {
     uint64_t number;
-    bool seen; /* in the current round */
+    bool seen; /* visited in the current step */
     struct figures figures;
-    uint64_t examined_adds; /* number of adds at that time */
+    uint64_t examined_adds; /* number of adds when the filter was examined */
     bg_slot_info last;      /* counters at the last step */
-    uint64_t last_wasted;   /* false positives among them that clients reported */
+    uint64_t last_wasted;   /* false positives that clients had reported by then */
     bool has_last;
     struct observer_rates rates;
     struct history *history; /* or NULL */
 };
 
-/* The figures of the filter of a gate. Gates are few and permanent. */
+/* The figures of a gate's filter. Gates are few and permanent. */
 struct watched_gate {
     char *name;
     struct figures figures;
@@ -137,7 +137,7 @@ static struct watched *watched_get(struct observer *o, uint64_t number)
     return &o->watched[at];
 }
 
-/* Frees filters that the last step did not see. */
+/* Frees the figures of filters that the last step did not visit. */
 static void watched_forget(struct observer *o)
 {
     size_t left = 0;
@@ -167,7 +167,7 @@ static double observer_rate(uint64_t now, uint64_t before)
     return now >= before ? (double)(now - before) / HISTORY_STEP : (double)NAN;
 }
 
-/* The false-positive rate that clients reported with BG.OBSERVE, as values of the chart. */
+/* Computes the false-positive rate that clients reported with BG.OBSERVE, for the chart. */
 static void observer_observed(const struct object *object, const bg_slot_info *now,
                               double values[])
 {
@@ -324,8 +324,8 @@ static double observer_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Reads a slot; `changes` receives its counters from before the read. Returns false if the
- * slot cannot be read. */
+/* Reads a slot. `changes` receives the slot's counters as of just before the read. Returns false if
+ * the slot cannot be read. */
 static bool observer_read(const bg_slot *slot, struct figures *figures,
                           uint64_t *changes)
 {
@@ -452,7 +452,7 @@ static void observer_examine_gate(void *context, const struct gate_about *about)
 
 /* ---- The thread -------------------------------------------------------------------------------- */
 
-/* Waits, unless the observer is stopping. Returns false if it is. */
+/* Waits for the given time. Returns false if the observer is stopping. */
 static bool observer_rest(struct observer *o, double seconds)
 {
     struct timespec until;
@@ -462,7 +462,7 @@ static bool observer_rest(struct observer *o, double seconds)
     until.tv_nsec = (long)(nanoseconds % 1000000000);
     pthread_mutex_lock(&o->lock);
     while (!o->ending && pthread_cond_timedwait(&o->wake, &o->lock, &until) == 0) {
-        /* woken by the end, or spuriously */
+        /* woken by a stop, or spuriously */
     }
     const bool goes_on = !o->ending;
     pthread_mutex_unlock(&o->lock);
@@ -470,7 +470,7 @@ static bool observer_rest(struct observer *o, double seconds)
 }
 
 /* Examines the next filter after number *after, if it has changed. Returns the time to rest,
- * in seconds. A filter that is dropped meanwhile stays alive until it has been read. */
+ * in seconds. A filter dropped meanwhile is freed only after it has been read. */
 static double observer_look(struct observer *o, uint64_t *after)
 {
     struct entry *entry = NULL;
@@ -509,7 +509,7 @@ static void *observer_work(void *context)
         } else {
             rest = (double)(next_look - now) / 1000;
         }
-        /* Steps are on time, however long an examination takes. */
+        /* Steps run on schedule, however long an examination takes. */
         const double step = next_step > now ? (double)(next_step - now) / 1000 : 0;
         goes_on = observer_rest(o, rest < step ? rest : step);
     }
@@ -545,7 +545,7 @@ struct figures observer_gate_figures(struct observer *o, const char *gate)
 struct observer_totals observer_totals(struct observer *o)
 {
     pthread_mutex_lock(&o->lock);
-    const struct observer_totals totals = o->before.slots; /* of a complete step */
+    const struct observer_totals totals = o->before.slots; /* the last complete step */
     pthread_mutex_unlock(&o->lock);
     return totals;
 }

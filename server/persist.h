@@ -58,8 +58,7 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info);
  * created. Call it from one thread only. */
 bool persist_snapshot_start(struct persist *persist);
 
-/* ---- Replies wait until their records are safe
- * ------------------------------------------------- */
+/* ---- Replies wait until their records are safe ------------------------------------------- */
 
 /* Return the number of the last record so far, and the number up to which all records are as safe
  * as the policy requires. */
@@ -86,8 +85,7 @@ bool persist_is_displaced(const struct persist *persist);
 /* Returns whether changes can be recorded; if not, sets `why`. */
 bool persist_works(const struct persist *persist, char why[BG_ERR_MESSAGE_MAX]);
 
-/* ---- Periodic work
- * ----------------------------------------------------------------------------- */
+/* ---- Periodic work ----------------------------------------------------------------------- */
 
 /* Starts a snapshot in the background if one is due by age or by the size of the journal, and
  * detects a removed or replaced data directory. */

@@ -8,8 +8,9 @@
  *   3. Report the change rows whose transaction is invisible in that bookmark.
  *   4. If there were any, write a new bookmark with the snapshot of this transaction.
  *
- * The transactions that are invisible in a bookmark are known without a scan: those after its xmax, and those that
- * were in progress. The index finds both. So a transaction that stays open for hours does not make polls slower.
+ * The transactions that are invisible in a bookmark are known without a scan: those with IDs from its xmax on, and
+ * those that were in progress. Both are found through the index. So a transaction that stays open for hours does not
+ * make polls slower.
  *
  * Lost bookmarks. If the connection breaks during COMMIT, the new bookmark may or may not exist. Both cases are safe:
  * the changes since the older bookmark are a superset, and reporting a key twice is harmless. If the server loses the
@@ -32,12 +33,12 @@
 
 enum {
     FOLLOW_BUSY = 1024,    /* after this many rows, the next poll starts immediately */
-    FOLLOW_STEP = 100000,  /* rows that are pruned in one step */
+    FOLLOW_STEP = 100000,  /* rows pruned in one step */
     FOLLOW_KEEP = 1000000, /* maximum number of rows kept without a save */
     FOLLOW_WHY = BG_ERR_MESSAGE_MAX
 };
 
-static const uint64_t follow_prune_rest = 60 * SOURCE_SECOND; /* after an error */
+static const uint64_t follow_prune_rest = 60 * SOURCE_SECOND; /* pause after an error */
 
 struct follower {
     struct source *source;
@@ -48,16 +49,16 @@ struct follower {
     /* The epoch is that of the saved mark, and the listener has not been called yet. */
     bool resumes;
     bool claims;          /* the next poll writes a bookmark even without changes */
-    char why[FOLLOW_WHY]; /* reason for a restart; or "" */
+    char why[FOLLOW_WHY]; /* reason for a restart, or "" */
     uint64_t read;        /* rows of the last poll */
     uint64_t unsaved;     /* rows since the epoch started or the last pruning */
     uint64_t first;       /* first bookmark of the epoch; 0 after resuming */
-    uint64_t pruned;      /* all changes before this bookmark are pruned */
+    uint64_t pruned;      /* all changes before this bookmark have been pruned */
     bool is_pruning;      /* there is more to prune */
     uint64_t prune_next;  /* earliest time of the next attempt */
 };
 
-/* Ends the epoch; the next turn tries to start a new one. Until then nothing is proven, readers fail, and lookups may
+/* Ends the epoch; the next turn tries to start a new one. Until then there are no proofs, readers fail, and lookups may
  * use any primary server. */
 static void follower_doubt(struct follower *f, const char *why)
 {
@@ -355,8 +356,8 @@ static bg_err follower_write_first(struct follower *f, struct changes_epoch *epo
                      source_format("SELECT set_config('" CHANGES_WRITER "', $1, true),"
                                    " set_config('synchronous_commit', 'local', true)"),
                      &writer, NULL, info);
-    /* Visible rows of later transactions belong to another history (a restored dump). Every poll would report them,
-     * and they would never be pruned. */
+    /* Visible rows with later transaction IDs belong to another history (a restored dump). Every poll would report
+     * them, and they would never be pruned. */
     err = err ? err
               : follower_run(f,
                              source_format("DELETE FROM %s WHERE xid >="
@@ -410,9 +411,8 @@ static bg_err follower_restart(struct follower *f, bg_errinfo *info)
 
 /* ---- Pruning ----------------------------------------------------------------------------- */
 
-/* Returns the number of the bookmark before which nothing is needed: that of the last saved mark, or the first one.
- * If too many changes accumulate without a save, they are not kept, and the next start of the service reads all
- * keys. */
+/* Returns the number of the oldest bookmark that is still needed: that of the last saved mark, or the first one. If too
+ * many changes accumulate without a save, they are not kept, and the next start of the service reads all keys. */
 static uint64_t follower_unneeded(struct follower *f)
 {
     char mark[SOURCE_MARK];
@@ -472,7 +472,7 @@ static bg_err follower_prune(struct follower *f, bg_errinfo *info)
     }
     (void)snprintf(number, sizeof number, "%llu", (unsigned long long)unneeded);
     const bg_err err = follower_prune_to(f, number, info);
-    if (err) { /* following works without pruning, so only postpone it */
+    if (err) { /* following works without pruning, so pruning is only postponed */
         f->prune_next = source_now() + follow_prune_rest;
     } else {
         f->pruned = unneeded;

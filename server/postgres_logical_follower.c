@@ -2,8 +2,8 @@
  * postgres_logical_follower.c - the follower of mode logical; its design is in postgres_logical.c.
  *
  * The follower runs one session after another. A session consists of two connections: `marks` for markers and
- * fingerprints, and `stream`. It ends with the first error of either, or with a reason to restart. Only the place
- * outlives a session: the last marker that arrived, or the first marker of an epoch that has not started yet.
+ * fingerprints, and `stream`. It ends when either connection fails, or when there is a reason to restart. Only the
+ * place outlives a session: the last marker that arrived, or the first marker of an epoch that has not started yet.
  */
 #include "pgoutput.h"
 #include "postgres_logical.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    FLIGHT = 1024, /* maximum number of emitted markers that have not arrived */
+    FLIGHT = 1024, /* maximum number of emitted markers that have not yet arrived */
     STEP = 4096    /* messages between two checks of the clock */
 };
 #define REPLY_INTERVAL (1 * SOURCE_SECOND)
@@ -31,20 +31,20 @@ struct follower {
     struct postgres_relations relations;
     struct key_batch batch;
     uint32_t failures; /* consecutive sessions without a proof */
-    /* The epoch. */
+    /* State of the epoch. */
     bool has_place;
     bool is_restarting; /* the last session ended the epoch deliberately */
     bool is_live;       /* the listener relies on the epoch */
     struct postgres_mark place;
     enum arrival arrival;
-    char why[BG_ERR_MESSAGE_MAX];      /* reason for the restart */
+    char why[BG_ERR_MESSAGE_MAX]; /* reason for the restart */
     uint64_t confirmed; /* the server may discard the WAL before this position */
-    /* The session. */
+    /* State of the session. */
     bool has_arrived;
     char nonce[PG_NONCE];
     uint64_t emitted, arrived;  /* numbers of the last markers */
-    uint64_t since[FLIGHT];     /* by marker number */
-    uint64_t received, replied; /* positions; `replied`: the last confirmed one */
+    uint64_t since[FLIGHT];     /* time of emission, by marker number */
+    uint64_t received, replied; /* positions received, and last confirmed */
     uint64_t settling;          /* position to be confirmed; 0: none */
     /* The position is settled when this transaction and all earlier ones have ended. */
     char last[24];
@@ -215,7 +215,7 @@ static bg_err follower_poll(struct follower *f, bg_errinfo *info)
     return err;
 }
 
-/* Handles the arrival of the place. From here on, all rows are reported. */
+/* Handles the arrival of the place's marker. From here on, all rows are reported. */
 static void follower_arrive(struct follower *f)
 {
     struct source *source = f->source;
@@ -366,8 +366,8 @@ static bg_err follower_message(struct follower *f, const char *data, size_t len,
 
 /*
  * Determines the position to confirm; 0: none. With synchronous_standby_names='*', the server would release the
- * transactions before a confirmed position, as if a standby had received them. So the position is confirmed only
- * after all transactions that were running at that time have ended. Transactions that wait for a standby have not
+ * transactions before a confirmed position, as if a standby had received them. So a position is confirmed only after
+ * all transactions that were running when it was received have ended. Transactions that wait for a standby have not
  * ended.
  */
 static bg_err follower_settle(struct follower *f, uint64_t *position, bg_errinfo *info)
@@ -496,7 +496,7 @@ static bg_err follower_stream(struct follower *f, bg_errinfo *info)
     f->next_reply = f->next_poll = 0;
     postgres_relations_forget(&f->relations);
     key_batch_clear(&f->batch);
-    follower_hear(f); /* the silence of earlier sessions does not count */
+    follower_hear(f); /* restarts the timeout for an unresponsive server */
     err = err ? err : source_nonce(f->nonce, info);
     while (!err) {
         err = follower_step(f, info);

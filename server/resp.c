@@ -1,11 +1,11 @@
 /*
  * resp.c - the request parser.
  *
- * There are three states between calls. FRESH: at the start of a request; a line may be scanned
- * in part. ARGUMENTS: `left` strings are missing, and the line "$n" of the next starts at `at`.
- * BULK: that line is read, and `bulk` bytes with CRLF start at `at`. A call continues where the
- * last one stopped; only a line without an end is visited again, and `scanned` stores how far it
- * has been searched.
+ * There are three states between calls. FRESH: at the start of a request; a line may be partially
+ * scanned. ARGUMENTS: `left` strings are missing, and the "$n" line of the next one starts at `at`.
+ * BULK: that line has been read, and `bulk` bytes with CRLF start at `at`. A call continues where
+ * the last one stopped; only an incomplete line is visited again, and `scanned` stores how much of
+ * it has been searched.
  *
  * A complete length of up to nine digits, the common case, is read in one step (resp_digits).
  * Everything else goes through resp_line_number, which handles partial, negative, malformed and
@@ -87,7 +87,7 @@ static enum resp_result resp_fail_dollar(struct resp_parser *p, unsigned char fo
 
 /* ---- Arguments --------------------------------------------------------------------------- */
 
-/* Up to RESP_KEEP arguments count as a small buffer. */
+/* Enlarges the array of arguments. Up to RESP_KEEP arguments count as a small buffer. */
 static bool resp_widen(struct resp_parser *p)
 {
     const size_t room = p->room > RESP_FEW ? p->room * 2 : (size_t)RESP_FEW * 8;
@@ -212,8 +212,7 @@ static enum resp_result resp_line_number(struct resp_parser *p, const char *byte
     return RESP_OK;
 }
 
-/* ---- Inline commands
- * ------------------------------------------------------------------------ */
+/* ---- Inline commands --------------------------------------------------------------------- */
 
 static bool resp_is_blank(char c)
 {
@@ -232,8 +231,8 @@ static char resp_escape(char c)
     }
 }
 
-/* Unquotes the text between quotes from line[*at] on, to line[*to]; sets *at to the byte after
- * the closing quote. Returns false if there is no closing quote, or it is not followed by a
+/* Unquotes the quoted text that starts at line[*at], writing it to line[*to]. Sets *at to the byte
+ * after the closing quote. Returns false if there is no closing quote, or it is not followed by a
  * blank. */
 static bool resp_unquote(char *line, size_t n, char quote, size_t *at, size_t *to)
 {
@@ -258,7 +257,7 @@ static bool resp_unquote(char *line, size_t n, char quote, size_t *at, size_t *t
     return i < n && (i + 1 == n || resp_is_blank(line[i + 1]));
 }
 
-/* Unquotes one word of a line in place; sets *at to the byte after it. */
+/* Unquotes one word of a line in place. Sets *at to the byte after the word. */
 static bool resp_word(char *line, size_t n, size_t *at, size_t *length)
 {
     size_t i = *at, j = *at;

@@ -34,8 +34,9 @@ enum {
     SERVER_TICK = 100,  /* milliseconds */
     SERVER_BEAT = 2000, /* workers set `beat` every second */
     SERVER_FAILED = 1,
-    SERVER_SLACK = 16 << 20, /* bytes that the process may use beyond the ledger, */
-    SERVER_SHARE = 32,       /* plus this fraction of the counted bytes */
+    /* Bytes that the process may use beyond the ledger's count,. */
+    SERVER_SLACK = 16 << 20,
+    SERVER_SHARE = 32, /* plus this fraction of the counted bytes */
     SERVER_TRIM = 2 << 20,
     SERVER_MAP = 1 << 20
 };
@@ -52,7 +53,7 @@ const struct command *const server_families[] = {
 /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
 const size_t server_families_count = sizeof server_families / sizeof *server_families;
 
-static _Atomic int server_stop_asked; /* 1: graceful, 2: at once */
+static _Atomic int server_stop_asked; /* 1: graceful, 2: immediate */
 static _Atomic bool server_reload_asked;
 static int server_wake = -1;
 
@@ -94,8 +95,7 @@ void server_ask_reload(void)
     atomic_store(&server_reload_asked, true);
 }
 
-/* ---- Startup
- * -------------------------------------------------------------------------------------- */
+/* ---- Startup ----------------------------------------------------------------------------- */
 
 static bool server_say(const char *what, const char *why)
 {
@@ -113,7 +113,7 @@ static void server_make_run_id(struct server *server)
     }
 }
 
-/* Called before settings change: updates the parts that do not read settings themselves. */
+/* Called before settings change. Updates the components that do not read settings themselves. */
 static bool server_apply(void *context, const struct settings *settings, char why[])
 {
     const struct server *server = context;
@@ -160,7 +160,7 @@ static bool server_make_data(struct server *server, const struct settings *setti
     if (settings->appendonly && persist_create(server, &server->persist, &info)) {
         return server_say("data directory", info.message);
     }
-    if (server->persist) { /* the directory is locked by this process */
+    if (server->persist) { /* this process has locked the directory */
         web_sweep(settings->dir);
     }
     return true;
@@ -224,7 +224,7 @@ static void server_gate_event(void *context, const struct gate_event *event)
     }
 }
 
-/* Creates the gates of the settings; does not wait for their sources. */
+/* Creates the configured gates. Does not wait for their sources. */
 static bool server_make_gates(struct server *server, const struct settings *settings)
 {
     struct gates_options options = { .max_filter_bytes = settings->max_filter_memory,
@@ -328,7 +328,7 @@ static bool server_load(struct server *server)
 
 /* ---- Serving ------------------------------------------------------------------------------- */
 
-/* Moves windows that get no adds, and drops dumps that are no longer read. */
+/* Advances windows that receive no adds, and drops dumps that are no longer being read. */
 static void server_move_windows(struct server *server, struct session *session)
 {
     struct entry *some[64];
@@ -346,11 +346,12 @@ static void server_move_windows(struct server *server, struct session *session)
 }
 
 /*
- * Freed memory. The C library keeps it for the thread that allocated it, so memory of requests
- * would not be returned when filters need it. These thresholds return free memory at the end of a
- * heap; without fast bins all of it is merged. Free memory between other memory is returned when
- * the process uses clearly more than the ledger counts. The remainder is fragmentation: the next
- * attempt waits until there is more.
+ * Freed memory. The C library keeps freed memory for the thread that allocated it, so memory used
+ * by requests would not be available to filters. These thresholds make the C library return free
+ * memory at the end of a heap to the OS. Fast bins are disabled, because their chunks are not
+ * merged with free neighbors. Free memory inside a heap is returned (malloc_trim) when the process
+ * uses clearly more than the ledger counts. What remains after that is fragmentation, so the next
+ * attempt waits until usage has grown.
  */
 static void server_return_early(void)
 {
@@ -376,7 +377,7 @@ static void server_return_free(uint64_t *least)
     }
 }
 
-/* Does the periodic work: ten times a second, and once a second. */
+/* Does the periodic work: some of it ten times a second, the rest once a second. */
 static void server_tick(struct server *server, struct session *session, unsigned tick)
 {
     session_begin(session);
@@ -423,8 +424,8 @@ static void server_reload(struct server *server)
     startup_ready("serving");
 }
 
-/* Notifies the service manager at its watchdog interval that the service works. Sends nothing
- * while a worker is stuck: the manager then kills and restarts the service. */
+/* Sends keep-alive notifications to the service manager at its watchdog interval. Sends none while
+ * a worker is stuck, so that the manager kills and restarts the service. */
 static void server_keep_alive(const struct server *server, uint64_t *told)
 {
     const uint64_t interval = startup_watchdog_interval(), now = server_ticks();
@@ -466,15 +467,14 @@ static void server_serve(struct server *server)
     session_fini(&session);
 }
 
-/* ---- Shutdown
- * ------------------------------------------------------------------------------------- */
+/* ---- Shutdown ---------------------------------------------------------------------------- */
 
 /* Waits until connections have finished their requests, for at most shutdown-grace. */
 static void server_drain(struct server *server)
 {
     const struct settings *settings = settings_now(server->store);
     const uint64_t end = server_ticks() + (uint64_t)(settings->shutdown_grace * 1000);
-    listen_end(server); /* afterwards, another service may own the path */
+    listen_end(server); /* from here on, another service may own the path */
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_post_stop(server->workers[i], atomic_load(&server_stop_asked) == 2);
     }
@@ -500,7 +500,7 @@ static bool server_unmake(struct server *server)
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_drain(server->workers[i]);
     }
-    /* Its thread notifies workers of its progress. */
+    /* The journal's thread notifies workers of its progress. */
     const bool kept = persist_free(server->persist);
     server->persist = NULL;
     for (size_t i = 0; i < server->workers_count; i++) {
@@ -579,7 +579,7 @@ int server_run(struct settings_store *store)
             server_serve(server);
             code = 0;
         } else if (server_is_stopping()) {
-            code = 0; /* while it was loading: nothing is lost */
+            code = 0; /* stopped while loading: nothing is lost */
         }
         atomic_store(&server->phase, atomic_load(&server->phase) == SERVER_SERVING
                                          ? SERVER_STOPPING

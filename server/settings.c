@@ -1,10 +1,10 @@
 /*
  * settings.c - loads options at startup and on reload, and publishes them; see settings.h.
  *
- * The strings of settings are in a pool. Settings that were read from a file share their pool
- * with the settings that CONFIG SET derives from them, because CONFIG SET changes only options
- * without strings. A pool is freed with the last settings that use it. Options that require a
- * restart always point to the first pool, which is never freed.
+ * The strings of settings are in a pool. Settings read from a file share their pool with settings
+ * derived from them by CONFIG SET, because CONFIG SET changes only options without strings. A pool
+ * is freed together with the last settings that use it. Options that require a restart always point
+ * to the first pool, which is never freed.
  *
  *     now -> settings        retired -> ... -> ...        waiting -> ...
  *               \__ pool __/ (uses)                        (mark: readers that may use them)
@@ -57,7 +57,7 @@ struct settings_store {
     uint64_t version;
     settings_apply *apply; /* or NULL */
     void *apply_context;
-    /* for reloading */
+    /* Needed to reload settings. */
     const char *file;
     char **arguments;
     int count;
@@ -215,8 +215,7 @@ static void settings_read_environment(struct settings_draft *draft)
         if (!setting) {
             settings_doubt(draft, where, "unknown option %s", name);
         } else if (strncmp(equals + 1, "tcp://", 6) == 0) {
-            /* Kubernetes sets such variables to service addresses, if a service has this
-             * name. */
+            /* Kubernetes sets such variables to service addresses if a service has this name. */
             settings_doubt(draft, where,
                            "ignored '%.40s', which looks like a service "
                            "address set by Kubernetes",
@@ -464,7 +463,7 @@ void settings_doubts(const struct settings_store *store, settings_tell *tell,
 
 const struct settings *settings_now(const struct settings_store *store)
 {
-    return atomic_load(&store->now); /* as quiet.h requires */
+    return atomic_load(&store->now); /* sequentially consistent, as quiet.h requires */
 }
 
 /* ---- CONFIG ----------------------------------------------------------------------------------- */
@@ -568,7 +567,7 @@ static size_t settings_field_bytes(enum setting_type type)
     return 0;
 }
 
-/* Keeps the values, in the first pool, of options that require a restart. Reports
+/* Keeps the current values of options that require a restart, which are in the first pool. Reports
  * differences. */
 static void settings_keep_fixed(struct settings_draft *draft,
                                 const struct settings *now)

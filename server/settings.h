@@ -17,12 +17,12 @@
  * Threads. A published `struct settings` never changes. A change (CONFIG SET, SIGHUP) creates a
  * new one and publishes its address. A thread calls settings_now once per unit of work, and
  * uses the result only inside a batch (quiet.h) of the `readers` of settings_reclaim.
- * settings_reclaim frees old settings that no thread can use any more. The settings from
- * startup are never freed, so callers may keep pointers to options that require a restart.
+ * settings_reclaim frees old settings that no thread can still use. The settings from startup are
+ * never freed, so callers may keep pointers to options that require a restart.
  *
  * A listener updates state that depends on settings (the users) before the settings become
- * visible, under the lock that orders all changes. The two therefore disagree only for a
- * moment, and an older change never overwrites a newer one.
+ * visible, under the lock that orders all changes. The state and the settings therefore disagree
+ * only briefly, and an older change never overwrites a newer one.
  */
 #ifndef SERVER_SETTINGS_H
 #define SERVER_SETTINGS_H
@@ -38,7 +38,7 @@ struct gate_settings;
 
 enum {
     SETTINGS_LIST_MAX = 16,
-    SETTINGS_GATES_MAX = 256, /* gates; also the limit for sharded lines */
+    SETTINGS_GATES_MAX = 256, /* maximum number of gates, and of sharded filters */
     SETTINGS_WHY = 1024       /* maximum length of a message */
 };
 
@@ -138,20 +138,20 @@ struct settings {
     int supervised; /* enum settings_supervised */
     uint64_t metrics_max_filters;
 
-    uint64_t version; /* not an option: a unique number for each published version */
+    uint64_t version; /* not an option: unique number of each published version */
 };
 
 struct settings_store;
 struct quiet;
 
-/* Receives a line of text: a mistake, or a warning. */
+/* Receives one line of text, which describes a mistake or a warning. */
 typedef void settings_tell(void *context, bool mistake, const char *text);
 
 /*
  * Reads the command line, the environment and the file, and validates the result. Returns
- * SETTINGS_RUN if the service shall run, with *store. Otherwise returns the exit code, after
- * all output was printed: --help, --version, --check-config, --print-config, --print-man,
- * --hash-password, or a mistake.
+ * SETTINGS_RUN and sets *store if the service should run. Otherwise prints the requested output or
+ * the mistakes and returns the exit code: --help, --version, --check-config, --print-config,
+ * --print-man, --hash-password, or a mistake.
  *
  * `families` are the n arrays of commands (command_table.h) that user rules may refer to.
  * Thread safety: call it from main, before threads are started.
@@ -176,13 +176,13 @@ typedef bool settings_apply(void *context, const struct settings *settings, char
 void settings_listen(struct settings_store *store, settings_apply *apply,
                      void *context);
 
-/* Frees old settings that no thread of `readers` can use any more. Never blocks: settings
- * that are still in use are freed by a later call. Call it from one thread only, while that
- * thread uses no settings. */
+/* Frees old settings that no thread of `readers` can still use. Never blocks: settings that are
+ * still in use are freed by a later call. Call it from one thread only, while that thread uses no
+ * settings. */
 void settings_reclaim(struct settings_store *store, struct quiet *readers);
 
-/* Parses the gate of a line of settings->gates; free it with gate_settings_free. Returns
- * false with the reason in `why`; never fails for lines of published settings. */
+/* Parses a line of settings->gates; free the result with gate_settings_free. Returns false with the
+ * reason in `why`; never fails for lines of published settings. */
 bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
                    char why[SETTINGS_WHY]);
 
@@ -198,8 +198,9 @@ void settings_get(const struct settings *settings, bg_bytes pattern,
                   void *context);
 
 /*
- * Changes n options, given as names and values in turn: all of them or none. Returns false with
- * the reason in `why`, without an error code. Thread safety: MT-Safe; changes are serialized.
+ * Changes n options, given as alternating names and values: either all of them or none. Returns
+ * false with the reason in `why`, without an error code. Thread safety: MT-Safe; changes are
+ * serialized.
  */
 bool settings_set(struct settings_store *store, const bg_bytes *names_and_values,
                   size_t n, char why[SETTINGS_WHY]);
@@ -230,9 +231,9 @@ enum setting_type {
     SETTING_SHARDED  /* struct settings_lines */
 };
 
-/* How an option can change after startup. */
+/* When an option can change. */
 enum setting_change {
-    SETTING_AT_START,  /* not without a restart */
+    SETTING_AT_START,  /* only with a restart */
     SETTING_AT_RELOAD, /* by reloading the file (SIGHUP) */
     SETTING_LIVE       /* by reloading, or by CONFIG SET */
 };
@@ -243,18 +244,18 @@ struct setting {
     enum setting_type type;
     size_t at;           /* offset in struct settings */
     const char *initial; /* default, as written in the file; "": none */
-    double least, most;  /* range of numbers */
+    double least, most;  /* range of a numeric option */
     enum setting_change change;
     const char *value; /* placeholder in help: "PORT" */
     const char *const *choices;
-    const char *help; /* the first sentence is shown by --help */
+    const char *help; /* --help shows only the first sentence */
     const char *section;
 };
 
 const struct setting *settings_table(size_t *n);
 const struct setting *settings_find(const char *name); /* NULL: unknown option */
 
-/* Memory that settings point to; freed as a whole. */
+/* Memory for the strings and lists of settings; freed as a whole. */
 struct settings_pool;
 struct settings_pool *settings_pool_create(void); /* NULL: out of memory */
 void settings_pool_free(struct settings_pool *pool);
@@ -268,8 +269,8 @@ struct settings_draft {
     void *context;
     size_t mistakes;
     bool alone;   /* `include` is refused */
-    int depth;    /* of nested includes */
-    size_t files; /* read so far */
+    int depth;    /* depth of nested includes */
+    size_t files; /* number of files read so far */
 };
 
 /* Returns whether an option has the same value in two settings. */
@@ -292,13 +293,13 @@ void settings_doubt(struct settings_draft *draft, const char *where, const char 
 bool settings_draft_set(struct settings_draft *draft, const char *where,
                         const char *name, char *const *words, size_t n);
 
-/* Read a file, or text as if it were a file. They report and count mistakes, and continue. */
+/* Read a file, or text in the format of a file. They report and count mistakes, and continue. */
 void settings_read_file(struct settings_draft *draft, const char *path);
 void settings_read_text(struct settings_draft *draft, const char *name,
                         const char *text, size_t n);
 
 /* Validates combinations of options; reports mistakes and warnings. settings_check_limits
- * checks only what CONFIG SET can break. */
+ * checks only the combinations that CONFIG SET can invalidate. */
 bool settings_check(struct settings_draft *draft, const struct command *const *families,
                     size_t n);
 void settings_check_limits(struct settings_draft *draft);

@@ -1,8 +1,8 @@
 /*
  * settings_value.c - parses words into the fields of a draft.
  *
- * A draft is filled in option by option. For an invalid value, the message has the place, the
- * value found and the value expected, and the field keeps its previous value.
+ * A draft is filled in option by option. If a value is invalid, the message contains the location,
+ * the value found and the value expected, and the field keeps its previous value.
  */
 #include "front_settings.h"
 #include "gate_settings.h"
@@ -171,7 +171,7 @@ static bool settings_value_wrong(struct settings_draft *draft, const char *where
 
 /* ---- Numbers ------------------------------------------------------------------------------ */
 
-/* Returns the memory of the machine, or of the container if that is less. */
+/* Returns the memory size of the machine, or of the container if that is smaller. */
 static double settings_value_machine(void)
 {
     struct sysinfo info;
@@ -330,8 +330,8 @@ static bool settings_value_set(struct settings_draft *draft, const char *where,
 
 /* ---- Lines -------------------------------------------------------------------------------- */
 
-/* Ensures that there is space for one more of `count` items; if not, copies them to a larger
- * block. */
+/* Ensures that there is space for one more item after `count` items, copying them to a larger block
+ * if necessary. */
 static bool settings_value_room(struct settings_draft *draft, void **items,
                                 size_t count, size_t *room, size_t bytes)
 {
@@ -351,7 +351,7 @@ static bool settings_value_room(struct settings_draft *draft, void **items,
     return true;
 }
 
-/* Adds a line: a name and its words. */
+/* Adds a line, which consists of a name and words. */
 static bool settings_value_line(struct settings_draft *draft, const char *where,
                                 char *const *words, size_t n,
                                 struct settings_lines *lines)
@@ -375,7 +375,7 @@ static bool settings_value_line(struct settings_draft *draft, const char *where,
 
 /* ---- Gates -------------------------------------------------------------------------------- */
 
-/* Parses "NAME=VALUE" of a gate. */
+/* Parses a "NAME=VALUE" setting of a gate. */
 static bool settings_gate_word(struct gate_settings *gate, const char *word,
                                char why[SETTINGS_WHY])
 {

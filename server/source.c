@@ -1,6 +1,6 @@
 /*
- * source.c - the code shared by all sources: settings, the connection pool and the follower's thread. Databases and
- * modes implement tables of operations (source_inside.h).
+ * source.c - the code shared by all sources: settings, the connection pool and the follower's thread. Each database and
+ * mode implements a table of operations (source_inside.h).
  *
  * A lookup uses a connection from the pool. A pooled connection may have died since it was last used, for example
  * because the server was restarted. In that case all idle connections are closed, and the lookup is repeated once
@@ -45,7 +45,8 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     va_start(arguments, format);
     (void)vsnprintf(found, sizeof found, format, arguments);
     va_end(arguments);
-    memset(info, 0, sizeof *info); /* after formatting: an argument may point into it */
+    /* Only after formatting, because an argument may point into it. */
+    memset(info, 0, sizeof *info);
     info->code = code;
     for (char *c = found; *c; c++) { /* database messages may have several lines */
         if (*c == '\n' || *c == '\t') {
@@ -130,8 +131,8 @@ char *source_object(const struct source *source, const char *what)
         }
     }
     name[n] = 0;
-    /* The hash distinguishes names that differ only in case or punctuation, or after byte 20. It is folded because
-     * the last character hardly changes the upper bits. */
+    /* The hash distinguishes names that differ only in case or punctuation, or after byte 20. Its two halves are combined,
+     * because the last character hardly affects the upper bits. */
     return source_format("bloomgate_%s_%08x_%.8s%s%.12s", name,
                          (uint32_t)(hash ^ hash >> 32), source->how.instance,
                          *what ? "_" : "", what);
@@ -417,7 +418,7 @@ static bg_store_answer source_ask_once(struct source *source, bg_bytes key, bool
     const bg_store_answer answer =
         source->ops->ask(source, connection, key, value, deadline, &broken, info);
     source_pool_give(source->pool, connection, broken);
-    /* After a restart, the address may lead to a different server. */
+    /* After a restart, the address may point to a different server. */
     *again = (answer == BG_STORE_ERROR && broken && reused)
              || (answer == BG_STORE_ABSENT && epoch != atomic_load(&source->epoch));
     return answer;

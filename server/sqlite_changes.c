@@ -3,36 +3,36 @@
  * transaction (sqlite_schema.h), and the follower reads them in order (sqlite_history.h).
  *
  * Polling. PRAGMA data_version changes on a connection if and only if another connection has committed. The follower
- * remembers its value in the last snapshot that it read to the end. If the value is the same, and the path still
+ * remembers its value as of the last snapshot that it read to the end. If the value is the same, and the path still
  * leads to the same file and write-ahead log, the database is still that snapshot, and its proof still holds. If the
- * file has another change time, a program other than SQLite may have overwritten it (a restored backup). The follower
- * then opens it again, because the cache of the connection may be outdated. Otherwise the follower reads, in
- * one transaction per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last
- * row that it read, with its token. Then it reads the rows after it, whose numbers must be contiguous and reach
+ * file's change time differs, a program other than SQLite may have overwritten the file (a restored backup). The
+ * follower then opens it again, because the cache of the connection may be outdated. Otherwise the follower reads, in
+ * one transaction per batch of keys. It verifies the file, the schema version, the SQL of all objects, and the last row
+ * that it read, with its token. Then it reads the rows after it, whose numbers must be contiguous and reach
  * sqlite_sequence. Keys are reported after the transaction has ended, so writers never wait for the filter.
  *
- * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, uses the last row as
- * its place, and only then calls restart. If an audit has distrusted the filter, the follower first replaces all
- * rows, so that no mark of that filter is valid any more, even if its file could not be deleted. DDL changes the
- * schema version, so the follower detects DDL of other programs, even if it is undone between two polls, for example
- * a trigger that is dropped and created again.
+ * The epoch ends (doubt) if any of these steps fails. The follower then creates missing objects, takes the last row as
+ * its place, and only then calls restart. If an audit has distrusted the filter, the follower first replaces all rows,
+ * so that no mark of that filter remains valid, even if its file could not be deleted. DDL changes the schema version,
+ * so the follower detects DDL by other programs, even if it is undone between two polls, for example a trigger that is
+ * dropped and created again.
  *
  * A mark is the place in text form. It includes the inode number and birth time of the file, but not its device,
  * whose number may change when the machine restarts.
  *
  * Reading. In its snapshot, the reader verifies the place that the follower had when the read started. The place is
- * advanced before keys are reported, so the snapshot includes everything reported. At the end, the epoch must be the
- * same.
+ * advanced before keys are reported, so the snapshot includes everything reported. At the end, the reader verifies that
+ * the epoch has not changed.
  *
  * Pruning. Rows before the last saved mark are deleted, or before the start of the epoch if there is no mark. The row
  * of the mark itself is kept.
  *
  * Limits. A connection can write without running triggers, or skip the triggers of the gate, and SQLite offers no way
  * to detect this. The ways to do so are SQLITE_DBCONFIG_ENABLE_TRIGGER, a TEMP trigger with RAISE(IGNORE) or
- * RAISE(FAIL), RAISE(FAIL) in a trigger that the action of a foreign key runs (actions precede AFTER triggers),
+ * RAISE(FAIL), RAISE(FAIL) in a trigger fired by a foreign key action (actions precede AFTER triggers),
  * sqlite3_blob_write (which only an index on the column prevents), the RBU extension, PRAGMA writable_schema with
- * changes that are undone later, and programs that replace the built-in functions random, typeof or CAST. Audits
- * detect such keys.
+ * changes that are undone later, and programs that replace the built-in functions random, typeof or CAST. Audits detect
+ * keys written in these ways.
  */
 #include "sqlite_history.h"
 #include "sqlite_install.h"
@@ -57,7 +57,7 @@ struct sqlite_changes {
     pthread_mutex_t lock; /* protects the fields below */
     uint64_t epoch;       /* changes when the place is lost or found */
     bool is_placed;
-    struct sqlite_place place; /* includes everything that was reported */
+    struct sqlite_place place; /* includes everything reported so far */
 };
 
 struct sqlite_follower {
@@ -69,8 +69,8 @@ struct sqlite_follower {
     struct sqlite_place place, start;
     /* PRAGMA data_version of the last snapshot that was read to its end; -1: none. */
     int64_t version;
-    char why[BG_ERR_MESSAGE_MAX];      /* reason for the next epoch */
-    bool is_distrusted; /* marks of earlier epochs must become invalid */
+    char why[BG_ERR_MESSAGE_MAX]; /* reason for the next epoch */
+    bool is_distrusted;           /* marks of earlier epochs must become invalid */
     char resume[SOURCE_MARK];
     struct key_batch batch;
     int64_t pruned;     /* rows before this one are deleted */
@@ -119,7 +119,7 @@ static bg_err changes_check(struct source *source, bg_errinfo *info)
 
 /* ---- Places ---------------------------------------------------------------------------- */
 
-/* Publishes the place, or that there is none, to readers. */
+/* Publishes the place, or its absence (NULL), to readers. */
 static void changes_publish(struct sqlite_changes *changes,
                             const struct sqlite_place *place, bool is_new)
 {
@@ -229,8 +229,8 @@ static bg_err follower_find_end(struct sqlite_follower *f, struct sqlite_place *
     return sqlite_link_end(&f->link, err, info);
 }
 
-/* Makes all marks invalid. An error other than BG_EBUSY is ignored, for services without write access: the file of
- * the filter was deleted as well. */
+/* Invalidates all marks. Errors other than BG_EBUSY are ignored, so that services without write access work: the file
+ * of the filter has been deleted as well. */
 static bg_err follower_forget(struct sqlite_follower *f, bg_errinfo *info)
 {
     const bg_err err = sqlite_install_forget(f->source, &f->changes->objects, info);

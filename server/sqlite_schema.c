@@ -3,8 +3,8 @@
  *
  * Update triggers. `AFTER UPDATE` has no column list, because `UPDATE OF id` does not fire for `SET rowid = ...` or
  * for a generated column. Instead, the trigger compares the old and the new key by type and bytes. A comparison by
- * value would miss changes that the column's collation or affinity ignores, such as from 5 to 5.0. NEW contains the
- * values after conversion to the column's type.
+ * value would miss changes that the column's collation or affinity ignores, such as a change from 5 to 5.0. NEW
+ * contains the values after conversion to the column's type.
  *
  * Other triggers. An AFTER trigger that executes RAISE(IGNORE) skips the triggers that have not run yet, without
  * undoing the change. So such triggers are refused. A BEFORE trigger that executes RAISE(IGNORE) prevents the change,
@@ -16,7 +16,7 @@
  * application. If they are not, they are created again.
  *
  * The change table. An index or a trigger on it could suppress its rows: INSERT OR IGNORE also applies to the
- * statements inside triggers. So nothing else may belong to that table.
+ * statements inside triggers. So the change table must have no other indexes or triggers.
  */
 #include "sqlite_schema.h"
 

@@ -84,8 +84,7 @@ uint64_t startup_descriptors(uint64_t maxclients)
                                                 : 1;
 }
 
-/* ---- Directories and files
- * --------------------------------------------------------------------- */
+/* ---- Directories and files --------------------------------------------------------------- */
 
 /* Creates a directory and its parents; the last one with mode 0700. */
 static bool startup_make_folder(const char *path, char why[SETTINGS_WHY])

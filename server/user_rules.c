@@ -45,7 +45,7 @@ static const struct command *user_command(const struct user_commands *commands,
     return &commands->families[f][number - commands->first[f]];
 }
 
-/* Returns the number of a command; SIZE_MAX if it is not part of the families. */
+/* Returns the number of a command; SIZE_MAX if no family contains it. */
 static size_t user_command_number(const struct user_commands *commands,
                                   const struct command *command)
 {
@@ -112,7 +112,7 @@ static void user_allow_category(struct user *user, size_t category, bool allowed
     }
 }
 
-enum { USER_CATEGORIES = 32 }; /* names that can be suggested */
+enum { USER_CATEGORIES = 32 }; /* maximum number of category names in a suggestion */
 
 /* +@category */
 static bool user_rule_category(const struct user_draft *draft, const char *rule)
@@ -452,9 +452,10 @@ bool user_may_touch_all(const struct user *user, unsigned need)
 }
 
 /*
- * The rate limit is a single number: the time until which the user is in debt. Each add moves it by 1/rate. n adds are
- * allowed if they move it no further than burst/rate from now. So there is no bucket to refill, and charging adds is
- * one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), which 64 bits hold for 500 years.
+ * The rate limit is a single number: the time until which the user is in debt. Each add moves that time forward by
+ * 1/rate. n adds are allowed if they move it to at most burst/rate from now. So there is no bucket to refill, and
+ * charging adds is one compare-and-swap. Times are in units of 2^-20 ms (about a nanosecond), which 64 bits hold for
+ * 500 years.
  */
 #define USER_TICKS 1048576.0 /* per ms */
 

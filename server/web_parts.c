@@ -1,4 +1,4 @@
-/* web_parts.c - functions that handlers share: names, parameters, filters of a request. See
+/* web_parts.c - functions shared by handlers: names, parameters and filters of a request. See
  * web.h. */
 #include "web.h"
 
@@ -418,7 +418,7 @@ bool web_body_end(struct web_request *request, struct json_reader *reader)
 
 /* ---- Commands -------------------------------------------------------------------------------------- */
 
-/* Converts the error of a command to a status and a code. */
+/* Converts the error text of a command to an HTTP status and an error code. */
 static void web_command_failed(struct web_request *request, const char *text,
                                size_t len, bool of_filter)
 {

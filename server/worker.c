@@ -437,8 +437,7 @@ static void *worker_work(void *context)
     return NULL;
 }
 
-/* ---- Creating and freeing
- * ------------------------------------------------------------------------- */
+/* ---- Creating and freeing ---------------------------------------------------------------- */
 
 struct worker *worker_create(struct server *server, size_t number)
 {
