@@ -192,8 +192,7 @@ const struct command command_check = {
               { &open_options_group, offsetof(struct check_options, open) } },
     .examples = { { "bloomgate check seen.bg new.txt",
                     "print the lines that may have been seen before" },
-                  { "tail -f access.log | bloomgate check -v --field 1 --delimiter ' ' "
-                    "k.bg",
+                  { "tail -f access.log | bloomgate check -v --field 1 --delimiter ' ' k.bg",
                     "print lines whose first field is definitely not in k.bg" } },
     .run = check_command,
 };

@@ -397,8 +397,7 @@ const struct command command_dedup = {
               { &hash_options_group, offsetof(struct dedup_options, hash) } },
     .examples = { { "bloomgate dedup access.log > unique.log",
                     "print each line once, in order" },
-                  { "tail -F app.log | bloomgate dedup -w 10m -n 1M --field 2 "
-                    "--delimiter ' '",
+                  { "tail -F app.log | bloomgate dedup -w 10m -n 1M --field 2 --delimiter ' '",
                     "print lines whose second field has not occurred for ten minutes" } },
     .run = dedup_command,
 };

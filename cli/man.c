@@ -174,8 +174,7 @@ static const struct man_entry man_recipes[] = {
       "a comma with --csv." },
     { "--trim, --lower", "Remove whitespace around the key; convert A-Z to a-z." },
     { "--as int64, --as int32",
-      "Parse the text as a decimal integer. The key is its 8 or 4 bytes, "
-      "little-endian." },
+      "Parse the text as a decimal integer. The key is its 8 or 4 bytes, little-endian." },
     { "--as hex", "Parse the text as hexadecimal digits, two per byte of the key." },
     { "--as utf16",
       "Convert the text from UTF-8. The key is its UTF-16, little-endian." },

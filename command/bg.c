@@ -78,7 +78,7 @@ const struct command bg_commands[] = {
     { "BG.ROTATE", 2, BG_CHANGE, BG_AT_NAME, bgc_rotate, NULL, "name",
       "Advances a window filter to the current time, or to its next period; returns "
       "the period",
-      "O(N) with N bytes of a generation", "0.1.0" },
+      "O(N) where N is the size of a generation", "0.1.0" },
     { "BG.REBUILD", -3, BG_CHANGE, BG_AT_NAME, bgc_rebuild, NULL,
       "name <BEGIN capacity [ERROR rate] | ADD item [item ...] | COMMIT | ABORT | STATUS>",
       "Builds a replacement from the items that clients add, while the old filter "
@@ -86,7 +86,7 @@ const struct command bg_commands[] = {
       "O(N) with N items", "0.1.0" },
     { "BG.INFO", 2, BG_EXAMINE, BG_AT_NAME, bgc_info, NULL, "name",
       "Returns all information about a filter: geometry, items, fill, rates, state",
-      "O(N) with N parts, at most 4 MiB of each", "0.1.0" },
+      "O(N) where N is the number of parts; reads at most 4 MiB of each", "0.1.0" },
     { "BG.VERIFY", 2, BG_EXAMINE, BG_AT_NAME, bgc_verify, NULL, "name",
       "Checks the structure of a filter in memory", "O(N) with N bytes", "0.1.0" },
     { "BG.DIGEST", 2, BG_EXAMINE, BG_AT_NAME, bgc_digest, NULL, "name",
@@ -134,7 +134,7 @@ const struct command bg_commands[] = {
       "<KEYS name shards | SHARD name shards item [item ...] | PLAN items rate shards>",
       "Returns the shard keys of a filter that is sharded over a cluster, the shards "
       "of items, or the shard size",
-      "O(N) with N shards or items", "0.1.0" },
+      "O(N) where N is the number of shards or items", "0.1.0" },
     { "BG.HELP", 1, BG_READ | COMMAND_LOADING | COMMAND_STALE, BG_NO_NAME, bgc_help,
       NULL, "", "Lists the BG.* commands", "O(1)", "0.1.0" },
     { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },

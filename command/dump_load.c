@@ -318,7 +318,7 @@ static bg_err load_decode(const struct object_shape *shape,
                            bg_kind_name(bg_filter_kind(filter)));
     } else if (!err && bg_hasher_profile(bg_filter_hasher(filter)) != shape->hash) {
         err = object_error(info, BG_EFORMAT,
-                           "the dump contains a filter with another hash than its "
+                           "the filter in the dump has a different hash than its "
                            "description states");
     }
     err = err ? err : object_adopt(shape, filter, NULL, made, info);

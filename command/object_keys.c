@@ -22,7 +22,7 @@ static bg_err object_unknown(bg_errinfo *info)
 {
     return object_error(
         info, BG_EBUSY,
-        "the filter is not available: its load is incomplete, or its content was "
+        "the filter is not available: it is being loaded, or its content was "
         "lost. Load it completely, or drop it");
 }
 
@@ -835,8 +835,7 @@ bg_err object_apply(struct object *object, const struct change *change,
         return replay_remove_foreign(object, change);
     }
     if (change->op == CHANGE_REMOVE && !change->hashes) {
-        return object_error(info, BG_EFORMAT,
-                            "a record removes a key without its hash");
+        return object_error(info, BG_EFORMAT, "a remove record has no hash");
     }
     atomic_store(&object->timed, false); /* see object_time */
     switch (change->op) {

@@ -107,8 +107,7 @@ static void admin_lastsave(struct request *request)
     reply_integer(&request->reply, (int64_t)(last / 1000));
 }
 
-/* ---- Stopping
- * --------------------------------------------------------------------------------- */
+/* ---- Stopping ---------------------------------------------------------------------------- */
 
 struct shutdown {
     bool save, nosave, now, force, abort;
@@ -157,8 +156,7 @@ static void admin_shutdown(struct request *request)
     server_stop(how.now);
 }
 
-/* ---- Queries
- * ---------------------------------------------------------------------------------- */
+/* ---- Queries ----------------------------------------------------------------------------- */
 
 static void admin_time(struct request *request)
 {
@@ -221,7 +219,7 @@ static void admin_modules(struct request *request)
 const struct command admin_commands[] = {
     { "SAVE", 1, COMMAND_ADMIN | COMMAND_SLOW, 0, 0, 0, 0, admin_save, NULL, "",
       "Writes a snapshot and waits until it is complete",
-      "O(N) with N bytes of filters", "0.1.0" },
+      "O(N) where N is the size of all filters", "0.1.0" },
     { "BGSAVE", -1, COMMAND_ADMIN, 0, 0, 0, 0, admin_bgsave, NULL, "[SCHEDULE]",
       "Starts a snapshot in the background", "O(1)", "0.1.0" },
     { "BGREWRITEAOF", 1, COMMAND_ADMIN, 0, 0, 0, 0, admin_bgrewriteaof, NULL, "",
@@ -241,7 +239,7 @@ const struct command admin_commands[] = {
       "Returns the replication role: a master without replicas", "O(1)", "0.1.0" },
     { "WAIT", 3, COMMAND_FAST, CATEGORY_CONNECTION, 0, 0, 0, admin_wait, NULL,
       "numreplicas timeout",
-      "Returns the number of replicas that have the writes: always 0", "O(1)",
+      "Returns the number of replicas that received the writes: always 0", "O(1)",
       "0.1.0" },
     { "CLUSTER", -2, COMMAND_LOADING | COMMAND_STALE, 0, 0, 0, 0, admin_cluster, NULL,
       "subcommand [arg [arg ...]]", "Returns an error: cluster support is disabled",

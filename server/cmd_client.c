@@ -16,8 +16,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* ---- Selecting connections
- * ------------------------------------------------------------------------ */
+/* ---- Selecting connections --------------------------------------------------------------- */
 
 enum { PICK_IDS = 64 };
 
@@ -26,9 +25,9 @@ struct pick {
     uint64_t ids[PICK_IDS];
     size_t ids_count;
     const bg_bytes *address, *local, *user;
-    bool nobody;     /* a type that never exists here: replicas, subscribers */
+    bool nobody;     /* a type that does not exist here: replicas, subscribers */
     bool skip_me;    /* KILL: excludes the calling client */
-    int64_t younger; /* KILL MAXAGE: excludes connections of fewer seconds */
+    int64_t younger; /* KILL MAXAGE: excludes connections younger than this */
     uint64_t me;
 };
 
@@ -116,8 +115,7 @@ static bool pick_read_type(struct request *request, bg_bytes word, struct pick *
     return false;
 }
 
-/* ---- Connection state
- * ----------------------------------------------------------------------------- */
+/* ---- Connection state -------------------------------------------------------------------- */
 
 /* A connection at the time of the visit. */
 struct facts {
@@ -149,8 +147,7 @@ static bool gathered_grow(struct gathered *gathered)
     return true;
 }
 
-/* Called on the connection's thread. While a job works for the connection, the job owns
- * `multi`. */
+/* Called on the connection's thread. While a job runs for the connection, the job owns `multi`. */
 static void gathered_visit(void *context, struct conn *conn)
 {
     struct gathered *gathered = context;
@@ -185,7 +182,7 @@ static uint64_t facts_seconds(uint64_t since, uint64_t now)
     return now > since ? (now - since) / 1000 : 0;
 }
 
-/* Writes the line of CLIENT LIST, with its newline. */
+/* Writes a line of CLIENT LIST, including the newline. */
 static void facts_write(const struct facts *facts, uint64_t now, struct buffer *out)
 {
     const struct client *c = &facts->client;
@@ -211,7 +208,7 @@ static void facts_write(const struct facts *facts, uint64_t now, struct buffer *
     }
 }
 
-/* Sends the lines of the selected connections. CLIENT INFO has only that of the client. */
+/* Sends the lines of the selected connections. CLIENT INFO selects only the calling client. */
 static void client_tell(struct request *request, const struct pick *pick)
 {
     struct session *session = session_of(request);
@@ -356,8 +353,7 @@ static void client_kill(struct request *request)
     }
 }
 
-/* ---- The client's own connection
- * ------------------------------------------------------------------ */
+/* ---- The client's own connection --------------------------------------------------------- */
 
 bool cmd_set_text(struct request *request, bg_bytes value, const char *what, char *text,
                   size_t room)
@@ -546,10 +542,11 @@ const struct command client_commands[] = {
       client_trackinginfo, NULL, "", "Returns the state of key tracking: always off",
       "O(1)", "0.1.0" },
     { "CLIENT|UNPAUSE", 2, CLIENT_ADMIN, CATEGORY_CONNECTION, 0, 0, 0, client_unpause,
-      NULL, "", "Resumes paused clients; clients are never paused", "O(1)", "0.1.0" },
+      NULL, "", "Accepted for compatibility; clients are never paused", "O(1)",
+      "0.1.0" },
     { "CLIENT|UNBLOCK", -3, CLIENT_ADMIN, CATEGORY_CONNECTION, 0, 0, 0, client_unblock,
       NULL, "client-id [TIMEOUT | ERROR]",
-      "Unblocks a client; clients are never blocked", "O(1)", "0.1.0" },
+      "Accepted for compatibility; clients are never blocked", "O(1)", "0.1.0" },
     CMD_HELP("CLIENT"),
     CMD_END,
 };

@@ -1,8 +1,8 @@
 /*
- * cmd_keyspace.c - commands for names of filters of any type: EXISTS, DEL, TYPE, RENAME, EXPIRE,
+ * cmd_keyspace.c - commands on the names of filters of any type: EXISTS, DEL, TYPE, RENAME, EXPIRE,
  * TTL, COPY and others. Commands that list names are in cmd_scan.c.
  *
- * Dropping a name does not wait until its memory is freed: that happens later (catalog.h). So DEL
+ * Dropping a name does not wait for its memory to be freed, which happens later (catalog.h). So DEL
  * is as fast as UNLINK.
  */
 #include "cmd.h"
@@ -14,7 +14,7 @@
 
 static const char keyspace_missing[] = "ERR no such key";
 
-/* Returns the entry of an argument, or NULL. */
+/* Returns the entry named by an argument, or NULL. */
 static struct entry *keyspace_find(struct request *request, size_t i)
 {
     return session_find(session_of(request), request->argv[i]);
@@ -30,8 +30,7 @@ const char *cmd_type_name(const struct object *object)
     return "bloomgate";
 }
 
-/* ---- Existence, type, size
- * ------------------------------------------------------------------------- */
+/* ---- Existence, type, size --------------------------------------------------------------- */
 
 static void keyspace_exists(struct request *request)
 {
@@ -137,7 +136,7 @@ static void keyspace_drop(struct request *request)
     reply_integer(&request->reply, n);
 }
 
-/* Drops an entry, even if it is renamed meanwhile, if the user may write it. */
+/* Drops an entry if the user may write it, even if it is renamed meanwhile. */
 static bg_err flush_one(struct session *session, struct entry *entry, bg_errinfo *info)
 {
     const struct catalog_terms terms = { .flags = CATALOG_INSTEAD_OF,
@@ -157,7 +156,7 @@ static bg_err flush_one(struct session *session, struct entry *entry, bg_errinfo
     return err;
 }
 
-/* Drops those of the entries that the user may write. */
+/* Drops the entries that the user may write. */
 static bg_err flush_some(struct session *session, struct entry *const *entries,
                          size_t n, bg_errinfo *info)
 {
@@ -200,10 +199,9 @@ static void keyspace_flush(struct request *request)
     }
 }
 
-/* ---- Renaming and copying
- * --------------------------------------------------------------------------- */
+/* ---- Renaming and copying ---------------------------------------------------------------- */
 
-/* Returns 1 if done; 0 if the new name is taken; -1 if an error was sent. */
+/* Returns 1 on success, 0 if the new name is taken, or -1 after sending an error. */
 static int keyspace_move(struct request *request, bool only_new)
 {
     struct session *session = session_of(request);
@@ -307,8 +305,7 @@ static void keyspace_copy(struct request *request)
     }
 }
 
-/* ---- Expiry
- * ----------------------------------------------------------------------------------------- */
+/* ---- Expiry ------------------------------------------------------------------------------ */
 
 static bool expire_read_options(struct request *request, unsigned *options)
 {
@@ -363,8 +360,8 @@ static void expire_run_if(struct request *request, uint64_t when, unsigned condi
     }
 }
 
-/* Runs the four commands: a number, in units of `unit` milliseconds, from now on or since
- * 1970. */
+/* Runs EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT. The number is in units of `unit` milliseconds,
+ * relative to now or (`absolute`) to 1970. */
 static void expire_run(struct request *request, int64_t unit, bool absolute)
 {
     const int64_t now = (int64_t)session_of(request)->now;
@@ -414,8 +411,8 @@ static void keyspace_persist(struct request *request)
     expire_run_if(request, 0, CATALOG_EXPIRE_XX);
 }
 
-/* Replies with -2 if there is no such name; -1 if it never expires; otherwise when it expires, or
- * how long until then. */
+/* Replies with -2 if the name does not exist, -1 if it never expires, and otherwise with its expiry
+ * time or the remaining time. */
 static void ttl_run(struct request *request, bool seconds, bool absolute)
 {
     const struct entry *entry = keyspace_find(request, 1);
@@ -468,11 +465,11 @@ const struct command keyspace_commands[] = {
     { "TYPE", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_type, NULL, "key",
       "Returns the type of a filter", "O(1)", "0.1.0" },
     { "DEL", -2, COMMAND_WRITE, CATEGORY_KEYSPACE, 1, -1, 1, keyspace_drop, NULL,
-      "key [key ...]", "Drops filters", "O(N) with N names; memory is freed later",
-      "0.1.0" },
+      "key [key ...]", "Drops filters",
+      "O(N) where N is the number of names; memory is freed later", "0.1.0" },
     { "UNLINK", -2, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, -1, 1, keyspace_drop, NULL,
-      "key [key ...]", "Drops filters", "O(N) with N names; memory is freed later",
-      "0.1.0" },
+      "key [key ...]", "Drops filters",
+      "O(N) where N is the number of names; memory is freed later", "0.1.0" },
     { "RENAME", 3, COMMAND_WRITE, CATEGORY_KEYSPACE, 1, 2, 1, keyspace_rename, NULL,
       "key newkey", "Renames a filter, replacing any filter that has the new name",
       "O(1)", "0.1.0" },

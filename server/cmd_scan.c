@@ -239,6 +239,7 @@ const struct command scan_commands[] = {
       "", "Returns a random filter name", "O(1)", "0.1.0" },
     { "DBSIZE", 1, COMMAND_READONLY | COMMAND_SLOW, CATEGORY_KEYSPACE, 0, 0, 0,
       dbsize_run, NULL, "", "Returns the number of filters that the user may read",
-      "O(1); O(N) with N filters for a user with name patterns", "0.1.0" },
+      "O(1); for a user with name patterns, O(N) where N is the number of filters",
+      "0.1.0" },
     CMD_END,
 };

@@ -1,6 +1,6 @@
 /*
- * gates_life.c - the two threads of a gate: the follower, which belongs to the source and calls the
- * listener here, and the maker, which builds and saves filters.
+ * gates_life.c - the two threads of a gate: the follower, which belongs to the source and calls the listener defined
+ * here, and the maker, which builds and saves filters.
  *
  *     follower                        maker
  *     restart: needed + 1  ------->   reads all keys into a new filter (bg_slot_rebuild)
@@ -16,8 +16,8 @@
  * which an audit found a false negative is not saved, and its file is deleted. The audit may run during a save, so
  * the new file is renamed while holding the lock, after a last check.
  *
- * A failed build is retried with backoff, from one second to one minute. The pause before a rebuild that only the
- * policy requires is at least ten times the duration of the last build.
+ * A failed build is retried with backoff, from one second to one minute. If only the policy requires a rebuild, the
+ * pause before it is at least ten times the duration of the last build.
  */
 #include "gates_inside.h"
 
@@ -46,8 +46,9 @@ static void gate_life_new_epoch(struct gate *gate, const char *why)
     atomic_store(&gate->caught_up, 0);
     atomic_store(&gate->doubted, false);
     gate->mark[0] = 0;
-    gate->saved[0] = 0;       /* the file is from an earlier epoch, or deleted */
-    if (!gate->is_unusable) { /* otherwise the source's reason is only that it has no mark */
+    gate->saved[0] = 0; /* the file is from an earlier epoch, or deleted */
+    if (!gate->is_unusable) {
+        /* Otherwise, the source's only reason is the missing mark. */
         (void)snprintf(gate->why, sizeof gate->why, "%s", why);
     }
     gate->is_unusable = false;
@@ -64,7 +65,7 @@ static void gate_life_restart(void *context, const char *why)
     }
 }
 
-/* Stops trusting the filter (T3) until a new epoch starts. */
+/* Stops trusting the filter until a new epoch starts (T3). */
 static void gate_life_lost_proof(void *context, const char *why)
 {
     struct gate *gate = context;
@@ -107,7 +108,7 @@ static void gate_life_caught_up(void *context, const struct source_proof *proof)
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
-/* Reports a reason that keeps changing at most once a minute. */
+/* Reports the state of the source. Changes of the reason alone are reported at most once a minute. */
 static void gate_life_state(void *context, bool up, const char *why)
 {
     struct gate *gate = context;
@@ -170,7 +171,7 @@ static bool gate_life_progress(void *context, const bg_rebuild_progress *progres
     return on;
 }
 
-/* Returns the options for building a filter for this number of keys. */
+/* Returns the options for building a filter for the given number of keys. */
 static bg_rebuild_options gate_life_how(struct gate *gate, uint64_t keys)
 {
     const struct gate_settings *s = &gate->settings;
@@ -319,7 +320,7 @@ struct gate_life {
     struct gate *gate;
     uint32_t failures; /* consecutive failed builds */
     uint64_t retry;    /* earliest time of the next build in this epoch */
-    uint64_t epoch;    /* of the last attempt */
+    uint64_t epoch;    /* epoch of the last attempt */
     uint64_t calm;     /* earliest time of a rebuild that is not urgent */
     uint64_t maintain; /* next time to evaluate the policy */
     uint64_t save;     /* next time to save */
@@ -336,7 +337,8 @@ static void gate_life_watch(struct gate_life *life)
     if (stale != life->stale) {
         life->stale = stale;
         gate_tell(gate, stale ? GATE_EVENT_STALE : GATE_EVENT_FRESH,
-                  stale ? "no proof within max-lag; all lookups query the source"
+                  stale ? "the follower has not caught up within max-lag; all lookups "
+                          "query the source"
                         : "the follower has caught up; the filter answers again",
                   0, stale ? (double)(now - seen) / 1e9 : 0);
     }
@@ -371,8 +373,8 @@ static bool gate_life_can_save(const struct gate *gate)
            && atomic_load(&gate->built) == atomic_load(&gate->needed);
 }
 
-/* Puts the saved filter in place. If the epoch has ended, the filter may lack a key that an audit found: deletes it
- * and returns BG_ECANCELED. The caller holds the lock. */
+/* Moves the saved filter into place. If the epoch has ended, the filter may lack a key that an audit found, so this
+ * function deletes the file and returns BG_ECANCELED. The caller holds the lock. */
 static bg_err gate_life_keep(const struct gate *gate, const char *path, uint64_t needed,
                              bg_errinfo *info)
 {

@@ -1,24 +1,25 @@
 /*
  * journal_disk.c - the journal's files.
  *
- * A segment gets its name by rename after its header is on disk, and then the directory is
- * synced. So an existing segment has a header, unless it is damaged. Segments are only deleted
- * oldest first, each with a sync of the directory, so no crash leaves a gap.
+ * A segment is renamed to its final name after its header is on disk, and then the directory is
+ * synced. So an existing segment has a header, unless it is damaged. Segments are deleted oldest
+ * first, with a sync of the directory after each, so no crash leaves a gap.
  *
- * Settling. Frames found after the last one that is known to be synced may exist only in the page
- * cache: a sync may have failed before the process died, and the kernel then marks pages clean
- * that it could not write. Such frames would be readable now and missing after the next boot. So
- * they are rewritten with the same bytes before anything is built on them.
+ * Settling. Frames after the last one known to be synced may exist only in the page cache: a sync
+ * may have failed before the process died, and the kernel then marks pages clean that it could not
+ * write. Such frames would be readable now and missing after the next boot. So these frames are
+ * rewritten with the same bytes before anything relies on them.
  *
  * The newest segment. If it is missing, the rest of the journal looks complete. Therefore
- * journal.lock has a copy of its header, which is written and synced after the segment gets its
- * name and before a frame in it is durable. After a crash between the two, or if the copy cannot
- * be written, journal.lock has an older header. That is not an error: it only means that less can
- * be proved. A copy that cannot be read proves nothing, as in directories of version 0.1.
+ * journal.lock contains a copy of its header, which is written and synced after the segment gets
+ * its name and before any of its frames is durable. After a crash between these steps, or if the
+ * copy cannot be written, journal.lock contains an older header. That is not an error; it only
+ * means that less can be proved. A copy that cannot be read proves nothing, as in directories of
+ * version 0.1.
  *
  * The end. An orderly stop writes a second header after that copy, with the number of the MARK
  * instead of the first frame. Frames below it are durable, so if one is missing, a crash did not
- * remove it. The second header counts only if it is of the same segment as the first.
+ * remove it. The second header counts only if it describes the same segment as the first.
  */
 #include "journal_disk.h"
 
@@ -175,7 +176,7 @@ bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
     if (!folder || !*folder || strlen(folder) >= sizeof disk->folder) {
         return journal_error(info, BG_EINVAL, "data directory",
                              "a path of 1 to 4047 bytes", "%s",
-                             folder ? "a longer or empty path" : "no path");
+                             folder ? "a path that is empty or too long" : "no path");
     }
     memcpy(disk->folder, folder, strlen(folder) + 1);
     disk->count = 0;
@@ -208,7 +209,7 @@ void journal_disk_free(struct journal_disk *disk)
 {
     free(disk->segments);
     if (disk->lock >= 0) {
-        (void)close(disk->lock); /* this also unlocks it */
+        (void)close(disk->lock); /* also releases the lock */
     }
     *disk = (struct journal_disk)JOURNAL_DISK_INIT;
 }
@@ -219,7 +220,7 @@ void journal_disk_sweep(const struct journal_disk *disk)
     const char *rest;
     DIR *entries = opendir(disk->folder);
     if (!entries) {
-        return; /* temporary files do no harm */
+        return; /* leftover temporary files are harmless */
     }
     for (const char *name; (name = disk_next_name(entries)) != NULL;) {
         if (disk_number(name, &rest) && strcmp(rest, ".tmp") == 0) {
@@ -251,8 +252,8 @@ bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info)
         return err;
     }
     disk->lock = file;
-    /* The previous owner may have removed the file together with its directory: then it locks
-     * nothing. */
+    /* The previous owner may have removed the file together with its directory. The lock then
+     * protects nothing. */
     return journal_disk_check(disk, info);
 }
 
@@ -345,7 +346,7 @@ bg_err journal_disk_read(int file, uint64_t offset, void *to, size_t n,
 
 bg_err journal_disk_sync(int file, const char *path, bg_errinfo *info)
 {
-    /* An interrupted sync has not failed: no page was marked as written. */
+    /* An interrupted sync has not failed: it marked no page as written. */
     while (fdatasync(file) != 0) {
         if (errno != EINTR) {
             return journal_error_system(info, "fdatasync", path);
@@ -478,10 +479,9 @@ bg_err journal_disk_settle(const struct journal_disk *disk, uint64_t settled,
     return err;
 }
 
-/* ---- Reading
- * --------------------------------------------------------------------------------- */
+/* ---- Reading ----------------------------------------------------------------------------- */
 
-/* A segment that is being read. */
+/* A segment being read. */
 struct disk_book {
     int file;
     char path[JOURNAL_DISK_PATH];
@@ -513,8 +513,8 @@ static bg_err disk_take(void *context, size_t i, struct journal_source *source,
     } else if (fstat(book->file, &about) != 0) {
         err = journal_error_system(info, "stat", book->path);
     } else if (!S_ISREG(about.st_mode)) {
-        /* This is not damage: the journal never created such a file, and a segment may need its
-         * name. */
+        /* This is an error, not damage: the journal never created such a file, and a segment may
+         * need its name. */
         err =
             journal_error_why(info, BG_EIO, "segment",
                               "not a regular file. Move it out of the data directory");

@@ -204,7 +204,8 @@ const struct command multi_commands[] = {
       "Starts a transaction: queues the following requests until EXEC", "O(1)",
       "0.1.0" },
     { "EXEC", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_exec, NULL, "",
-      "Runs the queued requests in order; requests of other clients may run in between",
+      "Runs the queued requests in order; requests from other clients may run in "
+      "between",
       "Depends on the requests", "0.1.0" },
     { "DISCARD", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_discard_run, NULL,
       "", "Discards the queued requests", "O(N) with N requests", "0.1.0" },

@@ -213,7 +213,7 @@ static const struct settings_entry settings_numbers[] = {
     { "10k 5M 2G 1T", "Powers of 1000; may be followed by B." },
     { "64Ki 512Mi 2Gi", "Powers of 1024." },
     { "1e6 2.5k",
-      "Exponents and fractions; a count must be a whole number in the end." },
+      "Exponents and fractions; a count must be a whole number after conversion." },
     { "0.001 1e-3 0.1% 1/1000", "Rates and ratios." },
     { "30s 5m 2h 1d 1.5ms", "Times; seconds if there is no unit." },
 };
@@ -349,7 +349,7 @@ void settings_print_man(FILE *to)
         "include PATH reads another file, or all files that match a pattern. Relative "
         "paths are relative to the directory of the including file. Later lines "
         "override earlier ones, except that lines for users, gates and sharded filters "
-        "add up.\n"
+        "are cumulative.\n"
         "\n"
         "The same names are used in the environment (BLOOMGATED_HTTP_PORT=8420), on "
         "the command line (--http-port 8420) and by the CONFIG command. The command "
@@ -368,8 +368,8 @@ void settings_print_man(FILE *to)
         to, "USERS",
         "A line user NAME RULE... defines the permissions of a user. Rules apply from "
         "left to right, starting from no permissions. The user default is used by "
-        "clients that have not logged in. Without a line of its own, default may do "
-        "everything; if requirepass is set, it needs that password.",
+        "clients that have not logged in. Without a line of its own, default has all "
+        "permissions; if requirepass is set, it needs that password.",
         SETTINGS_COUNT(settings_rules));
     settings_print_man_gates(to);
     settings_print_man_section(

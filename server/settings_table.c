@@ -1,9 +1,9 @@
 /*
  * settings_table.c - the table of options, the only place where options are defined.
  *
- * Defaults are written as in the configuration file and parsed by the same functions. To add an
- * option, add a field to struct settings and a row here. The flag, environment variable,
- * CONFIG, help, man page and example file follow from the row.
+ * Defaults are written in the syntax of the configuration file and parsed by the same functions. To
+ * add an option, add a field to struct settings and a row here. The command-line flag, environment
+ * variable, CONFIG, help, man page and example file are all derived from the row.
  */
 #include "settings.h"
 
@@ -26,7 +26,7 @@ static const char *const format_names[] = { "logfmt", "json", NULL };
 #define MI  (1024.0 * 1024)
 #define TI  (1024.0 * 1024 * 1024 * 1024)
 
-/* ROW(field, "name", type, "default", least, most, when it can change, "VALUE", help) */
+/* ROW(field, "name", type, "default", minimum, maximum, when it can change, "VALUE", help) */
 #define ROW(field, name, type, initial, least, most, change, value, help)              \
     {                                                                                  \
         name, SETTING_##type, offsetof(struct settings, field), initial, least, most,  \
@@ -164,8 +164,8 @@ static const struct setting settings_rows[] = {
     ROW(timeout, "timeout", SECONDS, "0", 0, 365 * DAY, LIVE, "TIME",
         "Close connections that are idle for longer than this (0: never)."),
     ROW(slow_client_timeout, "slow-client-timeout", SECONDS, "30s", 0, 365 * DAY, LIVE, "TIME",
-        "Close connections that stall for longer than this during a request, a TLS handshake or the reading of a "
-        "reply (0: never)."),
+        "Close connections that stall for longer than this in a request, in a TLS handshake, or while reading "
+        "a reply (0: never)."),
     ROW(maxmemory, "maxmemory", MEMORY, "75%", 0, 1024 * TI, LIVE, "SIZE",
         "Maximum memory, in bytes or as a percentage of the memory of the machine or container (0: no limit). It covers "
         "filters, names, buffers of requests and replies, and copies made by dumps, loads and verification. Commands "

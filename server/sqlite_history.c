@@ -64,7 +64,7 @@ bg_err sqlite_history_end(struct sqlite_link *link,
     if (!err && (code != SQLITE_ROW || place->sequence != place->number)) {
         err = source_error(
             info, BG_ENOTFOUND, "changes", NULL,
-            "the last row is missing, or does not have the number in sqlite_sequence");
+            "the last row is missing, or its number differs from sqlite_sequence");
     }
     return err;
 }
@@ -85,7 +85,8 @@ static bg_err history_verify_row(struct sqlite_link *link,
     if (code == SQLITE_DONE) {
         err = source_error(
             info, BG_EINCOMPAT, "changes", NULL,
-            "row %lld with the expected token is missing: another copy of the database",
+            "row %lld with the expected token is missing: this is another copy of the "
+            "database",
             (long long)place->number);
     } else if (code != SQLITE_ROW) {
         err = sqlite_link_error(link, "changes", info);

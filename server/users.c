@@ -5,13 +5,13 @@
  * logins are rare compared with requests. A user whose line is unchanged is kept, so rereading the file logs out no
  * client and leaks no memory.
  *
- * Users that were replaced or removed move to `retired`. Those that no client holds move on to `waiting`. They
- * are freed once all batches that were running at that time have ended, unless a client has held them since.
- * One of these batches may have found such a user before it was retired, and may set it in a client just before
- * the batch ends; a later batch may then find it in that client. So a user that was held in the meantime moves
- * back to `retired`, even if no client holds it any more.
+ * Users that were replaced or removed move to `retired`. Those that no client holds then move to `waiting`. They are
+ * freed once all batches that were running at that time have ended, unless a client has held them since. One of these
+ * batches may have found such a user before it was retired, and may set it in a client just before the batch ends; a
+ * later batch may then find it in that client. So a user that was held in the meantime moves back to `retired`, even if
+ * no client holds it now.
  *
- * A mark is the HMAC-SHA256 of name and password under a key that is generated at startup and never leaves the
+ * A mark is the HMAC-SHA256 of the name and password, with a key that is generated at startup and never leaves the
  * process. An attacker who can read the process's memory could read incoming passwords as well.
  */
 #include "users.h"
@@ -66,7 +66,8 @@ static void users_mark(void *context, const char *name, bg_bytes password,
     if (!HMAC(EVP_sha256(), users->key, USERS_KEY, text, n + password.len, mark,
               &length)) {
         (void)RAND_bytes(mark,
-                         USER_MARK); /* out of memory: a mark that equals no other */
+                         /* Out of memory: use a mark that equals no other. */
+                         USER_MARK);
     }
     OPENSSL_cleanse(text, sizeof text);
 }
@@ -269,7 +270,7 @@ static bool users_draft_lines(struct users_draft *draft,
     for (size_t i = 1; i < draft->count; i++) {
         if (users_compare(&draft->items[i - 1], &draft->items[i]) == 0) {
             (void)snprintf(draft->why, SETTINGS_WHY,
-                           "user %.60s: it is defined more than once; keep one line",
+                           "user %.60s: defined more than once; keep one line",
                            user_name(draft->items[i]));
             return false;
         }
@@ -333,7 +334,7 @@ bool users_load(struct users *users, const struct settings *settings,
     return good;
 }
 
-/* Frees the users in `waiting`. Those that were held in the meantime move back to `retired`. */
+/* Frees the users in `waiting`. Users that were held in the meantime move back to `retired`. */
 static void users_free_waiting(struct users *users)
 {
     struct user *user = NULL;
@@ -420,8 +421,8 @@ void users_each(struct users *users,
 
 /* ---- Passwords ----------------------------------------------------------------------------- */
 
-/* Returns whether a mark is one of the user's. Always compares all marks, so that timing reveals nothing. The caller
- * holds the lock. */
+/* Returns whether the user has a mark. Always compares all marks, so that timing reveals nothing. The caller holds the
+ * lock. */
 static bool users_knows(const struct user *user, const uint8_t mark[USER_MARK])
 {
     bool knows = false;
@@ -433,7 +434,7 @@ static bool users_knows(const struct user *user, const uint8_t mark[USER_MARK])
 }
 
 /* Finds the enabled user with this name; NULL if there is none. Computes the mark of the password, and sets *known if
- * it is accepted without hashing. */
+ * the mark is accepted without hashing. */
 static const struct user *users_candidate(struct users *users, bg_bytes name,
                                           bg_bytes password, uint8_t mark[USER_MARK],
                                           bool *known)
@@ -505,7 +506,7 @@ void users_guess_failed(struct users *users, const char *address, bg_bytes name,
 
 /* ---- --hash-password ----------------------------------------------------------------------- */
 
-/* Reads a line, without echo if the input is a terminal, and removes the newline. Returns its length; -1 if there is
+/* Reads a line, without echo if the input is a terminal, and removes the newline. Returns the length, or -1 if there is
  * no line or it is too long. */
 static int users_read_line(FILE *from, char *line, int room)
 {

@@ -180,11 +180,9 @@ static void own_files(struct own *own, const struct server *server)
         "Seconds since the last snapshot, or since startup if there is none.",
         (double)(server_now() - (p.last_snapshot ? p.last_snapshot : server->started))
             / 1000);
-    own_gauge(
-        own, "bloomgate_snapshot_overdue_seconds",
-        "Seconds since a snapshot became due according to the settings but was not "
-        "written.",
-        p.overdue_seconds);
+    own_gauge(own, "bloomgate_snapshot_overdue_seconds",
+              "Seconds by which a snapshot is overdue according to the settings.",
+              p.overdue_seconds);
     own_gauge(own, "bloomgate_snapshot_duration_seconds",
               "Duration of the last snapshot.", p.last_snapshot_seconds);
 }
@@ -251,12 +249,10 @@ static void own_gates(struct own *own, struct server *server)
         gate->trusted)
     OWN_EACH_GATE(
         "bloomgate_gate_lag_seconds", OWN_GAUGE,
-        "Seconds since the gate had last received all changes of the source; NaN: "
-        "never.",
+        "Seconds since the gate last had all changes of the source; NaN: never.",
         gate->lag >= 0 ? gate->lag : (double)NAN)
     OWN_EACH_GATE("bloomgate_gate_changed_keys", OWN_COUNTER,
-                  "Keys received from the changes of the source.",
-                  (double)gate->changes)
+                  "Keys received as changes from the source.", (double)gate->changes)
     OWN_EACH_GATE(
         "bloomgate_gate_untrusted_lookups", OWN_COUNTER,
         "Lookups that queried the source because the filter was not trusted; not "

@@ -182,7 +182,8 @@ bool redis_import_register(RedisModuleCtx *ctx, const struct redis_type_methods 
                                                     import_types[i].version, &methods);
         if (!import_registered[i]) {
             redis.Log(ctx, "notice",
-                      "another module has registered the type %s and keeps its values",
+                      "the type %s is registered by another module, so its values are "
+                      "not imported",
                       import_types[i].name);
         }
     }

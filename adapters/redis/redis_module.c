@@ -27,8 +27,8 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
     const char *missing = redis_api_load(ctx);
     if (missing) { /* the server's log function may be missing */
         (void)fprintf(stderr,
-                      "bloomgate: this server lacks %s: use Redis 7.0, Valkey 8.0 or "
-                      "later\n",
+                      "bloomgate: this server lacks %s: use Redis 7.0 or later, or "
+                      "Valkey 8.0 or later\n",
                       missing);
         return REDIS_ERR;
     }

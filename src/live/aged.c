@@ -186,11 +186,11 @@ static bg_err aged_solve(const bg_spec *spec, struct window_shape *shape,
     uint32_t least = spec->k ? spec->k : AGED_K_MIN;
     uint32_t most = spec->k ? spec->k : AGED_K_MAX;
     if (spec->k && (spec->k < AGED_K_MIN || spec->k > AGED_K_MAX)) {
-        return bgi_err(info, BG_EINVAL, "k", "2 .. 10 for an aged window", "%u",
+        return bgi_err(info, BG_EINVAL, "k", "2 to 10 for an aged window", "%u",
                        spec->k);
     }
     if (spec->items > (uint64_t)1 << 56) {
-        return bgi_err(info, BG_EINVAL, "items", "1 .. 2^56", "%llu",
+        return bgi_err(info, BG_EINVAL, "items", "1 to 2^56", "%llu",
                        (unsigned long long)spec->items);
     }
     for (uint32_t k = least; k <= most; k++) {

@@ -175,7 +175,7 @@ static bg_err scalable_next(const struct scalable *s, struct bgi_geometry *g,
     if (s->max_bytes
         && (s->seen_bytes > s->max_bytes || *bytes > s->max_bytes - s->seen_bytes)) {
         return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes",
-                       "%llu bytes for another layer", (unsigned long long)*bytes);
+                       "another layer of %llu bytes", (unsigned long long)*bytes);
     }
     return BG_OK;
 }
@@ -831,7 +831,7 @@ static bg_err scalable_plan_check(const bg_spec *spec, double growth, bg_errinfo
 {
     const double most = 72057594037927936.0; /* 2^56 */
     if (!(growth >= 1 && growth <= 1e6)) {
-        return bgi_err(info, BG_EINVAL, "growth", "1 .. 1000000", "%g", growth);
+        return bgi_err(info, BG_EINVAL, "growth", "1 to 1000000", "%g", growth);
     }
     if ((double)spec->items * growth > most) {
         return bgi_err(info, BG_EINVAL, "growth", "items x growth up to 2^56", "%g",
@@ -866,7 +866,7 @@ static bg_err scalable_plan(const bg_spec *spec, double growth, bg_plan *plan,
     }
     (void)snprintf(plan->reason, sizeof plan->reason,
                    "scalable: as requested; %u layers of %s filters, each %u times the "
-                   "one before",
+                   "previous one",
                    plan->layers, bg_kind_name(ladder.kind->id), ladder.growth);
     return BG_OK;
 }

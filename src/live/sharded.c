@@ -184,7 +184,7 @@ static bg_spec sharded_part(const bg_spec *spec)
 static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
 {
     if (spec->shards > SHARDED_MAX) {
-        return bgi_err(info, BG_EINVAL, "shards", "0 .. 65536", "%u", spec->shards);
+        return bgi_err(info, BG_EINVAL, "shards", "0 to 65536", "%u", spec->shards);
     }
     if (spec->kind == BG_KIND_WINDOW
         || (bg_kind_traits((bg_kind)spec->kind) & BG_TRAIT_STATIC)) {
@@ -517,7 +517,7 @@ static bg_err sharded_remake(const struct bgi_recipe *recipe, const bg_spec *spe
     part.shards = 0;
     part.items = recipe->items / recipe->shards;
     if (recipe->shards > SHARDED_MAX) {
-        return bgi_err(info, BG_EFORMAT, "shards", "0 .. 65536", "%u", recipe->shards);
+        return bgi_err(info, BG_EFORMAT, "shards", "0 to 65536", "%u", recipe->shards);
     }
     bg_err err =
         bgi_recipe_make(&part, spec, hasher, room / recipe->shards, &first, info);
@@ -557,7 +557,7 @@ bg_err bgi_sharded_join(bg_filter *const *shards, uint32_t count, bg_filter **fi
                && !(shards[0]->kind->traits & BG_TRAIT_STATIC);
     if (!can) {
         return bgi_err(info, BG_ENOTSUP, "shards",
-                       "2 .. 65536 shards of a kind that supports shards", "%u", count);
+                       "2 to 65536 shards of a kind that supports shards", "%u", count);
     }
     bg_err err = sharded_handle(shards[0], count, &s, info);
     if (err) {

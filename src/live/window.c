@@ -273,7 +273,7 @@ static bg_err window_check_options(const bg_window_options *o, bg_errinfo *info)
                        o->mode);
     }
     if (o->generations == 1 || o->generations > WINDOW_GENERATIONS_MAX) {
-        return bgi_err(info, BG_EINVAL, "window.generations", "2 .. 64, or 0", "%u",
+        return bgi_err(info, BG_EINVAL, "window.generations", "2 to 64, or 0", "%u",
                        o->generations);
     }
     if (o->length && o->count) {
@@ -357,7 +357,7 @@ static bg_err window_solve(const bg_spec *spec, double growth,
     if (!(growth >= 1 && growth <= 1e6) || !bgi_u64_from_double(items, &sized.items)
         || sized.items > (uint64_t)1 << 56) {
         return bgi_err(info, BG_EINVAL, "items, growth",
-                       "1 .. 2^56, times a growth of 1 .. 1000000", "%llu, %g",
+                       "1 to 2^56, times a growth of 1 to 1000000", "%llu, %g",
                        (unsigned long long)spec->items, growth);
     }
     if (sized.items == 0) {

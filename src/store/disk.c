@@ -315,8 +315,8 @@ bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
     draft->flags = flags;
     draft->placed = false;
     if (!path || !*path || strlen(path) >= sizeof draft->path) {
-        return bgi_err(info, BG_EINVAL, "path", "a path of 1 .. 4095 bytes", "%s",
-                       path ? "an empty path or a longer one" : "NULL");
+        return bgi_err(info, BG_EINVAL, "path", "a path of 1 to 4095 bytes", "%s",
+                       path ? "a path that is empty or too long" : "NULL");
     }
     memcpy(draft->path, path, strlen(path) + 1);
     bg_err err = disk_create(draft, info);

@@ -467,7 +467,7 @@ bg_err bg_publish(const bg_filter *filter, const char *directory, const char *na
         || strlen(name) > 200) {
         return bgi_err(
             info, BG_EINVAL, "filter, directory, name",
-            "a filter, a directory, and a name of 1 .. 200 bytes without a slash",
+            "a filter, a directory, and a name of 1 to 200 bytes without a slash",
             "NULL or an invalid name");
     }
     bgi_err_clear(info);

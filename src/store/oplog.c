@@ -472,8 +472,8 @@ static bg_oplog *oplog_new(const char *path, const bg_oplog_options *options,
     struct bgi_memory memory;
     const size_t handle = (sizeof(bg_oplog) + 63) / 64 * 64;
     if (!path || !*path || strlen(path) >= DISK_PATH) {
-        *err = bgi_err(info, BG_EINVAL, "path", "a path of 1 .. 4095 bytes", "%s",
-                       path ? "an empty path or a longer one" : "NULL");
+        *err = bgi_err(info, BG_EINVAL, "path", "a path of 1 to 4095 bytes", "%s",
+                       path ? "a path that is empty or too long" : "NULL");
         return NULL;
     }
     if (!bgi_memory_take(&memory, handle + OPLOG_FRAME_MAX, options->allocator, true)) {

@@ -113,7 +113,7 @@ static bg_err several_save_shard(const bg_filter *shard, const bg_file_info *who
                      how.metadata ? how.metadata : "");
     if (n < 0 || (size_t)n >= sizeof text) {
         return bgi_err(info, BG_EINVAL, "metadata",
-                       "at most 3071 bytes including two lines for the shard",
+                       "at most 3071 bytes, including two lines for the shard",
                        "%d bytes", n);
     }
     how.metadata = text;
@@ -212,7 +212,7 @@ bg_err bg_file_join(const char *from, uint32_t shards, const char *to,
     if (!err
         && (shards < 2
             || shards > 65536)) { /* a filter with one shard is not sharded */
-        err = bgi_err(info, BG_EINVAL, "shards", "2 .. 65536", "%u", shards);
+        err = bgi_err(info, BG_EINVAL, "shards", "2 to 65536", "%u", shards);
     }
     if (err) {
         return err;

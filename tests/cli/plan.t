@@ -101,8 +101,8 @@ Alternatives if:
   - there may be twice as many keys: plan for them (--growth 2); otherwise blocked has 12.3% false
     positives, 12 times as many
 $ bloomgate plan -n 1M -p 1% -k scalable --growth 4 --folds 2 | tail -4
-Planned scalable: as requested; 3 layers of blocked filters, each 2 times the one before; 11.5 MiB,
-  0.36% false positives.
+Planned scalable: as requested; 3 layers of blocked filters, each 2 times the previous one; 11.5
+  MiB, 0.36% false positives.
   bloomgate build --kind scalable --items 1000000 --rate 0.01 --folds 2 OUT KEYS
 Without --kind, the choice would be blocked: 4.7 MiB, 1% false positives.
 $ bloomgate plan -n 1M -p 1% -k split --bits 8 --folds 3 | tail -5

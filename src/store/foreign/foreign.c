@@ -274,7 +274,7 @@ bg_err bg_foreign_create(bg_foreign_format format, uint64_t items, double rate,
                        "a format with BG_FOREIGN_CAN_CREATE", "%s", f->name);
     }
     if (items == 0 || items > (uint64_t)1 << 48) {
-        return bgi_err(info, BG_EINVAL, "items", "1 .. 2^48", "%llu",
+        return bgi_err(info, BG_EINVAL, "items", "1 to 2^48", "%llu",
                        (unsigned long long)items);
     }
     if (!(rate > 0 && rate < 1)) {

@@ -72,7 +72,7 @@ static bg_err bip37_read(struct foreign_input input, const bg_foreign_options *o
     const uint64_t at = input.at;
     const unsigned char *bits;
     if (size < 0) {
-        return foreign_refuse(info, 0, "size", "0 .. 36,000 in the shortest encoding",
+        return foreign_refuse(info, 0, "size", "0 to 36,000 in the shortest encoding",
                               "an invalid size");
     }
     bg_err err = foreign_last(&input, (uint64_t)size + BIP37_TRAILER, &bits, info);
@@ -82,7 +82,7 @@ static bg_err bip37_read(struct foreign_input input, const bg_foreign_options *o
     const unsigned char *trailer = bits + size;
     const uint32_t k = foreign_le32(trailer);
     if (k > BIP37_K_MAX) {
-        return foreign_refuse(info, at + (uint64_t)size, "k", "0 .. 50", "%u", k);
+        return foreign_refuse(info, at + (uint64_t)size, "k", "0 to 50", "%u", k);
     }
     err = bip37_make((uint64_t)size, k, input.n, options, foreign, info);
     if (!err) {

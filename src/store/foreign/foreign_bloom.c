@@ -20,7 +20,7 @@ bg_err foreign_check_k(uint64_t k, uint64_t offset, bg_errinfo *info)
     if (k >= 1 && k <= FOREIGN_K_MAX) {
         return BG_OK;
     }
-    return foreign_refuse(info, offset, "k", "1 .. 256", "%llu", (unsigned long long)k);
+    return foreign_refuse(info, offset, "k", "1 to 256", "%llu", (unsigned long long)k);
 }
 
 bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,

@@ -82,7 +82,7 @@ static bg_err cassandra_read(struct foreign_input input,
     }
     const uint32_t k = foreign_be32(header), words = foreign_be32(header + 4);
     if (words == 0 || words > INT32_MAX) {
-        return foreign_refuse(info, 4, "words", "1 .. 2^31 - 1", "%u", words);
+        return foreign_refuse(info, 4, "words", "1 to 2^31 - 1", "%u", words);
     }
     err = foreign_check_k(k, 0, info);
     err = err ? err : foreign_last(&input, (uint64_t)words * 8, &bits, info);

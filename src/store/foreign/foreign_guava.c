@@ -67,7 +67,7 @@ static bg_err guava_read(struct foreign_input input, const bg_foreign_options *o
         return foreign_refuse(info, 0, "strategy", "0 or 1", "%u", header[0]);
     }
     if (words == 0 || words > INT32_MAX) {
-        return foreign_refuse(info, 2, "words", "1 .. 2^31 - 1", "%u", words);
+        return foreign_refuse(info, 2, "words", "1 to 2^31 - 1", "%u", words);
     }
     const uint32_t version = header[0] ? GUAVA_64 : GUAVA_32;
     bg_err err = foreign_check_version(options, version, info);

@@ -95,7 +95,7 @@ static bg_err hadoop_read(struct foreign_input input, const bg_foreign_options *
     const uint32_t k = foreign_be32(header + (version == HADOOP_OLD ? 0 : 4));
     const uint32_t m = foreign_be32(header + size - 4);
     if (m == 0 || m > INT32_MAX) {
-        return foreign_refuse(info, size - 4, "m", "1 .. 2^31 - 1", "%u", m);
+        return foreign_refuse(info, size - 4, "m", "1 to 2^31 - 1", "%u", m);
     }
     bg_err err = foreign_check_version(options, version, info);
     err = err ? err : foreign_check_k(k, version == HADOOP_OLD ? 0 : 4, info);

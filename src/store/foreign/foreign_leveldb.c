@@ -129,7 +129,7 @@ static bg_err level_check_filters(const struct table_block *block, uint64_t at,
     filters->offsets = foreign_le32(block->bytes + room);
     filters->count = (room - filters->offsets) / 4;
     if (block->bytes[block->size - 1] > 31) {
-        return foreign_refuse(info, at + block->size - 1, "base", "2^0 .. 2^31", "%u",
+        return foreign_refuse(info, at + block->size - 1, "base", "2^0 to 2^31", "%u",
                               block->bytes[block->size - 1]);
     }
     uint64_t last = 0;

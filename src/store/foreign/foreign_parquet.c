@@ -208,7 +208,7 @@ static bg_err parquet_file(struct foreign_input input,
     struct parquet_search search = { .wanted = options->part };
     if (length > end - 4) {
         return foreign_refuse(info, end, "length of the footer",
-                              "at most the bytes before it", "%llu",
+                              "at most the number of bytes before the footer", "%llu",
                               (unsigned long long)length);
     }
     struct thrift in = { .input = { input.bytes, (size_t)end,

@@ -90,12 +90,13 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
     if (part->bytes == 0 || part->bytes > UINT64_MAX / 8
         || bits != (part->own_small ? 0 : 8 * part->bytes)) {
         return foreign_refuse(info, at + 8, "bits of a link",
-                              "8 times its bytes, above 0; or 0 with n2", "%llu",
+                              "8 times the number of bytes, or 0 if n2 is set", "%llu",
                               (unsigned long long)bits);
     }
     if (part->own_small > 63 || (uint64_t)1 << part->own_small > 8 * part->bytes) {
         return foreign_refuse(info, at + 52, "n2 of a link",
-                              "0, or 2^n2 of at most its bits", "%u", part->own_small);
+                              "0, or at most log2 of the number of bits", "%u",
+                              part->own_small);
     }
     if (!(part->rate > 0 && part->rate < 1)) {
         return foreign_refuse(info, at + 24, "error of a link", "above 0 and below 1",
@@ -113,8 +114,9 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
     if (part->design == 0
         || (double)part->design * part->own > 8 * (double)part->bytes + 1) {
         return foreign_refuse(info, at + 44, "entries of a link",
-                              "at least 1, and no more than the bits hold", "%llu",
-                              (unsigned long long)part->design);
+                              "at least 1, and at most the number that fits into the "
+                              "bits",
+                              "%llu", (unsigned long long)part->design);
     }
     redis_part_bits(part);
     return BG_OK;
@@ -134,7 +136,7 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
     if (links == 0 || links > FOREIGN_PARTS_MAX
         || chunk->length != REDIS_HEADER + REDIS_LINK * links) {
         return foreign_refuse(info, at + 8, "links",
-                              "at least 1, and the number in the header", "%llu",
+                              "the number of links in the header, at least 1", "%llu",
                               (unsigned long long)links);
     }
     if (options & ~(uint32_t)REDIS_OPTIONS || !(options & REDIS_FORCE64)) {
@@ -145,7 +147,7 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
     if (growth > REDIS_GROWTH_MAX
         || (growth == 0 && links > 1 && !(options & REDIS_NO_SCALING))) {
         return foreign_refuse(info, at + 16, "growth",
-                              "1 .. 32768, or 0 with a single link", "%u", growth);
+                              "1 to 32768, or 0 with a single link", "%u", growth);
     }
     uint64_t size = 0;
     *bytes = 0;
@@ -224,7 +226,7 @@ static bg_err redis_read(struct foreign_input input, const bg_foreign_options *o
     }
     if (bytes > input.n - input.at) {
         return foreign_refuse(info, header.at + FOREIGN_CHUNK, "bytes of the links",
-                              "at most the bytes that follow", "%llu",
+                              "at most the number of bytes that follow", "%llu",
                               (unsigned long long)bytes);
     }
     bg_foreign *f;

@@ -102,7 +102,7 @@ static bg_err cuckoo_count_slots(struct cuckoo_head *head, bg_errinfo *info)
         if (!cuckoo_slots(head->buckets, head->expansion, head->bucket_size, i, &slots)
             || !bgi_add_u64(head->slots, slots, &head->slots)) {
             return foreign_refuse(info, head->at + 8, "buckets",
-                                  "less than 2^32 slots in a filter", "%llu",
+                                  "fewer than 2^32 slots in a filter", "%llu",
                                   (unsigned long long)head->buckets);
         }
     }
@@ -132,7 +132,7 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
                               (unsigned long long)head->buckets);
     }
     if (head->bucket_size == 0 || head->bucket_size > CUCKOO_BUCKET_MAX) {
-        return foreign_refuse(info, at + 32, "bucket size", "1 .. 255", "%u",
+        return foreign_refuse(info, at + 32, "bucket size", "1 to 255", "%u",
                               head->bucket_size);
     }
     if (head->expansion > CUCKOO_EXPANSION_MAX
@@ -239,7 +239,7 @@ static bg_err cuckoo_read(struct foreign_input input, const bg_foreign_options *
     bg_err err = cuckoo_head(&header, &head, info);
     if (!err && head.slots > input.n - input.at) {
         err = foreign_refuse(info, head.at, "slots of the filters",
-                             "at most the bytes that follow", "%llu",
+                             "at most the number of bytes that follow", "%llu",
                              (unsigned long long)head.slots);
     }
     err = err ? err

@@ -57,7 +57,7 @@ static bg_err rocks_footer6(const unsigned char *p, struct table *table,
     }
     if (size + TABLE_TRAILER > table->end) {
         return foreign_refuse(info, table->end + 13, "size of the metaindex",
-                              "at most the bytes before the footer", "%llu",
+                              "at most the number of bytes before the footer", "%llu",
                               (unsigned long long)size);
     }
     *metaindex = (struct table_handle){ table->end - TABLE_TRAILER - size, size };
@@ -79,10 +79,10 @@ static bg_err rocks_footer(const struct foreign_input *input, struct table *tabl
                              .end = input->n - ROCKS_FOOTER,
                              .checksum = (enum table_checksum)p[0] };
     if (version < ROCKS_VERSION_MIN || version > ROCKS_VERSION_MAX) {
-        return bgi_err(info, BG_EVERSION, "format_version", "2 .. 7", "%u", version);
+        return bgi_err(info, BG_EVERSION, "format_version", "2 to 7", "%u", version);
     }
     if (p[0] > TABLE_XXH3) {
-        return foreign_refuse(info, table->end, "checksum type", "0 .. 4", "%u", p[0]);
+        return foreign_refuse(info, table->end, "checksum type", "0 to 4", "%u", p[0]);
     }
     if (version >= 6) {
         return rocks_footer6(p, table, metaindex, info);
@@ -162,7 +162,7 @@ static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
     }
     if (meta[1] != 0 || meta[2] == 0 || meta[2] > ROCKS_K_MAX || meta[3] || meta[4]) {
         return foreign_refuse(info, at + 1, "shape of the filter",
-                              "00, k of 1 .. 30, 00 00", "%02x %02x %02x %02x", meta[1],
+                              "00, k of 1 to 30, 00 00", "%02x %02x %02x %02x", meta[1],
                               meta[2], meta[3], meta[4]);
     }
     return BG_OK;

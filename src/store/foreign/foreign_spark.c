@@ -104,7 +104,7 @@ static bg_err spark_read(struct foreign_input input, const bg_foreign_options *o
     const uint64_t at = spark_header(version) - 4;
     const uint32_t words = foreign_be32(header + at);
     if (words == 0 || words > INT32_MAX) {
-        return foreign_refuse(info, at, "words", "1 .. 2^31 - 1", "%u", words);
+        return foreign_refuse(info, at, "words", "1 to 2^31 - 1", "%u", words);
     }
     const uint32_t k = foreign_be32(header + 4);
     err = foreign_check_version(options, version, info);

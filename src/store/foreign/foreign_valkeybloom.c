@@ -133,8 +133,9 @@ static bg_err valkey_head(struct foreign_input *input,
     if (head->filters == 0 || head->filters > FOREIGN_PARTS_MAX
         || head->filters > (input->n - input->at) / VALKEY_FRAME) {
         return foreign_refuse(info, 22, "filters",
-                              "at least 1, and no more than the input can hold", "%llu",
-                              (unsigned long long)head->filters);
+                              "at least 1, and at most the number that fits into the "
+                              "input",
+                              "%llu", (unsigned long long)head->filters);
     }
     return BG_OK;
 }
@@ -154,8 +155,9 @@ static bg_err valkey_check_part(const struct foreign_part *part, uint64_t items,
     if (part->design == 0 || part->design > INT64_MAX
         || valkey_bytes(part->design, part->rate) > (double)part->bytes + 2) {
         return foreign_refuse(info, at, "capacity of a filter",
-                              "at least 1, and no more than the bits hold", "%llu",
-                              (unsigned long long)part->design);
+                              "at least 1, and at most the number that fits into the "
+                              "bits",
+                              "%llu", (unsigned long long)part->design);
     }
     return BG_OK;
 }
@@ -171,7 +173,7 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
     if (!p || bytes == 0 || bytes > input->n - input->at
         || foreign_le64(p) != VALKEY_BLOOM + bytes) {
         return foreign_refuse(info, at, "length of a filter",
-                              "45 plus the size of its bits, which follow", "%llu",
+                              "45 plus the size of the bits that follow", "%llu",
                               (unsigned long long)(p ? foreign_le64(p) : 0));
     }
     if (p[8] != 1) {

@@ -772,7 +772,7 @@ TEST(check__addresses_and_ports)
 TEST(check__users)
 {
     CHECK_STR(whole("user a on\nuser b on\nuser a off"),
-              "user a: it is defined more than once; keep one line\n");
+              "user a: defined more than once; keep one line\n");
     CHECK_STR(whole("user a on +@reed"),
               "conf:1: user a: found '+@reed', expected a category such "
               "as @read; did you mean read?\n");
