@@ -27,10 +27,10 @@ struct bench_row {
 struct bench_rows {
     double rate;
     uint64_t records;    /* records read */
-    size_t keys, absent; /* distinct keys */
+    size_t keys, absent; /* number of distinct keys */
     double key_bytes;    /* mean length */
     bool cut;            /* reading stopped at --most keys; the input has more */
-    const char *hash;    /* profile */
+    const char *hash;    /* name of the hash profile */
     struct bench_row rows[BENCH_KINDS];
     size_t count;
 };

@@ -92,7 +92,7 @@ static int change_check_ours(struct change *c)
                           "use the same --trim, --lower and --as",
                           c->file.path, c->file.recipe, now);
     }
-    if (*now && !*c->file.recipe) { /* other software may create these bytes */
+    if (*now && !*c->file.recipe) { /* other software may have converted them */
         say_warning(
             "%s: does not record the conversion of its keys ('%s'); use the same "
             "options for lookups",

@@ -104,7 +104,7 @@ static void chart_log_ticks(const struct chart_axis *axis, struct chart_ticks *t
     const int first = (int)floor(log10(low) + 1e-9),
               last = (int)floor(log10(high) + 1e-9);
     const bool few = log10(high / low) < 3.5;
-    const int each = 1 + (last - first) / 14; /* labels of more decades do not fit */
+    const int each = 1 + (last - first) / 14; /* there is no space for more labels */
     for (int decade = first; decade <= last; decade++) {
         for (int digit = 1; digit < 10; digit++) {
             const double at = digit * pow(10, decade);

@@ -19,7 +19,7 @@ struct chart_page {
     size_t size;
     double height; /* current height */
     int charts;
-    const char *title, *below; /* of the page; `below` may be "" or NULL */
+    const char *title, *below; /* title and subtitle; `below` may be "" or NULL */
 };
 
 enum chart_unit { CHART_PLAIN, CHART_PERCENT };
@@ -56,7 +56,7 @@ struct chart_bars {
     size_t row_count;
     const char *const *series;
     size_t series_count;
-    const double *values; /* by row; not finite: no bar */
+    const double *values; /* row by row; a value that is not finite has no bar */
 };
 
 void chart_begin(struct chart_page *page, const char *title, const char *below);

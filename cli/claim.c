@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum {
-    CLAIM_MANY = 64,  /* from here on, the limit on open files is raised */
+    CLAIM_MANY = 64,  /* number of claims at which the limit on open files is raised */
     CLAIM_AGAIN = 10, /* milliseconds between attempts */
     CLAIM_LINKS = 40  /* maximum number of links to follow, as in Linux */
 };
@@ -146,7 +146,7 @@ static enum claim_state claim_try(struct claim *claim)
     return state;
 }
 
-/* Reads how many seconds to wait. */
+/* Reads the maximum number of seconds to wait. */
 static int claim_patience(double *seconds)
 {
     const char *text =

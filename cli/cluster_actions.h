@@ -55,8 +55,8 @@ int cluster_vouch(struct cluster_work *work, struct sharded *filter,
  * Returns an exit code. */
 int cluster_renew(struct cluster_work *work);
 
-/* Fails if shards of a filter may have lost keys, because a copy would lack them, too. Returns
- * an exit code. */
+/* Fails if shards of a filter may have lost keys, because a copy would lack these keys, too.
+ * Returns an exit code. */
 int cluster_expect_complete(struct cluster_work *work, struct sharded *filter,
                             const char *name);
 

@@ -101,7 +101,7 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
 {
     char cursor[24];
     bg_errinfo why;
-    const int64_t chunks_most = 1 << 20; /* of 1 MiB each */
+    const int64_t chunks_most = 1 << 20; /* chunks of 1 MiB each */
     for (int64_t i = 0, tries = 0; i < chunks_most && !stop_wanted(); i++) {
         (void)snprintf(cursor, sizeof cursor, "%" PRId64, d->cursor);
         const bg_bytes words[] = { dump_word("BG.DUMP"), dump_word(cursor) };
@@ -176,7 +176,7 @@ int cluster_dump(struct cluster_work *w)
     }
     const char *prefix = w->arguments->items[2];
     int code = cluster_expect_complete(w, &w->filter, w->name);
-    code = code ? code : claim_file(prefix); /* first, as split does */
+    code = code ? code : claim_file(prefix); /* claimed first, as in split */
     for (uint32_t i = 0; i < w->filter.tags.shards && !code; i++) {
         code = dump_shard(w, i, prefix);
     }

@@ -2,9 +2,9 @@
  * cluster_keys.c - bloomgate cluster add and check: sends keys from files and pipes to the
  * shards of a filter.
  *
- * Each chunk of records is one call: its keys are sent to all shards at once, in batches, and
- * the answers are in the order of the input. Only one chunk is in flight at a time; the
- * parallelism is in the nodes.
+ * Each chunk of records is one call: its keys are sent to all shards at once, in batches, and the
+ * answers are in the order of the input. Only one chunk is in flight at a time; the nodes work in
+ * parallel.
  */
 #include "cluster_actions.h"
 #include "flow.h"

@@ -2,9 +2,9 @@
  * cluster_shards.c - bloomgate cluster create, info, merge, drop and complete: the same
  * operation on every shard.
  *
- * create sizes each shard for its share of the keys (shard_capacity). merge combines shard i
- * with shard i of the other filters: these shards are in one slot and hold the same share of the
- * keys, so the result equals one filter with the keys of all.
+ * create sizes each shard for its share of the keys (shard_capacity). merge combines shard i with
+ * shard i of the other filters: these shards are in one slot and hold the same share of the keys,
+ * so the result equals one filter with all keys.
  */
 #include "cluster_actions.h"
 #include "number.h"
@@ -366,7 +366,8 @@ static void facts_told(void *context, uint32_t shard, bg_bytes reply)
         const struct reply_item name = reply_next(reply, &at);
         const size_t begin = at;
         const struct reply_item value = reply_next(reply, &at);
-        const struct reply_item first = reply_next(reply, &at); /* of a list */
+        const struct reply_item first =
+            reply_next(reply, &at); /* first item of the list */
         at = begin;
         reply_skip(reply, &at);
         facts_field(f, &name, &value, &first);

@@ -1,11 +1,11 @@
 /*
  * cmd_build.c - bloomgate build: creates a filter file from keys.
  *
- * Size. --items sets the number of keys. Without it, plain files (regular, uncompressed) are
- * read twice, the first time to count keys. Keys from a pipe go to a `scalable` filter; if
- * another kind was requested, they are collected as 8-byte hashes (bg_builder), and the filter
- * is sized afterward. Static kinds are always built that way. Kinds that can remove keys count
- * how often a key was added, so their keys are collected with duplicates (hash_pile.h).
+ * Size. --items sets the number of keys. Without it, plain files (regular, uncompressed) are read
+ * twice, the first time to count keys. Keys from a pipe go to a `scalable` filter; if another
+ * kind was requested, they are collected as 8-byte hashes (bg_builder), and the filter is sized
+ * afterward. Static kinds are always built that way. Kinds that can remove keys count how many
+ * times a key was added, so their keys are collected with duplicates (hash_pile.h).
  *
  * Long builds. With --checkpoint, the work is divided into legs: all threads finish, the filter
  * is saved as OUT.partial with the input position in its metadata, and the threads continue.
@@ -79,12 +79,12 @@ struct build {
     struct flow flow;
     struct progress progress;
     bg_spec spec;
-    bg_filter *filter;   /* receives the keys, */
-    bg_loader *loader;   /* through this loader; or */
-    bg_builder *builder; /* collects their hashes; or */
-    bool piles;          /* `pile` collects them, with duplicates, */
+    bg_filter *filter;   /* receives the keys */
+    bg_loader *loader;   /* adds the keys to the filter; or NULL */
+    bg_builder *builder; /* collects the hashes of the keys; or NULL */
+    bool piles;          /* `pile` collects the hashes, with duplicates */
     struct hash_pile pile;
-    bg_hasher hasher;       /* computed with this hasher */
+    bg_hasher hasher;       /* computes the hashes for `pile` */
     uint64_t *files;        /* identity of each input file, for checkpoints; or NULL */
     uint64_t whole;         /* identity of the whole input, for parts of it */
     bool refuses;           /* the filter is of a kind that can fill up */
@@ -259,8 +259,8 @@ static void build_cut(const struct build *b, char text[256])
                    f->separator, f->delimiter, f->field, f->crlf, b->input.raw);
 }
 
-/* Computes a number for the content of all files and how they are split. Copies of the files
- * on other machines have the same number. */
+/* Computes a number that identifies the content of all files and how they are split. Copies of
+ * the files on other machines have the same number. */
 static int build_identify_whole(const struct build *b, uint64_t *whole)
 {
     char text[256];
@@ -314,7 +314,7 @@ static size_t build_files_read(const struct build *b, size_t at, uint64_t offset
     return n < b->input.count ? n : b->input.count;
 }
 
-/* Computes a number for the files that were read up to a position. */
+/* Computes a number that identifies the files read up to a position. */
 static uint64_t build_input_read(const struct build *b, size_t at, uint64_t offset)
 {
     uint64_t sum = 0;
@@ -430,9 +430,11 @@ static bool build_canaries(struct build *b)
 
 enum { BUILD_PATH = 4096, BUILD_LEG = 64 << 20 };
 
-static const char build_mark[] = "build: ";              /* position and command */
-static const char build_input_mark[] = "build-input: ";  /* files read; not in 0.1 */
-static const char build_made_mark[] = "build-options: "; /* its options; not in 0.1 */
+static const char build_mark[] = "build: "; /* position and command */
+static const char build_input_mark[] =
+    "build-input: "; /* files read; absent in version 0.1 */
+static const char build_made_mark[] =
+    "build-options: "; /* options of the filter; absent in version 0.1 */
 
 static int build_partial(const struct build *b, char path[BUILD_PATH])
 {
@@ -699,7 +701,7 @@ static int build_may_write(const struct build *b)
 }
 
 /* A note must not contain a line about how keys are converted or about a part of the input,
- * because such lines are trusted. */
+ * because these lines are trusted. */
 static int build_check_note(const char *note)
 {
     char recipe[KEY_RECIPE];
@@ -734,8 +736,8 @@ static int build_check(const struct build *b)
     return CLI_OK;
 }
 
-/* Prevents the loss of a checkpoint, or of another file of that name, if --resume is
- * forgotten. An input file is never overwritten, even with -f. */
+/* Prevents the loss of a checkpoint, or of another file with that name, if --resume is forgotten.
+ * An input file is never overwritten, even with -f. */
 static int build_check_partial(const struct build *b)
 {
     const struct build_options *o = b->options;

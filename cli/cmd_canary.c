@@ -61,8 +61,9 @@ struct canary_answers {
     size_t present; /* found, out of BG_CANARY_COUNT */
     size_t absent;  /* answered "maybe", out of CANARY_ABSENT */
     bg_estimate measured;
-    double predicted;  /* rate at this fill */
-    double deviation;  /* of the logarithm of the rate, due to the spread of bits */
+    double predicted; /* rate at this fill */
+    double
+        deviation; /* standard deviation of the logarithm of the rate, due to the spread of bits */
     bool hurt;         /* degraded or overflowed: some parts always answer "maybe" */
     const char *fault; /* NULL: the filter passed */
 };
@@ -79,7 +80,7 @@ static void canary_print_keys(uint64_t generation)
     }
 }
 
-/* Absent canary i is present canary i with another letter; the number is its last 4 bytes. */
+/* Absent canary i is present canary i with another letter; its last 4 bytes are the number. */
 static void canary_absent(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES])
 {
     bg_canary(generation, 0, key);

@@ -51,8 +51,8 @@ struct check {
 
 /* ---- Chunks ------------------------------------------------------------------------------- */
 
-/* Looks up the keys of a chunk in all filters: one bit per key. `selected` is the number of
- * bits set. */
+/* Looks up the keys of a chunk in all filters and sets one bit per key. `selected` is the number
+ * of bits set. */
 static bool check_ask(const struct check *c, struct chunk *chunk)
 {
     const size_t words = BG_BITMAP_WORDS(chunk->count);

@@ -87,7 +87,7 @@ static int convert_foreign_to_ours(const struct convert_options *o,
     return code;
 }
 
-/* The format of a name from the list that options are checked against. */
+/* Returns the format with this name, which is one of the choices of an option. */
 static bg_foreign_format foreign_named(const char *name)
 {
     bg_foreign_format format = BG_FOREIGN_PARQUET;
@@ -118,7 +118,7 @@ static int convert_ours_to_foreign(const struct convert_options *o,
     return code;
 }
 
-/* Extracts the filter from a file that may contain more. */
+/* Extracts the filter from a file that may contain other data as well. */
 static int convert_foreign_to_foreign(const struct convert_options *o,
                                       const struct filter_file *file, const char *to)
 {

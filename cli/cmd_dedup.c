@@ -301,8 +301,8 @@ static int dedup_run(struct dedup *d)
     return finished ? finished : code;
 }
 
-/* Opens the file before anything is read, so that errors are reported at the start and not
- * after hours. The file must not be one of the inputs, because opening it would truncate it. */
+/* Opens the file before anything is read, so that errors are reported at the start, not hours
+ * later. The file must not be one of the inputs, because opening it would truncate it. */
 static int dedup_open_stats(struct dedup *d)
 {
     const struct dedup_options *o = d->options;

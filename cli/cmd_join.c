@@ -52,7 +52,7 @@ static int join_files(const struct join_options *o, const char *prefix, uint32_t
         const bg_err err =
             bg_file_join(prefix, shards, to, &opening, &saving.how, &why);
         progress_end(&saving.progress);
-        /* Messages of I/O errors name the file that failed. */
+        /* Messages of I/O errors contain the name of the file. */
         code = err ? say_error(why.os_errno ? NULL : prefix, &why) : CLI_OK;
     }
     if (!code) {

@@ -28,8 +28,8 @@ static int split_name(const char *prefix, uint32_t i, char name[SPLIT_PATH])
                : say_failed(CLI_USAGE, "%s: path is too long", prefix);
 }
 
-/* Claims the names of all files, so that no other command is changing one. None of them may
- * exist. */
+/* Claims the names of all files, so that no other command changes them. None of them may exist.
+ * */
 static int split_may_write(const struct split_options *o, const char *prefix,
                            uint32_t shards)
 {

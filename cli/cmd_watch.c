@@ -52,18 +52,19 @@ struct watch {
     const struct watch_options *options;
     const char *path;
     bg_keyring *ring;
-    struct stat identity; /* of the last file checked; all zeros: no file */
+    struct stat identity; /* identity of the last file checked; all zeros: no file */
     bool looked;
     char trouble[512]; /* why the file cannot be read now; "": it can */
     int code;          /* exit code of that error */
 
-    bool known;         /* a good file was read: */
-    bg_file_info about; /* its header, */
-    bool opened;        /* and whether its content was read: */
+    bool known;         /* a good file was read */
+    bg_file_info about; /* header of the last good file */
+    bool opened;        /* whether its content was read */
     bg_filter_info info;
     time_t changed;
-    double history[WATCH_HISTORY]; /* items, or the fill if the items are unknown */
-    size_t changes;                /* total number */
+    double history
+        [WATCH_HISTORY]; /* number of items, or the share of set bits if the number is unknown */
+    size_t changes; /* total number of changes */
 };
 
 /* ---- Reading ---------------------------------------------------------------------------------- */
@@ -83,8 +84,8 @@ static void watch_is_bad(struct watch *w, const bg_errinfo *why)
                    *why->message ? why->message : bg_strerror(why->code));
 }
 
-/* Reads the content. Returns false if it is damaged. Without its secret, the content is not
- * read. */
+/* Reads the content. Returns false if it is damaged. The content of a keyed filter is not read
+ * without its secret. */
 static bool watch_read_content(struct watch *w, const bg_file_info *about, bool *opened,
                                bg_filter_info *content)
 {

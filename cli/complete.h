@@ -1,6 +1,6 @@
 /*
  * complete.h - generates completion scripts for bash, zsh and fish. The scripts are generated
- * from the tables of subcommands and options, and need no program but the shell.
+ * from the tables of subcommands and options, and need no program other than the shell.
  */
 #ifndef CLI_COMPLETE_H
 #define CLI_COMPLETE_H

@@ -1,6 +1,6 @@
 /*
- * complete_zsh.c - the script for zsh: specifications for _arguments, which does the rest. The
- * script works both in a directory of fpath and when sourced.
+ * complete_zsh.c - the script for zsh: specifications for the function _arguments. The script
+ * works both in a directory of fpath and when sourced.
  */
 #include "complete.h"
 

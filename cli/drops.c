@@ -83,8 +83,8 @@ static bool drops_may_skip(const struct drops *d)
     return d->info.kind != BG_KIND_WINDOW && drops_odds(d->info.rate) <= drops_slack;
 }
 
-/* Measures the rate, unless another thread has just done so, and grants keys. Returns false if
- * the filter is full. */
+/* Measures the rate, unless another thread has just done so, and grants more keys. Returns false
+ * if the filter is full. */
 static bool drops_grant(struct drops *d)
 {
     (void)pthread_rwlock_wrlock(&d->looking);
@@ -162,7 +162,7 @@ static size_t drops_add_some(struct drops *d, struct chunk *chunk, size_t from,
     return done;
 }
 
-/* Returns how many consecutive keys starting at `from` are in the filter. */
+/* Returns how many consecutive keys starting at `from` the filter may contain. */
 static size_t drops_skip_seen(const struct drops *d, struct chunk *chunk, size_t from)
 {
     size_t i = from;

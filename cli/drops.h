@@ -13,10 +13,10 @@
  * measurement grants a number of new keys that preserves the guarantee, and no key is added
  * without a grant:
  *
- *   - A filter of fixed size accepts the keys it was created for. Beyond that, its rate is above the
- *     stated one, but the share so far is below it, because the filter was emptier before. The
- *     difference is a budget, which grants use up. Each grant assumes twice the measured rate,
- *     because the rate rises while keys are added.
+ *   - A filter of fixed size accepts the keys it was created for. Beyond that, its rate is above
+ *     the stated rate, but the share so far is below it, because the filter was emptier before.
+ *     The difference is a budget, which grants use up. Each grant assumes twice the measured
+ *     rate, because the rate rises while keys are added.
  *   - A scalable filter accepts any number of keys, until it cannot allocate another layer.
  *   - A window accepts keys while its rate is at or below the stated one; above that, it has the
  *     same budget. The fill of a small window varies by chance, so its budget is at least half
@@ -24,8 +24,8 @@
  *
  * Without a grant, the filter is full. Lines whose keys are in it are still dropped correctly;
  * the first line with a new key ends the run. A filter that received far more keys than it was
- * created for (from `build`, `add` or version 0.1) reports new keys as seen, so with such a
- * filter the first line ends the run.
+ * created for (from `build`, `add` or version 0.1) reports nearly all new keys as seen. With such
+ * a filter, the first line ends the run.
  */
 #ifndef CLI_DROPS_H
 #define CLI_DROPS_H
@@ -55,8 +55,9 @@ struct drops {
     atomic_uint_fast64_t granted;
     bool closed;         /* the filter accepts no more keys */
     uint64_t looked;     /* `unique` at the last measurement */
-    bg_filter_info info; /* of the filter, at the last measurement */
-    double wrong;        /* expected number of wrongly dropped lines up to then */
+    bg_filter_info info; /* filter info at the last measurement */
+    double
+        wrong; /* expected number of wrongly dropped lines up to the last measurement */
 };
 
 /* `before` is the number of keys in the filter. */
@@ -73,7 +74,7 @@ struct drops_sum drops_total(const struct drops *drops);
 /*
  * Adds the keys of a chunk by their hashes and sets the answers: 1 for each key that is new.
  * Returns the number of new keys. If the filter is full, the chunk is cut before the first key
- * that was refused, and `full` is set. Thread safety: MT-Safe if the filter is.
+ * that was refused, and `full` is set. Thread safety: MT-Safe if adds to the filter are.
  */
 size_t drops_add(struct drops *drops, struct chunk *chunk);
 

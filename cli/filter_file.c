@@ -370,7 +370,7 @@ static bg_foreign *filter_read_foreign(int format, const struct filter_bytes *al
                : foreign;
 }
 
-/* Tries every reader. `names` receives the names of those that accept the bytes. */
+/* Tries every reader. `names` receives the names of the readers that accept the bytes. */
 static bg_foreign *filter_guess(const struct filter_bytes *all,
                                 const bg_foreign_options *how, char names[256],
                                 int *found)
@@ -405,7 +405,8 @@ static const char *filter_advice(const struct filter_bytes *all)
                   : "";
 }
 
-/* Returns the format that was set, if only by an option that applies to a single format; or 0. */
+/* Returns the format that was set, directly or by an option that applies to a single format;
+ * otherwise 0. */
 static int filter_said_format(const struct open_options *options)
 {
     return options->format >= FORMAT_FOREIGN ? options->format - FORMAT_OURS

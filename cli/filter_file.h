@@ -33,7 +33,7 @@ struct filter_file {
     bg_file_info about;      /* for files of bloomgate */
     char recipe[KEY_RECIPE]; /* how its keys are converted: keys_follow */
     struct bg_keyring *ring;
-    bg_hash_spec hash; /* of a keyed filter, to open it again */
+    bg_hash_spec hash; /* hash of a keyed filter, to open it again */
 };
 
 /* Flags for opening. */
@@ -59,7 +59,7 @@ bool filter_is_pointer(const char *path);
 /* Returns whether the first bytes are those of a bloomgate filter or of a pointer to one. */
 bool filter_looks_ours(const char *path);
 
-/* Sets options for reading or creating a foreign filter: those of the command line, and the
+/* Sets options for reading or creating a foreign filter: the options of the command line, and the
  * form of its keys. `secret` provides space for the key. `format` is 0 if it is not yet known.
  * Returns an exit code. */
 int filter_foreign_options(const struct open_options *options, bg_foreign_format format,
@@ -83,8 +83,8 @@ void filter_metadata(const struct key_format *format, const char *note,
 /* Reads the recipe from that line; "" if there is none. */
 void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
 
-/* Converts keys as the file specifies, unless options specify a conversion. Refuses an --as
- * that differs from the file's, because no key would be found. Returns an exit code. */
+/* Converts keys as the file specifies, unless options specify a conversion. Refuses an --as that
+ * differs from the file, because no key would be found. Returns an exit code. */
 int filter_follow(const struct filter_file *file, struct key_format *format);
 
 /* Refuses to change a shard that bloomgate split wrote, because keys that belong to other

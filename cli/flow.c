@@ -87,7 +87,7 @@ static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
     if (!chunk_reserve(chunk, most)) {
         return flow_fail(flow, CLI_FULL);
     }
-    if (flow->rest_used) { /* otherwise, memory may not be allocated yet */
+    if (flow->rest_used) { /* if it is 0, `rest` may be NULL */
         memcpy(chunk->bytes, flow->rest, flow->rest_used);
     }
     chunk->used = flow->rest_used;
@@ -95,7 +95,7 @@ static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* Leaves the bytes from `whole` on for the next chunk. */
+/* Leaves the bytes starting at `whole` for the next chunk. */
 static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole)
 {
     const size_t n = chunk->used - whole;
@@ -164,9 +164,9 @@ static bool flow_await_others(struct flow *flow)
     return good;
 }
 
-/* Returns how many bytes are whole records. Bytes before `searched` do not contain the end of
- * a line: a record of many megabytes arrives through a pipe in small pieces, and must not be
- * searched again for each piece. Other records than lines cannot be resumed that way; they are
+/* Returns how many bytes are whole records. Bytes before `searched` do not contain the end of a
+ * line: a record of many megabytes arrives through a pipe in small pieces, and must not be
+ * searched again for each piece. Records other than lines cannot be resumed that way; they are
  * searched when the buffer is full. */
 static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
                          size_t *searched)
@@ -286,7 +286,7 @@ static bool flow_deliver(struct flow *flow, struct chunk *chunk)
     const bool mine = flow->turn == chunk->number && !flow->stopped;
     (void)pthread_mutex_unlock(&flow->turns);
     if (!mine || (chunk->count > 0 && !flow->deliver(flow, chunk))) {
-        return flow_fail(flow, CLI_DATA); /* if no code was set before */
+        return flow_fail(flow, CLI_DATA); /* unless a code was set before */
     }
     flow_pass(flow, &flow->turn);
     return true;

@@ -34,8 +34,8 @@ struct flow {
     struct progress *progress; /* or NULL */
     uint64_t leg; /* pause after reading this many bytes; 0: at the end of the input */
 
-    /* Processes the keys of a chunk, at least one; in parallel. Returns false to stop, with
-     * the exit code set by flow_fail. */
+    /* Processes the keys of a chunk, at least one, in parallel with other threads. Returns false
+     * to stop, with the exit code set by flow_fail. */
     bool (*work)(struct flow *flow, struct chunk *chunk);
     /* Called in the order of the input, one chunk at a time; or NULL. */
     bool (*deliver)(struct flow *flow, struct chunk *chunk);
@@ -44,13 +44,14 @@ struct flow {
     void *context;
 
     /* Private. */
-    pthread_mutex_t lock; /* of the input and the fields below; locked before `turns` */
-    char *rest;           /* the start of a record, already read */
+    pthread_mutex_t
+        lock;   /* protects the input and the fields below; locked before `turns` */
+    char *rest; /* the start of a record, already read */
     size_t rest_used, rest_room;
     uint64_t chunks, legs_end;
     bool ended; /* the input has ended */
 
-    pthread_mutex_t turns;     /* of the fields below; held briefly */
+    pthread_mutex_t turns;     /* protects the fields below; held briefly */
     pthread_cond_t turned;     /* one of the fields below has changed */
     uint64_t turn, write_turn; /* the next chunks to deliver and to write */
     unsigned busy;             /* threads that hold a chunk */
@@ -70,8 +71,8 @@ int flow_run(struct flow *flow);
 void flow_end(struct flow *flow);
 
 /* Process all of the input at once, with a progress bar; `when` is an enum say_when, as in the
- * options. The second opens the given files as the input, or stdin if there are none, and
- * closes it. They return exit codes. */
+ * options. flow_files opens the given files as the input, or stdin if there are none, and closes
+ * the input. They return exit codes. */
 int flow_once(struct flow *flow, const char *what, int when);
 int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
                const char *what, int when);
@@ -81,11 +82,12 @@ int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
 int flow_count(const struct flow *like, const struct input *input, int when,
                uint64_t *records);
 
-/* After a leg, return whether there is more input, and its position for input_go_to. */
+/* After a leg, return whether there is more input, and the position where it continues, for
+ * input_go_to. */
 bool flow_has_more(const struct flow *flow);
 uint64_t flow_offset(const struct flow *flow);
 
-/* Ends the flow from `work` or `deliver` with an exit code; CLI_OK if no more input is needed.
+/* Ends the flow from `work` or `deliver` with an exit code: CLI_OK if no more input is needed.
  * Returns false. */
 bool flow_fail(struct flow *flow, int code);
 

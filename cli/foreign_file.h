@@ -12,9 +12,9 @@
 int foreign_save(const bg_foreign *foreign, const char *path);
 
 /*
- * Sets *alone to whether the file that the filter was read from contains nothing else. A table
- * or a Parquet file contains more, which saving the filter over it would destroy. Returns an
- * exit code.
+ * Sets *alone to whether the file that the filter was read from contains nothing else. A table or
+ * a Parquet file contains other data, which saving the filter to the same file would destroy.
+ * Returns an exit code.
  */
 int foreign_is_alone(const bg_foreign *foreign, const char *path, bool *alone);
 

@@ -22,7 +22,7 @@ static bg_hasher identity_hasher(void)
     const bg_hash_spec fast = { .profile = BG_HASH_FAST };
     bg_hasher hasher;
     if (bg_hasher_init(&hasher, &fast, NULL)) {
-        abort(); /* it has no parameters that could be invalid */
+        abort(); /* cannot happen: no parameter can be invalid */
     }
     return hasher;
 }

@@ -3,8 +3,8 @@
  *
  * Work that is resumed later, or divided among several runs, is correct only while its input
  * stays the same. The name and the size of a file do not prove that: a file can be replaced by
- * another one of the same size. Reading all of it again would cost as much as the work itself.
- * Therefore a file is identified by a hash of
+ * another one of the same size. Reading the whole file again would cost as much as the work
+ * itself. Therefore a file is identified by a hash of
  *
  *   content   the size, and 64 blocks of 4 KiB spread evenly over the file: the same for copies;
  *   file      the same, the inode, and the times of the last modification and of the last status
@@ -19,8 +19,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Compute the identity; 0 for anything but a regular file. They return exit codes, and report
- * errors. */
+/* Compute the identity; 0 for anything other than a regular file. They return exit codes and
+ * report errors. */
 int identity_content(const char *path, uint64_t *number);
 int identity_file(const char *path, uint64_t *number);
 

@@ -1,6 +1,6 @@
 /*
- * info_facts.h - collects what bloomgate info reports about a filter file, for printing as text
- * or JSON.
+ * info_facts.h - collects the facts about a filter file that bloomgate info prints as text or
+ * JSON.
  */
 #ifndef CLI_INFO_FACTS_H
 #define CLI_INFO_FACTS_H
@@ -28,7 +28,8 @@ struct info_facts {
  * an exit code. */
 int info_find(const struct filter_file *file, struct info_facts *facts);
 
-/* Key ids are usually text: printed as is, or as hexadecimal digits; "" for none. */
+/* Key IDs are usually text, which is printed as is; others are printed as hexadecimal digits. ""
+ * means none. */
 enum { INFO_KEY_ID = 2 * BG_KEY_ID_BYTES + 1, INFO_TIME = 32 };
 void info_key_id(const uint8_t id[BG_KEY_ID_BYTES], char text[INFO_KEY_ID]);
 
@@ -40,7 +41,7 @@ const char *info_health_name(enum info_health health);
 
 void info_print_text(const struct info_facts *facts);
 
-/* Includes the shares of `cells` cells, if any. */
+/* Includes the shares of set bits of `cells` cells, if any. */
 void info_print_json(const struct info_facts *facts, const double *shares,
                      size_t cells);
 

@@ -361,7 +361,7 @@ int input_go_to(struct input *input, size_t at, uint64_t offset)
     input_close(input);
     input->at = at;
     if (at >= input->count || offset == 0) {
-        return CLI_OK; /* a file from its start, or from the start of its part */
+        return CLI_OK; /* the file is read from its start, or from the start of its part */
     }
     const int code = input_open(input);
     input->cut = false;

@@ -28,8 +28,8 @@ struct input {
     size_t at;       /* index of the path that is open or next */
     int fd;          /* -1: none */
     bool streams;    /* a pipe: reading may block for data */
-    uint64_t offset; /* of the next byte in the open file, decompressed */
-    uint64_t end;    /* lines that start there or later belong to the next part */
+    uint64_t offset; /* offset of the next byte in the open file, decompressed */
+    uint64_t end; /* lines that start at this offset or later belong to the next part */
     bool cut; /* starts in the middle of a line, which belongs to the previous part */
     bool skipped;              /* compressed, and belongs to another part */
     struct unpacker *unpacker; /* NULL: not compressed */
@@ -38,8 +38,8 @@ struct input {
     uint64_t done, size; /* bytes read; total size of all files, 0: unknown */
 };
 
-/* Prepares to read the first file. No paths: stdin. Determines `size`, but opens nothing yet.
- * Returns an exit code. */
+/* Prepares to read the first file, or stdin if there are no paths. Determines `size`, but opens
+ * nothing yet. Returns an exit code. */
 int input_begin(struct input *input, char **paths, size_t count, bool raw,
                 struct input_part part);
 void input_end(struct input *input);
@@ -60,7 +60,7 @@ enum input_state {
     INPUT_BYTES,    /* data was read */
     INPUT_FILE_END, /* a file ended; the next call continues with the next file */
     INPUT_END,      /* the last file ended */
-    INPUT_FAILED    /* reported; the exit code is in *code */
+    INPUT_FAILED    /* the error was reported; the exit code is in *code */
 };
 
 /* Reads up to `room` bytes, as many as are available at once. */
@@ -70,7 +70,7 @@ enum input_state input_read(struct input *input, char *to, size_t room, size_t *
 /* Returns whether there is data to read without waiting, if that can be determined. */
 bool input_is_ready(const struct input *input);
 
-/* Continues at a position that `at` and `offset` indicated before. Regular files only. */
+/* Continues at an earlier value of `at` and `offset`. Regular files only. */
 int input_go_to(struct input *input, size_t at, uint64_t offset);
 
 /* Skips the rest of the open file. */

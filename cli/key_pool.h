@@ -33,9 +33,10 @@ bool key_pool_add(struct key_pool *pool, bg_bytes key);
 bool key_pool_has(const struct key_pool *pool, bg_bytes key);
 
 /*
- * Creates keys that are not in the pool: each of its keys with two bytes appended, except those
- * that happen to be in the pool. So their lengths and contents resemble those of the present
- * keys. Sets an array and the memory it points into; free both. Returns false if out of memory.
+ * Creates keys that are not in the pool: each of its keys with two bytes appended, unless the
+ * result happens to be in the pool. So the lengths and contents of absent keys resemble those of
+ * the present keys. Sets an array and the memory it points into; free both. Returns false if out
+ * of memory.
  */
 bool key_pool_absent(const struct key_pool *pool, bg_bytes **absent, size_t *count,
                      char **memory);

@@ -106,7 +106,7 @@ int main(int argc, char **argv)
         printf("bloomgate %s\n", bg_version());
         return out_finish(CLI_OK);
     }
-    if (main_is_cluster(name)) { /* passed on as an option */
+    if (main_is_cluster(name)) { /* the argument is passed on as an option */
         name = "cluster";
         rest--;
         count++;

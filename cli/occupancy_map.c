@@ -35,7 +35,7 @@ int map_find(const bg_filter *filter, struct occupancy_map *map)
 
 /* ---- Shades -------------------------------------------------------------------------------- */
 
-enum { MAP_SHADES = 9 }; /* empty, and eighths */
+enum { MAP_SHADES = 9 }; /* empty, and eight levels */
 
 /* From dark violet to yellow, so that brightness also increases with the value. */
 static const struct {
@@ -95,7 +95,7 @@ enum {
     MAP_SWATCH = 4
 };
 
-/* From almost white to dark blue, linearly: small differences stay small. */
+/* From almost white to dark blue, linearly: small differences in the share stay small. */
 static unsigned map_svg_color(double share)
 {
     static const unsigned char stops[][3] = { { 247, 251, 255 },

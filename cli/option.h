@@ -1,5 +1,5 @@
 /*
- * option.h - option tables. Each table describes a group of options and feeds the parser,
+ * option.h - option tables. Each table describes a group of options and is used by the parser,
  * --help, the man pages and the completions, so they cannot disagree.
  *
  * An option writes to a field of a struct: `type` selects how the value is parsed, and `at` is

@@ -13,12 +13,11 @@
  * pipe, which is not reported. out_code then returns the exit code. */
 bool out_write(const char *bytes, size_t n);
 
-/* The same, but writes all bytes even if a stop is requested in the meantime: for data that
- * was already recorded as written. */
+/* Does the same, but writes all bytes even if a stop is requested in the meantime, for data that
+ * is already recorded as written. */
 bool out_write_through(const char *bytes, size_t n);
 
-/* Flushes what was printed to stdout with stdio. Returns `code`, or another exit code if that
- * failed. */
+/* Flushes stdout. Returns `code`, or another exit code if flushing or an earlier write failed. */
 int out_finish(int code);
 
 /* Returns the exit code of the last error; 0: none. */

@@ -16,7 +16,7 @@ void parts_line(uint32_t i, uint32_t n, uint64_t input, char line[PARTS_LINE])
                    parts_name, i + 1, n, input);
 }
 
-/* Returns the line, or NULL. */
+/* Returns the line that records the parts, or NULL. */
 static char *parts_find(char *metadata)
 {
     for (char *line = metadata; line && *line;) {
@@ -83,7 +83,8 @@ static bool parts_read(const char *line, struct part_set *set)
     return rest && *rest == '\n' && count >= 1 && count <= PARTS_MAX;
 }
 
-/* Adds the parts of one set to those of its input. Returns false if there are too many inputs. */
+/* Adds the parts of one set to the set of the same input. Returns false if there are too many
+ * inputs. */
 static bool parts_unite(struct part_sets *all, const struct part_set *set)
 {
     size_t i = 0;

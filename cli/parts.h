@@ -4,8 +4,7 @@
  *
  * Part i of n contains the lines that start in its share of the bytes. So the parts fit together
  * only if the input was the same for all of them: if it has grown in between, some lines are in
- * no part. The file of a part records in a line of its metadata which part it is, and of which
- * input:
+ * no part. A line in the metadata of each file records the part and identifies the input:
  *
  *     bloomgate-part: 3 of 8 of 90b6f1d1a2c3e4f5
  *
@@ -27,20 +26,20 @@ enum { PARTS_MAX = 65536, PARTS_LINE = 64, PARTS_SETS = 16 };
 struct part_set {
     uint64_t input;
     uint32_t count;
-    const char *path; /* path of the first file that has one of them */
+    const char *path; /* path of the first file with one of these parts */
     bool has[PARTS_MAX];
 };
 
-/* All parts in a merge, of any number of inputs. */
+/* All parts in a merge, from any number of inputs. */
 struct part_sets {
     struct part_set sets[PARTS_SETS];
     size_t count;
 };
 
-/* Writes the line of part i, from 0, of n. */
+/* Writes the line of part i of n, counted from 0. */
 void parts_line(uint32_t i, uint32_t n, uint64_t input, char line[PARTS_LINE]);
 
-/* Returns whether a text contains such a line. */
+/* Returns whether the metadata contains a line that records parts. */
 bool parts_are_in(const char *metadata);
 
 /* Records the parts that a file is built from, if any, and removes the line from its metadata.

@@ -1,6 +1,6 @@
 /*
- * plan_plot.c - draws plans as charts (plan_output.h): the effect of more keys than the
- * capacity, and the cost of a lower rate.
+ * plan_plot.c - draws plans as charts (plan_output.h): the effect of adding more keys than
+ * planned, and the cost of a lower rate.
  */
 #include "plan_output.h"
 

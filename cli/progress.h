@@ -1,6 +1,6 @@
 /*
- * progress.h - shows progress in a line on stderr. By default, only on a terminal, and only for
- * work that takes longer than a second.
+ * progress.h - shows progress in a line on stderr. By default, progress is shown only on a
+ * terminal, and only for work that takes longer than a second.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H

@@ -137,7 +137,8 @@ bool keys_follow(const char *recipe, struct key_format *format)
 
 /* ---- Memory ------------------------------------------------------------------------------ */
 
-/* Ensures space for n elements of `size` bytes and keeps the content; grows by at least half. */
+/* Ensures space for n elements of `size` bytes and keeps the content. Grows the space by at least
+ * 50%. */
 static bool keys_grow(void *pointer, size_t *room, size_t n, size_t size)
 {
     void **memory = pointer;
@@ -332,7 +333,7 @@ static bool keys_find_separated(struct chunk *chunk, char separator)
     return true;
 }
 
-/* The same for other record formats, one record at a time. `next` returns the end of the
+/* Does the same for other record formats, one record at a time. `next` returns the end of the
  * record that starts at `at`. */
 static bool keys_find_others(const struct key_format *format, struct chunk *chunk,
                              size_t (*next)(const struct key_format *format,
@@ -350,7 +351,8 @@ static bool keys_find_others(const struct key_format *format, struct chunk *chun
     return true;
 }
 
-/* At the end of the input, a record may be truncated: it ends with the chunk; see keys_make. */
+/* At the end of the input, a record may be truncated; it then ends with the chunk. See keys_make.
+ * */
 static size_t keys_next_prefixed(const struct key_format *format,
                                  const struct chunk *chunk, size_t at)
 {
@@ -631,8 +633,8 @@ static bool keys_make(const struct key_format *format, struct chunk *chunk, size
                       char *to)
 {
     bg_bytes text = chunk_record(format, chunk, i);
-    /* The converted key is written after all the bytes that it can be created from: after
-     * removing quotes and blanks, the text may be anywhere within the record. */
+    /* The converted key is written after all bytes of the record, because after removing quotes
+     * and blanks, the text may be anywhere within the record. */
     char *formed = to + text.len;
     text = format->field ? keys_field(format, text) : text;
     text = format->records == KEY_RECORDS_CSV ? keys_unquote(text, to) : text;

@@ -7,8 +7,8 @@
  * conversion is recorded in the filter file (keys_recipe) and applied again when the filter is
  * queried, so that both sides use the same keys.
  *
- * Records are processed in chunks (struct chunk): a block of memory with whole records, sized
- * for the CPU cache, or larger for a large record. keys_split finds the keys in a chunk; several
+ * Records are processed in chunks (struct chunk): blocks of memory with whole records, sized for
+ * the CPU cache, or larger for a large record. keys_split finds the keys in a chunk; several
  * threads do that in parallel.
  */
 #ifndef CLI_RECORDS_H
@@ -54,7 +54,7 @@ bool keys_follow(const char *recipe, struct key_format *format);
 struct chunk {
     char *bytes; /* followed by CHUNK_PAD readable bytes after `used` */
     size_t used, room;
-    const char *path; /* source and offset, for messages */
+    const char *path; /* source file; with `offset`, used in messages */
     uint64_t offset;
     uint64_t number; /* position in the sequence of chunks */
 
@@ -70,7 +70,7 @@ struct chunk {
     size_t hashes_room, answers_room;
     char *out; /* output: chunk_out */
     size_t out_used, out_room;
-    size_t selected; /* number of records, for delivery */
+    size_t selected; /* number of selected records */
 };
 
 enum { CHUNK_PAD = 64 };
@@ -83,16 +83,16 @@ bool chunk_reserve_out(struct chunk *chunk, size_t bytes);
 bool chunk_reserve_hashes(struct chunk *chunk, size_t n);
 bool chunk_reserve_answers(struct chunk *chunk, size_t n); /* bits */
 
-/* Returns how many of n bytes are whole records, if more may follow; the rest is the start of
- * one. */
+/* Returns how many of n bytes are whole records if more bytes may follow. The rest is the start
+ * of a record. */
 size_t keys_whole(const struct key_format *format, const char *bytes, size_t n);
 
 /* Finds the records and keys of a chunk. Reports errors. Returns an exit code. */
 int keys_split(const struct key_format *format, struct chunk *chunk);
 
-/* Copies the records whose bit in `answers` is set (`others`: is not set) to `to`, which may
- * be the chunk's own bytes. `to` needs one byte more than the records: a last line without a
- * newline gets one. Returns the number of bytes. */
+/* Copies the records whose bit in `answers` is set (or not set, if `others` is true) to `to`,
+ * which may be the chunk's own bytes. `to` needs one byte more than the records: a last line
+ * without a newline gets one. Returns the number of bytes. */
 size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
                     bool others, char *to);
 

@@ -1,5 +1,5 @@
 /*
- * save_options.h - saves a changed filter to a file. The generation, notes and key id of the
+ * save_options.h - saves a changed filter to a file. The generation, notes and key ID of the
  * original file are kept unless options change them.
  *
  * The generation determines the canaries. When it changes, a file that had canaries gets the

@@ -59,7 +59,8 @@ static void screen_take_keys(void)
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
-    raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* suspending would keep the screen */
+    raw.c_cc[VSUSP] =
+        _POSIX_VDISABLE; /* suspending would leave the alternate screen active */
     screen.keys = tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
 }
 

@@ -1,6 +1,6 @@
 /*
- * screen.h - uses a terminal as a screen: draws pictures of several lines over each other, and
- * reads key presses. The previous content is restored at the end.
+ * screen.h - uses a terminal as a screen: each picture replaces the previous one, and key presses
+ * are read. The original content of the terminal is restored at the end.
  */
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
@@ -20,7 +20,7 @@ struct picture {
 void picture_add(struct picture *picture, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same for untrusted text: control characters become '?'. */
+/* Adds untrusted text: control characters become '?'. */
 void picture_add_text(struct picture *picture, const char *text);
 
 /* Uses stdout as a screen, and reads keys from stdin if that is also a terminal. */
@@ -33,9 +33,9 @@ int screen_columns(void);
 /* Draws as much of a picture as fits. Returns false on error; see out_code. */
 bool screen_draw(const struct picture *picture);
 
-/* Waits for a key for at most this time. Returns its character; 0 if no key was pressed, a
- * stop was requested (stop.h), or the size of the screen has changed; -1 if the reader of
- * stdout is closed. */
+/* Waits for a key press for at most this time. Returns its character; 0 if no key was pressed, a
+ * stop was requested (stop.h), or the size of the screen has changed; -1 if the reader of stdout
+ * is closed. */
 int screen_wait(double seconds);
 
 #endif

@@ -37,11 +37,11 @@ const struct option_group seen_options_group = { "Filter", seen_table };
 
 static const double seen_rate = 1e-6, seen_rate_unordered = 1e-5;
 enum {
-    SEEN_FIRST = 1 << 20,     /* minimum capacity of the first layer, in keys */
-    SEEN_LAYERS = 8,          /* ... or an eighth of the expected lines */
-    SEEN_SAMPLE = 256 * 1024, /* bytes read to estimate their number */
+    SEEN_FIRST = 1 << 20, /* minimum capacity of the first layer, in keys */
+    SEEN_LAYERS = 8,      /* the first layer has at least 1/8 of the expected lines */
+    SEEN_SAMPLE = 256 * 1024, /* bytes read to estimate the number of lines */
     SEEN_PATH = 4096,
-    SEEN_BITS = 40 /* per key at seen_rate, in one cache line each */
+    SEEN_BITS = 40 /* bits per key at seen_rate, with each key in one cache line */
 };
 
 /* ---- Expected number of lines --------------------------------------------------------------- */
@@ -244,7 +244,8 @@ static int seen_make(struct seen *seen, const struct input *input,
 /* ---- State ------------------------------------------------------------------------------------ */
 
 static const char seen_window_name[] = "window: ";
-static const char seen_past_name[] = "dedup: "; /* new lines, drops * 1e6 */
+static const char seen_past_name[] =
+    "dedup: "; /* number of new lines, and of drops * 1e6 */
 
 /* Returns the line of the metadata that starts with a name, or NULL. */
 static const char *seen_find_line(const char *metadata, const char *name)
@@ -344,7 +345,7 @@ static int seen_check_hash(const struct seen *seen, const bg_file_info *about)
     return CLI_OK;
 }
 
-/* Keys must be converted as in earlier runs. */
+/* Checks that keys are converted as in earlier runs. */
 static int seen_check_keys(const char *path, const char *recipe,
                            struct key_format *format)
 {
@@ -359,7 +360,8 @@ static int seen_check_keys(const char *path, const char *recipe,
                             path, recipe, now);
 }
 
-/* The size and the rate of a filter do not change, so the options must not require more. */
+/* Checks that the options do not require more than the filter offers, since its size and rate do
+ * not change. */
 static int seen_check_size(struct seen *seen, const char *path)
 {
     const struct seen_options *o = seen->options;

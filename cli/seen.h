@@ -1,12 +1,12 @@
 /*
- * seen.h - what dedup remembers: a filter of the keys seen so far, created to fit the options or
- * loaded from a state file.
+ * seen.h - the memory of dedup: a filter of the keys seen so far, created according to the
+ * options or loaded from a state file.
  *
  * Choice of the filter. The number of distinct lines is unknown, and hardly any may be wrongly
  * dropped. So by default the filter is scalable, at a rate of 1 in 1,000,000: memory grows with
  * the number of distinct keys. --items, with --rate, creates a filter of exactly that capacity;
- * --memory, one of that size; --window, one that forgets old keys; --unordered, one that many
- * threads can add to at once, sized for the number of lines.
+ * --memory creates one of that size; --window, one that forgets old keys; and --unordered, one
+ * that many threads can add to at once, sized for the number of lines.
  */
 #ifndef CLI_SEEN_H
 #define CLI_SEEN_H
@@ -37,7 +37,7 @@ struct seen {
     uint64_t keys;           /* keys at the start; approximate for a state */
     struct drops_sum past;   /* totals of earlier runs, for the state of a window */
     double rate;             /* share of new lines that may be dropped */
-    struct secret secret;    /* of a new filter; or */
+    struct secret secret;    /* secret of a new filter */
     struct filter_file file; /* the state file; its path is NULL if there is none */
     char window[SEEN_WINDOW];
     char to[CLAIM_PATH]; /* target of the state: a link stays a link */
@@ -45,8 +45,8 @@ struct seen {
     uint8_t key_id[BG_KEY_ID_BYTES];
 };
 
-/* Creates the filter, or loads the state. `input` determines the expected size; `format` takes
- * over the conversion of keys from the state. Returns an exit code. */
+/* Creates the filter, or loads the state. `input` determines the expected size; `format` adopts
+ * the conversion of keys from the state. Returns an exit code. */
 int seen_begin(struct seen *seen, const struct input *input, struct key_format *format);
 
 /* Saves the state, if there is one; `total` is the sum of all runs. Returns an exit code. */

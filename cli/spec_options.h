@@ -16,7 +16,7 @@ struct spec_options {
 extern const struct option_group spec_options_group;
 
 struct hash_options {
-    int profile; /* a bg_hash_profile, except for custom ones */
+    int profile; /* a bg_hash_profile other than custom */
     uint64_t seed;
     const char *keyring;
 };

@@ -1,7 +1,7 @@
 /*
  * spec_record.h - records the options that a filter was created with, as text in its metadata.
  *
- * A resumed build cannot change the filter, so options with other values are refused. The
+ * A resumed build cannot change the filter, so options with different values are refused. The
  * options cannot be derived from the filter: --bits-per-key 10 and --rate 1% may create the same
  * filter, and canaries add to --items.
  */
@@ -18,9 +18,8 @@ enum { SPEC_RECORD = 160 };
  * records. */
 void spec_record(const bg_spec *spec, char text[SPEC_RECORD]);
 
-/* Checks that the options that are set have the values of the file and its record. A NULL
- * record means that the file has none. Reports the first option that differs. Returns an exit
- * code. */
+/* Checks that the options that are set match the file and its record. A NULL record means that
+ * the file has none. Reports the first option that differs. Returns an exit code. */
 int spec_expect(const char *path, const bg_file_info *about, const char *record,
                 const struct spec_options *spec, const struct hash_options *hash);
 

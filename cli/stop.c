@@ -18,7 +18,8 @@ static void stop_heard(int number)
     const int before = errno;
     (void)number;
     atomic_store(&stop_asked, true);
-    if (write(stop_pipe[1], "", 1) < 0) { /* full: then it is already readable */
+    if (write(stop_pipe[1], "", 1)
+        < 0) { /* if the pipe is full, it is already readable */
         errno = before;
     }
 }

@@ -1,15 +1,16 @@
 /*
  * timing.h - measures how fast a kind of filter is on this machine, and checks its answers.
  *
- * A filter is built from keys, and is queried for these and for absent keys, in batches and one
- * at a time. Each time is the CPU time of one thread, the median of several passes.
+ * A filter is built from keys, and is queried for these keys and for absent keys, in batches and
+ * one at a time. Each time is the CPU time of one thread, the median of several passes.
  */
 #ifndef CLI_TIMING_H
 #define CLI_TIMING_H
 
 #include "bloomgate/all.h"
 
-/* Distinct keys: byte strings, or, if `bytes` is NULL, consecutive integers from `first` on. */
+/* Distinct keys: byte strings or, if `bytes` is NULL, consecutive integers starting at `first`.
+ * */
 struct measure_keys {
     const bg_bytes *bytes;
     uint64_t first;
@@ -17,7 +18,7 @@ struct measure_keys {
 };
 
 struct measure_task {
-    bg_spec spec;                         /* its kind is not auto */
+    bg_spec spec;                         /* the kind must not be auto */
     struct measure_keys present, absent;  /* absent: at least one key */
     unsigned build_passes, lookup_passes; /* at most MEASURE_PASSES */
 };
@@ -36,7 +37,7 @@ struct measured {
     uint64_t lost;    /* keys that were not found: must be 0 */
 };
 
-/* Errors: those of creating the filter; BG_ECANCELED if a stop was requested. */
+/* Errors: those of bg_filter_create, and BG_ECANCELED if a stop was requested. */
 bg_err measure_kind(const struct measure_task *task, struct measured *result,
                     bg_errinfo *why);
 

@@ -12,7 +12,7 @@ enum unpack_format { UNPACK_PLAIN, UNPACK_GZIP, UNPACK_ZSTD };
 /* Detects the format from the first bytes. */
 enum unpack_format unpack_recognise(const char *bytes, size_t n);
 
-/* Returns whether bytes too short for detection may be the start of either format. */
+/* Returns whether bytes that are too few for detection may be the start of either format. */
 bool unpack_may_become(const char *bytes, size_t n);
 
 struct unpacker;

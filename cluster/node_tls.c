@@ -20,7 +20,7 @@ struct node_secrecy {
     SSL *ssl;
     short sending, receiving; /* events that send and receive wait for; 0: none */
     bool
-        asked; /* the node requested a client certificate, which is missing, and has sent nothing since */
+        asked; /* the node requested a certificate that is missing, and has sent nothing since */
     char wrong[NODE_TLS_WHY];
 };
 
