@@ -585,13 +585,13 @@ const struct command bf_commands[] = {
       "key item [item ...]",
       "Adds items to a Bloom filter, creating the filter if "
       "it does not exist",
-      "O(N) with N items", "0.1.0" },
+      "O(N) where N is the number of items", "0.1.0" },
     { "BF.INSERT", -2, BF_ADDS, CATEGORY_BLOOM, 1, 1, 1, bf_insert, NULL,
       "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
       "[VALIDATESCALETO capacity] [TIGHTENING ratio] [SEED seed_bytes] [ITEMS item [item ...]]",
       "Adds items to a Bloom filter, creating it with the given options if it does "
       "not exist",
-      "O(N) with N items", "0.1.0" },
+      "O(N) where N is the number of items", "0.1.0" },
     { "BF.EXISTS", 3, BF_READ | COMMAND_ASKS, CATEGORY_BLOOM, 1, 1, 1, bf_exists,
       bf_exists_many, "key item",
       "Checks whether a Bloom filter may contain an item; 0 is definite", "O(1)",
@@ -599,7 +599,7 @@ const struct command bf_commands[] = {
     { "BF.MEXISTS", -3, BF_READ | COMMAND_ASKS, CATEGORY_BLOOM, 1, 1, 1, bf_mexists,
       NULL, "key item [item ...]",
       "Checks for each item whether a Bloom filter may contain it; 0 is definite",
-      "O(N) with N items", "0.1.0" },
+      "O(N) where N is the number of items", "0.1.0" },
     { "BF.CARD", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_card, NULL, "key",
       "Returns the number of distinct items added to a Bloom filter", "O(1)", "0.1.0" },
     { "BF.INFO", -2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_info, NULL,
@@ -611,15 +611,15 @@ const struct command bf_commands[] = {
       dump_bf_scan, NULL, "key iterator",
       "Returns the next chunk of a Bloom filter; start with iterator 0, then pass "
       "the returned one",
-      "O(N) with N bytes", "0.1.0" },
+      "O(N) where N is the size in bytes", "0.1.0" },
     { "BF.LOADCHUNK", 4, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_BLOOM,
       1, 1, 1, dump_bf_load, NULL, "key iterator data",
       "Loads a chunk of a dump, including RedisBloom dumps; the last chunk creates "
       "the filter",
-      "O(N) with N bytes", "0.1.0" },
+      "O(N) where N is the size in bytes", "0.1.0" },
     { "BF.LOAD", 3, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_BLOOM, 1,
       1, 1, import_bf_load, NULL, "key data",
       "Loads a filter from the append-only file format of valkey-bloom",
-      "O(N) with N bytes", "0.1.0" },
+      "O(N) where N is the size in bytes", "0.1.0" },
     { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },
 };

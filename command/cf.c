@@ -590,12 +590,12 @@ const struct command cf_commands[] = {
       "key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]",
       "Adds items to a cuckoo filter, creating it with the given options if it does "
       "not exist",
-      "O(N) with N items", "0.1.0" },
+      "O(N) where N is the number of items", "0.1.0" },
     { "CF.INSERTNX", -4, CF_ADDS, CF_AT_KEY, cf_insertnx, NULL,
       "key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]",
       "Adds the items that a cuckoo filter does not contain, creating it with the "
       "given options if it does not exist",
-      "O(N) with N items", "0.1.0" },
+      "O(N) where N is the number of items", "0.1.0" },
     { "CF.EXISTS", 3, CF_READ | COMMAND_ASKS, CF_AT_KEY, cf_exists, cf_exists_many,
       "key item", "Checks whether a cuckoo filter may contain an item; 0 is definite",
       "O(1)", "0.1.0" },
@@ -603,7 +603,7 @@ const struct command cf_commands[] = {
       "key item [item ...]",
       "Checks for each item whether a cuckoo filter may "
       "contain it; 0 is definite",
-      "O(N) with N items", "0.1.0" },
+      "O(N) where N is the number of items", "0.1.0" },
     { "CF.COUNT", 3, CF_READ | COMMAND_ASKS | COMMAND_COUNTS, CF_AT_KEY, cf_count, NULL,
       "key item", "Returns how often an item may have been added and not deleted",
       "O(1)", "0.1.0" },
@@ -614,7 +614,7 @@ const struct command cf_commands[] = {
       "O(1)", "0.1.0" },
     { "CF.COMPACT", 2, COMMAND_WRITE | COMMAND_SLOW, CF_AT_KEY, cf_compact, NULL, "key",
       "Releases memory that a cuckoo filter no longer needs after deletes",
-      "O(N) with N bytes", "0.1.0" },
+      "O(N) where N is the size in bytes", "0.1.0" },
     { "CF.INFO", 2, CF_READ, CF_AT_KEY, cf_info, NULL, "key",
       "Returns information about a cuckoo filter", "O(1)", "0.1.0" },
     { "CF.DEBUG", 2, CF_READ, CF_AT_KEY, cf_debug, NULL, "key",
@@ -623,10 +623,10 @@ const struct command cf_commands[] = {
       "key iterator",
       "Returns the next chunk of a cuckoo filter; start with iterator 0, then pass "
       "the returned one",
-      "O(N) with N bytes", "0.1.0" },
+      "O(N) where N is the size in bytes", "0.1.0" },
     { "CF.LOADCHUNK", 4, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CF_AT_KEY,
       dump_cf_load, NULL, "key iterator data",
-      "Loads a chunk of a dump; the last chunk creates the filter", "O(N) with N bytes",
-      "0.1.0" },
+      "Loads a chunk of a dump; the last chunk creates the filter",
+      "O(N) where N is the size in bytes", "0.1.0" },
     { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },
 };

@@ -158,9 +158,10 @@ const struct command acl_commands[] = {
     { "ACL|CAT", -2, ACL_FLAGS, 0, 0, 0, 0, acl_cat, NULL, "[category]",
       "Lists the categories, or the commands of one category", "O(1)", "0.1.0" },
     { "ACL|LIST", 2, ACL_FLAGS | COMMAND_ADMIN, 0, 0, 0, 0, acl_list, NULL, "",
-      "Lists the rules of all users, without passwords", "O(N) with N users", "0.1.0" },
+      "Lists the rules of all users, without passwords",
+      "O(N) where N is the number of users", "0.1.0" },
     { "ACL|USERS", 2, ACL_FLAGS | COMMAND_ADMIN, 0, 0, 0, 0, acl_users, NULL, "",
-      "Lists the names of all users", "O(N) with N users", "0.1.0" },
+      "Lists the names of all users", "O(N) where N is the number of users", "0.1.0" },
     CMD_HELP("ACL"),
     CMD_END,
 };

@@ -208,6 +208,7 @@ const struct command multi_commands[] = {
       "between",
       "Depends on the requests", "0.1.0" },
     { "DISCARD", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_discard_run, NULL,
-      "", "Discards the queued requests", "O(N) with N requests", "0.1.0" },
+      "", "Discards the queued requests", "O(N) where N is the number of requests",
+      "0.1.0" },
     CMD_END,
 };

@@ -166,7 +166,7 @@ const struct command slowlog_commands[] = {
     { "SLOWLOG|GET", -2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_get, NULL,
       "[count]",
       "Returns the latest requests that took longer than slowlog-log-slower-than",
-      "O(N) with N requests", "0.1.0" },
+      "O(N) where N is the number of requests", "0.1.0" },
     { "SLOWLOG|LEN", 2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_len, NULL,
       "", "Returns the number of entries in the slow log", "O(1)", "0.1.0" },
     { "SLOWLOG|RESET", 2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_reset,

@@ -7,14 +7,14 @@ shift
 home=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(dirname "$bin")/run
 mkdir -p "$folder"
-if [ ! -e "$folder/catalogue.db" ]; then
-    python3 "$home/ops/example/catalogue.py" "$folder/catalogue.db" --products 20000
+if [ ! -e "$folder/catalog.db" ]; then
+    python3 "$home/ops/example/catalog.py" "$folder/catalog.db" --products 20000
 fi
 {
     echo "dir $folder/data"
     echo "keyring $folder/keyring"
     echo "log-level warning"
-    sed "s|sqlite:catalogue.db|sqlite:$folder/catalogue.db|" "$home/ops/example/gates.conf"
+    sed "s|sqlite:catalog.db|sqlite:$folder/catalog.db|" "$home/ops/example/gates.conf"
 } >"$folder/bloomgate.conf"
 
 "$bin/bloomgated" --config "$folder/bloomgate.conf" "$@" &

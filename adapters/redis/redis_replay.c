@@ -514,7 +514,7 @@ bool redis_replay_register(RedisModuleCtx *ctx)
         "key <CREATE state secret | ADD hashes | KEYS item [item ...] | REMOVE hashes | "
         "ROTATE milliseconds | PUT offset total piece | DONE state secret>",
         "Internal: applies a replicated change of a filter",
-        "O(N) with N bytes",
+        "O(N) where N is the size in bytes",
         "0.1.0"
     };
     return redis_commands_add(ctx, &row, replay_command);

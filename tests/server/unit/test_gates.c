@@ -871,7 +871,7 @@ TEST(gates__the_example_works)
     struct gates *gates = begin(NULL);
     static char script[1 << 16];
     world_begin(&w, false);
-    FILE *f = fopen(CHECK_FOLDER "/../ops/example/catalogue.sql", "r");
+    FILE *f = fopen(CHECK_FOLDER "/../ops/example/catalog.sql", "r");
     CHECK(f);
     script[fread(script, 1, sizeof script - 1, f)] = 0;
     (void)fclose(f);

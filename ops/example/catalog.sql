@@ -1,6 +1,6 @@
 -- An example product catalog. `make run` puts a gate in front of it.
 --
---     sqlite3 catalogue.db < catalogue.sql        or        catalogue.py catalogue.db --products 5000
+--     sqlite3 catalog.db < catalog.sql        or        catalog.py catalog.db --products 5000
 --
 -- The content is always the same. Keys are SKUs such as BG-000042-6. The last digit is a check digit:
 -- a SKU with a wrong check digit is a typo, and absent.

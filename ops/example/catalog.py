@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Creates the example catalog, or adds products to an existing one.
-usage: catalogue.py PATH [--products N]       create a database with N products (default: 5000)
-       catalogue.py PATH --add N [--every S]  add N products, one every S seconds (default: 1)"""
+usage: catalog.py PATH [--products N]       create a database with N products (default: 5000)
+       catalog.py PATH --add N [--every S]  add N products, one every S seconds (default: 1)"""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ import sqlite3
 import sys
 import time
 
-SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalogue.sql")
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "catalog.sql")
 
 
 def make(path, products):
