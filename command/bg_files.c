@@ -35,7 +35,7 @@ static struct object *files_find(struct request *request)
     struct object *object = args_find_any(request, request->argv[1]);
     if (object && !object_is_whole(object)) {
         reply_error(&request->reply,
-                    "ERR the filter is not available: its load is incomplete, or its "
+                    "ERR the filter is not available: it is being loaded, or its "
                     "content was lost");
         return NULL;
     }

@@ -115,7 +115,7 @@ static bg_err dump_read_begin(const struct object *object, bool still,
     if (!reading->filter) {
         bg_slot_unpin(object->slot, &reading->pin);
         return object_error(info, BG_EBUSY,
-                            "the filter is not available: its load is incomplete, or "
+                            "the filter is not available: it is being loaded, or "
                             "its content was lost");
     }
     return BG_OK;

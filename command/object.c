@@ -342,7 +342,7 @@ bg_err object_read_begin(const struct object *object, struct object_reading *rea
     return err || reading->filter
                ? err
                : object_error(info, BG_EBUSY,
-                              "the filter is not available: its load is incomplete, "
+                              "the filter is not available: it is being loaded, "
                               "or its content was lost");
 }
 
@@ -593,7 +593,7 @@ static bg_err object_needs_filter(const struct object *object, const char *what,
     if (!object_is_whole(object)) {
         return object_error(
             info, BG_EBUSY,
-            "the filter cannot be %s: its load is incomplete, or its content was lost",
+            "the filter cannot be %s: it is being loaded, or its content was lost",
             what);
     }
     return BG_OK;

@@ -82,7 +82,8 @@ def test_replies_stay_in_order(program):
 
 @service.alone
 def test_pipelines_are_batches(program):
-    """Runs of single requests, requests between them, and a last request that does not belong to the run."""
+    """Pipelines with runs of similar requests, other requests between the runs, and a different
+    request at the end."""
     with Front(program) as (front, s):
         with s.connect() as c:
             adds = [("BF.ADD", "seen", key) for key in KEYS]
@@ -505,7 +506,7 @@ def test_keys_over_http(program):
         assert s.ask("BF.EXISTS", "seen", "b") == 1
         for method, path, body in (("GET", f"{F}/seen", None), ("POST", f"{F}/seen/clear", {}), ("GET", f"{F}/seen/file", None)):
             status, text = plain(s, method, path, body)
-            assert status == 422 and b"over a cluster" in text, (path, status, text)
+            assert status == 422 and b"a cluster filter" in text, (path, status, text)
         status, text = plain(s, "POST", F, {"name": "seen", "capacity": 10, "error": 0.01})
         assert status == 400 and b"over a cluster" in text, "it does not refer to a filter"
         a.make("local")
@@ -587,7 +588,7 @@ def test_settings(program):
                            ("seen nodes=h:1 tls=yes tls-key=x", "tls-cert and tls-key must be set together"), ("seen nodes=h:1 user=u", "password-file"),
                            ("seen nodes=h:1 password=p password-file=f", "cannot be combined"), ("'a b' nodes=h:1", "name: expected"),
                            ("seen nodes=h:1 x", "expected NAME=VALUE"),
-                           ("seen nodes=h:1\nsharded seen nodes=h:2", "found another 'seen'")):
+                           ("seen nodes=h:1\nsharded seen nodes=h:2", "'seen' is already defined")):
             code, said = check(line)
             assert code == 3 and what in said, (line, code, said)
     finally:

@@ -164,7 +164,7 @@ def test_wrong_answers():
 def test_missing_filter():
     cluster = made()
     done = run(cluster, "-s", "8", "check", "f", keys=INPUT)
-    assert done.returncode == 3 and "actually in 8 shards" in done.stderr and not done.stdout, done
+    assert done.returncode == 3 and "check that f has 8 shards" in done.stderr and not done.stdout, done
     done = run(cluster, "add", "g", keys=INPUT)
     assert done.returncode == 3 and "NOFILTER" in done.stderr, done
 

@@ -696,8 +696,8 @@ def test_save(s):
 def test_nothing_is_kept(program):
     with Service(program, "appendonly no") as s:
         s.ask("BF.ADD", "k", "x")
-        assert s.ask("SAVE").startswith("ERR nothing is kept")
-        assert s.ask("BGSAVE").startswith("ERR nothing is kept")
+        assert s.ask("SAVE").startswith("ERR persistence is disabled")
+        assert s.ask("BGSAVE").startswith("ERR persistence is disabled")
         assert b"aof_enabled:0" in s.ask("INFO", "persistence")
 
 

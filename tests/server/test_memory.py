@@ -418,7 +418,7 @@ def test_a_gate_that_does_not_fit(program):
         for name in ("none", "changes"):
             wait_for(lambda: about(name)["rebuilds_failed"] > 0, what="a failed build")
             gate = wait_for(lambda: (lambda g: g if g["last_failure"] else None)(about(name)), what="a reason")
-            assert gate["last_failure"].startswith("memory: "), gate
+            assert gate["last_failure"].startswith("cannot allocate "), gate
             wait_for(lambda: about(name)["source"]["state"] == "up", what="a source that is up")
             assert s.ask("BG.LOOKUP", name, "a") == [1, b"present"]
             assert s.ask("BG.LOOKUP", name, "b") == [0, b"absent_by_truth"]

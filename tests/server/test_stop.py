@@ -327,7 +327,7 @@ def test_reload_under_load(program):
             before = sum(w.told for w in writers)
             s.process.send_signal(signal.SIGHUP)
             wait_for(lambda b=before: sum(w.told for w in writers) > b + 500, what="adds")
-        wait_for(lambda: "read again" in s.read_log(), what="a reload")
+        wait_for(lambda: "settings reloaded" in s.read_log(), what="a reload")
         for writer in writers:
             assert writer.wrong is None and writer.is_alive(), writer.wrong
 

@@ -287,12 +287,12 @@ TEST(dump__unfinished_answers_maybe)
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         CHECK_STR(
             fake(&h, changes[i]),
-            "-ERR the filter is not available: its load is incomplete, or its content was "
+            "-ERR the filter is not available: it is being loaded, or its content was "
             "lost. Load it completely, or drop it");
     }
     CHECK_STR(
         fake(&h, "BG.DUMP copy 0"),
-        "-ERR the filter is not available: its load is incomplete, or its content "
+        "-ERR the filter is not available: it is being loaded, or its content "
         "was lost");
     fake_replay(&h); /* after a crash it is still unknown */
     /* out of order, twice, from another dump */
