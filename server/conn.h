@@ -2,19 +2,18 @@
  * conn.h - a connection: a socket, with or without TLS, its input and output, and the protocol
  * that parses them (RESP: dispatch.c; HTTP: web.c).
  *
- * Reading. Bytes are read into memory of the worker that all its connections share, and passed to
- * the protocol from there. Only an incomplete request is kept in the connection's own buffer. So
- * an idle connection has no buffers at all.
+ * Reading. Bytes are read into a buffer that all connections of the worker share, and passed to the
+ * protocol from there. Only an incomplete request is kept in the connection's own buffer. So an
+ * idle connection has no buffers at all.
  *
  * Writing. Replies are collected in `out` and sent at the end of the worker's iteration; replies
- * that promise durability are sent once it is reached (`hold`). Bytes that the socket does not
- * accept wait in `out`.
+ * that promise durability are sent once the changes are durable (`hold`). Bytes that the socket
+ * does not accept wait in `out`.
  *
  * Limits. While more than half of the output limit waits to be sent, nothing more is read, and
  * requests already read are not run. A connection whose single reply exceeds the limit is closed.
- * A connection is also closed if a request does not become complete within slow-client-timeout,
- * if the client does not read replies for that time, or if less than CONN_STEADY bytes of an HTTP
- * body arrive in it.
+ * A connection is also closed if, for slow-client-timeout, a request stays incomplete, the client
+ * reads no replies, or fewer than CONN_STEADY bytes of an HTTP body arrive.
  *
  * Durability. Replies that wait for the journal are divided into at most two groups: those that
  * wait for `hold`, and those of requests that arrived meanwhile, which wait for `later`. So a
@@ -50,13 +49,13 @@ struct protocol {
     const char *name;
     /* Starts a connection. Returns false if out of memory. */
     bool (*begin)(struct conn *conn);
-    /* Handles input: returns how many bytes it has consumed. Stops at an incomplete request, when
-     * the turn is over (conn_turn_over), or when the connection is busy or must be closed. */
+    /* Handles input. Returns the number of bytes consumed. Stops at an incomplete request, when the
+     * turn is over (conn_turn_over), or when the connection is busy or must be closed. */
     size_t (*input)(struct conn *conn, char *bytes, size_t n);
     /* Called when the received part of a request cannot be stored. Writes an error, after which
      * the connection is closed. Returns false if a reply is in progress: call it again later. */
     bool (*refuse)(struct conn *conn, const char *why);
-    /* Called when all output has been sent: may write more. NULL: never does. */
+    /* Called when all output has been sent; may write more. May be NULL. */
     void (*more)(struct conn *conn);
     /* Called when the connection is freed. */
     void (*end)(struct conn *conn);
@@ -68,7 +67,7 @@ struct conn {
     const struct protocol *protocol;
     int fd;
     SSL *ssl;    /* NULL: plain */
-    size_t cost; /* bytes in the ledger for this and for TLS */
+    size_t cost; /* bytes counted in the ledger for the connection and its TLS state */
     struct event event;
     short waits_for; /* EV_READ, EV_WRITE: registered events */
 
@@ -78,36 +77,39 @@ struct conn {
     struct resp_limits limits;
     struct http_state *http;
 
-    uint64_t hold;     /* send `out` once persist_safe has reached this; 0: at once */
-    uint64_t later;    /* `hold` of requests since then; 0: none */
-    bool divided;      /* `hold` applies to a part of `out`; then these are set: */
-    size_t sendable;   /* bytes of `out` that need not wait, */
-    size_t hold_bytes; /* followed by those that do */
-    uint64_t stuck;    /* ticks since a request has been incomplete; 0: it is not */
-    uint64_t clogged;  /* ticks since replies have not been accepted; 0: they are */
-    uint64_t opened, used; /* ticks when it was opened, and when bytes last arrived */
+    /* Send `out` once persist_safe has reached this; 0: immediately. */
+    uint64_t hold;
+    uint64_t later;    /* the same for replies after the first group; 0: none */
+    bool divided;      /* `hold` applies only to part of `out`, as follows: */
+    size_t sendable;   /* first bytes of `out`, which need not wait */
+    size_t hold_bytes; /* bytes after them that wait for `hold` */
+    uint64_t stuck;    /* tick at which a request became incomplete; 0: none is */
+    /* Tick at which the socket stopped accepting replies; 0: it accepts them. */
+    uint64_t clogged;
+    uint64_t opened, used; /* ticks of the opening and of the last arrival of bytes */
     size_t turn;           /* requests left in this turn */
     bool shaking;          /* the TLS handshake is in progress */
     bool wants_write;      /* TLS needs to write before it can read */
     bool eof;              /* the client has closed its half */
     /* The protocol has consumed a part of a request and waits for the rest. */
     bool amid;
-    bool lingers;   /* it closes before all input was read: see conn_linger */
-    bool draining;  /* it is discarding that input now */
+    bool lingers;   /* will be closed before all input is read: see conn_linger */
+    bool draining;  /* is discarding that input now */
     size_t arrived; /* bytes since `stuck`, if `amid`; or while draining */
-    bool busy;      /* a job works for it */
-    bool closed;    /* closed; waits only for that job */
+    bool busy;      /* a job is running for the connection */
+    bool closed;    /* closed; waits only for that job to end */
     bool pending;   /* in the worker's list of this iteration */
     bool held;      /* in the worker's list of connections that wait for the journal */
-    bool again;     /* in the worker's list: its turn ended with input left */
-    bool refused;   /* its next request was not stored; the error is still due */
-    bool full;      /* replies must be sent before more input is handled */
-    bool leaving;   /* the service is stopping: no more reads */
+    bool again;     /* in the worker's list: its turn ended with unread input */
+    /* Its next request could not be stored; the error is not sent yet. */
+    bool refused;
+    bool full;    /* replies must be sent before more input is handled */
+    bool leaving; /* the service is stopping: no more reads */
     struct conn *next_pending, *next_held, *next_again;
     struct conn *next, **link; /* all connections of the worker */
 };
 
-/* Takes over a socket that was accepted and counted. Closes it on failure. */
+/* Takes ownership of a socket that was accepted and counted. Closes it on failure. */
 void conn_open(struct worker *worker, int fd, const struct protocol *protocol, bool tls,
                const char *address, const char *host);
 
@@ -118,12 +120,12 @@ void conn_close(struct conn *conn);
  * connection. */
 void conn_leave(struct conn *conn);
 
-/* The last reply depends on a change, by this client or another one: it waits until everything
- * recorded so far is safe. */
+/* Makes the last reply wait until everything recorded so far is safe, because it depends on a
+ * change by this client or another one. */
 void conn_wrote(struct conn *conn);
 
-/* Called at the end of an iteration: sends what may be sent, and determines which events to wait
- * for. */
+/* Called at the end of an iteration: sends all output that need not wait, and determines which
+ * events to wait for. */
 void conn_settle(struct conn *conn);
 
 /* Continues with input that was already read, after a job or at its next turn. */
@@ -133,7 +135,7 @@ void conn_continue(struct conn *conn);
 void conn_again(struct conn *conn);
 
 /* Called when a job of the connection has ended. Returns false if the connection was closed
- * meanwhile: then it must not be used any more. */
+ * meanwhile: then it must no longer be used. */
 bool conn_job_done(struct conn *conn);
 
 /* Schedules conn_settle for the end of the iteration. */

@@ -77,7 +77,7 @@ static void front_give_back(struct front *front, struct front_client *client)
 
 /* ---- Shards ------------------------------------------------------------------------------------- */
 
-/* Logs when a condition starts and when it ends. *said: the start has been logged. */
+/* Logs the start and the end of a condition. *said is true once the start has been logged. */
 static void front_say(const struct front *front, uint32_t shards, bool *said,
                       const char *what, const char *over, const char *why)
 {
@@ -123,7 +123,7 @@ void front_mark(struct front *front, const uint8_t *states, const char *why)
     front_clients_free(idle);
 }
 
-/* Returns whether items of a shard are answered without sending them. */
+/* Returns whether a shard's items are answered without being sent. */
 static bool front_rests(const struct front *front, uint16_t shard, bool adds)
 {
     const uint8_t state = atomic_load(&front->shard[shard].state);
@@ -136,7 +136,7 @@ static bool front_rests(const struct front *front, uint16_t shard, bool adds)
 
 /* The items of a request that are sent, with their results. */
 struct front_sent {
-    uint16_t *shards; /* of all items of the request */
+    uint16_t *shards; /* shard of each item of the request */
     size_t *which;    /* indices of the items that are sent */
     bg_bytes *items;
     uint64_t *done, *answers;

@@ -16,14 +16,14 @@
  *                  false positives, or because the follower has started a new epoch
  *
  * Lookups work immediately: without a filter, and whenever the filter is not trusted, every lookup queries the
- * source. If that also fails, the outcome is BG_OUTCOME_UNKNOWN, or BG_OUTCOME_FAILED for a gate with fail=closed. So an unavailable
- * source blocks nothing.
+ * source. If that also fails, the outcome is BG_OUTCOME_UNKNOWN, or BG_OUTCOME_FAILED for a gate with fail=closed. So
+ * an unavailable source blocks nothing.
  *
  * Trust. The filter's "no" is trusted only if
  *   (T1) the filter was filled by a read of all keys in the source's current epoch, or was saved with
  *        the mark at which the source resumed;
  *   (T2) the source has proven within the last `max-lag` that it has reported all changes (source.h, S4);
- *   (T3) the source has not ended its epoch, and no audit has found a false negative in it; and
+ *   (T3) the source has not ended its epoch, and no audit has found a false negative in the filter; and
  *   (T4) the key is spelled as the database prints it (key_form.h).
  * A key that is written directly to the source is found as soon as the follower has reported it. "No" may be wrong
  * only for keys that were committed after the last proof, at most max-lag ago. A client that needs a stronger
@@ -58,7 +58,7 @@ struct gates;
     X(RESUMED, "resumed")               /* the saved filter is in use */               \
     X(SAVE_FAILED, "save_failed")       /* text: why; the save is retried */           \
     X(STALE, "stale")                   /* no proof for max-lag */                     \
-    X(FRESH, "fresh")                   /* a new proof after that */                   \
+    X(FRESH, "fresh")                   /* a new proof after being stale */            \
     X(FALSE_NEGATIVE, "false_negative") /* found by an audit */                        \
     X(BREAKER_OPEN, "breaker_open")                                                    \
     X(BREAKER_CLOSED, "breaker_closed")
@@ -73,15 +73,15 @@ struct gate_event {
     enum gate_event_kind kind;
     const char *gate; /* the name of the gate */
     const char *text; /* details, or "" */
-    uint64_t keys;    /* of a build */
+    uint64_t keys;    /* number of keys in a build */
     double seconds;
 };
 
 const char *gate_event_name(enum gate_event_kind kind);
 
 struct gates_options {
-    bg_hash_spec hash;         /* of all filters; a secret must outlive the gates */
-    uint64_t max_filter_bytes; /* of one filter; 0: no limit */
+    bg_hash_spec hash;         /* for all filters; a secret must outlive the gates */
+    uint64_t max_filter_bytes; /* maximum size of one filter; 0: no limit */
     const char *dir; /* filters are saved in DIR/gates; NULL: they are not saved */
     /* Receives events. Any thread may call it, several concurrently. It must not call gates_drop or gates_free. */
     void (*event)(void *context, const struct gate_event *event);
@@ -121,10 +121,10 @@ struct gates_ticket {
 };
 
 /*
- * Starts a lookup; never waits. *outcome is BG_OUTCOME_PENDING or the final outcome. If ticket->gate is not NULL afterwards,
- * call gates_finish or gates_abandon exactly once; gates_finish needs a thread that may wait. After BG_OUTCOME_PENDING,
- * gates_finish returns the outcome. Otherwise it runs an audit, and its result can be ignored. The key must stay
- * valid until then.
+ * Starts a lookup; never waits. *outcome is BG_OUTCOME_PENDING or the final outcome. If ticket->gate is not NULL
+ * afterwards, call gates_finish or gates_abandon exactly once; gates_finish needs a thread that may wait. After
+ * BG_OUTCOME_PENDING, gates_finish returns the outcome. Otherwise it runs an audit, and its result can be ignored. The
+ * key must stay valid until then.
  */
 bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
                    struct gates_ticket *ticket, bg_outcome *outcome, bg_errinfo *info);
@@ -149,23 +149,24 @@ struct gate_about {
     const struct gate_settings *settings;
     const bg_slot *slot;  /* for bg_slot_get_info, bg_slot_get_health, metrics */
     const bg_gate *gate;  /* for bg_gate_about: lookups that used the filter */
-    const bg_gate *blind; /* the same for lookups that queried the source directly */
+    const bg_gate *blind; /* likewise: lookups that queried the source directly */
     enum gate_phase phase;
-    bool trusted;   /* T1 to T3 */
-    bool source_up; /* according to the follower or last build, and the last lookup */
+    bool trusted; /* T1 to T3 */
+    /* Neither the follower (or last build) nor the last lookup failed. */
+    bool source_up;
     char source_text[BG_ERR_MESSAGE_MAX]; /* the last error, or "" */
     double lag;        /* seconds since the follower last caught up; negative: never */
     uint64_t position; /* see source.h */
     uint64_t changes;  /* keys that the follower has reported */
     uint64_t restarts; /* epochs of the source, including the first one */
-    uint64_t saves;    /* of the filter */
+    uint64_t saves;    /* successful saves of the filter */
     uint64_t builds;   /* successful builds */
     uint64_t build_failures;
-    char build_text[BG_ERR_MESSAGE_MAX];       /* why the last build failed, or "" */
-    uint64_t build_keys;        /* of the last build */
-    double build_seconds;       /* of the last build */
-    uint64_t progress_keys;     /* of the build in progress */
-    uint64_t progress_expected; /* 0: unknown */
+    char build_text[BG_ERR_MESSAGE_MAX]; /* why the last build failed, or "" */
+    uint64_t build_keys;                 /* of the last build */
+    double build_seconds;                /* of the last build */
+    uint64_t progress_keys;              /* keys read by the build in progress */
+    uint64_t progress_expected;          /* 0: unknown */
 };
 
 /* Calls `tell` for every gate, in the order in which the gates were added. gates_drop waits until `tell` has returned

@@ -1,10 +1,9 @@
 /*
  * http.c - parses the head of a request, line by line.
  *
- * Each line is first scanned for its end, and every byte is checked for being text (http_line);
- * `scanned` is the progress in an incomplete line. Then the line is parsed, once. The meaning
- * of the fields for the body and the connection is determined when all fields are complete
- * (http_settle).
+ * Each line is first scanned for its end, while checking that every byte is text (http_line);
+ * `scanned` is the progress in an incomplete line. Then the line is parsed, once. After the last
+ * field, http_settle determines what the fields mean for the body and the connection.
  */
 #include "http.h"
 #include "http_fields.h"
@@ -241,7 +240,7 @@ struct http_seen {
     unsigned hosts, lengths, encodings;
 };
 
-/* Applies the meaning of one field to the request. */
+/* Interprets one field and stores its effect in the request. */
 static enum http_result http_mind(struct http_request *r,
                                   const struct http_field *field,
                                   struct http_seen *seen)
@@ -271,7 +270,7 @@ static enum http_result http_mind(struct http_request *r,
     return HTTP_OK;
 }
 
-/* Determines the meaning of the complete head. */
+/* Interprets the complete head. */
 static enum http_result http_settle(struct http_request *r)
 {
     struct http_seen seen = { 0 };
@@ -326,7 +325,7 @@ enum http_result http_parse(struct http_request *r, const char *bytes, size_t n)
             result = http_field_line(r, bytes, length);
         } else if (length) {
             result = http_first_line(r, bytes, length);
-        } else if (r->at >= 8) { /* old clients send a few after a body */
+        } else if (r->at >= 8) { /* old clients send a few line breaks after a body */
             result = http_fail(r, 400,
                                "the request is preceded by too many empty "
                                "lines");

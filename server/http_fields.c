@@ -119,8 +119,7 @@ static bool http_fields_quality(bg_bytes text, unsigned *quality)
     return q <= 1000;
 }
 
-/* Finds q among the parameters of a range; the default is 1000. Returns false if it is
- * malformed. */
+/* Finds the parameter q of a range; the default is 1000. Returns false if it is malformed. */
 static bool http_fields_q(const char *text, size_t n, unsigned *quality)
 {
     *quality = 1000;
@@ -204,7 +203,7 @@ static int http_fields_sextet(char c)
                                   : -1;
 }
 
-/* Decodes base64 with its padding and without leftover bits. */
+/* Decodes base64, which must have padding and no leftover bits. */
 static bool http_fields_base64(bg_bytes text, char *to, size_t *made)
 {
     const char *c = text.data;

@@ -4,7 +4,7 @@
  * The life of a frame:
  *
  *     appended   its bytes are in `active`, copied under the lock; the checksum of its records was
- *                computed before, so the lock is held for a copy and some nanoseconds
+ *                computed before, so the lock is held only for the copy
  *     written    a leader has swapped the two buffers and written `spare` to the file, without
  *                holding the lock; other threads append to the other buffer meanwhile
  *     synced     a leader has waited for the disk, without holding the lock
@@ -14,8 +14,8 @@
  *
  * A number is assigned once. A frame that was appended may already be applied to its object, so
  * it cannot be withdrawn if it cannot be written: it stays in memory (disk full), or the journal
- * fails. The remains of a failed write are truncated if possible. If they stay, they do no harm:
- * they are a torn tail, and the next write overwrites them at the same offset.
+ * fails. The remains of a failed write are truncated if possible. If they stay, they are harmless:
+ * they are a torn tail, and the next write overwrites them.
  *
  * journal_inside.h lists the invariants.
  */
@@ -81,7 +81,8 @@ bg_err journal_write_batch(struct journal *j, bg_errinfo *info)
     uint64_t end = j->end;
     journal_leave(j);
     bg_err err = journal_disk_write(j->file, end, j->spare.bytes, n, j->path, &why);
-    if (!err && !journal_is_always(j)) { /* it is about to count as durable (J6) */
+    if (!err && !journal_is_always(j)) {
+        /* The frame is about to count as durable (J6). */
         err = journal_disk_check_file(&j->disk, j->file, j->path, &why);
     }
     bool room = err && journal_is_full(why.os_errno);
@@ -207,7 +208,7 @@ bg_err journal_sync(struct journal *j, bg_errinfo *info)
     return err;
 }
 
-/* Returns whether a second has passed since the last sync. If the clock goes backward, the
+/* Returns whether a second has passed since the last sync. If the clock runs backward, the
  * difference wraps around and counts as more than a second. */
 static bool journal_is_due(const struct journal *j)
 {
@@ -331,7 +332,7 @@ void journal_put_frame(struct journal_buffer *buffer, const struct journal_head 
     buffer->last = head->sequence;
 }
 
-/* Called with the lock held. */
+/* Appends a frame. Called with the lock held. */
 static bg_err journal_append_frame(struct journal *j, struct journal_head *head,
                                    const unsigned char *payload, bg_errinfo *info)
 {

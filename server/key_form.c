@@ -125,7 +125,7 @@ static bool key_is_timestamp(const char *text, size_t len)
         || memcmp(text + 11, "24", 2) >= 0 || memcmp(text + 17, "60", 2) >= 0) {
         return false;
     }
-    const size_t fraction = len - seconds; /* with its point */
+    const size_t fraction = len - seconds; /* including the decimal point */
     return fraction == 0
            || (fraction >= 2 && fraction <= 7 && text[seconds] == '.'
                && key_digits(text + seconds + 1, fraction - 1) == fraction - 1
@@ -138,7 +138,7 @@ static bool key_is_timestamptz(const char *text, size_t len)
            && key_is_timestamp(text, len - 3);
 }
 
-/* Accepts text that SQLite cannot read as a number, because it has another byte than these. */
+/* Accepts text that SQLite cannot read as a number, because it contains a byte other than these. */
 static bool key_is_sqlite_text(const char *text, size_t len)
 {
     static const char number[] = "0123456789+-.eE \t\n\v\f\r";
@@ -194,7 +194,8 @@ size_t key_form_normalize(enum key_form form, const char *value, size_t len)
     }
     if (key_forms[form].tail == TAIL_ZEROS && len > 0 && memchr(value, '.', len)) {
         len = key_trim(value, len, '0');
-        return value[len - 1] == '.' ? len - 1 : len; /* the loop stops at the point */
+        /* The loop stops at the decimal point. */
+        return value[len - 1] == '.' ? len - 1 : len;
     }
     return len;
 }
@@ -217,7 +218,7 @@ enum key_form key_form_common(enum key_form a, enum key_form b)
     }
     return (a == KEY_FORM_BYTES && b == KEY_FORM_PADDED)
                    || (a == KEY_FORM_PADDED && b == KEY_FORM_BYTES)
-               ? KEY_FORM_PADDED /* both are shortened alike */
+               ? KEY_FORM_PADDED /* both are normalized in the same way */
                : KEY_FORM_UNKNOWN;
 }
 
@@ -286,7 +287,7 @@ enum key_form key_form_of_sqlite(const char *declared, const char *collation, bo
         return KEY_FORM_UNKNOWN;
     }
     while (!strcasestr(type, types[i].part)) {
-        i++; /* the last one matches any type */
+        i++; /* the last row matches any type */
     }
     return utf8 ? types[i].form : types[i].converted;
 }

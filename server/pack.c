@@ -78,7 +78,7 @@ static size_t pack_read_at(int fd, char *to, size_t n, uint64_t offset)
 static unsigned char *pack_load(int fd, const struct part *part, const char *reference,
                                 bg_err *err, bg_errinfo *info)
 {
-    const off_t end = lseek(fd, 0, SEEK_END); /* checked before allocating the bytes */
+    const off_t end = lseek(fd, 0, SEEK_END); /* checked before allocating memory */
     const size_t n = (size_t)part->length;
     if (end < 0 || part->offset > (uint64_t)end
         || part->length > (uint64_t)end - part->offset) {
@@ -177,8 +177,8 @@ bg_err pack_read(struct pack_reader *reader, const char *reference, void **bytes
 
 struct pack_writer {
     int fd;
-    uint64_t written; /* to the file */
-    size_t used;      /* of the buffer */
+    uint64_t written; /* bytes written to the file */
+    size_t used;      /* bytes used in the buffer */
     char name[PACK_NAME];
     char path[PERSIST_PATH];
     char buffer[PACK_BUFFER];
@@ -272,7 +272,7 @@ struct pack {
 
 struct packs {
     pthread_mutex_t lock;
-    struct pack *all; /* by name */
+    struct pack *all; /* sorted by name */
     size_t n, room;
 };
 
@@ -294,7 +294,7 @@ void packs_free(struct packs *packs)
     }
 }
 
-/* Returns the index of the first pack whose name is not below `name`. */
+/* Returns the index of the first pack whose name is not less than `name`. */
 static size_t packs_at(const struct packs *packs, const char *name)
 {
     size_t low = 0, high = packs->n;

@@ -4,7 +4,7 @@
  * Proof of (S5). When reading starts, the reader records the number of the bookmark that covers all reported keys. It
  * waits until that bookmark is committed, and then starts its transaction. In its snapshot, it verifies the identity,
  * the fingerprint and the nonce, and that a bookmark with at least that number exists. So the snapshot belongs to the
- * same history and includes all changes reported before. COPY resolves names by the newest catalogs, so the reader
+ * same history and includes all changes reported before. COPY resolves names with the newest catalogs, so the reader
  * repeats the verification in a new snapshot after the last key. This proves that the catalogs have not changed.
  *
  * Connection poolers. Each poll and each read is one transaction that sets and verifies everything it depends on. So
@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum {
-    CHANGES_VERSION = 130000, /* minimum, for xid8 and pg_current_xact_id */
+    CHANGES_VERSION = 130000, /* minimum version, for xid8 and pg_current_xact_id */
     CHANGES_SECONDS = 30      /* timeout of statements other than COPY */
 };
 
@@ -121,7 +121,8 @@ static bg_err changes_lock(struct postgres_link *link, uint64_t deadline,
                            : source_no_memory(info);
     free(sql);
     const char *code = err ? postgres_link_code(link) : "";
-    /* Missing table, missing schema or missing permission: installing may help, or the script of install=no. */
+    /* A table, schema or permission is missing: installing the objects, or running the script of install=no, may
+     * help. */
     const bool missing = strcmp(code, "42P01") == 0 || strcmp(code, "3F000") == 0
                          || strcmp(code, "42501") == 0;
     return err && missing ? BG_EINVAL : err;
@@ -140,7 +141,7 @@ bg_err postgres_changes_begin(struct postgres_link *link, bool writes,
     return err ? err : postgres_changes_look(link, deadline, found, info);
 }
 
-/* Starts the transaction of postgres_changes_ensure. */
+/* Starts a transaction for postgres_changes_ensure. */
 static bg_err changes_verified(struct postgres_link *link, uint64_t deadline,
                                struct changes_epoch *found, bg_errinfo *info)
 {
@@ -170,7 +171,7 @@ bg_err postgres_changes_ensure(struct postgres_link *link, uint64_t deadline,
     err = postgres_link_do(link, "source", "ROLLBACK", deadline, info);
     err = err ? err : postgres_keys_look(link, deadline, &keys, info);
     if (err) {
-        return err; /* the columns cannot be keys; installing does not help */
+        return err; /* the columns cannot be used as keys; installing does not help */
     }
     if (!how->install) {
         err = postgres_install_script(link, deadline, info);
@@ -232,7 +233,7 @@ static bg_err changes_await(struct source *source, struct changes_epoch *epoch,
                : changes_unproven(info, "no bookmark covers the reported changes yet");
 }
 
-/* Verifies that the transaction sees the epoch. */
+/* Verifies that the transaction's snapshot belongs to the epoch. */
 static bg_err changes_sees(struct postgres_link *link,
                            const struct changes_epoch *epoch,
                            const struct changes_epoch *found, uint64_t deadline,

@@ -2,8 +2,8 @@
  * postgres_link.c - see postgres_link.h.
  *
  * A wait calls poll() in slices of 0.1 seconds, and checks between them whether the source is being stopped. A caller
- * that gives up on a statement closes the connection. The server detects that, or its statement_timeout ends the
- * statement, and no partially read result remains.
+ * that gives up on a statement closes the connection. The server then detects the closed connection, or
+ * statement_timeout ends the statement, and no partially read result remains.
  */
 #include "postgres_link.h"
 
@@ -62,7 +62,7 @@ static bg_err postgres_link_connect(struct postgres_link *link,
                                     enum postgres_link_use use, uint64_t deadline,
                                     bg_errinfo *info)
 {
-    /* The URL overrides parameters that precede it. By default, a dead network is detected within a minute. */
+    /* The URL overrides parameters that precede it. By default, a dead connection is detected within a minute. */
     const char *const names[] = { "keepalives_idle",
                                   "keepalives_interval",
                                   "tcp_user_timeout",
@@ -98,8 +98,8 @@ static bg_err postgres_link_connect(struct postgres_link *link,
     return err;
 }
 
-/* Returns the encoding of keys. A database in SQL_ASCII holds any bytes, and rejects bytes that are invalid in the
- * encoding of the client, so such a key would seem to be absent. */
+/* Returns the encoding of keys. A SQL_ASCII database can hold any bytes, but rejects bytes that are invalid in the
+ * client encoding, so such a key would appear to be absent. */
 static const char *postgres_link_encoding(const struct postgres_link *link)
 {
     const char *server = PQparameterStatus(link->db, "server_encoding");
@@ -107,9 +107,9 @@ static const char *postgres_link_encoding(const struct postgres_link *link)
 }
 
 /* Returns the lock timeout in ms; 0: none. A server process that waits for a lock does not notice that the service
- * has disconnected. Writers give up before the server checks for deadlocks (deadlock_timeout, 1 s), so that a
- * statement of an operator never fails because of them. Creating a slot waits for transactions, which counts as a
- * lock. */
+ * has disconnected. Statements that write time out before the server checks for deadlocks (deadlock_timeout, 1 s), so
+ * that they never make an operator's statement fail. Creating a slot waits for running transactions, which counts as a
+ * lock wait. */
 static unsigned postgres_link_lock_timeout(enum postgres_link_use use)
 {
     return use == PG_WRITES ? 300 : use == PG_READS ? 10000 : 0;
@@ -125,7 +125,7 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
     err = err ? err : postgres_link_connect(link, use, deadline, info);
     if (!err) {
         (void)PQsetnonblocking(link->db, 1);
-        /* Serializable reads could abort transactions of applications. */
+        /* Serializable reads could abort transactions of the application. */
         (void)snprintf(
             setup, sizeof setup,
             "SELECT " PG_SPELLING(
@@ -225,7 +225,7 @@ static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
                                    bg_errinfo *info)
 {
     PGresult *first = NULL, *more = NULL;
-    PQclear(link->last); /* postgres_link_code is about this statement */
+    PQclear(link->last); /* postgres_link_code then refers to this statement */
     link->last = NULL;
     bg_err err = sent ? postgres_link_flush(link, what, deadline, info)
                       : postgres_link_fail(link, what, info);
@@ -249,7 +249,8 @@ static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
     return err;
 }
 
-enum { LINK_STATEMENT = 64 }; /* bytes of a server-side name, including the NUL */
+/* Maximum size of a server-side name, including the NUL. */
+enum { LINK_STATEMENT = 64 };
 
 /* Returns the server-side name of a prepared statement. A pooler may pass a transaction to a connection on which
  * another gate has prepared a statement; that statement must not be executed instead. */

@@ -1,12 +1,12 @@
 /*
- * session.h - the environment in which a request runs in the service: the host of command/host.h,
- * with the state of the thread and of the client.
+ * session.h - the environment in which the service runs a request: the host of command/host.h, with
+ * the state of the thread and of the client.
  *
  * Each worker thread and each job thread has one session. Before a request runs, the session is
  * set to the request's client. The time and the settings are read once per batch.
  *
- * Entries that a worker finds are valid until the end of its batch (quiet.h). A job takes long,
- * so it holds every entry it finds until the job is done.
+ * Entries that a worker finds are valid until the end of its batch (quiet.h). A job may run for a
+ * long time, so it holds every entry it finds until it is done.
  */
 #ifndef SERVER_SESSION_H
 #define SERVER_SESSION_H
@@ -23,21 +23,21 @@ struct multi;
 enum client_mute {
     CLIENT_SPEAKS,
     CLIENT_MUTE,      /* OFF: nothing is sent */
-    CLIENT_SKIP_NEXT, /* SKIP: was just run; */
+    CLIENT_SKIP_NEXT, /* SKIP was just run: skips the reply after the next */
     CLIENT_SKIPS      /* the next reply is skipped */
 };
 
 /* A client: the state of a connection apart from its buffers. */
 struct client {
     uint64_t id;
-    int protocol;            /* of replies: 2 or 3 */
+    int protocol;            /* protocol version of replies: 2 or 3 */
     const struct user *user; /* NULL: must log in first; set by client_set_user */
     bool close;              /* close once all replies are sent */
     uint8_t mute;            /* enum client_mute */
-    struct multi *multi;     /* commands that wait for EXEC; NULL: no MULTI */
-    bool no_touch, no_evict; /* CLIENT: stored, but without effect */
+    struct multi *multi;     /* commands waiting for EXEC; NULL: no MULTI */
+    bool no_touch, no_evict; /* options of CLIENT: stored, but without effect */
     uint64_t since;          /* milliseconds since 1970 */
-    uint64_t active;         /* likewise: the last request */
+    uint64_t active;         /* time of the last request, likewise */
     uint64_t requests;
     const struct command *last;
     char name[128];
@@ -54,28 +54,33 @@ void client_set_user(struct client *client, const struct user *user);
 void client_copy(struct client *to, const struct client *from);
 
 enum {
-    SESSION_QUICK = 4096,                  /* arguments: requests with more of them are jobs */
-    SESSION_TEXT = BG_ERR_MESSAGE_MAX + 64 /* bytes of an error reply */
+    /* Maximum number of arguments: larger requests are jobs. */
+    SESSION_QUICK = 4096,
+    SESSION_TEXT = BG_ERR_MESSAGE_MAX + 64 /* maximum size of an error reply */
 };
 
 struct session {
     struct host host; /* must be first: handlers get its address */
     struct server *server;
     struct client *client;
-    int seat;       /* of this thread, in server->quiet */
-    bool is_job;    /* may take long, so it is not in a batch, */
-    bool inside;    /* except while it records and applies a change: quiet.h */
-    bool deferred;  /* set by a handler that sent nothing: rerun it as a job */
-    bool wrote;     /* the reply depends on records, its own or others': object.h */
+    int seat;    /* seat of this thread in server->quiet */
+    bool is_job; /* may run for a long time, so it is not in a batch */
+    /* In a batch; for a job, only while it records and applies a change. */
+    bool inside;
+    /* Set by a handler that has sent nothing: rerun the request as a job. */
+    bool deferred;
+    /* The reply depends on journal records, its own or others': object.h. */
+    bool wrote;
     uint64_t now;   /* milliseconds since 1970 */
     uint64_t ticks; /* milliseconds, monotonic */
     struct command_settings settings;
-    const struct settings *from; /* the settings they come from */
-    uint64_t version;            /* of these settings */
+    const struct settings *from; /* settings currently in use */
+    uint64_t version;            /* version of these settings */
     struct entry **held;         /* entries that a job has found */
     size_t holds, holds_room;
-    struct object *claimed;     /* by a worker, for the running request; or NULL */
-    struct gates_ticket ticket; /* of a lookup that a job completes */
+    /* Claimed by a worker for the running request; or NULL. */
+    struct object *claimed;
+    struct gates_ticket ticket; /* ticket of a lookup that a job completes */
     bool has_ticket;
 };
 
@@ -89,8 +94,8 @@ static inline struct session *session_of(const struct request *request)
 bool session_init(struct session *session, struct server *server, bool is_job);
 void session_fini(struct session *session);
 
-/* Reads the settings. A job calls it when it starts. A worker calls it in every iteration of its
- * event loop, because it uses settings outside of batches, too. */
+/* Reads the current settings. A job calls it when it starts. A worker calls it in every iteration
+ * of its event loop, because it also uses settings outside of batches. */
 void session_take_settings(struct session *session);
 
 /* Reads the clock and the settings; enters a batch, unless the session belongs to a job. */
@@ -107,21 +112,21 @@ bg_err session_drop(struct session *session, bg_bytes name,
 bool session_doubts(struct session *session, const struct command *command,
                     const bg_bytes *argv);
 
-/* Checks that a name can be given to a new filter: it is in the catalog, or no lost filter can
- * have had it. Otherwise the new filter would deny keys that were added to the lost one. Errors:
- * BG_EIO if the name is in doubt. */
+/* Checks that a new filter may use a name: the name is in the catalog, or no lost filter can have
+ * had it. Otherwise the new filter would deny keys that were added to the lost one. Errors: BG_EIO
+ * if the name is in doubt. */
 bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info);
 
-/* Returns the entry of a name (host->ops->find returns its object); NULL: none. */
+/* Returns the entry with a name (host->ops->find returns its object), or NULL if there is none. */
 struct entry *session_find(struct session *session, bg_bytes name);
 
-/* The same for a change that depends on the entry's content: sets the terms to the current entry
- * with its current content, and waits until all earlier changes are applied. Content that the
- * caller reads from then on is the content that the terms refer to. For jobs only. */
+/* Like session_find, for a change that depends on the entry's content. Sets the terms to the
+ * current entry with its current content, and waits until all earlier changes are applied. Content
+ * that the caller reads from then on is the content that the terms refer to. For jobs only. */
 struct entry *session_see(struct session *session, bg_bytes name,
                           struct catalog_terms *terms);
 
-/* Gives a name to an object if the terms are met: see catalog_put_on. Errors: as
+/* Adds an object under a name if the terms are met: see catalog_put_on. Errors: as
  * host->ops->create. */
 bg_err session_put(struct session *session, bg_bytes name, struct object *object,
                    const struct catalog_terms *terms, bg_errinfo *info);
@@ -140,24 +145,26 @@ bool session_stalls(struct session *session, const struct command *command,
                     bg_bytes name, size_t n);
 void session_unclaim(struct session *session);
 
-/* Returns whether a command may have to wait for a filter, as far as this is known before it
+/* Returns whether a command may have to wait for a filter, judging by what is known before it
  * runs. */
 bool session_may_stall(struct session *session, const struct command *command,
                        const bg_bytes *argv);
 
-/* Runs a command that was looked up and whose arity fits, with all other checks. Used by EXEC. */
+/* Runs a command that has been looked up and has the right arity, performing all other checks. Used
+ * by EXEC. */
 void session_run_queued(struct session *session, const struct command *command,
                         const bg_bytes *argv, size_t argc, const struct reply *reply);
 
-/* Call it if a deferred request cannot run again because there is no memory for a job. */
+/* Cleans up after a deferred request that cannot run again because there is no memory for a job. */
 void session_abandon(struct session *session);
 
-/* Call it when a command is about to run, on any path. If the command may change something, its
- * reply must wait until all records so far are safe, even if it finds nothing to change. */
+/* Must be called before a command runs, on any path. If the command may change something, its reply
+ * must wait until all records so far are safe, even if it finds nothing to change. */
 void session_changes(struct session *session, const struct command *command);
 
-/* Lets a job use entries and names that it does not hold: it is in a batch until session_let_go
- * or its end. Keep this short, and do not call anything that waits for batches. */
+/* Lets a job use entries and names that it does not hold. The job is in a batch until
+ * session_let_go or until it ends. Keep this short, and do not call anything that waits for
+ * batches. */
 void session_enter(struct session *session);
 
 /* Releases all entries found so far. Call it between the parts of a long operation. */
@@ -174,8 +181,8 @@ bool session_may_add(struct session *session, size_t n, bg_errinfo *info);
 void session_forward(struct session *session, struct front *front,
                      struct request *request, bool many);
 
-/* Performs only the checks. Returns the error that prevents a command from running; NULL:
- * none. */
+/* Performs only the checks. Returns the error that prevents a command from running, or NULL if
+ * there is none. */
 const char *session_refuses(struct session *session, const struct client *client,
                             const struct command *command, const bg_bytes *argv,
                             size_t argc, char text[SESSION_TEXT]);

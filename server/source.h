@@ -57,7 +57,7 @@
 
 struct source;
 
-/* The type as which a key is bound in `lookup` (SQLite). */
+/* The type with which a key is bound in `lookup` (SQLite). */
 enum source_key {
     SOURCE_KEY_AUTO = 0,
     SOURCE_KEY_TEXT = 1,
@@ -67,7 +67,7 @@ enum source_key {
 
 /* Settings of a source, which source_create copies. Zero selects the default. */
 struct source_settings {
-    const char *name; /* of the gate */
+    const char *name; /* name of the gate */
     /* Identifies this service in names of database objects: 8 hex digits. */
     const char *instance;
     const char *url;
@@ -80,8 +80,8 @@ struct source_settings {
     bool install;         /* create missing objects in the database */
     uint32_t key;         /* an enum source_key */
     uint32_t poll_ms;     /* default: 500 */
-    uint32_t timeout_ms;  /* of a lookup; default: 1000 */
-    uint32_t connections; /* maximum number for lookups; default: 8 */
+    uint32_t timeout_ms;  /* timeout of a lookup; default: 1000 */
+    uint32_t connections; /* maximum number of connections for lookups; default: 8 */
 };
 
 /* The first column of a row. The caller provides `data` and `room`. `len` is the full length, which may
@@ -98,7 +98,7 @@ enum { SOURCE_MARK = 512 }; /* bytes of a mark, including the terminating NUL */
 struct source_proof {
     uint64_t since;    /* source_now before the proof was started */
     uint64_t position; /* for display: an LSN, or the number of a change */
-    /* Where to resume: less than SOURCE_MARK bytes of printable ASCII. */
+    /* Where to resume: printable ASCII, shorter than SOURCE_MARK bytes. */
     const char *mark;
     uint64_t epoch; /* filled in by source.c, for source_saved */
 };
@@ -110,7 +110,7 @@ struct source_listener {
     void (*resumed)(void *context);
     void (*changed)(void *context, const bg_bytes *keys, size_t n);
     void (*caught_up)(void *context, const struct source_proof *proof);
-    /* Reports that the source became unavailable, or available again, or that the reason has changed. */
+    /* Reports that the source became unavailable or available again, or that the reason changed. */
     void (*state)(void *context, bool up, const char *why);
 };
 
@@ -134,9 +134,9 @@ bg_err source_check_lookup(struct source *source, bg_errinfo *info);
 bg_err source_count(struct source *source, uint64_t *count, bg_errinfo *info);
 
 /*
- * Read all keys in one snapshot, which the first call of `next` takes, and the first one after `rewind`.
- * `next` and `rewind` can be used as the callbacks of a bg_source. (S5) relies on bg_slot_rebuild: the new filter
- * accepts adds before the first key is read. Errors: BG_EINCOMPAT if (S5) cannot be proven; retry later.
+ * Read all keys in one snapshot. The first call of `next` takes the snapshot, and so does the first call after
+ * `rewind`. `next` and `rewind` can be used as the callbacks of a bg_source. (S5) relies on bg_slot_rebuild: the new
+ * filter accepts adds before the first key is read. Errors: BG_EINCOMPAT if (S5) cannot be proven; retry later.
  */
 struct source_keys;
 bg_err source_keys_open(struct source *source, struct source_keys **keys,
@@ -167,8 +167,8 @@ void source_look(struct source *source);
 /* Makes the follower start a new epoch, because its reports were incomplete. */
 void source_distrust(struct source *source, const char *why);
 
-/* Records that the filter has been saved with everything reported up to the proof with this mark. A mark of an
- * earlier epoch is ignored. */
+/* Records that a filter with everything reported up to this mark has been saved. Marks of earlier epochs are
+ * ignored. */
 void source_saved(struct source *source, const char *mark, uint64_t epoch);
 
 /* Stops the follower and waits for it. Calls in progress fail soon with BG_ECANCELED. */

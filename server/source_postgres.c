@@ -4,9 +4,9 @@
  * Keys as parameters. The server infers the type of $1. Text and bytea are sent in binary format, all other types as
  * text that the server parses. A key that cannot be parsed, such as letters for a number, is absent: no value of
  * that type has this spelling. If it were an error, untrusted keys could open the breaker. Two conditions prove
- * that the key is absent: the parameter has the type of the key column, and the server also rejects the key without
- * the rest of `lookup`. Any other error remains an error, because an expression in `lookup` can fail with the same
- * code for a row that exists.
+ * that the key is absent: the parameter has the type of the key column, and the server also rejects the key on its own,
+ * outside `lookup`. Any other error remains an error, because an expression in `lookup` can fail with the same code for
+ * a row that exists.
  *
  * Connections. Every connection verifies that it reached the same server as the follower: the same system identifier,
  * timeline and database (postgres_schema.h).
@@ -20,9 +20,9 @@
 
 struct postgres_asker {
     struct postgres_link link;
-    Oid type;       /* of the parameter */
+    Oid type;       /* type of the parameter */
     bool alike;     /* the key column has the same type, or both are text */
-    uint64_t epoch; /* in which the connection was opened */
+    uint64_t epoch; /* epoch in which the connection was opened */
 };
 
 /* ---- Life ------------------------------------------------------------------------------ */
@@ -164,9 +164,9 @@ static bool source_postgres_is_fresh(void *owner, void *connection)
            && postgres_link_is_open(&asker->link);
 }
 
-/* Returns whether each character of the database's encoding is one byte. Then a character that the server cannot
- * convert from UTF-8 does not exist in the encoding. Some multi-byte encodings cannot convert all of their own
- * output. */
+/* Returns whether each character of the database's encoding is one byte. In that case, a character that the server
+ * cannot convert from UTF-8 does not exist in the encoding. Some multi-byte encodings cannot convert all of their own
+ * output back. */
 static bool source_postgres_is_simple(const struct postgres_asker *asker)
 {
     static const char *const simple[] = { "LATIN", "WIN", "ISO_8859", "KOI8" };

@@ -51,9 +51,8 @@ struct user;
 
 /* ---- All users ----------------------------------------------------------------------------- */
 
-/* Creates an empty set of users. `families` has n arrays of commands, in the form that command_table_create
- * accepts. Returns NULL if out of memory, if no random
- * numbers are available, or if there are too many commands. */
+/* Creates an empty set of users. `families` contains n arrays of commands, in the form that command_table_create
+ * accepts. Returns NULL if out of memory, if no random numbers are available, or if there are too many commands. */
 struct users *users_create(const struct command *const *families, size_t n);
 void users_free(struct users *users); /* NULL is allowed */
 
@@ -90,8 +89,8 @@ const struct user *users_check(struct users *users, bg_bytes name, bg_bytes pass
  * plaintext passwords, and any password of a user with nopass. If it returns NULL, call users_check. Fast. */
 const struct user *users_recall(struct users *users, bg_bytes name, bg_bytes password);
 
-/* Calls `visit` with each user and the words of its line, in order of name. The first word is the name. The words
- * are valid as long as the user. `visit` must not call functions of this header that take `users`. */
+/* Calls `visit` with each user and the words of its line, in order of name. The first word is the name. The words are
+ * valid for as long as the user is. `visit` must not call functions of this header that take `users`. */
 void users_each(struct users *users,
                 void (*visit)(void *context, const struct user *user,
                               const char *const *words, size_t n),
@@ -128,7 +127,7 @@ bool user_is_on(const struct user *user);
 /* Returns whether the user may write to any name. */
 bool user_may_write(const struct user *user);
 
-/* Returns whether the user may run a command of the families. Cost: a few comparisons. */
+/* Returns whether the user may run a command, which must belong to one of the families. Cost: a few comparisons. */
 bool user_may_run(const struct user *user, const struct command *command);
 
 /* Returns whether the user has all permissions of `need` (USER_READ, USER_WRITE or both) for a name. A name longer
@@ -143,13 +142,13 @@ bool user_may_touch_all(const struct user *user, unsigned need);
  * monotonic. */
 bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait);
 
-/* Counts a request that was refused for lack of permission. */
+/* Counts a request refused for lack of permission. */
 void user_refused(const struct user *user);
 
 struct user_figures {
     uint64_t rate, burst;    /* adds per second, and maximum burst; 0: no limit */
-    uint64_t refused_rate;   /* adds that user_take refused */
-    uint64_t refused_rights; /* calls of user_refused */
+    uint64_t refused_rate;   /* number of adds that user_take refused */
+    uint64_t refused_rights; /* number of calls of user_refused */
 };
 void user_about(const struct user *user, struct user_figures *figures);
 

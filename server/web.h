@@ -1,16 +1,16 @@
 /*
- * web.h - HTTP: from the bytes of a connection to handlers, and back.
+ * web.h - HTTP requests, from the bytes of a connection to handlers, and responses back.
  *
  * A connection reads the head of a request, checks whether the request is allowed
  * (web_access.c), and then reads its body: into memory, or for uploads into a file in the data
- * directory. A job then runs the handler that the table of routes has for the method and path.
- * Its response is sent, and the next request is read. Health checks and the files of the
- * dashboard are answered without a job. web/openapi.yaml is the contract.
+ * directory. A job then runs the handler that the table of routes lists for the method and path.
+ * The response is sent, and the next request is read. Health checks and the files of the dashboard
+ * are answered without a job. web/openapi.yaml is the contract.
  *
- * Handlers run on job threads with a session, so they may take long, and may use the functions
- * of the host (session->host) and of catalog.h, for entries found by session_find. They fill in
- * `answer` and return. The user is authenticated before the handler runs; the handler checks
- * permissions with web_may or web_find, or leaves that to the command it runs.
+ * Handlers run on job threads with a session, so they may run for a long time, and may use the
+ * functions of the host (session->host) and of catalog.h, for entries found by session_find. They
+ * fill in `answer` and return. The user is authenticated before the handler runs; the handler
+ * checks permissions with web_may or web_find, or leaves that to the command it runs.
  */
 #ifndef SERVER_WEB_H
 #define SERVER_WEB_H
@@ -27,7 +27,7 @@
 
 enum { WEB_EXTRAS = 8 };
 
-/* The response of a handler. */
+/* A handler's response. */
 struct web_answer {
     int status;       /* default: 200 */
     const char *type; /* content type of `body` */
@@ -36,35 +36,35 @@ struct web_answer {
     uint64_t file_bytes;
     bool wrote;         /* wait until the journal records are durable */
     size_t extras;      /* number of additional header fields */
-    struct buffer more; /* their names and values in turn, each followed by a NUL */
+    struct buffer more; /* alternating names and values, each followed by a NUL */
 };
 
 struct web_request {
     const struct http_request *head;
     struct http_path path;
     char path_room[HTTP_LINE_BYTES], name_room[HTTP_LINE_BYTES];
-    struct client *client; /* the request's own copy; its user is not NULL */
+    struct client *client; /* own copy of the client; its user is not NULL */
     struct session *session;
     bool secure;           /* received over TLS */
-    bg_bytes body;         /* the whole body, */
-    const char *body_file; /* or, for uploads, the path of a file that contains it */
+    bg_bytes body;         /* the whole body; or, for uploads, */
+    const char *body_file; /* the path of a file with the body */
     struct web_answer answer;
 };
 
 enum {
     WEB_UPLOAD = 1u << 0,  /* the body is stored in a file */
-    WEB_CHANGES = 1u << 1, /* changes state: must not come from another web page */
+    WEB_CHANGES = 1u << 1, /* changes state: refused if sent by another web page */
     WEB_LOADING = 1u << 2, /* also served while loading */
     WEB_PLAIN = 1u << 3,   /* a POST that changes nothing; may be text/plain */
     WEB_OPEN = 1u << 4,    /* no authentication */
     WEB_METRICS = 1u << 5, /* no authentication if metrics-auth is no */
-    WEB_WRITES = 1u << 6   /* changes filters: responds when durable */
+    WEB_WRITES = 1u << 6   /* changes filters: responds once changes are durable */
 };
 
-/* A route. A segment "*" of `path` matches any segment. */
+/* A route. A "*" segment in `path` matches any segment. */
 struct web_route {
     const char *method; /* "GET" also serves HEAD */
-    const char *path;   /* "/api/v1/filters/" followed, for any name, by a star */
+    const char *path;   /* "/api/v1/filters/" followed by "*", which matches any name */
     uint32_t flags;
     void (*run)(struct web_request *request);
 };
@@ -81,8 +81,8 @@ enum web_access {
     WEB_LATER    /* requires a password check, which is slow */
 };
 
-/* Checks whether a request is allowed at all: for its host name, its origin, its user, and
- * the state of the service. With `waits`, as in jobs, never returns WEB_LATER. */
+/* Checks whether a request is allowed, given its host name, its origin, its user and the state of
+ * the service. With `waits` (in jobs), it never returns WEB_LATER. */
 enum web_access web_access(struct web_request *request, const struct web_route *route,
                            bool waits);
 
@@ -90,60 +90,62 @@ enum web_access web_access(struct web_request *request, const struct web_route *
 uint64_t web_upload_limit(const struct settings *settings);
 
 /* Creates a file NAME-XXXXXX in the data directory, or in the directory for temporary files
- * if there is none. Returns its descriptor and its path, or -1 with errno. At the next start,
- * web_sweep removes files left behind by a crash. */
+ * if there is none. Returns the file descriptor and stores the path in `path`. On failure, returns
+ * -1 and sets errno. At the next start, web_sweep removes files left behind by a crash. */
 int web_scratch(const char *folder, const char *name, char *path, size_t room);
 void web_sweep(const char *folder);
 
 /* ---- For handlers ------------------------------------------------------------------------- */
 
-/* Sends an error: {"error": {"code": ..., "message": ...}} */
+/* Sends an error response: {"error": {"code": ..., "message": ...}} */
 void web_error(struct web_request *request, int status, const char *code,
                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Returns whether the message of a limit is about maxmemory. */
+/* Returns whether an error message refers to maxmemory. */
 bool web_is_of_memory(const char *message, size_t n);
 
-/* Sends an error of the library, with the matching status. */
+/* Sends a library error with the matching status. */
 void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info);
 
-/* Adds a header field; at most WEB_EXTRAS. */
+/* Adds a header field. A response may have at most WEB_EXTRAS of them. */
 void web_header(struct web_request *request, const char *name, const char *value);
 
-/* A JSON response: begin it, write with json.h, end it. */
+/* A JSON response: begin it, write it with json.h, and end it. */
 struct web_json {
     struct json json;
 };
 bool web_json_begin(struct web_request *request,
-                    struct web_json *json); /* false: 507 was sent */
+                    /* Returns false after sending a 507 response. */
+                    struct web_json *json);
 void web_json_end(struct web_request *request, struct web_json *json);
 
 /* Writes a name as in the API: "name", and "name_base64" if it is not UTF-8. */
 void web_json_name(struct json *json, const char *field, bg_bytes name);
 
-/* Decodes the name in path segment i: percent-encoded, or '=' and base64url. Returns false
- * if an error was sent. */
+/* Decodes the name in path segment i: percent-encoded, or '=' and base64url. Returns false after
+ * sending an error. */
 bool web_name(struct web_request *request, size_t i, bg_bytes *name);
 
 /* Returns whether an unknown name may have been the name of a lost filter (doubt.h). */
 bool web_doubts(const struct web_request *request, bg_bytes name);
 
-/* Returns the filter of this name, if it exists and the user has the access USER_READ or
- * USER_WRITE. Returns NULL if 404 or 403 was sent. */
+/* Returns the filter with this name if it exists and the user has the permission `need` (USER_READ
+ * or USER_WRITE). Otherwise sends a 404 or 403 response and returns NULL. */
 struct entry *web_find(struct web_request *request, bg_bytes name, unsigned need);
 
-/* Returns whether the user has this access to a name; if not, 404 or 403 was sent. */
+/* Returns whether the user has the permission `need` for a name; if not, sends a 404 or 403
+ * response. */
 bool web_may_touch(struct web_request *request, bg_bytes name, unsigned need);
 
-/* Returns whether the user may run a command; if not, 403 was sent. */
+/* Returns whether the user may run a command; if not, sends a 403 response. */
 bool web_may(struct web_request *request, const char *command);
 
-/* Returns whether the user is an administrator: may change the configuration. */
+/* Returns whether the user is an administrator, who may change the configuration. */
 bool web_is_admin(const struct web_request *request);
 bool web_user_is_admin(const struct server *server, const struct user *user);
 
-/* Runs a command as if it had been received over RESP. Returns false if its error was sent.
- * An error without a code is attributed to the arguments (400) or, with `of_filter`, to a
+/* Runs a command as if it had been received over RESP. Returns false after sending the command's
+ * error. An error without a code is attributed to the arguments (400) or, with `of_filter`, to a
  * filter that does not support the command (422). */
 bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
                  bool of_filter);
@@ -158,14 +160,14 @@ enum { WEB_TAG = BG_DIGEST_TEXT_BYTES + 2 }; /* bytes of a tag with its quotes *
 
 bool web_is_conditional(const struct web_request *request);
 
-/* Returns whether the preconditions hold for the named filter, or for its absence; if not,
- * 412 was sent. The terms refer to the state that was compared: see session_see. */
+/* Returns whether the preconditions hold for the named filter, or for its absence; if not, sends a
+ * 412 response. The terms refer to the state that was compared: see session_see. */
 bool web_precondition(struct web_request *request, bg_bytes name,
                       struct catalog_terms *terms);
 
 /* Applies a change under these terms. If they no longer hold (BG_ECANCELED), checks the
- * preconditions again. Returns false if they do not hold and 412 was sent. Otherwise *err is
- * the result. */
+ * preconditions again. Returns false after sending a 412 response if they do not hold. Otherwise
+ * *err is the result. */
 typedef bg_err web_change(struct web_request *request, bg_bytes name,
                           const struct catalog_terms *terms, void *context,
                           bg_errinfo *info);
@@ -173,20 +175,20 @@ bool web_on_condition(struct web_request *request, bg_bytes name,
                       struct catalog_terms *terms, web_change *change, void *context,
                       bg_err *err, bg_errinfo *info);
 
-/* Returns whether the content type is this one, ignoring parameters. *there: whether there
- * is a content type. */
+/* Returns whether the content type is `type`, ignoring parameters. Sets *there to whether the
+ * request has a content type. */
 bool web_type_is(const struct web_request *request, const char *type, bool *there);
 
-/* Start and end the reading of a JSON body. They return false if an error was sent: 415 at
- * the start, 400 at the end. */
+/* Begin and end reading a JSON body. They return false after sending an error: 415 at the start,
+ * 400 at the end. */
 bool web_body(struct web_request *request, struct json_reader *reader);
 bool web_body_end(struct web_request *request, struct json_reader *reader);
 
-/* Reads "utf-8" or "base64". Returns false on an error, which the reader has. */
+/* Reads "utf-8" or "base64". Returns false on error; the reader stores the error. */
 bool web_read_encoding(struct json_reader *reader, bool *base64);
 
-/* Decodes base64 of either alphabet, with or without padding, to memory of at least 3/4 of
- * its size. */
+/* Decodes base64 of either alphabet, with or without padding, to a buffer of at least 3/4 of its
+ * size. */
 bool web_base64_read(bg_bytes text, char *to, size_t *n);
 
 /* Encodes a name as a path segment: '=' and base64url; the caller frees it. Returns NULL if
@@ -196,7 +198,7 @@ char *web_segment(bg_bytes name);
 /* Decodes a name from a parameter or from JSON: unchanged, or '=' and base64url. */
 bool web_name_read(bg_bytes text, char *room, bg_bytes *name);
 
-/* Write an estimate or a number; null if it is not known. */
+/* Write an estimate or a number, or null if it is unknown. */
 void web_json_estimate(struct json *json, const char *name, bool known,
                        const bg_estimate *estimate);
 void web_json_known(struct json *json, const char *name, bool known, double value);
@@ -207,14 +209,14 @@ void web_json_can(struct json *json, bg_kind kind);
 /* Writes "counters": queries, maybes, adds, news, refused. */
 void web_json_answers(struct json *json, const bg_slot_info *stats);
 
-/* Write a filter as `Filter` of the contract, or, if not `whole`, the members that lists
- * have. The caller is inside a batch, or holds the entry. */
+/* Write a filter as the contract's `Filter`. If not `whole`, write only the members shown in lists.
+ * The caller is inside a batch, or holds the entry. */
 void web_json_filter(struct json *json, struct web_request *request,
                      struct entry *entry, bool whole);
 void web_answer_filter(struct web_request *request, struct entry *entry, int status);
 
-/* Read query parameters: a number within bounds (default: `usual`), or a flag. They return
- * false if 400 was sent. */
+/* Read query parameters: a number within bounds (default: `usual`), or a flag. They return false
+ * after sending a 400 response. */
 bool web_count(struct web_request *request, const char *name, uint64_t least,
                uint64_t most, uint64_t usual, uint64_t *value);
 bool web_real(struct web_request *request, const char *name, double usual,
@@ -223,7 +225,7 @@ bool web_flag(struct web_request *request, const char *name, bool *value);
 bool web_text(struct web_request *request, const char *name, char *text, size_t room,
               bool *there);
 
-/* Read one of n words; or the name of a filter, as web_name_read does. */
+/* Read query parameters: one of n words, or the name of a filter (as web_name_read does). */
 bool web_choice(struct web_request *request, const char *name,
                 const char *const *choices, size_t n, char *text, size_t room,
                 bool *there);

@@ -1,5 +1,5 @@
 /*
- * web_files.c - filters as files over HTTP: download, upload and verification.
+ * web_files.c - downloads, uploads and verifies filter files over HTTP.
  *
  * The entity tag is the root digest of the content, computed with generation 0 and time 0, so
  * that equal filters have equal tags on every machine.
@@ -38,11 +38,11 @@ static bg_err files_save(struct web_request *request, const struct object *objec
     close(*fd);
     *fd = -1;
     struct object_shape plain = object->shape;
-    plain.imported = 0; /* equal content, equal bytes, whatever its origin */
+    plain.imported = 0; /* equal content produces equal bytes, whatever its origin */
     (void)object_shape_write(&plain, shape);
     (void)snprintf(metadata, sizeof metadata, "object: %s", shape);
     how.metadata = metadata;
-    how.created = 1; /* equal content, equal bytes */
+    how.created = 1; /* equal content produces equal bytes */
     how.flags = BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
     bg_err err = object_read_begin(object, &reading, info);
@@ -179,8 +179,8 @@ bool web_on_condition(struct web_request *request, bg_bytes name,
 /* ---- Uploads ---------------------------------------------------------------------------------- */
 
 /* Determines the shape of an uploaded filter: the shape recorded in the file, if it fits the
- * filter, or what can be derived from the filter. As for BG.RELOAD, nothing else that the
- * file claims is trusted. */
+ * filter, or what can be derived from the filter. As with BG.RELOAD, nothing else in the file is
+ * trusted. */
 static void files_shape(const bg_file_info *about, const bg_filter *filter,
                         struct object_shape *shape)
 {
@@ -219,7 +219,8 @@ static bg_err files_open(struct web_request *request, bg_filter **filter,
         secret.seed = about->seed;
         memcpy(secret.key_id, about->key_id, sizeof secret.key_id);
         err = object_hash_spec(&secret, settings, &hash, info);
-        err = err ? BG_EFORMAT : BG_OK; /* an unknown secret is an error of the file */
+        /* An unknown secret is reported as an error in the file. */
+        err = err ? BG_EFORMAT : BG_OK;
     }
     how.hash = &hash;
     how.max_bytes = settings->max_filter_bytes;
@@ -245,7 +246,7 @@ static bool files_type_fits(struct web_request *request)
     return false;
 }
 
-/* Creates the object of an uploaded file; NULL if an error was sent. */
+/* Creates an object from an uploaded file; NULL after sending an error. */
 static struct object *files_receive(struct web_request *request, bg_bytes name,
                                     bg_file_info *about)
 {
@@ -277,7 +278,7 @@ static bg_err files_install(struct web_request *request, bg_bytes name,
     return session_put(request->session, name, object, terms, info);
 }
 
-/* Gives the object its name. Returns false if an error was sent. */
+/* Adds the object under its name. Returns false after sending an error. */
 static bool files_replace(struct web_request *request, bg_bytes name,
                           struct catalog_terms *terms, struct object *object)
 {

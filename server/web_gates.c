@@ -1,5 +1,5 @@
 /*
- * web_gates.c - gates over HTTP: listing, lookups and rebuilds.
+ * web_gates.c - gates over HTTP: lists, lookups and rebuilds.
  */
 #include "args.h"
 #include "gates.h"
@@ -13,8 +13,8 @@
 
 /* ---- A gate as JSON ------------------------------------------------------------------------------ */
 
-/* Adds up the figures of the trusted gate and of the untrusted one. Figures that require
- * reading the filter are from its last examination. */
+/* Adds up the statistics of lookups that used the filter and of those that did not. Figures that
+ * require reading the filter are from its last examination. */
 static void gates_sum(const struct gate_about *about, const struct figures *figures,
                       bg_gate_info *sum)
 {
@@ -54,7 +54,7 @@ static void gates_json_source(struct json *json, const struct gate_about *about)
     json_close(json, '}');
 }
 
-/* The filter of a gate has no name, and only the gate adds keys to it. */
+/* Writes the filter of a gate. It has no name, and only the gate adds keys to it. */
 static void gates_json_filter(struct json *json, const struct gate_about *about,
                               const struct figures *figures)
 {
@@ -292,7 +292,7 @@ static void gates_none(struct web_request *request, bg_bytes name)
     web_error(request, 404, "not_found", "there is no gate %s", args_show(name, shown));
 }
 
-/* Reads the name of a gate that the user may see. Returns false if 404 was sent. */
+/* Reads the name of a gate that the user may see. Returns false after sending a 404 response. */
 static bool gates_name(struct web_request *request, bg_bytes *name)
 {
     if (!web_name(request, 3, name) || !web_may(request, "BG.LOOKUP")) {
@@ -363,7 +363,7 @@ static int gates_read_list(struct json_reader *r, bg_bytes keys[1000])
     return n;
 }
 
-/* Reads the keys of a lookup. Returns their number, or -1 if an error was sent. */
+/* Reads the keys of a lookup. Returns their number, or -1 after sending an error. */
 static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
 {
     struct json_reader r;

@@ -1,6 +1,6 @@
 /*
  * web_keys.c - POST /api/v1/filters/NAME/check and /add: keys as JSON, lines of text or lines
- * of JSON, with a result for each in the same format. The filter may be a cluster filter
+ * of JSON, with a result for each key in the same format. The filter may be a cluster filter
  * (fronts.h).
  */
 #include "web_keys.h"
@@ -28,7 +28,7 @@ struct keys {
     uint64_t unanswered; /* for a cluster filter: keys without an answer */
 };
 
-/* Allocates space for more keys. Returns false if an error was sent. */
+/* Allocates space for more keys. Returns false after sending an error. */
 static bool keys_grow(struct web_request *request, struct keys *keys)
 {
     const size_t room = keys->room ? 2 * keys->room : 256;
@@ -69,7 +69,7 @@ static bool keys_push(struct web_request *request, struct keys *keys, bg_bytes k
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Base64 is decoded in place, because the result is shorter. */
+/* Decodes a base64 key in place, because the result is shorter. */
 static bool keys_decode(struct web_request *request, bg_bytes *key)
 {
     size_t n = 0;
@@ -95,7 +95,8 @@ bool web_read_encoding(struct json_reader *r, bool *base64)
     return true;
 }
 
-/* Reads the elements of a list. Returns false if there were too many and an error was sent. */
+/* Reads the elements of a list. Returns false after sending an error because there were too
+ * many. */
 static bool keys_read_list(struct web_request *request, struct json_reader *r,
                            struct keys *keys)
 {
@@ -108,7 +109,7 @@ static bool keys_read_list(struct web_request *request, struct json_reader *r,
     return true;
 }
 
-/* Reads {"keys": [...], "encoding": ...}. Returns false if an error was sent. */
+/* Reads {"keys": [...], "encoding": ...}. Returns false after sending an error. */
 static bool keys_read_object(struct web_request *request, struct json_reader *r,
                              struct keys *keys, bool *base64, bool *found)
 {
@@ -231,7 +232,7 @@ static bool keys_form_of(struct web_request *request, enum keys_form *form)
 
 /* ---- Doing -------------------------------------------------------------------------------------- */
 
-/* Forwards all keys at once: they are grouped by shard. */
+/* Forwards all keys at once, so that they can be grouped by shard. */
 static bg_err keys_forward(struct web_request *request, struct keys *keys,
                            bg_errinfo *info)
 {
@@ -354,7 +355,7 @@ static void keys_failed(struct web_request *request, const struct keys *keys,
     }
 }
 
-/* Finds the filter of this name. Returns false if an error was sent. */
+/* Finds the filter with this name. Returns false after sending an error. */
 static bool keys_find(struct web_request *request, bg_bytes name, struct keys *keys)
 {
     const unsigned need = keys->adds ? USER_READ | USER_WRITE : USER_READ;

@@ -1,9 +1,9 @@
 /*
  * web_list.c - GET /api/v1/filters: search, sort and paginate.
  *
- * The cursor of a list sorted by name is '=' and the last name in base64url: the next page
- * starts after that name, even if filters were added or dropped meanwhile. In other orders, and
- * after very long names, the cursor is the number of filters returned so far.
+ * The cursor of a list sorted by name is '=' followed by the last name in base64url. The next page
+ * starts after that name, even if filters have been added or dropped meanwhile. In other orders,
+ * and after very long names, the cursor is the number of filters returned so far.
  */
 #include "args.h"
 #include "observer.h"
@@ -32,7 +32,7 @@ struct listing {
     bool has_pattern, has_search, has_health, has_kind, has_after;
     bool by_name, down;
     char cursor[LIST_CURSOR], after_room[LIST_CURSOR];
-    bg_bytes after; /* the last name of the previous page */
+    bg_bytes after; /* last name of the previous page */
     uint64_t count, offset;
     struct row *rows;
     size_t n, room, total;
@@ -178,8 +178,8 @@ static bool list_push(struct listing *list, const struct row *row)
     return true;
 }
 
-/* Counts a filter, and adds it to the list if it matches (*kept). Returns false if out of
- * memory. */
+/* Counts a filter, adds it to the list if it matches, and sets *kept accordingly. Returns false if
+ * out of memory. */
 static bool list_consider(struct web_request *request, struct listing *list,
                           struct entry *entry, bool *kept)
 {
@@ -221,7 +221,7 @@ static bool list_gather(struct web_request *request, struct listing *list)
     return good;
 }
 
-/* Reads the end of the previous page. Returns false if 400 was sent. */
+/* Reads the end of the previous page. Returns false after sending a 400 response. */
 static bool list_read_cursor(struct web_request *request, struct listing *list)
 {
     const bg_bytes text = { list->cursor, strlen(list->cursor) };

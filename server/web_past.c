@@ -133,7 +133,8 @@ void events_get(struct web_request *request)
 
 enum { HISTORY_METRICS = 32 };
 
-/* Reads the metrics of a comma-separated list, or all. Returns false if 400 was sent. */
+/* Reads the metrics of a comma-separated list, or all. Returns false after sending a 400
+ * response. */
 static bool history_metrics(struct web_request *request,
                             const char *(*name_of)(size_t i), char *list, bool there,
                             size_t metrics[HISTORY_METRICS], size_t *n)

@@ -26,7 +26,7 @@ struct listener {
     bool tls;
 };
 
-/* A connection that is being passed to another worker. */
+/* A connection being passed to another worker. */
 struct handed {
     struct handed *next;
     int fd;
@@ -63,7 +63,8 @@ static void worker_wake(struct worker *worker)
     (void)!write(worker->mailbox_fd, &one, sizeof one);
 }
 
-/* Returns the worker with the fewest connections, if it has clearly fewer; otherwise this one. */
+/* Returns the worker with the fewest connections if it has clearly fewer than this one; otherwise
+ * returns this one. */
 static struct worker *worker_choose(struct worker *worker)
 {
     const struct server *server = worker->server;
@@ -80,8 +81,8 @@ static struct worker *worker_choose(struct worker *worker)
     return best;
 }
 
-/* Returns false if out of memory, or if `to` has no thread that would read the mailbox: it is not
- * started yet, or stopping. */
+/* Passes a connection to another worker. Returns false if out of memory, or if `to` has no thread
+ * to read its mailbox, because it has not started yet or is stopping. */
 static bool worker_hand(struct worker *to, const struct handed *handed)
 {
     struct handed *copy = malloc(sizeof *copy);
@@ -133,8 +134,8 @@ static void worker_place(struct worker *worker, const struct handed *handed)
     }
 }
 
-/* Without file descriptors no connection can be accepted, and an event loop that keeps trying
- * would do nothing else. So the worker does not listen until the next tick. */
+/* Stops accepting connections until the next tick. Without free file descriptors no connection can
+ * be accepted, and an event loop that kept trying would do nothing else. */
 static void worker_turn_deaf(struct worker *worker)
 {
     log_warning("cannot accept connections; retrying within 1 s",
@@ -153,7 +154,8 @@ static void worker_listen_again(struct worker *worker)
     worker->deaf = false;
 }
 
-/* Sends small replies at once, and detects dead peers: tcp-keepalive. */
+/* Sets the socket options that send small replies immediately and detect dead peers
+ * (tcp-keepalive). */
 static void worker_set_options(const struct worker *worker, int fd)
 {
     const struct settings *settings = settings_now(worker->server->store);
@@ -245,7 +247,7 @@ void worker_post_job(struct worker *worker, struct job *job)
 void worker_post_safe(struct worker *worker)
 {
     pthread_mutex_lock(&worker->mailbox_lock);
-    /* A worker that does not listen checks before it waits: worker_listen_to_safe. */
+    /* A worker that is not notified checks before it waits: worker_listen_to_safe. */
     const bool wake = worker->listens_to_safe && !worker->mailbox_safe;
     worker->mailbox_safe = worker->mailbox_safe || wake;
     pthread_mutex_unlock(&worker->mailbox_lock);
@@ -263,7 +265,7 @@ void worker_post_stop(struct worker *worker, bool at_once)
     worker_wake(worker);
 }
 
-/* Checks all connections whose replies wait for the journal again. */
+/* Checks again all connections whose replies wait for the journal. */
 static void worker_release(struct worker *worker)
 {
     struct conn *held = worker->held;
@@ -286,9 +288,9 @@ void worker_hold(struct worker *worker, struct conn *conn)
 }
 
 /*
- * Called at the end of an iteration: decides whether the journal's thread shall report its
- * progress. A worker that starts to listen checks all waiting connections again: it sees progress
- * that was made before and not reported to it, because the journal's thread takes the same lock
+ * Called at the end of an iteration: decides whether the journal's thread reports its progress to
+ * this worker. A worker that requests reports first checks all waiting connections again. It sees
+ * progress that was made earlier and not reported, because the journal's thread takes the same lock
  * between making progress and reporting it.
  */
 static void worker_listen_to_safe(struct worker *worker)
@@ -386,11 +388,11 @@ static void worker_commit(struct worker *worker)
     }
     worker_settle(worker);
     worker_listen_to_safe(worker);
-    /* Handles connections that need not wait after all, or must be freed. */
+    /* Handles connections that no longer need to wait, or that must be freed. */
     worker_settle(worker);
 }
 
-/* Gives connections whose turn ended with input left their next turn. */
+/* Starts the next turn of connections whose last turn ended with unread input. */
 static void worker_go_on(struct worker *worker)
 {
     struct conn *again = worker->again;
@@ -418,7 +420,7 @@ static void worker_tick(evutil_socket_t fd, short what, void *context)
     }
 }
 
-/* Ends after a stop was requested and all connections are closed. */
+/* The thread of a worker. It ends once a stop has been requested and all connections are closed. */
 static void *worker_work(void *context)
 {
     struct worker *worker = context;
@@ -427,7 +429,7 @@ static void *worker_work(void *context)
     while (!worker->stopping || worker->conns || worker->held) {
         quiet_pass(readers, worker->session.seat);
         session_take_settings(&worker->session);
-        /* Does not wait if a connection has input left. */
+        /* Does not wait if a connection has unprocessed input. */
         (void)event_base_loop(
             worker->base, worker->again ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
         worker_go_on(worker);
@@ -449,7 +451,7 @@ struct worker *worker_create(struct server *server, size_t number)
     worker->server = server;
     worker->number = number;
     worker->mailbox_jobs_end = &worker->mailbox_jobs;
-    worker->mailbox_closed = true; /* until there is a thread: worker_start */
+    worker->mailbox_closed = true; /* until worker_start starts a thread */
     pthread_mutex_init(&worker->mailbox_lock, NULL);
     worker->base = event_base_new();
     worker->mailbox_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -505,7 +507,7 @@ void worker_free(struct worker *worker)
         return;
     }
     worker_stop_listening(worker);
-    worker_drain(worker); /* jobs that ended after the thread */
+    worker_drain(worker); /* handles jobs that ended after the thread */
     event_free(worker->mailbox_event);
     event_free(worker->tick_event);
     event_base_free(worker->base);
