@@ -33,7 +33,7 @@ def add(path, products, every):
         number = database.execute("SELECT max(id) + 1 FROM products").fetchone()[0]
         sku = f"NEW-{number:06d}"
         database.execute("INSERT INTO products (sku, name, category, cents) VALUES (?, ?, 'new', 100)",
-                         (sku, f"new thing no. {number}"))
+                         (sku, f"new product no. {number}"))
         print(sku, flush=True)
     database.close()
 

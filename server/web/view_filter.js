@@ -260,7 +260,7 @@ function occupancy({ local, change }) {
   },
   charts.heatMap("heat", picture.shares, low, high,
     `Occupancy in ${picture.cells} parts: minimum ${format.share(picture.least)}, mean ${format.share(picture.mean)}, maximum ${format.share(picture.most)}`),
-  h("p", { class: "muted heat-note" }, `least ${format.share(picture.least)}, mean ${format.share(picture.mean)}, most ${format.share(picture.most)}. `,
+  h("p", { class: "muted heat-note" }, `Minimum ${format.share(picture.least)}, mean ${format.share(picture.mean)}, maximum ${format.share(picture.most)}. `,
     uneven > 0 ? h("b", { class: "watch" }, `${format.plural(uneven, "part deviates", "parts deviate")} by more than chance explains.`)
       : `Even: chance alone explains deviations of about ±${format.share(chance)}.`));
 }

@@ -71,13 +71,13 @@ function numbers(gate) {
   const part = (x) => (gate.lookups > 0 ? `${format.share(x / gate.lookups)} of lookups` : "no lookups yet");
   const cell = (name, value, below, kind = "") => h("div", { class: `number-cell ${kind}`, key: name }, h("h3", null, name), h("div", { class: "tile-value" }, value), h("small", null, below));
   return h("div", { class: "numbers" },
-    cell("Lookups", figure("lookups", gate.lookups, format.compact, format.count(gate.lookups)), `${format.compact(gate.truth.calls)} went to the source`),
+    cell("Lookups", figure("lookups", gate.lookups, format.compact, format.count(gate.lookups)), `${format.compact(gate.truth.calls)} sent to the source`),
     cell("Calls avoided", figure("avoided", gate.avoided, format.compact, format.count(gate.avoided)), part(gate.avoided)),
     cell("Calls wasted", figure("wasted", gate.wasted, format.compact, format.count(gate.wasted)), part(gate.wasted)),
     cell("Source latency", figure("truth_mean", gate.truth.calls > 0 ? gate.truth.seconds / gate.truth.calls : null, format.seconds),
       `${format.plural(gate.truth.errors, "error")}; ${format.seconds((gate.avoided * gate.truth.seconds) / Math.max(1, gate.truth.calls))} saved`),
     cell("False negatives", figure("false_negatives", gate.false_negatives, format.count),
-      gate.audits > 0 ? `in ${format.plural(gate.audits, "audit")}; must be 0` : "no audits; must be 0", gate.false_negatives > 0 ? "act" : ""));
+      gate.audits > 0 ? `in ${format.plural(gate.audits, "audit")}; must be 0` : "no audits yet; must be 0", gate.false_negatives > 0 ? "act" : ""));
 }
 
 const OUTCOMES = [

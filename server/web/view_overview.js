@@ -119,7 +119,7 @@ const COLUMNS = [
 function table(local, filters, change, goto) {
   return h("div", { class: "table-box", tabindex: "-1" },
     h("table", { class: "filters" },
-      h("caption", { class: "visually-hidden" }, "Filters. Column headings sort; j and k select a row, Enter opens it."),
+      h("caption", { class: "visually-hidden" }, "Filters. Click a column heading to sort; j and k select a row, Enter opens it."),
       h("thead", null, h("tr", null, COLUMNS.map((column) => heading(column, local, change)))),
       h("tbody", null, filters.map((filter, i) => row(filter, i === local.row, goto)))));
 }

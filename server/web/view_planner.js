@@ -13,7 +13,7 @@ export const still = true; // changes only on input
 const FIELDS = {
   items: { label: "Keys", hint: "number of distinct keys", low: 1e3, high: 1e11, show: format.compact, parse: format.parseNumber, usual: 1e6, whole: true },
   error: { label: "False-positive rate", hint: "for keys that are not in the filter", low: 1e-7, high: 0.3, show: format.rate, parse: format.parseRate, usual: 0.01, down: true },
-  growth: { label: "Growth", hint: "factor before the filter is rebuilt", low: 1, high: 100, show: format.times, parse: (text) => format.parseNumber(String(text).replace(/[×x]\s*$/, "")), usual: 1 },
+  growth: { label: "Growth", hint: "expected growth before a rebuild", low: 1, high: 100, show: format.times, parse: (text) => format.parseNumber(String(text).replace(/[×x]\s*$/, "")), usual: 1 },
 };
 const COSTS = {
   queries_per_second: { label: "Lookups per second", hint: "" },
