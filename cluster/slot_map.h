@@ -6,8 +6,8 @@
  * A server that is not a cluster has all slots.
  *
  *     CLUSTER SLOTS    a list of (first slot, last slot, (host, port, ...) of the primary,
- *     replicas ...)
- *     redirection      MOVED 3999 127.0.0.1:6381; an empty host means that of the replying node
+ *                      replicas ...)
+ *     redirection      MOVED 3999 127.0.0.1:6381; an empty host means the host of the replying node
  *
  * Known nodes are kept permanently, up to MAP_NODES, and identified by their index.
  * Thread safety: one thread per map.

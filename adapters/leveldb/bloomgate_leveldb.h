@@ -12,25 +12,25 @@
  *
  * LevelDB queries its filter policy before it reads a block, so that a get of an absent key
  * usually reads nothing. At 10 bits per key, the false-positive rate of LevelDB's own filter is
- * about 1 in 100. This one has 1 in 1000 in the same memory, or, at 7 bits per key, 1 in 128 in
- * 70% of the memory. By default, filters are built by solving equations over all keys of a block
- * (BG_KIND_RIBBON). A Bloom filter (BG_KIND_CLASSIC) is available as well, which is cheaper to
- * build and somewhat better than LevelDB's. Every policy of this library reads both kinds,
+ * about 1 in 100. Bloomgate's is 1 in 1000 with the same memory or, at 7 bits per key, 1 in 128
+ * with 70% of the memory. By default, filters are built by solving equations over all keys of a
+ * block (BG_KIND_RIBBON). A Bloom filter (BG_KIND_CLASSIC) is available as well, which is cheaper
+ * to build and somewhat better than LevelDB's. Every policy of this library reads both kinds,
  * regardless of the kind that it builds.
  *
  * Existing databases. Tables store the name of the policy that built their filters, and LevelDB
  * ignores filters with another name. A database can therefore be opened with this policy, with
- * LevelDB's own, or with none, in any order. Nothing is misread and nothing is lost; a table gets
- * filters of the current policy when compaction rewrites it.
+ * LevelDB's own policy, or without one, in any order. Nothing is misread and nothing is lost; a
+ * table gets filters of the current policy when compaction rewrites it.
  *
  * In C++, use bloomgate_leveldb.hpp, a leveldb::FilterPolicy.
  *
  * Caveats
  *   - A policy must outlive every database that was opened with it.
- *   - The name depends on the hash: after its policy changed its seed or its secret, a database
- *     has no usable filters until it is compacted.
+ *   - The name depends on the hash: after the seed or the secret of its policy has changed, a
+ *     database has no usable filters until it is compacted.
  *   - A comparator that treats different bytes as the same key needs a filter policy that does
- *     so, too. Like LevelDB's own, this one works on the bytes.
+ *     so, too. This policy compares bytes, like LevelDB's own.
  */
 #ifndef BLOOMGATE_LEVELDB_H
 #define BLOOMGATE_LEVELDB_H
@@ -49,8 +49,8 @@
 extern "C" {
 #endif
 
-/* The policy name stored in tables. With a hash other than the default, ".<check>" follows, the
- * 16 hexadecimal digits of bg_hasher_check. */
+/* The policy name stored in tables. With a hash other than the default, it is followed by
+ * ".<check>", the 16 hexadecimal digits of bg_hasher_check. */
 #define BG_LEVELDB_NAME "bloomgate.small.v1"
 
 /* How filters are built. Zero selects the default. */
@@ -89,9 +89,8 @@ typedef struct bg_leveldb_options {
 BG_API leveldb_filterpolicy_t *bg_leveldb_policy(int bits_per_key);
 
 /*
- * Creates a policy with options. NULL selects the defaults.
- * Errors: BG_EINVAL for an invalid size, kind or number of bits, and those of bg_hasher_init;
- * BG_ENOMEM. On error, *policy is NULL.
+ * Creates a policy with options. NULL selects the defaults. Errors: BG_EINVAL for an invalid
+ * size, kind or number of bits; BG_ENOMEM; those of bg_hasher_init. On error, *policy is NULL.
  * Thread safety: MT-Safe; so is the policy, which LevelDB calls from any thread.
  */
 BG_API BG_MUST_CHECK bg_err bg_leveldb_policy_create(const bg_leveldb_options *options,
@@ -111,15 +110,16 @@ BG_API BG_MUST_CHECK bg_err bg_leveldb_codec_create(const bg_leveldb_options *op
 /* Frees a codec and wipes its secret. Accepts NULL. Thread safety: MT-Excl. */
 BG_API void bg_leveldb_codec_free(bg_leveldb_codec *codec);
 
-/* Returns the name of its filters, valid as long as the codec. Thread safety: MT-Safe. */
+/* Returns the policy name that the codec's filters are stored under, valid as long as the codec.
+ * Thread safety: MT-Safe. */
 BG_API const char *bg_leveldb_codec_name(const bg_leveldb_codec *codec);
 
 /*
  * Builds the filter of n keys. Returns it in memory from malloc, which the caller frees, and sets
- * *bytes to its length. Keys may be in any order and repeat. Without keys, or if memory is short,
- * the filter has no bytes and matches every key; the result may then be NULL.
- * Thread safety: MT-Safe. Cost: about 100 ns per key at 37 keys, at most 400; for a Bloom filter
- * 30.
+ * *bytes to its length. Keys may be in any order and may repeat. Without keys, or if memory is
+ * short, the filter has no bytes and matches every key; the result may then be NULL. Thread
+ * safety: MT-Safe. Cost: about 100 ns per key at 37 keys, at most 400 ns; 30 ns for a Bloom
+ * filter.
  */
 BG_API char *bg_leveldb_codec_make(const bg_leveldb_codec *codec,
                                    const char *const *keys, const size_t *lengths,
@@ -128,8 +128,8 @@ BG_API char *bg_leveldb_codec_make(const bg_leveldb_codec *codec,
 /*
  * Returns false if the key is definitely not among the keys of the filter. Returns true if it may
  * be, if the layout of the filter is unknown, or if the filter is damaged: one damaged byte is
- * always detected, several are 255 times in 256 (in filters up to 4 KiB).
- * Thread safety: MT-Safe. Cost: below 20 ns for filters of 37 keys.
+ * always detected; several are detected 255 times in 256 (in filters up to 4 KiB). Thread safety:
+ * MT-Safe. Cost: below 20 ns for filters of 37 keys.
  */
 BG_API bool bg_leveldb_codec_may_match(const bg_leveldb_codec *codec, const char *key,
                                        size_t len, const char *filter, size_t bytes);

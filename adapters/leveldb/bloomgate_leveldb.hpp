@@ -48,7 +48,7 @@ class LevelPolicy : public leveldb::FilterPolicy
     LevelPolicy(const LevelPolicy &) = delete;
     LevelPolicy &operator=(const LevelPolicy &) = delete;
 
-    /* Returns an empty string, or what is wrong with the options: no filters are built then. */
+    /* Returns an empty string, or describes invalid options, with which no filters are built. */
     const std::string &error() const
     {
         return error_;
@@ -59,7 +59,8 @@ class LevelPolicy : public leveldb::FilterPolicy
         return codec_ ? bg_leveldb_codec_name(codec_) : "bloomgate.none";
     }
 
-    void CreateFilter(const leveldb::Slice *keys, int n, std::string *dst) const override
+    void CreateFilter(const leveldb::Slice *keys, int n,
+                      std::string *dst) const override
     {
         if (!codec_ || n <= 0) {
             return;
@@ -79,11 +80,12 @@ class LevelPolicy : public leveldb::FilterPolicy
         std::free(filter);
     }
 
-    bool KeyMayMatch(const leveldb::Slice &key, const leveldb::Slice &filter) const override
+    bool KeyMayMatch(const leveldb::Slice &key,
+                     const leveldb::Slice &filter) const override
     {
         return !codec_
-               || bg_leveldb_codec_may_match(codec_, key.data(), key.size(), filter.data(),
-                                             filter.size());
+               || bg_leveldb_codec_may_match(codec_, key.data(), key.size(),
+                                             filter.data(), filter.size());
     }
 
   private:

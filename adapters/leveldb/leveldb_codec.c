@@ -1,9 +1,9 @@
 /*
  * leveldb_codec.c - builds small filters from keys, and queries them: options, hashing, memory.
  *
- * The codec contains what all filters of a policy share: the hasher, the name, and the kind and
- * bits per key of the filters that it builds. A filter describes its own layout, so kind and bits
- * can change each time a database is opened. The hash cannot change, and is part of the name.
+ * The codec contains the data that all filters of a policy share: the hasher, the name, and the
+ * kind and bits per key of new filters. A filter describes its own layout, so kind and bits can
+ * change each time a database is opened. The hash cannot change, and is part of the name.
  *
  * Thread safety: a codec is immutable after creation.
  */
@@ -63,7 +63,7 @@ static bg_err codec_check(const bg_leveldb_options *options, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Sets the name, so that filters with another hash are never read with this one. */
+/* Sets the name, which includes the hash, so that filters with another hash are never read. */
 static void codec_take_name(bg_leveldb_codec *codec, const bg_hash_spec *hash)
 {
     (void)strcpy(codec->name, BG_LEVELDB_NAME);
@@ -116,7 +116,7 @@ const char *bg_leveldb_codec_name(const bg_leveldb_codec *codec)
 
 /* ---- Building ------------------------------------------------------------------------ */
 
-/* Hashes all keys. Of equal neighbors, which LevelDB's order produces, one is kept. */
+/* Hashes all keys. Keeps one of equal adjacent keys, which LevelDB's order produces. */
 static size_t codec_hash(const bg_leveldb_codec *codec, const char *const *keys,
                          const size_t *lengths, size_t n, uint64_t *hashes)
 {

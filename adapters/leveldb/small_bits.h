@@ -15,7 +15,7 @@ static inline uint64_t small_word(const uint8_t *p)
            | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
 }
 
-/* Reads the bytes from `byte` on, fewer than 9, padded with zeros. */
+/* Reads the bytes from offset `byte` to the end, at most 8, padded with zeros. */
 static inline uint64_t small_last_word(const uint8_t *bytes, size_t n, size_t byte)
 {
     uint64_t word = 0;
@@ -28,7 +28,7 @@ static inline uint64_t small_last_word(const uint8_t *bytes, size_t n, size_t by
     return word;
 }
 
-/* Reads 64 bits from bit `at`. Accesses the 9 bytes from there on. */
+/* Reads 64 bits starting at bit `at`. Accesses 9 bytes. */
 static inline uint64_t small_bits_inside(const uint8_t *bytes, size_t at)
 {
     unsigned shift = at % 8;
@@ -36,7 +36,8 @@ static inline uint64_t small_bits_inside(const uint8_t *bytes, size_t at)
            | (uint64_t)bytes[at / 8 + 8] << 1 << (63 - shift);
 }
 
-/* Reads 64 bits from bit `at` of n bytes. Bits beyond the end are zero and are not accessed. */
+/* Reads 64 bits starting at bit `at` of n bytes. Bits beyond the end are zero and are not
+ * accessed. */
 static inline uint64_t small_bits(const uint8_t *bytes, size_t n, size_t at)
 {
     if (at / 8 + 9 <= n) {
@@ -65,8 +66,8 @@ static inline uint64_t small_ones(size_t n)
 }
 
 /*
- * Returns the equation of a hash in a ribbon of this many columns (1 .. 2^32 - 1). Up to
- * SMALL_DENSE columns it spans all of them, otherwise SMALL_DENSE columns from a start that
+ * Returns the equation of a hash in a ribbon of this many columns (1 .. 2^32 - 1). It spans all
+ * columns if there are at most SMALL_DENSE, and otherwise SMALL_DENSE columns from a start that
  * depends on the hash. Hashes are well mixed, so their own bits serve as values and start.
  */
 static inline struct small_equation small_equation_of(uint64_t hash, uint32_t seed,

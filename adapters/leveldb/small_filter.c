@@ -1,13 +1,13 @@
 /*
  * small_filter.c - the layout of small filters.
  *
- * LevelDB builds a filter for every data block: about 37 keys of 16 bytes with values of 100. Its
- * own filter is a Bloom filter of about 47 bytes, whose k positions come from one 32-bit hash by
- * double hashing. In so few bits, the positions of a key often coincide, and its false-positive
- * rate is 1 in 100 at 10 bits per key. A Bloom filter with well-mixed positions would have 1 in
- * 125. But all keys are known when a filter is built, and there are few of them. The usual
- * objections to solving equations (time, memory, spare columns) therefore carry little weight,
- * and the optimum is within reach: 1 in 2^10.
+ * LevelDB builds a filter for every data block: about 37 keys of 16 bytes with values of 100
+ * bytes. Its own filter is a Bloom filter of about 47 bytes, whose k positions come from one
+ * 32-bit hash by double hashing. In so few bits, the positions of a key often coincide, and its
+ * false-positive rate is 1 in 100 at 10 bits per key. With well-mixed positions, a Bloom filter
+ * would have a rate of 1 in 125. But all keys are known when a filter is built, and there are few
+ * of them. The usual objections to solving equations (time, memory, spare columns) therefore
+ * carry little weight, and the optimum is within reach: 1 in 2^10.
  *
  *   byte 0   layout    0 .. 191    ribbon: 8 * (rows - 1) + seed, for rows 1 .. 24
  *                      192 .. 215  Bloom filter: 191 + k, for k 1 .. 24
@@ -22,18 +22,18 @@
  * key match only by chance: once in 2^rows, regardless of the number of keys.
  *   Up to 128 columns, an equation spans all of them, so as many columns as keys suffice: a
  *   random square matrix over bits can be solved with probability 0.29, hence after 3.5 seeds on
- *   average. If none of the eight seeds works, in 6% of cases, one more byte is used. With more
- *   keys, the coefficients of a key span 128 columns from a position chosen by its hash, and more
- *   columns than keys are needed; such a ribbon has one row less than there are bits per key, and
- *   uses fewer bits than allowed.
+ *   average. If none of the eight seeds works, which happens in 6% of cases, one more byte is used.
+ *   With more keys, the coefficients of a key span 128 columns from a position chosen by its hash,
+ *   and more columns than keys are needed; such a ribbon has one row fewer than there are bits per
+ *   key, and uses fewer bits than allowed.
  *
- * Bloom filter. Over m = bits; position i of a hash is one half of a mix of the hash and i / 2.
- * It is cheaper to build, and used for more than a million keys.
+ * Bloom filter. It has m = bits positions; position i of a hash is one half of a mix of the hash
+ * and i / 2. It is cheaper to build, and is used for more than a million keys.
  *
- * Invalid bytes. Anything that is not a complete filter of this layout is answered "maybe": too
- * short, an unknown layout, a check that does not match. LevelDB has a checksum for all filters
- * of a table, but verifies it only with paranoid checks; and a ribbon with wrong bits would deny
- * half of its keys.
+ * Invalid bytes. Queries of anything other than a complete filter of this layout return "maybe":
+ * bytes that are too short, have an unknown layout, or fail the check. LevelDB has a checksum for
+ * all filters of a table, but verifies it only with paranoid checks; and a ribbon with wrong bits
+ * would answer "no" for half of its keys.
  *
  * Invariants
  *   (S1) A filter that make() wrote answers "maybe" for each of its hashes.
@@ -65,10 +65,11 @@ static inline uint64_t small_filter_turn(uint64_t x, unsigned bits)
 }
 
 /*
- * Returns the XOR of all 8-byte words, with neighbors rotated by different numbers of bits, and
- * of layout and length; then the XOR of its 8 bytes. Damage within one byte changes at most one
- * bit of each position mod 8, so the check differs; after other damage, it matches once in 256
- * times. The check of zeros is not zero. Four sums are computed, so that they overlap.
+ * Computes the XOR of all 8-byte words, with adjacent words rotated by different numbers of bits,
+ * and of layout and length; then returns the XOR of its 8 bytes. Damage within one byte changes
+ * at most one bit of each position mod 8, so the check differs; after other damage, it matches
+ * once in 256 times. The check of zeros is not zero. Four independent sums allow the CPU to
+ * overlap the loads.
  */
 static uint8_t small_filter_check(const uint8_t *filter, size_t len)
 {
@@ -78,7 +79,7 @@ static uint8_t small_filter_check(const uint8_t *filter, size_t len)
         UINT64_C(0x80) ^ filter[0] ^ len * UINT64_C(0x9e3779b97f4a7c15) >> 57;
     uint64_t b = 0, c = 0, d = 0;
     if (n > SMALL_CHECKED) {
-        n = 0; /* only layout and length */
+        n = 0; /* checks only layout and length */
     }
     for (; i + 32 <= n; i += 32) {
         sum ^= small_word(bits + i);
@@ -149,8 +150,8 @@ struct small_question {
     struct small_equation e;
 };
 
-/* Returns in bit 0 whether row r yields a value other than that of the hash; `x` are the columns
- * that the coefficients select. */
+/* Returns in bit 0 whether the value of row r differs from the value of the hash; `x` are the
+ * columns that the coefficients select. */
 SMALL_INLINE uint32_t small_filter_differs(const struct small_question *q, uint32_t r,
                                            uint64_t x, bool popcnt)
 {
@@ -169,7 +170,7 @@ SMALL_INLINE uint32_t small_filter_miss(const struct small_question *q, uint32_t
     return small_filter_differs(q, r, x, popcnt);
 }
 
-/* Does the same if all bytes that it loads exist. */
+/* Does the same, without checking that the bytes exist. */
 SMALL_INLINE uint32_t small_filter_near_miss(const struct small_question *q, uint32_t r,
                                              bool popcnt)
 {
@@ -185,7 +186,7 @@ SMALL_INLINE uint32_t small_filter_near_miss(const struct small_question *q, uin
     return small_filter_differs(q, r, x, popcnt);
 }
 
-/* Returns whether row r can be loaded without checking where the bits end. */
+/* Returns whether row r can be loaded without checking for the end of the bits. */
 SMALL_INLINE bool small_filter_is_near(const struct small_question *q, uint32_t r)
 {
     size_t bytes = q->columns <= 57 ? 8 : q->columns <= 64 ? 9 : 17;
@@ -193,8 +194,8 @@ SMALL_INLINE bool small_filter_is_near(const struct small_question *q, uint32_t 
 }
 
 /*
- * Checks four rows together: a branch after each row would be mispredicted half of the time, one
- * after four rows goes one way 15 times in 16.
+ * Checks four rows together: a branch after each row would be mispredicted half of the time,
+ * whereas a branch after four rows goes the same way 15 times in 16.
  */
 SMALL_INLINE bool small_filter_miss_in_four(const struct small_question *q, uint32_t r,
                                             bool popcnt)
@@ -319,7 +320,7 @@ struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom)
         shape.limit = shape.columns + shape.columns / 16 + 8 * SMALL_MIN;
         shape.max_bytes =
             SMALL_HEADER + SMALL_MIN + small_filter_bytes(shape.limit, shape.rows);
-    } else { /* at few bits per key and many keys, one row less would cost too much */
+    } else { /* with few bits per key and many keys, losing one row would cost too much */
         shape.rows = 0;
         shape.k = best_k < 1                ? 1
                   : best_k > SMALL_MAX_ROWS ? SMALL_MAX_ROWS

@@ -1,10 +1,10 @@
 /*
- * small_filter.h - filters of a few dozen keys each, as LevelDB uses them: one for every data
- * block, so that a table pays the overhead of a filter thousands of times.
+ * small_filter.h - filters of a few dozen keys each, as LevelDB uses them. Every data block has a
+ * filter, so a table has the overhead of a filter thousands of times.
  *
  * small_filter.c describes the layout and its rationale. This file deals only with hashes and
- * bytes: it knows neither keys nor LevelDB, and uses no memory except for the scratch space of
- * the caller.
+ * bytes, independent of keys and LevelDB. It uses no memory except for the caller's scratch
+ * space.
  *
  * Thread safety: pure functions.
  */
@@ -16,19 +16,20 @@
 #include <stdint.h>
 
 enum {
-    SMALL_HEADER = 2,    /* bytes before the bits: layout, check */
-    SMALL_MAX_ROWS = 24, /* of a ribbon: bits per key; of a Bloom filter: its k */
-    SMALL_SEEDS = 8,     /* matrices that the header can specify */
-    SMALL_DENSE = 128,   /* up to this many columns, an equation spans all of them */
+    SMALL_HEADER = 2, /* bytes before the bits: layout, check */
+    SMALL_MAX_ROWS =
+        24, /* maximum rows (bits per key) of a ribbon, and maximum k of a Bloom filter */
+    SMALL_SEEDS = 8,   /* number of matrices that the header can specify */
+    SMALL_DENSE = 128, /* up to this many columns, an equation spans all of them */
     SMALL_MAX_RIBBON = 1 << 20 /* more keys get a Bloom filter */
 };
 
-/* How to build a filter of n different hashes. */
+/* The parameters of a filter of n different hashes. */
 struct small_shape {
-    uint32_t rows;    /* of the ribbon, or 0 for a Bloom filter */
-    uint32_t k;       /* of the Bloom filter, or 0 */
-    size_t columns;   /* of the ribbon: minimum to try, */
-    size_t limit;     /* ... and maximum */
+    uint32_t rows;    /* rows of the ribbon, or 0 for a Bloom filter */
+    uint32_t k;       /* k of the Bloom filter, or 0 */
+    size_t columns;   /* minimum number of columns of the ribbon */
+    size_t limit;     /* maximum number of columns of the ribbon */
     size_t max_bytes; /* maximum for the whole filter */
 };
 
@@ -47,7 +48,7 @@ struct small_shape small_shape_for(size_t n, uint32_t bits_per_key, bool bloom);
 
 /*
  * Writes the filter of n hashes to `out`, which has shape->max_bytes bytes, and returns its
- * length. `scratch` has room for shape->limit equations; it is not used for a Bloom filter.
+ * length. `scratch` has space for shape->limit equations; it is not used for a Bloom filter.
  * Returns 0 if no ribbon was found, which is extremely unlikely; build a Bloom filter in that
  * case.
  */
@@ -57,7 +58,7 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
 /*
  * Returns false if the hash is definitely not among the hashes of the filter. Returns true for
  * bytes that are not a complete filter of this layout. `popcnt`, which requires
- * small_filter_can_popcnt, gives the same result faster.
+ * small_filter_can_popcnt, returns the same result faster.
  */
 bool small_filter_may_match(const uint8_t *filter, size_t len, uint64_t hash,
                             bool popcnt);

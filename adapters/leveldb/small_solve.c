@@ -7,8 +7,8 @@
  *
  * If coefficients and values fit into one or two words, which is the usual case in LevelDB, the
  * whole matrix is brought to diagonal form: for each column, the first remaining equation that
- * has it is XORed to all others that have it. This is more work than necessary, but has no
- * branches, and compilers vectorize it: it is twice as fast as the other method.
+ * contains it is XORed into all others that contain it. This is more work than necessary, but it
+ * has no branches, and compilers vectorize it, so it is twice as fast as the other method.
  *
  * Otherwise, elimination proceeds key by key. pivots[i] is the equation whose first column is i,
  * if there is one (its lowest bit is then set); bit 0 of its coefficients is column i. A new
@@ -16,7 +16,7 @@
  * stored, or until no coefficient is left. Afterwards the columns are determined from last to
  * first.
  *
- * In both methods, an equation without coefficients must have zero values, like that of a
+ * In both methods, an equation without coefficients must have zero values, like the equation of a
  * repeated key; otherwise it contradicts the others. Columns that are not the first of any
  * equation are free, and set to zero.
  */
@@ -29,10 +29,10 @@
 /* ---- Whole matrix ---------------------------------------------------------------------- */
 
 /* Equation i is words[0][i], and words[1][i] if one word is not enough. Bit c is the coefficient
- * of column c, bit columns + r the value of row r. */
+ * of column c, and bit columns + r is the value of row r. */
 struct small_matrix {
     uint64_t words[2][SMALL_DENSE];
-    uint8_t pivot_columns[SMALL_DENSE]; /* of the first equations */
+    uint8_t pivot_columns[SMALL_DENSE]; /* pivot columns of the first equations */
     size_t n, columns;
     uint32_t rows;
     bool wide; /* both words are used */
@@ -56,7 +56,8 @@ static void small_matrix_fill(struct small_matrix *m, uint32_t seed,
     }
 }
 
-/* Moves an equation that has the column to index `used`. Returns false if there is none left. */
+/* Moves an equation that contains the column to index `used`. Returns false if there is none
+ * left. */
 static bool small_matrix_pick(struct small_matrix *m, size_t used, size_t column)
 {
     const uint64_t *words = m->words[column / 64];
@@ -73,8 +74,8 @@ static bool small_matrix_pick(struct small_matrix *m, size_t used, size_t column
     return false;
 }
 
-/* XORs a pivot to all equations that have bit `at` in `words`, which is one of their words;
- * `others` are the other ones. */
+/* XORs a pivot into all equations that have bit `at` in `words`, the array of one of their words;
+ * `others` is the array of the other word. */
 static void small_matrix_clear(uint64_t *restrict words, uint64_t *restrict others,
                                size_t n, size_t used, unsigned at)
 {
@@ -129,7 +130,7 @@ static void small_matrix_write(const struct small_matrix *m, size_t used, uint8_
     }
 }
 
-/* Solves for n <= SMALL_DENSE hashes, and as many columns and rows together. */
+/* Solves the equations of n <= SMALL_DENSE hashes, if columns + rows <= SMALL_DENSE. */
 static bool small_solve_whole(uint32_t rows, size_t columns, uint32_t seed,
                               const uint64_t *hashes, size_t n, uint8_t *bits)
 {
@@ -140,7 +141,7 @@ static bool small_solve_whole(uint32_t rows, size_t columns, uint32_t seed,
     m.wide = columns + rows > 64;
     small_matrix_fill(&m, seed, hashes);
     size_t used = small_matrix_eliminate(&m);
-    uint64_t rest = 0; /* of equations that depend on others */
+    uint64_t rest = 0; /* values of equations that depend on others */
     for (size_t i = used; i < n; i++) {
         rest |= m.words[0][i] | m.words[1][i];
     }
@@ -152,7 +153,7 @@ static bool small_solve_whole(uint32_t rows, size_t columns, uint32_t seed,
 
 /* ---- Bands ----------------------------------------------------------------------------- */
 
-/* Drops the zeros below the lowest coefficient, which exists. */
+/* Drops the zeros below the lowest coefficient. There must be a coefficient. */
 static void small_solve_shift(struct small_equation *e)
 {
     if (!e->low) {

@@ -2,16 +2,16 @@
  * redis_api.h - declarations of the server API that the module uses.
  *
  * A server passes a module one pointer: the first word of the context that RedisModule_OnLoad
- * gets is a function that finds others by name. REDIS_API lists all functions that are used. The
- * REQUIRED ones exist in Redis 7.0, Valkey 8.0 and all later versions; the OPTIONAL ones may be
- * missing: test them for NULL. Valkey provides every function under its Redis name, so one binary
- * works with both.
+ * receives points to a function that finds others by name. REDIS_API lists all functions that the
+ * module uses. The REQUIRED ones exist in Redis 7.0, Valkey 8.0 and all later versions; the
+ * OPTIONAL ones may be missing: test them for NULL. Valkey provides every function under its
+ * Redis name, so one binary works with both.
  *
  *     redis.ReplyWithLongLong(ctx, 1);
  *     if (redis.TryCalloc) { ... }
  *
- * Struct layouts and constants are the binary interface of these servers. They are frozen there:
- * servers load modules that were built years ago.
+ * Struct layouts and constants are the binary interface of these servers. They never change,
+ * since servers load modules that were built years ago.
  *
  * Thread safety: the table is filled once, when the module is loaded.
  */
@@ -79,7 +79,7 @@ enum { /* Register...Config */
        REDIS_CONFIG_IMMUTABLE = 1 << 0,
        REDIS_CONFIG_SENSITIVE = 1 << 1,
        REDIS_CONFIG_MEMORY = 1 << 7,
-       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8; others reject or ignore it */
+       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8; other servers reject or ignore it */
 };
 
 #define REDIS_NO_EXPIRE (-1) /* GetExpire */
@@ -147,13 +147,13 @@ enum { /* argument flags */
 struct redis_command_argument {
     const char *name;
     enum redis_argument_type type;
-    int key_spec_index; /* of a key; otherwise -1 */
+    int key_spec_index; /* index for a key argument; otherwise -1 */
     const char *token;
     const char *summary;
     const char *since;
     int flags;
     const char *deprecated_since;
-    struct redis_command_argument *subargs; /* ends with one without a name */
+    struct redis_command_argument *subargs; /* the last entry has no name */
     const char *display_text;
 };
 
@@ -165,7 +165,7 @@ struct redis_command_history {
 struct redis_command_keys {
     const char *notes;
     uint64_t flags;
-    int begin_search_type; /* an enum there; 0 ends the list */
+    int begin_search_type; /* an enum in the server; 0 ends the list */
     union {
         struct {
             int pos;
@@ -267,7 +267,7 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
              (RedisModuleServerInfoData *, const char *field, int *unknown))           \
     REQUIRED(const char *, ServerInfoGetFieldC,                                        \
              (RedisModuleServerInfoData *, const char *field))                         \
-    REQUIRED(float, GetUsedMemoryRatio, (void))       /* of maxmemory; 0: no limit */  \
+    REQUIRED(float, GetUsedMemoryRatio, (void)) /* share of maxmemory; 0: no limit */  \
     OPTIONAL(int, MustObeyClient, (RedisModuleCtx *)) /* Valkey 8.1 */                 \
     REQUIRED(int, RedactClientCommandArgument, (RedisModuleCtx *, int position))       \
     REQUIRED(unsigned long long, GetClientId, (RedisModuleCtx *))                      \

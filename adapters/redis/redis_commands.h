@@ -7,7 +7,7 @@
 
 bool redis_commands_register(RedisModuleCtx *ctx);
 
-/* Registers a command with its description, after those of the table. Returns false after logging
+/* Registers a command with its description, in addition to the table. Returns false after logging
  * the reason. */
 bool redis_commands_add(RedisModuleCtx *ctx, const struct command *c,
                         redis_command_function run);

@@ -1,7 +1,7 @@
 /*
  * redis_config.c - see redis_config.h.
  *
- * Names. The server prefixes each name with that of the module: bloomgate.NAME, or bf.NAME if the
+ * Names. The server prefixes each name with the module name: bloomgate.NAME, or bf.NAME if the
  * loadmodule line contains `name bf`, which is the name of RedisBloom and valkey-bloom.
  * RedisBloom's names (bf-error-rate, ...) also work without a prefix where the server supports
  * it, which is Redis 8. valkey-bloom's names (bloom-capacity, ...) are aliases of the same
@@ -15,7 +15,7 @@
  * request more memory than the machine has. A kernel that overcommits memory grants the request
  * and kills the server later.
  *
- * Thread safety: main thread of the server; other threads of the module get copies.
+ * Thread safety: main thread of the server; other threads of the module use copies.
  */
 #include "redis_config.h"
 
@@ -62,7 +62,9 @@ static uint64_t config_half(void)
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 2 : 0;
 }
 
-enum { CONFIG_BITS = 56 }; /* of capacities and sizes: 2^56 exceeds any machine */
+enum {
+    CONFIG_BITS = 56
+}; /* limit of capacities and sizes: 2^56 exceeds the memory of any machine */
 
 static void config_changed(void)
 {
@@ -79,7 +81,7 @@ static void config_changed(void)
 
 static struct config_number {
     const char *name;
-    const char *old; /* in loadmodule lines, or NULL */
+    const char *old; /* RedisBloom's old name in loadmodule lines, or NULL */
     long long usual, least, most;
     void *at;
     size_t bytes;
@@ -156,7 +158,7 @@ static int config_set_number(const char *name, long long value, void *context,
 
 /* ---- Strings --------------------------------------------------------------------------------- */
 
-/* Each function sets its value from a string. Returns NULL or an error. */
+/* Each function sets a value from a string. It returns NULL or an error. */
 
 static const char *config_set_rate(bg_bytes text)
 {
@@ -269,7 +271,7 @@ static struct config_text {
     const char *usual;
     unsigned flags;
     const char *(*set)(bg_bytes text);
-    struct config_text *same;  /* the alias of this one, or NULL */
+    struct config_text *same;  /* the alias of this setting, or NULL */
     char value[CONFIG_TEXT];   /* the last value that was set, except for a secret */
     RedisModuleString *answer; /* the last value returned to the server */
 } config_texts[] = {
@@ -280,8 +282,8 @@ static struct config_text {
     { "hash", NULL, "keyed", 0, config_set_hash, NULL, "keyed", NULL },
     { "secret", NULL, "", REDIS_CONFIG_SENSITIVE, config_set_secret, NULL, "", NULL },
     { "bloom-defrag-enabled", NULL, "yes", 0, config_set_moves, NULL, "yes", NULL },
-    /* Settings of valkey-bloom without effect: layers here are mergeable and have the requested
-     * rate, and secrets are set above. */
+    /* Settings of valkey-bloom without effect: layers are mergeable and have the requested rate,
+     * and secrets are set by the settings above. */
     { "bloom-tightening-ratio", NULL, "0.5", 0, config_check_ratio, NULL, "0.5", NULL },
     { "bloom-use-random-seed", NULL, "yes", 0, config_check_switch, NULL, "yes", NULL },
 };

@@ -1,6 +1,7 @@
 /*
- * redis_config.h - the settings of the module: by CONFIG, in the server's configuration file, or
- * at the end of the loadmodule line. Also tracks whether the server is a replica.
+ * redis_config.h - the settings of the module, which are set by CONFIG, in the server's
+ * configuration file, or at the end of the loadmodule line. Also tracks whether the server is a
+ * replica.
  */
 #ifndef REDIS_CONFIG_H
 #define REDIS_CONFIG_H
@@ -8,22 +9,23 @@
 #include "host.h"
 #include "redis_api.h"
 
-/* The settings of commands; and the same without limits, for commands from a primary or a file. */
+/* The settings of commands, and the same settings without limits, for commands from a primary or
+ * a file. */
 extern struct command_settings redis_settings, redis_settings_obeyed;
 
 /* Returns the module name: `name bf` in the loadmodule line, or bloomgate. redis_config_register
  * rejects invalid arguments later. */
 const char *redis_config_name(RedisModuleString **argv, int argc);
 
-/* Registers all settings, and applies the values of the server's configuration file, then those
- * of the loadmodule line. Returns false after logging an error. */
+/* Registers all settings, and applies the values in the server's configuration file, and then the
+ * values in the loadmodule line. Returns false after logging an error. */
 bool redis_config_register(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
 /* Returns whether changes come from a primary, or from a file that is being loaded. */
 bool redis_config_obeys(void);
 
-/* Returns how often the server has changed between primary and replica. A job that was started in
- * one term must not write in another. The caller holds the server's lock. */
+/* Returns the number of times that the server has changed between primary and replica. A job that
+ * was started in one term must not write in another. The caller holds the server's lock. */
 uint64_t redis_config_term(void);
 
 #endif

@@ -1,11 +1,10 @@
 /*
  * redis_host.c - see redis_host.h.
  *
- * What is replicated determines the result, regardless of the replica's configuration:
+ * The replicated commands determine the result, regardless of the replica's configuration:
  *
  *     one item added or removed             the command itself: the replica's filter has the same
- *     hash
- *                                           and content, so the result is the same
+ *                                           hash and content, so the result is the same
  *     several items                         the hashes of the changed items (redis_replay.h)
  *     a new filter                          its shape and its secret; its content, if it has a
  *                                           valkey-bloom seed
@@ -129,7 +128,7 @@ void redis_host_tell(RedisModuleCtx *ctx, RedisModuleString *key,
 
 /* ---- The host -------------------------------------------------------------------------------- */
 
-/* What has happened to argv[1]. */
+/* Events of argv[1]. */
 enum {
     HAPPENED_CREATE = 1 << 0,
     HAPPENED_ADD = 1 << 1,
@@ -147,10 +146,10 @@ struct redis_host {
     size_t argc;
     const struct command *command;
     int mode;
-    struct object *first; /* of argv[1] */
+    struct object *first; /* the object of argv[1] */
     struct object *old;   /* a replaced object, freed after the handler returns */
     uint32_t happened;
-    int protocol;  /* of the client, 2 or 3 */
+    int protocol;  /* protocol of the client, 2 or 3 */
     bool verbatim; /* the command itself was replicated */
     bool still;    /* time stands still: the primary moves the windows */
 };
@@ -201,8 +200,9 @@ static bool host_loads(const struct redis_host *h)
            || host_is(h, "CF.LOADCHUNK") || host_is(h, "BF.LOAD");
 }
 
-/* Sets the secret of an object before it gets its name, and the limit of its filter. What
- * BF.INSERT creates is new, although a filter with a valkey-bloom seed is replicated as content. */
+/* Sets the secret of an object before it gets its name, and the limit of its filter. An object
+ * that BF.INSERT creates counts as new, although a filter with a valkey-bloom seed is replicated
+ * as content. */
 static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo *info)
 {
     if (!object->born_full || host_loads(h) || host_is(h, "BF.INSERT")) {
@@ -219,7 +219,7 @@ enum {
     HOST_JOB_PAUSE = 10000000 /* nanoseconds between two checks for paused writes */
 };
 
-/* Undoes this if the object does not get the name. */
+/* Undoes host_adopt if the object does not get the name. */
 static bg_err host_abandon(struct object *object, bg_err err)
 {
     redis_secret_leave(object->entry);
@@ -262,7 +262,7 @@ static bg_err host_create(struct host *host, bg_bytes name, struct object *objec
     return BG_OK;
 }
 
-/* Puts the object in the place of the one that was found. */
+/* Replaces the object that was found under the name. */
 static void host_put(struct redis_host *h, struct object *object)
 {
     h->old = redis_host_place(h->client.ctx, h->names[1], object);
@@ -450,7 +450,7 @@ struct host_job {
     struct redis_argv words;
     RedisModuleString *names[HOST_JOB_NAMES];
     struct object *object;
-    uint64_t term; /* redis_config_term when it started */
+    uint64_t term; /* redis_config_term when the job started */
 };
 
 static void host_run_request(struct redis_host *h)
@@ -497,7 +497,7 @@ static void host_job_sleep(void)
 
 /*
  * Acquires the server's lock at a time when the object may be written. If the change has to be
- * replicated, its content is prepared before. On error, the lock is held as well.
+ * replicated, its content is prepared beforehand. The lock is also held on error.
  *
  * CLIENT PAUSE, FAILOVER and a SHUTDOWN that waits for replicas freeze the data set: the server
  * aborts if a module replicates anything during that time. The server postpones commands, and
@@ -579,13 +579,13 @@ static void host_job_run(void *context)
     redis.ThreadSafeContextUnlock(job->h.client.ctx);
     redis.FreeThreadSafeContext(job->h.client.ctx);
     redis_memory_free_object(job->h.old);
-    redis_memory_release(job->object); /* before its client can use it again */
+    redis_memory_release(job->object); /* before the client can use the object again */
     redis_worker_count();
     (void)redis.UnblockClient(job->client, NULL);
     free(job);
 }
 
-/* Passes a request to the thread. Returns false if it has to run here. */
+/* Passes a request to the thread. Returns false if the request has to run on the main thread. */
 static bool host_job_begin(struct redis_host *h)
 {
     struct host_job *job = h->argc <= HOST_JOB_NAMES && redis_worker_there()
@@ -628,7 +628,7 @@ static bool host_job_fits(struct redis_host *h, int flags)
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 /* Returns whether a command has to be refused because the thread holds its object. Commands from
- * a primary are never refused, because the replica would then differ from it. */
+ * a primary are never refused, because the replica would then differ from its primary. */
 static bool host_must_wait(const struct redis_host *h)
 {
     return h->first && h->command->flags & COMMAND_SLOW && !redis_config_obeys()
@@ -651,7 +651,7 @@ static void host_handle(struct redis_host *h)
                                .argc = h->argc,
                                .reply = { &redis_reply_ops, &h->client, 2 } };
     int flags =
-        0; /* determining it takes time, and replies about items are the same in both protocols */
+        0; /* looking it up takes time, and replies about items are the same in both protocols */
     if (!h->command->run_many && !(h->command->flags & COMMAND_ASKS)) {
         flags = redis.GetContextFlags(h->client.ctx);
         h->protocol = flags & REDIS_CTX_RESP3 ? 3 : 2;

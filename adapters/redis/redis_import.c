@@ -2,7 +2,7 @@
  * redis_import.c - see redis_import.h.
  *
  * A server finds a type by the nine characters of its name, and passes the version that the value
- * was saved with and then the fields one by one. It knows their types: reading a field as another
+ * was saved with and then the fields one by one. Fields are typed: reading a field as another
  * type reports an error, and no more fields can be read. Fields in an unexpected order are
  * therefore rejected, never misinterpreted.
  */
@@ -17,7 +17,7 @@
 
 enum { IMPORT_BLOOM, IMPORT_VALKEY, IMPORT_CUCKOO, IMPORT_TYPES };
 
-/* `version` is the version to save. */
+/* `version` is the version in which values are saved. */
 static const struct {
     const char *name;
     bg_foreign_format format;
@@ -29,7 +29,7 @@ static const struct {
 };
 
 static RedisModuleType
-    *import_registered[IMPORT_TYPES]; /* NULL: another module has registered it */
+    *import_registered[IMPORT_TYPES]; /* NULL: another module has registered the type */
 
 bool redis_import_is(const RedisModuleType *type)
 {

@@ -16,11 +16,11 @@
 #include "object.h"
 #include "redis_api.h"
 
-/* Registers those types that no other module has registered. Everything except loading and saving
+/* Registers the types that no other module has registered. Everything except loading and saving
  * uses the methods in `ours`. Returns false if the server refuses. */
 bool redis_import_register(RedisModuleCtx *ctx, const struct redis_type_methods *ours);
 
-/* Returns whether it is one of these types. */
+/* Returns whether a type is one of these types. */
 bool redis_import_is(const RedisModuleType *type);
 
 /* Returns whether an object can be a value of this type. */

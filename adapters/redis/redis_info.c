@@ -8,7 +8,7 @@
 static void info_tell(RedisModuleInfoCtx *ctx, int for_crash_report)
 {
     if (redis.InfoAddSection(ctx, "filters") != REDIS_OK) {
-        return; /* not requested */
+        return; /* the section was not requested */
     }
     (void)redis.InfoAddFieldCString(ctx, "version", BG_VERSION);
     (void)redis.InfoAddFieldULongLong(ctx, "filters", redis_type_count());

@@ -5,7 +5,7 @@
  * allocated. The address returned by the server is stored in the word before the aligned address.
  *
  * Defragmentation. The server visits each value regularly, on its main thread. Every allocation
- * of the object is offered to the server. It moves those that are in nearly empty slabs
+ * of the object is offered to the server. The server moves allocations in nearly empty slabs
  * (allocations up to 14 KiB). Small filters consist of such allocations; the bits of large
  * filters are pages of their own, which the server leaves in place.
  *
@@ -25,13 +25,15 @@
 
 /* ---- The allocator --------------------------------------------------------------------------- */
 
-enum { MEMORY_LARGE = 4 << 20 }; /* from this size on, cleared by releasing its pages */
+enum {
+    MEMORY_LARGE = 4 << 20
+}; /* blocks of at least this size are cleared by releasing their pages */
 
 static _Atomic uint64_t memory_used;
 
 /* Zeroes memory. Whole pages of large blocks are returned to the kernel, which provides zeroed
- * pages on the next access: allocators use private anonymous memory. If the kernel refuses
- * (locked pages), they are overwritten. */
+ * pages on the next access: allocators use private anonymous memory. If the kernel refuses, as
+ * for locked pages, the pages are overwritten. */
 static void memory_clear(char *memory, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -56,8 +58,8 @@ enum {
 static _Thread_local struct {
     bool on, refused;
     uint64_t unseen;  /* bytes since the last check */
-    uint64_t taken;   /* bytes since it was switched on */
-    uint64_t granted; /* bytes that are not refused */
+    uint64_t taken;   /* bytes since the guard was switched on */
+    uint64_t granted; /* bytes that will not be refused */
 } guard;
 
 void redis_memory_guard(bool on)
@@ -72,7 +74,7 @@ bool redis_memory_refused(void)
     return guard.refused;
 }
 
-/* Returns whether `bytes` more fit. */
+/* Returns whether `bytes` more bytes fit. */
 static bool guard_has_room(uint64_t bytes)
 {
     int unknown = 0;
@@ -129,8 +131,8 @@ bool redis_memory_grant(uint64_t bytes)
 
 /* ---- Aligned memory -------------------------------------------------------------------------- */
 
-/* Allocates memory, zeroed if requested. If the server has no calloc (Redis before 7.4), clears
- * it here. */
+/* Allocates memory, zeroed if requested. If the server has no TryCalloc (Redis before 7.4), the
+ * memory is cleared here. */
 static void *memory_take(size_t bytes, bool zeroed)
 {
     if (!zeroed) {
@@ -152,8 +154,8 @@ static size_t memory_grid(size_t alignment)
     return alignment > least ? alignment : least;
 }
 
-/* Returns the first aligned address with room for the word before it. It is at most one alignment
- * unit further on, since the server's address is a multiple of the word size. */
+/* Returns the first aligned address with space for a word before it. It is at most one alignment
+ * unit after the server's address, which is a multiple of the word size. */
 static char *memory_place(char *given, size_t grid)
 {
     const uintptr_t from = (uintptr_t)given + sizeof given;
@@ -241,8 +243,8 @@ static bool defrag_next(struct defrag *defrag)
     return true;
 }
 
-/* Moves an allocation. The server copies the whole block as it was; at the new address, another
- * offset may be the aligned one. */
+/* Moves an allocation. The server copies the whole block as it was; at the new address, the
+ * aligned address may be at another offset. */
 static void *defrag_move(void *context, void *memory, size_t bytes, size_t alignment)
 {
     struct defrag *defrag = context;
@@ -309,7 +311,7 @@ uint64_t redis_memory_moves(void)
 enum {
     REAPER_LARGE = 1 << 20,
     REAPER_PATIENCE = 1000000,  /* nanoseconds */
-    REAPER_EVICTION = 999999999 /* while keys are evicted */
+    REAPER_EVICTION = 999999999 /* nanoseconds, while keys are evicted */
 };
 
 static pthread_t memory_main;
@@ -336,7 +338,7 @@ static struct {
     pid_t process; /* the process of the thread; 0: none */
     bool stops;
     struct object *first; /* linked by `entry`, which is no longer needed */
-    uint64_t waiting;     /* including the one being freed */
+    uint64_t waiting;     /* number of objects, including the one being freed */
 } reaper = { .lock = PTHREAD_MUTEX_INITIALIZER,
              .come = PTHREAD_COND_INITIALIZER,
              .gone = PTHREAD_COND_INITIALIZER };

@@ -50,7 +50,8 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
                : REDIS_ERR;
 }
 
-/* Current servers do not unload modules that have data types; this is for future ones. */
+/* Current servers do not unload modules that have data types; this function is for future
+ * servers. */
 int RedisModule_OnUnload(RedisModuleCtx *ctx)
 {
     (void)ctx;

@@ -5,9 +5,9 @@
  * buffer is enough. It grows with the bytes received (gather.h). A piece for another key, or a
  * piece out of order, discards it.
  *
- * Pieces are encoded while they are sent, so the content is not copied here; the server keeps what
- * replicas have not read yet. A thread without the server's lock encodes them in advance, as server
- * strings, which are sent without copying.
+ * Pieces are encoded while they are sent, so the content is not copied here; the server keeps the
+ * pieces that replicas have not read yet. A thread without the server's lock encodes them in
+ * advance, as server strings, which are sent without copying.
  */
 #include "redis_replay.h"
 
@@ -115,7 +115,8 @@ static bg_err replay_send_piece(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Ends the content with an object, or, unless `whole`, with an object of unknown content. */
+/* Ends the content: creates the object or, unless `whole` is set, an object of unknown content.
+ * */
 static void replay_send_end(const struct sending *s, const struct object *object,
                             bool whole)
 {
@@ -213,7 +214,7 @@ void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
     struct sending s = { .io = io, .key = key };
     bg_errinfo info = { 0 };
     const bg_err err = redis_state_content(object, replay_send_piece, &s, &s.n, &info);
-    if (err) { /* its content is then unknown, and every key is "maybe" */
+    if (err) { /* the content is then unknown, and the answer for every key is "maybe" */
         redis.LogIOError(io, "warning", "cannot save the content of a filter: %s",
                          info.message[0] ? info.message : bg_strerror(err));
     }
@@ -291,8 +292,8 @@ struct replay {
     RedisModuleString *key;
     bg_bytes *argv;
     size_t argc;
-    struct object *object; /* of the key, or NULL */
-    const char *verb;      /* what happened, for keyspace events; NULL: nothing yet */
+    struct object *object; /* the object of the key, or NULL */
+    const char *verb;      /* name of the keyspace event; NULL: none yet */
     char why[BG_ERR_MESSAGE_MAX + 8];
 };
 
@@ -473,7 +474,7 @@ static int replay_command(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
             ctx, "NOPERM BG.REPLAY is for replication: it requires a user with the "
                  "permissions of a replica (REPLCONF)");
     }
-    if (argc == REPLAY_SECRET + 1) { /* hides it from SLOWLOG */
+    if (argc == REPLAY_SECRET + 1) { /* hides the secret from SLOWLOG */
         (void)redis.RedactClientCommandArgument(ctx, REPLAY_SECRET);
     }
     struct replay r = { .ctx = ctx, .key = argv[1], .argc = (size_t)argc };

@@ -1,6 +1,6 @@
 /*
- * redis_replay.h - changes as replicas and AOF files get them: exact, regardless of their
- * configuration.
+ * redis_replay.h - sends changes to replicas and AOF files as commands whose result does not
+ * depend on the receiver's configuration.
  *
  *     BG.REPLAY key CREATE state secret     creates an empty object, or one of unknown content
  *     BG.REPLAY key ADD hashes              8 bytes each, little-endian
@@ -34,13 +34,13 @@ bg_err redis_replay_content(RedisModuleCtx *ctx, RedisModuleString *key,
 /* Returns whether there may be an AOF, replicas or other receivers of replicated commands. */
 bool redis_replay_is_heard(RedisModuleCtx *ctx);
 
-/* The same in two steps, for a thread with exclusive use of the object: encoding the content as
- * strings, which takes long and needs no lock; and, under the server's lock, sending and freeing
- * them. Without receivers, no strings are needed. */
+/* Do the same in two steps, for a thread with exclusive use of the object: encode the content as
+ * strings, which takes long and needs no lock; then, under the server's lock, send and free the
+ * strings. Without receivers, no strings are needed. */
 struct redis_pieces {
     RedisModuleString **of;
     size_t count, room;
-    size_t n; /* bytes of all of them */
+    size_t n; /* total bytes */
 };
 
 bg_err redis_replay_prepare(const struct object *object, struct redis_pieces *pieces,

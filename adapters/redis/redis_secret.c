@@ -20,7 +20,7 @@ struct redis_secret {
 static struct {
     pthread_mutex_t lock;
     struct redis_secret *first, *current, *before;
-    bool chosen; /* the current one was set, and is not random */
+    bool chosen; /* the current secret was set, not generated */
     uint8_t wanted
         [BG_KEY_ID_BYTES]; /* if chosen and `current` is NULL: the ID of the expected secret */
 } secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };

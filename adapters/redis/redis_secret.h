@@ -3,8 +3,8 @@
  *
  * A server has one secret for its new filters: the configured one, or random bytes that are
  * generated when they are first needed. The secret is stored and sent with each filter (RDB, AOF,
- * replicas, DUMP), so that the filter gives the same answers everywhere. Secrets that arrived
- * with filters are known as long as such a filter exists.
+ * replicas, DUMP), so that the filter gives the same answers everywhere. A secret that arrived
+ * with a filter is known as long as a filter with this secret exists.
  *
  * The ID of a secret is a keyed hash of a fixed text, in 16 letters. It reveals nothing about the
  * secret, and a secret that does not match its ID is detected.
@@ -26,7 +26,7 @@ struct redis_secret; /* a secret, held by its users */
 /* For command_settings. */
 extern const struct secret_source redis_secrets;
 
-/* Sets the secret of new filters; older ones keep theirs. NULL: random again. */
+/* Sets the secret of new filters; older ones keep theirs. NULL selects a random secret again. */
 void redis_secret_set(const uint8_t secret[BG_SECRET_BYTES]);
 
 /* Sets the secret with this ID, which must be the secret of a filter or one that was set before.
@@ -43,8 +43,9 @@ bg_err redis_secret_join(const uint8_t key_id[BG_KEY_ID_BYTES],
                          const uint8_t secret[BG_SECRET_BYTES],
                          struct redis_secret **held, bg_errinfo *info);
 
-/* Holds the secret with this ID, or else the one that redis_secrets.find last returned to this
- * handler, or else the current one, and sets `key_id` to its ID. Returns NULL if there is none. */
+/* Holds a secret and sets `key_id` to its ID: the secret with this ID, or else the one that
+ * redis_secrets.find last returned to this handler, or else the current one. Returns NULL if
+ * there is none. */
 struct redis_secret *redis_secret_hold(uint8_t key_id[BG_KEY_ID_BYTES]);
 
 /* Releases the secret that redis_secrets.find last returned to this thread. Call it at the end
@@ -54,7 +55,8 @@ void redis_secret_return(void);
 /* Releases a secret. Accepts NULL. */
 void redis_secret_leave(struct redis_secret *held);
 
-/* Returns its BG_SECRET_BYTES bytes. Needs no lock, so a child of fork may call it. */
+/* Returns the BG_SECRET_BYTES bytes of a secret. Needs no lock, so a child of fork may call it.
+ * */
 const uint8_t *redis_secret_bytes(const struct redis_secret *held);
 
 #endif

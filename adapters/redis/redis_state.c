@@ -36,7 +36,7 @@ bg_bytes redis_state_secret(const struct object *object)
 
 enum {
     STATE_SMALL = 64 << 10
-}; /* below this size, querying canaries would take longer than the rest */
+}; /* below this size, querying canaries would take longer than everything else */
 
 bg_err redis_state_content(const struct object *object, bg_file_write_fn write,
                            void *context, size_t *n, bg_errinfo *info)
@@ -130,8 +130,8 @@ static bg_err state_decode(const struct object_shape *shape, struct gather *cont
                : err;
 }
 
-/* Caps the growth limit of an object at the limit for new objects of this server. 0: the state
- * comes from a primary or a file, and its limit is kept. */
+/* Caps the growth limit of an object at the limit for new objects of this server. 0 means that
+ * the state comes from a primary or a file, and its limit is kept. */
 static void state_limit(struct object_shape *shape, uint64_t most)
 {
     if (most && shape->limit > most) {

@@ -19,8 +19,8 @@
 
 enum { REDIS_STATE_TEXT = OBJECT_SHAPE_TEXT + 160 };
 
-/* Writes the state of an object and returns its length. `whole`: its content follows, or it is
- * empty. */
+/* Writes the state of an object and returns its length. `whole` states that its content follows
+ * or that it is empty. */
 size_t redis_state_write(const struct object *object, bool whole,
                          char text[REDIS_STATE_TEXT]);
 
@@ -36,9 +36,9 @@ bg_err redis_state_content(const struct object *object, bg_file_write_fn write,
 
 /*
  * Re-creates the object. Without content (size 0), it is empty if `empty` is set, or of unknown
- * content if its shape is imported. `limited`: it must not be larger than the settings allow. The
- * content is complete, and its memory is released while it is read.
- * Errors: BG_EFORMAT, BG_ECHECKSUM and others of bg_decode; BG_ENOMEM.
+ * content if its shape is imported. If `limited` is set, it must not be larger than the settings
+ * allow. The content must be complete, and its memory is released while it is read. Errors:
+ * BG_EFORMAT, BG_ECHECKSUM and others of bg_decode; BG_ENOMEM.
  */
 bg_err redis_state_read(bg_bytes text, bg_bytes secret, struct gather *content,
                         bool empty, bool limited, struct object **object,

@@ -50,7 +50,7 @@ static const char *reader_text(struct reader *r, const char *word, size_t n, boo
     return copy;
 }
 
-/* Returns the length of the next word, 0 if there is none. */
+/* Returns the length of the next word, or 0 if there is none. */
 static size_t reader_word(const struct reader *r)
 {
     return strcspn(r->at, " []<>|");
@@ -151,10 +151,11 @@ static bool reader_choice(struct reader *r, char end, node *one)
     return reader_keep(r, choices, n, &one->subargs);
 }
 
-/* Parses "[item ...]" after an item. The reader is past the bracket. */
+/* Parses "[item ...]" after an item. The opening bracket has already been consumed. */
 static bool reader_repeats(struct reader *r)
 {
-    const char *end = r->at + strcspn(r->at, "[]"); /* does not end a nested bracket */
+    const char *end =
+        r->at + strcspn(r->at, "[]"); /* nested brackets are not allowed */
     if (*end != ']' || end - r->at < 4 || strncmp(end - 3, "...", 3) != 0) {
         return false;
     }

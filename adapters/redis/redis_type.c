@@ -3,12 +3,13 @@
  *
  *     RDB    1 | state | secret | bytes of the content | its pieces, of any size
  *
- * Numbers and strings use the server's encoding. redis_state.h describes the fields. Memory for a
- * content grows with the pieces received, not by its announced size (gather.h). Errors are logged
- * and make RESTORE, or loading the file, fail: they never produce a filter that answers "no".
+ * Numbers and strings use the server's encoding. redis_state.h describes the fields. Memory for
+ * the content grows with the pieces received, not with its announced size (gather.h). Errors are
+ * logged and make RESTORE, or loading the file, fail: they never produce a filter that answers
+ * "no".
  *
- * Values are also saved in a child of fork, so saving takes no lock that another thread might
- * have held (pinning a slot takes none). Pieces of 1 MiB are written as they are encoded; the
+ * Values are also saved in a child of fork, so saving acquires no lock that another thread might
+ * have held (pinning a slot needs none). Pieces of 1 MiB are written as they are encoded; the
  * content is not copied, neither in the child nor here.
  */
 #include "redis_type.h"
@@ -44,7 +45,7 @@ struct saving {
     RedisModuleIO *io;
     const struct object *object;
     size_t n;   /* bytes of its content */
-    bool begun; /* the parts before it are written */
+    bool begun; /* the fields before the content are written */
 };
 
 static void type_save_front(struct saving *saving)
@@ -69,8 +70,9 @@ static bg_err type_save_piece(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* Saves a value. Only memory can be short, before the first piece: the content is then saved as
- * unknown, and every key is "maybe". A truncated content would be rejected when loading. */
+/* Saves a value. The only possible error is a lack of memory before the first piece: the content
+ * is then saved as unknown, and the answer for every key is "maybe". Truncated content would be
+ * rejected when it is loaded. */
 static void type_save(RedisModuleIO *io, void *value)
 {
     struct saving saving = { .io = io, .object = value };

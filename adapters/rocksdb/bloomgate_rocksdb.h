@@ -11,8 +11,8 @@
  *     filter_policy=bloomgate:10:ribbon     the same, with ribbon filters in the bottommost level
  *     filter_policy=bloomgate:9.5:fuse      ... or fuse filters
  *
- * Every bloomgate policy reads the filters of every other, with any bits and kind. Unknown and
- * damaged filters answer "maybe": the block is read, as it would be without a filter. See
+ * Every bloomgate policy reads the filters of all others, regardless of bits and kind. Unknown
+ * and damaged filters answer "maybe": the block is read, as it would be without a filter. See
  * docs/rocksdb.md.
  */
 #ifndef BLOOMGATE_ROCKSDB_H
@@ -38,17 +38,16 @@ enum class BottomKind { kBlocked, kFuse, kRibbon };
 
 /*
  * Creates a policy for RocksDB. The caller deletes it, usually by passing it to the table
- * options. `bits_per_key` is 2 to 64, for fuse at least 9; other values are clamped.
- * Thread safety: MT-Safe.
+ * options. `bits_per_key` is 2 to 64, and at least 9 for fuse; other values are clamped. Thread
+ * safety: MT-Safe.
  */
 const ROCKSDB_NAMESPACE::FilterPolicy *
 NewFilterPolicy(double bits_per_key, BottomKind bottom = BottomKind::kBlocked);
 
 /*
- * Creates the policy of a name: "bloomgate", which is "bloomgate:10", "bloomgate:<bits>", or
- * "bloomgate:<bits>:<kind>".
- * Errors: InvalidArgument, with the reason, for an invalid name; *policy is then unchanged.
- * Thread safety: MT-Safe.
+ * Creates the policy with this name: "bloomgate", which means "bloomgate:10"; "bloomgate:<bits>";
+ * or "bloomgate:<bits>:<kind>". Errors: InvalidArgument, with the reason, for an invalid name;
+ * *policy is then unchanged. Thread safety: MT-Safe.
  */
 ROCKSDB_NAMESPACE::Status
 MakeFilterPolicy(const std::string &name,

@@ -9,8 +9,8 @@
  * Kinds. Static filters are smaller, but take several times as long to build, so they pay off
  * where files are long-lived. RocksDB reports the level of a file: the bottommost level gets the
  * policy's own kind, and so do files whose level is not known because they are written to be
- * ingested (SstFileWriter). All other files get blocked filters with as many bits as they need
- * for the same rate: a get queries all levels, and the upper levels hold few of the keys.
+ * ingested (SstFileWriter). All other files get blocked filters with as many bits as the same
+ * rate requires: a get queries all levels, and the upper levels hold few of the keys.
  *
  * Names. One factory handles "bloomgate" and "bloomgate:<anything>", so that invalid names get an
  * error message. The compatibility name, by which RocksDB finds filter blocks in files, contains
@@ -249,8 +249,8 @@ class Policy : public rocks::FilterPolicy
     }
 
   private:
-    const SstShape shape_; /* of the bottommost level ... */
-    const SstShape above_; /* ... and of the others */
+    const SstShape shape_; /* shape for the bottommost level */
+    const SstShape above_; /* shape for all other levels */
     const SstKind kind_;
     std::string id_;
 };

@@ -31,11 +31,12 @@ namespace
 constexpr size_t kTrailer = 8;
 constexpr size_t kLineBytes = 64;
 constexpr size_t kGroupLines = 16;
-constexpr size_t kEvenLines = 1024; /* from here on, groups have exactly 16 lines */
+constexpr size_t kEvenLines =
+    1024; /* with at least this many lines, groups have exactly 16 lines */
 constexpr size_t kAlignedFrom = 128
                                 << 10; /* filters of at least this size are aligned */
 constexpr uint64_t kMostGroups = 0xffffff;
-constexpr size_t kPriced = 512; /* keys of a line; beyond this, prices are equal */
+constexpr size_t kPriced = 512; /* keys per line; with more keys, prices are equal */
 constexpr unsigned char kVersion = 1;
 constexpr unsigned char kMark[3] = { 'b', 'g', 'R' };
 
@@ -78,8 +79,8 @@ void PutTrailer(unsigned char *to, uint64_t groups, size_t zeros)
     memcpy(to + 5, kMark, sizeof kMark);
 }
 
-/* Returns the number of groups, which is odd. A group has 11 to 31 lines, and 16 if there are
- * many. */
+/* Returns the number of groups, which is odd. A group has 11 to 31 lines, or 16 if there are many
+ * lines. */
 uint64_t Groups(size_t lines)
 {
     return lines / kGroupLines | 1;
@@ -125,7 +126,7 @@ size_t Pack(const bg_filter *filter, uint64_t groups,
 struct Grouped {
     std::unique_ptr<uint64_t[]> hashes;
     size_t count = 0;
-    std::vector<size_t> ends; /* of the groups */
+    std::vector<size_t> ends; /* ends of the groups */
 };
 
 void Group(HashPieces *from, bool keep, uint64_t groups, Grouped *to)
@@ -318,7 +319,8 @@ size_t SstShape::Lines(size_t keys) const
     if (lines < kEvenLines) {
         return lines < 1 ? 1 : static_cast<size_t>(lines);
     }
-    /* The nearest such number: groups that end at line boundaries are balanced better. */
+    /* Rounds to an odd number of groups: groups that end at line boundaries are balanced better.
+     * */
     return (2 * static_cast<size_t>(lines / (2 * kGroupLines)) + 1) * kGroupLines;
 }
 
@@ -371,12 +373,13 @@ size_t SstShape::LayOutSealed(SstKind kind, HashPieces *hashes, bool keep,
     }
     const BuilderPointer builder_owner(builder);
     for (size_t p = 0; p < hashes->pieces(); p++) {
-        if (bg_builder_add_many(builder, bg_keys_hashes(hashes->piece(p), hashes->piece_count(p)))
+        if (bg_builder_add_many(
+                builder, bg_keys_hashes(hashes->piece(p), hashes->piece_count(p)))
             != BG_OK) {
             return 0;
         }
     }
-    (void)keep; /* if it fails, blocked needs them */
+    (void)keep; /* on failure, a blocked filter needs the hashes */
     if (bg_builder_finish(builder, &filter, nullptr) != BG_OK) {
         return 0;
     }

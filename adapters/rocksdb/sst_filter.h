@@ -1,5 +1,5 @@
 /*
- * sst_filter.h - one filter of a table file: laid out from hashes, and queried in place.
+ * sst_filter.h - one filter of a table file, which is laid out from hashes and queried in place.
  *
  * This file does not depend on RocksDB, so that it can be tested and fuzzed separately. HashKey
  * hashes keys, in the same way for all filters; everything else works on hashes.
@@ -25,15 +25,16 @@
  * filter is laid out. The lines are divided into groups of 16, and for each group, the best of 16
  * ways to distribute its keys over its lines is chosen: the one with the fewest false positives.
  * This avoids 6% of false positives, at a cost of 1/4 bit per line and one multiplication per
- * lookup. Without it, a filter would have to be 1.2% larger.
+ * lookup. Without balancing, a filter would have to be 1.2% larger.
  *
  *     hash x groups = [ group | rest ]            the two halves of one product
  *     place         = group x span + (turned x span >> 64)
  *
  * with span = 2^64 / groups, and `turned` being the rest, rotated by 4 bits times the group's
  * way. The ways therefore differ in which 4 bits of the rest select the line. The number of
- * groups is odd, which makes all bits of the rest as good as those of the hash. A place is again
- * a hash, in the same group: its high bits select the line, its low bits the pattern.
+ * groups is odd, so all bits of the rest are as well distributed as the bits of the hash. A place
+ * is again a hash, in the same group: its high bits select the line, and its low bits select the
+ * pattern.
  */
 #ifndef SST_FILTER_H
 #define SST_FILTER_H
@@ -56,8 +57,8 @@ enum class SstKind { kBlocked, kFuse, kRibbon };
 uint64_t HashKey(const char *data, size_t size);
 
 /* The hashes of a future filter, in pieces, so that growing does not copy them and laying out can
- * free each piece. A hash that equals one of the last two is dropped: versions of a key follow
- * each other, with their prefix in between, which stays the same for many keys. */
+ * free each piece. A hash that equals one of the last two is dropped: the versions of a key
+ * arrive one after another, alternating with their prefix, which stays the same for many keys. */
 class HashPieces
 {
   public:
@@ -69,7 +70,7 @@ class HashPieces
             return;
         }
         if (count_ != 0 && hash == last_[1]) {
-            std::swap(last_[0], last_[1]); /* the other one is older now */
+            std::swap(last_[0], last_[1]); /* the other hash is now the older one */
             return;
         }
         if (count_ % kPiece == 0) {
@@ -115,8 +116,8 @@ class SstShape
   public:
     explicit SstShape(double bits_per_key);
 
-    /* Returns the bits per key with which blocked filters have the same rate as that kind with
-     * `bits`: at least as many, and up to 64. */
+    /* Returns the bits per key at which blocked filters have the same rate as that kind at
+     * `bits`: from `bits` to 64. */
     static double BlockedBits(SstKind kind, double bits);
 
     double bits_per_key() const
@@ -124,16 +125,17 @@ class SstShape
         return bits_;
     }
 
-    /* Return the bytes of a filter for this many keys, and the reverse. */
+    /* Return the size in bytes of a filter for this many keys, and the number of keys for a size.
+     * */
     size_t Bytes(size_t keys) const;
     size_t Keys(size_t bytes) const;
     /* Returns the rate of a blocked filter of this size. */
     double Rate(size_t keys, size_t bytes) const;
 
-    /* Lays out the filter of these hashes, or a blocked one if they are too few for that kind in
-     * this many bits. Frees the pieces on the way, unless `keep` is set. Returns the number of
-     * bytes in *buffer; 0, for which any reader answers "maybe", if there are no hashes or memory
-     * is short. */
+    /* Lays out the filter of these hashes, or a blocked filter if there are too few hashes for
+     * that kind at this many bits. Frees the pieces as it proceeds, unless `keep` is set. Returns
+     * the number of bytes in *buffer; 0, for which any reader answers "maybe", if there are no
+     * hashes or memory is short. */
     size_t LayOut(SstKind kind, HashPieces *hashes, bool keep,
                   std::unique_ptr<const char[]> *buffer) const;
 
@@ -145,14 +147,14 @@ class SstShape
     size_t Lines(size_t keys) const;
 
     double bits_;
-    uint32_t k_;               /* of blocked filters */
-    std::vector<float> price_; /* of a line, by its number of keys */
+    uint32_t k_;               /* k of blocked filters */
+    std::vector<float> price_; /* price of a line, by its number of keys */
 };
 
 /* The places of hashes in a blocked filter. */
 struct SstPlaces {
     uint64_t groups = 0;                 /* 0: the hashes themselves are the places */
-    uint64_t span = 0;                   /* of a group */
+    uint64_t span = 0;                   /* size of a group */
     const unsigned char *ways = nullptr; /* 4 bits per group */
 
     void Begin(uint64_t how_many, const unsigned char *of_groups)
@@ -199,7 +201,7 @@ class SstAsked
     bg_packed *packed_ = nullptr;
     SstPlaces places_;
     const char *words_ = nullptr;
-    size_t stride_ = 0; /* approximate bytes from group to group */
+    size_t stride_ = 0; /* approximate bytes per group */
     std::unique_ptr<uint64_t[]> copy_;
 };
 
@@ -231,9 +233,9 @@ inline uint64_t SstPlaces::Of(uint64_t hash) const
     return group * span + SstHigh(SstTurn(hash * groups, Way(group)), span);
 }
 
-/* The line is known only once the way of its group is. But its page is known before, and if the
- * page has not been used for a while, finding it takes as long as loading the line. So it is
- * prefetched first. */
+/* The line is known only after the way of its group has been loaded, but its page is known
+ * before. If the page has not been used for a while, translating its address takes as long as
+ * loading the line, so the page is prefetched first. */
 inline bool SstAsked::MayMatch(uint64_t hash) const
 {
     __builtin_prefetch(words_ + SstHigh(hash, places_.groups) * stride_);
