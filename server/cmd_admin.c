@@ -1,6 +1,6 @@
 /*
- * cmd_admin.c - commands for operators: saving, stopping, and queries that Redis clients send to
- * any server. INFO, CONFIG, ACL and COMMAND have separate files.
+ * cmd_admin.c - commands for operators, such as saving and stopping, and queries that Redis clients
+ * send to any server. INFO, CONFIG, ACL and COMMAND have separate files.
  */
 #include "cmd.h"
 #include "jobs.h"
@@ -41,7 +41,7 @@ struct saving {
 static void saving_run(struct job *job, struct session *session)
 {
     (void)job;
-    /* The log contains the result. */
+    /* The result is logged. */
     (void)persist_snapshot(session->server->persist, NULL);
 }
 
@@ -130,8 +130,8 @@ static bool shutdown_read(struct request *request, struct shutdown *how)
     return !(how->save && how->nosave) && !(how->abort && request->argc > 2);
 }
 
-/* The client gets no reply; its connection is closed. Changes are in the journal, so saving is
- * not necessary; it makes the next start faster. */
+/* Stops the service. The client gets no reply; its connection is closed. All changes are in the
+ * journal, so saving is not necessary, but it makes the next start faster. */
 static void admin_shutdown(struct request *request)
 {
     struct session *session = session_of(request);

@@ -1,6 +1,6 @@
 /*
- * cmd_connection.c - commands for the connection itself: PING, AUTH, HELLO and others. CLIENT is
- * in cmd_client.c.
+ * cmd_connection.c - commands on the connection itself: PING, AUTH, HELLO and others. CLIENT is in
+ * cmd_client.c.
  */
 #include "cmd.h"
 #include "log.h"
@@ -13,8 +13,8 @@
 
 enum login {
     LOGIN_DONE,
-    LOGIN_REFUSED, /* the error was sent */
-    LOGIN_LATER    /* checking takes long: run the request again, as a job */
+    LOGIN_REFUSED, /* an error has been sent */
+    LOGIN_LATER    /* the check is slow: run the request again as a job */
 };
 
 static enum login login_refuse(struct request *request, const char *error)
@@ -23,7 +23,7 @@ static enum login login_refuse(struct request *request, const char *error)
     return LOGIN_REFUSED;
 }
 
-/* Checks a password, which takes a job; users.h describes the order of the steps. */
+/* Checks a password, in a job if hashing is required; users.h describes the order of the steps. */
 static enum login login_check(struct request *request, bg_bytes name, bg_bytes password)
 {
     struct session *session = session_of(request);
@@ -63,7 +63,7 @@ static enum login login_as(struct request *request, bg_bytes name, bg_bytes pass
     return login_check(request, name, password);
 }
 
-/* The user and the protocol cannot be changed within MULTI. */
+/* Sends an error within MULTI, where the user and the protocol cannot be changed. */
 static bool connection_in_multi(struct request *request)
 {
     struct client *client = session_of(request)->client;
@@ -251,7 +251,7 @@ static void connection_select(struct request *request)
     } else if (number < INT32_MIN || number > INT32_MAX) {
         reply_error(&request->reply, "ERR value is out of range, value must between "
                                      "-2147483648 and 2147483647");
-    } else if (number != 0) { /* there is only one */
+    } else if (number != 0) { /* there is only one database */
         reply_error(&request->reply, "ERR DB index is out of range");
     } else {
         reply_ok(&request->reply);

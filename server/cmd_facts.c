@@ -1,6 +1,6 @@
 /*
  * cmd_facts.c - INFO: statistics in sections, one per line. They have the same names as in Redis
- * where it has an equivalent, so tools that read them there can read them here.
+ * where Redis has an equivalent, so that existing tools can read them.
  */
 #include "cmd.h"
 #include "fronts.h"
@@ -39,7 +39,7 @@ static unsigned long long info_number(uint64_t n)
     return n;
 }
 
-/* Writes a size in bytes, and as 1.50M, the format of Redis. */
+/* Writes a size twice: in bytes, and in the human-readable format of Redis (1.50M). */
 static void info_bytes(struct buffer *out, const char *name, uint64_t bytes)
 {
     static const char units[] = "BKMGTP";
@@ -217,8 +217,8 @@ static void info_keyspace(const struct session *session, struct buffer *out)
     }
 }
 
-/* Filters over clusters: items and how many of them the cluster did not answer; shards, nodes and
- * how they handled requests. */
+/* Writes the statistics of filters in clusters: items, unanswered items, shards, nodes and how the
+ * nodes handled requests. */
 static void info_sharded(const struct session *session, struct buffer *out)
 {
     struct front_facts f;
@@ -250,7 +250,7 @@ static void info_sharded(const struct session *session, struct buffer *out)
 }
 
 static const struct {
-    const char *name; /* as requested, in uppercase */
+    const char *name; /* name in uppercase, as requested */
     const char *title;
     void (*write)(const struct session *session, struct buffer *out);
 } info_sections[] = {

@@ -2,7 +2,8 @@
  * cmd_scan.c - lists names: SCAN, KEYS, RANDOMKEY, DBSIZE.
  *
  * A cursor of SCAN is the number of the last entry that was examined. Numbers only increase and
- * are never reused, so a scan returns every name that exists throughout it, and none twice.
+ * are never reused, so a scan returns every name that exists for its entire duration, and none
+ * twice.
  *
  * Users see only the names that they may read, so tenants cannot discover each other's filters.
  */
@@ -14,8 +15,8 @@
 #include <sys/random.h>
 
 enum {
-    SCAN_USUAL = 10, /* entries examined by one SCAN by default, */
-    SCAN_MAX = 1000, /* and at most, so that other connections get their turn */
+    SCAN_USUAL = 10, /* entries examined by one SCAN (default) */
+    SCAN_MAX = 1000, /* maximum, so that other connections get their turn */
     SCAN_PIECE = 64
 };
 
@@ -110,7 +111,7 @@ static void scan_run(struct request *request)
 
 /* ---- KEYS ---------------------------------------------------------------------------------- */
 
-/* Collects names, each preceded by its length. */
+/* Appends a name, preceded by its length. */
 static void keys_add(struct buffer *names, bg_bytes name)
 {
     buffer_put(names, &name.len, sizeof name.len);

@@ -182,7 +182,7 @@ void front_refuse(const struct front *front, struct request *request)
 
 /* ---- Requests ----------------------------------------------------------------------------------- */
 
-/* The form of the reply: one value, an array, or one reply for each of many requests. */
+/* The form of the reply: one value, an array, or one reply for each request of a run. */
 enum front_form { FRONT_ONE, FRONT_LIST, FRONT_MANY };
 
 static bool front_bit(const uint64_t *bits, size_t i)
@@ -194,7 +194,8 @@ static void front_fail(struct request *request, bg_err err,
                        const struct front_work *work)
 {
     const char *message = work->info.message;
-    const int shard = (int)strcspn(message, ":"); /* the message starts with its name */
+    /* The message starts with the shard's name. */
+    const int shard = (int)strcspn(message, ":");
     if (err == BG_ENOTFOUND) {
         reply_errorf(
             &request->reply,
@@ -209,7 +210,7 @@ static void front_fail(struct request *request, bg_err err,
     }
 }
 
-/* Replies to many requests, of which some failed. */
+/* Replies to a run of requests, some of which failed. */
 static void front_tell_many(struct request *request, const struct front_work *work,
                             bg_err err)
 {
@@ -222,7 +223,7 @@ static void front_tell_many(struct request *request, const struct front_work *wo
     }
 }
 
-/* Replies to one request that failed: the results of the items before the first one that was not added, then the
+/* Replies to one request that failed: first the results of the items before the first that was not added, then the
  * error. */
 static void front_tell_failed(struct request *request, const struct front_work *work,
                               enum front_form form, bg_err err)

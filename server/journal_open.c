@@ -1,10 +1,9 @@
 /*
  * journal_open.c - opens, reads, begins and closes the journal.
  *
- * journal_begin always creates a new segment. So frames whose tail was cut off are never
- * followed, in the same file, by others with the same numbers; and each run (the segments of one
- * process) has its own checksum seed (journal_frame.h). The existing frames are settled first
- * (journal_disk.c).
+ * journal_begin always creates a new segment. So a truncated tail is never followed, in the same
+ * file, by other frames with the same numbers, and each run (the segments of one process) has its
+ * own checksum seed (journal_frame.h). The existing frames are settled first (journal_disk.c).
  */
 #include "journal_inside.h"
 
@@ -189,7 +188,7 @@ static bg_err journal_begin_inside(struct journal *j, bg_errinfo *info)
     uint64_t more = n && j->report.damages == 0 ? n - j->report.segments : 0;
     for (; more > 0; more--) {
         if (journal_disk_remove(&j->disk, j->disk.segments[0].number, NULL)) {
-            break; /* the segments that remain do no harm */
+            break; /* the remaining segments are harmless */
         }
         journal_disk_pop(&j->disk);
     }

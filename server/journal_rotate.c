@@ -1,16 +1,16 @@
 /*
  * journal_rotate.c - starts and deletes segments; restarts a journal that has failed.
  *
- * A new segment gets its name after the old one is synced (J4). Frames that are appended
- * meanwhile wait in memory and become the first of the new segment. If the new segment cannot be
- * created, the old one stays in use. But if it already has its name, and only the directory could
- * not be synced, it may or may not exist after a power loss: then nothing may follow in the old
- * one, and the journal has failed.
+ * A new segment gets its name after the old one is synced (J4). Frames appended meanwhile wait in
+ * memory and become the first frames of the new segment. If the new segment cannot be created, the
+ * old one stays in use. But if the new segment already has its name, and only the directory could
+ * not be synced, it may or may not exist after a power failure. In that case nothing may be
+ * appended to the old segment, and the journal has failed.
  *
- * Restart. A fresh segment starts with a manifest, and gets its name once all of the manifest is
- * on disk. So there is one moment, the rename, before which a restart finds the old segments, and
- * after which it finds the fresh one. The numbers of frames that were never written are skipped
- * between the two; no reader needs them.
+ * Restart. A fresh segment starts with a manifest, and gets its name once the whole manifest is on
+ * disk. So the rename is the point before which a restart finds the old segments, and after which
+ * it finds the fresh one. The numbers of frames that were never written are skipped; no reader
+ * needs them.
  */
 #include "journal_inside.h"
 
@@ -62,7 +62,7 @@ static void journal_give_both(struct journal *j)
     (void)pthread_cond_broadcast(&j->turn);
 }
 
-/* (J4): puts all frames appended so far on disk. The caller owns both flags. */
+/* Writes and syncs all frames appended so far (J4). The caller owns both flags. */
 static bg_err journal_finish_segment(struct journal *j, bg_errinfo *info)
 {
     uint64_t last = journal_get(&j->next) - 1;
@@ -93,7 +93,7 @@ static bg_err journal_rotate_inside(struct journal *j, bg_errinfo *info)
         journal_switch(j, &header, &draft, JOURNAL_HEADER);
         return BG_OK;
     }
-    if (draft.placed) { /* it may exist later: nothing may follow in the old one */
+    if (draft.placed) { /* it may exist later: nothing may be appended to the old one */
         journal_fail(j, &why, true);
     }
     if (info) {
@@ -179,7 +179,7 @@ struct journal_draft {
     uint64_t end, next;
 };
 
-/* The frames are collected in `spare`, which this thread owns. */
+/* Writes the frames collected in `spare`, which this thread owns. */
 static bg_err journal_draft_write(struct journal_draft *draft, bg_errinfo *info)
 {
     struct journal_buffer *buffer = &draft->journal->spare;
@@ -212,7 +212,8 @@ bg_err journal_draft_append(struct journal_draft *draft,
     if (!payload) {
         return BG_ENOMEM;
     }
-    /* The whole segment is on disk before any reader can find it, and so is each frame. */
+    /* The whole segment is on disk before any reader can find it, so each frame counts as
+     * synced. */
     struct journal_head head = { .length = (uint32_t)bytes,
                                  .sequence = draft->next,
                                  .synced = draft->next,
@@ -294,7 +295,7 @@ bg_err journal_reopen(struct journal *j, journal_fill *fill, void *context,
             (void)pthread_cond_wait(&j->turn, &j->lock);
         }
         j->removing = true;
-        /* journal_begin removes the segments that cannot be removed now. */
+        /* journal_begin removes any segments that cannot be removed now. */
         (void)journal_remove_inside(j, first, &removed, NULL);
         j->removing = false;
         (void)pthread_cond_broadcast(&j->turn);

@@ -3,7 +3,7 @@
  *
  * The PostgreSQL manual describes the format: "Streaming Replication Protocol" and "Logical Replication Message
  * Formats". Numbers are big-endian. A message must end where its contents end. Only protocol 1 is requested,
- * so the server sends whole transactions in the order of their commits, and values as text ('t').
+ * so the server sends whole transactions in commit order, and values as text ('t').
  *
  * pgoutput_parse validates the whole list of columns or values once, so the functions that read the list cannot read
  * past its end.
@@ -42,7 +42,7 @@ static bool cursor_number(struct cursor *cursor, size_t bytes, uint64_t *number)
     return true;
 }
 
-/* Reads a NUL-terminated text; *text excludes the NUL. */
+/* Reads a NUL-terminated string; *text excludes the NUL. */
 static bool cursor_text(struct cursor *cursor, bg_bytes *text)
 {
     const unsigned char *end =

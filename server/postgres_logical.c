@@ -6,13 +6,11 @@
  * before it is committed). The follower must prove repeatedly that the stream covers the tables, that it has no gaps,
  * and how far it has advanced.
  *
- * (L1) Position. At every poll, the follower records the time `since` and then emits a marker over a normal
- * connection
- *      (postgres_marker.h). The commit of a transaction acknowledged before `since` precedes the marker in the WAL.
- *      So when the marker arrives in the stream, all those transactions have been reported. Its arrival also proves
- *      that both connections reached the same server.
- * (L2) Coverage. After emitting the marker, and before waiting for it, the follower reads the identity and
- * fingerprint
+ * (L1) Position. At every poll, the follower records the time `since` and then emits a marker over a normal connection
+ *      (postgres_marker.h). The commit of a transaction acknowledged before `since` precedes the marker in the WAL. So
+ *      when the marker arrives in the stream, all those transactions have been reported. Its arrival also proves that
+ *      both connections reached the same server.
+ * (L2) Coverage. After emitting the marker, and before waiting for it, the follower reads the identity and fingerprint
  *      (postgres_schema.h) in a new snapshot. It reports caught_up only if they equal those of the epoch. DDL
  *      acknowledged before `since` is visible in that snapshot.
  * (L3) Continuity. The slot is confirmed only up to the marker of the last saved mark. Every stream, including
@@ -95,7 +93,7 @@ bg_err logical_prepare(struct postgres_link *link, const struct logical *logical
     bg_err err = logical_verify_server(link, info);
     err = err ? err : postgres_keys_look(link, logical_deadline(), &keys, info);
     err = err ? err : logical_inspect(link, logical, &found, info);
-    /* Only publication problems can be repaired; their messages contain the word. */
+    /* Only publication problems can be repaired; their messages contain the word "publication". */
     if (err == BG_EINVAL && strstr(info->message, "publication")) {
         err = postgres_publication_install(link, logical->object, logical_deadline(),
                                            info);

@@ -9,12 +9,11 @@
  * prove this, the reader emits a marker after the last key, in the session that read the keys. The marker must arrive
  * in the follower's stream.
  *
- * (R1) The snapshot can include a committed transaction whose backend has not yet recorded the commit outside the
- * WAL.
+ * (R1) The snapshot can include a committed transaction whose backend has not yet recorded the commit outside the WAL.
  *      Its rows would look aborted. So the reader waits until a new snapshot, which is taken from the list of running
  *      transactions, contains everything that the exported one contains.
- * (R2) COPY resolves names by the newest catalogs, not by the snapshot. So the identity and fingerprint are compared
- *      with those of the epoch twice: in the snapshot, and in a new one after the last key.
+ * (R2) COPY resolves names with the newest catalogs, not with the snapshot. So the identity and fingerprint are
+ *      compared with those of the epoch twice: in the snapshot, and in a new one after the last key.
  */
 #include "log.h"
 #include "postgres_logical.h"
@@ -29,7 +28,7 @@
 struct logical_reader {
     struct source *source;
     struct postgres_reader *reader;
-    uint64_t round; /* of the follower, when the read started */
+    uint64_t round; /* round of the follower when the read started */
     struct postgres_mark epoch;
 };
 
@@ -208,7 +207,7 @@ static enum reader_wait reader_look(const struct logical_reader *mine,
                                                           : READER_WAITS;
 }
 
-/* Waits until the follower has received the marker, as long as its stream makes progress. */
+/* Waits until the follower has received the marker. Fails if its stream stops making progress. */
 static bg_err reader_await(const struct logical_reader *mine, const char *nonce,
                            bg_errinfo *info)
 {

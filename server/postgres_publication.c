@@ -5,7 +5,7 @@
  * table is published. A gate must not break an application, so it refuses such a table instead. A table can also lose
  * its replica identity, or get a partition without one. The fingerprint query detects that at the next poll. A
  * publication that the gate cannot follow, for this or any other reason, is dropped. Otherwise it could make UPDATE
- * fail later without being noticed.
+ * fail later, unnoticed.
  */
 #include "postgres_publication.h"
 
@@ -67,7 +67,7 @@ static void publication_statements_free(char *sql[PUBLICATION_STEPS])
 
 /* ---- Installing -------------------------------------------------------------------------- */
 
-/* Verifies that an existing publication of that name belongs to this gate. Errors: BG_EINVAL if it does not. */
+/* Verifies that an existing publication with that name belongs to this gate. Errors: BG_EINVAL if it does not. */
 static bg_err publication_own(struct postgres_link *link, const char *name,
                               uint64_t deadline, bg_errinfo *info)
 {

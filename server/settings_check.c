@@ -1,10 +1,10 @@
 /*
  * settings_check.c - validates all options together.
  *
- * Single options were validated when they were read. This file checks combinations of options,
- * and their fit with the machine: files must be readable, addresses valid, and secrets outside
- * the data directory. A configuration that would expose the service without a password, or fail
- * later, is refused at startup.
+ * Individual options have been validated while being read. This file checks combinations of
+ * options, and whether they suit the machine: files must be readable, addresses valid, and secrets
+ * outside the data directory. A configuration that would expose the service without a password, or
+ * fail later, is refused at startup.
  */
 #include "settings.h"
 #include "text.h"
@@ -95,7 +95,8 @@ static void settings_check_network(struct settings_draft *draft)
 
 /* ---- Users -------------------------------------------------------------------------------- */
 
-/* Returns the first address that other machines can reach, if a port is set; otherwise NULL. */
+/* If a port is set, returns the first address that other machines can reach; otherwise returns
+ * NULL. */
 static const char *settings_check_beyond(const struct settings *s)
 {
     for (size_t i = 0; i < s->bind.count; i++) {
@@ -184,7 +185,7 @@ static void settings_check_tls(struct settings_draft *draft)
     }
 }
 
-/* Resolves a path: absolute, and without symbolic links in the part that exists. */
+/* Resolves a path to an absolute path, without symbolic links in the part that exists. */
 static bool settings_check_resolve(const char *path, char resolved[PATH_MAX])
 {
     char front[PATH_MAX], real[PATH_MAX];

@@ -18,7 +18,7 @@ struct sqlite_asker {
     struct sqlite_link link;
     sqlite3_stmt *lookup;
     bool numbers;   /* the key columns can hold numbers */
-    uint64_t epoch; /* in which the connection was opened */
+    uint64_t epoch; /* epoch in which the connection was opened */
 };
 
 /* ---- Life ------------------------------------------------------------------------------ */
@@ -64,7 +64,7 @@ static bg_err source_sqlite_prepare(struct sqlite_asker *asker, bg_errinfo *info
     if (err && err != BG_EINVAL) {
         return err;
     }
-    /* source_check rejects columns that cannot be keys, but they can be queried. They may hold numbers. */
+    /* source_check rejects columns that cannot be keys, but such columns can be queried, and they may hold numbers. */
     asker->numbers = err || (form != KEY_FORM_BYTES && form != KEY_FORM_ASCII);
     err = sqlite_link_prepare(link, "lookup", link->source->how.lookup, &asker->lookup,
                               info);
@@ -143,7 +143,7 @@ static bool source_sqlite_real(bg_bytes key, double *number)
     return !*end;
 }
 
-/* Binds the key. *fits: the key is a value of this type. Returns a SQLite result code. */
+/* Binds the key. Sets *fits if the key is a value of this type. Returns a SQLite result code. */
 static int source_sqlite_bind(sqlite3_stmt *lookup, bg_bytes key, enum bind_as type,
                               bool *fits)
 {

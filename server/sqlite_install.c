@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PRUNE_ROWS = 8192 };                      /* per transaction */
-#define PRUNE_PATIENCE (50 * SOURCE_MILLISECOND) /* for the write lock */
+enum { PRUNE_ROWS = 8192 };                      /* rows pruned per transaction */
+#define PRUNE_PATIENCE (50 * SOURCE_MILLISECOND) /* time to wait for the write lock */
 /* Time limit of one call, because the follower waits for it. */
 #define PRUNE_BUDGET   (100 * SOURCE_MILLISECOND)
 
 /* ---- Creating objects ------------------------------------------------------------------ */
 
-/* Returns SQL that adds a row without a key if the last row is missing, or is not the one in sqlite_sequence. */
+/* Returns SQL that adds a row without a key if the last row is missing, or does not have the number in
+ * sqlite_sequence. */
 static char *install_row_sql(const struct sqlite_objects *objects)
 {
     const char *name = objects->changes;
@@ -33,7 +34,7 @@ static bg_err install_drop_sql(struct sqlite_link *link,
 {
     sqlite3_stmt *rows = NULL;
     int code = SQLITE_DONE;
-    /* Triggers first, so that no trigger remains without its table. */
+    /* Triggers are dropped first, so that no trigger remains without its table. */
     char *sql = source_format("SELECT type, name, sql FROM main.sqlite_master"
                               " WHERE substr(name, 1, %zu) = '%s' ORDER BY type DESC",
                               strlen(objects->prefix), objects->prefix);

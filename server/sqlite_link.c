@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { LINK_INSTRUCTIONS = 2000 }; /* between two calls of the progress handler */
+/* Instructions between two calls of the progress handler. */
+enum { LINK_INSTRUCTIONS = 2000 };
 
 /* Returns nonzero to interrupt the statement. */
 static int sqlite_link_progress(void *context)
@@ -89,7 +90,7 @@ static bool sqlite_link_is_same(const struct sqlite_file *a,
     return a->device == b->device && a->inode == b->inode && a->birth == b->birth;
 }
 
-/* Identifies the write-ahead log. SQLite appends the endings to the path of the file itself, not of a symbolic
+/* Identifies the write-ahead log. SQLite appends the suffix to the path of the file itself, not to that of a symbolic
  * link. */
 static void sqlite_link_find_logs(const struct sqlite_link *link,
                                   struct sqlite_file logs[2])
@@ -104,13 +105,13 @@ static void sqlite_link_find_logs(const struct sqlite_link *link,
     }
 }
 
-/* Opens the write-ahead log, if the database has one, and identifies it. From then on, the connection holds a lock,
- * so other connections do not delete the log when they are closed. Before, the last connection of an application may
- * delete it.
+/* Opens the write-ahead log, if the database has one, and identifies it. From then on, the connection holds a lock, so
+ * other connections do not delete the log when they are closed. Until then, an application's last connection may delete
+ * it.
  *
- * The log belongs to one name of the file. Commits under another hard link would be invisible, and writing under two
- * names corrupts the database, so hard links are refused. A new link updates the change time of the file, so the file
- * is opened again and checked. */
+ * The log belongs to one name of the file. Commits made through another hard link would be invisible, and writing under
+ * two names corrupts the database, so hard links are refused. Creating a hard link updates the file's change time, so
+ * the file is then reopened and checked. */
 static bg_err sqlite_link_open_log(struct sqlite_link *link, bg_errinfo *info)
 {
     const bg_err err = sqlite_link_execute(link, "source", "PRAGMA data_version", info);
@@ -171,8 +172,8 @@ void sqlite_link_close(struct sqlite_link *link)
     link->db = NULL;
 }
 
-/* The path may be a symbolic link, and the file may have been replaced while it was opened. So the function verifies
- * both where the path leads and whether SQLite's file is still in place. */
+/* The path may be a symbolic link, and the file may have been replaced while it was being opened. So this function
+ * verifies both the file that the path refers to and that SQLite's file is still in place. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link)
 {
     struct sqlite_file now, logs[2];

@@ -1,8 +1,8 @@
 /*
  * startup.c - see startup.h.
  *
- * The systemd protocol (sd_notify) is a datagram and a few variables. It is implemented here to
- * avoid a library that brings in much more.
+ * The systemd notification protocol (sd_notify) consists of a datagram and a few variables. It is
+ * implemented here to avoid depending on a much larger library.
  */
 #include "startup.h"
 #include "text.h"
@@ -24,7 +24,7 @@
 
 enum { STARTUP_OTHER_FILES = 256 /* journals, filters, databases, logs */ };
 
-/* Under a sanitizer: its leak check must be able to trace the process. */
+/* Under a sanitizer, the leak check must be able to trace the process. */
 #if defined(__SANITIZE_ADDRESS__)
 #define STARTUP_LOOKED_AT 1
 #elif defined(__has_feature)
@@ -49,12 +49,13 @@ void startup_process(const struct settings *settings)
     const struct sigaction ignore = { .sa_handler = SIG_IGN };
     const struct rlimit none = { 0, 0 };
     (void)sigaction(SIGPIPE, &ignore, NULL);
-    /* Exceeding a limit on file sizes is an ordinary error. */
+    /* Without the signal, exceeding the file size limit is an ordinary error. */
     (void)sigaction(SIGXFSZ, &ignore, NULL);
     (void)umask(077);
     if (!settings->core_dumps) {
         (void)setrlimit(RLIMIT_CORE, &none);
-        if (!STARTUP_LOOKED_AT) { /* a core_pattern with a | ignores the limit */
+        if (!STARTUP_LOOKED_AT) {
+            /* A core_pattern that starts with | ignores the limit. */
             (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         }
     }
@@ -86,7 +87,7 @@ uint64_t startup_descriptors(uint64_t maxclients)
 
 /* ---- Directories and files --------------------------------------------------------------- */
 
-/* Creates a directory and its parents; the last one with mode 0700. */
+/* Creates a directory with mode 0700, and its parents. */
 static bool startup_make_folder(const char *path, char why[SETTINGS_WHY])
 {
     char part[PATH_MAX];
@@ -294,7 +295,7 @@ bool startup_watchdog(void)
     return startup_notify("WATCHDOG=1");
 }
 
-/* Returns a number in a variable; 0: none. */
+/* Returns the number in an environment variable; 0 if there is none. */
 static unsigned long startup_number(const char *name)
 {
     const char *text = startup_variable(name);

@@ -71,7 +71,7 @@ static void syntax_lower(char *to, const char *from)
     to[i] = 0;
 }
 
-/* Returns the type of a value with this name. */
+/* Returns the type of a value by its name. */
 static enum syntax_type syntax_type_of(const char *name)
 {
     static const char *const integers[] = {
@@ -287,7 +287,7 @@ static void parse_item(struct parser *p, struct chain *chain)
 }
 
 /* Parses the items between brackets or bars into one node: "AUTH username password" is a block with the token AUTH. At
- * the top level, each item is an argument of its own. */
+ * the top level, each item is a separate argument. */
 static void parse_sequence(struct parser *p, struct chain *out)
 {
     struct chain chain;

@@ -3,7 +3,7 @@
  * rules. The checks, in this order:
  *
  *     Host       without users, only known names, against DNS rebinding (421)
- *     page       changes must not come from a page of another site (403)
+ *     page       changes must not come from a page on another site (403)
  *     user       by Authorization, or the user default where that is allowed (401, 429)
  *     state      only some requests are served while loading (503)
  */
@@ -51,8 +51,9 @@ static bool access_is_local_name(const char *name)
            || (n > m && strcasecmp(name + n - m, ending) == 0);
 }
 
-/* A page under a name that its owner has pointed to this machine could send any request that
- * its visitor may send. So the name must be known, unless a password is required. */
+/* Returns whether the host name is known. If an attacker's host name resolved to this machine, a
+ * page under that name could send any request that its visitor may send. So the name must be known,
+ * unless a password is required. */
 static bool access_knows_host(const struct web_request *request)
 {
     const struct settings *settings = request->session->from;
@@ -95,7 +96,7 @@ static bool access_is_other_origin(const struct http_request *head)
            || strncasecmp(at + 3, host.data, host.len) != 0;
 }
 
-/* Returns whether a page of another site may have sent the request without a preflight. */
+/* Returns whether a page on another site may have sent the request without a preflight. */
 static bool access_is_cross_site(const struct web_request *request, bool plain_is_fine)
 {
     static const char *const simple[] = { "text/plain", "multipart/form-data",
@@ -170,7 +171,7 @@ static enum web_access access_log_in(struct web_request *request,
     return client->user ? WEB_MAY : WEB_MAY_NOT;
 }
 
-/* A token is "user:password", or the password of the user default. */
+/* Parses a token: "user:password", or the password of the user `default`. */
 static void access_read_token(struct http_credentials *is)
 {
     const char *colon = memchr(is->token.data, ':', is->token.len);
@@ -205,7 +206,7 @@ static enum web_access access_user(struct web_request *request, bool waits)
 
 /* ---- All ---------------------------------------------------------------------------------------- */
 
-/* Returns whether no password is required; the user is then default. */
+/* Returns whether no password is required, so that the user is `default`. */
 static bool access_is_free(const struct web_request *request,
                            const struct web_route *route)
 {

@@ -1,6 +1,6 @@
 /*
- * web_metrics_own.c - the figures of the service itself, after those of filters and gates.
- * docs/metrics.md lists them; a test compares the list.
+ * web_metrics_own.c - metrics of the service itself, which follow those of filters and gates. A
+ * test checks that docs/metrics.md lists them all.
  */
 #include "gates.h"
 #include "jobs.h"

@@ -48,7 +48,7 @@ static bool plan_read_kind(struct web_request *request, bg_plan_request *ask)
     return true;
 }
 
-/* Reads an optional number of at least 0. */
+/* Reads an optional number from 0 to `most`. */
 static bool plan_read_real(struct web_request *request, const char *name, double most,
                            double *value)
 {
@@ -90,7 +90,7 @@ static bool plan_read(struct web_request *request, bg_plan_request *ask,
                   "absent_share: found %g, expected a number from 0 to 1", share);
         return false;
     }
-    /* 0 means "unknown" to the library; a share of 0 becomes one that is too small to
+    /* 0 means "unknown" to the library; a share of 0 is replaced with one that is too small to
      * matter. */
     ask->absent_share = share > 0 ? share : 1e-300;
     ask->spec.folds = (uint32_t)folds;

@@ -1,6 +1,6 @@
 /*
- * web_service.c - information about the service over HTTP: readiness and info; also the table
- * of routes that do not belong to a single filter or gate.
+ * web_service.c - readiness and info of the service over HTTP, and the table of routes that do not
+ * belong to a single filter or gate.
  */
 #include "web_service.h"
 
@@ -64,7 +64,8 @@ static void ready_gate(void *context, const struct gate_about *about)
     gates->complete += about->trusted;
 }
 
-/* This requires no authentication, so the names of gates are not shown. */
+/* Writes the state of the gates. The response requires no authentication, so the names of gates are
+ * not shown. */
 static void ready_say_gates(struct json *json, struct gates *gates)
 {
     struct ready_gates is = { .count = 0 };
@@ -83,9 +84,9 @@ static void ready_say_fronts(struct json *json, struct fronts *fronts)
     ready_check(json, "fronts", reached == all, text);
 }
 
-/* The components report their state, but readiness depends only on the state of the service.
- * With ?fronts=1 it also depends on whether the clusters can be reached; otherwise lookups
- * return "maybe". */
+/* Readiness depends only on the state of the service, although the components report theirs as
+ * well. With ?fronts=1 it also depends on whether the clusters can be reached, without which
+ * lookups return "maybe". */
 static void service_ready(struct web_request *request)
 {
     const struct server *server = request->session->server;
@@ -183,7 +184,7 @@ static void info_traffic(struct json *json, struct server *server,
     json_count(json, "commands", totals.requests + totals.http_requests);
 }
 
-/* Sums over the filters that the user may see. */
+/* Totals over the filters that the user may see. */
 struct info_sums {
     uint64_t count, bytes;
     uint64_t health[HEALTH_UNKNOWN + 1];
