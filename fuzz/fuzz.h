@@ -1,5 +1,5 @@
 /*
- * fuzz.h - what a fuzz target defines, and how it reports a violation.
+ * fuzz.h - the function that a fuzz target defines, and the macro that reports a violation.
  *
  * A target is one file fuzz_<surface>.c; inputs worth keeping go to corpus/fuzz_<surface>/.
  */
@@ -14,7 +14,7 @@
 /* Feeds one input to the code under test; returns 0. Called by libFuzzer or replay.c. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A property that must hold, in every build: aborts the program if it does not. */
+/* Checks a property in every build: aborts the program if it does not hold. */
 #define FUZZ_MUST(condition)                                                           \
     do {                                                                               \
         if (!(condition)) {                                                            \

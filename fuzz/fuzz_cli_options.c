@@ -26,7 +26,7 @@ struct line {
     size_t count;
 };
 
-/* The name of an option, as typed; "" if there is no option of that number. */
+/* The name of an option, as typed; "" if there is no option with that number. */
 static void option_name(const struct option_use *uses, unsigned number, char *to)
 {
     *to = 0;

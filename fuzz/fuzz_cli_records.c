@@ -42,7 +42,7 @@ static struct key_format take_format(struct fuzz_input *in)
     return f;
 }
 
-/* Splits a copy in its own memory; the message of a refusal is one line. */
+/* Splits a copy in its own memory; an error message must be one line. */
 static void split(const struct key_format *f, const char *bytes, size_t n)
 {
     struct chunk chunk = { .path = "input" };

@@ -8,7 +8,7 @@
 #include "fuzz_input.h"
 #include "slot_map.h"
 
-/* Wherever it is cut, a reply has the same end, or is incomplete, or is invalid. */
+/* Wherever the stream is cut, a reply has the same end, is incomplete, or is invalid. */
 static enum reply_state in_pieces(const char *bytes, size_t n, uint32_t cuts,
                                   size_t *length)
 {

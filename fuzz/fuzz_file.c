@@ -178,7 +178,7 @@ static void file_use(bg_filter *filter, const bg_filter *other)
     }
 }
 
-/* Writing in pieces must give the same bytes as writing at once. */
+/* Checks that writing in pieces gives the same bytes as writing at once. */
 struct file_whole {
     const unsigned char *bytes;
     size_t n, at;
@@ -193,7 +193,7 @@ static bg_err file_compare(void *context, const void *bytes, size_t n)
     return BG_OK;
 }
 
-/* A filter that is written, in one piece or several, and read again is the same. */
+/* Checks that a filter is the same after it is written, in one piece or several, and read back. */
 static void file_return(const bg_filter *filter)
 {
     bg_save_options options = BG_SAVE_OPTIONS_INIT;

@@ -4,7 +4,7 @@
  * to query it, to add to it, to remove from it if supported, to write it and to read it again;
  * an added key is always found afterwards.
  *
- * From 192 on, the first byte creates a filter instead, from numbers of any size.
+ * If the first byte is 192 or above, a filter is created instead, from numbers of any size.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -97,7 +97,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size };
     const uint8_t first = fuzz_byte(&in), second = fuzz_byte(&in);
-    /* By its number, not its position in the list, so that existing inputs keep their meaning. */
+    /* Formats are chosen by number, not by position in the list, so that existing inputs keep their
+     * meaning. */
     const bg_foreign_format format = (bg_foreign_format)(first % 32);
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     bg_foreign *foreign = NULL;

@@ -72,7 +72,7 @@ static void take_keys(struct fuzz_input *in, struct keys *keys)
         keys->pair[keys->n] = (bg_bytes){ len ? in->data : NULL, len };
         keys->number[keys->n] = 0;
         memcpy(&keys->number[keys->n], in->data, in->left < 8 ? in->left : 8);
-        size_t step = len ? len : in->left > 0; /* empty keys must end, too */
+        size_t step = len ? len : in->left > 0; /* empty keys must not loop forever */
         in->data += step;
         in->left -= step;
     }

@@ -28,7 +28,8 @@ static bg_leveldb_codec *take_codec(struct fuzz_input *in)
     return codec;
 }
 
-/* Any bytes, in memory of exactly their size; one of the possible checks gives a valid layout. */
+/* Queries any bytes, in memory of exactly their size. At most one check value gives a valid
+ * layout. */
 static void ask_bytes(const bg_leveldb_codec *codec, struct fuzz_input *in)
 {
     size_t bytes = in->left;
@@ -44,7 +45,7 @@ static void ask_bytes(const bg_leveldb_codec *codec, struct fuzz_input *in)
         }
         denied += !bg_leveldb_codec_may_match(codec, "key", 3, filter, bytes);
     }
-    FUZZ_MUST(denied <= 1); /* one check is correct */
+    FUZZ_MUST(denied <= 1); /* at most one check value is correct */
     free(filter);
 }
 

@@ -40,7 +40,7 @@ static void live_note(struct live *f, uint64_t first, size_t n)
     }
 }
 
-/* Any spec; the limit keeps it small. */
+/* Takes any spec; the limit keeps the filter small. */
 static bg_spec live_spec(struct fuzz_input *in, bg_window_options *options)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -147,7 +147,7 @@ static void live_add_many(struct fuzz_input *in, struct live *f)
     for (size_t i = 0; i < n; i++) {
         keys[i] = first + i;
     }
-    /* A period may end within the batch: then the keys before that are older. */
+    /* If a period ends within the batch, the keys before that point are older. */
     uint64_t period = bg_filter_window_period(f->filter);
     (void)added_many(f->filter, bg_keys_u64(keys, n), NULL);
     if (bg_filter_window_period(f->filter) == period) {
@@ -178,7 +178,7 @@ static void live_step(struct fuzz_input *in, struct live *f)
     }
 }
 
-/* Whatever happened, the filter is at least as large as requested. */
+/* The filter is always at least as large as requested. */
 static void live_check_figures(const bg_spec *spec, const bg_filter *filter)
 {
     FUZZ_MUST(bg_filter_capacity(filter) >= spec->items);

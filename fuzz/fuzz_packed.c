@@ -24,7 +24,7 @@ static void ask(const bg_packed *packed, uint64_t seed)
     }
 }
 
-/* Opens the bytes in memory that ends where they do. */
+/* Opens the bytes in memory of exactly their size. */
 static void open_bytes(struct fuzz_input *in, bool made_good)
 {
     size_t n = made_good ? in->left / 8 * 8 : in->left;
@@ -62,7 +62,7 @@ static bg_filter *some_filter(struct fuzz_input *in, const uint64_t *hashes, siz
     spec.width = spec.kind == BG_KIND_FUSE && what & 16 ? 4 : 0;
     FUZZ_MUST(bg_builder_create(&spec, &builder, NULL) == BG_OK);
     FUZZ_MUST(bg_builder_add_many(builder, bg_keys_hashes(hashes, n)) == BG_OK);
-    (void)!bg_builder_finish(builder, &filter, NULL); /* badly chosen hashes may fail */
+    (void)!bg_builder_finish(builder, &filter, NULL); /* bad hashes may fail */
     bg_builder_free(builder);
     return filter;
 }

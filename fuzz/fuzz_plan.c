@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-/* Where the true rate is below 1e-10, the model changes its method and overestimates, in the
- * smallest filters up to this: there rates need not be monotonic. */
+/* Below a true rate of 1e-10 the model uses another method, which overestimates: up to this rate in
+ * the smallest filters. There, rates need not be monotonic. */
 static const double small_rate = 1e-4;
 
 static double take_number(struct fuzz_input *in)

@@ -30,7 +30,7 @@ static uint64_t take_prefix(struct fuzz_input *in)
 
 static uint64_t hash_of(uint64_t prefix)
 {
-    return prefix << (64 - kept) | prefix * 77; /* the bits that are not kept do not
+    return prefix << (64 - kept) | prefix * 77; /* the remaining bits do not
                                                    matter */
 }
 

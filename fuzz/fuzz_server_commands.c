@@ -31,8 +31,8 @@ enum { NAMES = 3, ITEMS = 12, STEPS = 48, WORDS = 12 };
 
 static const char *const names[NAMES] = { "a", "b", "c" };
 
-/* %n: a name, %i: an item, %c: a count, %r: a rate, %w: any word, %p: a piece of a dump, %s:
- * the number that came with one; %h: the header of a RedisBloom dump, %b: its bits, %t: their
+/* %n: a name, %i: an item, %c: a count, %r: a rate, %w: any word, %p: a piece of a dump, %s: the
+ * number that belongs to it; %h: the header of a RedisBloom dump, %b: its bits, %t: their
  * number. */
 static const char *const templates[] = {
     "BF.RESERVE %n %r %c",
@@ -320,7 +320,7 @@ static void model_delete(struct world *w, int name, bg_bytes item)
     }
 }
 
-/* Adds the items of a list, from argv[first] on, that the reply reports as present. */
+/* Adds the items from argv[first] on that the reply reports as present to the model. */
 static void model_add_list(struct world *w, int name, const struct arguments *a,
                            size_t first, bool only_new)
 {
@@ -381,14 +381,14 @@ static void model_follow(struct world *w, const struct arguments *a)
     }
 }
 
-/* Checks that every item that must be present is, in the objects themselves. */
+/* Checks in the objects themselves that every item is present that must be. */
 static void model_check(struct world *w)
 {
     for (int name = 0; name < NAMES; name++) {
         const struct object *object =
             fake_find(&w->host.host, (bg_bytes){ names[name], 1 });
         if (!object || object->shape.kind == BG_KIND_WINDOW) {
-            model_forget(w, name); /* dropped, or it forgets by itself */
+            model_forget(w, name); /* dropped, or a window that forgets keys */
             continue;
         }
         for (int i = 0; i < ITEMS; i++) {
@@ -470,7 +470,7 @@ static void step(struct world *w)
     free(a.changed);
 }
 
-/* As the module does when its server defragments: between commands. */
+/* Moves objects between commands, as the module does when its server defragments. */
 static void move_all(struct fake *host)
 {
     for (size_t i = 0; i < host->entries_count; i++) {

@@ -1,6 +1,6 @@
 /*
- * fuzz_server_http.c - what browsers and scrapers send to the service: any bytes as an HTTP
- * stream, and the interpretation of its fields and targets.
+ * fuzz_server_http.c - HTTP input of the service: any bytes as an HTTP stream, and the
+ * interpretation of its fields and targets.
  *
  * Input: one byte chooses the maximum size of bodies and what is checked, 4 bytes how the
  * stream is cut; the rest is the stream.
@@ -31,7 +31,7 @@ static bool within(bg_bytes part, const char *room, size_t n)
     return data >= room && data <= room + n && part.len <= (size_t)(room + n - data);
 }
 
-/* The parts of a path, encoded again byte by byte, are the same parts. */
+/* Checks that the parts of a path are the same after they are re-encoded byte by byte. */
 static void check_path(void)
 {
     static char room[HTTP_LINE_BYTES], again_room[HTTP_LINE_BYTES];
@@ -115,7 +115,7 @@ static void check_fields(void)
     (void)http_if_match(&request, "\"1f\"");
 }
 
-/* Whatever a response contains stays in its line. */
+/* Checks that no content of a response breaks out of its line. */
 static void check_answer(const char *bytes, size_t n)
 {
     static char value[257];
@@ -137,7 +137,7 @@ static void check_answer(const char *bytes, size_t n)
     FUZZ_MUST(lines == 6 && !answer.overflow);
 }
 
-/* Wherever it is cut, the stream is the same. */
+/* Checks that the result does not depend on where the stream is cut. */
 static void check_pieces(const char *bytes, size_t n, uint64_t limit, uint64_t cuts)
 {
     begin(&pieces);

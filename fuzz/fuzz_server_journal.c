@@ -170,7 +170,7 @@ static void make(struct fuzz_input *in)
     }
 }
 
-/* What was reported. */
+/* The frames and gaps that were reported. */
 struct told {
     uint64_t next, records, missing, gaps;
     bool large;      /* one of the gaps has a large or unknown number of frames */

@@ -1,6 +1,6 @@
 /*
- * fuzz_server_pgoutput.c - what a PostgreSQL server sends: any bytes as messages of its
- * replication stream, as markers in it, and as a saved mark.
+ * fuzz_server_pgoutput.c - input from PostgreSQL: any bytes as messages of its replication stream,
+ * as markers in it, and as a saved mark.
  *
  * Input: one byte chooses the interpretation of the rest.
  */

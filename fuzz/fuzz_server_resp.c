@@ -1,5 +1,5 @@
 /*
- * fuzz_server_resp.c - what clients of the service send: any bytes as a RESP stream.
+ * fuzz_server_resp.c - RESP input of the service: any bytes as a RESP stream.
  *
  * Input: one byte chooses limits and what is checked, 4 bytes how the stream is cut; the rest
  * is the stream.
@@ -29,7 +29,7 @@ static void begin(struct resp_story *story)
     *story = (struct resp_story){ .requests = kept, .end = RESP_PARTIAL };
 }
 
-/* Wherever it is cut, the stream is the same. */
+/* Checks that the result does not depend on where the stream is cut. */
 static void check_pieces(const char *bytes, size_t n, const struct resp_limits *chosen,
                          uint64_t cuts)
 {
@@ -46,7 +46,7 @@ static void check_reference(const char *bytes, size_t n,
     FUZZ_MUST(resp_story_equal(&whole, &other));
 }
 
-/* The parser reads what the encoder wrote. */
+/* Checks that the parser reads the requests that the encoder wrote. */
 static void check_again(void)
 {
     begin(&other);

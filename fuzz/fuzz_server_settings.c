@@ -32,7 +32,7 @@ static const struct command *const families[] = { commands };
 
 static size_t mistakes;
 
-/* A message is one line that none of its content can break. */
+/* Checks that a message is one line, whatever it contains. */
 static void hear(void *context, bool mistake, const char *text)
 {
     (void)context;
@@ -133,7 +133,7 @@ static void check_user(const struct user *user, bg_bytes name)
     FUZZ_MUST(user_take(user, 1, 1000, &wait) || wait > 0);
 }
 
-/* Users are kept for several inputs, which then find those of earlier inputs. */
+/* Users are kept for several inputs, so inputs find users of earlier inputs. */
 static struct users *some_users(void)
 {
     static struct users *users;

@@ -1,7 +1,7 @@
 /*
  * fuzz_slot.c - an input is a program on a slot and a gate in front of it. The backing store is
- * a set of small numbers; whatever happens to the slot, a key of the store is answered "maybe",
- * and a refused operation changes nothing.
+ * a set of small numbers; whatever happens to the slot, a lookup of a key in the store answers
+ * "maybe", and a refused operation changes nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"
@@ -45,7 +45,7 @@ static bg_filter *some_filter(struct fuzz_input *in, bool full_set, struct world
     FUZZ_MUST(bg_filter_create(&spec, &filter, NULL) == BG_OK);
     for (uint64_t key = 0; full_set && key < KEYS; key++) {
         if (world->in_truth[key]) {
-            (void)added_u64(filter, key); /* too many: it answers "maybe" */
+            (void)added_u64(filter, key); /* if full, it answers "maybe" */
         }
     }
     return filter;

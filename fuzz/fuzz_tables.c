@@ -119,7 +119,7 @@ static void correct_table(uint8_t *bytes, size_t n, bool rocks)
 
 /* ---- Properties of a filter ---------------------------------------------------------- */
 
-/* Twelve keys of all lengths. */
+/* Twelve keys of various lengths. */
 static size_t key_of(size_t i, uint8_t *key)
 {
     const size_t len = i * i * 3;

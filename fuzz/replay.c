@@ -91,7 +91,7 @@ static void read_path(const char *path)
     }
 }
 
-/* Generates one input in `buffer`; returns its size. Short ones are the most common. */
+/* Generates one input in `buffer`; returns its size. Short inputs are the most common. */
 static size_t make_up(uint8_t *buffer, bool from_file)
 {
     size_t size;

@@ -47,7 +47,7 @@ $ bloomgate canary g.bin | head -2
 generation   0
 present      0 of 16 found
 
-# The canaries of an overfull filter prove nothing.
+# Canaries are not conclusive in an overfull filter.
 $ bloomgate build -q --items 1000 full.bg keys; bloomgate canary full.bg
 generation   0
 present      16 of 16 found

@@ -1,4 +1,4 @@
-# bloomgate convert: filters from and for other software.
+# bloomgate convert: converts filters from and to the formats of other software.
 
 # Parquet filters and kind split with xxh64 have the same bits.
 $ seq 1000 > keys; bloomgate build -q --kind split --hash xxh64 --bytes 2048 --bits 8 --no-canaries s.bg keys

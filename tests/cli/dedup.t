@@ -225,7 +225,8 @@ $ bloomgate dedup -q -s register.bg --unordered -n 1k lines | wc -l
 $ bloomgate dedup -q -s register.bg --unordered lines | wc -l
 0
 
-# A state has space for its canaries, and reports when it is full. It contains the lines that were printed.
+# A state file has space for its canaries, and dedup reports when it is full. The file contains the
+# lines that were printed.
 $ for n in 1 2 5 10; do for i in $(seq 10); do rm -f small.bg; seq $((i*1000)) $((i*1000+n-1)) | bloomgate dedup -q -c -p 1e-6 -n $n -s small.bg; done; done | sort -n | uniq -c
      10 1
      10 2

@@ -83,7 +83,7 @@ kind            size  /key   k  positives  the keys    10x  into   read
 classic      2.0 KiB  16.0  11    0.0459%     4.05%  98.9%  L1       11
 partitioned  2.0 KiB  16.0  10    0.0471%     3.42%  98.1%  L1       10
 
-# One kind, and the kind that would be selected otherwise.
+# One kind, and the kind that plan would otherwise select.
 $ bloomgate plan -n 1M --bits-per-key 14 --kind cuckoo
 1,000,000 keys, 14 bits per key
 |

@@ -164,7 +164,8 @@ old.bg.bloomgate-lock
 $ mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; sleep 0.3; kill -INT $!; wait $!; echo $?
 130
 
-# dedup saves the lines that it has printed, whichever signal it receives. The signal is sent after the line was printed.
+# dedup saves the lines that it has printed, no matter which signal it receives. The signal is sent
+# after the line was printed.
 $ for s in INT TERM HUP XCPU; do mkfifo in.$s out.$s; bloomgate dedup -q -s stop/$s.bg < in.$s > out.$s & exec 3> in.$s 4< out.$s; echo line >&3; read -t 20 line <&4; kill -$s $!; wait $!; echo $? $line; exec 3>&- 4<&-; echo line | bloomgate dedup -q -c -s stop/$s.bg; rm stop/$s.bg; done
 130 line
 0

@@ -187,7 +187,8 @@ def test_info_and_drop(world):
 
 
 def test_slots_move_while_adding(world):
-    """With redis-cli, as an operator would do it; and the slots of the shards back and forth, by commands."""
+    """Moves slots with redis-cli, as an operator would, and then moves the slots of the shards back
+    and forth by commands."""
     create(world, "moved")
     adder = Adder(world, "moved")
     adder.wait_for(1000)
@@ -235,8 +236,8 @@ def test_replica_that_lags(world):
 
 
 def denied_by_servers(world, name, keys):
-    """Returns the number of keys that the primaries themselves deny, without the precautions of the command
-    line."""
+    """Returns the number of keys that the primaries deny when queried directly, without the
+    precautions of the command line."""
     shards = [[] for _ in range(SHARDS)]
     for key in keys:
         shards[shard_reference.route(key.encode(), SHARDS)].append(key)

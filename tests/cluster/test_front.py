@@ -250,7 +250,8 @@ def figures(s):
 
 @service.alone
 def test_one_node_is_lost(program):
-    """Only its keys are "maybe"; no client waits for it; it is used again when it returns."""
+    """Only keys of the failed node get a "maybe". No client waits for the node, and it is used
+    again when it returns."""
     with Front(program, http=True) as (front, s):
         gone, there = of_node(front.cluster, 2)
         assert s.ask("BF.MADD", "seen", *gone[:2], *there[:2]) == [1] * 4
@@ -328,8 +329,8 @@ def test_adds_wait_for_replicas(program):
 
 @service.alone
 def test_starts_without_a_cluster(program):
-    """It starts, reports that it is not ready, answers according to its settings, and connects to the
-    cluster when that starts."""
+    """It starts, reports that it is not ready, answers according to its settings, and connects to
+    the cluster once the cluster starts."""
     def nobody(_, __):
         raise fake_nodes.Cut(b"")
     second = "sharded strict nodes=127.0.0.1:1 shards=4 fail=closed timeout=300ms patience=300ms"
@@ -359,7 +360,8 @@ def test_starts_without_a_cluster(program):
 
 @service.alone
 def test_a_node_that_hangs_stalls_nobody(program):
-    """More requests than threads query a node that hangs: they return, and so do all others."""
+    """More requests than there are threads query a node that hangs. These requests return, and so
+    do all others."""
     second = fake_nodes.FakeCluster(1)
     for name in shard_reference.names("other", 4):
         second.nodes[0].keys[name.encode()] = set()

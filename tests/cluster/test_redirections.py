@@ -120,7 +120,7 @@ def test_hanging():
 
 
 def test_nobody_but_hanging_nodes():
-    """Each node uses its timeout, but the total is limited by the patience."""
+    """Each node may take its full timeout, but the patience limits the total."""
     cluster = made(20)
     for node in cluster.nodes:
         node.seen.clear()
@@ -496,7 +496,8 @@ def test_promoted_servers_without_a_witness():
 
 
 def test_doubt_moves_with_the_data():
-    """Slots that move away from a server in doubt stay in doubt, if a client has read the witnesses before."""
+    """Slots that move away from a server in doubt stay in doubt if a client has read the witnesses
+    before the move."""
     cluster, saved = replicated()
     cluster.nodes[1].restart(saved)
     assert "may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
@@ -510,7 +511,8 @@ def test_doubt_moves_with_the_data():
 
 
 def restart_and_move(cluster, saved):
-    """The second node restarts, another client notes the doubt, and the slots move to the third node."""
+    """The second node restarts, another client records the doubt, and the slots move to the third
+    node."""
     cluster.trouble = lambda node, words: None
     cluster.nodes[1].restart(saved)
     assert "may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
@@ -520,7 +522,7 @@ def restart_and_move(cluster, saved):
 
 
 def test_doubt_is_noted_while_it_is_asked():
-    """A client that has read the witness before sees a doubt that another one notes."""
+    """A client that has already read the witness detects a doubt that another client records."""
     cluster = made()
     saved = cluster.nodes[1].save()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -535,7 +537,8 @@ def test_doubt_is_noted_while_it_is_asked():
 
 
 def test_late_witnesses_erase_no_doubt():
-    """A client is held up while it writes witnesses, and writes them to the server that the slots have moved to."""
+    """A client is delayed while it writes witnesses, and writes them to the server that now has the
+    slots."""
     for word in ("add", "complete"):
         cluster = made()
         saved = cluster.nodes[1].save()

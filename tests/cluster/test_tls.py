@@ -162,7 +162,7 @@ def test_front_that_is_not_let_in(t):
 
 
 def test_nodes_stand_still_and_die(t):
-    """Keys of other nodes are answered as usual. Clients wait only for the first moment."""
+    """Keys of other nodes are answered as usual. Clients wait only at first."""
     node = t.world.nodes[1]
     mine, others = t.keys_of(node)
     with t.front() as s:

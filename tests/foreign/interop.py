@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests foreign formats with the real software: each side reads what the other writes. For the
-same keys, both files must be identical, byte for byte, and every key must be found in either
-direction.
+"""Tests foreign formats with the real software: each side reads the files that the other writes.
+For the same keys, both files must be identical, byte for byte, and every key must be found in
+either direction.
 usage: interop.py FOREIGN_TOOL CASE      a case is a function case_* of this file
 The last line is "N passed, N failed"."""
 
@@ -44,7 +44,7 @@ def run(command, keys=(), text=None):
 
 
 def make(name, items, rate, keys, version=0, how=UNSAID, seed=0):
-    """Returns a file that the library wrote, as bytes."""
+    """Returns the bytes of a file that the library wrote."""
     return run([TOOL, "make", name, items, rate, version, how, seed], keys)
 
 
@@ -76,7 +76,8 @@ def integers(n, code):
 
 
 def compare(what, theirs, ours, asked_by_them, asked_by_us, keys):
-    """Compares their file with ours, and how many of the keys each side finds in the other's."""
+    """Compares their file with ours, and checks how many keys each side finds in the other side's
+    file."""
     check(f"{what}: identical bytes", theirs == ours and theirs)
     check(f"{what}: they find every key in ours", asked_by_them == len(keys))
     check(f"{what}: we find every key in theirs", asked_by_us == len(keys))
@@ -139,7 +140,7 @@ def case_dcso(folder):
 
 def case_bip37(folder):
     from bitcoin.bloom import CBloomFilter  # Debian: python3-bitcoinlib
-    # (Where a fraction of a bit per key decides about k, bitcoinlib and Bitcoin Core differ.)
+    # (bitcoinlib and Bitcoin Core differ where a fraction of a bit per key determines k.)
     for items, rate, tweak, flags in ((3, 0.01, 0, 1), (20, 0.01, 2147483649, 2), (1000, 0.001, 5, 0),
                                       (30000, 0.0001, 7, 1)):
         theirs = CBloomFilter(items, rate, tweak, flags)

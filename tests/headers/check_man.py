@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the man pages that tools/gen_man.py generates from the headers: every exported function and
 every static inline function is documented on exactly one page and has a link page, no page documents
-anything else, and mandoc has nothing to complain about.
+anything else, and mandoc reports no problems.
 usage: check_man.py, from the root of the project"""
 
 import collections
@@ -28,13 +28,14 @@ def read(path):
 
 
 def declared(text):
-    """The functions that a page declares: in its literal blocks, with their names in bold."""
+    """Returns the functions that a page declares: in its literal blocks, with their names in
+    bold."""
     blocks = re.findall(r"^\.Bd -literal$(.*?)^\.Ed$", text, re.M | re.S)
     return [name for block in blocks for name in re.findall(r"\\fB(bg_\w+)\\fR\(", block)]
 
 
 def inline_functions():
-    """The functions that headers define for each program: static inline."""
+    """Returns the static inline functions of the headers."""
     headers = glob.glob(os.path.join(ROOT, "include/bloomgate/*.h"))
     return {name for path in headers
             for name in re.findall(r"^static inline [\w *]*?\b(bg_\w+)\(", read(path), re.M)}

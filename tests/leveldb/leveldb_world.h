@@ -175,7 +175,7 @@ static inline uint64_t world_varint(const uint8_t **at)
     }
 }
 
-/* The filters of a table by that policy. `data` is NULL if it has none. */
+/* The filters that this policy created in a table. `data` is NULL if it has none. */
 struct world_filters {
     uint8_t *data; /* of all filters, */
     uint8_t *

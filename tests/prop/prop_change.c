@@ -1,6 +1,6 @@
 /*
- * prop_change.c - random operations against an exact multiset, for every kind: whatever is done
- * to a filter, no key is lost.
+ * prop_change.c - random operations against an exact multiset, for every kind: no operation loses a
+ * key.
  *
  * A world is a few filters of one random geometry, each with the model's state of every key:
  * its count, and since when it is present. Operations are drawn at random: adds, inserts,
@@ -17,8 +17,8 @@
  * Some worlds are sharded, and worlds alternate between the instruction sets. After each
  * operation, these properties are checked:
  *
- *   - a key that is present is answered "maybe", with a count of at least its true count;
- *   - an add reports "new" exactly if the key was answered "no" before (except for the add
+ *   - a key that is present gets a "maybe" and a count of at least its true count;
+ *   - an add reports "new" if and only if the preceding lookup answered "no" (except for the add
  *     with which a full filter stops distinguishing keys);
  *   - added keys can be removed as often as they were added;
  *   - a refused insert, merge or resize loses no key, and a refused merge leaves the filter
@@ -26,11 +26,12 @@
  *   - a key of a window is present as long as its period is one of the last ones, and as long
  *     as it is younger than the window, counted here; a window that runs out is empty.
  *
- * Keys are removed only if they are present: nothing is promised for others (filter.h). Keys
- * whose count has saturated a counter stay permanently; the exact count decreases nevertheless.
+ * Keys are removed only if they are present: filter.h makes no promise about other keys.
+ * Keys whose count has saturated a counter stay permanently; the exact count decreases
+ * nevertheless.
  *
- * At the end, each kind prints its number of operations by type; one add, remove, query or
- * count of one key is one operation, also in a batch. soak.sh adds these up.
+ * At the end, each kind prints its number of operations by type; one add, remove, query or count of
+ * one key is one operation, even in a batch. soak.sh adds these up.
  */
 #include "bloomgate/all.h"
 #include "support/adds.h"
@@ -118,7 +119,7 @@ struct world {
     bg_window_options window;
     enum motion motion;
     uint64_t now; /* the current time of the clock */
-    bool adds;    /* a kind that fills up gets adds too, not only inserts */
+    bool adds;    /* kinds that fill up get forced adds, too */
     unsigned ids;
     struct slot slots[SLOTS];
     struct tally *tally;
@@ -152,7 +153,7 @@ static uint64_t name_of(unsigned id)
     return (uint64_t)id * 0x9e3779b97f4a7c15u;
 }
 
-/* Returns whether a key must be answered "maybe". */
+/* Returns whether a lookup of the key must answer "maybe". */
 static bool holds(const struct world *w, const struct slot *s, unsigned id)
 {
     if (!s->in[id] || !is_window(w)) {
@@ -179,7 +180,8 @@ static void check_member(struct world *w, const struct slot *s, unsigned id)
     }
 }
 
-/* The members of a slot are present in a filter, which may be derived from the slot's filter. */
+/* Checks that a filter, which may be derived from the slot's filter, has all members of the
+ * slot. */
 static void check_all(struct world *w, const struct slot *s, const bg_filter *filter)
 {
     uint64_t keys[BATCH], maybe[BG_BITMAP_WORDS(BATCH)];
@@ -226,7 +228,7 @@ static void note_changes(struct world *w, const struct slot *s, struct before wa
     count(w, w->motion == BY_COUNT ? TURN_COUNT : TURN_CLOCK, is.period != was.period);
 }
 
-/* Returns whether this step may be an add, which cannot be refused. */
+/* Returns whether this step may be a forced add, which cannot be refused. */
 static bool draws_add(const struct world *w)
 {
     return (w->adds || !world_can(w, BG_TRAIT_FILLS_UP)) && below(2);
@@ -476,7 +478,7 @@ static void step_rotate(struct world *w, struct slot *s)
     check_all(w, s, s->filter);
 }
 
-/* Operations that only this kind has. */
+/* Runs an operation that only this kind supports. */
 static void step_special(struct world *w, struct slot *s)
 {
     if (is_window(w)) {

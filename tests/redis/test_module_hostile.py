@@ -76,7 +76,8 @@ def connect(h):
 
 
 def test_every_byte(h):
-    """Each byte of a payload modified in some ways, and each payload truncated after each byte."""
+    """Modifies each byte of each payload in several ways, and truncates the payload after each
+    byte."""
     for kind in MAKERS:
         connect(h)
         make(h, kind)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Filters of RedisBloom and valkey-bloom, loaded by this module if theirs is not loaded: RESTORE payloads
-and RDB files with values of their types, created by RedisBloom (tests/foreign/redisbloom) or written
-here byte by byte, their dumps, and forged versions.
+"""Filters of RedisBloom and valkey-bloom, loaded by this module when the original module is not
+loaded: RESTORE payloads and RDB files with values of their types, created by RedisBloom
+(tests/foreign/redisbloom) or written here byte by byte, their dumps, and forged versions.
 usage: test_module_import.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import hashlib
@@ -524,7 +524,8 @@ def test_cut_values(h):
 
 @alone
 def test_rdb_file_of_the_other_module(h):
-    """After changing one line, the data is available: an RDB file of RedisBloom and valkey-bloom."""
+    """After one line of the configuration is changed, the data is available: from an RDB file of
+    RedisBloom or valkey-bloom."""
     chain, valkey = Chain(1000, 0.001, keys_of(3000)), Valkey(500, 0.01, keys_of(400))
     with open(os.path.join(h.folder, "dump.rdb"), "wb") as file:
         file.write(rdb_file({b"bloom": chain.value(), b"cuckoo": cuckoo_value(4096, keys_of(800)),

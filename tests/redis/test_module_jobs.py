@@ -118,7 +118,8 @@ def test_key_goes_during_the_pause(pattern):
 
 @alone
 def test_windows_stand_still_during_a_pause(pattern):
-    """During a pause, reads that would move a window write nothing, neither alone nor in a script."""
+    """During a pause, reads that would move a window write nothing, whether alone or in a
+    script."""
     with Host(pattern.program, pattern.module, appendonly="yes") as h:
         assert h.ask("BG.CREATE", "w", "KIND", "window", "CAPACITY", 100, "WINDOW", 10) == "OK"
         h.ask("CLIENT", "PAUSE", 600000, "WRITE")
@@ -155,8 +156,8 @@ def test_shutdown_while_loading(pattern):
 
 @alone
 def test_becomes_a_replica(pattern):
-    """A result of a job that started on a primary is not written after the server became a replica, even if it is a
-    primary again."""
+    """If a job starts on a primary that then becomes a replica, its result is not written, even if
+    the server is a primary again."""
     with Host(pattern.program, pattern.module) as h:
         chunks = chunks_of(h)
         gone = ("REPLICAOF", "127.0.0.1", free_port())

@@ -74,7 +74,8 @@ def test_copied(h):
 
 @alone
 def test_the_generation_stays(pattern):
-    """The generation of a filter from a file of the service survives every way to save the filter."""
+    """A filter that was loaded from a file of the service keeps its generation, however it is
+    saved."""
     state = "1 0 0 0 0 0 0;family=bg kind=blocked items=100 rate=0.01 hash=fast generation=9"
 
     def generation(h, name):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The additional memory for large filters: when they are saved by SAVE and by a child, sent to a replica,
-written to an AOF, and loaded from all of these and from chunks, it is small, never the size of another
-filter. Sizes that payloads only announce use no memory. Memory is the figure of the kernel for the
-process: its peak (VmHWM), compared with the value before or at the end.
+"""Additional memory for large filters: saving them (SAVE, or in a child), sending them to a
+replica, writing them to an AOF, and loading them from all of these or from chunks needs little
+extra memory, never a second copy of the filter. Sizes that payloads only announce use no memory.
+Memory is the kernel's figure for the process: its peak (VmHWM), compared with the value before or
+at the end.
 usage: test_module_memory.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
 BG_TEST_SCALE=32: with filters of 1 GiB."""
 
@@ -172,8 +173,8 @@ def thread_has_loaded(h, times):
 
 @alone
 def test_loaded_from_chunks(pattern):
-    """The last chunk is decoded by a thread, without receivers of replicated commands. Then the same with
-    receivers of the content: a replica, and an AOF without a replica."""
+    """A thread decodes the last chunk: first without a replica or an AOF, then with a replica, and
+    with an AOF but no replica."""
     with Host(pattern.program, pattern.module, ("secret", 2 * "0123456789abcdef")) as h:
         digest = make(h)
         chunks = chunks_of(h, "k")
@@ -435,8 +436,8 @@ def test_maxmemory_of_replicas_and_files(pattern):
 
 @alone
 def test_growth_that_is_refused(pattern):
-    """A filter that cannot grow refuses items, because its replica could grow, and would lack false
-    positives."""
+    """A filter that cannot grow refuses items. Its replica might be able to grow, and would then
+    lack false positives of the primary."""
     with Host(pattern.program, pattern.module) as h:
         replica = replica_of(h)
         try:
@@ -482,7 +483,8 @@ def test_growth_that_nearly_fits(pattern):
 
 @alone
 def test_growth_over_the_limit(pattern):
-    """A filter from another server grows up to the limit of this one. A file may state that more was added."""
+    """A filter from another server grows up to the limit of this server. A file may state that more
+    was added."""
     with Host(pattern.program, pattern.module) as other:
         assert other.ask("BF.RESERVE", "k", 0.05, 20000) == "OK"
         other.ask("BF.MADD", "k", *range(10000))

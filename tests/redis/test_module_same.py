@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Consistency: after every write command, the filters of a primary, of a replica with another
-configuration, of those loaded from its RDB and its AOF, and of DUMP and RESTORE have the same digest and
-the same figures. Nothing is written to the AOF and to replicas if nothing changed.
+"""Consistency: after every write command, filters have the same digest and the same figures on the
+primary, on a replica with another configuration, on servers that load its RDB and its AOF, and
+after DUMP and RESTORE. Nothing is written to the AOF and to replicas if nothing changed.
 usage: test_module_same.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
 import shlex

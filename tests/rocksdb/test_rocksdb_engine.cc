@@ -157,7 +157,7 @@ class Store
         return lost;
     }
 
-    /* Does the same in batches of 50, with absent keys in between; also counts the absent keys
+    /* Does the same in batches of 50 keys, with absent keys in between, and counts the absent keys
      * that are found. */
     int LostInBatches()
     {

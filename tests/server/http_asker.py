@@ -83,7 +83,8 @@ class Wire:
             self.socket.sendall(piece if isinstance(piece, bytes) else piece.encode())
 
     def answer(self, head=False):
-        """Returns status, headers in lower case, and body; None at the end of the stream."""
+        """Returns the status, the headers with lowercase names, and the body; None at the end of
+        the stream."""
         line = self.file.readline()
         if not line:
             return None

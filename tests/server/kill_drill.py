@@ -254,7 +254,7 @@ def drill(program, kills, policy, seed, disturbers):
             lost += others[0].verify(connection)
             moved += others[0].done
             disturbed += sum(other.commands for other in others[1:])
-            before = (before + writers)[-40:] # and verify that older ones stay
+            before = (before + writers)[-40:] # older keys are verified again
             acknowledged += sum(writer.acknowledged for writer in writers)
             now = digests(connection)
             connection.close()

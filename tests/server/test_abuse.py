@@ -296,8 +296,8 @@ def test_slow_senders(program):
 
 @alone
 def test_never_read(program):
-    """A client that does not read its replies is no longer served, and is disconnected in the
-    end."""
+    """A client that does not read its replies is no longer served, and is eventually
+    disconnected."""
     with Service(program, "slow-client-timeout 2s", "client-output-buffer-limit 4Mi") as s:
         before = s.memory()
         with Witness(s):
@@ -508,7 +508,8 @@ def test_too_many(program):
 
 @alone
 def test_no_descriptors(program):
-    """When no descriptors are left, connected clients are still served, and others later."""
+    """When no descriptors are left, connected clients are still served. Other clients are accepted
+    later."""
     limit = ["prlimit", "--nofile=150:150"]
     with Service(program, "maxclients 1000", prefix=limit) as s:
         first = s.connect()

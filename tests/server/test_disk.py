@@ -92,7 +92,7 @@ def test_full_and_back_everysec(program):
 
 @alone
 def test_writers_report_without_a_journal(program):
-    """A gate must learn about committed keys, whatever the state of the journal."""
+    """A gate must receive committed keys, whatever the state of the journal."""
     s = Service(program)
     path = os.path.join(s.folder, "keys.db")
     with sqlite3.connect(path) as db:

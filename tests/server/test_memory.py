@@ -286,7 +286,7 @@ def test_requests_that_cannot_be_stored(program):
 
 @alone
 def test_transactions(program):
-    """Many small queued requests are counted with their memory overhead, which is returned to
+    """Many small queued requests are counted with their overhead, and their memory is returned to
     the OS afterwards."""
     with Service(program, "maxmemory 128Mi", "appendonly no") as s:
         start = s.memory()

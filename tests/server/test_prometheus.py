@@ -384,7 +384,7 @@ def test_alerts_of_files(program):
 
 
 def attack(a, s, name):
-    """Adds keys whose bits are all new: an attacker can compute the hash because it has no
+    """Adds keys whose bits are all new. An attacker can find such keys because the hash has no
     secret."""
     file = bgread.Header(a.told("GET", f"{F}/{name}/file", 200))
     hash_of = bgread.hash_function("fast", file.seed, None)
@@ -440,7 +440,7 @@ def test_alerts_of_filters(program):
 
 @alone
 def test_alerts_of_damage(program):
-    """A file in the data directory was damaged, and so was a file to be reloaded."""
+    """Damages a file in the data directory, and a file that is to be reloaded."""
     p = prometheus()
     with free_service(program) as s:
         a = Asker(s)

@@ -54,7 +54,7 @@ def ask_all(c, requests):
 
 
 def fill(c):
-    """A bit of everything: items, deletes, growth."""
+    """Adds and deletes items, and lets filters grow."""
     dice = random.Random(1)
     ask_all(c, [make for _, make, _ in MAKES])
     requests = []

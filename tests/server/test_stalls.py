@@ -200,7 +200,7 @@ def test_passwords_are_checked_one_at_a_time(program):
 
 
 def test_creating_touches_few_pages(s):
-    """4 GiB are 2048 large pages, or a million small ones. Creating the filter touches about a
+    """4 GiB is 2048 large pages, or a million small ones. Creating the filter touches about a
     hundred, or 1300 with the shadow memory of a sanitizer."""
     for words in (("BF.RESERVE", "k", "0.01", 3500000000, "NONSCALING"),
                   ("BF.RESERVE", "k", "0.01", 2500000000),

@@ -257,7 +257,7 @@ static void *publish_files(void *argument)
         (void)added_u64(filter, next_random(&random));
         MUST(bg_save(filter, path, &how, NULL) == BG_OK);
         bg_filter_free(filter);
-        if (generation % 5 == 0) { /* a simulated accident */
+        if (generation % 5 == 0) { /* simulated damage */
             FILE *file = fopen(path, "r+");
             MUST(file && fseek(file, (long)(next_random(&random) % 5000), SEEK_SET) == 0
                  && fputs("accident", file) >= 0 && fclose(file) == 0);

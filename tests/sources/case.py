@@ -253,7 +253,8 @@ class Case:
 
 
 class Writers:
-    """Threads that write to the table of a case in many ways, whatever happens to the table."""
+    """Threads that write to the table of a case in many ways, no matter what happens to the
+    table."""
 
     def __init__(self, case, count=WRITERS):
         self.case = case

@@ -1,7 +1,8 @@
 """The table of events: things that happen to a source while a gate follows it.
 
-An event is a function of a case (case.py). When it is called, the table exists, a gate over it is
-trusted, and writers are running. oracle.py checks the rule that holds for all events. `expect` adds:
+An event is a function that takes a case (case.py). When it is called, the table exists, a gate over
+it is trusted, and writers are running. oracle.py checks the rule that holds for all events.
+`expect` adds:
 
     STAYS      the follower continues, and nothing is read again
     RESTARTS   the follower detects the event, and all keys are read again

@@ -402,7 +402,7 @@ def slow_lookups(case):
 
 @event("serializable transactions", modes=POSTGRES, setup=own_database, expect=ANY, writers=False)
 def serializable(case):
-    """The service reads tables that such transactions write, but must not make them fail."""
+    """The service reads tables to which such transactions write, but must not make them fail."""
     case.sql(f"ALTER DATABASE {case.database} SET default_transaction_isolation = serializable;"
              "CREATE TABLE public.stock (n int); INSERT INTO public.stock VALUES (0)")
     case.close_gate(case.gate)
@@ -1091,7 +1091,7 @@ def identity_lost(case):
 
 @event("replica identity lost with the key column", modes=LOGICAL, expect=ANY, writers=False)
 def identity_and_column_lost(case):
-    """The gate cannot follow for a second reason as well. UPDATE must still succeed."""
+    """There is a second reason why the gate cannot follow. UPDATE must still succeed."""
     table = case.table
     (name,) = case.sql(f"SELECT quote_ident(conname) FROM pg_constraint WHERE conrelid = '{table}'::regclass"
                        " AND contype = 'p'")[0]
@@ -1603,7 +1603,7 @@ def restore_backup_stopped(case):
 
 @event("database swapped by RENAME", modes=POSTGRES, setup=own_database, expect=RESTARTS, monitor=False, writers=False)
 def swap_database(case):
-    """The other database is a copy, including the objects of the service, but has different rows."""
+    """The other database is a copy that includes the service's objects, but has different rows."""
     case.caught_up()
     case.proxy.close()
     case.disconnect()

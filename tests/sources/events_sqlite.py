@@ -267,7 +267,8 @@ def move(case, path):
 
 @event("file replaced by mv", modes=SQLITE, expect=ANY, writers=False, monitor=False)
 def replace_file(case):
-    """The other file is an older copy, with as many changes as the file that it replaces."""
+    """The other file is an older copy that has the same number of changes as the file it
+    replaces."""
     case.insert(20)
     path = copy_of(case, ".copy")
     case.insert(40)
@@ -533,7 +534,7 @@ def old_snapshot(case):
 
 @event("a writer that holds the lock", modes=SQLITE, expect=ANY, writers=False)
 def held_lock(case):
-    """The follower waits for the lock, and proves nothing until then."""
+    """The follower waits for the lock. Until then, the gate has no proof that it is complete."""
     with case.connect() as writer:
         writer("BEGIN EXCLUSIVE")
         keys = case.write(case.fresh(20), writer)

@@ -55,7 +55,8 @@ class Connection:
         self.close()
 
     def __call__(self, sql, copy=b""):
-        """Runs statements. Returns the rows of the last one. `copy` is the data for COPY FROM STDIN."""
+        """Runs statements. Returns the rows of the last statement. `copy` is the data for COPY FROM
+        STDIN."""
         if not self.socket:
             raise Lost("closed")
         try:

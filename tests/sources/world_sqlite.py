@@ -27,7 +27,7 @@ class File:
         self.close()
 
     def __call__(self, sql):
-        """Runs statements. Returns the rows of the last one."""
+        """Runs statements. Returns the rows of the last statement."""
         rows = []
         try:
             for statement in _statements(sql):

@@ -1,5 +1,5 @@
 /*
- * faulty_disk.h - a disk that fails, stops or forgets at a chosen call.
+ * faulty_disk.h - a disk that fails, dies or loses data at a chosen call.
  *
  * The program is linked with --wrap for the calls below (tests/CMakeLists.txt), so the
  * library's calls arrive here. Calls are counted; call number `disk.at` has the fault
@@ -53,7 +53,7 @@ static struct {
     bool patient;             /* syncs succeed at once, without syncing the real disk */
 } disk;
 
-#if __SIZEOF_POINTER__ == 4 /* what 64-bit file offsets make of these calls */
+#if __SIZEOF_POINTER__ == 4 /* names of these calls with 64-bit file offsets */
 #define __real_open      __real_open64
 #define __wrap_open      __wrap_open64
 #define __real_pwrite    __real_pwrite64

@@ -81,7 +81,7 @@ TEST(packed__answers_as_the_filter_does_at_any_address)
         }
         bg_filter_free(filter);
     }
-    CHECK_EQ(tried, KIND_COUNT + 3); /* and fuse, with 3 and with 4, and ribbon */
+    CHECK_EQ(tried, KIND_COUNT + 3); /* and fuse with k = 3 and k = 4, and ribbon */
 }
 
 TEST(packed__refuses_kinds_that_change)

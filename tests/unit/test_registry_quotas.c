@@ -50,17 +50,14 @@ TEST(quotas__items_of_a_batch)
         numbers[i] = i % 2 ? 0 : i; /* every second one exists already */
         keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
     }
-    CHECK_OK(
-        bg_tenant_add_many(acme, keys, N, &done, &added, NULL));
+    CHECK_OK(bg_tenant_add_many(acme, keys, N, &done, &added, NULL));
     CHECK_EQ(done, N);
     CHECK_EQ(tenant_stats(acme).items, added);
     CHECK(added <= N / 2);
     for (size_t i = 0; i < N; i++) {
         numbers[i] += 1000;
     }
-    CHECK_EQ(
-        bg_tenant_add_many(acme, keys, N, &done, &added, NULL),
-        BG_EQUOTA);
+    CHECK_EQ(bg_tenant_add_many(acme, keys, N, &done, &added, NULL), BG_EQUOTA);
     CHECK_EQ(tenant_stats(acme).items, MOST);
     CHECK(done < N && added <= done);
     CHECK_EQ(tenant_stats(acme).limited_items, N - done);
@@ -271,7 +268,7 @@ TEST(quotas__rate)
     CHECK_EQ(tenant_stats(acme).limited_rate, 3);
     CHECK_EQ(tenant_stats(other).limited_rate, 0);
     CHECK(has(acme, 0)); /* lookups are free */
-    /* A batch takes as many tokens as there are. */
+    /* A batch takes all available tokens. */
     uint64_t numbers[20];
     bg_bytes keys[20];
     size_t done = 0;
@@ -280,8 +277,7 @@ TEST(quotas__rate)
         keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
     }
     the_time += SECOND / 20;
-    CHECK_EQ(bg_tenant_add_many(acme, keys, 20, &done, NULL, &why),
-             BG_EQUOTA);
+    CHECK_EQ(bg_tenant_add_many(acme, keys, 20, &done, NULL, &why), BG_EQUOTA);
     CHECK_EQ(done, 5);
     CHECK_EQ(tenant_stats(acme).limited_rate, 3 + 15);
     CHECK_EQ(registry_stats(registry).limited, 3 + 15);
@@ -298,7 +294,7 @@ TEST(quotas__clock_jumps)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 10);
-    the_time -= 900 * SECOND; /* back: no tokens for that, but no standstill either */
+    the_time -= 900 * SECOND; /* moving back grants no tokens, but time goes on */
     CHECK_EQ(add(acme, 10), BG_EQUOTA);
     the_time += SECOND;
     add_all(acme, 10, 20);

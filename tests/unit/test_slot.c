@@ -118,7 +118,7 @@ TEST(slot__a_delta_takes_the_adds)
     CHECK_EQ(count_keys(slot, 0, 1000), 1000);
     CHECK_OK(bg_slot_swap(slot, make_with(1000, 500), 0, 0, NULL));
     CHECK_EQ(count_keys(slot, 500, 1000), 1000); /* the delta stayed */
-    CHECK(bg_slot_may_contain_u64(slot, 3));     /* it went to the delta as well */
+    CHECK(bg_slot_may_contain_u64(slot, 3));     /* key 3 was added to the delta, too */
     bg_slot_free(slot);
 }
 
@@ -139,7 +139,8 @@ TEST(slot__compaction_makes_one_of_base_and_delta)
     bg_slot_free(slot);
 }
 
-/* Also those of two calls of bg_slot_set_delta, or of a compaction that failed. */
+/* A compaction also merges two deltas, which two calls of bg_slot_set_delta or a failed compaction
+ * leave. */
 TEST(slot__compaction_takes_two_deltas)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -289,7 +290,7 @@ TEST(slot__no_is_said_only_of_what_is_known)
                           NULL)); /* the delta has the rest */
     CHECK_EQ(bg_slot_complete_to(slot), 150);
     CHECK_OK(
-        bg_slot_swap(slot, make_with(0, 10), 90, 0, NULL)); /* 91 .. 99 are nowhere */
+        bg_slot_swap(slot, make_with(0, 10), 90, 0, NULL)); /* no filter has 91 .. 99 */
     CHECK_EQ(bg_slot_complete_to(slot), 90);
     CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 200, 0, NULL));
     CHECK_EQ(bg_slot_complete_to(slot), 200);
@@ -859,7 +860,7 @@ TEST(slot__a_new_filter_without_room_is_not_used)
     bg_slot_free(slot);
 }
 
-/* Every other change waits for its turn. */
+/* During a rebuild, every other change is refused with BG_EBUSY. */
 static bg_err next_that_changes(void *context, bg_bytes *keys, size_t room, size_t *n,
                                 bg_errinfo *info)
 {

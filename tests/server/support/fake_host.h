@@ -91,8 +91,8 @@ struct fake {
     size_t keys_count;
     size_t recorded, checkpoints;
     bg_err record_fails, checkpoint_fails, create_fails;
-    const char *folder; /* for files; NULL if there is none */
-    bg_outcome outcome; /* of all lookups */
+    const char *folder; /* directory for files, or NULL */
+    bg_outcome outcome; /* returned by all lookups */
     bool no_keys;       /* do not remember keys */
     bool forget;        /* do not replay: the test discards adds on purpose */
 };

@@ -183,7 +183,7 @@ static inline void model_free(struct model *m)
     free(m);
 }
 
-/* Follows from the mark; NULL: from the start. */
+/* Starts following from a mark; NULL selects the start. */
 static inline void model_follow(struct model *m, struct source *source,
                                 const char *mark)
 {
@@ -202,7 +202,7 @@ static inline void model_follow(struct model *m, struct source *source,
     CHECK_OK(source_follow(source, &listener, mark, &why));
 }
 
-/* What the listener has received, copied while holding the lock. */
+/* The state of the listener, copied while holding the lock. */
 struct model_view {
     uint64_t restarts, resumed, doubts, changes;
     struct source_proof last;

@@ -1,7 +1,7 @@
 /*
- * Names and their entries: everything that can happen to a name, compared with a plain list;
- * what the journal is notified of, in which order, and that nothing changes when it refuses;
- * and concurrent finders, creators, renamers, droppers and a reaper.
+ * Names and their entries: every operation on names, compared with a plain list; the order of the
+ * changes that the journal receives, and that nothing changes if it refuses one; and threads that
+ * concurrently find, create, rename, drop and expire names.
  */
 #define _GNU_SOURCE
 
@@ -175,7 +175,7 @@ static struct catalog_terms seen(bg_bytes name)
 TEST(catalog__replaces_and_drops_on_terms_only)
 {
     begin();
-    /* No entry has the name, or an entry received it in the meantime. */
+    /* No entry has the name, or another entry got the name in the meantime. */
     struct catalog_terms none = seen(text("a"));
     CHECK_OK(put_on(text("a"), 1, &none, 1));
     CHECK_EQ(put_on(text("a"), 2, &none, 1), BG_ECANCELED);
@@ -475,7 +475,8 @@ TEST(catalog__scanning_while_names_come_and_go)
     end();
 }
 
-/* ---- What the journal is notified of ----------------------------------------------------------- */
+/* ---- Changes that the journal receives
+ * ----------------------------------------------------------- */
 
 static struct {
     char lines[4096];
@@ -828,7 +829,7 @@ static void *adder(void *unused)
             atomic_fetch_add(&acknowledged, 1);
         }
         quiet_leave(&quiet, mine);
-        (void)usleep(10); /* otherwise the replacing thread seldom gets the lock */
+        (void)usleep(10); /* otherwise the replacing thread rarely gets the lock */
     }
     quiet_rise(&quiet, mine);
     return NULL;

@@ -338,8 +338,8 @@ TEST(bg__windows_do_not_follow_a_clock_that_is_set)
     }
 }
 
-/* A primary becomes a replica, for which time stands still, and then a primary again: keys that
- * it received in between are as old as on the other primary, however they were sent. */
+/* A primary becomes a replica, whose clock does not advance, and then a primary again. Keys that it
+ * received in between are as old as on the other primary, however they were sent. */
 TEST(bg__windows_go_on_where_another_host_left_them)
 {
     const bg_bytes key = { "second", 6 };
@@ -369,8 +369,8 @@ TEST(bg__windows_go_on_where_another_host_left_them)
     }
 }
 
-/* Each restart costs a window at most a fraction of a period. Time during which the window was
- * in memory counts; other time does not. */
+/* Each restart delays a window by at most a fraction of a period. Only time during which the window
+ * is in memory counts. */
 TEST(bg__windows_go_on_after_a_restart)
 {
     struct fake h;
@@ -492,7 +492,7 @@ TEST(bg__merges)
     CHECK_STR(fake(&h, "BG.MERGE s0 s1"), "-MISCONF checkpoint: told to fail");
     CHECK_STR(fake(&h, "BG.MERGE new s0 s1"), "-MISCONF checkpoint: told to fail");
     CHECK_STR(fake(&h, "BG.EXISTS new item-1"), "-NOFILTER no such filter 'new'");
-    /* items found in a filter that is not saved yet are recorded nevertheless */
+    /* items found in a filter that is not saved yet are recorded anyway */
     const size_t before = h.recorded;
     CHECK_STR(fake(&h, "BG.ADD s0 item-120"), ":0");
     CHECK_EQ(h.recorded, before + 1);
@@ -632,7 +632,7 @@ TEST(bg__observes)
         { "BG.OBSERVE f here PRESENT", ":1" },
         { "BG.OBSERVE f nobody FALSEPOSITIVE",
           ":0" }, /* the filter denies it: it cannot be present */
-        { "BG.OBSERVE f nobody PRESENT", ":0" }, /* an add was forgotten */
+        { "BG.OBSERVE f nobody PRESENT", ":0" }, /* the filter lost an add */
     };
     struct fake h;
     size_t wrong = 0;
@@ -889,7 +889,7 @@ TEST(bg__files)
     has(&h, "copy", 0, 5);
     CHECK_EQ(object_named(&h, "copy")->shape.kind, BG_KIND_CLASSIC);
     CHECK_EQ(object_named(&h, "copy")->shape.sealed, 1);
-    /* into a filter that accepts items: only if they may be lost */
+    /* a filter that accepts items is replaced only with DISCARD */
     CHECK(strncmp(fake(&h, "BG.RELOAD f users.bg"), "-INCOMPATIBLE ", 14) == 0);
     CHECK(strncmp(fake(&h, "BG.RELOAD f classic.bg ANYKIND"), "-INCOMPATIBLE ", 14)
           == 0);

@@ -185,7 +185,7 @@ static void check_story(void)
     CHECK(world_ask(&w, "TTL lasting")[1] == '-'); /* never, or unknown */
 }
 
-/* A part of `damaged` is missing: the directory is refused, or stays in doubt across restarts. */
+/* Checks that a directory with a missing part is refused, or stays in doubt across restarts. */
 static void check_damaged(const char *whole, const char *damaged)
 {
     CHECK(!world_open(&w, damaged, ""));
@@ -325,7 +325,8 @@ TEST(doubt__any_segment_is_replaced)
     }
 }
 
-/* ---- What is in doubt, and for how long ------------------------------------------------------------------- */
+/* ---- Which filters are in doubt, and for how long
+ * ------------------------------------------------------------------- */
 
 /* Loses the frame of a rename that is followed only by one other frame and the mark. */
 static const char *make_doubtful(const char *name)
@@ -403,7 +404,7 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("BF.EXISTS later x", ":0");
     says("RENAMENX moved later", ":1"); /* which is free */
     says("RENAME later moved", "+OK");
-    says("COPY moved another REPLACE", ":1"); /* its content is declared complete */
+    says("COPY moved another REPLACE", ":1"); /* its content is marked as complete */
     says("BF.EXISTS another x", ":0");
     says("SAVE", "+OK");
     reopen(folder, "");

@@ -1,7 +1,7 @@
 /*
  * Dumps in pieces: a dumped filter can be loaded again, in order, complete and verified.
- * Anything else is refused with the error texts that clients know, and the filter never denies
- * a key meanwhile.
+ * Any other data is refused with the error texts that clients expect, and the filter never denies a
+ * key in the meantime.
  */
 #include "server/support/fake_host.h"
 
@@ -290,10 +290,9 @@ TEST(dump__unfinished_answers_maybe)
             "-ERR the filter is not available: it is being loaded, or its content was "
             "lost. Load it completely, or drop it");
     }
-    CHECK_STR(
-        fake(&h, "BG.DUMP copy 0"),
-        "-ERR the filter is not available: it is being loaded, or its content "
-        "was lost");
+    CHECK_STR(fake(&h, "BG.DUMP copy 0"),
+              "-ERR the filter is not available: it is being loaded, or its content "
+              "was lost");
     fake_replay(&h); /* after a crash it is still unknown */
     /* out of order, twice, from another dump */
     CHECK_STR(bg_load(&h, "copy", pieces.of[2].bytes, pieces.of[2].n),
@@ -352,7 +351,7 @@ TEST(dump__every_flipped_bit_is_noticed)
     fake_end(&h);
 }
 
-/* Loads a chunk with a valid checksum over arbitrary bytes. */
+/* Loads a chunk of arbitrary bytes with a valid checksum. */
 static const char *load_forged(struct fake *h, const char *name, uint64_t stream,
                                uint64_t offset, uint64_t total, const void *bytes,
                                size_t n)

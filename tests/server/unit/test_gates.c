@@ -549,7 +549,7 @@ TEST(gates__audits_find_what_nobody_follows)
     world_end(&w);
 }
 
-/* The filter that replaces one with a false negative is saved, although no change was recorded. */
+/* After a false negative, the rebuilt filter is saved, although no change was recorded. */
 TEST(gates__saves_again_after_a_false_negative)
 {
     struct world w;

@@ -191,7 +191,7 @@ TEST(http__fields_that_are_refused)
                   "100-continue is the only supported expectation");
 }
 
-/* No two parsers may disagree about where a body ends. */
+/* Requests are refused if parsers could disagree about where the body ends. */
 TEST(http__smuggling_is_refused)
 {
     static const char *const number = "Content-Length is not a number, or is repeated";
@@ -486,8 +486,8 @@ static const char *const pieces_of_heads[] = {
     "\n",   "B:\r\n",     "/%41",    "*",           "Cc : d\r\n", "\xc3\xa4"
 };
 
-/* Heads made of these pieces with some bytes changed: accepted if and only if the reference
- * accepts them and no field has a meaning. */
+/* Heads made of these pieces with some bytes changed: accepted if and only if the reference accepts
+ * them and no field is interpreted. */
 TEST(http__random_heads_as_the_reference)
 {
     const size_t kinds = sizeof pieces_of_heads / sizeof *pieces_of_heads;

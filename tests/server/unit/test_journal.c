@@ -79,7 +79,7 @@ static uint64_t add(struct journal *journal, uint64_t k)
     return sequence;
 }
 
-/* What a read reported: the numbers of adds, in order. */
+/* The result of a read: the numbers of adds, in order. */
 enum { HEARD_MAX = 1 << 16 };
 
 struct heard {
@@ -581,8 +581,8 @@ static void note_write(int file, off_t at, size_t n)
     }
 }
 
-/* A sync may have failed before the process died: the affected pages are clean in the page
- * cache, but not on disk. They are written again before anything depends on them. */
+/* A sync may have failed before the process died: the affected pages are marked clean in the page
+ * cache, but are not on disk. They are written again before anything depends on them. */
 TEST(journal__what_nobody_knows_to_be_synced_is_written_again)
 {
     for (unsigned synced = 0; synced <= 8; synced += 4) {
@@ -608,7 +608,7 @@ TEST(journal__what_nobody_knows_to_be_synced_is_written_again)
     }
 }
 
-/* A bad frame followed by valid ones: damage if it was synced, otherwise a torn tail. */
+/* A bad frame followed by valid ones is damage if it was synced, and otherwise a torn tail. */
 TEST(journal__damage_is_an_error_and_changes_nothing)
 {
     for (unsigned synced = 0; synced <= 10; synced += 5) {
@@ -620,7 +620,7 @@ TEST(journal__damage_is_an_error_and_changes_nothing)
         bg_errinfo why;
         CHECK_OK(journal_open(files_folder(), NULL, &journal, &why));
         bg_err err = journal_begin(journal, &report, &why);
-        /* It was synced after all of them: no later frame states that. */
+        /* The frame was synced after all of them, but no later frame records that. */
         CHECK_EQ(err, synced == 5 ? BG_ECHECKSUM : BG_OK);
         if (err) {
             CHECK(strstr(why.message, "journal-00000000000000000001.log at byte 244"));
@@ -743,7 +743,7 @@ static void join_workers(struct worker workers[THREADS])
     }
 }
 
-/* Checks that every worker's adds are present, in its order. */
+/* Checks that the adds of every worker are present, in the order in which it made them. */
 static void check_workers(uint64_t rounds)
 {
     uint64_t next[THREADS] = { 0 };
@@ -1154,7 +1154,7 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     files_clean();
 }
 
-/* Frames that are in memory when a sync fails are in the bases, and nowhere else. */
+/* When a sync fails, frames in memory are saved only by the bases. */
 TEST(journal__what_waited_when_a_sync_failed_is_not_written_later)
 {
     slow_journal = open_policy(JOURNAL_ALWAYS);

@@ -1,7 +1,7 @@
 /*
- * Reading the journal: whatever is cut off, flipped, lost or replaced, the reported frames are
- * those that were written, in order. Missing frames are a torn tail that was never
- * acknowledged, or they are reported.
+ * Reading the journal: if any part is truncated, flipped, lost or replaced, the reported frames are
+ * still those that were written, in order. A missing frame either belongs to a torn tail that was
+ * never acknowledged, or is reported.
  */
 #include "support/check.h"
 #include "support/journal_memory.h"
@@ -12,7 +12,7 @@ static struct memory_journal journal, whole;
 
 enum { HEARD_MAX = 4096 };
 
-/* What a walk reported: numbers of frames, and what is missing. */
+/* The result of a walk: numbers of frames, and gaps. */
 struct heard {
     uint64_t sequences[HEARD_MAX];
     size_t n;
@@ -501,7 +501,7 @@ TEST(journal_read__what_is_behind_the_last_frame_of_a_segment_is_not_looked_at)
     append(10);
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 12);
-    journal.segments[0].bytes[end + 3]--; /* intact: it was cut off nevertheless */
+    journal.segments[0].bytes[end + 3]--; /* intact, but cut off anyway */
     CHECK_OK(walk(false, &heard, &report, &why));
     CHECK_EQ(heard.n, 12);
 }
@@ -548,7 +548,7 @@ TEST(journal_read__frames_out_of_order_are_damage)
     CHECK_STR(why.what, "frame number");
     CHECK(strstr(why.message, "found frame 5, expected all of frame 4"));
     CHECK_EQ(heard.n, 3);
-    /* Frame 9 is present twice: the second is not the next one, and nothing follows it. */
+    /* Frame 9 is present twice: the second copy is out of order, and no frame follows it. */
     make_one(9, 1);
     memcpy(s->bytes + s->n, s->bytes + end_of(8), end_of(9) - end_of(8));
     s->n += end_of(9) - end_of(8);

@@ -1,6 +1,6 @@
 /*
- * test_log.c - log lines as people and programs read them, what happens when the reader is
- * stuck, and the last events.
+ * test_log.c - log lines as text and as JSON, a reader that is stuck, and the list of recent
+ * events.
  */
 #define _GNU_SOURCE
 
@@ -39,7 +39,7 @@ static void begin(enum log_format format, enum log_level level)
     CHECK(log_open(scratch_path("log"), format, level));
 }
 
-/* Returns everything that was written to the file of that name. */
+/* Returns everything that was written to the file. */
 static const char *written_to(const char *name)
 {
     static char text[1 << 20];
@@ -107,7 +107,7 @@ TEST(line__json)
     CHECK(strncmp(written(), "{\"ts\":\"20", 9) == 0);
 }
 
-/* A message stays one line with exactly its own fields. */
+/* A message is always one line with exactly its own fields. */
 TEST(line__names_that_are_meant_to_hurt)
 {
     static const struct {

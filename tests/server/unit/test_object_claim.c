@@ -1,4 +1,5 @@
-/* Claims: a thread that must not wait for a long operation on an object detects it in advance. */
+/* Claims: a thread that must not wait for a long operation on an object can detect the operation in
+ * advance. */
 #define _GNU_SOURCE
 
 #include "object.h"

@@ -39,7 +39,7 @@ static const struct make {
 enum { MAKES = sizeof makes / sizeof *makes }; /* MAKES itself: unknown */
 
 struct filter {
-    bool there, maybe; /* it exists; or may exist */
+    bool there, maybe; /* the filter exists; it may exist */
     unsigned make;
     uint32_t count[KEYS]; /* minimum count */
     uint32_t moved[KEYS]; /* windows: rotations since the key was added */
@@ -223,7 +223,7 @@ static void filter_merge(struct filter *f, const struct filter *from)
     }
 }
 
-/* The step has happened. */
+/* Applies a step that has happened. */
 static void model_done(struct model *m, const struct step *step)
 {
     struct filter *f = &m->filters[step->a], *other = &m->filters[step->b];
@@ -260,7 +260,7 @@ static void model_done(struct model *m, const struct step *step)
     }
 }
 
-/* Keeps what two possible states have in common. */
+/* Keeps only the facts that hold in both possible states. */
 static void filter_doubt(struct filter *f, const struct filter *other)
 {
     f->maybe = f->maybe || other->maybe || f->there != other->there;
@@ -272,7 +272,7 @@ static void filter_doubt(struct filter *f, const struct filter *other)
     }
 }
 
-/* The step may have happened. */
+/* Applies a step that may have happened. */
 static void model_doubt(struct model *m, const struct step *step)
 {
     struct model other = *m;

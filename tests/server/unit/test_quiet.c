@@ -1,6 +1,6 @@
 /*
- * Seats, and waiting for their occupants: a batch that may have seen an object is waited for, a
- * batch that started later is not, and a removed object is never used by a batch that found it.
+ * Seats, and waiting for the batches that occupy them: removal waits for batches that may have
+ * found the object, but not for batches that started later, so no batch uses a removed object.
  */
 #include "quiet.h"
 
@@ -73,7 +73,8 @@ TEST(quiet__a_batch_is_waited_for)
     quiet_leave(&one.quiet, seat);
 }
 
-/* ---- Many batches: found objects are valid ------------------------------------------------ */
+/* ---- Many batches: objects stay valid while a batch uses them
+ * ------------------------------------------------ */
 
 enum { READERS = 3, ROUNDS = 3000, ALIVE = 0x5eed, DEAD = 0xdead };
 

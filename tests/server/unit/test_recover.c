@@ -1,7 +1,7 @@
 /*
- * Individual cases that must survive, each of which once failed or might fail: bases that are
- * missing, damaged or of an unknown secret; records that must outlive a failed checkpoint; a
- * failed journal; loads that never complete; windows; unneeded files; torn tails.
+ * Recovery in individual cases, each of which once failed or might fail: bases that are missing,
+ * damaged or keyed with an unknown secret; records that must outlive a failed checkpoint; a failed
+ * journal; loads that never complete; windows; unneeded files; torn tails.
  */
 #define _GNU_SOURCE
 
@@ -111,8 +111,7 @@ static unsigned count_files(const char *folder)
 /* ---- Bases that cannot be read ------------------------------------------------------------------------- */
 
 /* A filter with a base, and records since then. `spoil` damages the base and `repair` restores
- * it. In the meantime the filter may contain everything, and a snapshot must not drop the
- * records. */
+ * it. In the meantime every lookup answers "maybe", and a snapshot must not drop the records. */
 static void spoilt(const char *folder, void (*spoil)(const char *path),
                    void (*repair)(const char *path))
 {
@@ -314,8 +313,8 @@ TEST(recover__a_failed_journal_and_a_missing_base)
     world_close(&w);
 }
 
-/* The journal fails while another thread writes. The journal on disk needs the old base until
- * there is a fresh journal, so a checkpoint must neither succeed nor delete it. */
+/* The journal fails while another thread writes. The journal on disk needs the old base until there
+ * is a fresh journal, so a checkpoint must neither succeed nor delete that base. */
 TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
 {
     const char *folder = scratch_path("crossing");
@@ -407,8 +406,8 @@ TEST(recover__replacing_a_filter_deletes_its_files)
     world_close(&w);
 }
 
-/* The fresh journal cannot be created for a while. Each attempt needs the files of the one before, so it does
- * not write them again. */
+/* The fresh journal cannot be created for a while. Each attempt reuses the files of the previous
+ * one instead of writing them again. */
 TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
 {
     const char *folder = scratch_path("attempts");
@@ -554,7 +553,8 @@ TEST(recover__removes_wait_for_what_is_kept)
 
 /* ---- Records, and when they may be removed -------------------------------------------------------------------- */
 
-/* Of two concurrent recorders, the one with the lower number may be the last to store it. */
+/* Of two threads that record concurrently, the one with the lower number may store its number
+ * last. */
 TEST(recover__the_highest_record_counts)
 {
     const char *folder = scratch_path("highest");
@@ -652,7 +652,7 @@ static bg_err pretend_record(struct host *host, struct object *object,
     return BG_OK;
 }
 
-/* A key is kept for the length of the window, whenever in a period it was added. */
+/* A key is kept for the length of the window, no matter when in a period it was added. */
 TEST(recover__windows_keep_keys_for_their_length)
 {
     static const struct host_ops ops = { .now = pretend_now,
@@ -846,7 +846,7 @@ TEST(recover__expired_names_do_not_come_back)
     world_close(&w);
 }
 
-/* Content that was never durable may be torn; durable content may not. */
+/* Content that never became durable may be torn; durable content may not. */
 TEST(recover__a_torn_tail)
 {
     const char *folder = scratch_path("torn");
@@ -1050,7 +1050,8 @@ static void save_generation(const char *folder, const char *name, unsigned keys,
 
 static void refuses(const char *line)
 {
-    if (strncmp(world_ask(&w, "%s", line), "-INCOMPATIBLE the file has generation", 37) != 0) {
+    if (strncmp(world_ask(&w, "%s", line), "-INCOMPATIBLE the file has generation", 37)
+        != 0) {
         check_fail(__FILE__, __LINE__, "%s: %s", line, w.said);
     }
 }
@@ -1112,7 +1113,8 @@ TEST(recover__a_folder_is_for_one)
     world_close(&w);
 }
 
-/* After a startup that failed or was stopped, only some filters are loaded: no key is absent. */
+/* After a startup that failed or was stopped, only some filters are loaded, so no key may be
+ * denied. */
 TEST(recover__an_abandoned_start_denies_nothing)
 {
     const char *folder = scratch_path("abandoned");
@@ -1133,7 +1135,7 @@ TEST(recover__appendfsync_changes)
     CHECK_EQ(state().policy, JOURNAL_EVERYSEC);
     CHECK_STR(world_ask(&w, "BF.ADD a x"), ":1");
     CHECK(world_ack(&w));
-    ok("CONFIG SET appendfsync always"); /* takes effect at once, also for earlier
+    ok("CONFIG SET appendfsync always"); /* takes effect at once, even for earlier
                                             writes */
     CHECK_EQ(state().policy, JOURNAL_ALWAYS);
     CHECK(persist_safe(w.server.persist) < persist_tail(w.server.persist));

@@ -989,7 +989,7 @@ TEST(config__changes_have_no_limit)
     CHECK_EQ(first->maxclients, 10000); /* the settings from startup stay */
 }
 
-/* State that depends on settings, as the users do. */
+/* State that depends on settings, such as the users. */
 static uint64_t applied;
 static bool refuses;
 

@@ -1,6 +1,6 @@
 /*
  * test_sqlite_changes.c - follow=changes over SQLite. Whatever happens to the table, the triggers, the change
- * table or the file, no committed key is missing from what was read and reported.
+ * table or the file, every committed key is read or reported.
  *
  * The follower is a thread. Most tests let it poll only on demand (POLL_NEVER), so that everything between two
  * polls goes unobserved.
@@ -959,7 +959,7 @@ TEST(changes__starts_a_new_epoch_when_it_is_distrusted)
 {
     struct scene s;
     scene_begin(&s, false);
-    /* Only an audit can detect writes of a connection that has triggers disabled. */
+    /* Only an audit can detect writes from a connection with disabled triggers. */
     CHECK(sqlite3_db_config(s.w.db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL)
           == SQLITE_OK);
     world_do(&s.w, "INSERT INTO products (sku) VALUES ('unrecorded')");

@@ -1,6 +1,5 @@
 /*
- * test_startup.c - directories, keyrings, limits, pid files, and the service manager as seen
- * from its own end.
+ * test_startup.c - directories, keyrings, limits, pid files, and messages to the service manager.
  */
 #define _GNU_SOURCE
 
@@ -40,7 +39,7 @@ TEST(folder__is_made_and_locked)
     CHECK_EQ(second, -1);
     CHECK(strstr(why, "is in use by another service"));
     (void)close(lock);
-    CHECK(startup_folder(dir, &lock, why)); /* closing it has unlocked */
+    CHECK(startup_folder(dir, &lock, why)); /* closing the file released the lock */
     (void)close(lock);
     CHECK(fcntl(lock, F_GETFD) == -1);
 }
@@ -60,7 +59,7 @@ TEST(folder__that_will_not_do)
     CHECK(mkdir(scratch_path("linked"), 0700) == 0);
     CHECK(symlink("/etc/passwd", scratch_path("linked/.lock")) == 0);
     CHECK(!startup_folder(scratch_path("linked"), &lock,
-                          why)); /* a link is not followed */
+                          why)); /* links are not followed */
     CHECK_EQ(lock, -1);
 }
 
@@ -241,7 +240,7 @@ TEST(notify__what_the_manager_hears)
     CHECK(startup_watchdog());
     CHECK_STR(message(fd), "WATCHDOG=1");
     (void)close(fd);
-    CHECK(!startup_watchdog()); /* there is no listener any more */
+    CHECK(!startup_watchdog()); /* there is no listener anymore */
     char name[64];
     (void)snprintf(name, sizeof name, "@bloomgate-test-%ld", (long)getpid());
     const int abstract = manager(name, true);

@@ -131,7 +131,7 @@ static SSL_CTX *client_context(const struct identity *as, int most)
     return context;
 }
 
-/* Runs both sides in turn, until they are done or one gives up. */
+/* Runs both sides in turn, until the handshake succeeds or one side fails. */
 static bool handshake(struct tls *tls, const struct identity *as, int most,
                       struct pair *pair)
 {

@@ -1,6 +1,6 @@
 /*
  * test_users.c - rules, permissions, passwords, guessing and rates, including tricks that an
- * intruder might try.
+ * attacker might try.
  */
 #define _GNU_SOURCE
 
@@ -732,7 +732,7 @@ TEST(rate__of_settings)
     CHECK(!user_take(v, 8, 100000, NULL));
 }
 
-/* In the long run the rate is the allowed one, whatever the sizes. */
+/* In the long run, the rate is the allowed rate, for any request sizes. */
 TEST(rate__in_the_long_run)
 {
     static const uint64_t rates[] = { 1, 3, 1000, 1000000, 1000000000, 1000000000000 };

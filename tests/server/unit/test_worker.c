@@ -1,4 +1,4 @@
-/* test_worker.c - workers without a whole service: which of them gets a connection. */
+/* test_worker.c - workers in isolation: which worker gets a connection. */
 #define _GNU_SOURCE
 
 #include "support/scratch.h"
@@ -33,8 +33,8 @@ static bool is_answered(int client)
 }
 
 /* If the thread of a worker cannot be created, the other workers must not hand connections to
- * it: they would be neither served nor closed, and the service would wait for them before it
- * ends. */
+ * it: such connections would be neither served nor closed, and the service would wait for them when
+ * it stops. */
 TEST(worker__without_a_thread_gets_no_connections)
 {
     static struct world w;
