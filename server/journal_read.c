@@ -131,7 +131,7 @@ struct walk_frame {
 static void walk_refuse(const struct walk *w, uint64_t at, struct walk_frame *frame,
                         bg_err code, const char *what, const char *found)
 {
-    char expected[64];
+    char expected[96];
     (void)snprintf(expected, sizeof expected, "all of frame %llu",
                    (unsigned long long)w->report->next);
     (void)journal_error(&frame->why, code, what, expected, "%s", found);
@@ -404,7 +404,7 @@ static bg_err walk_frames(struct walk *w, bg_errinfo *info)
 static bg_err walk_enter(struct walk *w, struct walk_header *h, bg_errinfo *info)
 {
     bg_errinfo why;
-    char expected[64];
+    char expected[96];
     if (h->why.code) {
         w->broken = true;
         journal_error_place(&h->why, w->source.name, 0);
@@ -579,7 +579,7 @@ static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
     bg_errinfo why;
-    char expected[64];
+    char expected[96];
     if (report->first <= report->keep) {
         return BG_OK;
     }
@@ -619,7 +619,7 @@ static bg_err walk_check_last_frame(struct walk *w, bg_errinfo *info)
 {
     const uint64_t end = w->shelf->end;
     bg_errinfo why;
-    char expected[64];
+    char expected[96];
     if (w->report->next >= end) {
         w->report->ends = w->shelf->newest->run != 0;
         return BG_OK;
@@ -639,7 +639,7 @@ static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
     const struct journal_header *newest = w->shelf->newest;
     const uint64_t last = w->report->tail_segment;
     bg_errinfo why;
-    char expected[64];
+    char expected[96];
     const bool known = newest && newest->run != 0;
     if (known ? last && memcmp(newest->id, w->id, JOURNAL_ID) != 0 : w->mixed) {
         (void)journal_error(&why, BG_EFORMAT, "journal",

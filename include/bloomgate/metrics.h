@@ -5,9 +5,9 @@
  *     if (bg_metrics_write(items, 1, BG_METRICS_PROMETHEUS, 0, print, stdout, &why))
  *         return 1;
  *
- * `print` is your function that receives the text, such as:
+ * `print` is a function of yours that receives the text, such as:
  *
- *     # HELP bloomgate_filter_items Estimated number of different keys in the filter.
+ *     # HELP bloomgate_filter_items Estimated number of distinct keys in the filter.
  *     # TYPE bloomgate_filter_items gauge
  *     bloomgate_filter_items{filter="users"} 9987231
  *
@@ -42,9 +42,11 @@ typedef enum bg_metrics_format {
 /* Returns the Content-Type of a format. Never NULL. Thread safety: MT-Safe. */
 BG_API const char *bg_metrics_content_type(bg_metrics_format format);
 
-/* A slot, a gate or both, to be reported under one name. */
+/* A slot, a gate or both, to be reported under one name. The name may contain any bytes;
+ * they are escaped as the format requires, and bytes that are not valid UTF-8 are shown
+ * in hex, such as \xff. */
 typedef struct bg_metrics_item {
-    const char *name;    /* value of the label `filter`: any bytes, escaped as needed */
+    const char *name;    /* value of the label `filter` */
     const bg_slot *slot; /* NULL: that of the gate */
     const bg_gate *gate; /* or NULL */
 } bg_metrics_item;
@@ -55,13 +57,16 @@ enum {
     BG_METRICS_CHEAP = 1u << 0
 };
 
-/* Receives a piece of the document. Return false to cancel (BG_ECANCELED). */
+/* Receives a piece of the document. Return false to cancel (BG_ECANCELED). All figures
+ * are collected before the first call, and no lock or pin is held during the calls, so a
+ * sink may be slow and may use the slots. */
 typedef bool (*bg_metrics_sink_fn)(void *context, const char *text, size_t len);
 
 /*
  * Writes the metrics of n items as one document.
  * Errors: BG_EINVAL; BG_ECANCELED if the sink returned false; BG_ENOMEM.
- * Thread safety: MT-Safe. Cost: reads every byte of all filters, unless BG_METRICS_CHEAP.
+ * Thread safety: MT-Safe. Cost: reads every byte of all filters, unless BG_METRICS_CHEAP is
+ * set. Memory: about 1 KB per item.
  */
 BG_API BG_MUST_CHECK bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
                                              bg_metrics_format format, uint32_t flags,
@@ -69,8 +74,9 @@ BG_API BG_MUST_CHECK bg_err bg_metrics_write(const bg_metrics_item *items, size_
                                              bg_errinfo *info);
 
 /*
- * Writes the metrics of n items with earlier results of bg_slot_get_health, so that no
- * filter is read. healths[i] belongs to item i; NULL omits the metrics that need it.
+ * Writes the metrics of n items like bg_metrics_write, but uses earlier results of
+ * bg_slot_get_health instead of reading the filters. healths[i] belongs to item i; if it is
+ * NULL, the metrics that need it are omitted.
  * Errors: those of bg_metrics_write. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_metrics_write_known(const bg_metrics_item *items,
@@ -81,8 +87,9 @@ BG_API BG_MUST_CHECK bg_err bg_metrics_write_known(const bg_metrics_item *items,
 
 /*
  * Writes the metrics of a registry and of up to `max_tenants` of its tenants in memory (0:
- * none). The label `filter` is the name of the tenant.
- * Errors: those of bg_metrics_write. Thread safety: MT-Safe. Cost: that of bg_metrics_write
+ * none). The label `filter` is the name of the tenant. Reporting a tenant does not count as
+ * using it: idle tenants are still evicted, and no tenant is read back.
+ * Errors: those of bg_metrics_write. Thread safety: MT-Safe. Cost: same as bg_metrics_write
  * for these tenants.
  */
 BG_API BG_MUST_CHECK bg_err bg_metrics_write_registry(

@@ -130,11 +130,13 @@ bg_err bg_gate_create(bg_slot *slot, const bg_gate_options *options, bg_gate **g
     static const bg_gate_options usual = BG_GATE_OPTIONS_INIT;
     bg_gate_options how = options ? *options : usual;
     bgi_err_clear(info);
+    if (gate) {
+        *gate = NULL;
+    }
     if (!slot || !gate) {
         return bgi_err(info, BG_EINVAL, "slot, gate",
                        "a slot and a pointer to receive the gate", "NULL");
     }
-    *gate = NULL;
     bg_err err = gate_check_options(&how, info);
     if (err) {
         return err;

@@ -160,6 +160,9 @@ bg_err bg_watch_create(bg_slot *slot, const char *path,
 {
     static const bg_reload_options usual = BG_RELOAD_OPTIONS_INIT;
     struct bgi_memory memory;
+    if (watch) {
+        *watch = NULL;
+    }
     if (!slot || !path || !watch || strlen(path) >= DISK_PATH - 1 || !*path
         || (options && options->struct_size != sizeof *options)) {
         return bgi_err(info, BG_EINVAL, "slot, path, options, watch",
@@ -167,7 +170,6 @@ bg_err bg_watch_create(bg_slot *slot, const char *path,
                        "BG_RELOAD_OPTIONS_INIT, and a pointer to receive the watch",
                        "other arguments");
     }
-    *watch = NULL;
     bgi_err_clear(info);
     if (!bgi_memory_take(&memory, sizeof **watch, slot_allocator(slot), true)) {
         return bgi_err_state(info, BG_ENOMEM, "memory",

@@ -661,11 +661,13 @@ bg_err bg_oplog_open(const char *path, const bg_filter *filter,
     bg_oplog_options how;
     bg_oplog_report own = { .struct_size = sizeof own }, *use = &own;
     bgi_err_clear(info);
+    if (log) {
+        *log = NULL;
+    }
     if (!filter || !log) {
         return bgi_err(info, BG_EINVAL, "filter, log",
                        "a filter, and a pointer for the log", "NULL");
     }
-    *log = NULL;
     bg_err err = oplog_take_options(options, &how, info);
     err = err ? err : oplog_report_begin(report, &own, &use, info);
     *log = err ? NULL : oplog_new(path, &how, &err, info);

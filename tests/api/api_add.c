@@ -1,6 +1,6 @@
 /*
- * api_add.c - what callers learn from an add: full filters, static filters, key arrays and
- * hashes of another hasher.
+ * api_add.c - results of adds: full filters, static filters, key arrays, and hashes from another
+ * hasher.
  */
 #include "bloomgate/all.h"
 #include "support/check.h"
@@ -31,7 +31,7 @@ static bg_filter_info info_of(const bg_filter *filter)
     return info;
 }
 
-/* Returns how many of ABSENT keys that nobody added may be in the filter. */
+/* Returns how many of ABSENT keys that were never added may be in the filter. */
 static size_t false_positives(const bg_filter *filter)
 {
     size_t count = 0;
@@ -205,7 +205,7 @@ TEST(names__are_parsed_and_printed)
     CHECK_EQ(profile, BG_HASH_KEYED_INT);
 }
 
-/* A path that does not fit loses its middle, so that the message ends as it should. */
+/* A path that does not fit is shortened in the middle, so that the message keeps its end. */
 TEST(errinfo__long_paths_are_shortened)
 {
     static char path[3000];
@@ -221,4 +221,20 @@ TEST(errinfo__long_paths_are_shortened)
     CHECK(strlen(why.message) < BG_ERR_MESSAGE_MAX);
     CHECK(strstr(why.message, "users.bg") != NULL);
     CHECK(strstr(why.message, "No such file") != NULL);
+}
+
+/* Handles are NULL after every failure, that of an argument included. */
+TEST(handles__are_null_after_invalid_arguments)
+{
+    bg_filter *filter = create(BG_KIND_BLOCKED, NULL);
+    bg_gate *gate = (bg_gate *)(void *)filter;
+    bg_watch *watch = (bg_watch *)(void *)filter;
+    bg_oplog *log = (bg_oplog *)(void *)filter;
+    CHECK_EQ(bg_gate_create(NULL, NULL, &gate, NULL), BG_EINVAL);
+    CHECK(gate == NULL);
+    CHECK_EQ(bg_watch_create(NULL, "path", NULL, &watch, NULL), BG_EINVAL);
+    CHECK(watch == NULL);
+    CHECK_EQ(bg_oplog_open("path", NULL, NULL, &log, NULL, NULL), BG_EINVAL);
+    CHECK(log == NULL);
+    bg_filter_free(filter);
 }

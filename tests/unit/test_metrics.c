@@ -508,7 +508,7 @@ TEST(document__reads_as_promised)
     write_slot(slot, 0);
     CHECK(
         strstr(reader.text,
-               "\n# HELP bloomgate_filter_items Estimated number of different keys in "
+               "\n# HELP bloomgate_filter_items Estimated number of distinct keys in "
                "the filter.\n# TYPE bloomgate_filter_items gauge\n"
                "bloomgate_filter_items{filter=\"users\"} 0\n"));
     bg_slot_free(slot);

@@ -208,9 +208,9 @@ TEST(merge__refuses_another_hash)
                                              .custom_name = "mine" };
     yours.hash.custom_name = "yours";
     check_refusal(&fast, &xxh64, "hash", "fast and xxh64");
-    check_refusal(&fast, &seeded, "hash", "another seed");
+    check_refusal(&fast, &seeded, "hash", "different seeds");
     check_refusal(&fast, &keyed, "hash", "fast and keyed");
-    check_refusal(&keyed, &other, "hash", "another seed, secret");
+    check_refusal(&keyed, &other, "hash", "different seeds, secrets");
     check_refusal(&mine, &yours, "hash", "custom and custom");
 }
 

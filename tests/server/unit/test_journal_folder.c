@@ -110,7 +110,7 @@ TEST(journal_folder__the_newest_segment_is_missing)
     const char *folder = scratch_path("newest");
     make_three(folder);
     CHECK_EQ(unlink(segment(folder, 3)), 0);
-    check_refused(folder, "segment 3, the newest", true);
+    check_refused(folder, "segments up to 3, the newest", true);
     CHECK(segment_is_there(folder, 4) && !segment_is_there(folder, 3));
 }
 
@@ -212,7 +212,8 @@ TEST(journal_folder__no_header_can_be_read)
     CHECK(stat(segment(folder, 1), &about) == 0 && about.st_size > 64);
 }
 
-/* In directories of version 0.1 the lock file is empty, so the newest segment is unknown. */
+/* In directories written by version 0.1, the lock file is empty, so the newest segment is
+ * unknown. */
 TEST(journal_folder__a_lock_without_a_header_claims_nothing)
 {
     const char *folder = scratch_path("older");
