@@ -64,7 +64,7 @@ $ bloomgate check -c empty.bg empty > /dev/full
 $ seq 100000 > self; bloomgate build -q self.bg self; (ulimit -f 10000; bloomgate check self.bg self >> self); wc -l < self; bloomgate dedup -q self 1<> self; wc -l < self; rm self.bg
 100000
 100000
-! bloomgate check: self: is also the output
+! bloomgate check: self: this input file is also the output
 $ (ulimit -f 1; bloomgate build -q limit.bg empty); echo $?; ls limit.bg*
 4
 ! bloomgate build: limit.bg: File too large
@@ -355,9 +355,9 @@ own.bg
 ! bloomgate build: own.bg.partial: already exists; use --resume to continue from it, or -f to start over
 $ echo key > own.bg.partial; bloomgate build -f --checkpoint 5m own.bg ./own.bg.partial; bloomgate build -f --resume own.bg empty own.bg.partial; cat own.bg.partial; rm own.bg.partial
 key
-! bloomgate build: own.bg.partial: is an input file, which the checkpoint would overwrite; choose another OUT
+! bloomgate build: own.bg.partial: the checkpoint would overwrite this input file; choose another OUT
 ! Try 'bloomgate build --help'.
-! bloomgate build: own.bg.partial: is an input file, which the checkpoint would overwrite; choose another OUT
+! bloomgate build: own.bg.partial: the checkpoint would overwrite this input file; choose another OUT
 ! Try 'bloomgate build --help'.
 
 # ---- Records ----

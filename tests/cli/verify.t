@@ -62,7 +62,7 @@ $ bloomgate verify newer.bg
 ! bloomgate verify: newer.bg: format version: found 2.0, expected 1.x
 ? 3
 $ bloomgate verify keys
-! bloomgate verify: keys: is not a filter of any known format
+! bloomgate verify: keys: not a filter in any known format
 ? 3
 $ bloomgate verify --format bloomgate keys
 keys: damaged: magic at byte 0: found 31 0a 32 0a, expected 89 42 47 46 0d 0a 1a 0a: a filter file
@@ -113,7 +113,7 @@ t.sst: rocksdb, intact: its checksums match
 $ bloomgate verify --json t.sst
 {"schema": "bloomgate.verify.1", "file": "t.sst", "format": "rocksdb", "has_checksum": true, "whole": true}
 $ printf 'x' | dd of=t.sst bs=1 seek=$(($(stat -c %s t.sst) - 2)) conv=notrunc status=none; bloomgate verify t.sst
-! bloomgate verify: t.sst: is not a filter of any known format
+! bloomgate verify: t.sst: not a filter in any known format
 ? 3
 
 # Only regular files can be verified.
