@@ -2,7 +2,7 @@
  * import_seeded.c - see import_seeded.h.
  *
  * The library computes the size of a valkey-bloom filter, so a temporary filter is created to
- * read its size. The file of such a filter is then written as described in docs/foreign.md, with
+ * read its size. The file of such a filter is then written as described in foreign_valkeybloom.c, with
  * all bits zero, and decoded like an imported file. Pages from calloc that are only read use no
  * memory.
  */
