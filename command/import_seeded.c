@@ -2,9 +2,9 @@
  * import_seeded.c - see import_seeded.h.
  *
  * The library computes the size of a valkey-bloom filter, so a temporary filter is created to
- * read its size. The file of such a filter is then written as described in foreign_valkeybloom.c, with
- * all bits zero, and decoded like an imported file. Pages from calloc that are only read use no
- * memory.
+ * read its size. The file of such a filter is then written as described in
+ * foreign_valkeybloom.c, with all bits zero, and decoded like an imported file. Pages from calloc
+ * that are only read use no memory.
  */
 #include "import_seeded.h"
 
