@@ -45,7 +45,7 @@ static int main_fail(const char *why)
     return 1;
 }
 
-/* Warns if the open-file limit is below maxclients: further connections will not be
+/* Warns if the open-file limit is too low for maxclients, so that some connections will not be
  * accepted. */
 static void main_make_room(uint64_t clients)
 {

@@ -1,4 +1,4 @@
-/* buffer.c - growth, and frequent writes. */
+/* buffer.c - growing buffers, and frequent writes. */
 #include "buffer.h"
 
 #include "ledger.h"
@@ -7,7 +7,8 @@
 
 enum {
     BUFFER_FIRST = 1024,
-    BUFFER_SMALL = 16 << 10 /* up to this size memory is refused only when critical */
+    /* Up to this size, memory is refused only when it is critically low. */
+    BUFFER_SMALL = 16 << 10
 };
 
 void buffer_free(struct buffer *b)
@@ -26,8 +27,8 @@ void buffer_clear(struct buffer *b, size_t keep)
     b->overflow = false;
 }
 
-/* Returns the size to grow to when `need` bytes must fit: the next power-of-two multiple, but not
- * far beyond the limit. */
+/* Returns the size to grow to so that `need` bytes fit: the next power-of-two multiple, but not far
+ * beyond the limit. */
 static size_t buffer_next_room(const struct buffer *b, size_t need)
 {
     size_t room = b->room ? b->room : BUFFER_FIRST;
@@ -48,7 +49,7 @@ static void buffer_settle(struct buffer *b)
     }
 }
 
-/* Counts memory. The first piece is never refused, so that errors can be sent. */
+/* Counts memory in the ledger. The first piece is never refused, so that errors can be sent. */
 static bool buffer_reserve(size_t room, size_t more)
 {
     if (room <= BUFFER_FIRST) {
@@ -59,7 +60,7 @@ static bool buffer_reserve(size_t room, size_t more)
                                 : ledger_reserve(LEDGER_BUFFERS, more);
 }
 
-/* Moves the bytes to memory of another size, if the limit allows it. */
+/* Moves the bytes to a block of another size if the limit allows it. */
 static bool buffer_resize(struct buffer *b, size_t room)
 {
     const size_t more = room - b->room;

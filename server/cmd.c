@@ -45,7 +45,8 @@ const char *cmd_lower(const char *name, char text[CMD_NAME])
 
 void cmd_container(struct request *request)
 {
-    cmd_arity(request); /* only without a subcommand: the session runs those */
+    /* Reached only without a subcommand: the session runs subcommands itself. */
+    cmd_arity(request);
 }
 
 void cmd_help(struct request *request)

@@ -1,6 +1,6 @@
 /*
- * cmd_acl.c - ACL: users, and the commands of each category. Users are changed in the settings
- * file (users.h), so there is no SETUSER. Passwords and their hashes are never sent.
+ * cmd_acl.c - ACL: lists users, and the commands of each category. Users are changed in the
+ * settings file (users.h), so there is no SETUSER. Passwords and their hashes are never sent.
  */
 #include "cmd.h"
 #include "server.h"
@@ -17,11 +17,12 @@ static void acl_whoami(struct request *request)
 
 /* ---- All users ----------------------------------------------------------------------------- */
 
-/* Collected lines, each preceded by its length, because their number is sent first. */
+/* Lines, each preceded by its length. They are collected because their number must be sent
+ * first. */
 struct acl_lines {
     struct buffer text;
     size_t count;
-    bool names; /* only the names */
+    bool names; /* list only the names */
 };
 
 static void acl_add_word(struct buffer *line, const char *word)
@@ -99,7 +100,7 @@ static void acl_tell_categories(const struct reply *reply)
     while (command_category_name(n)) {
         n++;
     }
-    reply_array(reply, n - 1); /* without "all" */
+    reply_array(reply, n - 1); /* excludes "all" */
     for (size_t i = 1; i < n; i++) {
         reply_text(reply, command_category_name(i));
     }

@@ -1,6 +1,6 @@
 /*
- * cmd_config.c - CONFIG: the options of settings.h, and a few Redis options that clients query
- * and that are constant here.
+ * cmd_config.c - CONFIG: the options of settings.h, and a few Redis options that clients query,
+ * which are constant here.
  */
 #include "cmd.h"
 #include "log.h"
@@ -37,7 +37,7 @@ static bool config_matches(bg_bytes pattern, const char *name)
     return pattern_matches_nocase(pattern.data, pattern.len, name, strlen(name));
 }
 
-/* Skips options that an earlier pattern has already matched. */
+/* Collects an option, unless an earlier pattern has already matched it. */
 static void config_visit(void *context, const char *name, const char *value)
 {
     struct config_found *found = context;

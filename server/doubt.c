@@ -42,7 +42,7 @@ static int doubt_compare(bg_bytes a, bg_bytes b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-/* Returns the index of the first name that is not below `name`. */
+/* Returns the index of the first name that is not less than `name`. */
 static size_t doubt_find(const struct doubt *doubt, bg_bytes name, bool *found)
 {
     size_t low = 0, high = doubt->n;

@@ -41,7 +41,7 @@ static const struct front_word {
 
 enum { FRONT_WORDS = sizeof front_words / sizeof *front_words };
 
-/* Parses one of the two words of `expected`, "A or B": A is false, B is true. */
+/* Parses one of the two words in `expected`, "A or B": A means false, B means true. */
 static bool front_set_either(const char *text, const char *expected, bool *to)
 {
     const char *other = strstr(expected, " or ");
@@ -96,8 +96,8 @@ static bool front_read_word(const char *text, struct front_settings *front,
     return false;
 }
 
-/* Names appear in metrics, INFO and paths: allow only characters that need no quoting in any
- * of them. */
+/* Returns whether a name is valid. Names appear in metrics, INFO and paths, so only characters that
+ * need no quoting in any of them are allowed. */
 static bool front_is_name(const char *name)
 {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -106,7 +106,7 @@ static bool front_is_name(const char *name)
     return n >= 1 && n <= 100 && strspn(name, allowed) == n;
 }
 
-/* Returns why the settings are inconsistent, or NULL. */
+/* Returns why the settings are inconsistent, or NULL if they are consistent. */
 static const char *front_contradiction(const struct front_settings *front)
 {
     if (!front_is_name(front->name)) {

@@ -2,7 +2,7 @@
  * front_watch.c - the thread that queries all shards of a front once a second.
  *
  * Each round checks that the nodes with slots respond, and refreshes the cluster map every few seconds. Then it sends
- * a lookup of an empty item to every shard, in the same way as lookups of clients, so it gets the same result as they
+ * a lookup of an empty item to every shard, in the same way as client lookups, so it gets the same result as clients
  * would. Finally it reads the witnesses of all shards, and updates those that do not list all processes. The watch uses
  * a client with a short retry limit. After a failure, it opens a new one, which reads the password and certificate
  * files again.
@@ -38,7 +38,7 @@ static void watch_told(void *context, uint32_t shard, bg_bytes reply)
                    (const char *)item.text.data);
 }
 
-/* Queries all shards. With `write`, replicas must acknowledge a write as well. Shards that do not answer are
+/* Queries all shards. With `write`, replicas must acknowledge a write as well. Marks shards that do not answer as
  * FRONT_DOWN. */
 static bg_err watch_ask(struct front_client *client, bool write,
                         struct watch_round *round, bg_errinfo *info)
@@ -56,7 +56,7 @@ static bg_err watch_ask(struct front_client *client, bool write,
     return err;
 }
 
-/* Checks whether shards that answer lookups but accepted no adds accept them again. */
+/* Checks whether shards that answer lookups but have refused adds accept adds again. */
 static void watch_adds(struct front *front, struct front_client *client,
                        const struct watch_round *round)
 {
@@ -109,7 +109,7 @@ static bg_err watch_look(struct front *front, struct front_client *client,
     atomic_store(&front->nodes, (uint32_t)view.nodes);
     atomic_store(&front->reached, (uint32_t)view.reached);
     err = err ? err : watch_ask(client, false, round, info);
-    if (err == BG_OK || err == BG_EIO) { /* shards that did answer are checked anyway */
+    if (err == BG_OK || err == BG_EIO) { /* checks the shards that did answer */
         const bg_err found =
             watch_witnesses(front, client, &view, round, err ? NULL : info);
         err = err && found != BG_ECANCELED ? err : found;

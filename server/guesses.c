@@ -11,7 +11,7 @@
 enum {
     GUESSES_STEP = 100, /* first delay, in ms */
     GUESSES_LONGEST = 30000,
-    GUESSES_FORGIVEN = 60000 /* one failure is forgiven in this time */
+    GUESSES_FORGIVEN = 60000 /* milliseconds after which one failure is forgiven */
 };
 
 void guesses_init(struct guesses *guesses, const uint64_t secret[2])
@@ -29,7 +29,8 @@ void guesses_fini(struct guesses *guesses)
 
 /* ---- Identifying clients ----------------------------------------------------------------- */
 
-/* Returns the significant part of an address: all of IPv4, the first half of IPv6; 0 for a Unix socket. */
+/* Returns the significant part of an address: all of an IPv4 address, the first half of an IPv6 address, or 0 for a
+ * Unix socket. */
 static uint64_t guesses_address(const char *text)
 {
     struct in_addr four;
@@ -45,7 +46,8 @@ static uint64_t guesses_address(const char *text)
             return (uint64_t)1 << 32 | low;
         }
         memcpy(&address, six.s6_addr, sizeof address);
-        address = address ? address : (uint64_t)1 << 33; /* ::1 is not a Unix socket */
+        /* Distinguishes ::1 from a Unix socket. */
+        address = address ? address : (uint64_t)1 << 33;
     }
     return address;
 }
@@ -77,7 +79,7 @@ static struct guesses_entry *guesses_set(struct guesses *guesses, uint64_t who)
     return guesses->entries[who % GUESSES_SETS];
 }
 
-/* Finds an entry, and subtracts the failures that were forgiven since; NULL if none remain. */
+/* Finds an entry, and subtracts the failures that have been forgiven since then. Returns NULL if none remain. */
 static struct guesses_entry *guesses_find(struct guesses_entry *set, uint64_t who,
                                           uint64_t now)
 {

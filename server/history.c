@@ -17,7 +17,7 @@ struct ring {
 struct history {
     size_t metrics;
     struct ring fine, coarse;
-    double *sums; /* of this minute */
+    double *sums; /* sums of the current minute */
     uint32_t *numbers;
     uint64_t minute;
     float memory[];
@@ -61,7 +61,7 @@ static float *ring_point(const struct ring *ring, uint64_t at, size_t metrics)
     return ring->values + at % size * metrics;
 }
 
-/* Discards points later than `at`, after the clock was set back. */
+/* Discards points later than `at` after the clock has been set back. */
 static void ring_rewind(struct ring *ring, uint64_t at)
 {
     if (ring->count == 0 || at > ring->last) {
@@ -72,12 +72,12 @@ static void ring_rewind(struct ring *ring, uint64_t at)
     ring->last = at - 1;
 }
 
-/* Stores a point at its time; points between the last one and it are unknown. */
+/* Stores a point at its time. Any points skipped since the last one are unknown. */
 static void ring_add(struct ring *ring, uint64_t at, const double *values,
                      size_t metrics)
 {
     if (ring->count && at == ring->last) {
-        return; /* the clock has not moved */
+        return; /* the clock has not advanced */
     }
     ring_rewind(ring, at);
     uint64_t gap = ring->count ? at - ring->last - 1 : 0;

@@ -1,11 +1,11 @@
 /*
- * http_body.c - reads the body of a request, with a length or in chunks.
+ * http_body.c - reads the body of a request, which has a length or is chunked.
  *
  *     4;name=value\r\n  Wiki\r\n  0\r\n  Trailer: value\r\n  \r\n
  *
- * A state machine that reads the framing byte by byte, and the data in the pieces in which they
- * arrive, so that nothing is buffered. Lines must end with CRLF. The line of a chunk may have
- * 256 bytes, all trailers together 8192.
+ * A state machine reads the framing byte by byte, and passes on data in the pieces in which it
+ * arrives, so that nothing is buffered. Lines must end with CRLF. A chunk line may be up to 256
+ * bytes long, and all trailers together up to 8192 bytes.
  */
 #include "hex.h"
 #include "http.h"
@@ -77,7 +77,7 @@ static enum http_body_result http_body_trailer(struct http_body *b, char c)
     return HTTP_BODY_MORE;
 }
 
-/* Expects a particular byte, then enters the next state. */
+/* Expects a certain byte, then enters the next state. */
 static enum http_body_result http_body_expect(struct http_body *b, char c)
 {
     const bool cr = b->state == BODY_CHUNK_CR;

@@ -1,4 +1,4 @@
-/* http_response.c - writes heads and chunks of responses. */
+/* http_response.c - writes the heads and chunks of responses. */
 #include "http_response.h"
 
 const char *http_reason(int status)
@@ -60,7 +60,7 @@ static void http_response_field(struct buffer *out, const char *name, const char
     buffer_put(out, "\r\n", 2);
 }
 
-/* Returns whether responses with this status end with their head and have no length. */
+/* Returns whether responses with this status have no body and no length. */
 static bool http_response_is_bare(int status)
 {
     return status < 200 || status == 204 || status == 304;

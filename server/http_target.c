@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Decodes %HH, and + as a space if `plus`, to memory. Returns the end, or NULL if malformed. */
+/* Decodes %HH, and with `plus` also + as a space, into `to`. Returns the end, or NULL if
+ * malformed. */
 static char *http_target_decode(const char *text, size_t n, bool plus, char *to)
 {
     for (size_t i = 0; i < n; i++) {
@@ -28,7 +29,7 @@ bool http_path(const struct http_request *r, char room[HTTP_LINE_BYTES],
 {
     const char *text = r->head + r->path.at;
     const size_t n = r->path.len;
-    size_t at = 1; /* after the first slash; also for "*" */
+    size_t at = 1; /* skips the first slash, or "*" */
     path->count = 0;
     if (n == 1 && *text == '/') {
         return true;

@@ -15,14 +15,14 @@ struct jobs {
     size_t waiting;
     bool ending;
     const struct user *someone; /* first user to submit a job; NULL: none yet */
-    bool shared;                /* another user has submitted one, too */
+    bool shared;                /* another user has submitted a job as well */
     size_t count;
     struct jobs_thread {
         struct jobs *jobs;
         struct session session;
         pthread_t thread;
         bool busy;
-        uint64_t lane; /* of the running job; 0: none */
+        uint64_t lane; /* lane of the running job; 0: none */
         const struct user *owner;
     } threads[];
 };
@@ -47,9 +47,9 @@ static size_t jobs_of(const struct jobs *jobs, const struct user *owner)
     return n;
 }
 
-/* Returns the position of the next job in the queue: its lane is free, and its owner occupies the
- * fewest threads, and not already all but one if several users share the pool. Returns NULL if
- * there is none. */
+/* Returns the queue position of the next job to run: a job whose lane is free and whose owner
+ * occupies the fewest threads. If several users share the pool, an owner that already occupies all
+ * threads but one is skipped. Returns NULL if there is no such job. */
 static struct job **jobs_choose(struct jobs *jobs)
 {
     struct job **best = NULL;
@@ -96,7 +96,8 @@ static struct job *jobs_take(struct jobs *jobs, struct jobs_thread *thread)
     thread->lane = job ? job->lane : 0;
     thread->owner = job ? job->owner : NULL;
     if (jobs->ending && !jobs->first) {
-        pthread_cond_broadcast(&jobs->arrived); /* no jobs are left */
+        /* Wakes the threads: no jobs are left. */
+        pthread_cond_broadcast(&jobs->arrived);
     }
     pthread_mutex_unlock(&jobs->lock);
     return job;
@@ -139,7 +140,7 @@ struct jobs *jobs_create(struct server *server, unsigned threads)
     jobs->last = &jobs->first;
     pthread_mutex_init(&jobs->lock, NULL);
     pthread_cond_init(&jobs->arrived, NULL);
-    pthread_mutex_lock(&jobs->lock); /* threads must see all of them */
+    pthread_mutex_lock(&jobs->lock); /* so that the new threads see all of the array */
     for (; jobs->count < threads; jobs->count++) {
         struct jobs_thread *thread = &jobs->threads[jobs->count];
         thread->jobs = jobs;

@@ -20,7 +20,7 @@ enum {
     HEADER_CHECK_AT = 56,
 
     HEAD_LENGTH_AT = 0,
-    HEAD_CHECK_AT = 4, /* of the head; computed with 0 in this field */
+    HEAD_CHECK_AT = 4, /* checksum of the head, computed with 0 in this field */
     HEAD_SEQUENCE_AT = 8,
     HEAD_SYNCED_AT = 16,
     HEAD_RECORDS_AT = 24

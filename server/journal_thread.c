@@ -1,10 +1,9 @@
 /*
- * journal_thread.c - the thread that syncs, and reports progress and failures.
+ * journal_thread.c - the thread that syncs the journal and reports progress and failures.
  *
- * Under `always` it sleeps until something is appended, and syncs; frames that are appended
- * during a sync are synced in the next round. Under the other policies, and while the disk is
- * full, it wakes once a second. Only this thread calls `tell`, so reports arrive one at a time
- * and in order.
+ * Under `always`, it sleeps until something is appended, and then syncs; frames appended during a
+ * sync are synced in the next round. Under the other policies, and while the disk is full, it wakes
+ * once a second. Only this thread calls `tell`, so reports arrive one at a time and in order.
  */
 #include "journal_inside.h"
 
@@ -31,10 +30,10 @@ static void journal_tell_news(struct journal *j)
         }
         now = journal_look(j);
     }
-    told->durable = now.durable; /* it may have decreased: the policy changed */
+    told->durable = now.durable; /* may have decreased, because the policy changed */
 }
 
-/* Waits for work, or until a time of the monotonic clock. Returns true if that time has
+/* Waits for work, but at most until `until` on the monotonic clock. Returns true if that time has
  * passed. */
 static bool journal_pause(struct journal *j, uint64_t until)
 {

@@ -48,7 +48,7 @@ bool key_batch_put(struct key_batch *batch, const void *data, size_t len)
     return place != NULL;
 }
 
-/* Returns the value of a hex digit; 16 if it is not one. */
+/* Returns the value of a hex digit, or 16 for any other character. */
 static unsigned key_batch_digit(char c)
 {
     return c >= '0' && c <= '9'   ? (unsigned)(c - '0')

@@ -156,7 +156,7 @@ static void columns_print_table(FILE *to, const struct key_column *column)
     columns_print_name(to, column->table);
 }
 
-/* Closes a stream of open_memstream and returns its text; NULL if out of memory. */
+/* Closes a stream opened by open_memstream. Returns its text, or NULL if out of memory. */
 static char *columns_printed(FILE *to, char **text)
 {
     const bool failed = !to || ferror(to);

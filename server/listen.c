@@ -59,8 +59,8 @@ static int listen_socket(const struct addrinfo *at, const struct settings *setti
     return fd;
 }
 
-/* Another process must not share the port. A socket without SO_REUSEPORT would be refused then,
- * so this is tested first. */
+/* Returns whether no other process uses the port. SO_REUSEPORT would share the port with another
+ * process, so a socket without it is bound first, as a test. */
 static bool listen_is_free(const struct addrinfo *at)
 {
     const int one = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -103,7 +103,7 @@ static bool listen_everybody(struct server *server, const struct addrinfo *at,
     return true;
 }
 
-/* Returns whether this machine does not have an address. */
+/* Returns whether this machine lacks an address. */
 static bool listen_lacks(const struct addrinfo *at)
 {
     const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -116,7 +116,7 @@ static bool listen_lacks(const struct addrinfo *at)
     return lacks;
 }
 
-/* An address after a '-' may be missing: "-::1". */
+/* Listens on an address. An address preceded by '-' may be missing: "-::1". */
 static bool listen_address(struct server *server, const char *address,
                            const struct offer *offer)
 {
@@ -142,8 +142,8 @@ static bool listen_address(struct server *server, const char *address,
     return good;
 }
 
-/* Removes a socket on which no process listens, left over from a crash. A file that is not a
- * socket, by a mistake in the settings, stays. */
+/* Removes a socket left over from a crash, on which no process listens. A file that is not a socket
+ * (a mistake in the settings) is kept. */
 static void listen_remove_stale(const struct sockaddr_un *at)
 {
     struct stat about;

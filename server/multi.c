@@ -21,11 +21,12 @@ struct multi {
     size_t count;
     size_t words;
     size_t bytes;
-    bool slow; /* some of it must not run on an event loop */
+    bool slow; /* some requests must not run on an event loop */
     bool failed;
 };
 
-enum { MULTI_QUICK = 1024 }; /* maximum requests that an event loop runs at once */
+/* Maximum number of requests that an event loop runs at once. */
+enum { MULTI_QUICK = 1024 };
 
 static void multi_free(struct multi *multi)
 {
@@ -78,8 +79,8 @@ static struct queued *multi_copy(const struct request *request, size_t bytes)
     return queued;
 }
 
-/* Returns the memory of a queued request, including the overhead of the C library: most are
- * small. */
+/* Returns the memory used by a queued request, including the allocator's overhead, which matters
+ * because most requests are small. */
 static size_t multi_cost(size_t argc, size_t bytes)
 {
     const size_t unit = 2 * sizeof(void *);
@@ -126,7 +127,7 @@ static void multi_run(struct request *request)
 {
     struct client *client = session_of(request)->client;
     struct multi *multi = NULL;
-    if (client->multi) { /* queued requests stay */
+    if (client->multi) { /* requests already queued stay queued */
         reply_error(&request->reply, "ERR MULTI calls can not be nested");
         return;
     }
@@ -161,7 +162,8 @@ static void multi_exec_all(struct request *request, const struct multi *multi)
     }
 }
 
-/* Queued commands cannot stop halfway, so nothing can be claimed before they run. */
+/* Returns whether a queued command may have to wait. Queued commands cannot stop halfway, so
+ * nothing can be claimed before they run. */
 static bool multi_may_stall(struct session *session, const struct multi *multi)
 {
     bool may = false;
@@ -192,7 +194,7 @@ static void multi_exec(struct request *request)
         session->deferred = true;
         return;
     }
-    client->multi = NULL; /* first, so that nothing is queued again */
+    client->multi = NULL; /* cleared first, so that nothing is queued again */
     multi_exec_all(request, multi);
     multi_free(multi);
 }

@@ -7,7 +7,7 @@
 
 static const char *const marker_kinds[] = { "follower", "reader" };
 
-enum { MARKER_TEXT = 256 }; /* maximum, in bytes */
+enum { MARKER_TEXT = 256 }; /* maximum length in bytes */
 
 /* ---- Positions --------------------------------------------------------------------------- */
 

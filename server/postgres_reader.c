@@ -1,8 +1,8 @@
 /*
  * postgres_reader.c - see postgres_reader.h.
  *
- * COPY in its text format prints one value per line, NULL as \N, and escapes backslash, newline, carriage
- * return and tab. It is several times faster than fetching rows one by one.
+ * The text format of COPY prints one value per line, prints NULL as \N, and escapes backslash, newline, carriage return
+ * and tab. It is several times faster than fetching rows one by one.
  */
 #include "postgres_reader.h"
 

@@ -68,7 +68,7 @@ bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
 
 /* ---- Creating ---------------------------------------------------------------------------- */
 
-/* Explains errors that are caused by a server setting. */
+/* Explains errors caused by server settings. */
 static bg_err postgres_slot_refused(struct postgres_link *link, bg_err err,
                                     bg_errinfo *info)
 {
@@ -140,7 +140,7 @@ bg_err postgres_slot_create(struct postgres_link *link, const char *name,
                                         "SET client_connection_check_interval = '1s'",
                                         deadline, info)
                      : source_no_memory(info);
-    /* The server starts the check with the first statement after the setting. */
+    /* The setting takes effect with the next statement. */
     err = err ? err
               : postgres_link_do(link, "replication slot", "SELECT 1", deadline, info);
     err = err ? err : postgres_link_begin(link, "replication slot", sql, NULL, info);

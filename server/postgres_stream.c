@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A listener may be slow, so the server waits longer than the default. TCP keepalives detect dead connections. */
+/* A listener may be slow, so the server's timeout is longer than the default. TCP keepalives detect dead
+ * connections. */
 static const char stream_setup[] =
     "SELECT set_config('wal_sender_timeout', '120s', false),"
     " set_config('tcp_keepalives_idle', '30', false),"
@@ -80,8 +81,8 @@ static void postgres_stream_number(char *to, uint64_t number)
     }
 }
 
-/* Sends 'r', written, flushed, applied, time, and whether an answer is requested. The time is optional and not
- * set. */
+/* Sends a status message: 'r', written, flushed, applied, time, and whether a reply is requested. The time is optional
+ * and not set. */
 static bool postgres_stream_send(struct postgres_link *link, uint64_t written,
                                  uint64_t confirmed, bool wants_answer)
 {

@@ -1,8 +1,8 @@
 /*
  * resp_reply.c - the reply encoder.
  *
- * There is one buffer_space per reply, so a reply is written completely or not at all. The most
- * frequent replies, 0 and 1, are constants of four bytes.
+ * Each reply calls buffer_space once, so it is written completely or not at all. The most frequent
+ * replies, 0 and 1, are constants of four bytes.
  */
 #include "resp_reply.h"
 
@@ -76,7 +76,8 @@ static void resp_reply_integer(void *to, int64_t value)
     } else {
         struct buffer *out = to;
         char *at = buffer_space(out, REPLY_HEAD);
-        if (at) { /* the minus is written as the type, after the real type */
+        if (at) {
+            /* The minus sign is written in place of a type, after the real type. */
             *at = ':';
             char *end = resp_reply_head(at + 1, '-', 0 - (uint64_t)value);
             buffer_wrote(out, (size_t)(end - at));
@@ -94,7 +95,7 @@ static void resp_reply_boolean3(void *to, bool value)
     buffer_put(to, value ? "#t\r\n" : "#f\r\n", 4);
 }
 
-/* Writes "$6", `kind` and bytes. */
+/* Writes a string of the given type: its length, `kind` and the bytes. */
 static inline void resp_reply_string(struct buffer *out, char type, const char *kind,
                                      size_t kind_len, const void *bytes, size_t n)
 {
@@ -121,9 +122,10 @@ static void resp_reply_bulk(void *to, const void *bytes, size_t n)
 }
 
 /*
- * For a double that has a decimal of up to 15 digits, printing 15 digits finds it, because that
- * many survive a double, and %g omits trailing zeros. Others need 16 or 17. Denormals have fewer
- * digits than that, so all lengths are tried for them.
+ * Prints the shortest decimal that parses to the same double. If the double was read from a decimal
+ * of up to 15 digits, printing 15 digits yields that decimal, because a double preserves 15 digits
+ * and %g omits trailing zeros. Other values need 16 or 17 digits. Denormals have lower precision,
+ * so all lengths are tried for them.
  */
 size_t resp_reply_real_text(double value, char text[RESP_REAL_TEXT])
 {

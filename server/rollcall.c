@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A note in a worker's mailbox: a job that is already done, so that `done` is called there. */
+/* A note in a worker's mailbox: a job that has already run, so that the worker only calls its
+ * `done`. */
 struct note {
     struct job job; /* must be first */
     void (*visit)(void *context, struct conn *conn);
@@ -16,7 +17,7 @@ struct note {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool done;      /* the worker has visited all connections */
-    bool withdrawn; /* the worker must not visit them any more, and frees the note */
+    bool withdrawn; /* the worker must not visit them, and frees the note */
 };
 
 static void note_free(struct note *note)

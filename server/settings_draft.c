@@ -1,5 +1,6 @@
 /*
- * settings_draft.c - drafts: their defaults, their values as text, and comparison of settings.
+ * settings_draft.c - initializes drafts with defaults, prints values as text, and compares
+ * settings.
  */
 #include "settings.h"
 

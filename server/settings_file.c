@@ -99,7 +99,8 @@ static void settings_file_line(struct settings_draft *draft, const char *file,
     words_free(&words);
 }
 
-/* A comment does not continue on the next line, even if it ends with \. */
+/* Returns whether a line is a comment. A comment does not continue on the next line, even if it
+ * ends with \. */
 static bool settings_file_is_comment(const char *text, size_t n)
 {
     while (n > 0 && (*text == ' ' || *text == '\t')) {
@@ -109,7 +110,7 @@ static bool settings_file_is_comment(const char *text, size_t n)
     return n > 0 && *text == '#';
 }
 
-/* Joins lines that end with \ with the next line; the \ and the newline become spaces. */
+/* Joins each line that ends with \ to the next line; the \ and the newline become spaces. */
 void settings_read_text(struct settings_draft *draft, const char *name,
                         const char *text, size_t n)
 {

@@ -13,7 +13,7 @@ struct slow {
     uint64_t id;
     uint64_t time; /* seconds since 1970 */
     uint64_t microseconds;
-    size_t argc; /* `count` of them are stored */
+    size_t argc; /* number of arguments, of which `count` are stored */
     size_t count;
     size_t lengths[SLOWLOG_WORDS];
     char words[SLOWLOG_WORDS][SLOWLOG_WORD];
@@ -22,9 +22,9 @@ struct slow {
 
 struct slowlog {
     pthread_mutex_t lock;
-    uint64_t next;                 /* id */
+    uint64_t next;                 /* next id */
     uint64_t count;                /* number of valid entries in the ring */
-    struct slow ring[SLOWLOG_MAX]; /* by id modulo its size */
+    struct slow ring[SLOWLOG_MAX]; /* indexed by id modulo the ring's size */
 };
 
 struct slowlog *slowlog_create(void)

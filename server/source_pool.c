@@ -98,7 +98,7 @@ static bg_err source_pool_connect(struct source_pool *pool, uint64_t deadline,
     return err;
 }
 
-/* Takes the topmost usable idle connection; NULL if there is none. The caller holds the lock. */
+/* Removes and returns the topmost usable idle connection; NULL if there is none. The caller holds the lock. */
 static void *source_pool_pop(struct source_pool *pool)
 {
     while (pool->idle_count > 0) {
@@ -112,7 +112,7 @@ static void *source_pool_pop(struct source_pool *pool)
     return NULL;
 }
 
-/* Waits until a connection is given back; false at the deadline. The caller holds the lock. */
+/* Waits until a connection is returned to the pool. Returns false at the deadline. The caller holds the lock. */
 static bool source_pool_wait(struct source_pool *pool, uint64_t deadline)
 {
     const struct timespec until = { .tv_sec = (time_t)(deadline / SOURCE_SECOND),

@@ -27,7 +27,7 @@ static bg_err history_sequence(struct sqlite_link *link,
     return err == BG_ENOTFOUND ? BG_OK : err;
 }
 
-/* Prepares a query of the change table. */
+/* Prepares a query on the change table. */
 static bg_err history_prepare(struct sqlite_link *link,
                               const struct sqlite_objects *objects, const char *columns,
                               const char *rest, sqlite3_stmt **rows, bg_errinfo *info)

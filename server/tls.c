@@ -1,6 +1,6 @@
 /*
  * tls.c - see tls.h. There is one current context, protected by a lock that is held while a connection is created
- * from it. OpenSSL counts references, so an old context is freed with its last connection.
+ * from it. OpenSSL counts references, so an old context is freed together with its last connection.
  */
 #include "tls.h"
 

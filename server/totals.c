@@ -1,6 +1,6 @@
 /*
  * totals.c - sums of the counters of all workers. The counters only increase, because metrics are
- * derived from them. CONFIG RESETSTAT stores their values at that time, for INFO only.
+ * derived from them. CONFIG RESETSTAT records their current values as the new zero for INFO only.
  */
 #include "server.h"
 #include "worker.h"

@@ -1,6 +1,6 @@
 /*
- * web_filter_json.c - a filter as JSON: the members that lists have, and all members. See
- * web.h.
+ * web_filter_json.c - writes a filter as JSON: either all members, or only those shown in lists.
+ * See web.h.
  */
 #include "observer.h"
 #include "server.h"
@@ -184,7 +184,7 @@ static void filter_window(struct json *json, const struct object *object)
     if (known) {
         json_text(json, "mode",
                   shape->window_mode == BG_WINDOW_AGED ? "aged" : "generations");
-    } else { /* it was loaded from a file that does not record it */
+    } else { /* loaded from a file that does not record it */
         json_null(json, "mode");
     }
     json_count(json, "generations",
@@ -250,7 +250,8 @@ void web_json_filter(struct json *json, struct web_request *request,
     }
 }
 
-/* A name may change only between batches, so it is read inside a batch. */
+/* Writes a filter as the response. A name may change only between batches, so it is read inside a
+ * batch. */
 void web_answer_filter(struct web_request *request, struct entry *entry, int status)
 {
     struct web_json json;

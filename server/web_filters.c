@@ -27,7 +27,7 @@ static void filters_get(struct web_request *request)
     web_answer_filter(request, entry, 200);
 }
 
-/* Runs COMMAND NAME and responds with the changed filter. */
+/* Runs a command on a filter and responds with the changed filter. */
 static void filters_do(struct web_request *request, const char *command,
                        const bg_bytes *more, size_t n)
 {
@@ -57,7 +57,7 @@ static bg_err filters_drop_on(struct web_request *request, bg_bytes name,
     return session_drop(request->session, name, terms, info);
 }
 
-/* If-Match contains the tag of the filter's file. */
+/* Drops a filter if If-Match contains the tag of its file. */
 static void filters_drop_on_condition(struct web_request *request, bg_bytes name)
 {
     struct catalog_terms terms = { .flags = 0 };
@@ -137,7 +137,7 @@ static void filters_fold(struct web_request *request)
 
 enum { FILTERS_MERGE = 1000 };
 
-/* Reads the names of a list and appends them to the n names so far. */
+/* Reads a list of names and appends them to the n names read so far. */
 static void filters_read_names(struct json_reader *r, bool base64, bg_bytes *names,
                                size_t *n)
 {

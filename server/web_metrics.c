@@ -1,10 +1,10 @@
 /*
- * web_metrics.c - /metrics: the library's document of all filters and gates (metrics.h),
- * followed by the service's own figures (web_metrics_own.c).
+ * web_metrics.c - /metrics: the library's metrics of all filters and gates (metrics.h), followed by
+ * those of the service itself (web_metrics_own.c).
  *
- * Figures that require reading a filter are the observer's latest ones. Labels are names of
- * filters, and "gate:NAME" for the filter of a gate. Names longer than 200 bytes, with NULs, or
- * equal to the label of a gate are left out, and at most metrics-max-filters filters are
+ * Figures that require reading a filter come from the observer's latest examination. Labels are the
+ * names of filters, and "gate:NAME" for the filter of a gate. Names longer than 200 bytes, with
+ * NULs, or equal to the label of a gate are omitted, and at most metrics-max-filters filters are
  * reported. So a client that chooses names can neither inflate the document nor cause two lines
  * with the same label.
  */
@@ -65,7 +65,7 @@ static bool gathered_is_gate(const struct server *server, bg_bytes name)
            && memcmp(name.data, prefix, sizeof prefix - 1) == 0;
 }
 
-/* Adds an entry, if it can be reported; otherwise releases it. */
+/* Adds an entry if it can be reported; otherwise releases it. */
 static void gathered_take(struct gathered *g, struct server *server,
                           const struct user *user, struct entry *entry, bool cheap)
 {
@@ -95,7 +95,7 @@ struct gathering {
     bool cheap;
 };
 
-/* Gates exist until the service ends, so pointers to them stay valid. */
+/* Adds a gate. Gates exist until the service ends, so pointers to them stay valid. */
 static void gathered_gate(void *context, const struct gate_about *about)
 {
     const struct gathering *gathering = context;
@@ -149,8 +149,8 @@ static bool metrics_write(struct session *session, const struct user *user,
         }
         quiet_leave(&server->quiet, session->seat);
     }
-    /* Filters that the observer has not examined yet have no such figures; they are not
-     * waited for. */
+    /* Filters that the observer has not examined yet lack some figures; the response does not wait
+     * for them. */
     bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format, metrics_sink,
                                         out, NULL);
     const size_t told = g.n;

@@ -1,6 +1,5 @@
 /*
- * web_metrics_fronts.c - figures of cluster filters (fronts.h), part of the service's own
- * figures.
+ * web_metrics_fronts.c - metrics of cluster filters (fronts.h), part of the service's own metrics.
  */
 #include "fronts.h"
 #include "users.h"
@@ -16,8 +15,8 @@ struct own_fronts {
     size_t n;
 };
 
-/* Writes a sample of a cluster filter. `more`: labels after its name, each preceded by a
- * comma. */
+/* Writes a sample of a cluster filter. `more` contains the labels that follow the filter's name,
+ * each preceded by a comma. */
 static void own_front(const struct own *own, const char *form,
                       const struct front_facts *front, const char *more, double value)
 {

@@ -1,5 +1,5 @@
 /*
- * web_past.c - the past: GET /api/v1/events (log.h) and /api/v1/history (history.h).
+ * web_past.c - GET /api/v1/events (log.h) and /api/v1/history (history.h).
  */
 #include "gates.h"
 #include "log.h"
@@ -22,9 +22,9 @@ struct events_wanted {
     char room[HTTP_LINE_BYTES], text[HTTP_LINE_BYTES];
 };
 
-/* Events without a filter are about clients, settings and files: only administrators may see
- * them. The same holds for events whose name may have been truncated, because permissions
- * cannot be checked. */
+/* Returns whether the user may see an event. Events without a filter concern clients, settings and
+ * files, so only administrators may see them. The same applies to events whose name may have been
+ * truncated, because permissions cannot be checked for these. */
 static bool events_may_see(const struct web_request *request,
                            const struct log_event *event)
 {
@@ -49,7 +49,7 @@ static bool events_wants(const struct web_request *request,
            && events_may_see(request, event);
 }
 
-/* Returns whether an event belongs to a gate; gates have their own names. */
+/* Returns whether an event belongs to a gate; gates have a separate namespace. */
 static bool events_is_gate(const struct server *server, const struct log_event *event)
 {
     return event->kind == LOG_EVENT_SOURCE
@@ -109,7 +109,8 @@ void events_get(struct web_request *request)
     }
     const size_t n = log_events(0, events, LOG_EVENTS);
     const uint64_t last = n ? events[n - 1].number : 0;
-    const bool other_run = wanted.since > last; /* numbers restart with the service */
+    /* Event numbers start over when the service restarts. */
+    const bool other_run = wanted.since > last;
     wanted.since = other_run ? 0 : wanted.since;
     size_t first = n;
     for (uint64_t found = 0; first > 0 && found < wanted.count; first--) {
@@ -133,8 +134,8 @@ void events_get(struct web_request *request)
 
 enum { HISTORY_METRICS = 32 };
 
-/* Reads the metrics of a comma-separated list, or all. Returns false after sending a 400
- * response. */
+/* Reads a comma-separated list of metrics; selects all metrics if there is no list. Returns false
+ * after sending a 400 response. */
 static bool history_metrics(struct web_request *request,
                             const char *(*name_of)(size_t i), char *list, bool there,
                             size_t metrics[HISTORY_METRICS], size_t *n)

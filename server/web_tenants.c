@@ -15,7 +15,7 @@
 struct tenant {
     const struct user *user;
     const char *const
-        *words; /* words of its configuration line; valid as long as the user */
+        *words; /* words of its configuration line, valid for as long as the user is */
     size_t word_count;
     uint64_t filters, bytes, connections;
     double items;
@@ -119,7 +119,8 @@ static bool tenant_is_pattern(const char *word)
     return *word == '~' || *word == '%' || strcmp(word, "allkeys") == 0;
 }
 
-/* Passwords are never shown; on, off and rates have their own members. */
+/* Returns whether a word is shown as a rule. Passwords are never shown; on, off and rates have
+ * their own members. */
 static bool tenant_is_rule(const char *word)
 {
     return *word == '+' || *word == '-' || strcmp(word, "allcommands") == 0
