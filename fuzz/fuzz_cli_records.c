@@ -2,7 +2,8 @@
  * fuzz_cli_records.c - input of the command line: any bytes as records of any format, compared
  * with a simple reference; and any bytes as gzip or zstd.
  *
- * Input: 4 bytes choose the format, a fifth where the bytes are cut; the rest is the input.
+ * Input: 4 bytes choose the format, and a fifth chooses where the bytes are cut; the rest is the
+ * input.
  */
 #define _POSIX_C_SOURCE 200809L /* open_memstream */
 

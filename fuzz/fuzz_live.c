@@ -2,7 +2,7 @@
  * fuzz_live.c - an input is a program for two scalable filters or two windows of one spec: it
  * adds, queries, merges, copies, moves, clears, compacts, rotates. Each is compared with a
  * model: the period of the last add of every key. A filter must never answer "no" for a key
- * that is present; a refusal changes nothing.
+ * that is present; a refused operation changes nothing.
  */
 #include "bloomgate/all.h"
 #include "fuzz.h"

@@ -22,7 +22,7 @@ enum { OPLOG_FUZZ_BYTES = 1 << 16 };
 
 static unsigned char file_bytes[OPLOG_FUZZ_BYTES];
 
-/* What a replay reported. */
+/* The result of a replay. */
 struct told {
     uint64_t records, next;
     uint32_t digest;

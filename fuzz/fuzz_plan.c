@@ -1,6 +1,6 @@
 /*
- * fuzz_plan.c - plans from arbitrary numbers. No request may crash, hang or overflow; a refusal
- * gives a reason; a plan respects the limits, its figures are in range, and the spec created
+ * fuzz_plan.c - plans from arbitrary numbers. No request may crash, hang or overflow; a refused
+ * request gets a reason; a plan respects the limits, its figures are in range, and the spec created
  * from it leads to the same geometry again.
  */
 #include "bloomgate/all.h"

@@ -2,8 +2,8 @@
  * fuzz_server_http.c - HTTP input of the service: any bytes as an HTTP stream, and the
  * interpretation of its fields and targets.
  *
- * Input: one byte chooses the maximum size of bodies and what is checked, 4 bytes how the
- * stream is cut; the rest is the stream.
+ * Input: one byte chooses the maximum size of bodies and the checks, 4 bytes choose how the stream
+ * is cut; the rest is the stream.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"

@@ -4,8 +4,8 @@
  * content, and then damages them.
  *
  * An accepted record is an exact representation of its bytes. Frames of segments are reported
- * in order and as they were created, and every gap is reported. A walk that continues beyond
- * damage first reports what a walk that stops there reports.
+ * in order and as they were created, and every gap is reported. A walk that skips damage starts
+ * with the same frames as a walk that stops there.
  */
 #include "fuzz.h"
 #include "fuzz_input.h"

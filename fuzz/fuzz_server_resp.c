@@ -1,7 +1,7 @@
 /*
  * fuzz_server_resp.c - RESP input of the service: any bytes as a RESP stream.
  *
- * Input: one byte chooses limits and what is checked, 4 bytes how the stream is cut; the rest
+ * Input: one byte chooses limits and checks, 4 bytes choose how the stream is cut; the rest
  * is the stream.
  */
 #include "fuzz.h"

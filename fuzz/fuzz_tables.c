@@ -1,8 +1,8 @@
 /*
  * fuzz_tables.c - untrusted bytes as filters of Parquet, RedisBloom, BIP158, RocksDB and
- * LevelDB. No input may crash, hang or allocate more than a small multiple of its size; a
- * refusal gives a reason; an accepted filter answers, accepts keys if it can, and when written
- * is read back with the same answers and the same bytes.
+ * LevelDB. No input may crash, hang or allocate more than a small multiple of its size; refused
+ * input gets a reason; an accepted filter answers, accepts keys if it can, and when written is read
+ * back with the same answers and the same bytes.
  *
  * The first byte chooses the format and the operation. Blocks of tables have checksums that no
  * mutation would match, so they are corrected first, if the input requests that.
@@ -152,8 +152,8 @@ static void *written(const bg_foreign *f, size_t *n)
     return bytes;
 }
 
-/* Written and read back: the same answers, the same bytes. A set of hashes that is being built
- * may answer "no" where its code answers "maybe", never the other way round. */
+/* A filter that is written and read back has the same answers and the same bytes. A set of hashes
+ * that is being built may answer "no" where its code answers "maybe", never the other way round. */
 static void check_written(const bg_foreign *f, const bg_foreign_options *how,
                           bg_foreign_format format)
 {

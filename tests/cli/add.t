@@ -281,7 +281,7 @@ $ bloomgate remove -t 1 --keyring ring kc.bg c
 ! bloomgate remove: kc.bg: keys removed: 100, definitely not in the filter: 0
 ! bloomgate remove: kc.bg: counting, about 16 keys, 1.2 KiB, false-positive rate 2.60e-05%
 
-# Keys that are converted differently from what the file specifies would not be found by lookups.
+# Lookups would not find keys that are converted differently from the file's settings.
 $ echo Bob | bloomgate build -q --items 100 plain.bg; echo Eve | bloomgate add -q --lower plain.bg
 ! bloomgate add: warning: plain.bg: does not record the conversion of its keys ('lower'); use the same options for lookups
 $ seq 9 | bloomgate build -q --items 100 --as int64 int64.bg; seq 9 | bloomgate add -q --as int32 int64.bg

@@ -46,7 +46,7 @@ class Node:
         threading.Thread(target=self.accept, daemon=True).start()
 
     def save(self):
-        """Returns the data to restart with: what is on disk from now on."""
+        """Returns a copy of the data, as a save to disk would keep it, for restart()."""
         return copy.deepcopy((self.keys, self.hashes))
 
     def restart(self, saved):

@@ -217,7 +217,7 @@ def test_stops_meanwhile(program):
 
 
 def of_node(cluster, number):
-    """Returns those of KEYS whose shards are on a node, and the others."""
+    """Returns the KEYS whose shards are on a node, and the other KEYS."""
     names = shard_reference.names("seen", 16)
     at = [cluster.owner(shard_reference.slot(names[shard_reference.route(key.encode(), 16)])).number for key in KEYS]
     return [key for key, node in zip(KEYS, at) if node == number], [key for key, node in zip(KEYS, at) if node != number]

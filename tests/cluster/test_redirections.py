@@ -613,7 +613,8 @@ def test_missing_shards_are_doubted_before_they_are_created():
 
 
 def test_create_that_was_interrupted():
-    """Shards without witnesses are not in use yet: the rest is created, and all are complete."""
+    """Shards without witnesses are not in use yet: the missing shards are created, and all are
+    complete."""
     cluster = made()
     for node in cluster.nodes:
         node.hashes.clear()

@@ -8,7 +8,7 @@
  *   set         merge, copy, fold and so on while others add
  *   handover    exclusive filters, passed on under a lock
  *
- * After each test, the words must equal those of a filter built by one thread. All tests run
+ * After each test, the words must equal those of a filter that one thread built. All tests run
  * for every kind and every instruction set of this machine. One check is one answer about one
  * key. The thread sanitizer does not see vector reads, so it verifies only the scalar path.
  */
@@ -360,7 +360,7 @@ static unsigned race_winners(const struct race *job, size_t key)
 }
 
 /*
- * Every bit was missing for the add that set it first, which therefore got "new". So the keys
+ * Each bit was set first by one add, which therefore returned "new". So the keys
  * that were new to some thread have set all bits: a filter of only these keys has the same
  * words. If there is space for all keys, every one of them was new.
  */
@@ -429,7 +429,7 @@ static void sets_add(struct member *m, struct sets *job)
     atomic_fetch_sub(&job->adding, 1);
 }
 
-/* Records what the adders of one filter have announced so far. */
+/* Records the keys that the adders of one filter have announced so far. */
 static void sets_note(struct sets *job, unsigned first, uint64_t *counts)
 {
     for (unsigned t = first; t < SET_ADDERS; t += 2) {
@@ -438,7 +438,7 @@ static void sets_note(struct sets *job, unsigned first, uint64_t *counts)
     }
 }
 
-/* Checks that all of it is in `filter`. */
+/* Checks that all announced keys are in `filter`. */
 static void sets_check(struct member *m, struct sets *job, const bg_filter *filter,
                        unsigned first, const uint64_t *counts)
 {
@@ -454,7 +454,7 @@ static void sets_check(struct member *m, struct sets *job, const bg_filter *filt
     }
 }
 
-/* Checks copies of the filter, or folded ones. */
+/* Checks copies or folds of the filter. */
 static void sets_copy(struct member *m, struct sets *job, uint32_t folds)
 {
     uint64_t counts[SET_ADDERS];

@@ -70,7 +70,7 @@ static void *write_own(void *arg)
     return NULL;
 }
 
-/* All the time; where counts add up, three times while the other is being filled. */
+/* Merges repeatedly; if counts add up, only three times while the other filter is being filled. */
 static void *merge_from_the_other(void *arg)
 {
     const struct thread *t = arg;
@@ -88,7 +88,7 @@ static void *merge_from_the_other(void *arg)
     return NULL;
 }
 
-/* All keys that its own writer has announced are present. */
+/* Checks that all keys that its own writer has announced are present. */
 static void *ask_for_own(void *arg)
 {
     const struct thread *t = arg;
@@ -152,7 +152,7 @@ static void pair_run(const bg_spec *spec, bool both_ways)
     bg_filter_free(pair.side[1].filter);
 }
 
-/* Capacity for all keys of both; scalable filters grow meanwhile. */
+/* Each filter has capacity for all keys of both; scalable filters grow during the test. */
 static bg_spec pair_spec(unsigned sample)
 {
     bg_spec spec = sample_variant(sample);
@@ -176,7 +176,7 @@ TEST(merge__beside_adds_and_queries)
           >= 13); /* Bloom kinds, counting, quotient, scalable, windows, shards */
 }
 
-/* ---- Windows that are rotated meanwhile --------------------------------------------- */
+/* ---- Windows that are rotated during merges --------------------------------------------- */
 
 enum { TURNS = CHECK_SANITIZED || CHECK_EMULATED ? 40 : 200, GENERATIONS = 4 };
 
@@ -198,7 +198,8 @@ static void *merge_when_it_can(void *arg)
     return NULL;
 }
 
-/* The keys of a period are in both windows, one after the other, until it has passed. */
+/* The keys of a period are present in both windows, one after the other, until the period has
+ * passed. */
 static void turning_run(uint32_t mode)
 {
     bg_window_options options = BG_WINDOW_OPTIONS_INIT;

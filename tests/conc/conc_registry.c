@@ -131,8 +131,8 @@ static void make_names(struct table_crowd *crowd)
     }
 }
 
-/* Fills the table with cells of removed tenants, so that it is replaced more often. A tenant is
- * held only by this thread, or is held while it is removed. */
+/* Fills the table with cells of removed tenants, so that it is replaced more often. Tenants are
+ * removed while this thread holds them, or after it has released them. */
 static void come_and_go(struct table_crowd *crowd)
 {
     char name[24];
@@ -152,7 +152,7 @@ static void come_and_go(struct table_crowd *crowd)
     }
 }
 
-/* A tenant that is repeatedly created and removed: it exists or not, but never partially. */
+/* Repeatedly creates and removes a tenant, which must never exist partially. */
 static void look_up_fleeting(struct table_crowd *crowd, unsigned i)
 {
     char name[16];
@@ -328,7 +328,7 @@ struct race {
     uint64_t adds;                            /* of each writer to each tenant */
     _Atomic uint64_t added[WRITERS][TENANTS]; /* number of them that are added */
     atomic_int writing;
-    atomic_int resting; /* writers that let the evictor win */
+    atomic_int resting; /* writers that wait for an eviction */
     atomic_uint roles;
     bool saves; /* now and then */
 };
@@ -359,8 +359,9 @@ static void add_some(struct race *race, unsigned writer, unsigned t, uint64_t i,
     bg_tenant_release(tenant);
 }
 
-/* Mostly a tenant is used before an evictor is done. So writers pause a few times, until one
- * tenant was evicted, or all were: then they return, and their keys must be present. */
+/* A tenant is usually used before its eviction is complete. So writers pause a few times until one
+ * tenant, or every tenant, is evicted. The tenants are then reloaded, and the keys must be
+ * present. */
 static void rest(struct race *race)
 {
     bg_registry_info before = registry_stats(race->registry), now = before;
@@ -450,7 +451,7 @@ static void *run_race(void *arg)
     return NULL;
 }
 
-/* Checks that all keys of all tenants are present, and hardly any others. */
+/* Checks that all keys of all tenants are present, and that few other keys are. */
 static void check_race(const struct race *race)
 {
     for (unsigned t = 0; t < TENANTS; t++) {
@@ -484,7 +485,7 @@ static void race_once(bg_kind kind, bool saves)
     CHECK_EQ(stats.return_failures, 0);
     CHECK(stats.evictions > 0);
     CHECK(stats.returns + TENANTS - stats.in_memory == stats.evictions);
-    /* And once more, from the files alone. */
+    /* Checks them again, from the files alone. */
     CHECK_OK(bg_registry_save(race.registry, NULL));
     bg_registry_free(race.registry);
     race.registry = open_registry(&options);
@@ -576,8 +577,8 @@ static void *do_chore(void *arg)
     return NULL;
 }
 
-/* A thread stops inside; a chore starts; after a while, or when the chore is done (which would
- * be wrong), the thread continues. */
+/* A thread stops inside a tenant, and a chore starts. The thread continues after a while, or when
+ * the chore is done (which would be an error). */
 static void chore_around(struct chore *chore, struct insider *in)
 {
     pthread_t inside, outside;
@@ -719,7 +720,7 @@ struct brawl {
 };
 
 /* A name belongs to the thread that creates it, so no other thread removes it: added keys must
- * be present until it is removed, whatever earlier tenants of that name did on disk. */
+ * be present until it is removed, no matter what earlier tenants with that name did on disk. */
 static void live_and_die(struct brawl *brawl, unsigned role)
 {
     char name[24];
@@ -753,7 +754,7 @@ static void live_and_die(struct brawl *brawl, unsigned role)
         CHECK_EQ(missing, 0);
         if (r >> 18 & 1) {
             CHECK_OK(bg_registry_remove(brawl->registry, name, NULL));
-            if (r >> 19 & 1) { /* another tenant of that name while the old one is
+            if (r >> 19 & 1) { /* another tenant with that name while the old one is
                                   still held */
                 bg_tenant *young = get_tenant(brawl->registry, name);
                 uint64_t own = (uint64_t)i << 32;

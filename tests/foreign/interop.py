@@ -35,7 +35,7 @@ def check(what, good):
 
 
 def run(command, keys=(), text=None):
-    """Returns what a command prints if its input is the keys, one line of digits each."""
+    """Returns the output of a command whose input is the keys, one line of digits each."""
     lines = text if text is not None else "".join(key.hex() + "\n" for key in keys).encode()
     done = subprocess.run([str(word) for word in command], input=lines, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False)

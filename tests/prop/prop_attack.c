@@ -1,10 +1,10 @@
 /*
- * prop_attack.c - attacks that are specific to the operations of a kind: refuse, remove, count,
- * grow, forget, be built.
+ * prop_attack.c - attacks on operations that only some kinds have: refusing, removing, counting,
+ * growing, forgetting, building.
  *
- * The attacker is the one of prop_adversary.c, who knows this library, and for `fast` the hash
- * and its seed; for `keyed` the attacker has to guess the secret, and attacks with that.
- * Attacks (Filic and others, "Deletions and dishonesty", 2024; Gerbet and others, 2015):
+ * As in prop_adversary.c, the attacker knows this library and, for `fast`, the hash and its seed;
+ * for `keyed` the attacker guesses a secret and attacks with it. Attacks (Filic and others,
+ * "Deletions and dishonesty", 2024; Gerbet and others, 2015):
  *
  *   crowding    only keys whose hashes lie in one half of all hashes
  *   eviction    cuckoo: keys that share a few buckets; quotient: keys of the last slots
@@ -79,7 +79,7 @@ static size_t missing(const bg_filter *filter, const uint64_t *keys, size_t n)
 
 /* ---- Crowding ------------------------------------------------------------------------- */
 
-/* Returns the rate of filters that are full of such keys. */
+/* Returns the rate of filters that are filled with such keys. */
 static double crowded(unsigned sample, bg_hash_profile profile, unsigned filters,
                       struct measure *m, double *predicted)
 {
@@ -183,8 +183,8 @@ TEST(attack__cuckoo_evictions)
     }
 }
 
-/* Keys of the last slots: the space beyond them is soon full. Each insert moves the existing
- * entries, and is refused if there is no space. */
+/* Keys that belong to the last slots: the space after them is soon full. Each insert moves the
+ * existing entries, and is refused if there is no space. */
 TEST(attack__quotient_last_slots)
 {
     static uint64_t keys[ITEMS], others[ITEMS / 4];
@@ -245,7 +245,8 @@ TEST(attack__quotient_one_run)
 
 enum { MEMBERS = 2000, FLOOD = 100000 };
 
-/* One key, very often, in every kind: other keys are not affected, and it uses almost no space. */
+/* One key, very often, in every kind: other keys are not affected, and the key uses almost no
+ * space. */
 TEST(attack__flood_of_one_key)
 {
     static uint64_t members[MEMBERS];
@@ -342,8 +343,8 @@ static size_t deletion(unsigned sample, bg_hash_profile profile, bool chosen,
     return removed;
 }
 
-/* filter.h warns about this: removing keys that were never added loses members. Chosen keys do
- * the most harm; with `keyed`, no more than random ones. */
+/* filter.h warns about this: removing keys that were never added loses members. Chosen keys do the
+ * most harm. With `keyed`, they do no more harm than random keys. */
 TEST(attack__deletion_of_strangers)
 {
     const unsigned rounds = 8;
@@ -363,7 +364,7 @@ TEST(attack__deletion_of_strangers)
             samples[s].name, rounds * HARVEST, fast, keyed, random, lost_fast, lost,
             by_chance);
         CHECK(fast > rounds * HARVEST / 3 && lost_fast > 20 * lost);
-        /* Five standard deviations of the difference, if they were Poisson. */
+        /* Five standard deviations of the difference, assuming Poisson counts. */
         double more = (double)keyed - (double)random;
         CHECK(more <= 5 * sqrt((double)(keyed + random) + 1));
         double worse = (double)lost - (double)by_chance; /* a remove may affect
@@ -470,8 +471,8 @@ static bg_filter *attacked_window(uint32_t mode, bool by_count, bg_hash_profile 
     return must_create(&v.spec);
 }
 
-/* By count: even one key that is added repeatedly moves the window, as documented: not before
- * that many adds. */
+/* By count: even one key that is added repeatedly moves the window, but not before the documented
+ * number of adds. */
 static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
 {
     bg_filter *victim = attacked_window(mode, true, profile);

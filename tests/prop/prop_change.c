@@ -2,10 +2,10 @@
  * prop_change.c - random operations against an exact multiset, for every kind: no operation loses a
  * key.
  *
- * A world is a few filters of one random geometry, each with the model's state of every key:
- * its count, and since when it is present. Operations are drawn at random: adds, inserts,
- * removes of keys that are present, queries and counts, singly and in batches; copies, clears,
- * and whatever else the kind supports:
+ * A world is a few filters of one random geometry, each with the model's state of every key: its
+ * count, and the time from which it is present. Operations are drawn at random: adds, inserts,
+ * removes of keys that are present, queries and counts, singly and in batches; copies, clears, and
+ * whatever else the kind supports:
  *
  *   merge     into another of the same spec, and into itself
  *   resize    quotient, twice or four times as large or small; the slots of a world then

@@ -404,7 +404,7 @@ def test_samples_go_on(h):
             if i == 10:
                 assert h.ask("DEBUG", "RELOAD") == "OK"
         assert digest_of(h, name, family) == sample["more_sha256"], name
-        if "less_sha256" in sample:  # filters of the chain are removed meanwhile
+        if "less_sha256" in sample:  # filters of the chain are removed in between
             for i in range(sample["more"]):
                 assert h.ask("CF.DEL", name, f"more:{i}") == 1
                 if i % 50 == 10:

@@ -41,7 +41,7 @@ Block LayOut(double bits, SstKind kind, uint64_t keys)
     return block;
 }
 
-/* Returns the share of absent keys that are answered "maybe". */
+/* Returns the share of absent keys that get a "maybe". */
 double Rate(const SstAsked &asked, uint64_t questions)
 {
     uint64_t maybe = 0;

@@ -86,7 +86,7 @@ class Service:
         self.process = None
 
     def complaints(self):
-        """Returns what the sanitizers reported, if the program was built with any."""
+        """Returns the reports of the sanitizers, if the program was built with any."""
         with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as log:
             return [line for line in log
                     if "Sanitizer" in line or "runtime error:" in line or "Assertion" in line]

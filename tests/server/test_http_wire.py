@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""HTTP at the byte level: the order of requests and responses on a connection, what is refused
-and how, and that no client waits for a slow one.
+"""HTTP at the byte level: the order of requests and responses on a connection, refused requests and
+their errors, and slow clients, which must not delay others.
 
 usage: test_http_wire.py BLOOMGATED [PART OF A NAME...]"""
 

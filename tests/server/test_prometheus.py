@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Tests a real Prometheus with the service: what it scrapes, the numbers it finds, and its
-alerts, each triggered by provoking its cause. The rules are those of ops/prometheus, except that
-an alert waits one second instead of minutes. Alerts that take more than a minute, or that need a
-state that cannot be provoked, are left to promtool (ops/prometheus/*.test.yml).
+"""Tests a real Prometheus with the service: the metrics that it scrapes, their values, and its
+alerts, each of which is triggered by provoking its cause. The rules are those of ops/prometheus,
+except that an alert waits one second instead of minutes. Alerts that take more than a minute, or
+that need a state that cannot be provoked, are left to promtool (ops/prometheus/*.test.yml).
 
 usage: test_prometheus.py BLOOMGATED [PART OF A NAME...]
   UPDATE=1 in the environment writes the list of the service's metrics in docs/metrics.md"""
@@ -110,7 +110,7 @@ class Prometheus:
         return float(found[0]["value"][1]) if found else None
 
     def firing(self, s, name, **labels):
-        """Returns whether an alert of that name fires for a service."""
+        """Returns whether an alert with that name fires for a service."""
         for alert in self.get("/api/v1/alerts")["data"]["alerts"]:
             has = alert["labels"]
             if has["alertname"] == name and alert["state"] == "firing" and has.get("instance") == f"127.0.0.1:{s.http_port}" \

@@ -103,7 +103,7 @@ static int disk_sync(int file, int (*sync)(int file))
     return disk.folder || disk.patient ? 0 : sync(file);
 }
 
-/* Copies what a successful sync has written to the platter. */
+/* Copies the data of a successful sync to the platter. */
 static void disk_note_sync(int file)
 {
     char from[320], to[320];

@@ -379,7 +379,7 @@ static inline void reader_read(struct reader *reader, bg_metrics_format format)
     reader_check_unique(reader);
 }
 
-/* Returns the sample of that name with these labels, written as "filter=users,result=no", or
+/* Returns the sample with that name and these labels, written as "filter=users,result=no", or
  * NULL. A value ends at the comma. */
 static inline const struct reader_sample *
 reader_find(const struct reader *reader, const char *name, const char *labels)

@@ -1,5 +1,5 @@
 /*
- * streams.h - captures what is printed to stdout or stderr between two calls. Tests and fuzzers use
+ * streams.h - captures the output to stdout or stderr between two calls. Tests and fuzzers use
  * it to check messages, and to suppress them.
  */
 #ifndef TESTS_STREAMS_H

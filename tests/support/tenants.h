@@ -15,7 +15,7 @@ static inline bg_registry *open_registry(const bg_registry_options *options)
     return registry;
 }
 
-/* Returns the tenant of that name, and creates it if needed. */
+/* Returns the tenant with that name, and creates it if needed. */
 static inline bg_tenant *get_tenant(bg_registry *registry, const char *name)
 {
     bg_tenant *tenant = NULL;

@@ -200,7 +200,7 @@ static size_t middle_of_words(const unsigned char *bytes)
     return (size_t)(layout.words_at + header.word_bytes / 2);
 }
 
-/* With one bad block of any kind: refused, or every key is found nevertheless. */
+/* A file with one bad block of any kind is refused, or all of its keys are still found. */
 TEST(file__a_bad_block_never_says_no)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_CLASSIC,

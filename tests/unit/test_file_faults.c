@@ -26,7 +26,7 @@ static struct {
     bool fired;
     bool shortens; /* reads and writes process half of the requested bytes */
     int error;
-    void (*meanwhile)(void); /* what another process does before the call */
+    void (*meanwhile)(void); /* simulates another process before the call */
 } faults;
 
 static void faults_set(enum fault fault, unsigned at, int error)
@@ -411,8 +411,8 @@ static void place_recover(void)
     }
 }
 
-/* What is reported about a file holds for the filter that was read: it is refused, or
- * completely one of the two. */
+/* The information reported about a file applies to the filter that was read: the file is refused,
+ * or the filter is entirely one of the two. */
 TEST(faults__written_in_place_at_every_call)
 {
     place_prepare();

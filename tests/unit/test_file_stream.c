@@ -7,7 +7,7 @@
 
 enum { STREAM_PIECE = 1 << 20 };
 
-/* What has been written so far. */
+/* The output so far. */
 struct stream {
     unsigned char *bytes;
     size_t n, room, pieces;
@@ -157,7 +157,7 @@ static bool stream_progress(void *context, uint64_t done, uint64_t all)
     return done <= all;
 }
 
-/* What file.h documents for bg_decode: callers may release memory that was already read. */
+/* As file.h documents for bg_decode, callers may release memory that was already read. */
 TEST(file_stream__what_was_decoded_is_not_read_again)
 {
     for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {

@@ -1,7 +1,7 @@
 /*
- * Foreign formats that consist of one plain Bloom filter. For each there are bytes that the
- * real software writes for 20 keys (or that programs create which reproduce its files byte for
- * byte): we write the same bytes, read them, and find every key. Then come untrusted inputs:
+ * Foreign formats that consist of one plain Bloom filter. For each format, the test has the bytes
+ * that the real software writes for 20 keys (or that programs write which reproduce its files byte
+ * for byte): we write the same bytes, read them, and find every key. Then come untrusted inputs:
  * every prefix of such a file, every byte changed, and headers that lie.
  */
 #include "support/check.h"
@@ -123,7 +123,7 @@ static void put_le(unsigned char *to, uint64_t value, size_t bytes)
     }
 }
 
-/* Key number i, 0 <= i < ITEMS; returns its length. */
+/* Writes key number i, 0 <= i < ITEMS; returns its length. */
 static size_t key_of(const struct golden *g, size_t i, unsigned char *key)
 {
     if (g->keys == BG_FOREIGN_KEYS_INT64) {
@@ -332,7 +332,7 @@ TEST(foreign_bloom__bears_any_byte)
 struct lie {
     bg_foreign_format format;
     uint32_t version; /* of the golden file */
-    uint32_t at;      /* where and with what it is changed */
+    uint32_t at;      /* offset and new bytes */
     const char *hex;
     bg_err err;
     uint32_t offset;
@@ -605,7 +605,7 @@ TEST(foreign_bloom__squid_knows_methods)
     bg_foreign_free(f);
 }
 
-/* Its count is an int, so there is a last possible add. */
+/* The count is an int, so the number of adds is limited. */
 TEST(foreign_bloom__squid_counts_to_the_end)
 {
     size_t n;

@@ -1,6 +1,6 @@
 /*
- * Keyrings: what is accepted and refused, that no error reveals a secret, that appending is
- * atomic, and how secrets are rotated under filters in files.
+ * Keyrings: valid and invalid text, errors that never reveal a secret, atomic appends, and the
+ * rotation of secrets that filters in files use.
  */
 #define _GNU_SOURCE /* memmem, strcasestr */
 

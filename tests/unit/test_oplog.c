@@ -1,8 +1,7 @@
 /*
- * The operation log: appended records are read back and nothing else is, whatever is cut off or
- * flipped; syncing by policy and shared by threads; snapshots after which nothing is replayed
- * twice; and a process that dies, a disk that fails and a power loss at every single system
- * call.
+ * The operation log: exactly the appended records are read back, whatever is truncated or flipped;
+ * syncing by policy and shared by threads; snapshots after which nothing is replayed twice; and a
+ * process that dies, a disk that fails and a power loss at every single system call.
  */
 #define _GNU_SOURCE /* flock, usleep */
 
@@ -26,7 +25,7 @@ struct record {
     uint64_t hash;
 };
 
-/* What a replay reported. */
+/* The result of a replay. */
 struct heard {
     struct record records[RECORDS_MAX];
     uint64_t first;

@@ -396,8 +396,8 @@ TEST(registry__removed_while_held)
     bg_registry_free(registry);
 }
 
-/* A lookup that has found a tenant but not yet counted itself: whatever happens in the
- * meantime, the tenant waits for it. */
+/* A lookup has found a tenant but has not been counted yet: whatever happens in the meantime, the
+ * tenant is not freed before the lookup ends. */
 TEST(registry__removed_while_being_looked_up)
 {
     bg_registry_options options = usual();
@@ -540,7 +540,7 @@ TEST(gates__learn_of_what_tenants_add)
     bg_registry_free(registry);
 }
 
-/* A gate that knows about a key that the filter lacks: a file could not record that. */
+/* A gate is in doubt about a key that the filter lacks: a file could not record that. */
 TEST(gates__doubtful_ones_stay)
 {
     bg_errinfo why;

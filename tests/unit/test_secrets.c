@@ -35,7 +35,7 @@ static bg_spec keyed_spec(unsigned i, bg_hash_profile profile, const uint8_t *se
     return spec;
 }
 
-/* Objects that start empty, before later calls can overwrite what the first one left. */
+/* Creates empty objects, before later calls can overwrite what the first call left in memory. */
 static void begin(const bg_spec *spec, void (*look)(const bg_filter *filter))
 {
     bg_filter *filter = NULL;

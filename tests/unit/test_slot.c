@@ -195,8 +195,9 @@ TEST(slot__both_are_asked_during_a_migration)
     }
 }
 
-/* A filter that accepts no adds would lose those of the migration when it is settled, or when
- * the base is swapped, because a swap requires BG_SLOT_DISCARD only if the filter accepts adds. */
+/* A filter that accepts no adds would lose the adds of the migration when the migration is settled,
+ * or when the base is swapped, because a swap requires BG_SLOT_DISCARD only if the filter accepts
+ * adds. */
 TEST(slot__nobody_migrates_to_what_takes_no_adds)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -476,7 +477,8 @@ TEST(slot__a_watch_reloads_when_the_file_is_replaced)
     files_clean();
 }
 
-/* If the directory is moved away or deleted, the watch follows whatever is at its path then. */
+/* If the directory is moved away or deleted, the watch follows the file that is at its path
+ * then. */
 TEST(slot__a_watch_finds_its_folder_again)
 {
     char folder[512], away[512], path[600];
@@ -932,7 +934,7 @@ TEST(slot__advises_a_rebuild_for_each_reason)
     bg_slot_free(slot);
 }
 
-/* Returns the one of eight keys that sets the most bits. */
+/* Returns the key that sets the most bits, out of eight keys. */
 static uint64_t greediest(const bg_slot *slot, uint64_t *candidate)
 {
     uint64_t best = 0, most = 0;

@@ -1,6 +1,6 @@
 /*
- * test_slot_guard.c - the state that a slot keeps from one change to the next so that no acknowledged
- * key is lost: adds that a new base must have, and the generation of the last file. Each test is a
+ * test_slot_guard.c - the state that a slot keeps across changes so that no acknowledged key is
+ * lost: adds that a new base must include, and the generation of the last file. Each test is a
  * sequence of changes; test_slot_model.c runs random sequences.
  */
 #include "bloomgate/all.h"

@@ -107,7 +107,8 @@ TEST(records__are_those_of_the_reference)
     chunk_free(&chunk);
 }
 
-/* Cut at any byte, the whole records before the cut and the rest after it are all records. */
+/* If the input is cut at any byte, the complete records before the cut and the remainder yield all
+ * records. */
 /* Every combination of options, with fields that contain a key, and with quotes and blanks
  * around it in all places. Random input hardly ever contains these. */
 static const char *const formed_texts[][4] = {

@@ -1,4 +1,5 @@
-/* BF.*: arguments, replies and error texts in both protocols, growth, and what is recorded. */
+/* BF.*: arguments, replies and error texts in both protocols, growth, and the records in the
+ * journal. */
 #include "server/support/fake_host.h"
 
 #include "ledger.h"

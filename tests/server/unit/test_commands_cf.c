@@ -208,7 +208,7 @@ TEST(cf__grows_far_beyond_its_capacity)
     fake_end(&h);
 }
 
-/* A caller that must not wait is warned in advance, and seldom without need. */
+/* A caller that must not wait is warned in advance, and is rarely warned unnecessarily. */
 TEST(cf__tells_before_it_doubles)
 {
     enum { FEW = 1000, N = 1200000 };

@@ -875,7 +875,7 @@ TEST(http__answers)
         "X-Content-Type-Options: nosniff\r\n\r\n");
 }
 
-/* The body reader can read what the chunk writer writes. */
+/* The body reader can read the output of the chunk writer. */
 TEST(http__chunks_there_and_back)
 {
     static const size_t sizes[] = { 1, 9, 10, 15, 16, 17, 255, 256, 4096, 0, 3 };

@@ -756,7 +756,7 @@ static void check_workers(uint64_t rounds)
     }
 }
 
-/* What the journal's thread reported. */
+/* The reports of the journal's thread. */
 struct listener {
     pthread_mutex_t lock;
     pthread_cond_t news;
@@ -1397,7 +1397,7 @@ static bg_err life_step(struct journal *journal, struct life *life)
     return err;
 }
 
-/* What is read back: first the last complete manifest, then the changes. */
+/* The state that is read back: first the last complete manifest, then the changes. */
 struct life_back {
     struct life life, entry;
 };

@@ -267,7 +267,7 @@ TEST(repeated__is_told_in_the_next_period)
 {
     static const char often[] = "often", also[] = "as often";
     clock_stands = 1000000000;
-    log_tick(); /* what other tests have left */
+    log_tick(); /* left by other tests */
     begin(LOG_FORMAT_LOGFMT, LOG_LEVEL_INFO);
     for (unsigned i = 0; i < LOG_BURST + 7; i++) {
         log_warning(often, LOG_NONE);
@@ -541,7 +541,7 @@ TEST(events__only_the_last_ones)
         log_event(LOG_EVENT_SNAPSHOT, (bg_bytes){ large, sizeof large }, "%u %0*d", i,
                   LOG_EVENT_TEXT, 0);
     }
-    CHECK_STR(written(), ""); /* below the level, but kept nevertheless */
+    CHECK_STR(written(), ""); /* below the level, but kept anyway */
     const size_t n = log_events(0, events, LOG_EVENTS + 10);
     CHECK_EQ(n, LOG_EVENTS);
     for (size_t i = 0; i < n; i++) {

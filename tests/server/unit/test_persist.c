@@ -822,7 +822,7 @@ static void *saver_run(void *unused)
     return NULL;
 }
 
-/* Names that are created and dropped meanwhile, with and without content. */
+/* Creates and drops names at the same time, with and without content. */
 static void *churn_run(void *argument)
 {
     struct adder *a = argument;

@@ -837,7 +837,7 @@ TEST(recover__expired_names_do_not_come_back)
     must_open(folder);
     CHECK_STR(world_ask(&w, "EXISTS a"), ":0");
     CHECK_STR(world_ask(&w, "PEXPIRETIME b"), ":4000000000000");
-    CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1"); /* another filter of that name */
+    CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1"); /* another filter with that name */
     again(folder);
     CHECK_STR(world_ask(&w, "BF.EXISTS a y"), ":1");
     CHECK_STR(world_ask(&w, "BF.EXISTS a x"), ":0");

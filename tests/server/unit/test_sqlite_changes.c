@@ -138,7 +138,8 @@ TEST(changes__reports_every_way_to_write)
     world_do_on(other, sql);
     world_do_on(other, "PRAGMA trusted_schema = OFF");
     world_do_on(other, "PRAGMA recursive_triggers = ON");
-    world_do_on(other, "CREATE TABLE products (sku)"); /* another table of that name */
+    world_do_on(other,
+                "CREATE TABLE products (sku)"); /* another table with that name */
     world_do_on(other, "INSERT INTO a.products (sku) VALUES ('attached')");
     world_do_on(other, "REPLACE INTO a.products (sku) VALUES ('attached'), ('more')");
     CHECK(sqlite3_close(other) == SQLITE_OK);
@@ -528,7 +529,7 @@ TEST(changes__refuses_foreign_objects)
     MODEL_AWAIT(s.m, s.m->up == 1);
     scene_check(&s, 2);
     scene_stop(&s);
-    /* A table of that name that the service did not create is left alone. */
+    /* The service does not touch a table with that name that it did not create. */
     each_trigger(&s.w, "DROP TRIGGER \"%s\"");
     world_do(&s.w, "DROP TABLE \"%s\"", name);
     world_do(&s.w, "CREATE TABLE \"%s\" (precious)", name);
