@@ -37,13 +37,13 @@ extern "C" {
 /* An admission filter. Opaque. */
 typedef struct bg_admission bg_admission;
 
-/* How to create an admission filter. */
+/* Options for creating an admission filter. */
 typedef struct bg_admission_options {
     uint32_t struct_size; /* sizeof(bg_admission_options) */
     uint32_t generations; /* 2 to 64; 0: 4 */
     uint64_t items;  /* number of keys to remember: two to four times the capacity of
                         the cache */
-    double rate;     /* share of new keys that are admitted by mistake; 0: 0.01 */
+    double rate;     /* share of new keys that are wrongly admitted; 0: 0.01 */
     uint64_t length; /* ticks of the clock until a key is forgotten; 0: it is forgotten
                         after `items` calls, or up to a period later */
     uint64_t (*clock)(void *context); /* as in bg_window_options; required with
@@ -72,16 +72,16 @@ BG_API void bg_admission_free(bg_admission *admission);
 
 /*
  * Returns whether to admit a key, and remembers the key. A key is admitted if it was seen
- * before. With NULL as filter, every key is admitted.
+ * before. If `admission` is NULL, every key is admitted.
  * Thread safety: MT-Safe; if two threads pass a new key at the same time, both calls may
  * return false.
  */
 BG_API bool bg_admission_admit(bg_admission *admission, const void *key, size_t len);
 
 /*
- * Does the same for an array of keys. Returns how many to admit, and which ones in the
- * bitmap `admitted` unless it is NULL.
- * Thread safety: that of bg_admission_admit.
+ * Does the same as bg_admission_admit for an array of keys. Returns how many to admit, and
+ * sets their bits in the bitmap `admitted` unless it is NULL.
+ * Thread safety: same as bg_admission_admit.
  */
 BG_API size_t bg_admission_admit_many(bg_admission *admission, bg_keys keys,
                                       uint64_t *admitted);
@@ -100,8 +100,8 @@ typedef struct bg_admission_info {
     uint64_t requests; /* keys passed to bg_admission_admit and _many */
     uint64_t admitted; /* keys admitted */
     uint64_t bytes;    /* size of the filter */
-    uint64_t periods;  /* number of periods begun */
-    double rate;       /* predicted share of new keys that are admitted now */
+    uint64_t periods;  /* number of periods started */
+    double rate;       /* predicted share of new keys that are wrongly admitted now */
 } bg_admission_info;
 
 /*

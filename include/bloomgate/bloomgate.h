@@ -3,7 +3,7 @@
  *
  *     #include <bloomgate/bloomgate.h>
  *
- * Start with filter.h. The other headers of this tier: spec.h (what to create), plan.h
+ * Start with filter.h. The other headers in this tier are spec.h (what to create), plan.h
  * (sizing), kind.h (the kinds of filter), keys.h (arrays of keys), hash.h (hash profiles),
  * builder.h (filters built from all keys at once), file.h (saving and opening), err.h
  * (errors) and version.h.
@@ -25,12 +25,12 @@
  *   server.h       long-running services: slots, gates, tenants, admission, metrics
  *   all.h          everything
  *
- * The library opens no sockets. The only files it opens are those that the caller names and,
- * once, the kernel's description of the caches. It prints nothing, never exits and installs
- * no signal handlers. Two functions start threads: bg_builder_finish_threaded, whose threads
- * end before it returns, and bg_watch_thread_start. The library needs no initialization. Its
- * only global state is the detected CPU, the memory guard (memory.h), and counters that show
- * which threads are inside a lookup of a slot.
+ * The library opens no sockets. It opens only the files that the caller names and, once,
+ * the kernel's description of the CPU caches. It prints nothing, never exits and installs
+ * no signal handlers. Two functions start threads: bg_builder_finish_threaded, whose
+ * threads end before it returns, and bg_watch_thread_start. The library needs no
+ * initialization. Its only global state is the detected CPU, the memory guard (memory.h),
+ * and counters that show which threads are inside a lookup of a slot.
  */
 #ifndef BLOOMGATE_H
 #define BLOOMGATE_H

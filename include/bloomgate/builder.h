@@ -25,19 +25,19 @@
  * (bg_filter_clear leaves a filter that answers "no" to every key.)
  *
  * Sizing. The number of keys need not be known: spec.items is ignored, and the filter is
- * sized for the number of different keys added. This works for all kinds except scalable and
+ * sized for the number of distinct keys added. This works for all kinds except scalable and
  * window (BG_ENOTSUP): with BG_KIND_BLOCKED or BG_KIND_AUTO the builder creates a filter of
- * exactly the right size and adds the keys. A key that was added more than once counts once.
- * The same set of keys produces the same filter, regardless of order and repetition.
+ * exactly the right size and adds the keys. A key that was added more than once counts
+ * once. The same set of keys produces the same filter, regardless of order and repetition.
  *
  * Memory. The builder stores 8 bytes per add, including repeated keys, and reserves up to
  * half as much again; the reserve occupies address space, but no memory until it is used.
- * bg_builder_finish needs 8 more bytes per add while it sorts the hashes. It frees them, and
- * then needs the memory of the filter and 60 MB per thread (small filters: 25 bytes per
- * key). All of it comes from spec.allocator.
+ * bg_builder_finish needs 8 more bytes per add while it sorts the hashes. After sorting, it
+ * frees them and needs the memory of the filter plus 60 MB per thread (small filters: 25
+ * bytes per key). All of this memory comes from spec.allocator.
  *
- * Time. For 1e7 to 1e8 keys, fuse needs about 80 ns of CPU time per key and ribbon 110 ns; a
- * quarter to a third of that is sorting. Threads share everything except the adds.
+ * Time. For 1e7 to 1e8 keys, fuse needs about 80 ns of CPU time per key and ribbon 110 ns;
+ * a quarter to a third of that is sorting. Threads share all of this work except the adds.
  *
  * Threads. A builder belongs to one thread at a time: all functions are MT-Excl.
  * bg_builder_finish_threaded starts threads, which end before it returns.
@@ -63,8 +63,8 @@ extern "C" {
 typedef struct bg_builder bg_builder;
 
 /*
- * Creates a builder. The spec is that of bg_filter_create, except that `items` is ignored.
- * Set the rate, the bits per key, or `bytes` for a filter of exactly that size.
+ * Creates a builder. Takes the same spec as bg_filter_create, but ignores `items`. Set the
+ * rate, the bits per key, or `bytes` for a filter of exactly that size.
  * Errors: those of bg_filter_create. On error *builder is NULL.
  * Thread safety: MT-Safe. Cost: below a millisecond.
  */
@@ -76,7 +76,7 @@ BG_API void bg_builder_free(bg_builder *builder);
 
 /*
  * Adds a key as bytes, as an integer or as a hash (see keys.h). Keys may be repeated.
- * Errors: BG_ENOMEM; BG_EINVAL for NULL. The key is then not added; all others remain.
+ * Errors: BG_ENOMEM; BG_EINVAL for NULL. The key is then not added; earlier keys remain.
  * Cost: the hash, and storing it.
  */
 BG_API BG_MUST_CHECK bg_err bg_builder_add(bg_builder *builder, const void *key,
@@ -85,7 +85,7 @@ BG_API BG_MUST_CHECK bg_err bg_builder_add_u64(bg_builder *builder, uint64_t key
 BG_API BG_MUST_CHECK bg_err bg_builder_add_hash(bg_builder *builder, uint64_t hash);
 
 /* Adds an array of keys: all of them, or none on error. Errors: those of bg_builder_add;
- * BG_EINCOMPAT for hashes of another hasher. */
+ * BG_EINCOMPAT for hashes of a different hasher. */
 BG_API BG_MUST_CHECK bg_err bg_builder_add_many(bg_builder *builder, bg_keys keys);
 
 /* Returns the number of adds, including repeated keys; 0 for NULL. */
@@ -93,12 +93,13 @@ BG_API uint64_t bg_builder_count(const bg_builder *builder);
 
 /*
  * Reports progress while a filter is built: `share` rises from 0 to 1. Return false to
- * cancel. The thread that called bg_builder_finish calls it several times per second. It
- * must not use the builder.
+ * cancel. It is called several times per second, in the thread that called
+ * bg_builder_finish, and must not use the builder.
  */
 typedef bool (*bg_progress_fn)(void *context, double share);
 
-/* Sets the progress function of the following finishes; NULL for none. */
+/* Sets the function that reports the progress of later calls of bg_builder_finish; NULL
+ * for none. */
 BG_API void bg_builder_on_progress(bg_builder *builder, bg_progress_fn progress,
                                    void *context);
 
@@ -106,7 +107,7 @@ BG_API void bg_builder_on_progress(bg_builder *builder, bg_progress_fn progress,
  * Builds a filter from the keys added so far, which may be none. The builder is then empty
  * and can be used for the next filter. On error *filter is NULL and the builder keeps its
  * keys, but bg_builder_count may count repeated keys once from then on.
- * Errors: BG_ENOMEM if memory is short or the filter exceeds spec.max_bytes; BG_EFULL if a
+ * Errors: BG_ENOMEM if memory runs out or the filter exceeds spec.max_bytes; BG_EFULL if a
  * size was set and the keys do not fit; BG_EBUILD if no seed worked, which does not happen
  * with well-mixed hashes; BG_ECANCELED if the progress function returned false; BG_EINVAL
  * for NULL.

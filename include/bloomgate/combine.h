@@ -1,11 +1,11 @@
 /*
- * combine.h - several filters, and other sizes: merge, fold, resize, compact, compare.
+ * combine.h - merge, fold, resize, compact and compare filters.
  *
  *     bg_filter_merge(all, monday, NULL);            // union of two filters
  *     bg_filter_fold(all, 1, &half, NULL);           // half the size, a higher rate
  *     bg_filter_overlap(monday, tuesday, &o, NULL);  // how many keys they share
  *
- * Which kinds support which operation: bg_kind_traits.
+ * bg_kind_traits returns which operations a kind supports.
  */
 #ifndef BLOOMGATE_COMBINE_H
 #define BLOOMGATE_COMBINE_H
@@ -25,7 +25,7 @@ extern "C" {
  * Creates an empty filter with the geometry, hash, flags and allocator of `filter`. A
  * window starts in the same period. The content of `filter` is not read.
  * Errors: BG_EINVAL if an argument is NULL; BG_ENOMEM. On error *empty is NULL.
- * Thread safety: MT-Safe. Cost: that of bg_filter_create.
+ * Thread safety: MT-Safe. Cost: same as bg_filter_create.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_create_like(const bg_filter *filter,
                                                   bg_filter **empty, bg_errinfo *info);
@@ -36,11 +36,11 @@ BG_API BG_MUST_CHECK bg_err bg_filter_create_like(const bg_filter *filter,
  * Counters add up, so that each key can be removed as often as it was added to either
  * filter; merging such a filter into itself is refused. `quotient` filters may differ in
  * size if bg_filter_resize could turn one into the other.
- * Errors: BG_EINCOMPAT if kind, size, k or hash differ, or the periods of two windows; the
- * message names the difference. BG_ENOTSUP unless the kind has BG_TRAIT_MERGE. BG_EFULL if
- * the keys of both do not fit; the filter is then unchanged, except that a filter in shards
- * with concurrent adds may have received part of `other`. BG_ENOMEM for a filter in shards
- * or one that has to grow.
+ * Errors: BG_EINCOMPAT if the filters differ in kind, size, k or hash, or two windows in
+ * their periods; the message names the difference. BG_ENOTSUP unless the kind has
+ * BG_TRAIT_MERGE. BG_EFULL if the keys of both do not fit; the filter is then unchanged,
+ * except that a sharded filter with concurrent adds may have received part of `other`.
+ * BG_ENOMEM for a sharded filter or one that has to grow.
  * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE `filter`). Cost: reads both filters
  * and writes one.
  */
@@ -48,9 +48,9 @@ BG_API BG_MUST_CHECK bg_err bg_filter_merge(bg_filter *filter, const bg_filter *
                                             bg_errinfo *info);
 
 /*
- * Creates a filter of 1/2^times the size that may contain the same keys, at a higher
- * false-positive rate. The result is identical to adding the keys to a filter of that size.
- * Size generously, then fold when the number of keys is known.
+ * Creates a smaller filter, 1/2^times the size, with the same keys and a higher
+ * false-positive rate. The result is the filter that you would get by adding the keys to an
+ * empty filter of that size. Size generously, then fold when the number of keys is known.
  * Errors: BG_EINVAL if the size cannot be halved that often (see bg_spec.folds); BG_ENOTSUP
  * unless the kind has BG_TRAIT_FOLD; BG_ENOMEM; BG_EFORMAT if the filter is a mapped file
  * that was modified in place.
@@ -60,11 +60,13 @@ BG_API BG_MUST_CHECK bg_err bg_filter_fold(const bg_filter *filter, uint32_t tim
                                            bg_filter **folded, bg_errinfo *info);
 
 /*
- * Creates a filter with 2^doublings times the capacity (less if negative), the same content
- * and the same rate. `filter` is unchanged. Each doubling moves one bit of the stored hashes
- * from the remainder to the quotient, so `k` becomes k - doublings.
- * Errors: BG_EINVAL if there is no such size; BG_EFULL if the content does not fit;
- * BG_ENOTSUP unless the kind has BG_TRAIT_RESIZE; BG_ENOMEM. On error *resized is NULL.
+ * Creates a filter with 2^doublings times the capacity (a smaller one if `doublings` is
+ * negative), the same content and the same rate. `filter` is unchanged. Each doubling moves
+ * one bit of the stored hashes from the remainder to the quotient, so `k` becomes k -
+ * doublings.
+ * Errors: BG_EINVAL if the filter cannot have that size; BG_EFULL if the content does not
+ * fit; BG_ENOTSUP unless the kind has BG_TRAIT_RESIZE; BG_ENOMEM. On error *resized is
+ * NULL.
  * Thread safety: MT-Safe; adds wait until it returns. Cost: reads one filter and writes the
  * other.
  */
@@ -72,13 +74,14 @@ BG_API BG_MUST_CHECK bg_err bg_filter_resize(const bg_filter *filter, int doubli
                                              bg_filter **resized, bg_errinfo *info);
 
 /*
- * Creates a filter of one layer, blocked or classic, from a scalable filter. It may contain
- * the same keys, has at most the rate of the spec, and is as small as that allows. The keys
+ * Creates a filter of one layer, blocked or classic, from a scalable filter. It has the
+ * same keys and at most the rate of the spec, and is as small as that rate allows. The keys
  * are not needed: large layers are folded, small layers are unfolded (each line repeated),
  * and the lines are ORed, so the fill adds up. This works while the layers are sparse,
  * typically with one layer, or when the last layer has received few keys.
- * Errors: BG_EFULL if the layers are too full: then add the keys to a new filter whose
- * spec.items is bg_filter_info.items. BG_ENOTSUP unless the kind is scalable; BG_ENOMEM.
+ * Errors: BG_EFULL if the layers are too full; in that case, add the keys to a new filter
+ * with spec.items set to bg_filter_info.items. BG_ENOTSUP unless the kind is scalable;
+ * BG_ENOMEM.
  * Thread safety: MT-Safe. Cost: reads every byte, some of them several times.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_compact(const bg_filter *filter,
@@ -91,8 +94,8 @@ BG_API BG_MUST_CHECK bg_err bg_filter_compact(const bg_filter *filter,
 BG_API bool bg_filter_compatible(const bg_filter *a, const bg_filter *b);
 
 /*
- * Returns whether two compatible filters also have the same content, bit by bit. Two cuckoo
- * filters with the same keys may differ in the order of their slots.
+ * Returns whether two filters are compatible and have the same content, bit for bit. Two
+ * cuckoo filters with the same keys may differ in the order of their slots.
  * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: reads both
  * filters up to the first difference.
  */
@@ -100,8 +103,8 @@ BG_API bool bg_filter_equal(const bg_filter *a, const bg_filter *b);
 
 /* Estimates of the keys of two filters. */
 typedef struct bg_overlap {
-    bg_estimate a;       /* different keys in a */
-    bg_estimate b;       /* different keys in b */
+    bg_estimate a;       /* distinct keys in a */
+    bg_estimate b;       /* distinct keys in b */
     bg_estimate both;    /* keys in both filters */
     bg_estimate either;  /* keys in at least one filter */
     bg_estimate jaccard; /* both / either, 0 to 1 */
@@ -116,11 +119,11 @@ BG_API BG_MUST_CHECK bg_err bg_filter_overlap(const bg_filter *a, const bg_filte
                                               bg_overlap *overlap, bg_errinfo *info);
 
 /*
- * Calls `visit` for each stored hash in ascending order, until it returns false. A hash is
- * given by the leading bits that are stored, followed by zeros, with the number of its adds.
- * Keys that share these bits count as one. Keys that did not fit (bg_filter_info.overflowed)
- * are not included. `visit` may change the filter; concurrent changes may or may not be
- * included.
+ * Calls `visit` for each stored hash in ascending order, until it returns false.
+ * `hash_prefix` has the leading bits of the hash, which are stored, followed by zeros;
+ * `count` is the number of adds. Keys that share these bits count as one. Keys that did not
+ * fit (bg_filter_info.overflowed) are not included. `visit` may change the filter;
+ * concurrent changes may or may not be included.
  * Errors: BG_ENOTSUP unless the kind has BG_TRAIT_ENUMERATE; BG_EINVAL for NULL.
  * Thread safety: MT-Safe. Cost: reads every byte.
  */

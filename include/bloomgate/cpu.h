@@ -5,15 +5,15 @@
  * the OS support. All sets compute the same bits, so a filter written on one machine answers
  * the same on any other.
  *
- * To use another set, for tests, for comparison, or on machines where wide vectors lower the
- * clock rate, set the environment variable BLOOMGATE_CPU, which is read when the library is
- * first used,
+ * To use a different set (for tests, for comparison, or on machines where wide vectors
+ * lower the clock rate), set the environment variable BLOOMGATE_CPU, which is read when the
+ * library is first used,
  *
  *     BLOOMGATE_CPU=scalar|avx2|avx512|neon
  *
- * or call bg_cpu_select. A set that the machine lacks is never used: BLOOMGATE_CPU then
- * selects the best available set below it. A filter keeps the set that was current when it
- * was created.
+ * or call bg_cpu_select. A set that the machine does not support is never used; if
+ * BLOOMGATE_CPU names one, the best available set below it is used. A filter keeps the set
+ * that was current when it was created.
  */
 #ifndef BLOOMGATE_CPU_H
 #define BLOOMGATE_CPU_H
@@ -56,8 +56,8 @@ BG_API bool bg_cpu_available(bg_cpu cpu);
 
 /*
  * Selects the set that new filters use, in the whole process. Existing filters keep theirs.
- * Errors: BG_ENOTSUP if this machine lacks it; BG_EINVAL for an unknown number. The selection
- * is then unchanged.
+ * Errors: BG_ENOTSUP if this machine does not support it; BG_EINVAL for an unknown number.
+ * The selection is then unchanged.
  * Thread safety: MT-Safe. Cost: one atomic store.
  */
 BG_API BG_MUST_CHECK bg_err bg_cpu_select(bg_cpu cpu);
@@ -69,13 +69,13 @@ BG_API BG_MUST_CHECK bg_err bg_cpu_select(bg_cpu cpu);
 BG_API const char *bg_cpu_name(bg_cpu cpu);
 
 /*
- * Returns the size in bytes of the data cache of level 1, 2 or 3; 0 if it is unknown, or for
- * another level. The OS reports the sizes of this machine. The environment variable
- * BLOOMGATE_CACHES replaces them, to plan filters for another machine:
+ * Returns the size in bytes of the data cache of level 1, 2 or 3; 0 if it is unknown, and
+ * for any other level. The sizes come from the OS. To plan filters for a different machine,
+ * override them with the environment variable BLOOMGATE_CACHES:
  *
  *     BLOOMGATE_CACHES=48K,2M,260M
  *
- * Thread safety: MT-Safe. Cost: reads small files of the kernel.
+ * Thread safety: MT-Safe. Cost: reads small kernel files.
  */
 BG_API size_t bg_cpu_cache_bytes(int level);
 

@@ -1,12 +1,12 @@
 /*
  * err.h - error codes and error details.
  *
- * Every function that can fail returns a `bg_err`: BG_OK is 0, and all other codes are small
- * positive numbers, so `if (err)` reads well. Results are returned through the last
- * parameters. On error they are unchanged, except that handles are set to NULL.
+ * Every function that can fail returns a `bg_err`: BG_OK is 0, and all other codes are
+ * small positive numbers, so `if (err)` reads well. Output parameters come last. On error
+ * they are unchanged, except that handles are set to NULL.
  *
- * The code says which class of error occurred. The details are in a `bg_errinfo` that the
- * caller owns; pass NULL if you do not need them:
+ * The code gives the class of the error. The details are in a `bg_errinfo` that the caller
+ * owns; pass NULL if you do not need them:
  *
  *     bg_errinfo why;
  *     bg_filter *f;
@@ -64,10 +64,10 @@ typedef enum bg_err {
 /*
  * The details of an error, filled in by the function that failed and owned by the caller.
  * On success it is cleared (`code` is BG_OK, the strings are empty). There are two forms of
- * errors. If a value was checked, `what`, `found` and `expected` describe the check. If an
- * operation failed or is not possible in the current state, `found` and `expected` are empty,
- * and `message` is a sentence. Long values, such as paths, are shortened in the middle, so
- * that `message` is always complete.
+ * error. If a value failed a check, `what`, `found` and `expected` describe the check. If
+ * an operation failed or is not possible in the current state, `found` and `expected` are
+ * empty, and `message` is a sentence. Long values, such as paths, are shortened in the
+ * middle, so that `message` is always complete.
  */
 typedef struct bg_errinfo {
     bg_err code;
@@ -76,7 +76,7 @@ typedef struct bg_errinfo {
     char what[BG_ERR_WHAT_MAX];         /* the argument, field or object: "rate" */
     char found[BG_ERR_FOUND_MAX];       /* its value: "1.5" */
     char expected[BG_ERR_EXPECTED_MAX]; /* "a number above 0 and below 1" */
-    char message[BG_ERR_MESSAGE_MAX];   /* everything in one line, ready to be shown */
+    char message[BG_ERR_MESSAGE_MAX];   /* the complete message on one line */
 } bg_errinfo;
 
 /*

@@ -1,4 +1,4 @@
-/* export.h - attributes of exported functions. Programs do not include it directly. */
+/* export.h - attributes of exported functions. Programs need not include it directly. */
 #ifndef BLOOMGATE_EXPORT_H
 #define BLOOMGATE_EXPORT_H
 

@@ -7,10 +7,10 @@
  *     if (bg_open("/var/lib/app/seen.bg", NULL, &f, &why)) { puts(why.message); }
  *
  * All kinds share one format (docs/format.md), which is identical on every machine. A
- * checksum covers every byte: a flipped bit or a truncated file is always detected, and never
- * becomes a false "no". A file is written to a temporary file in the same directory, synced,
- * read back, verified and only then renamed, so the path always refers to a complete file,
- * the old one or the new one.
+ * checksum covers every byte: a flipped bit or a truncated file is always detected, and
+ * never becomes a false "no". A file is written to a temporary file in the same directory,
+ * synced, read back, verified and only then renamed, so the path always refers to a
+ * complete file, either the old one or the new one.
  *
  * Checksums detect accidents. They do not stop an attacker who can write to the files.
  *
@@ -55,17 +55,16 @@ enum {
                    of the hash */
 };
 
-/* How to open a file. NULL selects the defaults. */
+/* Options for opening a file. NULL selects the defaults. */
 typedef struct bg_open_options {
     uint32_t struct_size;  /* sizeof(bg_open_options) */
     uint32_t flags;        /* BG_FILE_TOLERATE_DAMAGE or 0 */
     uint32_t filter_flags; /* BG_SPEC_EXCLUSIVE, BG_SPEC_SMALL_PAGES */
     uint32_t reserved;     /* 0 */
     const bg_hash_spec
-        *hash; /* the secret of a keyed, or function of a custom profile */
+        *hash; /* secret of a keyed profile, or function of a custom one */
     const struct bg_window_options
-        *window; /* the clock of a window; everything else is in
-                                               the file */
+        *window; /* the clock of a window; all other options come from the file */
     const bg_allocator *allocator;
     uint64_t max_bytes;           /* refuse larger filters; 0: no limit */
     bg_file_progress_fn progress; /* or NULL */
@@ -77,15 +76,15 @@ typedef struct bg_open_options {
         sizeof(bg_open_options), 0, 0, 0, 0, 0, 0, 0, 0, 0                             \
     }
 
-/* How to save a file. NULL selects the defaults. */
+/* Options for saving a file. NULL selects the defaults. */
 typedef struct bg_save_options {
     uint32_t struct_size; /* sizeof(bg_save_options) */
     uint32_t flags;       /* BG_FILE_NO_SYNC, _NO_READ_BACK, _FROZEN, _NO_CANARIES */
     uint64_t generation;  /* user-defined generation number; determines the canaries */
     uint64_t created;     /* seconds since 1970; 0: now */
     uint8_t key_id[BG_KEY_ID_BYTES]; /* user-defined name of the secret */
-    const char *metadata; /* user-defined text, such as how keys are normalized; UTF-8
-                             lines; or NULL */
+    const char *metadata; /* user-defined lines of UTF-8 text, for example how keys are
+                             normalized; or NULL */
     bg_file_progress_fn progress; /* or NULL */
     void *context;
 } bg_save_options;
@@ -111,8 +110,8 @@ typedef struct bg_file_info {
     char custom_name[32];
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t units;
-    uint64_t items; /* number of keys it was sized for */
-    double rate;    /* rate it was sized for */
+    uint64_t items; /* number of keys the filter was sized for */
+    double rate;    /* rate the filter was sized for */
     uint64_t generation;
     uint64_t created;
     uint64_t file_bytes;
@@ -126,10 +125,11 @@ typedef struct bg_file_info {
 /* The result of verifying a file. */
 typedef struct bg_verify_report {
     uint32_t struct_size; /* sizeof(bg_verify_report) */
-    uint32_t checks; /* number of checks made: header, digest, numbers, blocks ... */
-    uint64_t bad;    /* number of failed checks; 0: the file is intact */
-    uint64_t bad_blocks;   /* number of damaged blocks */
-    uint64_t blocks;       /* number of blocks */
+    uint32_t checks;      /* number of checks performed: header, digest, numbers, blocks
+                             ... */
+    uint64_t bad;         /* number of failed checks; 0: the file is intact */
+    uint64_t bad_blocks;  /* number of damaged blocks */
+    uint64_t blocks;      /* number of blocks */
     uint64_t first_offset; /* offset of the first error */
     bg_err code;           /* code of the first error */
     char what
@@ -140,13 +140,14 @@ typedef struct bg_verify_report {
 
 /*
  * Saves a filter to `path`: writes a temporary file in the same directory, syncs it, reads
- * it back, verifies it, renames it to `path` and syncs the directory. If anything fails, the
- * file at `path` is untouched and the temporary file is deleted. Other threads may use the
- * filter; keys added during the call may be missing from the file.
+ * it back, verifies it, renames it to `path` and syncs the directory. If a step up to the
+ * rename fails, the file at `path` is untouched and the temporary file is deleted. If only
+ * the last sync fails, the new file is in place but may not survive a power failure. Other
+ * threads may use the filter; keys added during the call may be missing from the file.
  * Errors: BG_EIO with os_errno; BG_EINVAL (options, metadata too long); BG_ENOMEM;
  * BG_ECANCELED.
- * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter). Cost: writes and reads its
- * bytes; kinds in which keys move are copied first.
+ * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter). Cost: writes and reads
+ * the file; kinds in which keys move are copied first.
  */
 BG_API BG_MUST_CHECK bg_err bg_save(const bg_filter *filter, const char *path,
                                     const bg_save_options *options, bg_errinfo *info);
@@ -157,37 +158,37 @@ BG_API BG_MUST_CHECK bg_err bg_save(const bg_filter *filter, const char *path,
  * every key that such a block could deny, and bg_filter_info.degraded is true. Damage
  * outside of blocks is always refused.
  * Errors: BG_EFORMAT, BG_EVERSION, BG_ECHECKSUM, each with the offset; BG_EINVAL if the
- * secret or function is missing; BG_EINCOMPAT if it is a different one; BG_EIO; BG_ENOMEM.
- * Thread safety: MT-Safe. Memory: the filter and 64 KiB, never more than twice the size of
- * the file plus the handles of its parts.
+ * secret or function is missing; BG_EINCOMPAT if it is the wrong one; BG_EIO; BG_ENOMEM.
+ * Thread safety: MT-Safe. Memory: the filter plus 64 KiB; never more than twice the size of
+ * the file, plus a handle for each part of the filter.
  */
 BG_API BG_MUST_CHECK bg_err bg_open(const char *path, const bg_open_options *options,
                                     bg_filter **filter, bg_errinfo *info);
 
 /*
- * Maps a file instead of reading it: returns at once, and the OS loads pages when they are
- * used. Only the header and its tables are checked, not the blocks, so verify the file once
- * when it arrives. Adds change private copies of pages, not the file. If the file is
- * truncated while it is mapped, or its disk fails, the process receives SIGBUS: map only
+ * Maps a file instead of reading it: returns immediately, and the OS loads pages when they
+ * are first used. Only the header and its tables are checked, not the blocks, so verify the
+ * file once when it arrives. Adds change private copies of pages, not the file. If the file
+ * is truncated while it is mapped, or its disk fails, the process receives SIGBUS: map only
  * files that are replaced by rename, as bg_save does, and never written in place. Kinds in
- * which keys move (cuckoo, quotient, counting) and windows are read as by bg_open; so is
- * every filter on big-endian machines.
+ * which keys move (cuckoo, quotient, counting) and windows are read into memory, as bg_open
+ * does; so is every filter on big-endian machines.
  * Errors: those of bg_open. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_map(const char *path, const bg_open_options *options,
                                    bg_filter **filter, bg_errinfo *info);
 
 /*
- * Checks everything that can be checked: sizes, header, digest, all blocks, their structure,
- * and the canaries. Returns BG_OK only if the file is intact; otherwise the first error.
- * `report`, unless NULL, describes all errors.
+ * Performs all possible checks: sizes, header, digest, all blocks, their structure, and the
+ * canaries. Returns BG_OK if the file is intact, otherwise the first error. `report`,
+ * unless NULL, describes all errors.
  * Thread safety: MT-Safe. Cost: reads the file.
  */
 BG_API BG_MUST_CHECK bg_err bg_verify(const char *path, const bg_open_options *options,
                                       bg_verify_report *report, bg_errinfo *info);
 
 /*
- * Reads the header of a file, and checks only the header.
+ * Reads and checks the header of a file, but not the rest of the file.
  * Errors: BG_EFORMAT, BG_EVERSION, BG_ECHECKSUM; BG_EIO; BG_EINVAL. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_file_get_info(const char *path, bg_file_info *out,

@@ -26,8 +26,9 @@ extern "C" {
 /*
  * Saves a filter under a name that includes its digest, and updates a pointer to it: the
  * file is `directory`/`name`-DIGEST.bg, and `directory`/`name` is a small text file with
- * that name, replaced atomically. bg_open follows the pointer. Bits and metadata thus change
- * together, and readers of the old file keep it. Delete old files yourself.
+ * that name, replaced atomically. bg_open follows the pointer. So bits and metadata change
+ * together, and processes that have the old file open keep using it. Old files are not
+ * deleted.
  * Errors: those of bg_save.
  */
 BG_API BG_MUST_CHECK bg_err bg_publish(const bg_filter *filter, const char *directory,
@@ -37,8 +38,8 @@ BG_API BG_MUST_CHECK bg_err bg_publish(const bg_filter *filter, const char *dire
 
 /*
  * Opens a file as bg_open does, and fills in `out`, whose struct_size must be set, from the
- * header of the same file, even if the path is replaced in the meantime. `out` is also
- * filled in if only the header could be read.
+ * header of the same file, even if the file at that path is replaced in the meantime. `out`
+ * is also filled in if only the header could be read.
  */
 BG_API BG_MUST_CHECK bg_err bg_open_with_info(const char *path,
                                               const bg_open_options *options,
@@ -48,26 +49,27 @@ BG_API BG_MUST_CHECK bg_err bg_open_with_info(const char *path,
 /* ---- Files in memory ------------------------------------------------------------- */
 
 /*
- * Writes the file of a filter to memory. *written is set to its size; with `bytes` NULL
- * only that. `room` is the number of bytes available at `bytes`.
+ * Writes a filter to memory, in the format of a file. *written is set to the size. `room`
+ * is the number of bytes available at `bytes`. If `bytes` is NULL, only the size is
+ * computed.
  * Errors: those of bg_save; BG_EINVAL if `room` is too small.
  */
 BG_API BG_MUST_CHECK bg_err bg_encode(const bg_filter *filter,
                                       const bg_save_options *options, void *bytes,
                                       size_t room, size_t *written, bg_errinfo *info);
 
-/* Receives the next n bytes of a file. Any result except BG_OK ends the encoding. */
+/* Receives the next n bytes of a file. Any result other than BG_OK stops the encoding. */
 typedef bg_err (*bg_file_write_fn)(void *context, const void *bytes, size_t n);
 
 /*
- * Passes the file of a filter to `write` piece by piece, from the first byte to the last.
- * The bytes are those of bg_encode. A piece has at most 1 MiB, except for the table of
- * checksums of very large filters. The file is not held in memory: the filter is read twice
- * instead, because the header includes a digest of everything after it.
- * Errors: BG_EINVAL; BG_ENOMEM, before anything was written; BG_EBUSY if the filter changed
- * between the two passes, so that the written bytes are no valid file; BG_ECANCELED; the
+ * Passes the bytes that bg_encode would write to `write`, piece by piece and in order. A
+ * piece has at most 1 MiB, except for the table of checksums of very large filters. The
+ * file is not held in memory: the filter is read twice instead, because the header includes
+ * a digest of everything after it.
+ * Errors: BG_EINVAL; BG_ENOMEM, before anything is written; BG_EBUSY if the filter changed
+ * between the two passes, so that the written bytes are not a valid file; BG_ECANCELED; the
  * error of `write`.
- * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter). Cost: reads its bytes
+ * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter). Cost: reads the filter
  * twice; kinds in which keys move are copied first, unless BG_FILE_FROZEN is set.
  */
 BG_API BG_MUST_CHECK bg_err bg_encode_stream(const bg_filter *filter,
@@ -76,8 +78,9 @@ BG_API BG_MUST_CHECK bg_err bg_encode_stream(const bg_filter *filter,
                                              bg_errinfo *info);
 
 /*
- * Creates a filter from the n bytes of a file, with the checks of bg_open. The bytes are not
- * kept. After `progress` has reported d bytes, the first d bytes are not read again.
+ * Creates a filter from the n bytes of a file, with the same checks as bg_open. The bytes
+ * are not needed after the call. After `progress` has reported d bytes, the first d bytes
+ * are not read again.
  */
 BG_API BG_MUST_CHECK bg_err bg_decode(const void *bytes, size_t n,
                                       const bg_open_options *options,
@@ -98,8 +101,8 @@ BG_API BG_MUST_CHECK bg_err bg_encoded_verify(const void *bytes, size_t n,
 
 /*
  * Saves the union of n files of the same kind, geometry and hash to `to`.
- * Errors: those of bg_open and bg_save; BG_EINCOMPAT with the first file that differs, and
- * the difference.
+ * Errors: those of bg_open and bg_save; BG_EINCOMPAT, naming the first file that differs
+ * and the difference.
  */
 BG_API BG_MUST_CHECK bg_err bg_file_merge(const char *const *paths, size_t n,
                                           const char *to,
@@ -129,13 +132,13 @@ BG_API BG_MUST_CHECK bg_err bg_file_join(const char *from, uint32_t shards,
                                          const bg_save_options *saving,
                                          bg_errinfo *info);
 
-/* How two files differ. */
+/* The difference between two files. */
 typedef struct bg_file_difference {
     uint32_t struct_size; /* sizeof(bg_file_difference) */
     bool same_layout;     /* false: blocks cannot be compared, and the rest is 0 */
     uint64_t blocks;      /* blocks of each file */
     uint64_t different;   /* blocks that differ */
-    uint64_t patch_bytes; /* size of the file that bg_file_patch would write */
+    uint64_t patch_bytes; /* size of the patch that bg_file_patch would write */
 } bg_file_difference;
 
 /* Compares two files by the digests of their blocks, without reading the blocks. */
@@ -150,7 +153,8 @@ BG_API BG_MUST_CHECK bg_err bg_file_patch(const char *from, const char *to,
 
 /*
  * Applies a patch to `from` and saves the result to `to`, verified before the rename.
- * Errors: BG_EINCOMPAT if the patch was made for another file than `from`; those of bg_save.
+ * Errors: BG_EINCOMPAT if the patch was created for a file other than `from`; those of
+ * bg_save.
  */
 BG_API BG_MUST_CHECK bg_err bg_file_apply(const char *from, const char *patch,
                                           const char *to, bg_errinfo *info);
@@ -161,10 +165,11 @@ BG_API BG_MUST_CHECK bg_err bg_file_apply(const char *from, const char *patch,
 #define BG_CANARY_BYTES 24
 
 /*
- * Computes canary i (0 to BG_CANARY_COUNT - 1) of a generation: a key that no user has. Add
- * all of them before you save a filter under that generation. bg_open then refuses the file
- * if a canary is missing. Canaries reveal a wrong hash, a wrong instruction or an empty
- * filter, which checksums cannot. Files record whether they have them.
+ * Computes canary i (0 to BG_CANARY_COUNT - 1) of a generation: a key that does not occur
+ * in real data. Add all of them before you save a filter under that generation. bg_open
+ * then refuses the file if a canary is missing. Canaries detect a wrong hash, a faulty
+ * instruction or an empty filter, which checksums cannot. A file records whether it has
+ * canaries.
  */
 BG_API void bg_canary(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES]);
 

@@ -20,16 +20,16 @@
  * Each operation accepts a key as bytes (`key, len`), as a 64-bit integer (`_u64`) or as a
  * hash (`_hash`); see keys.h.
  *
- * Batches. The `_many` functions are 2 to 5 times as fast on large filters: while one key
- * is tested, the memory of the following keys is prefetched. Results are returned as a
+ * Batches. The `_many` functions are 2 to 5 times as fast on large filters, because they
+ * prefetch the memory of the following keys while they test one. Results are returned as a
  * bitmap: bit i % 64 of bitmap[i / 64] belongs to key i. A bitmap has BG_BITMAP_WORDS(n)
  * elements, and its bits beyond n are zero. Pass NULL if you need only the count.
  *
  * Adds. An add returns an error if the filter cannot store the key; the filter is then
- * unchanged and keeps serving. Bloom kinds (classic, partitioned, blocked, split, register),
- * counting, scalable and window filters accept every key. Filters of kinds with
+ * unchanged and keeps serving. Bloom kinds (classic, partitioned, blocked, split,
+ * register), counting, scalable and window filters accept every key. Filters of kinds with
  * BG_TRAIT_FILLS_UP return BG_EFULL when they are full, and static filters return
- * BG_ENOTSUP. A key whose add was refused is not in the filter: check the result.
+ * BG_ENOTSUP. A key whose add was refused is not in the filter, so check the result.
  *
  * Threads. Any number of threads may add and query at the same time.
  *   (C1) If a query starts after an add has returned, it answers "maybe". "After" means:
@@ -37,25 +37,27 @@
  *        threads (a lock, a join, a release store read by an acquire load, a message).
  *   (C2) A "maybe" stays a "maybe" until the key is removed or the filter is cleared.
  *   (C3) An add reports whether the key was certainly new. If two threads add the same key
- *        at the same time, both may be told "new", but never both "seen". In a `register`
- *        filter exactly one is told "new".
- * Queries never take locks. Adds to Bloom kinds are lock-free. In a `cuckoo` filter all adds
- * and removes take one lock; in a `quotient` filter those of neighboring slots do.
+ *        at the same time, both adds may report "new"; both report "seen" only if a query
+ *        would have answered "maybe" before. In a `register` filter at most one add reports
+ *        "new".
+ * Queries never take locks. Adds to Bloom kinds are lock-free. In a `cuckoo` filter all
+ * adds and removes share one lock; in a `quotient` filter, those of neighboring slots do.
  * MT-Safe functions may run at the same time as any other MT-Safe function. MT-Excl
  * functions need exclusive access to the filter. A filter created with BG_SPEC_EXCLUSIVE
- * belongs to one thread at a time: its adds are MT-Excl, and its queries may run alongside
- * other queries only.
+ * belongs to one thread at a time: its adds are MT-Excl, and its queries may run only
+ * alongside other queries.
  *
  * Caveats
  *   - Bloom kinds accept more keys than they were sized for, at a rising false-positive
  *     rate: monitor bg_filter_get_info.
  *   - Remove only keys that were added: see bg_filter_remove.
- *   - A filter does not store keys and cannot list them. Bloom kinds cannot grow, but can be
- *     folded to half their size (combine.h), so size generously if the number of keys is
- *     unknown. `quotient` filters list their hashes and can be resized.
+ *   - A filter does not store keys and cannot list them. Bloom kinds cannot grow, but can
+ *     be folded to half their size (combine.h), so size generously if the number of keys is
+ *     unknown. `quotient` filters can list their hashes and can be resized.
  *   - Passing NULL as filter is a programming error. Queries then answer "maybe", and adds
  *     return BG_EINVAL.
- *   - After fork() the child has its own copy, as with all private memory.
+ *   - After fork() the child process has its own copy of every filter, as with all private
+ *     memory.
  */
 #ifndef BLOOMGATE_FILTER_H
 #define BLOOMGATE_FILTER_H
@@ -79,15 +81,15 @@ extern "C" {
 /* A filter. Opaque. */
 typedef struct bg_filter bg_filter;
 
-/* Number of 64-bit elements of a bitmap for n results. */
+/* Number of 64-bit elements in a bitmap of n results. */
 #define BG_BITMAP_WORDS(n) (((size_t)(n) + 63) / 64)
 
 /* ---- Creating and freeing ------------------------------------------------------- */
 
 /*
  * Creates an empty filter.
- * Errors: those of bg_plan_compute and bg_hasher_init; BG_ENOTSUP for a static kind, which
- * a bg_builder creates; BG_ENOMEM. On error *filter is NULL and nothing stays allocated.
+ * Errors: those of bg_plan_compute and bg_hasher_init; BG_ENOTSUP for a static kind (use a
+ * bg_builder); BG_ENOMEM. On error *filter is NULL and nothing stays allocated.
  * Thread safety: MT-Safe.
  * Cost: below a millisecond; the OS zeroes memory when it is first touched.
  */
@@ -127,8 +129,8 @@ BG_API bool bg_filter_may_contain(const bg_filter *filter, const void *key, size
  * Adds a key. *is_new, unless NULL, is set to true if the key was certainly not in the
  * filter, and to false if it may have been, or on error.
  *
- * Cuckoo filters store a key once per add, at most 8 times; one more add of the same key
- * returns BG_EFULL.
+ * A cuckoo filter stores a key once per add, at most 8 times; further adds of the same key
+ * return BG_EFULL.
  * Errors: BG_EFULL if a kind with BG_TRAIT_FILLS_UP has no space left; BG_ENOTSUP for a
  * static kind; BG_EINVAL if filter is NULL. The filter is then unchanged.
  * Thread safety: MT-Safe (see Threads above). Cost: the hash, and one cache line for
@@ -138,15 +140,15 @@ BG_API BG_MUST_CHECK bg_err bg_filter_add(bg_filter *filter, const void *key,
                                           size_t len, bool *is_new);
 
 /*
- * Adds a key to a filter that may refuse it; the functions below call it. `value` is a hash
- * if `hashed`, otherwise an integer key. Use bg_filter_add_hash or bg_filter_add_u64.
+ * The part of bg_filter_add_hash and bg_filter_add_u64 that is not inline. Use those
+ * functions instead. `value` is a hash if `hashed` is true, otherwise an integer key.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_add_checked(bg_filter *filter, uint64_t value,
                                                   bool hashed, bool *is_new);
 
 struct bgi_core; /* private */
 
-/* The beginning of every filter. Private: only the inline functions below use it. */
+/* The first bytes of every filter. Private: only the inline functions below use them. */
 struct bg_filter_calls {
     bool (*may_contain)(const struct bgi_core *core, uint64_t hash);
     bool (*add)(struct bgi_core *core, uint64_t hash);
@@ -159,9 +161,8 @@ struct bg_filter_calls {
 };
 
 /*
- * The same operations for an integer key, and for a hash. They are inline, so that each
- * costs one indirect call; the library also exports them as symbols for foreign-function
- * interfaces.
+ * The same operations for an integer key and for a hash. They are inline, so each costs one
+ * indirect call. The library also exports them as symbols, for foreign-function interfaces.
  */
 BG_API inline BG_MUST_CHECK bg_err bg_filter_add_hash(bg_filter *filter, uint64_t hash,
                                                       bool *is_new)
@@ -212,13 +213,13 @@ BG_API inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t k
 
 /*
  * Reverts one add of a key. Remove only keys that were added, and only as often as they
- * were added. A filter cannot distinguish a key that was never added from a member that
- * shares its bits or fingerprint: removing such a key would remove the other one, and
- * lookups of that one would become false negatives.
+ * were added. A filter cannot distinguish a key that was never added from a member with the
+ * same bits or fingerprint. Removing such a key would remove the member instead, and
+ * lookups of the member would return false negatives.
  * Errors: BG_ENOTFOUND if the key is certainly not in the filter, which is then unchanged;
  * BG_ENOTSUP unless the kind has BG_TRAIT_REMOVE; BG_EINVAL if filter is NULL.
- * Thread safety: MT-Safe; removes of neighboring keys wait for each other, and in a cuckoo
- * filter all adds and removes do. Queries never wait. Cost: that of an add.
+ * Thread safety: MT-Safe; removes of neighboring keys are serialized, and in a cuckoo
+ * filter all adds and removes are. Queries never wait. Cost: same as an add.
  */
 BG_API bg_err bg_filter_remove(bg_filter *filter, const void *key, size_t len);
 BG_API bg_err bg_filter_remove_u64(bg_filter *filter, uint64_t key);
@@ -228,7 +229,7 @@ BG_API bg_err bg_filter_remove_hash(bg_filter *filter, uint64_t hash);
  * Returns how often a key may have been added: at least the number of its adds minus the
  * number of its removes. 0 means certainly never. Kinds without BG_TRAIT_COUNT return 0
  * or 1.
- * Thread safety: MT-Safe. Cost: that of a query.
+ * Thread safety: MT-Safe. Cost: same as a query.
  */
 BG_API uint64_t bg_filter_count(const bg_filter *filter, const void *key, size_t len);
 BG_API uint64_t bg_filter_count_u64(const bg_filter *filter, uint64_t key);
@@ -237,8 +238,8 @@ BG_API uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash);
 /* ---- Many keys ----------------------------------------------------------------- */
 
 /*
- * Queries an array of keys. Returns how many may be in the filter, and which ones in the
- * bitmap `maybe` unless it is NULL.
+ * Queries an array of keys. Returns how many may be in the filter, and sets their bits in
+ * the bitmap `maybe` unless it is NULL.
  * Thread safety: MT-Safe. Cost: close to the machine's limit of random cache lines per
  * second (`bgbench limit`).
  */
@@ -246,42 +247,42 @@ BG_API size_t bg_filter_may_contain_many(const bg_filter *filter, bg_keys keys,
                                          uint64_t *maybe);
 
 /*
- * Adds an array of keys in order, up to the first one that is refused. Each of the three
- * results may be NULL: the bitmap `is_new` of keys that were certainly new, `done`, the
- * number of keys added, and `added`, the number of those that were certainly new. A key
- * that occurs twice in the array is new at most once.
- * Errors: those of bg_filter_add; BG_EINCOMPAT for hashes of another hasher. Keys from
- * *done on are not in the filter.
- * Thread safety: that of bg_filter_add. Cost: as bg_filter_may_contain_many; kinds with
- * BG_TRAIT_FILLS_UP add key by key.
+ * Adds an array of keys in order, up to the first one that is refused. Sets *done to the
+ * number of keys added, *added to the number of these that were certainly new, and their
+ * bits in the bitmap `is_new`. Each of these three may be NULL. A key that occurs twice in
+ * the array is new at most once.
+ * Errors: those of bg_filter_add; BG_EINCOMPAT for hashes of a different hasher. The keys
+ * from index *done on were not added.
+ * Thread safety: same as bg_filter_add. Cost: same as bg_filter_may_contain_many; kinds
+ * with BG_TRAIT_FILLS_UP add key by key.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_add_many(bg_filter *filter, bg_keys keys,
                                                uint64_t *is_new, size_t *done,
                                                size_t *added);
 
 /*
- * Adds an array of keys even if they do not fit. If one does not fit, or the kind is static,
- * the filter answers "maybe" to every query from then on (bg_filter_info.overflowed): no key
- * is lost, but the filter no longer denies any. For callers that cannot replace a full filter
- * at once, such as the replay of a log. A cuckoo filter drops further copies of a key that it
- * has no space for, and that key, or all keys, can then no longer be removed
- * (bg_filter_info.saturated).
- * Errors: BG_EINVAL; BG_EINCOMPAT for hashes of another hasher.
- * Thread safety: that of bg_filter_add.
+ * Adds an array of keys even if they do not fit. If one does not fit, or the kind is
+ * static, the filter answers "maybe" to every query from then on
+ * (bg_filter_info.overflowed): no key is lost, but the filter no longer excludes any. This
+ * is for callers that cannot replace a full filter immediately, such as the replay of a
+ * log. A cuckoo filter drops further copies of a key if it has no space for them; that key,
+ * or all keys, can then no longer be removed (bg_filter_info.saturated).
+ * Errors: BG_EINVAL; BG_EINCOMPAT for hashes of a different hasher.
+ * Thread safety: same as bg_filter_add.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_add_forced(bg_filter *filter, bg_keys keys,
                                                  uint64_t *is_new, size_t *added);
 
 /*
- * Removes an array of keys. Returns how many were found, and which ones in the bitmap
+ * Removes an array of keys. Returns how many were found, and sets their bits in the bitmap
  * `removed` unless it is NULL. A kind that cannot remove keys removes none.
- * Thread safety: that of bg_filter_remove.
+ * Thread safety: same as bg_filter_remove.
  */
 BG_API size_t bg_filter_remove_many(bg_filter *filter, bg_keys keys, uint64_t *removed);
 
 /* ---- Information ---------------------------------------------------------------- */
 
-/* An estimate, with the interval that includes the true value with 95% confidence. */
+/* An estimate with its 95% confidence interval. */
 typedef struct bg_estimate {
     double value;
     double low;
@@ -296,12 +297,12 @@ typedef struct bg_filter_info {
     uint64_t bits;         /* size of the filter in bits */
     uint64_t bytes;        /* size of the filter in bytes */
     uint32_t k;            /* bits per key */
-    uint32_t foldable;     /* how often it can be folded */
+    uint32_t foldable;     /* how many times it can be folded */
     uint64_t design_items; /* number of keys in the spec, or 0 */
     double design_rate;    /* predicted rate at design_items, or 0 */
     uint64_t ones;         /* bits set, counters above 0, or slots in use */
-    double fill;           /* the same as a share of all */
-    bg_estimate items;     /* number of different keys, estimated from the fill */
+    double fill;           /* `ones` as a share of all bits, counters or slots */
+    bg_estimate items;     /* number of distinct keys, estimated from the fill */
     double rate;           /* predicted false-positive rate at this fill */
     bg_hash_profile hash;
     uint64_t hash_check; /* see bg_hasher_check */

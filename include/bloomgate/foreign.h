@@ -11,12 +11,12 @@
  *     bg_foreign_free(f);
  *
  * A foreign filter keeps the geometry and the hash function of the software that created
- * it, bit for bit. The bytes written are those that the other software would have written
- * for the same keys, where docs/foreign.md says so.
+ * it, bit for bit. For the formats listed in docs/foreign.md, the bytes written are exactly
+ * those that the other software would have written for the same keys.
  *
  * Most formats have no checksum, so damage to the bits cannot be detected. Sizes, versions
- * and ranges are checked before memory is allocated. Once you have read a filter, keep it
- * in a file with a checksum.
+ * and ranges are checked before memory is allocated. After reading a filter, store it in a
+ * file with a checksum.
  *
  * None of these formats records how keys were converted to bytes. Where the hash depends on
  * it, set `keys` in the options; in all other cases pass the bytes that the other software
@@ -84,15 +84,16 @@ enum {
 /* A foreign filter. Opaque. */
 typedef struct bg_foreign bg_foreign;
 
-/* How to read or create a filter. NULL selects the defaults. */
+/* Options for reading or creating a filter. NULL selects the defaults. */
 typedef struct bg_foreign_options {
     uint32_t struct_size; /* sizeof(bg_foreign_options) */
     uint32_t keys;        /* a bg_foreign_keys */
     uint32_t version; /* version of the format; 0: the default, see docs/foreign.md */
-    uint32_t part;    /* which filter of a file with several, counted from 0 */
+    uint32_t part;    /* index of the filter in a file with several, from 0 */
     uint64_t seed;    /* seed or tweak of a new filter, if the format has one */
     const uint8_t *secret; /* BIP158: the 16 bytes of its key */
-    uint64_t max_bytes; /* memory limit, besides twice the size of the input; 0: none */
+    uint64_t max_bytes; /* memory limit, in addition to twice the size of the input; 0:
+                           none */
     const bg_allocator *allocator; /* or NULL */
 } bg_foreign_options;
 
@@ -112,7 +113,8 @@ typedef struct bg_foreign_info {
     uint64_t bits;        /* size of all parts in bits */
     uint64_t ones;        /* bits set */
     uint64_t items;       /* number of keys added; 0 if the format does not record it */
-    uint64_t design;      /* number of keys it was sized for; 0 if not recorded */
+    uint64_t design;      /* number of keys the filter was sized for; 0 if not
+                             recorded */
     double rate;          /* predicted false-positive rate at this fill */
     uint64_t removed;     /* number of keys removed; 0 if not recorded */
 } bg_foreign_info;
@@ -125,8 +127,8 @@ typedef struct bg_foreign_info {
 BG_API const char *bg_foreign_name(bg_foreign_format format);
 
 /*
- * Finds a format by its name and stores it in *format. Returns false if there is none;
- * *format is then unchanged. Thread safety: MT-Safe.
+ * Finds a format by name and stores it in *format. If there is no such format, returns
+ * false and leaves *format unchanged. Thread safety: MT-Safe.
  */
 BG_API bool bg_foreign_parse(const char *name, bg_foreign_format *format);
 
@@ -138,7 +140,7 @@ BG_API uint32_t bg_foreign_traits(bg_foreign_format format);
 
 /*
  * Reads a filter from n bytes, which are copied.
- * Errors: BG_EFORMAT, with the offset of the error; BG_EVERSION; BG_EINVAL if options.keys
+ * Errors: BG_EFORMAT, with the offset of the error; BG_EVERSION; BG_EINVAL if options->keys
  * is required but not set; BG_ENOMEM. On error *foreign is NULL.
  * Thread safety: MT-Safe. Cost: reads the bytes once.
  */
@@ -163,8 +165,8 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_create(bg_foreign_format format, uint64_t
 BG_API void bg_foreign_free(bg_foreign *foreign);
 
 /*
- * Returns the allocator that a filter was created with, valid as long as the filter; NULL
- * if it has none. Thread safety: MT-Safe.
+ * Returns the allocator that a filter was created with, or NULL if it has none. It stays
+ * valid as long as the filter. Thread safety: MT-Safe.
  */
 BG_API const bg_allocator *bg_foreign_allocator(const bg_foreign *foreign);
 
@@ -183,7 +185,7 @@ BG_API bool bg_foreign_may_contain(const bg_foreign *foreign, const void *key,
  * Adds a key.
  * Errors: BG_ENOTSUP unless the format has BG_FOREIGN_CAN_CREATE; BG_EFULL if the format
  * limits the number of keys and the filter is full; BG_EINVAL for a key whose length does
- * not match options.keys; BG_ENOMEM.
+ * not match options->keys; BG_ENOMEM.
  * Thread safety: MT-Excl.
  */
 BG_API BG_MUST_CHECK bg_err bg_foreign_add(bg_foreign *foreign, const void *key,
@@ -207,16 +209,16 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_remove(bg_foreign *foreign, const void *k
 BG_API BG_MUST_CHECK bg_err bg_foreign_compact(bg_foreign *foreign, bg_errinfo *info);
 
 /*
- * Returns how often a key may have been added, minus the number of its removes; 0 or 1
- * unless the format has BG_FOREIGN_CAN_REMOVE.
+ * Returns how often a key may have been added, minus how often it was removed. Formats
+ * without BG_FOREIGN_CAN_REMOVE return 0 or 1.
  * Thread safety: MT-Safe alongside other queries.
  */
 BG_API uint64_t bg_foreign_count(const bg_foreign *foreign, const void *key,
                                  size_t len);
 
 /*
- * Writes a filter to memory. *written is set to its size; with `bytes` NULL only that.
- * `room` is the number of bytes available at `bytes`.
+ * Writes a filter to memory. *written is set to the size. `room` is the number of bytes
+ * available at `bytes`. If `bytes` is NULL, only the size is computed.
  * Errors: BG_ENOTSUP unless the format has BG_FOREIGN_CAN_WRITE; BG_EINVAL if `room` is too
  * small.
  * Thread safety: MT-Safe alongside other queries.
@@ -251,7 +253,8 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_to_filter(const bg_foreign *foreign,
 /*
  * Copies a filter of the kind `split` with the hash profile xxh64 and seed 0 to a Parquet
  * filter.
- * Errors: BG_ENOTSUP for other kinds and hashes, and from 2 GiB on; BG_EINVAL; BG_ENOMEM.
+ * Errors: BG_ENOTSUP for other kinds and hashes, and for filters of 2 GiB or more;
+ * BG_EINVAL; BG_ENOMEM.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_foreign_from_filter(const bg_filter *filter,

@@ -28,14 +28,14 @@
  * Writes. A key is written to the backing store first, and then added to the filter
  * (bg_gate_write). In the opposite order a crash between the two steps would be harmless,
  * but a concurrent lookup would not: it could cache the answer "absent" for a key that is
- * about to be written. With the backing store first, no "no" is wrong once the write has
- * returned.
+ * about to be written. With the backing store first, every "no" is correct once the write
+ * has returned.
  *
  * Failures. If the backing store fails, a lookup returns BG_OUTCOME_UNKNOWN: the key may be
  * present. With BG_GATE_FAIL_CLOSED it returns BG_OUTCOME_FAILED instead. After
  * `breaker_failures` failures in a row a circuit breaker stops all queries for
  * `breaker_rest`; then one lookup at a time tries the backing store again. The breaker does
- * not affect the "no" of the filter, which needs no query.
+ * not affect "no" answers of the filter, which need no query.
  *
  * Optional features, off by default:
  *   negative cache   remembers keys that the backing store reported absent, so that repeated
@@ -105,7 +105,7 @@ BG_API const char *bg_outcome_name(bg_outcome outcome);
 /* Flags of a gate. */
 enum {
     BG_GATE_FAIL_CLOSED = 1u << 0,   /* a failed query is an error, not a "maybe" */
-    BG_GATE_SINGLE_FLIGHT = 1u << 1, /* concurrent lookups of one key share one query */
+    BG_GATE_SINGLE_FLIGHT = 1u << 1, /* concurrent lookups of a key share one query */
 };
 
 /* The events that raise an alarm. */
@@ -134,7 +134,7 @@ typedef struct bg_trace {
 } bg_trace;
 
 /*
- * How a gate works. NULL selects the defaults. Callbacks run in the threads that call the
+ * Options of a gate. NULL selects the defaults. Callbacks run in the threads that call the
  * gate, several at a time and with no lock held. They may use the gate, but must not free
  * it.
  */
@@ -145,9 +145,10 @@ typedef struct bg_gate_options {
     /* Queries the backing store. `request` is the argument of bg_gate_lookup, such as the
      * destination of a row or a deadline. May be NULL if only bg_gate_begin is used. */
     bg_store_answer (*query)(void *context, const void *key, size_t len, void *request);
-    /* Single flight: copies the result of one request to another one for the same key.
-     * Called only if the key is present and neither request is NULL. If `share` is NULL, a
-     * lookup with a request queries the backing store itself when the key is present. */
+    /* Single flight: copies the result of one request to another request for the same
+     * key. Called only if the key is present and neither request is NULL. If `share` is
+     * NULL, a lookup with a request queries the backing store itself when the key is
+     * present. */
     void (*share)(void *context, const void *from_request, void *to_request);
     /* Writes a key to the backing store; see bg_gate_write. */
     bg_err (*write)(void *context, const void *key, size_t len, void *request);
@@ -160,9 +161,11 @@ typedef struct bg_gate_options {
     uint32_t negative_entries;        /* size of the negative cache in keys; 0: none */
     uint32_t negative_key;     /* maximum length of a cached key, in bytes; 0: 128 */
     uint64_t negative_ttl;     /* lifetime of a cached key, in nanoseconds; 0: 1 s */
-    uint32_t breaker_failures; /* failures in a row that open it; 0: no breaker */
+    uint32_t breaker_failures; /* consecutive failures that open the breaker; 0: no
+                                  breaker */
     uint32_t reserved;         /* 0 */
-    uint64_t breaker_rest;     /* pause before the next try, in nanoseconds; 0: 1 s */
+    uint64_t breaker_rest;     /* pause before the next attempt, in nanoseconds; 0: 1
+                                  s */
     const bg_allocator *allocator; /* or NULL */
 } bg_gate_options;
 
@@ -191,10 +194,10 @@ BG_API bg_slot *bg_gate_slot(const bg_gate *gate);
 
 /*
  * Looks up a key. `request` is passed to the callbacks. Never returns BG_OUTCOME_PENDING.
- * If the backing store would have to be queried and the gate has no `query`, the lookup
- * ends as if the query had failed.
+ * If a query is needed and the gate has no `query`, the lookup ends as if the query had
+ * failed.
  * Thread safety: MT-Safe; waits only for `query` and, with single flight, for another
- * lookup of the same key. Cost: a "no" of the filter costs one counter more than
+ * lookup of the same key. Cost: for a "no" of the filter, one counter more than
  * bg_slot_may_contain.
  */
 BG_API bg_outcome bg_gate_lookup(bg_gate *gate, const void *key, size_t len,
@@ -205,14 +208,14 @@ BG_API bg_outcome bg_gate_lookup(bg_gate *gate, const void *key, size_t len,
  * its callbacks; `requests` may be NULL. Returns how many keys are present or unknown. The
  * filter is queried for up to 1024 keys at once, the backing store for one key after
  * another.
- * Thread safety: that of bg_gate_lookup.
+ * Thread safety: same as bg_gate_lookup.
  */
 BG_API size_t bg_gate_lookup_many(bg_gate *gate, const bg_bytes *keys, size_t n,
                                   void *const *requests, bg_outcome *outcomes);
 
 /*
- * A lookup that waits for an answer of the backing store. Zero it before its first use, and
- * keep the key until the ticket is finished.
+ * A lookup that is waiting for an answer from the backing store. Zero it before its first
+ * use, and keep the key until the ticket is finished.
  */
 typedef struct bg_ticket {
     const void *key;
@@ -226,22 +229,22 @@ typedef struct bg_ticket {
  * is final.
  *
  * *audit is set to true if the outcome is BG_OUTCOME_ABSENT_BY_FILTER and was selected for
- * an audit: query the backing store when convenient, and finish that ticket as well. Pass
- * NULL for `audit` to disable audits.
+ * an audit: query the backing store when convenient, and finish that ticket as well. If
+ * `audit` is NULL, the lookup is not audited.
  *
  * A ticket owns no memory. If you cannot query the backing store, drop the ticket: the
  * lookup is then not counted, and the breaker does not count a failure. Single flight does
- * not apply: two tickets for one key may be pending at the same time.
+ * not apply: two tickets for the same key may be pending at the same time.
  * Thread safety: MT-Safe; never waits for the backing store.
  */
 BG_API bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len,
                                 bg_ticket *ticket, bool *audit);
 
 /*
- * Finishes a lookup with the answer of the backing store, in any thread, and returns its
- * outcome. The ticket of an audit raises no alarm if the slot has received another base
- * since bg_gate_begin, because the answer may be older than that base. A ticket that is not
- * pending returns BG_OUTCOME_UNKNOWN and changes nothing.
+ * Finishes a lookup with the answer of the backing store and returns its outcome. Any
+ * thread may call it. The ticket of an audit raises no alarm if the slot has received a new
+ * base since bg_gate_begin, because the answer may be older than that base. A ticket that
+ * is not pending returns BG_OUTCOME_UNKNOWN and changes nothing.
  * Thread safety: MT-Safe.
  */
 BG_API bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket,
@@ -269,9 +272,9 @@ BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
  * starts later, or from any other replacement with BG_SLOT_DISCARD. So there is never a
  * false "no".
  *
- * A write that returns an error may have taken effect. If your callback cannot determine
- * that, let it return BG_OK: an unnecessary key in the filter costs a query, but a missing
- * one would be a false "no".
+ * A write that fails may still have taken effect. If your callback cannot determine whether
+ * it did, let it return BG_OK: an unnecessary key in the filter costs a query, but a
+ * missing key would be a false "no".
  * Errors: those of `write`, with the filter unchanged; BG_ENOTSUP if there is no `write`;
  * those of bg_slot_add.
  * Thread safety: MT-Safe.
@@ -280,8 +283,8 @@ BG_API BG_MUST_CHECK bg_err bg_gate_write(bg_gate *gate, const void *key, size_t
                                           void *request);
 
 /*
- * Adds a key that the caller has already written to the backing store. Otherwise it does
- * the same as bg_gate_write.
+ * Does the same as bg_gate_write for a key that the caller has already written to the
+ * backing store.
  * Errors: those of bg_slot_add, with the same consequences as in bg_gate_write.
  * Thread safety: MT-Safe.
  */
@@ -291,8 +294,8 @@ BG_API BG_MUST_CHECK bg_err bg_gate_add(bg_gate *gate, const void *key, size_t l
  * Invalidates all earlier "absent" answers of the backing store: those in the negative
  * caches of all gates of the slot, and those of queries in progress. A lookup that starts
  * after this call uses no such answer; running lookups still return theirs. Call it when
- * keys may have been written without the gate. A new base of the slot (rebuild, swap,
- * reload, clear) and bg_slot_merge do the same. NULL is allowed.
+ * keys may have been written without going through the gate. A new base of the slot
+ * (rebuild, swap, reload, clear) and bg_slot_merge have the same effect. NULL is allowed.
  * Thread safety: MT-Safe; never waits. Cost: one atomic addition.
  */
 BG_API void bg_gate_forget_absent(bg_gate *gate);
@@ -300,11 +303,12 @@ BG_API void bg_gate_forget_absent(bg_gate *gate);
 /*
  * Declares that the backing store may have keys that the filter denies, for example because
  * a change feed was interrupted. From then on all gates of the slot query the backing store
- * for every lookup, without negative cache and single flight. The doubt ends as in
- * bg_gate_write: with a bg_slot_rebuild that starts later, or when another base is set with
- * BG_SLOT_DISCARD. Until then the slot cannot be saved. Afterwards only a rebuild or
- * BG_SLOT_DISCARD can replace its base. Includes bg_gate_forget_absent. NULL is allowed.
- * Thread safety: MT-Safe. Cost: a lock that is only held briefly.
+ * for every lookup, and do not use the negative cache or single flight. The doubt ends as
+ * described for bg_gate_write: when a bg_slot_rebuild that starts later finishes, or when
+ * the base is replaced with BG_SLOT_DISCARD. Until then the slot cannot be saved.
+ * Afterwards only a rebuild or BG_SLOT_DISCARD can replace its base. Also does what
+ * bg_gate_forget_absent does. NULL is allowed.
+ * Thread safety: MT-Safe. Cost: a lock that is held only briefly.
  */
 BG_API void bg_gate_doubt(bg_gate *gate);
 
@@ -342,17 +346,16 @@ typedef struct bg_gate_info {
                       lookup queries the backing store */
     bool drifting; /* true: `health` was passed, and the observed rate exceeds the
                       predicted one by more than chance explains */
-    bg_estimate observed; /* false-positive rate since the base arrived: share of absent
+    bg_estimate observed; /* false-positive rate of the current base: share of absent
                              keys that the filter did not deny */
     double predicted;     /* predicted rate of `health`; 0 without `health` */
 } bg_gate_info;
 
 /*
  * Describes a gate. `health`, unless NULL, is a recent result of bg_slot_get_health or
- * bg_slot_sample_health for the gate's slot: `predicted` and `drifting` then compare the
- * observed false-positive rate with it.
+ * bg_slot_sample_health for the gate's slot. The fields `predicted` and `drifting` need it.
  * Errors: BG_EINVAL for NULL or an unknown struct_size.
- * Thread safety: MT-Safe. Cost: some cache lines per CPU, and reads the negative cache.
+ * Thread safety: MT-Safe. Cost: reads a few cache lines per CPU, and the negative cache.
  */
 BG_API BG_MUST_CHECK bg_err bg_gate_get_info(const bg_gate *gate,
                                              const bg_slot_health *health,
@@ -362,7 +365,8 @@ BG_API BG_MUST_CHECK bg_err bg_gate_get_info(const bg_gate *gate,
  * Evaluates a policy with the observed false-positive rate (bg_slot_advise), and rebuilds
  * the slot if there is a reason to and `source` is not NULL. A NULL policy selects
  * BG_POLICY_INIT. *reasons, unless NULL, is set to the reasons. A gate in doubt has
- * BG_REASON_DEGRADED. Call it regularly, from a thread that may be busy for a long time.
+ * BG_REASON_DEGRADED. Call it regularly, from a thread that can block for the duration of a
+ * rebuild.
  * Errors: BG_EINVAL; those of bg_slot_rebuild.
  * Thread safety: MT-Safe.
  */

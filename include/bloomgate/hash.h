@@ -19,11 +19,12 @@
  *
  * Caveats
  *   - A seed is not a secret. Pairs of keys that collide under XXH3 for many seeds are
- *     public, so an attacker who chooses keys can create false positives in a `fast` filter,
- *     and can fill it faster than ordinary keys would, most of all the kinds that keep a key
- *     in one block. Use a keyed profile for untrusted keys.
- *   - Two filters can be merged or compared only if their hashing is identical: the profile,
- *     and the seed or secret.
+ *     public, so an attacker who chooses keys can create false positives in a `fast`
+ *     filter, and can fill it faster than ordinary keys would, especially in kinds that
+ *     keep each key in one block. Use a keyed profile for untrusted keys.
+ *   - Two filters can be merged or compared only if they hash identically: same profile,
+ *     and same seed or secret. With `custom`, the name, the function and its context must
+ *     be the same.
  *   - With 64-bit hashes, no filter of n keys has a false-positive rate below about
  *     n / 2^64: 5e-11 at a billion keys.
  *   - Hashes that you compute yourself must be well mixed in all 64 bits: filters use the
@@ -72,17 +73,16 @@ typedef enum bg_hash_profile {
  */
 typedef uint64_t (*bg_hash_fn)(void *context, const void *key, size_t len);
 
-/* How to hash. All zero means `fast` with seed 0. The secret is copied. */
+/* A hash function to use. All zero means `fast` with seed 0. The secret is copied. */
 typedef struct bg_hash_spec {
-    uint32_t profile;      /* a bg_hash_profile */
-    uint32_t reserved;     /* 0 */
-    uint64_t seed;         /* fast and xxh64: selects the function; no protection */
-    const uint8_t *secret; /* keyed profiles: BG_SECRET_BYTES random bytes */
-    bg_hash_fn custom;     /* custom: the function */
-    void *custom_context;  /* custom: first argument of the function */
-    const char
-        *custom_name; /* custom: name of the function (1 to 31 bytes); filters with
-                                the same name are taken to have the same hash */
+    uint32_t profile;        /* a bg_hash_profile */
+    uint32_t reserved;       /* 0 */
+    uint64_t seed;           /* fast and xxh64: selects the function; no protection */
+    const uint8_t *secret;   /* keyed profiles: BG_SECRET_BYTES random bytes */
+    bg_hash_fn custom;       /* custom: the function */
+    void *custom_context;    /* custom: first argument of the function */
+    const char *custom_name; /* custom: name of the function, 1 to 31 bytes; stored in
+                                files to identify the function */
 } bg_hash_spec;
 
 /*
@@ -92,8 +92,8 @@ typedef struct bg_hash_spec {
 BG_API const char *bg_hash_name(bg_hash_profile profile);
 
 /*
- * Finds the profile with a name. Returns false, and leaves *profile unchanged, if there is
- * none or the name is NULL. Thread safety: MT-Safe.
+ * Finds a profile by name. If there is no such profile or the name is NULL, returns false
+ * and leaves *profile unchanged. Thread safety: MT-Safe.
  */
 BG_API bool bg_hash_parse(const char *name, bg_hash_profile *profile);
 

@@ -33,24 +33,25 @@ typedef struct bg_hasher {
 } bg_hasher;
 
 /*
- * Prepares a hasher; NULL as `spec` selects the defaults.
+ * Prepares a hasher. If `spec` is NULL, selects the defaults.
  * Errors: BG_EINVAL for an unknown profile, a keyed profile without a secret, or a custom
  * profile without a function or without a name of 1 to 31 bytes.
- * Thread safety: MT-Safe on different hashers. Cost: below 1 us; keyed-int on a CPU without
- * AES instructions about 4 us.
+ * Thread safety: MT-Safe on different hashers. Cost: below 1 us; about 4 us for keyed-int
+ * on a CPU without AES instructions.
  */
 BG_API BG_MUST_CHECK bg_err bg_hasher_init(bg_hasher *hasher, const bg_hash_spec *spec,
                                            bg_errinfo *info);
 
 /*
- * Overwrites a hasher, including its secret, in a way that the compiler does not remove.
- * NULL is allowed. Thread safety: MT-Excl on the hasher.
+ * Overwrites a hasher, including its secret. The compiler cannot optimize this away. NULL
+ * is allowed. Thread safety: MT-Excl on the hasher.
  */
 BG_API void bg_hasher_wipe(bg_hasher *hasher);
 
 /*
- * Returns whether two hashers compute the same function. Secrets are compared in constant
- * time. Thread safety: MT-Safe.
+ * Returns whether two hashers compute the same function. Custom hashers must have the same
+ * name, function and context. Secrets are compared in constant time. Thread safety:
+ * MT-Safe.
  */
 BG_API bool bg_hasher_equal(const bg_hasher *a, const bg_hasher *b);
 
@@ -64,7 +65,8 @@ BG_API uint64_t bg_hasher_check(const bg_hasher *hasher);
 /* Returns the profile of a hasher. Thread safety: MT-Safe. */
 BG_API bg_hash_profile bg_hasher_profile(const bg_hasher *hasher);
 
-/* Returns the hasher of a filter, valid as long as the filter. Thread safety: MT-Safe. */
+/* Returns the hasher of a filter. It stays valid as long as the filter. Thread safety:
+ * MT-Safe. */
 BG_API const bg_hasher *bg_filter_hasher(const bg_filter *filter);
 
 /*
@@ -79,14 +81,15 @@ BG_API uint64_t bg_hash_bytes(const bg_hasher *hasher, const void *key, size_t l
 BG_API uint64_t bg_hash_str(const bg_hasher *hasher, const char *key);
 
 /*
- * Returns the hash of a 64-bit integer. On every machine it equals bg_hash_bytes of its
- * 8 bytes in little-endian order. Thread safety: MT-Safe.
+ * Returns the hash of a 64-bit integer. On every machine, it equals bg_hash_bytes of the 8
+ * bytes of the integer in little-endian order. Thread safety: MT-Safe.
  */
 BG_API uint64_t bg_hash_u64(const bg_hasher *hasher, uint64_t key);
 
 /*
- * Writes the hashes of an array of keys to `out`; hashes are copied. Each equals the result
- * of the single call. The keyed profiles compute several keys in parallel.
+ * Writes the hashes of an array of keys to `out`. Each equals the result of a single call;
+ * keys that are already hashes are copied. The keyed profiles hash several keys in
+ * parallel.
  * Thread safety: MT-Safe.
  */
 BG_API void bg_hash_many(const bg_hasher *hasher, bg_keys keys, uint64_t *out);

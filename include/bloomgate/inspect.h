@@ -20,7 +20,7 @@ extern "C" {
 /*
  * Describes a filter as bg_filter_get_info does, but reads only about `max_bytes` bytes of
  * each larger part (0: all). `ones`, `fill` and `rate` are then estimates, and the interval
- * of `items` is wider. A sample of 1 MiB determines the fill to within one thousandth.
+ * of `items` is wider. A sample of 1 MiB gives the fill to within one part in a thousand.
  * Errors: those of bg_filter_get_info. Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_sample_info(const bg_filter *filter,
@@ -31,27 +31,29 @@ BG_API BG_MUST_CHECK bg_err bg_filter_sample_info(const bg_filter *filter,
 BG_API double bg_filter_fill(const bg_filter *filter);
 
 /*
- * Returns how many keys fit as the filter is now: the sum over the layers of a scalable
- * filter; for kinds with BG_TRAIT_FILLS_UP the number of slots times the highest load that
- * plans allow, up to which adds are rarely refused; for other kinds the `items` of its
- * spec. Returns 0 if that is unknown, and for NULL.
+ * Returns how many keys the filter can hold in its current state. For a scalable filter,
+ * this is the sum over its layers. For kinds with BG_TRAIT_FILLS_UP, it is the number of
+ * slots times the highest load that plans allow, up to which adds are rarely refused. For
+ * other kinds, it is `items` of the spec. Returns 0 if that is unknown, and for NULL.
  * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: a few loads
  * per layer and shard.
  */
 BG_API uint64_t bg_filter_capacity(const bg_filter *filter);
 
 /*
- * Returns in how many layers a key is looked up: the layers of a scalable filter (of the
- * shard with most layers), the generations of a window, otherwise 1. Returns 0 for NULL.
+ * Returns the number of layers in which a key is looked up: the layers of a scalable filter
+ * (of the shard with the most layers), the generations of a window, otherwise 1. Returns 0
+ * for NULL.
  * Thread safety: MT-Safe; with concurrent adds the result is a snapshot.
  */
 BG_API uint32_t bg_filter_layers(const bg_filter *filter);
 
 /*
- * Measures how evenly a filter is filled: divides its words, in file order, into `cells`
- * (1 to 65536) pieces of equal size, and sets shares[i] to the share of bits set in piece i.
- * With more cells than words, neighboring cells show the same word. For kinds with counters,
- * fingerprints or slots this is not bg_filter_info.fill, but it shows where they are.
+ * Measures how evenly a filter is filled: divides its words, in file order, into `cells` (1
+ * to 65536) pieces of equal size, and sets shares[i] to the share of bits set in piece i.
+ * With more cells than words, neighboring cells show the same word. For kinds with
+ * counters, fingerprints or slots, the shares are not comparable with bg_filter_info.fill,
+ * but show how evenly these are distributed.
  * Errors: BG_EINVAL for NULL or a number of cells out of range.
  * Thread safety: MT-Safe; with concurrent adds the result is a snapshot. Cost: reads every
  * byte.
@@ -60,8 +62,8 @@ BG_API BG_MUST_CHECK bg_err bg_filter_occupancy(const bg_filter *filter, double 
                                                 size_t cells);
 
 /*
- * Returns the predicted false-positive rate of `items` keys in a filter of a kind with
- * `bytes` bytes of bits and `k` bits per key; NaN if there is no such geometry.
+ * Returns the predicted false-positive rate of a filter of the given kind, with `bytes`
+ * bytes of bits and `k` bits per key, that has `items` keys; NaN if no such filter exists.
  * Thread safety: MT-Safe. Cost: microseconds.
  */
 BG_API double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t items);
@@ -73,7 +75,7 @@ BG_API double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t
 BG_API void bg_plan_calibrate(bg_plan *plan);
 
 /*
- * Returns the rate `hits` / `trials` with its 95% Wilson interval, for observed
+ * Returns the rate `hits` / `trials` with its 95% Wilson interval. Use it for observed
  * false-positive rates. Thread safety: MT-Safe.
  */
 BG_API bg_estimate bg_observed_rate(uint64_t hits, uint64_t trials);

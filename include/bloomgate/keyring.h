@@ -7,10 +7,10 @@
  *     2026-10 000102030405060708090a0b0c0d0e0f retired
  *     2026-11 8d5d9f0c4e1b2a3748596a7b8c9dae0f
  *
- * The last line that is not retired is the current secret, with which new filters are
- * created. The other secrets are for existing filters. Filter files contain a key id, never
- * the secret. The key id is the name, or its first 16 bytes; all names of a keyring must
- * differ in these.
+ * The last line that is not retired is the current secret, which new filters use. The other
+ * secrets are for existing filters. Filter files contain a key id, never the secret. The
+ * key id is the name, or its first 16 bytes; these 16 bytes must differ among all names in
+ * a keyring.
  *
  *     bg_keyring *ring;
  *     if (bg_keyring_open("/etc/bloomgate/keyring", &ring, &why)
@@ -19,12 +19,12 @@
  *
  * To rotate a secret, append a line. Create a filter with the new secret, and let the slot
  * query both filters (bg_slot_begin_migration). Rebuild the slot. Mark the old line as
- * retired, and delete it when no file needs it any more.
+ * retired, and delete it when no file needs it anymore.
  *
  * Secrets are kept in memory that is locked, excluded from core dumps, and wiped when the
- * keyring is freed. A child of fork() does not inherit it and has an empty keyring. Secrets
- * never appear in error messages. Filters keep the secrets they use in their own memory,
- * which is excluded from core dumps and wiped by bg_filter_free.
+ * keyring is freed. A child process created by fork() does not inherit it and has an empty
+ * keyring. Secrets never appear in error messages. Filters keep the secrets they use in
+ * their own memory, which is excluded from core dumps and wiped by bg_filter_free.
  */
 #ifndef BLOOMGATE_KEYRING_H
 #define BLOOMGATE_KEYRING_H
@@ -64,14 +64,14 @@ BG_API size_t bg_keyring_count(const bg_keyring *ring);
 
 /*
  * Returns the name of secret i in the order of the file, or "" if there are fewer.
- * *retired, unless NULL, is set to whether the secret is retired.
+ * *retired, unless NULL, is set to true if the secret is retired.
  * Thread safety: MT-Safe.
  */
 BG_API const char *bg_keyring_name(const bg_keyring *ring, size_t i, bool *retired);
 
 /*
  * Sets hash->secret to the current secret, and `key_id` to its key id. Sets hash->profile
- * to `keyed`, unless it is a keyed profile already. The secret points into the keyring,
+ * to `keyed`, unless it is already a keyed profile. The secret points into the keyring,
  * which must stay open while `hash` is used.
  * Errors: BG_ENOTFOUND if all secrets are retired or there are none; BG_EINVAL for NULL.
  * Thread safety: MT-Safe.
@@ -92,9 +92,9 @@ BG_API BG_MUST_CHECK bg_err bg_keyring_find(const bg_keyring *ring,
 
 /*
  * Appends a new secret, generated from random bytes of the OS, to a keyring file. A missing
- * file is created with mode 0600. The file is replaced atomically, and concurrent calls
- * wait for each other. `name` has 1 to 31 letters, digits, '-', '_' and '.'.
- * Errors: those of bg_keyring_open; BG_EINVAL if the name exists already or is invalid;
+ * file is created with mode 0600. The file is replaced atomically, and concurrent calls are
+ * serialized. `name` consists of 1 to 31 letters, digits, '-', '_' and '.'.
+ * Errors: those of bg_keyring_open; BG_EINVAL if the name already exists or is invalid;
  * BG_EBUSY if other processes keep replacing the file.
  * Thread safety: MT-Safe.
  */

@@ -20,12 +20,12 @@
  *
  * `blocked` is the default: once a filter outgrows the cache, the number of cache lines per
  * key determines the speed, and one line costs 4% more memory at 1% than the best filter of
- * k scattered bits. Use `classic` if memory matters more than time. `partitioned` is the base
- * of filters that age. `split` is bit-identical with Parquet's filters. `register` is for
- * deduplication by many threads: if two threads add the same key at the same time, exactly
- * one is told that it is new. `quotient` removes, counts, lists its hashes, merges and
- * resizes; its number of slots is a power of two, so the bits per key depend on the number
- * of keys: use the planner (plan.h).
+ * k scattered bits. Use `classic` if memory matters more than time. `partitioned` is the
+ * basis of filters that age. `split` is bit-identical with Parquet's filters. `register` is
+ * for deduplication by many threads: if two threads add the same key at the same time,
+ * exactly one add reports that it is new. `quotient` removes, counts, lists its hashes,
+ * merges and resizes; its number of slots is a power of two, so the bits per key depend on
+ * the number of keys: use the planner (plan.h).
  */
 #ifndef BLOOMGATE_KIND_H
 #define BLOOMGATE_KIND_H
@@ -43,7 +43,7 @@ extern "C" {
  * X(NAME, number, name): the list of kinds. The numbers are permanent, because files store
  * them. BG_KIND_AUTO lets the library choose a kind.
  *
- * Bloom kinds are sets of bits that are set and never cleared.
+ * In Bloom kinds, bits are set and never cleared.
  */
 #define BG_BLOOM_KINDS(X)                                                              \
     X(CLASSIC, 1, classic)                                                             \
@@ -98,8 +98,8 @@ BG_API uint32_t bg_kind_traits(bg_kind kind);
 BG_API const char *bg_kind_name(bg_kind kind);
 
 /*
- * Finds the kind with a name; "auto" is BG_KIND_AUTO. Returns false, and leaves *kind
- * unchanged, if there is none or the name is NULL. Thread safety: MT-Safe.
+ * Finds a kind by name; "auto" is BG_KIND_AUTO. If there is no such kind or the name is
+ * NULL, returns false and leaves *kind unchanged. Thread safety: MT-Safe.
  */
 BG_API bool bg_kind_parse(const char *name, bg_kind *kind);
 

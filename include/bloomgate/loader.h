@@ -1,9 +1,10 @@
 /*
  * loader.h - filling one filter from several threads, each as fast as a single thread.
  *
- * Threads that add to a shared filter use atomic instructions, which cost more than the rest
- * of an add. They are not needed while a filter is being filled and not yet queried: a loader
- * divides the filter's memory into regions and gives each region to one thread at a time.
+ * Threads that add to a shared filter use atomic instructions, which cost more than the
+ * rest of an add. They are not needed while a filter is being filled and is not queried
+ * yet. A loader divides the filter's memory into regions, and only one thread at a time
+ * writes to a region.
  *
  *     bg_spec spec = BG_SPEC_INIT;
  *     spec.flags = BG_SPEC_EXCLUSIVE;
@@ -15,9 +16,10 @@
  *     // when all threads have ended:
  *     bg_loader_free(loader);
  *
- * Regions are used for BG_SPEC_EXCLUSIVE filters of the kinds blocked and split, which keep a
- * key in one line. Other exclusive filters are filled by one thread at a time, and shared
- * filters by ordinary adds.
+ * Regions are used for BG_SPEC_EXCLUSIVE filters of the kinds blocked and split, which keep
+ * a key in one line. Other exclusive filters are filled by one thread at a time, and shared
+ * filters by ordinary adds. A filter of a Bloom kind is, bit for bit, the one that a single
+ * thread would have built from the same keys.
  */
 #ifndef BLOOMGATE_LOADER_H
 #define BLOOMGATE_LOADER_H
@@ -50,10 +52,10 @@ BG_API void bg_loader_free(bg_loader *loader);
 /*
  * Adds an array of keys. *added, unless NULL, is set to the number of keys that were
  * certainly new.
- * Errors: those of bg_filter_add_many; after BG_EFULL an unknown part of the keys is in the
- * filter, so discard it and create a larger one.
- * Thread safety: MT-Safe. Memory: 64 KiB of stack. Cost: lowest with some thousand keys per
- * call.
+ * Errors: those of bg_filter_add_many. After BG_EFULL an unknown part of the keys is in the
+ * filter, so discard the filter and create a larger one.
+ * Thread safety: MT-Safe. Memory: 64 KiB of stack. Cost: lowest with a few thousand keys
+ * per call.
  */
 BG_API BG_MUST_CHECK bg_err bg_loader_add_many(bg_loader *loader, bg_keys keys,
                                                size_t *added);

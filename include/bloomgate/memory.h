@@ -1,5 +1,5 @@
 /*
- * memory.h - filters in the caller's memory, moving filters, and a limit for all of them.
+ * memory.h - filters in the caller's memory, relocation, and a limit on total memory.
  *
  * bg_spec.allocator (spec.h) decides where the memory of one filter comes from. This header
  * is for hosts that manage memory themselves: engines with their own arenas, servers that
@@ -28,10 +28,10 @@ BG_API BG_MUST_CHECK bg_err bg_filter_memory_needed(const bg_spec *spec, size_t 
                                                     bg_errinfo *info);
 
 /*
- * Creates an empty filter inside the caller's memory: `bytes` bytes, at least the number
- * that bg_filter_memory_needed returns, aligned to 64. Nothing is allocated; spec->allocator
- * is used only by copies of this filter. The memory must stay valid until bg_filter_free,
- * which wipes the handle and does not free the memory.
+ * Creates an empty filter inside the caller's memory: `bytes` bytes aligned to 64, at least
+ * as many as bg_filter_memory_needed returns. Nothing is allocated; spec->allocator is used
+ * only by copies of this filter. The memory must stay valid until bg_filter_free, which
+ * wipes the handle and does not free the memory.
  * Errors: those of bg_filter_create; BG_EINVAL if the memory is misaligned or too small.
  * Thread safety: MT-Safe. Cost: zeroes the memory.
  */
@@ -40,16 +40,16 @@ BG_API BG_MUST_CHECK bg_err bg_filter_create_at(void *memory, size_t bytes,
                                                 bg_errinfo *info);
 
 /*
- * Returns the allocator that a filter was created with, valid as long as the filter; NULL if
- * it has none.
+ * Returns the allocator that a filter was created with, or NULL if it has none. It stays
+ * valid as long as the filter.
  */
 BG_API const bg_allocator *bg_filter_allocator(const bg_filter *filter);
 
 /*
  * Moves memory; see bg_filter_relocate. `move` receives a piece of memory that an allocator
- * returned. It either leaves the piece in place and returns NULL; or copies its bytes to
- * another address, a multiple of `alignment`, frees the old memory and returns the new
- * address, which `release` of the same allocator must accept.
+ * returned. It either leaves the piece in place and returns NULL, or copies the bytes to a
+ * new address, frees the old memory and returns the new address. The new address must be a
+ * multiple of `alignment`, and `release` of the same allocator must accept it.
  */
 typedef struct bg_mover {
     void *(*move)(void *context, void *memory, size_t bytes, size_t alignment);
@@ -59,20 +59,20 @@ typedef struct bg_mover {
 /*
  * Offers every piece of memory that the filter received from spec.allocator to `mover`, and
  * updates *filter. Content and answers do not change. Memory from the OS, the caller or a
- * mapped file stays in place, and so does everything if an argument is NULL. All other
- * addresses of the filter become invalid, so the caller must be its only user; for a filter
- * in a slot use bg_slot_relocate. Secrets are removed from a piece while it is moved, so no
- * copy stays behind.
+ * mapped file stays in place. If an argument is NULL, nothing is moved. All other pointers
+ * to the filter become invalid, so the caller must be its only user; for a filter in a slot
+ * use bg_slot_relocate. Secrets are removed from a piece while it is moved, so no copy is
+ * left in the old memory.
  * Thread safety: MT-Excl. Cost: one call per piece.
  */
 BG_API void bg_filter_relocate(bg_filter **filter, const bg_mover *mover);
 
 /*
  * Counts the memory that the library allocates from the OS for all filters of the process,
- * and can refuse it. The library calls `take` before an allocation; if it returns false, the
- * operation fails with BG_ENOMEM. It calls `give` after freeing memory, with the same number
- * of bytes. Any thread may call both. Memory of a bg_allocator and mapped files are not
- * counted.
+ * and can refuse allocations. The library calls `take` before an allocation; if it returns
+ * false, the operation fails with BG_ENOMEM. It calls `give` after freeing memory, with the
+ * same number of bytes. Any thread may call both. Memory of a bg_allocator and mapped files
+ * are not counted.
  */
 typedef struct bg_memory_guard {
     bool (*take)(void *context, size_t bytes);
@@ -82,8 +82,8 @@ typedef struct bg_memory_guard {
 
 /*
  * Sets the memory guard of the process; `guard` is not copied. Call it once, before any
- * other function of the library: memory allocated earlier would be returned to the guard
- * without having been counted.
+ * other function of the library: memory that was allocated earlier would be passed to
+ * `give` without having been passed to `take`.
  * Thread safety: MT-Unsafe.
  */
 BG_API void bg_memory_set_guard(const bg_memory_guard *guard);

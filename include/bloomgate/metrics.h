@@ -5,7 +5,7 @@
  *     if (bg_metrics_write(items, 1, BG_METRICS_PROMETHEUS, 0, print, stdout, &why))
  *         return 1;
  *
- * `print` is a function of yours that receives the text, such as:
+ * `print` is a callback that you provide. It receives text such as:
  *
  *     # HELP bloomgate_filter_items Estimated number of distinct keys in the filter.
  *     # TYPE bloomgate_filter_items gauge

@@ -1,9 +1,9 @@
 /*
- * oplog.h - the operation log: changes of a filter since its last snapshot.
+ * oplog.h - the operation log: changes to a filter since its last snapshot.
  *
- * Saving a large filter takes long. A log takes 9 bytes per operation and is written at
- * once. After a crash, a filter is restored from its last snapshot and the operations
- * logged since:
+ * Saving a large filter takes a long time. A log takes 9 bytes per operation and is written
+ * immediately. After a crash, a filter is restored from its last snapshot and the
+ * operations logged since:
  *
  *     bg_oplog_open("seen.log", filter, &how, &log, &report, &why);
  *     bg_oplog_change(log, filter, NULL, hashes, n, NULL, &why);     // log and apply adds
@@ -35,8 +35,8 @@
  *   - A log contains hashes, which reveal whether a given key is in it. Protect it like the
  *     keys themselves.
  *   - Records are replayed in the order of the log. Where order matters (removes, clears,
- *     windows), threads that use bg_oplog_append must hold a lock while they change the filter
- *     and append. bg_oplog_change does that itself.
+ *     windows), threads that use bg_oplog_append must hold a lock while they change the
+ *     filter and append. bg_oplog_change takes such a lock itself.
  *   - The library starts no thread: with `everysec`, call bg_oplog_tick if appends may stop.
  */
 #ifndef BLOOMGATE_OPLOG_H
@@ -78,13 +78,13 @@ typedef enum bg_oplog_policy {
 /* Maximum number of records in one append. */
 #define BG_OPLOG_BATCH_MAX 65536
 
-/* How to open a log. NULL selects the defaults. */
+/* Options for opening a log. NULL selects the defaults. */
 typedef struct bg_oplog_options {
     uint32_t struct_size; /* sizeof(bg_oplog_options) */
     uint32_t policy;      /* a bg_oplog_policy */
     uint64_t position;    /* number up to which the filter is complete: `next` in the
                              report of bg_oplog_apply or _recover; 0: a new filter */
-    uint64_t generation;  /* generation of the snapshot before a new log */
+    uint64_t generation;  /* generation of the snapshot that a new log follows */
     uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: OS clock */
     void *context;                    /* argument of `clock` */
     const bg_allocator *allocator;    /* or NULL */
@@ -98,11 +98,11 @@ typedef struct bg_oplog_options {
 /* The result of reading a log. */
 typedef struct bg_oplog_report {
     uint32_t struct_size; /* sizeof(bg_oplog_report), set by the caller */
-    uint32_t kind;        /* kind of its filter: a bg_kind */
-    uint64_t check;       /* bg_hasher_check of its filter's hasher */
-    uint64_t generation;  /* generation of the snapshot before it */
-    uint64_t first;       /* number of its first record */
-    uint64_t next;        /* number after its last complete record */
+    uint32_t kind;        /* kind of the log's filter: a bg_kind */
+    uint64_t check;       /* bg_hasher_check of the filter's hasher */
+    uint64_t generation;  /* generation of the snapshot that the log follows */
+    uint64_t first;       /* number of the first record in the log */
+    uint64_t next;        /* number after the last complete record */
     uint64_t records;     /* records passed to the callback or applied to the filter */
     uint64_t frames;      /* complete frames in the file */
     uint64_t end;         /* offset after the last complete frame */
@@ -130,23 +130,23 @@ typedef struct bg_oplog_info {
 
 /*
  * Opens a log for appending, or creates it. A log belongs to a kind and a hasher; the log
- * of another filter is refused. The whole log is read to find its end. Bytes after the last
- * complete frame are cut off, and `report`, unless NULL, describes how many and why; to
- * inspect a log before anything is cut off, use bg_oplog_replay. The remaining records are
- * rewritten and synced, and so is the directory.
+ * of a filter with a different kind or hasher is refused. The whole log is read to find its
+ * end. Bytes after the last complete frame are cut off, and `report`, unless NULL, is set
+ * to how many and why. To inspect a log without changing it, use bg_oplog_replay. The
+ * remaining records are rewritten and synced, and so is the directory.
  *
  * options->position is compared with the log. A log that starts after the position lacks
  * operations and is refused. A log that ends before the position has only operations that
- * the filter has, and is replaced with an empty log that starts there. A log with records
- * at or after the position is refused, because the filter lacks these records and its next
- * snapshot would drop them: apply them with bg_oplog_apply (`from` = position), and open
- * the log with report->next. A process that waits for another process to close the log must
- * do this before it opens the log.
+ * the filter already has, and is replaced with an empty log that starts at the position. A
+ * log with records at or after the position is refused, because the filter lacks these
+ * records and its next snapshot would drop them: apply them with bg_oplog_apply (`from` =
+ * position), and open the log with report->next as the position. A process that has waited
+ * for another process to close the log must do this before it opens the log.
  * Errors: BG_EIO, with EWOULDBLOCK if another process has the log open; BG_EFORMAT,
  * BG_EVERSION or BG_ECHECKSUM for a damaged header or a record of a newer version;
- * BG_EINCOMPAT for the log of another filter, or if operations are missing in the log or in
- * the filter; BG_EINVAL; BG_ENOMEM. On error *log is NULL. A log that is refused is
- * unchanged; after BG_EIO its torn tail may have been cut off.
+ * BG_EINCOMPAT for the log of another filter, or if operations are missing from the log or
+ * the filter; BG_EINVAL; BG_ENOMEM. On error *log is NULL. A refused log is unchanged;
+ * after BG_EIO its torn tail may have been cut off.
  * Thread safety: MT-Safe. Cost: reads and writes the file.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_open(const char *path, const bg_filter *filter,
@@ -156,24 +156,24 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_open(const char *path, const bg_filter *fil
 
 /*
  * Closes a log, after syncing it unless the policy is `no`; NULL is allowed. Returns the
- * error of the sync, or the one with which the log failed earlier. The log is closed in any
- * case.
+ * error of the sync, or the error with which the log failed earlier. The log is closed even
+ * on error.
  * Thread safety: MT-Excl.
  */
 BG_API bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info);
 
 /*
  * Appends n records, 1 to BG_OPLOG_BATCH_MAX, as one frame: operation ops[i] with
- * hashes[i]. With `ops` NULL all operations are adds. *first, unless NULL, is set to the
+ * hashes[i]. If `ops` is NULL, all operations are adds. *first, unless NULL, is set to the
  * number of the first record. The filter is not changed: change it before the call, and
  * hold a lock over both where order matters.
  *
- * If the write fails, nothing was appended; if the disk was full, the log can be used again
- * once space is free. After any other failed write, and after every failed sync, the log
- * has failed: this and every later call returns the same error. With `always`, the records
- * after the last successful sync are then cut off if the OS allows it. A failed sync is
- * never retried, because its result would be meaningless. Close the log, recover, and open
- * it again; or save the filter.
+ * If the write fails, nothing was appended. If the disk was full, the log can be used again
+ * once space is available. After any other failed write, and after every failed sync, the
+ * log has failed: this and every later call returns the same error. With `always`, the
+ * records after the last successful sync are then cut off if the OS allows it. A failed
+ * sync is never retried, because its result would be meaningless. Close the log, recover,
+ * and open it again; or save the filter.
  * Errors: BG_EIO; BG_EINVAL.
  * Thread safety: MT-Safe. Cost: a write() and, depending on the policy, a sync.
  */
@@ -189,8 +189,8 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_append(bg_oplog *log, const uint8_t *ops,
  * change the filter in any other way; queries may run at the same time, except during a
  * clear.
  * Errors: those of bg_oplog_append; BG_ENOTSUP if the kind does not support an operation,
- * and BG_EINCOMPAT if the log belongs to another filter, in both cases before anything is
- * done.
+ * and BG_EINCOMPAT if the log belongs to a different filter. In both cases nothing has
+ * changed.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_change(bg_oplog *log, bg_filter *filter,
@@ -222,20 +222,20 @@ BG_API BG_MUST_CHECK bg_err bg_oplog_get_info(bg_oplog *log, bg_oplog_info *out)
 /*
  * Saves the filter to `snapshot` with bg_save, adding the line "oplog: N" to the metadata
  * of `options`: the snapshot has all operations numbered below N. Then replaces the log
- * with one that starts at N. Whenever the machine stops, snapshot and log together have
- * every synced operation, and none of them is replayed twice.
+ * with one that starts at N. At whatever point the machine stops, the snapshot and the log
+ * together have every synced operation, and no operation is replayed twice.
  *
  * Other threads may use bg_oplog_change during the call; only clears and rotations wait.
  * Threads that use bg_oplog_append must ensure that, when this function is called, every
  * operation is either both applied and appended, or neither. For a kind that only sets bits
  * it is enough that all appended operations have been applied.
  * Errors: those of bg_save and bg_oplog_append; BG_EINVAL for BG_FILE_NO_SYNC, and for
- * metadata that has a line "oplog:" or no space for one. If the snapshot cannot be saved,
- * nothing has changed. If the log cannot be replaced after that, the old log stays in use,
- * unless only the sync of the directory failed after the replacement: then the log has
+ * metadata that already has a line "oplog:" or has no space for it. If the snapshot cannot
+ * be saved, nothing has changed. If the log cannot be replaced after that, the old log
+ * stays in use. If the log was replaced but the sync of the directory failed, the log has
  * failed.
- * Thread safety: MT-Safe, see above. Cost: that of bg_save; unless the kind only sets bits,
- * a copy of the filter as well.
+ * Thread safety: MT-Safe, see above. Cost: same as bg_save, plus a copy of the filter
+ * unless its kind only sets bits.
  */
 BG_API BG_MUST_CHECK bg_err bg_oplog_snapshot(bg_oplog *log, const bg_filter *filter,
                                               const char *snapshot,
@@ -262,8 +262,8 @@ typedef bool (*bg_oplog_visit_fn)(void *context, uint64_t first, const uint8_t *
 /*
  * Passes all records of a log to `visit`, frame by frame, up to the end or to the first
  * frame that is incomplete or damaged. Such a frame is not an error; `report`, unless NULL,
- * describes where and why reading ended. With `visit` NULL only the report is produced. The
- * file is not changed.
+ * describes where and why reading ended. If `visit` is NULL, only the report is produced.
+ * The file is not changed.
  * Errors: BG_EFORMAT, BG_EVERSION or BG_ECHECKSUM for the header, or for a complete frame
  * with an operation that this version does not support; BG_EIO; BG_ENOMEM; BG_ECANCELED.
  * Thread safety: MT-Safe. Memory: 1.1 MB.

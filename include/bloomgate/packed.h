@@ -23,8 +23,8 @@
  *   - A packed filter has no checksum; the engine must provide one. Querying damaged bytes is
  *     memory-safe, but may answer "no" for a key that was added. Filter files (file.h) detect
  *     all damage.
- *   - Packed bytes use the byte order of the machine that wrote them. Machines with the other
- *     byte order refuse to open them (BG_EFORMAT).
+ *   - Packed bytes use the byte order of the machine that wrote them. On a machine with a
+ *     different byte order, opening them fails with BG_EFORMAT.
  *   - A packed filter cannot be changed.
  */
 #ifndef BLOOMGATE_PACKED_H
@@ -43,8 +43,8 @@ extern "C" {
 #endif
 
 /*
- * An open packed filter. Opaque; it needs 320 bytes of memory, and for static kinds 8 more
- * bytes per million keys.
+ * An open packed filter. Opaque. It needs 320 bytes of memory, plus 8 bytes per million
+ * keys for static kinds.
  */
 typedef struct bg_packed bg_packed;
 
@@ -52,9 +52,9 @@ typedef struct bg_packed bg_packed;
 #define BG_PACKED_ALIGNMENT 8
 
 /*
- * Packs a filter into `room` bytes at `to`. *bytes is set to the size; with `to` NULL only
- * that. The bits come first, so they have the alignment of `to`.
- * Errors: BG_ENOTSUP unless the filter is of a Bloom or static kind and undivided;
+ * Packs a filter into the `room` bytes at `to`. *bytes is set to the size. If `to` is NULL,
+ * only the size is computed. The bits come first, so they have the alignment of `to`.
+ * Errors: BG_ENOTSUP unless the filter is an unsharded filter of a Bloom or static kind;
  * BG_EINVAL for NULL, for an address that is not a multiple of BG_PACKED_ALIGNMENT, and if
  * `room` is too small.
  * Thread safety: MT-Safe; keys added during the call may or may not be included. Cost:
@@ -81,7 +81,7 @@ BG_API void bg_packed_free(bg_packed *packed);
 /*
  * Returns false if the key with this hash was certainly never added, and true if it may
  * have been; true for NULL.
- * Thread safety: MT-Safe. Cost: that of bg_filter_may_contain_hash.
+ * Thread safety: MT-Safe. Cost: same as bg_filter_may_contain_hash.
  */
 BG_API inline bool bg_packed_may_contain_hash(const bg_packed *packed, uint64_t hash)
 {
@@ -92,8 +92,8 @@ BG_API inline bool bg_packed_may_contain_hash(const bg_packed *packed, uint64_t 
 }
 
 /*
- * Queries n hashes. Returns how many may be in the filter, and which ones in the bitmap
- * `maybe` unless it is NULL: see bg_filter_may_contain_many.
+ * Queries n hashes. Returns how many may be in the filter, and sets their bits in the
+ * bitmap `maybe` unless it is NULL: see bg_filter_may_contain_many.
  * Thread safety: MT-Safe.
  */
 BG_API size_t bg_packed_may_contain_hashes(const bg_packed *packed,

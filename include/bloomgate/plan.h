@@ -1,8 +1,9 @@
 /*
- * plan.h - sizing that predicts what you will measure.
+ * plan.h - sizing: computes the geometry of a filter and predicts its properties.
  *
- * A plan turns what you know (the number of keys, the rate or the memory, the cost of a
- * wasted call) into a geometry and predicts its properties, without creating a filter:
+ * A plan computes a geometry from what you know (the number of keys, the rate or the
+ * memory, the cost of a wasted call) and predicts its properties, without creating a
+ * filter:
  *
  *     bg_plan_request request = BG_PLAN_REQUEST_INIT;
  *     request.spec.items = 100000000;
@@ -11,11 +12,11 @@
  *     if (bg_plan_compute(&request, &plan, NULL) == BG_OK)
  *         printf("%s, %.1f bits/key\n", bg_kind_name(plan.kind), plan.bits_per_key);
  *
- * The rates are those of the kind's real layout. In filters that keep a key in one line, the
- * number of keys per line varies, and the rate is higher than the textbook formula for
- * scattered bits: at 10 bits/key it is 0.82% in a classic filter, 0.97% in a blocked one and
- * 1.27% in Parquet's. Measured rates agree with the prediction within 5% (tests/prop,
- * `make soak`).
+ * Rates are predicted for the actual layout of the kind. In filters that keep a key in one
+ * line, the number of keys per line varies, and the rate is higher than the textbook
+ * formula for scattered bits: at 10 bits/key it is 0.82% in a classic filter, 0.97% in a
+ * blocked one and 1.27% in Parquet's. Measured rates agree with the prediction within 5%
+ * (tests/prop, `make soak`).
  */
 #ifndef BLOOMGATE_PLAN_H
 #define BLOOMGATE_PLAN_H
@@ -32,9 +33,9 @@ extern "C" {
 #endif
 
 /*
- * What is known. Only `spec` is required. The other fields add figures to the plan, or let
- * it find the cheapest size: if items, call_cost, queries_per_second and memory_cost are
- * set, and neither rate nor size, the plan minimizes
+ * The requirements for a filter. Only `spec` is required. The other fields add figures to
+ * the plan, or let it find the cheapest size: if items, call_cost, queries_per_second and
+ * memory_cost are set, and neither rate nor size, the plan minimizes
  *
  *     memory_cost x GiB  +  call_cost x (wasted calls per second)
  */
@@ -42,18 +43,20 @@ typedef struct bg_plan_request {
     uint32_t struct_size; /* sizeof(bg_plan_request) */
     uint32_t reserved;    /* 0 */
     bg_spec spec;         /* kind, items, rate, bits_per_key, bytes, ... */
-    double growth;        /* factor by which items grow before the filter is rebuilt:
-                             it is sized for items x growth; 0: 1 */
+    double growth;        /* factor by which the number of keys grows before the filter
+                             is rebuilt; the filter is sized for items x growth; 0: 1 */
     double queries_per_second; /* number of lookups */
-    double absent_share;      /* share of lookups for absent keys, 0 to 1; 0: unknown, 1
-                                 is assumed */
-    double call_cost;         /* cost of one call to the backing store, in any unit */
-    double memory_cost;       /* cost of one GiB per second, in the same unit */
-    double call_seconds;      /* duration of one call to the backing store */
-    double latency_objective; /* highest mean time per absent key in seconds, including
-                                 calls wasted on false positives: limits the rate to
-                                 latency_objective / call_seconds, so it must be less than
-                                 call_seconds; 0: none */
+    double absent_share;       /* share of lookups for absent keys, 0 to 1; 0: unknown,
+                                  treated as 1 */
+    double call_cost;          /* cost of one call to the backing store, in any unit */
+    double memory_cost;        /* cost of one GiB per second, in the same unit */
+    double call_seconds;       /* duration of one call to the backing store */
+    double latency_objective;  /* maximum mean time per absent key in seconds,
+                                  including calls wasted on false positives. Limits
+                                  the rate to latency_objective / call_seconds: a
+                                  higher or unset rate is changed to that bound, and a
+                                  size that misses it is refused. Must be less than
+                                  call_seconds; 0: none */
 } bg_plan_request;
 
 #ifdef __cplusplus
@@ -69,7 +72,7 @@ typedef struct bg_plan_request {
 typedef struct bg_plan {
     bg_kind kind;
     uint32_t k;     /* bits per key */
-    uint64_t items; /* number of keys it is sized for: items x growth */
+    uint64_t items; /* number of keys the filter is sized for: items x growth */
     uint64_t units; /* lines, blocks, words or bits, depending on the kind */
     uint64_t bytes; /* size of the filter's bits */
     double bits_per_key;
@@ -82,12 +85,12 @@ typedef struct bg_plan {
         lines_per_lookup; /* cache lines read for a key that may be in the filter */
     double keyed_hash_ns; /* additional nanoseconds per 16-byte key for `keyed` instead
                              of `fast` hashing, measured by bg_plan_calibrate; else 0 */
-    double calls_avoided; /* per second: absent keys answered "no" */
-    double calls_wasted;  /* per second: absent keys answered "maybe" */
+    double calls_avoided; /* calls avoided per second: absent keys answered "no" */
+    double calls_wasted;  /* calls wasted per second: absent keys answered "maybe" */
     double cost;          /* memory_cost x GiB + call_cost x calls_wasted */
     char reason[160];     /* why this kind and this k, in a sentence */
-    double target;        /* the rate requested, or chosen by cost; 0 if a size was
-                             requested */
+    double target;        /* requested rate, or the rate with the lowest cost; 0 if a
+                             size was requested */
     uint32_t layers;      /* scalable: layers at `items`; window: generations or
                              slices; else 1 */
 } bg_plan;
@@ -96,16 +99,16 @@ typedef struct bg_plan {
  * Computes a plan. Nothing is allocated.
  * Errors: BG_EINVAL names the argument that is missing or out of range; BG_ENOMEM if the
  * size exceeds spec.max_bytes or the address space; BG_ENOTSUP if the kind cannot reach the
- * rate, or does not support the flags.
- * Thread safety: MT-Safe. Cost: below a millisecond; some tens of milliseconds to find the
+ * rate or does not support the flags, or if the latency objective cannot be met.
+ * Thread safety: MT-Safe. Cost: below a millisecond; tens of milliseconds to find the
  * cheapest size.
  */
 BG_API BG_MUST_CHECK bg_err bg_plan_compute(const bg_plan_request *request,
                                             bg_plan *plan, bg_errinfo *info);
 
 /*
- * Writes the spec of exactly the planned geometry to `spec`, with the hash, flags, allocator
- * and limits of `request`. Pass it to bg_filter_create.
+ * Sets `spec` to a spec with exactly the planned geometry and with the hash, flags,
+ * allocator and limits of `request`. Pass it to bg_filter_create.
  * Thread safety: MT-Safe. Cost: a copy.
  */
 BG_API void bg_plan_to_spec(const bg_plan *plan, const bg_plan_request *request,

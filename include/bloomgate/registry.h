@@ -21,15 +21,15 @@
  * is first used. Finding a tenant by name is wait-free while no tenants are added or
  * removed, and lock-free otherwise.
  *
- * Quotas apply per tenant: different keys added, bytes of filters, and inserts per second
- * with a burst. Operations over quota fail with BG_EQUOTA and are counted. Other tenants
- * are not affected.
+ * Quotas apply per tenant: number of distinct keys, bytes of filters, and inserts per
+ * second with a burst. Operations over quota fail with BG_EQUOTA and are counted. Other
+ * tenants are not affected.
  *
  * bg_registry_tick evicts tenants that were not used for `idle` nanoseconds: it writes them
- * to `directory` and frees their memory. The next use reads the tenant back, and waits for
- * that. If its file cannot be read, the tenant answers "maybe" and refuses adds, and the
- * read is retried later with backoff; there is never a false "no". A registry that is
- * created with an existing directory has the tenants whose files are there.
+ * to `directory` and frees their memory. The next use reads the tenant back and waits until
+ * it is loaded. If its file cannot be read, the tenant answers "maybe" and refuses adds,
+ * and the read is retried later with backoff; there is never a false "no". A new registry
+ * has the tenants whose files are in its directory.
  *
  * Caveats
  *   - Keys that are only in memory are lost when the process dies; a tenant is then restored
@@ -63,20 +63,21 @@ typedef struct bg_tenant bg_tenant;
 /* Maximum length of a name in bytes, without NUL; the minimum is 1. */
 #define BG_TENANT_NAME_MAX 127
 
-/* How to create a registry and its tenants. */
+/* Options for creating a registry and its tenants. */
 typedef struct bg_registry_options {
     uint32_t struct_size;           /* sizeof(bg_registry_options) */
     uint32_t max_tenants;           /* maximum number of tenants; 0: 65536 */
     bg_spec spec;                   /* filter of a new tenant */
     const bg_gate_options *gate;    /* gate of a new tenant, copied; NULL: no gate */
-    const bg_open_options *opening; /* secrets of the files, not copied; or NULL */
-    uint64_t max_items;             /* quota of different keys per tenant; 0: none */
+    const bg_open_options *opening; /* secrets for opening files, not copied; or NULL */
+    uint64_t max_items;             /* quota of distinct keys per tenant; 0: none */
     uint64_t max_bytes;             /* quota of memory per tenant; 0: none */
     double inserts_per_second;      /* quota of inserts per tenant; 0: none */
-    double burst;             /* inserts allowed at once; 0: those of one second */
-    uint64_t max_total_bytes; /* limit for all tenants in memory; 0: none */
-    const char *directory;    /* for evicted tenants, copied; NULL: no eviction */
-    uint64_t idle;            /* idle time until eviction in nanoseconds; 0: never */
+    double burst;                   /* inserts allowed at once; 0: the inserts of one
+                                       second */
+    uint64_t max_total_bytes;       /* limit for all tenants in memory; 0: none */
+    const char *directory;          /* for evicted tenants, copied; NULL: no eviction */
+    uint64_t idle; /* idle time until eviction in nanoseconds; 0: never */
     uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: OS clock */
     void *context;                    /* argument of `clock` */
     const bg_allocator *allocator;    /* or NULL */
@@ -126,7 +127,7 @@ BG_API void bg_tenant_release(bg_tenant *tenant);
 
 /*
  * Removes a tenant and deletes its file. Callers that hold the tenant can use it until they
- * release it.
+ * release it. Waits if a tick or a save is writing a file.
  * Errors: BG_ENOTFOUND; BG_EIO if the file cannot be deleted; BG_EINVAL.
  * Thread safety: MT-Safe.
  */
@@ -145,7 +146,7 @@ BG_API void bg_registry_for_each(bg_registry *registry,
 
 /*
  * Writes idle tenants to the directory and frees their memory. Call it regularly. *evicted,
- * unless NULL, is set to the number of evicted tenants.
+ * unless NULL, is set to the number of evicted tenants. Ticks and saves are serialized.
  * Errors: that of the first tenant that could not be written. Such tenants stay in memory;
  * all others are evicted. BG_EINVAL for NULL.
  * Thread safety: MT-Safe.
@@ -154,7 +155,8 @@ BG_API BG_MUST_CHECK bg_err bg_registry_tick(bg_registry *registry, size_t *evic
                                              bg_errinfo *info);
 
 /*
- * Writes every tenant that has changed to the directory. Tenants stay in memory.
+ * Writes every tenant that has changed to the directory. Tenants stay in memory. Saves and
+ * ticks are serialized.
  * Errors: that of the first tenant that could not be written, after trying the others;
  * BG_EINCOMPAT for a tenant whose gate is in doubt (bg_gate_doubt); BG_EINVAL if the
  * registry has no directory.
@@ -183,7 +185,7 @@ BG_API BG_MUST_CHECK bg_err bg_tenant_add(bg_tenant *tenant, const void *key,
 
 /*
  * Adds n keys in order, up to the first one that is refused. *done, unless NULL, is set to
- * the number of keys added, and *added, unless NULL, to the number of those that were
+ * the number of keys added, and *added, unless NULL, to the number of these that were
  * certainly new.
  * Errors: those of bg_tenant_add. Thread safety: MT-Safe.
  */
@@ -199,17 +201,17 @@ BG_API BG_MUST_CHECK bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes
 BG_API bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len);
 
 /*
- * Queries n keys. Returns how many may have been added, and which ones in the bitmap
+ * Queries n keys. Returns how many may have been added, and sets their bits in the bitmap
  * `maybe` unless it is NULL.
- * Thread safety: that of bg_tenant_may_contain.
+ * Thread safety: same as bg_tenant_may_contain.
  */
 BG_API size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys,
                                          size_t n, uint64_t *maybe);
 
 /*
- * Returns the slot of a tenant; NULL if its file cannot be read. The tenant then stays in
- * memory, and the slot at the same address, until all callers have released the tenant.
- * Keys that are added to the slot directly bypass the quotas.
+ * Returns the slot of a tenant; NULL if its file cannot be read. After this call, the
+ * tenant stays in memory and the slot at the same address until all callers have released
+ * the tenant. Keys that are added to the slot directly bypass the quotas.
  * Thread safety: MT-Safe.
  */
 BG_API bg_slot *bg_tenant_slot(bg_tenant *tenant);

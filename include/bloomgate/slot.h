@@ -27,15 +27,15 @@
  *
  * Queries never wait. To use the list, a thread registers as a reader with an atomic
  * addition in a cache line of its CPU, and unregisters when it is done. A replaced filter
- * is freed after its last reader has left: by the thread that replaced it, which waits up
- * to 100 ms, or else by that reader. Changes wait for each other, and some wait for all
- * readers.
+ * is freed after its last reader has left. The thread that replaced it waits up to 100 ms
+ * for that and frees it; after that, the last reader frees it. Changes are serialized, and
+ * some wait for all readers.
  *
  * Caveats
  *   - A plain slot cannot be reloaded from a file, because keys added since the file was
  *     written would be lost. The same applies to a slot whose base was merged with a delta,
- *     unless the file is recorded as at least as complete (bg_slot_complete_to). Pass
- *     BG_SLOT_DISCARD if the new filter has all keys, or keep adds in a delta
+ *     unless the file is recorded as at least as complete (bg_slot_complete_to). If the new
+ *     filter has all keys, pass BG_SLOT_DISCARD; otherwise keep adds in a delta
  *     (bg_slot_set_delta).
  *   - A slot without a base answers "maybe" to every query and refuses adds. If its first base
  *     is built by a rebuild with a delta, the delta accepts adds.
@@ -64,14 +64,14 @@ typedef struct bg_slot bg_slot;
 
 /* Flags of slots, swaps and reloads. */
 enum {
-    /* Slots: the filter accepts no adds. They go to a delta, or are refused. */
+    /* Slots: the filter accepts no adds. Adds go to a delta, or are refused. */
     BG_SLOT_SEALED = 1u << 0,
     /* Swaps and reloads: the new filter has all keys added to the replaced one, or these keys
      * may be lost. */
     BG_SLOT_DISCARD = 1u << 1,
-    /* Reloads: accept another kind of filter. */
+    /* Reloads: accept a different kind of filter. */
     BG_SLOT_ANY_KIND = 1u << 2,
-    /* Reloads: accept another hash profile, secret or key id. */
+    /* Reloads: accept a different hash profile, secret or key id. */
     BG_SLOT_ANY_HASH = 1u << 3,
     /* Reloads: map the file instead of reading it. Only for files that are always replaced by
      * rename and never written in place: see "Mapping" in docs/slots.md. */
@@ -83,7 +83,7 @@ enum {
     BG_SLOT_SMALL = 1u << 6
 };
 
-/* How to create a slot. NULL selects the defaults: a plain slot. */
+/* Options for creating a slot. NULL selects the defaults: a plain slot. */
 typedef struct bg_slot_options {
     uint32_t struct_size;             /* sizeof(bg_slot_options) */
     uint32_t flags;                   /* BG_SLOT_SEALED, BG_SLOT_SMALL */
@@ -117,7 +117,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_create(bg_filter *filter,
 BG_API void bg_slot_free(bg_slot *slot);
 
 /*
- * Moves the memory of a slot and of its filters, if it came from an allocator: see
+ * Moves the memory that a slot and its filters received from an allocator: see
  * bg_filter_relocate. *slot is set to the new address. Free everything else that refers to
  * the slot, such as gates and watches, before the call.
  * Errors: BG_EBUSY while the slot is pinned or being rebuilt; BG_EINVAL for NULL. On error
@@ -131,18 +131,18 @@ BG_API BG_MUST_CHECK bg_err bg_slot_relocate(bg_slot **slot, const bg_mover *mov
 
 /*
  * Returns false if the key was certainly never added, and true if it may have been.
- * Thread safety: MT-Safe; never waits. Cost: that of bg_filter_may_contain, and two atomic
- * additions.
+ * Thread safety: MT-Safe; never waits. Cost: that of bg_filter_may_contain, plus three
+ * atomic additions.
  */
 BG_API bool bg_slot_may_contain(const bg_slot *slot, const void *key, size_t len);
 BG_API bool bg_slot_may_contain_u64(const bg_slot *slot, uint64_t key);
 
 /*
- * Queries an array of keys. Returns how many may have been added, and which ones in the
- * bitmap `maybe` unless it is NULL. Hashes need their check value, see Hashes below; if it
- * does not match the hasher of every queried filter, all answers are "maybe".
- * Thread safety: MT-Safe; never waits. Cost: that of bg_filter_may_contain_many, and two
- * atomic additions per call.
+ * Queries an array of keys. Returns how many may have been added, and sets their bits in
+ * the bitmap `maybe` unless it is NULL. Hashes must come with their check value (see Hashes
+ * below). If it does not match the hasher of every queried filter, all answers are "maybe".
+ * Thread safety: MT-Safe; never waits. Cost: that of bg_filter_may_contain_many, plus at
+ * most four atomic additions per call.
  */
 BG_API size_t bg_slot_may_contain_many(const bg_slot *slot, bg_keys keys,
                                        uint64_t *maybe);
@@ -169,18 +169,17 @@ BG_API BG_MUST_CHECK bg_err bg_slot_add(bg_slot *slot, const void *key, size_t l
 BG_API BG_MUST_CHECK bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new);
 
 /*
- * Adds an array of keys in order, up to the first one that is refused. Each of the three
- * results may be NULL: the bitmap `is_new` of keys that were certainly new, `done`, the
- * number of keys added, and `added`, the number of those that were certainly new. A key
- * that occurs twice in the array is new at most once. The results are set even if keys are
- * refused.
+ * Adds an array of keys in order, up to the first one that is refused. Sets *done to the
+ * number of keys added, *added to the number of these that were certainly new, and their
+ * bits in the bitmap `is_new`. Each of these three may be NULL. A key that occurs twice in
+ * the array is new at most once. The results are set even if keys are refused.
  *
- * Hashes need their check value, see Hashes below. If a filter that is queried but accepts
- * no adds has another hasher, no key is certainly new.
- * Errors: those of bg_slot_add; BG_EINCOMPAT for hashes if a filter that accepts adds has
- * another hasher. No key is added then, and none counts as refused in bg_slot_info: add the
- * keys themselves instead.
- * Thread safety: that of bg_slot_add.
+ * Hashes must come with their check value (see Hashes below). If a filter that is queried
+ * but accepts no adds has a different hasher, no key is certainly new.
+ * Errors: those of bg_slot_add; BG_EINCOMPAT for hashes if a filter that accepts adds has a
+ * different hasher. In that case no key is added, and none counts as refused in
+ * bg_slot_info: add the keys themselves instead.
+ * Thread safety: same as bg_slot_add.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys,
                                              uint64_t *is_new, size_t *done,
@@ -190,7 +189,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_add_many(bg_slot *slot, bg_keys keys,
  * Reverts one add of a key: see bg_filter_remove.
  * Errors: those of bg_filter_remove; BG_ENOTSUP also if the slot has several filters, as
  * with a delta or during a migration or rebuild, or if its filter is sealed.
- * Thread safety: that of bg_filter_remove.
+ * Thread safety: same as bg_filter_remove.
  */
 BG_API bg_err bg_slot_remove(bg_slot *slot, const void *key, size_t len);
 
@@ -206,14 +205,14 @@ BG_API uint64_t bg_slot_count(const bg_slot *slot, const void *key, size_t len);
 
 /*
  * Hashes an array of keys with the hasher of the slot's filters. `hashes` receives one hash
- * per key, and *check the value that identifies the hasher (bg_hasher_check). An empty
- * array returns only the check value.
+ * per key, and *check the value that identifies the hasher (bg_hasher_check). For an empty
+ * array, only the check value is set.
  *
  * Hashing keys in advance saves time if they are used several times, for example queried,
  * added and written to a log. A hash is valid for one hasher only, and a slot can receive
- * filters with another hasher at any time. So slots accept hashes only together with their
- * check value (bg_keys_hashes_of), and each function compares it with the hashers of the
- * filters it uses:
+ * filters with a different hasher at any time. So slots accept hashes only together with
+ * their check value (bg_keys_hashes_of), and each function compares it with the hashers of
+ * the filters it uses:
  *
  *     err = bg_slot_hash_many(slot, keys, hashes, &check);
  *     if (!err)
@@ -222,9 +221,9 @@ BG_API uint64_t bg_slot_count(const bg_slot *slot, const void *key, size_t len);
  *     if (err == BG_EINCOMPAT)                           // the hashers differ or have changed
  *         err = bg_slot_add_many(slot, keys, is_new, &done, NULL);
  *
- * Errors: BG_EINCOMPAT if the filters have different hashers, as during a migration to
- * another secret or a rebuild with one; BG_ENOTFOUND if the slot has no filter; in both
- * cases *check is 0. BG_EINVAL for NULL, or if `keys` are hashes.
+ * Errors: BG_EINCOMPAT if the filters have different hashers, as during a migration to a
+ * new secret or a rebuild with a new secret; BG_ENOTFOUND if the slot has no filter; in
+ * both cases *check is 0. BG_EINVAL for NULL, or if `keys` are already hashes.
  * Thread safety: MT-Safe; never waits.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_hash_many(const bg_slot *slot, bg_keys keys,
@@ -232,9 +231,9 @@ BG_API BG_MUST_CHECK bg_err bg_slot_hash_many(const bg_slot *slot, bg_keys keys,
 
 /*
  * Reverts one add of a key that is given by its hash, with the check value of its hasher.
- * Errors: those of bg_slot_remove; BG_EINCOMPAT if the filter has another hasher, which is
- * then unchanged.
- * Thread safety: that of bg_filter_remove.
+ * Errors: those of bg_slot_remove; BG_EINCOMPAT if the filter has a different hasher; the
+ * filter is then unchanged.
+ * Thread safety: same as bg_filter_remove.
  */
 BG_API bg_err bg_slot_remove_hash(bg_slot *slot, uint64_t hash, uint64_t check);
 
@@ -260,9 +259,9 @@ typedef enum bg_role {
  * Pins the current list of filters until bg_slot_unpin.
  *
  * To save a slot yourself, pin it, copy each filter with bg_filter_copy, unpin it and write
- * the copies. A copy has all keys that had been added to its filter before, and may have
- * some of the keys being added at the same time. If it must not have those, block writers
- * with your own lock while you copy.
+ * the copies. A copy has all keys that were added to its filter before the call, and may
+ * have some of the keys that are being added at the same time. To exclude those, block
+ * writers with your own lock while you copy.
  * Thread safety: MT-Safe; never waits.
  */
 BG_API void bg_slot_pin(const bg_slot *slot, bg_pin *pin);
@@ -280,16 +279,17 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
 
 /*
  * Replaces the base with `filter`, which the slot owns from then on. A delta stays; the old
- * filter of a migration is removed. The new base is sealed if the replaced one was. If
- * there was none, it is sealed if the slot was created with BG_SLOT_SEALED or has a delta.
- * `complete` is the number up to which the filter is complete: see bg_slot_complete_to.
+ * filter of a migration is removed. The new base is sealed if the replaced one was. If the
+ * slot had no base, the new base is sealed if the slot was created with BG_SLOT_SEALED or
+ * has a delta. `complete` is the number up to which the filter is complete: see
+ * bg_slot_complete_to.
  *
  * Without BG_SLOT_DISCARD in `flags`, no key that was added through the slot is lost. A
  * base has such keys if it was merged with a delta, was rebuilt, or accepted adds before it
  * was sealed (by bg_slot_set_delta or by a rebuild with a delta, even a failed one). It can
  * be replaced only by a filter that is at least as complete as the slot was at that time.
- * The number of the slot counts only if bg_slot_advance was called after the last of these
- * adds. Every later replacement must be as complete as well.
+ * The slot's own number is used only if bg_slot_advance was called after the last of these
+ * adds. Every later replacement must be at least as complete, too.
  * Errors: BG_EINCOMPAT if `flags` lacks BG_SLOT_DISCARD and keys would be lost, the base
  * accepts adds, or the base ended the doubt of a gate (bg_gate_doubt); BG_EBUSY during a
  * rebuild, or if a rebuild or a replacement with BG_SLOT_DISCARD started after this call
@@ -302,9 +302,9 @@ BG_API BG_MUST_CHECK bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter,
                                          bg_errinfo *info);
 
 /*
- * Begins a migration to `filter`, which may have another hash, secret or size. The slot
- * owns it from then on. It becomes the base. The previous base is still queried. Both
- * accept adds if the previous base did.
+ * Starts a migration to `filter`, which may have a different hash, secret or size. The slot
+ * owns `filter` from then on and uses it as the base. The previous base is still queried.
+ * Both accept adds if the previous base did.
  * Errors: BG_EBUSY during a migration or a rebuild; BG_EINCOMPAT if the current base
  * accepts adds and `filter` cannot, because keys added during the migration would be lost
  * with the old filter; BG_EINVAL if the slot has no base; BG_ENOMEM. On error the slot is
@@ -315,9 +315,9 @@ BG_API BG_MUST_CHECK bg_err bg_slot_begin_migration(bg_slot *slot, bg_filter *fi
                                                     bg_errinfo *info);
 
 /*
- * Ends a migration and removes the old filter, or the new one if `back`. Before going
- * forward, the new filter must have received all keys, or the keys that it lacks must have
- * expired. bg_slot_rebuild also ends a migration. The call allocates no memory.
+ * Ends a migration and removes the old filter, or the new one if `back` is true. If `back`
+ * is false, the new filter must already have all keys, except for keys that have expired.
+ * bg_slot_rebuild also ends a migration. The call allocates no memory.
  * Errors: BG_EINVAL if there is no migration; BG_EBUSY during a rebuild; BG_EINCOMPAT for
  * `back` after bg_slot_compact, which merges the delta into the new filter only.
  * Thread safety: MT-Safe.
@@ -328,14 +328,14 @@ BG_API BG_MUST_CHECK bg_err bg_slot_end_migration(bg_slot *slot, bool back,
 /*
  * Seals the base. From then on `delta`, an empty filter that the slot owns, accepts the
  * adds. An existing delta is still queried but accepts no more adds, until bg_slot_compact
- * merges it. The call returns when the last add to a sealed filter has ended.
+ * merges it. The call returns after the last add to a sealed filter has finished.
  *
- * If you use bg_slot_complete_to: the delta counts as having all keys above that number. So
- * no key with a higher number may have been added before the call; otherwise a base that is
- * placed under the delta later counts as more complete than it is. Pause writers, and call
- * bg_slot_advance with the last number that was added. The same applies to bg_slot_compact
- * and bg_slot_rebuild.
- * Errors: BG_EBUSY during a rebuild, or if the slot has two deltas already; BG_EINVAL if
+ * If you use bg_slot_complete_to, the delta is assumed to have all keys above that number.
+ * So no key with a higher number may have been added before the call; otherwise the slot
+ * overestimates the completeness of a base that is placed under the delta later. Pause
+ * writers, and call bg_slot_advance with the last number that was added. The same applies
+ * to bg_slot_compact and bg_slot_rebuild.
+ * Errors: BG_EBUSY during a rebuild, or if the slot already has two deltas; BG_EINVAL if
  * the slot has no base, or `delta` is static or BG_SPEC_EXCLUSIVE; BG_ENOMEM. On error the
  * slot is unchanged, and the caller still owns the delta.
  * Thread safety: MT-Safe.
@@ -344,11 +344,11 @@ BG_API BG_MUST_CHECK bg_err bg_slot_set_delta(bg_slot *slot, bg_filter *delta,
                                               bg_errinfo *info);
 
 /*
- * Merges the base and the delta into a new base, and sets `delta`, an empty filter, as the
- * delta for further adds. If the slot has two deltas, both are merged. The base is copied
- * first, so queries are not disturbed. The kinds must allow merging (bg_filter_merge, or a
- * resized quotient filter); otherwise the keys are needed: use bg_slot_rebuild. The slot
- * owns `delta` from the call on, even on error.
+ * Merges the base and the delta into a new base. Further adds go to `delta`, an empty
+ * filter. If the slot has two deltas, both are merged. The base is copied first, so queries
+ * are not disturbed. The kinds must support merging (bg_filter_merge, or a resized quotient
+ * filter); otherwise use bg_slot_rebuild, which needs the keys. The slot owns `delta` from
+ * the call on, even on error.
  * Errors: BG_EINVAL if the slot has no base or no delta; BG_EINCOMPAT, BG_ENOTSUP and
  * BG_EFULL as in bg_filter_merge; BG_EBUSY during a rebuild; BG_ENOMEM. No key is lost on
  * error: if merging fails, the slot has its old base and both deltas.
@@ -358,15 +358,15 @@ BG_API BG_MUST_CHECK bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta,
                                             bg_errinfo *info);
 
 /*
- * Removes all keys: replaces the base with an empty filter like it, in one step, and
- * removes the delta and the old filter. The new base accepts adds if any queried filter
- * did. A base of a static kind cannot, so it keeps an empty delta like the current one.
- * Keys being added at the same time may or may not be removed. bg_slot_complete_to becomes
- * 0; call bg_slot_advance when a higher number is known.
+ * Removes all keys: atomically replaces the base with an empty filter of the same geometry,
+ * and removes the delta and the old filter. The new base accepts adds if any queried filter
+ * did. A base of a static kind cannot accept adds, so it gets an empty delta like the
+ * current one. Keys being added at the same time may or may not be removed.
+ * bg_slot_complete_to becomes 0; call bg_slot_advance when a higher number is known.
  * Errors: BG_ENOTFOUND if there is no base; BG_EBUSY during a rebuild; BG_ENOMEM. On error
  * nothing has changed.
- * Thread safety: MT-Safe. Cost: the memory of both filters until the last reader of the old
- * one has left.
+ * Thread safety: MT-Safe. Memory: both filters, until the last reader of the old one has
+ * left.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_clear(bg_slot *slot, bg_errinfo *info);
 
@@ -375,8 +375,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_clear(bg_slot *slot, bg_errinfo *info);
  * see bg_filter_merge. Concurrent queries may see some of the keys before others. The keys
  * do not count as adds in bg_slot_info.
  * Errors: those of bg_filter_merge; BG_ENOTSUP if no filter accepts adds; BG_EINCOMPAT also
- * if only the next base of a rebuild differs from `other`, for example in size: merge again
- * after the rebuild. Nothing has changed then. After BG_EFULL or BG_ENOMEM during a
+ * if only the next base of a rebuild differs from `other`, for example in size; nothing has
+ * changed, and you can merge again after the rebuild. After BG_EFULL or BG_ENOMEM during a
  * migration, one of the two filters may have received the keys.
  * Thread safety: MT-Safe; waits for other changes. Cost: reads both filters and writes one.
  */
@@ -384,10 +384,10 @@ BG_API BG_MUST_CHECK bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other,
                                           bg_errinfo *info);
 
 /*
- * Moves the windows among the filters that accept adds: see bg_filter_rotate. Sealed
+ * Rotates every window filter of the slot that accepts adds: see bg_filter_rotate. Sealed
  * windows do not move.
  * Errors: BG_ENOTSUP if there is no such window; BG_EINVAL for NULL.
- * Thread safety: MT-Safe. Cost: that of bg_filter_rotate.
+ * Thread safety: MT-Safe. Cost: same as bg_filter_rotate.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_rotate(bg_slot *slot, uint64_t now,
                                            bg_errinfo *info);
@@ -411,16 +411,16 @@ BG_API uint64_t bg_slot_complete_to(const bg_slot *slot);
  *
  * After a swap or reload has lowered the number, add the missing keys before advancing
  * again. Do not advance during the swap or reload: the slot cannot detect which keys are
- * missing. Do not advance to a number while keys with higher numbers are being added, or if
- * such keys have been added: they count as keys up to that number when a file replaces the
- * base (bg_slot_swap).
+ * missing. Do not advance to a number while keys with higher numbers are being added, or
+ * after such keys were added: the slot would treat them as keys up to that number when a
+ * file replaces the base (bg_slot_swap).
  * Thread safety: MT-Safe.
  */
 BG_API void bg_slot_advance(bg_slot *slot, uint64_t sequence);
 
 /* ---- Files --------------------------------------------------------------------- */
 
-/* How to reload a file. NULL selects the defaults. */
+/* Options for reloading a file. NULL selects the defaults. */
 typedef struct bg_reload_options {
     uint32_t struct_size;            /* sizeof(bg_reload_options) */
     uint32_t flags;                  /* BG_SLOT_DISCARD, BG_SLOT_ANY_KIND and so on */
@@ -444,7 +444,7 @@ typedef struct bg_reload_options {
  * mapped afterwards, and its canaries are queried. It is then compared with the current
  * filter: kind, hash profile, secret, key id and generation. If any check fails, the old
  * filter keeps serving, and the error is returned, counted and kept in bg_slot_info. A file
- * with the digest of the current one is not read again.
+ * with the same digest as the current one is not read again.
  *
  * The generation must not be below that of the last file loaded, even if other changes have
  * replaced the base since. BG_SLOT_ANY_GENERATION accepts a lower one, and bg_slot_clear
@@ -452,16 +452,16 @@ typedef struct bg_reload_options {
  * which the filter is complete.
  * Errors: those of bg_verify, bg_open and bg_slot_swap; BG_EINCOMPAT also if the comparison
  * fails.
- * Thread safety: MT-Safe; reloads of one slot wait for each other.
+ * Thread safety: MT-Safe; reloads of the same slot are serialized.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_reload(bg_slot *slot, const char *path,
                                            const bg_reload_options *options,
                                            bg_errinfo *info);
 
 /*
- * Returns the lowest generation that bg_slot_reload accepts: that of the last file, or 0.
- * Callers that save the content of a slot themselves and later re-create the slot must save
- * this number as well.
+ * Returns the lowest generation that bg_slot_reload accepts: that of the last file loaded,
+ * or 0. Callers that save the content of a slot themselves and later re-create the slot
+ * must save this number as well.
  * Thread safety: MT-Safe; never waits.
  */
 BG_API uint64_t bg_slot_generation(const bg_slot *slot);
@@ -478,10 +478,10 @@ BG_API BG_MUST_CHECK bg_err bg_slot_require_generation(bg_slot *slot,
 
 /*
  * Saves the base with bg_save, adding the line "complete: N" to its metadata.
- * Errors: those of bg_save; BG_EINCOMPAT if the slot has no base, or has a delta or an old
- * filter (call bg_slot_compact or bg_slot_end_migration first), and while a gate is in
- * doubt because the base lacks a key that could not be added (bg_gate_write): rebuild the
- * slot first.
+ * Errors: those of bg_save; BG_EINCOMPAT if the slot has no base, if it has a delta or an
+ * old filter (first call bg_slot_compact or bg_slot_end_migration), or if a gate is in
+ * doubt because the base lacks a key that could not be added (bg_gate_write; first rebuild
+ * the slot).
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_save(bg_slot *slot, const char *path,
@@ -492,8 +492,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_save(bg_slot *slot, const char *path,
 typedef struct bg_watch bg_watch;
 
 /*
- * Creates a watch on a file. A file that is renamed to `path` (bg_save and bg_publish do
- * that), or written and closed, is loaded at once. All other ways to replace it, such as
+ * Creates a watch on a file. A file that is renamed to `path` (as bg_save and bg_publish
+ * do), or written and closed, is loaded immediately. All other replacements, such as
  * switching a symbolic link anywhere in the path or swapping a directory, are detected
  * within about a second. The file need not exist yet, but its directory must. If the slot
  * was loaded from a file, the watch first compares that file with the one at `path`;
@@ -517,7 +517,7 @@ BG_API int bg_watch_fd(const bg_watch *watch);
 /*
  * Checks the file, and reloads the slot if the file was replaced. Waits up to `timeout_ms`
  * milliseconds for that (-1: indefinitely, 0: not at all). *reloaded, unless NULL, is set
- * to whether the slot has a new filter.
+ * to true if the slot has a new filter.
  * Errors: those of bg_slot_reload; the slot keeps serving its filter. After BG_ENOMEM and
  * BG_EIO the reload is retried once a second; after other errors, when the file changes.
  * Thread safety: MT-Excl on the watch.
@@ -528,8 +528,8 @@ BG_API BG_MUST_CHECK bg_err bg_watch_poll(bg_watch *watch, int timeout_ms,
 /*
  * Starts a thread that polls until bg_watch_free. Failed reloads are reported in
  * bg_slot_info.
- * Errors: BG_EINVAL for NULL or if the watch has a thread already; BG_EIO if the OS cannot
- * start one.
+ * Errors: BG_EINVAL for NULL, or if the watch already has a thread; BG_EIO if the OS cannot
+ * start a thread.
  * Thread safety: MT-Excl on the watch; do not call bg_watch_poll afterwards.
  */
 BG_API BG_MUST_CHECK bg_err bg_watch_thread_start(bg_watch *watch, bg_errinfo *info);
@@ -541,9 +541,9 @@ BG_API void bg_watch_free(bg_watch *watch);
 
 /*
  * A source of all keys for a rebuild. `next` stores up to `max_keys` keys at `keys` and
- * their number in *n; 0 marks the end. The keys must stay valid until the following call.
- * An error that it returns ends the rebuild, which returns that error. `rewind` restarts at
- * the first key; NULL if the source can be read only once.
+ * their number in *n; 0 marks the end. The keys must stay valid until the next call. If
+ * `next` returns an error, the rebuild fails with that error. `rewind` restarts at the
+ * first key; it is NULL if the source can be read only once.
  */
 typedef struct bg_source {
     bg_err (*next)(void *context, bg_bytes *keys, size_t max_keys, size_t *n,
@@ -564,7 +564,7 @@ typedef struct bg_rebuild_progress {
     double seconds_left;    /* estimated remaining time; below 0: unknown */
 } bg_rebuild_progress;
 
-/* How to rebuild a slot. */
+/* Options for rebuilding a slot. */
 typedef struct bg_rebuild_options {
     uint32_t struct_size; /* sizeof(bg_rebuild_options) */
     uint32_t flags;       /* 0 */
@@ -597,9 +597,9 @@ typedef struct bg_rebuild_report {
 } bg_rebuild_report;
 
 /*
- * Builds a new base from a source while the slot is in use, and then replaces base, delta
- * and old filter with it. Runs in the caller's thread. `report`, unless NULL, describes the
- * result.
+ * Builds a new base from a source while the slot is in use, and then replaces the base,
+ * delta and old filter with it. Runs in the caller's thread. `report`, unless NULL,
+ * describes the result.
  *
  * No key is lost: before the source is read, the new base (or `delta`) starts to receive
  * every key that is added through the slot. The slot owns `delta` from the call on, even on
@@ -607,13 +607,13 @@ typedef struct bg_rebuild_report {
  *
  * If spec.items is 0, the new filter is sized for the actual number of keys, times
  * headroom. If source->count is 0 as well, the source is read twice, first to count its
- * keys. Everything that `spec` leaves out (kind, rate, hash) is copied from the current
+ * keys. Fields that `spec` leaves unset (kind, rate, hash) are copied from the current
  * base. A static kind is built from the hashes of all keys, 8 bytes each, and needs a
  * `delta`.
  * Errors: those of the source; BG_ECANCELED; BG_EBUSY during another rebuild; BG_EFULL if a
  * kind with BG_TRAIT_FILLS_UP was sized too small; BG_ENOTSUP if spec.items and
  * source->count are 0 and the source cannot be rewound; BG_EINVAL; BG_ENOMEM. On error the
- * slot keeps its filters, plus `delta` if that has started to accept adds. After several
+ * slot keeps its filters, and also `delta` if it has started to accept adds. After several
  * failed rebuilds the slot keeps its last delta and frees the one passed in.
  * Thread safety: MT-Safe.
  */
@@ -626,8 +626,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *sour
 typedef struct bg_rebuild bg_rebuild;
 
 /*
- * Begins a rebuild whose caller supplies the keys, for example as a client sends them, from
- * any number of threads:
+ * Starts a rebuild whose caller supplies the keys, from any number of threads, for example
+ * as a client sends them:
  *
  *     how.spec.items = 1000000;                          // including keys added later
  *     if (bg_slot_begin_rebuild(slot, &how, &rebuild, &why))
@@ -638,10 +638,10 @@ typedef struct bg_rebuild bg_rebuild;
  *     err = bg_rebuild_commit(rebuild, NULL, &why);
  *
  * When the call returns, the new base (or `delta`) receives every add, and all adds that
- * bypassed it have ended. So no key is lost if you read the backing store after that.
- * `progress` is not called. The slot refuses other changes, except merges, with BG_EBUSY
- * until bg_rebuild_commit or bg_rebuild_abort, and must not be freed before that. The slot
- * owns `delta` from the call on, even on error.
+ * did not go to it have finished. So no key is lost if you read the backing store after
+ * that. `progress` is not called. The slot refuses other changes, except merges, with
+ * BG_EBUSY until bg_rebuild_commit or bg_rebuild_abort, and must not be freed before that.
+ * The slot owns `delta` from the call on, even on error.
  * Errors: those of bg_slot_rebuild; BG_EINVAL if spec.items is 0. On error *rebuild is
  * NULL.
  * Thread safety: MT-Safe.
@@ -653,8 +653,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_begin_rebuild(bg_slot *slot,
 
 /*
  * Adds keys to the new filter.
- * Errors: BG_EFULL if a kind with BG_TRAIT_FILLS_UP is full; BG_EINCOMPAT for hashes of
- * another hasher; BG_ENOMEM for a static kind. The new filter then lacks keys, so
+ * Errors: BG_EFULL if a kind with BG_TRAIT_FILLS_UP is full; BG_EINCOMPAT for hashes of a
+ * different hasher; BG_ENOMEM for a static kind. The new filter then lacks keys, so
  * bg_rebuild_commit returns the same error. BG_EINVAL for NULL.
  * Thread safety: MT-Safe.
  */
@@ -699,24 +699,25 @@ typedef struct bg_slot_info {
     uint64_t retired;          /* replaced lists that still have readers */
     uint64_t complete;         /* see bg_slot_complete_to */
     uint64_t generation;       /* see bg_slot_generation */
-    uint64_t base_since;       /* time of the slot's clock when the base arrived */
+    uint64_t base_since;       /* time when the base was installed, by the slot's
+                                  clock */
     bool rebuilding;           /* true: a rebuild is in progress */
     bool migrating;            /* true: a migration is in progress */
-    char digest[BG_DIGEST_TEXT_BYTES]; /* digest of the file of the base, or "" */
+    char digest[BG_DIGEST_TEXT_BYTES]; /* digest of the base's file, or "" */
     bg_errinfo last_failure;           /* error of the last failed reload or rebuild */
 } bg_slot_info;
 
 /*
  * Describes a slot.
  * Errors: BG_EINVAL for NULL or an unknown struct_size.
- * Thread safety: MT-Safe. Cost: some cache lines per CPU.
+ * Thread safety: MT-Safe. Cost: reads a few cache lines per CPU.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_get_info(const bg_slot *slot, bg_slot_info *out);
 
 /* Number of keys that bg_slot_get_health queries to measure the false-positive rate. */
 #define BG_SLOT_PROBES 16384
 
-/* The state of all queried filters of a slot together. See bg_slot_get_health. */
+/* The combined state of all queried filters of a slot. See bg_slot_get_health. */
 typedef struct bg_slot_health {
     uint32_t struct_size; /* sizeof(bg_slot_health), set by the caller */
     bool degraded;        /* true: damaged parts of a file answer "maybe" */
@@ -729,7 +730,7 @@ typedef struct bg_slot_health {
     uint64_t capacity;      /* number of keys that base and delta were sized for */
     bg_estimate items;      /* number of different keys, estimated from the fill */
     double target;          /* false-positive rate that the base was sized for */
-    double rate;            /* predicted false-positive rate of all filters together */
+    double rate;            /* predicted false-positive rate of all filters combined */
     bg_estimate measured;   /* the same, measured with BG_SLOT_PROBES absent keys,
                                different ones each time */
     double bits_per_insert; /* bits set per new key; 0: no adds, or not measured */
@@ -749,9 +750,9 @@ BG_API BG_MUST_CHECK bg_err bg_slot_get_health(const bg_slot *slot,
                                                bg_slot_health *health);
 
 /*
- * Estimates the same from a sample of about `max_bytes` bytes of each part of the filters
- * (0: all bytes), see bg_filter_sample_info. `polluted` is set only if the error of the
- * sample cannot explain the difference.
+ * Estimates the same figures as bg_slot_get_health, from a sample of about `max_bytes`
+ * bytes of each part of the filters (0: all bytes); see bg_filter_sample_info. `polluted`
+ * is set only if the sampling error cannot explain the difference.
  * Errors: those of bg_slot_get_health.
  * Thread safety: MT-Safe. Cost: reads the sample, and BG_SLOT_PROBES queries.
  */
@@ -766,7 +767,7 @@ enum {
     BG_REASON_OBSERVED = 1u << 2,  /* lower bound of the observed rate is too high */
     BG_REASON_AGE = 1u << 3,       /* base is too old */
     BG_REASON_DEGRADED = 1u << 4,  /* a filter is damaged or has overflowed */
-    BG_REASON_POLLUTED = 1u << 5   /* keys set suspiciously many bits */
+    BG_REASON_POLLUTED = 1u << 5   /* added keys set suspiciously many bits */
 };
 
 /*
@@ -776,9 +777,9 @@ enum {
 typedef struct bg_policy {
     uint32_t struct_size; /* sizeof(bg_policy) */
     uint32_t flags;       /* 0 */
-    double fill;          /* maximum of items / capacity, such as 0.9 */
-    double predicted;     /* maximum of predicted rate / target, such as 1.25 */
-    double observed;      /* maximum of observed rate / target */
+    double fill;          /* maximum ratio of items to capacity, such as 0.9 */
+    double predicted;     /* maximum ratio of predicted rate to target, such as 1.25 */
+    double observed;      /* maximum ratio of observed rate to target */
     uint64_t age;         /* maximum age of the base in nanoseconds */
 } bg_policy;
 
@@ -791,7 +792,7 @@ typedef struct bg_policy {
  * Returns the reasons to rebuild a slot now, ORed together; 0 if there are none. A NULL
  * policy selects BG_POLICY_INIT. `observed` is the false-positive rate that a gate has
  * observed (bg_gate_info.observed), or NULL.
- * Thread safety: MT-Safe. Cost: that of bg_slot_get_health.
+ * Thread safety: MT-Safe. Cost: same as bg_slot_get_health.
  */
 BG_API uint32_t bg_slot_advise(const bg_slot *slot, const bg_policy *policy,
                                const bg_estimate *observed);

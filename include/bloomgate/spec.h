@@ -1,5 +1,5 @@
 /*
- * spec.h - which filter to create.
+ * spec.h - the description of a filter to create.
  *
  * A spec is a plain struct in which zero selects the default. Set the number of keys and the
  * false-positive rate:
@@ -31,8 +31,8 @@ extern "C" {
 
 /*
  * Where memory comes from. `allocate` returns `bytes` bytes aligned to `alignment` (a power
- * of two, at most 4096), or NULL; they must be zero if `zeroed`. `release` frees memory that
- * `allocate` returned, with the same number of bytes.
+ * of two, at most 4096), or NULL; the bytes must be zero if `zeroed` is true. `release`
+ * frees memory that `allocate` returned, with the same number of bytes.
  */
 typedef struct bg_allocator {
     void *(*allocate)(void *context, size_t bytes, size_t alignment, bool zeroed);
@@ -43,13 +43,13 @@ typedef struct bg_allocator {
 /* Flags of a spec. */
 enum {
     /*
-     * One thread at a time uses the filter: adds use no atomic instructions and are faster.
-     * The caller ensures that no other thread uses the filter during an add.
+     * Only one thread at a time uses the filter: adds use no atomic instructions and are
+     * faster. The caller must ensure that no other thread uses the filter during an add.
      */
     BG_SPEC_EXCLUSIVE = 1u << 0,
     /*
-     * If two threads add the same key at the same time, exactly one must be told "new".
-     * BG_KIND_AUTO then chooses `register`; other kinds are refused.
+     * If two threads add the same key at the same time, exactly one of the adds reports
+     * "new". BG_KIND_AUTO then chooses `register`; other kinds are refused.
      */
     BG_SPEC_ONE_WINNER = 1u << 1,
     /* Do not use 2 MiB pages. */
@@ -65,18 +65,18 @@ enum {
 typedef struct bg_spec {
     uint32_t struct_size; /* sizeof(bg_spec), set by BG_SPEC_INIT or bg_spec_init */
     uint32_t kind;        /* a bg_kind; BG_KIND_AUTO lets the library choose */
-    uint64_t items;       /* number of different keys, 1 to 2^56; scalable: of the first
-                             layer, the filter grows beyond it */
+    uint64_t items;       /* number of distinct keys, 1 to 2^56; scalable: capacity of
+                             the first layer, beyond which the filter grows */
     double rate;         /* false-positive rate with all keys added, above 0, below 1 */
     double bits_per_key; /* instead of rate: 1 to 1024 */
     uint64_t bytes; /* instead of rate: size of the bits, rounded down to whole units
                        of the kind (8, 32 or 64 bytes); quotient: to a size whose
                        number of slots is a power of two */
-    uint32_t k;     /* bits per key; 0 chooses the best. classic, partitioned: 1 to 64;
+    uint32_t k;     /* bits per key; 0: the best. classic, partitioned: 1 to 64;
                        blocked: 3 to 16; split: 8; register: 1 to 10; counting: 1 to 8
-                       counters per key, scattered 1 to 32; cuckoo: 8, 12, 16 or 32 bits of
-                       a fingerprint; quotient: 2 to 32 bits of a remainder; fuse: 8, 16 or
-                       32 bits of a fingerprint; ribbon: 1 to 32 bits */
+                       counters per key, scattered 1 to 32; cuckoo: 8, 12, 16 or 32 bits
+                       of a fingerprint; quotient: 2 to 32 bits of a remainder; fuse: 8,
+                       16 or 32 bits of a fingerprint; ribbon: 1 to 32 bits */
     uint32_t
         folds; /* how often it must be possible to fold the filter, 0 to 20; scalable:
                   the first layer after bg_filter_compact */
@@ -86,9 +86,9 @@ typedef struct bg_spec {
                   of a key, 3 (also 0) or 4; scalable: growth factor of the layers, 2
                   (also 0), 4 or 8: fewer layers are faster to query, but the last one
                   is emptier; otherwise 0 */
-    uint32_t shards;    /* divide the filter by hash into this many parts that share no
-                           memory, so that writers of kinds with locks or counters rarely
-                           collide: 2 to 65536; 0 or 1: undivided. Not for static kinds and
+    uint32_t shards;    /* number of parts, selected by hash, that share no memory, so
+                           that writers of kinds with locks or counters rarely collide:
+                           2 to 65536; 0 or 1: undivided. Not for static kinds and
                            windows */
     uint32_t reserved;  /* 0 */
     uint64_t max_bytes; /* refuse filters above this size; 0: no limit */

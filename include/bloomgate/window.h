@@ -16,21 +16,22 @@
  * count / (generations - 1) adds, or as ended by bg_filter_rotate. It remembers the last
  * `generations` periods, including the current one.
  *   - A key that was added less than one window ago is always found: it is remembered until
- *     at least `generations - 1` periods have passed since its own period ended. Only time in
+ *     at least `generations - 1` periods have passed since its period ended. Only time in
  *     memory counts: a window does not age between saving and opening.
  *   - A key that was added more than generations / (generations - 1) windows ago is
  *     forgotten, apart from false positives. An aged window forgets it over up to 10 further
  *     periods, half of the remaining keys in each. More generations make the limit sharper.
- * Adding a key again renews it. Adds and rotations move the window; queries read no clock.
- * If adds may stop, call bg_filter_rotate regularly.
+ * Adding a key again renews it. Adds and rotations move the window; queries do not read the
+ * clock. If adds may stop, call bg_filter_rotate regularly.
  *
  * There are two implementations with the same answers:
  *   generations  one filter per generation, of any Bloom kind; a query looks at all of them.
  *   aged         slices by age, with all slices of a key in one or two cache lines; a query
  *                costs the same for 2 as for 50 generations.
- * Use generations for few of them, and aged for many: with 24 generations at 1% they need
- * 19.9 and 25.2 bits per key of the window, and a query reads up to 24 cache lines or one.
- * docs/choosing.md compares them.
+ * Use `generations` for a small number of generations and `aged` for a large one. With 24
+ * generations at 1%, `generations` needs 19.9 bits per key of the window and reads up to 24
+ * cache lines per query; `aged` needs 25.2 bits and reads one line. docs/choosing.md
+ * compares them.
  *
  * Memory. A window is created for items / (generations - 1) keys per period. A window of
  * generations keeps its rate for up to `items` different keys per period: a period with more
@@ -59,8 +60,9 @@ typedef enum bg_window_mode {
 } bg_window_mode;
 
 /*
- * How a window moves. All zero: only bg_filter_rotate moves it, 8 generations. Set at most
- * one of length and count. The struct is copied; `context` must outlive the filter.
+ * Options of a window. All zero: 8 generations, and only bg_filter_rotate moves the window.
+ * Set at most one of `length` and `count`. The struct is copied; `context` must outlive the
+ * filter.
  */
 typedef struct bg_window_options {
     uint32_t struct_size; /* sizeof(bg_window_options) */
@@ -84,28 +86,29 @@ typedef struct bg_window_options {
     }
 
 /*
- * Moves a window. With a length: to the time `now` of the same clock; an earlier time
- * changes nothing, and a window with a clock never moves beyond the time of that clock.
- * Without a length: ends the current period and ignores `now`.
+ * Moves a window. A window with a length moves to the time `now` of the same clock. An
+ * earlier time changes nothing, and a window with a clock never moves beyond the time of
+ * that clock. For a window without a length, ends the current period and ignores `now`.
  *
- * After a window was created or opened, the first `now` only starts its clock: a window
+ * After a window is created or opened, the first `now` only starts its clock: a window
  * without a clock moves with the second call. Time between saving and opening does not
- * count, with any clock, because the file stores only the elapsed part of the current
+ * count, whatever the clock, because the file stores only the elapsed part of the current
  * period. To continue with the clock of the file, as a replica or a log replay does, first
  * call bg_filter_rotate(filter, bg_filter_window_time(filter), info).
  *
  * A call that does not end the period clears part of the memory of the next period, so that
  * adds need not do it.
  * Errors: BG_ENOTSUP unless the kind is window; BG_EINVAL for NULL.
- * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter). Cost: up to clearing one
- * generation; all of them if a whole window has passed since the last move.
+ * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter). Cost: clears at most one
+ * generation; all generations if a whole window has passed since the last move.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_rotate(bg_filter *filter, uint64_t now,
                                              bg_errinfo *info);
 
 /*
- * Returns the time to which a window with a length was last moved, by this process or by the
- * one that saved its file; 0 if it was never moved, and for other kinds.
+ * For a window with a length, returns the time to which it was last moved, by this process
+ * or by the process that saved its file. Returns 0 if it was never moved, and for other
+ * kinds.
  * Thread safety: MT-Safe (MT-Excl on a BG_SPEC_EXCLUSIVE filter).
  */
 BG_API uint64_t bg_filter_window_time(const bg_filter *filter);
