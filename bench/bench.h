@@ -1,6 +1,6 @@
 /*
- * bench.h - the subcommands of bgbench: one question and one file (bench_<name>.c)
- * each.
+ * bench.h - the subcommands of bgbench: each answers one question and has one file
+ * (bench_<name>.c).
  */
 #ifndef BGB_BENCH_H
 #define BGB_BENCH_H

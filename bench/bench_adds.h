@@ -1,5 +1,6 @@
 /*
- * bench_adds.h - adds of the benches, which fill filters that have space for all keys.
+ * bench_adds.h - add functions of the benchmarks, for filters that have space for all
+ * keys.
  */
 #ifndef BENCH_BENCH_ADDS_H
 #define BENCH_BENCH_ADDS_H

@@ -8,11 +8,11 @@
  * bouncer's filter are taken from the cache, in whole objects. The first quarter of the
  * trace warms up the cache and is not counted. "window" is the number of remembered
  * keys, as a multiple of the cache's objects; "stored" is the percentage of requests
- * that put an object into the cache. These figures depend on no clock and are the same
- * in every run, except for false positives. The last tables show a workload that a
+ * that put an object into the cache. These figures do not depend on a clock and are the
+ * same in every run, except for false positives. The last tables show a workload that a
  * bouncer is not suited for: popularity that changes before a key is requested again.
  *
- * Speed. The windows count keys and are full. All keys are new, as most misses are.
+ * Speed. The windows count keys and are full. All keys are new, like most misses.
  */
 #include "bench.h"
 #include "cache_trace.h"
@@ -47,7 +47,7 @@ struct admission_result {
     uint64_t requests, hits, stored; /* after the warm-up */
     uint64_t filter_bytes;
     uint32_t objects;
-    double admitted; /* share of the misses */
+    double admitted; /* share of misses that are admitted */
 };
 
 static bg_admission *admission_open(uint64_t items, const struct bgb_options *options,
@@ -73,7 +73,7 @@ static uint64_t admission_bytes(const bg_admission *door)
     return door && bg_admission_get_info(door, &stats) == BG_OK ? stats.bytes : 0;
 }
 
-/* Runs the trace through a cache, with this bouncer; NULL: without one. */
+/* Runs the trace through a cache with this bouncer, or without one if it is NULL. */
 static void admission_play(const struct bgb_trace *trace, struct bgb_lru *lru,
                            bg_admission *door, struct admission_result *result)
 {
@@ -237,7 +237,7 @@ static uint64_t admission_pass(void *state, size_t first, size_t n)
     return in;
 }
 
-/* Fills the window, so that it moves. */
+/* Fills the window, so that it has to move. */
 static void admission_fill(struct admission_state *s, uint64_t items)
 {
     enum admission_way way = s->way;

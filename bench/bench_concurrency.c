@@ -4,17 +4,18 @@
  * All schemes use the same keys, the same kind and the same total number of bits: one
  * mutex, one readers-writer lock, 64 shards with a mutex each, atomic instructions
  * without a lock (Bloomgate's shared mode), and 64 shards with atomic instructions.
- * Filters behind locks are created with BG_SPEC_EXCLUSIVE, as a caller would. Every scheme is
- * measured with single calls; one mutex and atomics also with batches. Loads: adds of
- * fresh keys, lookups of which half are present, and nine lookups per add. Thread counts
- * range from 1 to twice the number of cores. "ratio" compares with one mutex at the same
- * thread count; "scaling" compares with the same scheme on one thread. All schemes and
- * thread counts of a load run in turn.
+ * Filters behind locks are created with BG_SPEC_EXCLUSIVE, as a caller would. Every
+ * scheme is measured with single calls; the single mutex and the atomic instructions
+ * are also measured with batches. Loads: adds of fresh keys, lookups of keys of which
+ * half are present, and nine lookups per add. Thread counts range from 1 to twice the
+ * number of cores. "ratio" compares with one mutex at the same thread count; "scaling"
+ * compares with the same scheme on one thread. All schemes and thread counts of a load
+ * run in turn.
  */
 #define _GNU_SOURCE /* pthread_rwlock_t under -std=c17 */
 
-#include "bench_adds.h"
 #include "bench.h"
+#include "bench_adds.h"
 #include "keys.h"
 #include "machine.h"
 #include "ours.h"
@@ -53,7 +54,7 @@ enum conc_load { CONC_ADDS, CONC_LOOKUPS, CONC_NINE_TO_ONE, CONC_LOADS };
 static const char *const conc_loads[CONC_LOADS] = { "adds", "lookups",
                                                     "90% lookups, 10% adds" };
 
-/* A lock on cache lines of its own. */
+/* A lock on its own cache lines. */
 struct conc_lock {
     _Alignas(128) pthread_mutex_t mutex;
 };
@@ -67,7 +68,7 @@ struct conc_filters { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     _Alignas(128) pthread_rwlock_t rwlock;
 };
 
-/* The positives counted by one thread, on a cache line of their own. */
+/* The positives counted by one thread, on their own cache line. */
 struct conc_count {
     _Alignas(128) uint64_t positives;
 };
@@ -85,8 +86,8 @@ struct conc_state {
 
 /* ---- One operation under each scheme ------------------------------------------- */
 
-/* Returns the shard of a hash. Mixes all its bits, because the filter uses all of them
- * again. */
+/* Returns the shard of a hash. Mixes all its bits, because the filter also uses all of
+ * them. */
 static size_t conc_shard(uint64_t hash)
 {
     return (size_t)(((hash ^ (hash >> 32)) * UINT64_C(0xd6e8feb86659fd93)) >> 58);

@@ -1,5 +1,5 @@
 /*
- * bench_files.c - how fast are files, compared with memory and disk?
+ * bench_files.c - how fast are saving and opening files, compared with memory and disk?
  *
  * Measures one file of --bytes bytes (default: 1 GiB) of kind blocked in the current
  * directory. All rows run several times, in turn, and the best time counts:
@@ -18,8 +18,8 @@
  * filter with one key is encoded and decoded in memory, with and without canaries, and
  * compared with copying the same bytes.
  */
-#include "bench_adds.h"
 #include "bench.h"
+#include "bench_adds.h"
 #include "harness.h"
 #include "output.h"
 

@@ -3,8 +3,8 @@
  *
  * The store is an SQLite table in a file, with integer keys and a short text per row;
  * one connection, one thread, default settings. Four of five lookups are for absent
- * keys. The lookups run without a gate, and through one, singly and in batches. The
- * ratio compares lookups per second with those without a gate: above 1 is faster. The
+ * keys. The lookups run without a gate and with one, singly and in batches. The ratio
+ * compares lookups per second with lookups without a gate: above 1 is faster. The
  * kernel keeps the file in memory, so a disk or a network would increase the ratio.
  *
  * The second table looks up many other keys, once each, and compares the result with

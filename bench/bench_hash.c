@@ -3,10 +3,10 @@
  * batches?
  *
  * Keys are contiguous records of one width, few enough to stay in the L2 cache, so the
- * hash is measured and not the memory. Single hashes are independent of each other:
- * this measures throughput, not latency. The last form shows a profile in use: a batch
- * of lookups in a blocked filter for 1e5 keys at 1%. The ratio is the row's ns divided
- * by the ns of `fast` on the same keys in the same form.
+ * hash is measured, not the memory. Single hashes are independent of each other: this
+ * measures throughput, not latency. The last form shows a profile in use: a batch of
+ * lookups in a blocked filter for 1e5 keys at 1%. The ratio is the row's ns divided by
+ * the ns of `fast` on the same keys in the same form.
  */
 #include "bench.h"
 #include "keys.h"

@@ -3,11 +3,12 @@
  * filter.
  *
  * There is one database per policy, all with the same records: keys of 16 bytes, values
- * of 100 bytes, no compression and no block cache, so every block comes from its file.
- * Gets of absent and of present keys go to each database in turn, for several rounds.
- * The output has the median CPU time of the thread, the median speedup over LevelDB's
- * own policy in the same round, and the number of blocks read. Reads are counted in the
- * Env, because LevelDB maps its files and the kernel does not see the reads.
+ * of 100 bytes, no compression and no block cache, so every block is read from its
+ * file. Gets of absent and present keys are sent to each database in turn, for several
+ * rounds. The output contains the median CPU time of the thread, the median speedup
+ * over LevelDB's own policy in the same round, and the number of blocks read. Reads are
+ * counted in the Env, because LevelDB maps its files so the kernel does not see the
+ * reads.
  *
  * Fails if a key is lost, or if Bloomgate's policy avoids fewer reads than LevelDB's
  * own policy at the same bits per key.
@@ -78,7 +79,7 @@ class CountingEnv : public leveldb::EnvWrapper
         return status;
     }
 
-    std::atomic<size_t> reads{0};
+    std::atomic<size_t> reads{ 0 };
 };
 
 /* Counts the bytes of filters while a database is being filled. */
@@ -94,7 +95,8 @@ class WeighingPolicy : public leveldb::FilterPolicy
         return policy_->Name();
     }
 
-    void CreateFilter(const leveldb::Slice *keys, int n, std::string *dst) const override
+    void CreateFilter(const leveldb::Slice *keys, int n,
+                      std::string *dst) const override
     {
         size_t before = dst->size();
         policy_->CreateFilter(keys, n, dst);
@@ -103,12 +105,13 @@ class WeighingPolicy : public leveldb::FilterPolicy
         weighed.fetch_add(static_cast<size_t>(n));
     }
 
-    bool KeyMayMatch(const leveldb::Slice &key, const leveldb::Slice &filter) const override
+    bool KeyMayMatch(const leveldb::Slice &key,
+                     const leveldb::Slice &filter) const override
     {
         return policy_->KeyMayMatch(key, filter);
     }
 
-    mutable std::atomic<size_t> bytes{0}, filters{0}, weighed{0};
+    mutable std::atomic<size_t> bytes{ 0 }, filters{ 0 }, weighed{ 0 };
 
   private:
     const leveldb::FilterPolicy *policy_;
@@ -156,14 +159,15 @@ struct Subject {
     uint32_t bits;
     std::unique_ptr<const leveldb::FilterPolicy> policy;
     CountingEnv env;
-    std::unique_ptr<leveldb::Cache> no_cache{leveldb::NewLRUCache(0)};
+    std::unique_ptr<leveldb::Cache> no_cache{ leveldb::NewLRUCache(0) };
     std::unique_ptr<leveldb::DB> db;
     std::string path;
     double fill_seconds = 0, fill_cpu = 0, bits_per_key = 0;
     std::vector<double> absent, present; /* microseconds per get, one value per round */
     size_t absent_reads = 0, present_reads = 0, opened_reads = 0, wrong = 0;
 
-    Subject(const char *its_name, uint32_t its_bits, const leveldb::FilterPolicy *its_policy)
+    Subject(const char *its_name, uint32_t its_bits,
+            const leveldb::FilterPolicy *its_policy)
         : name(its_name), bits(its_bits), policy(its_policy)
     {
     }
@@ -219,8 +223,8 @@ void Fill(Subject *subject, const std::vector<uint64_t> &numbers)
     subject->fill_seconds = Seconds(CLOCK_MONOTONIC) - start;
     subject->fill_cpu = Seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     if (weighing.weighed) {
-        subject->bits_per_key
-            = 8.0 * static_cast<double>(weighing.bytes) / static_cast<double>(weighing.weighed);
+        subject->bits_per_key = 8.0 * static_cast<double>(weighing.bytes)
+                                / static_cast<double>(weighing.weighed);
     }
     subject->db.reset();
     Open(subject, subject->policy.get());
@@ -232,7 +236,7 @@ void Fill(Subject *subject, const std::vector<uint64_t> &numbers)
     subject->opened_reads = subject->env.reads;
 }
 
-/* Returns the CPU time of this thread per get, in microseconds; LevelDB runs no other
+/* Returns the CPU time of this thread per get, in microseconds; LevelDB does no other
  * work meanwhile. */
 double Ask(Subject *subject, const std::vector<char> &keys, bool present, size_t *reads)
 {
@@ -243,8 +247,9 @@ double Ask(Subject *subject, const std::vector<char> &keys, bool present, size_t
     for (size_t i = 0; i < n; i++) {
         leveldb::Slice key(&keys[i * 16], 16);
         bool is_there = subject->db->Get(how, key, &found).ok();
-        subject->wrong += is_there != present
-                          || (present && std::memcmp(found.data(), key.data(), 16) != 0);
+        subject->wrong +=
+            is_there != present
+            || (present && std::memcmp(found.data(), key.data(), 16) != 0);
     }
     double seconds = Seconds(CLOCK_THREAD_CPUTIME_ID) - start;
     *reads += subject->env.reads - before;
@@ -289,15 +294,18 @@ Subjects MakeSubjects(const Settings &s)
 {
     Subjects all;
     all.emplace_back(new Subject("no filter", 0, nullptr));
-    all.emplace_back(new Subject("LevelDB's own", s.bits,
-                                 leveldb::NewBloomFilterPolicy(static_cast<int>(s.bits))));
+    all.emplace_back(
+        new Subject("LevelDB's own", s.bits,
+                    leveldb::NewBloomFilterPolicy(static_cast<int>(s.bits))));
     all.emplace_back(new Subject("bloomgate", s.bits, Ours(s.bits, BG_KIND_AUTO)));
-    for (uint32_t less : {1u, 3u}) {
+    for (uint32_t less : { 1u, 3u }) {
         if (s.bits > less) {
-            all.emplace_back(new Subject("bloomgate", s.bits - less, Ours(s.bits - less, 0)));
+            all.emplace_back(
+                new Subject("bloomgate", s.bits - less, Ours(s.bits - less, 0)));
         }
     }
-    all.emplace_back(new Subject("bloomgate classic", s.bits, Ours(s.bits, BG_KIND_CLASSIC)));
+    all.emplace_back(
+        new Subject("bloomgate classic", s.bits, Ours(s.bits, BG_KIND_CLASSIC)));
     return all;
 }
 
@@ -307,10 +315,11 @@ void Print(const Settings &s, const Subjects &all)
     const Subject &own = *all[1];
     std::printf("%zu keys, %zu rounds of %zu gets of absent and present keys\n\n", s.n,
                 s.rounds, s.gets);
-    std::printf("policy            bits  bits/   blocks read per   us per absent get   us per"
-                " present get   CPU s to fill\n"
-                "                         key  1000 absent gets      (speedup)          (speed"
-                "up)\n");
+    std::printf(
+        "policy            bits  bits/   blocks read per   us per absent get   us per"
+        " present get   CPU s to fill\n"
+        "                         key  1000 absent gets      (speedup)          (speed"
+        "up)\n");
     for (const auto &subject : all) {
         std::printf("%-17s %4u %6.2f %17.2f %10.3f (%5.2f) %10.3f (%5.2f) %14.1f\n",
                     subject->name, subject->bits, subject->bits_per_key,
@@ -326,13 +335,15 @@ int Judge(const Settings &s, const Subjects &all)
     int bad = 0;
     for (const auto &subject : all) {
         if (subject->wrong) {
-            std::printf("FAILED: %s: %zu wrong answers\n", subject->name, subject->wrong);
+            std::printf("FAILED: %s: %zu wrong answers\n", subject->name,
+                        subject->wrong);
             bad = 1;
         }
     }
     if (all[2]->absent_reads > all[1]->absent_reads) {
-        std::printf("FAILED: at %u bits per key: %zu reads, LevelDB's own policy: %zu\n", s.bits,
-                    all[2]->absent_reads, all[1]->absent_reads);
+        std::printf(
+            "FAILED: at %u bits per key: %zu reads, LevelDB's own policy: %zu\n",
+            s.bits, all[2]->absent_reads, all[1]->absent_reads);
         bad = 1;
     }
     return bad;
@@ -359,8 +370,9 @@ Settings TakeSettings(int count, char **words)
         }
     }
     if (count % 2 == 0) {
-        std::fprintf(stderr, "usage: bench_leveldb [--n 1e7] [--gets 5e4] [--rounds 31] "
-                             "[--bits 10] [--folder FOLDER]\n");
+        std::fprintf(stderr,
+                     "usage: bench_leveldb [--n 1e7] [--gets 5e4] [--rounds 31] "
+                     "[--bits 10] [--folder FOLDER]\n");
         std::exit(2);
     }
     return s;
@@ -394,9 +406,12 @@ int main(int count, char **words)
         std::vector<char> absent = AskedKeys(s, round, false);
         std::vector<char> present = AskedKeys(s, round, true);
         for (size_t i = 0; i < all.size(); i++) {
-            Subject *subject = all[(i + round) % all.size()].get(); /* rotates the order */
-            subject->absent.push_back(Ask(subject, absent, false, &subject->absent_reads));
-            subject->present.push_back(Ask(subject, present, true, &subject->present_reads));
+            Subject *subject =
+                all[(i + round) % all.size()].get(); /* rotates the order */
+            subject->absent.push_back(
+                Ask(subject, absent, false, &subject->absent_reads));
+            subject->present.push_back(
+                Ask(subject, present, true, &subject->present_reads));
         }
     }
     Print(s, all);

@@ -3,7 +3,7 @@
  * for reading and rewriting, on one core and on all cores?
  *
  * For every table size, all ways of prefetching run in turn, on both page sizes. The
- * best way of each group makes its row. The rows for all cores use that way.
+ * row of each group shows its best way, which the rows for all cores use as well.
  */
 #include "bench.h"
 #include "keys.h"

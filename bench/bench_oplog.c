@@ -5,17 +5,17 @@
  * A file grows by frames of 1, 64 and 4096 records: by plain write() of prepared bytes;
  * by bg_oplog_append under each policy; by write() and fdatasync(), the minimum that
  * `always` requires; and under `always` by 8 threads, which share syncs. The ratio
- * compares with plain write(): 1 is as fast. For rows with a sync, it says more about
- * the disk than about the log: compare `always` with "write() and fdatasync()".
+ * compares with plain write(): 1 means equally fast. For rows with a sync, it depends
+ * more on the disk than on the log: compare `always` with "write() and fdatasync()".
  *
- * Unlike everywhere else, no thread is pinned here: the time of a sync may depend on
+ * Unlike in all other benchmarks, no thread is pinned: the time of a sync may depend on
  * the core that waits for it (3.9 ms on one core and 0.1 ms on the other core of a
  * virtual machine, with plain write() and fdatasync()). Comparing a pinned thread with
  * eight threads on all cores would measure that difference. "per sync" is a count that
- * depends on no clock: the number of appends that shared one sync.
+ * does not depend on a clock: the number of appends that shared one sync.
  *
- * The file is created in $TMPDIR or the current directory. A directory in memory does
- * not measure a disk.
+ * The file is created in $TMPDIR or the current directory. A directory in memory
+ * (tmpfs) does not measure a disk.
  */
 #define _GNU_SOURCE /* O_CLOEXEC */
 
@@ -60,7 +60,7 @@ struct oplog_state {
     int file;
     struct bgb_team *team;
     size_t frames;
-    uint64_t appends, syncs; /* of logs that are closed or about to be closed */
+    uint64_t appends, syncs; /* counts of logs that are closed or about to be closed */
     uint64_t hashes[OPLOG_LARGEST];
     unsigned char bytes[9 * OPLOG_LARGEST + OPLOG_FRAME_EXTRA];
     uint64_t ns;
@@ -119,7 +119,7 @@ static void oplog_open(struct oplog_state *s)
 {
     static const uint32_t policies[OPLOG_WAYS] = {
         [OPLOG_NO] = BG_OPLOG_SYNC_NO, [OPLOG_EVERYSEC] = BG_OPLOG_SYNC_EVERYSEC
-    }; /* all other rows: always */
+    }; /* all other rows use `always` */
     bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
     bg_errinfo why;
     how.policy = policies[s->way];

@@ -1,5 +1,5 @@
 /*
- * bench_others.c - what do the kinds cost that remove, count, grow, expire or are
+ * bench_others.c - what do kinds cost that remove, count, grow, expire, or are
  * immutable?
  *
  * There is one table per number of keys and setup (a kind with its variant and rate).
@@ -8,9 +8,9 @@
  * removes them again, with a separate clock for each half, so the filter stays full.
  * "build" starts from nothing and adds n keys. The ratio compares with the limit
  * (limit.h) of reading random lines at the filter's size; a kind that touches two lines
- * per key cannot exceed about 0.5, with three lines 0.33. Kinds with several layers or
- * generations have an additional limit (layers_limit.h): one line of each table, for
- * tables of the same sizes.
+ * per key cannot exceed about 0.5, and one that touches three lines, 0.33. Kinds with
+ * several layers or generations have an additional limit (layers_limit.h): one line of
+ * each table, for tables of the same sizes.
  */
 #include "bench.h"
 #include "keys.h"
@@ -36,8 +36,8 @@ struct others_setup {
     uint32_t width;
     uint32_t flags;
     uint32_t part;  /* created for n / part keys and filled with n; 0: 1 */
-    uint32_t step;  /* each layer has 2^step times the lines of the previous one ... */
-    uint32_t spare; /* ... and this many additional layers are not read */
+    uint32_t step;  /* each layer has 2^step times the lines of the previous one */
+    uint32_t spare; /* number of additional layers that are not read */
     bool layered;   /* a lookup of an absent key reads a line of each planned layer */
 };
 
@@ -110,8 +110,8 @@ struct others {
     uint64_t own_ns; /* time of the half of a pass that counts */
     double build_ns, threaded_ns;
     double fpr;
-    struct bgb_subject subjects[ROWS + 2]; /* and the limits */
-    struct bgb_ours looks[ROW_INSERT];     /* of the lookup rows */
+    struct bgb_subject subjects[ROWS + 2]; /* the rows and the limits */
+    struct bgb_ours looks[ROW_INSERT];     /* states of the lookup rows */
     int row_of[ROWS];
     size_t rows, count;
     struct bgb_region region;
@@ -205,7 +205,7 @@ static bg_filter *others_finish(const bg_spec *spec, const uint64_t *hashes, siz
     return filter;
 }
 
-/* Builds any other kind from hashes, to its capacity. */
+/* Builds any other kind from hashes, filled to its capacity. */
 static bg_filter *others_fill(const bg_spec *spec, const uint64_t *hashes, size_t n)
 {
     bg_filter *filter = NULL;
@@ -259,7 +259,8 @@ static void others_add_change(struct others *o, int row)
         .pass = row == ROW_INSERT ? others_insert : others_remove,
         .state = o,
         .pool = o->keys->fresh_pool,
-        .chunk = o->keys->fresh_pool / 256 + 1, /* too few keys to fill the filter up */
+        .chunk =
+            o->keys->fresh_pool / 256 + 1, /* too few keys to overfill the filter */
         .least = 1,
         .most = 1,
         .own_ns = &o->own_ns,

@@ -1,23 +1,24 @@
 /*
- * bench_peers.c - how fast are other libraries, at equal size and at equal rate?
+ * bench_peers.c - how fast are other libraries, at the same size and at the same rate?
  *
- * There is one table per size, peer and setting (10 bits per key, 16, and the setting
- * that gives 1%; --bits selects another one). Keys are 8-byte integers, passed to the
- * peers as byte strings. Each peer is compared with two Bloomgate filters: one with the
- * same bits per key, and one planned for the rate measured for the peer. Bloomgate
- * filters are queried with the same integers and, in separate rows, with precomputed
- * hashes. The ratio is the time of the peer's single lookup divided by the time of the
- * row, so a ratio above 1 is faster than the peer. "limit" is the line limit at the
- * peer's size. Rows with precomputed hashes skip the hashing that the peer has to do:
- * they show the cost without hashing and are not a comparison.
+ * There is one table per size, peer and setting: 10 bits per key, 16 bits per key, and
+ * the setting that yields 1% (--bits selects another one). Keys are 8-byte integers,
+ * passed to the peers as byte strings. Each peer is compared with two Bloomgate
+ * filters: one with the same bits per key, and one planned for the rate measured for
+ * the peer. Bloomgate filters are queried with the same integers and, in separate rows,
+ * with precomputed hashes. The ratio is the time of the peer's single lookup divided by
+ * the time of the row, so a ratio above 1 is faster than the peer. "limit" is the line
+ * limit at the peer's size. Rows with precomputed hashes skip the hashing that the peer
+ * has to do: they show the cost without hashing and are not a comparison.
  *
- * "build" goes from nothing to a finished filter, including the allocation. Peers use
- * the pages that malloc provides: 4 KiB pages, unless the kernel gives every process
- * large pages. They run as packaged by the distribution, for any CPU of the
- * architecture. RocksDB's filter has AVX2 code and would be faster if built for this CPU.
+ * "build" measures everything up to the finished filter, including the allocation.
+ * Peers use the pages that malloc provides: 4 KiB pages, unless the kernel gives every
+ * process large pages. They are the packages of the distribution, compiled for any CPU
+ * of the architecture. RocksDB's filter has AVX2 code and would be faster if built for
+ * this CPU.
  */
-#include "bench_adds.h"
 #include "bench.h"
+#include "bench_adds.h"
 #include "keys.h"
 #include "limit.h"
 #include "ours.h"
@@ -131,8 +132,8 @@ static uint64_t peers_build_pass(void *state, size_t first, size_t n)
     return 0;
 }
 
-/* Whole builds are slow, so they have a table of their own: the peer, an exclusive
- * Bloomgate filter (like the peer, it allows one thread), and a shared one. */
+/* Whole builds are slow, so they have their own table: the peer, an exclusive Bloomgate
+ * filter (like the peer, it allows one thread), and a shared one. */
 static void peers_run_builds(const struct bgb_options *options,
                              const struct peers_table *t, const uint64_t *all, size_t n)
 {

@@ -57,7 +57,7 @@ class Database:
         return done.stdout
 
     def bits(self):
-        """Bits per entry in the filters."""
+        """Returns the bits per entry in the filters."""
         text = subprocess.run(["sst_dump", f"--file={self.folder}/db", "--show_properties", "--command=none"],
                               env={**os.environ, "LD_PRELOAD": self.args.library}, text=True, check=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout

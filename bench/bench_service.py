@@ -13,7 +13,7 @@
 
 Both servers have the same keys: decimal numbers of 12 digits. The servers are loaded and measured one after the
 other, so they do not disturb each other. The client runs on the same machine, so the rates include its work; CPU
-times are those of the server process only (utime + stime).
+times include only the server process (utime + stime).
 
 usage: bench_service.py BIN [large] [small] [--keys 1e7] [--requests 1e6] [--filters 1e5] [--json FILE]
        large: all of the above except `small`; default: both"""
@@ -172,7 +172,8 @@ class Bench:
         self.summary()
 
     def workers(self):
-        """Requests per second with one worker and client on one core, and with two on two cores."""
+        """Returns the requests per second with one worker and one client on one core, and with two of each on two
+        cores."""
         processors = sorted(os.sched_getaffinity(0))[:2]
         if len(processors) < 2:
             print("workers: skipped, needs two cores")
@@ -202,7 +203,7 @@ class Bench:
               f"{double / single:.2f}x; {cost[0]:.3f} and {cost[1]:.3f} us server CPU each")
 
     def saving(self, name, start, command):
-        """Microseconds per object to save all of them, and to load them at startup."""
+        """Returns the microseconds per object to save all of them, and to load them at startup."""
         server = start(None)
         while call(server.port, b"DBSIZE") != b":0\r\n":
             time.sleep(0.01)

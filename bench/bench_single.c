@@ -5,7 +5,7 @@
  * caches, the result depends on how many lookups the CPU overlaps. The ratio compares
  * with the limit (limit.h) of the same size, as for batches. The row "empty call" is
  * the minimum cost of any function that is not inlined: a lookup through the public
- * function takes such a call and an indirect jump.
+ * function needs such a call and an indirect jump.
  */
 #include "bench.h"
 #include "keys.h"

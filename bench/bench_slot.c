@@ -1,6 +1,6 @@
 /*
- * bench_slot.c - what does it cost a reader that its filter may be replaced, and does a
- * replacement slow the reader down?
+ * bench_slot.c - what does a reader pay for a filter that may be replaced, and does a
+ * replacement slow it down?
  *
  * First table: single and batch lookups of absent keys, in a filter and in a slot that
  * holds this filter. The ratio compares with the filter.
@@ -8,15 +8,15 @@
  * Second table: one reader looks up absent keys, 16 at a time, and records the time of
  * each group of 16: while nothing else happens; while the filter is swapped for a copy
  * of another filter, fifty times per second; and while it is rebuilt from a source,
- * again and again. With two or more cores, the writer has a core of its own. Ratios
- * compare the 99.9th percentile with that of a quiet stretch right before, so other
- * work on the machine shows up in both. Everything runs several times, and the median
+ * again and again. With two or more cores, the writer has its own core. Ratios compare
+ * the 99.9th percentile with that of the quiet stretch immediately before, so other
+ * work on the machine affects both. Everything runs several times, and the median
  * counts.
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "bench_adds.h"
 #include "bench.h"
+#include "bench_adds.h"
 #include "keys.h"
 #include "machine.h"
 #include "ours.h"
@@ -281,8 +281,8 @@ static void slot_row(const char *name, uint64_t changes, struct slot_seen seen,
     bgb_row_end();
 }
 
-/* Alternates quiet stretches and stretches with changes. The times are those of the
- * last stretch of each sort. */
+/* Alternates quiet stretches and stretches with changes. The reported times are from
+ * the last stretch of each type. */
 static void slot_run_race(struct slot_race *race, const char *name,
                           void *(*change)(void *))
 {

@@ -2,8 +2,8 @@
  * bgdemo - compares the five Bloom kinds: false-positive rate, memory and speed.
  *
  * Adds the same keys to a filter of every kind, once one by one and once in batches,
- * and looks up as many keys that were never added. Prints the predicted and the
- * measured rate, and nanoseconds per key and megabytes. Also checks two guarantees:
+ * and looks up the same number of keys that were never added. Prints the predicted and
+ * the measured rate, nanoseconds per key, and megabytes. Also checks two guarantees:
  * every lookup of an added key is positive, and both ways of adding set exactly the
  * same bits. Uses only the public headers, so this program is also an example of the
  * API.
@@ -21,7 +21,7 @@
 
 enum { BLOCK = 1 << 14 };
 
-/* Seconds, summed over blocks of keys. */
+/* Times in seconds, summed over blocks of keys. */
 struct bgdemo_times {
     double add_single, add_batch, look_single, look_batch;
 };

@@ -1,6 +1,6 @@
 /*
- * bgkeys.c - generates lines to measure the command line with: page addresses, each
- * derived from its number, so any part can be generated again. A share of them may
+ * bgkeys.c - generates input for measuring the command line: page addresses, each
+ * derived from its number, so any part can be generated again. A share of the lines may
  * repeat earlier lines.
  *
  *     bgkeys LINES [SHARE_OF_REPETITIONS [FIRST]]      prints to stdout

@@ -81,8 +81,8 @@ static void load_key(char *to, uint64_t key)
     }
 }
 
-/* Formats one pipeline of requests, with keys from `next` on or random keys. Returns
- * its size. */
+/* Formats one pipeline of requests, with consecutive keys starting at `next` or random
+ * keys. Returns its size. */
 static size_t load_write(const struct load *l, char *to, uint64_t *next, uint64_t end)
 {
     char *at = to;

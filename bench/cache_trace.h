@@ -1,14 +1,14 @@
 /*
  * cache_trace.h - a trace of cache requests, and a cache.
  *
- * Trace. There is a catalog of keys whose popularity follows Zipf's law: key number r
- * is requested in proportion to 1 / r^s. A share of the requests is for fresh keys,
- * which are requested only once. This share is chosen so that a given part of all
- * distinct keys of the trace occurs exactly once: fresh keys and rare keys of the
- * catalog together. Optionally, popularity changes: from time to time, the keys
+ * Trace. There is a catalog of keys whose popularity follows Zipf's law: the frequency
+ * of key number r is proportional to 1 / r^s. A share of the requests is for fresh
+ * keys, which are requested only once. This share is chosen so that a given share of
+ * all distinct keys of the trace (fresh keys and rare keys of the catalog together)
+ * occurs exactly once. Optionally, popularity changes: from time to time, the keys
  * exchange their ranks.
  *
- * Cache. Least recently used, objects of one size.
+ * Cache. It evicts the least recently used object; all objects have the same size.
  */
 #ifndef BGB_CACHE_TRACE_H
 #define BGB_CACHE_TRACE_H
@@ -30,7 +30,7 @@ struct bgb_trace {
     uint32_t key_count;
     double fresh;        /* share of requests for fresh keys */
     uint64_t different;  /* number of distinct keys */
-    uint64_t asked_once; /* ... of which were requested once */
+    uint64_t asked_once; /* number of distinct keys that were requested once */
 };
 
 void bgb_trace_make(struct bgb_trace *trace);

@@ -1,8 +1,8 @@
 """Draws line charts and bar charts as SVG, with the standard library only.
 
-A chart is described by the data classes below; draw() turns one into text. The text depends on nothing but the
-description, so the same data always gives the same bytes. Charts bring their own background and follow the light or
-dark preference of the reader, which also works where a page shows them with <img>."""
+A chart is described by the data classes below; draw() converts one to text. The text depends only on the
+description, so the same data always produces the same bytes. Charts have their own background and follow the
+reader's preference for light or dark, even if a page embeds them with <img>."""
 
 import math
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from xml.sax.saxutils import escape
 WIDTH = 860
 MARGIN = 24
 LINE = 16
-TICKS = 34  # width of the numbers beside a y axis
-FOOTER_CHARS = 122  # of the monospaced font, in one line
+TICKS = 34  # width of the numbers next to a y axis
+FOOTER_CHARS = 122  # characters of the monospaced font per line
 
-# Name: text and line color on light, on dark.
+# Name: color of text and lines in light mode and in dark mode.
 COLORS = {
     "blue": ("#0969da", "#58a6ff"),
     "orange": ("#bc4c00", "#f0883e"),
@@ -29,7 +29,7 @@ COLORS = {
     "indigo": ("#4350c4", "#9aa5ff"),
     "gray": ("#656d76", "#8b949e"),
 }
-# Part of the page: its property, and its color on light, on dark.
+# Part of the page: its property, and its color in light mode and in dark mode.
 PARTS = {
     "card": ("fill", "#ffffff", "#0d1117"),
     "edge": ("stroke", "#d0d7de", "#30363d"),
@@ -44,14 +44,14 @@ MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'Liberation Mono',monospace"
 
 @dataclass
 class Axis:
-    label: str  # empty: the axis of the plot on the left serves this one too
+    label: str  # empty: uses the axis of the plot on the left
     low: float
     high: float
     ticks: list  # (value, text) pairs
     log: bool = True
 
     def place(self, value, start, end):
-        """The coordinate of a value, if the axis runs from `start` to `end`."""
+        """Returns the coordinate of a value, if the axis runs from `start` to `end`."""
         f = math.log10 if self.log else float
         return start + (f(value) - f(self.low)) / (f(self.high) - f(self.low)) * (end - start)
 
@@ -95,7 +95,7 @@ class Chart:
     command: str
     plots: list = field(default_factory=list)
     groups: list = field(default_factory=list)
-    height: int = 360  # of the plots
+    height: int = 360  # height of the plots
 
 
 def number(value):
@@ -117,7 +117,7 @@ def segment(x1, y1, x2, y2, kind):
 
 
 def style():
-    """The style sheet: light colors, then dark ones for readers who prefer them."""
+    """Returns the style sheet: light colors, then dark colors for readers who prefer them."""
     def rules(which):
         for name, (prop, *colors) in PARTS.items():
             yield f".{name}{{{prop}:{colors[which]}}}"
@@ -147,7 +147,7 @@ def header(chart):
 
 
 def footer(chart, y):
-    """CPU, date and command. Returns the elements and the y coordinate below them."""
+    """Draws CPU, date and command. Returns the elements and the y coordinate below them."""
     out = [label(MARGIN, y, f"{chart.machine} · {chart.date}", "small muted")]
     for line in wrap(chart.command):
         y += LINE
@@ -202,7 +202,7 @@ def vertical_marks(plot, left, top, right, bottom):
 
 
 def visible(plot, points):
-    """The part of a curve below the upper end of the y axis, and whether that cuts it."""
+    """Returns the part of a curve below the upper end of the y axis, and whether the curve was cut."""
     inside = []
     for x, y in points:
         if y > plot.y.high:
@@ -218,7 +218,7 @@ def visible(plot, points):
 
 
 def curve(plot, series, left, top, right, bottom):
-    """The elements of a curve, the place where it ends, and whether it leaves the plot at the top."""
+    """Returns the elements of a curve, the point where it ends, and whether it leaves the plot at the top."""
     points, cut = visible(plot, series.points)
     places = [(left + y * (right - left), float(top)) if x is None
               else (plot.x.place(x, left, right), plot.y.place(y, bottom, top)) for x, y in points]
@@ -231,7 +231,7 @@ def curve(plot, series, left, top, right, bottom):
 
 
 def curves(plot, left, top, right, bottom):
-    """All curves, with their names at their ends."""
+    """Draws all curves, with their names at their ends."""
     out, ends = [], []
     for series in reversed(plot.series):
         elements, end, cut = curve(plot, series, left, top, right, bottom)
@@ -252,7 +252,7 @@ def curves(plot, left, top, right, bottom):
 
 
 def plots(chart, top):
-    """Plots side by side. Returns the elements and the y coordinate below them."""
+    """Draws plots side by side. Returns the elements and the y coordinate below them."""
     out, left = [], MARGIN
     labels = sum(plot.labels + (TICKS if plot.y.label else 0) for plot in chart.plots)
     width = (WIDTH - 2 * MARGIN - labels) / len(chart.plots)
@@ -266,7 +266,7 @@ def plots(chart, top):
 
 
 def bars(chart, top):
-    """Groups of horizontal bars. Returns the elements and the y coordinate below them."""
+    """Draws groups of horizontal bars. Returns the elements and the y coordinate below them."""
     out, y = [], top
     left, right = MARGIN + 165, WIDTH - MARGIN - 190
     largest = max(bar.value for _, group in chart.groups for bar in group)
@@ -285,7 +285,7 @@ def bars(chart, top):
 
 
 def draw(chart):
-    """The chart as an SVG document."""
+    """Returns the chart as an SVG document."""
     body, y = plots(chart, 76) if chart.plots else bars(chart, 78)
     foot, y = footer(chart, y + 28)
     height = y + 20

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the charts of docs/charts from the JSON files there, and measures again when asked to.
+"""Draws the charts in docs/charts from the JSON files there. With --measure, it measures first.
 
 Each chart has one ordinary command, which is printed on the chart. docs/charts/NAME.json holds the command, the CPU,
 the date and the command's raw output; docs/charts/NAME.svg is drawn from that file alone.
@@ -24,7 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # ---- Measuring ---------------------------------------------------------------------------------------------------
 
-# BUILD stands for the build directory. A command that writes its results to a file names it as OUT.
+# BUILD stands for the build directory. A command that writes its results to a file refers to that file as OUT.
 COMMANDS = {
     "lookups": "BUILD/bin/bgbench peers --bits 10 --lookups-only --n 1e5,3e5,1e6,3e6,1e7,3e7,1e8 --json",
     "memory": "seq 8 40 | awk '{print 10^(-$1/8)}' | "
@@ -70,7 +70,7 @@ def measure(name, build):
 
 
 def write_json(path, record):
-    """One result per line, so that differences between two measurements can be read."""
+    """Writes one result per line, so that differences between two measurements are readable."""
     head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in record.items() if key != "results")
     rows = ",\n".join("  " + json.dumps(row) for row in record["results"])
     with open(path, "w", encoding="utf-8") as f:
@@ -89,7 +89,7 @@ def ticks(values, text="{:g}"):
 
 
 def short(value):
-    """Three digits: 88.7 k, 4.10 M."""
+    """Formats a number with three digits: 88.7 k, 4.10 M."""
     for factor, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if value >= factor:
             value, digits = value / factor, 2 if value < 10 * factor else 1 if value < 100 * factor else 0
@@ -109,7 +109,7 @@ def bar(name, color, found):
 
 
 def cache_marks(machine, bits_per_key):
-    """Numbers of keys at which a filter outgrows the L2 and the L3 cache."""
+    """Returns the numbers of keys at which a filter outgrows the L2 and the L3 cache."""
     marks = []
     for level, kib in re.findall(r"L([23]) (\d+)K", machine["caches"]):
         size = f"{int(kib) // 1024} MiB" if int(kib) >= 1024 else f"{kib} KiB"
@@ -162,7 +162,8 @@ STEPPED = {"ribbon", "fuse", "cuckoo", "quotient"}  # fingerprints have a whole 
 
 
 def stairs(plans):
-    """Points of a kind whose size grows in steps: a size serves every request down to the rate that it reaches."""
+    """Returns the points of a kind whose size grows in steps: each size serves all requests down to the rate that it
+    reaches."""
     points = []
     for (request, found), (following, after) in zip(plans, plans[1:] + plans[-1:]):
         edge = min(request, max(found["rate"], following))
@@ -252,7 +253,7 @@ CHARTS = {"lookups": lookups, "memory": memory, "service": service, "module": mo
 
 
 def render(name, folder):
-    """The SVG of a chart, from its JSON file."""
+    """Returns the SVG of a chart, drawn from its JSON file."""
     with open(os.path.join(folder, f"{name}.json"), encoding="utf-8") as f:
         return svg.draw(CHARTS[name](json.load(f)))
 

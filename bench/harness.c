@@ -1,5 +1,5 @@
 /*
- * harness.c - the round-robin of short passes described in harness.h.
+ * harness.c - the round-robin schedule of short passes described in harness.h.
  */
 #define _GNU_SOURCE /* clock_gettime under -std=c17 */
 
@@ -12,7 +12,7 @@
 #include <time.h>
 
 enum {
-    MIN_ROUNDS = 7, /* 21 passes: the fewest that have a distinct 5th percentile */
+    MIN_ROUNDS = 7, /* 21 passes, the minimum for a distinct 5th percentile */
     MIN_BUILDS = 3, /* for a table that contains only whole builds */
     FIRST_ROOM = 64
 };

@@ -1,7 +1,7 @@
 /*
  * harness.h - measures several subjects fairly against each other.
  *
- * Machines are shared, clock speeds change, and neighbors start and stop. So the
+ * Machines are shared, clock speeds change, and other programs start and stop. So the
  * subjects of a table do not run one after another: the harness visits them in turn,
  * many times, for a few short passes each, until the time budget is used up. Anything
  * that slows the machine down for a while slows all subjects down alike, and the ratios
@@ -9,9 +9,9 @@
  * is the 5th percentile of its passes; the best and the median are reported as well.
  *
  * A visit consists of a rewind (for subjects that have one), one untimed pass that
- * brings the memory back into the cache, and the timed passes. Every pass takes the
- * next `chunk` keys of the subject's pool and returns the number of positive answers.
- * The harness checks this number against the bounds of the subject: for keys that were
+ * brings the memory back into the cache, and the timed passes. Every pass uses the next
+ * `chunk` keys of the subject's pool and returns the number of positive answers. The
+ * harness checks this number against the bounds of the subject: for keys that were
  * added, all answers must be positive. A subject that fails is BROKEN, its speed is not
  * reported, and the program exits with code 1.
  */
@@ -31,7 +31,7 @@ struct bgb_subject {
                      size_t n);  /* returns the number of positives */
     void (*rewind)(void *state); /* untimed, before every visit; NULL: none */
     void *state;
-    size_t pool;        /* number of keys; passes take them in turn */
+    size_t pool;        /* number of keys; passes use them in turn */
     size_t chunk;       /* keys per pass, at most `pool` */
     double least, most; /* allowed share of positives; otherwise BROKEN */
     const uint64_t
@@ -55,7 +55,7 @@ struct bgb_subject {
  * visits each (three in a table of builds). Then fills in their results. */
 void bgb_run(struct bgb_subject *subjects, size_t count, double seconds);
 
-/* Return the number of BROKEN subjects in the whole program so far, and report another
+/* Return the number of BROKEN subjects in the whole program so far, and count another
  * one. */
 unsigned bgb_broken_count(void);
 void bgb_broken_add(const char *name, const char *why);

@@ -41,12 +41,12 @@ static inline uint64_t bgb_mulhi(uint64_t x, uint64_t range)
 struct bgb_keys {
     uint64_t n;        /* number of present keys */
     size_t pool;       /* number of keys in each array below */
-    size_t fresh_pool; /* ... and of fresh keys: at most n / 2 */
+    size_t fresh_pool; /* number of fresh keys: at most n / 2 */
     uint64_t *present; /* some of the n present keys, in random order */
     uint64_t *absent;
     uint64_t *mixed;        /* present or absent at random, half and half */
     uint64_t *fresh;        /* keys to add: neither present nor looked up elsewhere */
-    uint64_t *present_hash; /* hashes of the same keys: profile `fast`, seed 0 */
+    uint64_t *present_hash; /* hashes of these keys: profile `fast`, seed 0 */
     uint64_t *absent_hash;
     uint64_t *mixed_hash;
     uint64_t *fresh_hash;

@@ -128,8 +128,8 @@ static void layers_set_way(void *state, int way)
     l->way = layers_ways[way];
 }
 
-/* Places tables like the library places filters: large ones at a boundary of 2 MiB,
- * small ones anywhere, so that they do not compete for the same cache sets. */
+/* Places tables like the library places filters: large ones at a 2 MiB boundary, small
+ * ones anywhere, so that they do not compete for the same cache sets. */
 static void layers_make_table(struct bgb_layers_limit *l, size_t t, size_t bytes)
 {
     size_t skew = bytes < LARGE_FROM ? t * 65 * LINE_BYTES : 0;

@@ -2,10 +2,11 @@
  * layers_limit.h - how fast can one line of each of several tables be read, at best?
  *
  * This is the equivalent of limit.h for filters with several layers or generations,
- * where a lookup of an absent key reads a line of each. The limit reads 8 bytes of the
- * same lines of tables of the same sizes, and tests none of them. It processes keys one
- * after another, or 64 keys through one table after another, and prefetches lines a
- * number of keys or tables ahead. A few trial passes choose the best of these ways.
+ * where a lookup of an absent key reads one line of each layer. The limit reads 8 bytes
+ * of the same lines of tables of the same sizes, and tests none of them. It processes
+ * keys one after another, or 64 keys through one table after another, and prefetches
+ * lines a number of keys or tables ahead. A few trial passes determine the best of
+ * these ways.
  */
 #ifndef BGB_LAYERS_LIMIT_H
 #define BGB_LAYERS_LIMIT_H

@@ -67,7 +67,7 @@ LIMIT_INLINE uint64_t limit_write(const struct bgb_limit *l, size_t first, size_
     return n;
 }
 
-/* Passes the way as constants, so that each way has a loop of its own. */
+/* Passes the way as constants, so that each way has its own loop. */
 #define LIMIT_EACH(X) X(4) X(8) X(16) X(32) X(64) X(128)
 
 LIMIT_INLINE uint64_t limit_loop(const struct bgb_limit *l, size_t first, size_t n,

@@ -2,15 +2,15 @@
  * limit.h - how many random cache lines can this machine touch, at best?
  *
  * A filter that keeps a key in one line cannot answer before the line arrives. The
- * limit is a loop that only fetches lines: it reads the same kind of stream of 64-bit
- * random numbers that filters get their hashes from, and for each number h reads 8
- * bytes of line mulhi(h, lines), or ORs a bit into them, with the way of prefetching
- * that turns out best. It runs as a subject among the others, so a ratio to it compares
- * times measured under the same conditions.
+ * limit is a loop that only fetches lines: it reads a stream of 64-bit random numbers,
+ * like the hashes that filters process, and for each number h it reads 8 bytes of line
+ * mulhi(h, lines), or ORs a bit into them, with the best way of prefetching. It runs as
+ * a subject among the others, so a ratio to it compares times measured under the same
+ * conditions.
  *
- * A way of prefetching consists of a distance, and of the target: the L1 cache, or only
- * the L2 cache. With the L2 as target more lines can be in flight, which can be worth a
- * factor of 2 beyond the caches.
+ * A way of prefetching consists of a distance and a target: the L1 cache, or only the
+ * L2 cache. With the L2 cache as the target, more lines can be in flight, which can be
+ * worth a factor of 2 for tables larger than the caches.
  */
 #ifndef BGB_LIMIT_H
 #define BGB_LIMIT_H
@@ -56,8 +56,8 @@ int bgb_limit_best(void *state, int ways, void (*set)(void *state, int way),
                    size_t chunk);
 
 /*
- * Prepares a limit on `region` and the subject that runs it. A few trial passes choose
- * the way of prefetching.
+ * Prepares a limit on `region` and the subject that runs it. A few trial passes
+ * determine the way of prefetching.
  */
 void bgb_limit_prepare(struct bgb_limit *limit, struct bgb_subject *subject,
                        const struct bgb_region *region, const uint64_t *stream,

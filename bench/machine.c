@@ -195,7 +195,7 @@ void bgb_machine_print(void)
     }
 }
 
-/* bgbench alone causes a load of about 1. */
+/* bgbench itself causes a load of about 1. */
 void bgb_machine_warn(void)
 {
     double load = 0;

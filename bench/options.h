@@ -33,12 +33,12 @@ _Noreturn void bgb_options_refuse(const char *what, const char *found,
 /* Parses the command line. Exits after printing help (code 0) or an error (code 2). */
 void bgb_options_read(struct bgb_options *options, int argc, char **argv);
 
-/* Writes the sizes to run to `out`: those of --n, or `count` defaults. Returns their
- * number. */
+/* Writes the sizes to run to `out`: the values of --n, or `count` defaults. Returns the
+ * number of sizes. */
 size_t bgb_options_sizes(const struct bgb_options *options, const uint64_t *defaults,
                          size_t count, uint64_t out[BGB_SIZES_MAX]);
 
-/* Returns whether --kind selects this kind, or is not given. */
+/* Returns whether --kind selects this kind or is not set. */
 bool bgb_options_wants(const struct bgb_options *options, uint32_t kind);
 
 #endif

@@ -283,8 +283,8 @@ static double ours_rate(const bg_filter *filter)
     return info.rate;
 }
 
-/* Adds the whole pool once and looks up all of it. Returns the rate at this fill, the
- * highest there will be, from which the bounds are derived. */
+/* Adds the whole pool once and looks up all of its keys. Returns the rate at this fill,
+ * which is the highest fill that occurs; the bounds are derived from it. */
 static double ours_check_adds(struct bgb_ours *s, struct bgb_subject *subject,
                               enum bgb_form form)
 {

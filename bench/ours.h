@@ -1,12 +1,12 @@
 /*
  * ours.h - Bloomgate filters as subjects of the harness.
  *
- * Adds need fresh keys, or they would find every bit set already. So a filter for adds
- * uses its own memory that was touched before (bg_filter_create_at), is filled with n / 2
- * keys, and this state is saved. Every visit first restores the state and then adds
- * keys that were never added: no page faults, no clearing, and a fill between half and
- * full, as in real use. Such rows are called "add". "re-add" adds keys that are
- * present. "build" is a whole life cycle: clear the filter, then add all n keys. It
+ * Adds need fresh keys; otherwise, every bit would already be set. So a filter for adds
+ * uses its own memory, which was touched before (bg_filter_create_at). It is filled
+ * with n / 2 keys, and this state is saved. Every visit first restores the state and
+ * then adds keys that were never added: no page faults, no clearing, and a fill between
+ * half and full, as in real use. Such rows are called "add". "re-add" adds keys that
+ * are present. "build" is a complete build: clear the filter, then add all n keys. It
  * includes the page faults for memory that clearing returned to the kernel.
  */
 #ifndef BGB_OURS_H
@@ -39,7 +39,8 @@ void bgb_arena_save(struct bgb_arena *arena);
 void bgb_arena_rewind(struct bgb_arena *arena);
 void bgb_arena_free(struct bgb_arena *arena);
 
-/* Creates a filter in memory of the library, with n present keys. Exits on error. */
+/* Creates a filter with n present keys, in memory allocated by the library. Exits on
+ * error. */
 bg_filter *bgb_filter_make(const bg_spec *spec, uint64_t n);
 
 /* Returns a spec for n keys of a kind at a rate. */
@@ -55,7 +56,7 @@ enum bgb_form {
     BGB_FORMS
 };
 
-/* Which keys, and whether they are added or looked up. */
+/* The keys to use, and whether they are added or looked up. */
 enum bgb_load {
     BGB_LOAD_ABSENT,
     BGB_LOAD_PRESENT,

@@ -40,7 +40,7 @@ static size_t peers_libbloom_bytes(const void *filter)
 static size_t peers_libbloom_look(const void *filter, const uint64_t *keys, size_t n)
 {
     struct bloom *bloom =
-        (struct bloom *)(uintptr_t)filter; /* bloom_check takes a non-const pointer */
+        (struct bloom *)(uintptr_t)filter; /* bloom_check expects a non-const pointer */
     size_t positives = 0;
     for (size_t i = 0; i < n; i++) {
         positives += bloom_check(bloom, &keys[i], 8) == 1;

@@ -1,8 +1,10 @@
 /*
- * region.h - memory to measure on: already touched, on 2 MiB pages or on 4 KiB pages.
+ * region.h - memory for measurements: already touched, on 2 MiB pages or on 4 KiB
+ * pages.
  *
- * Large regions request their pages like the library (madvise at a 2 MiB boundary, from
- * 2 MiB upward). Small-page regions refuse large pages, whatever the kernel setting is.
+ * Large regions request large pages in the same way as the library (madvise at a 2 MiB
+ * boundary, for 2 MiB or more). Small-page regions refuse large pages, regardless of
+ * the kernel setting.
  */
 #ifndef BGB_REGION_H
 #define BGB_REGION_H

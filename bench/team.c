@@ -1,6 +1,6 @@
 /*
- * team.c - threads that sleep between pieces of work, and start each piece at the same
- * moment.
+ * team.c - threads that sleep between pieces of work and start each piece at the same
+ * time.
  *
  * Waking up a thread takes tens of microseconds and varies between threads. So threads
  * first meet at a sleeping barrier and then at a spinning one, and each records its own

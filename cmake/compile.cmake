@@ -7,9 +7,9 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(BG_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
   -Wvla -Wundef -Wcast-align -Wformat=2 -Wdouble-promotion -Wpointer-arith)
 
-# Compiles a target with 64-bit file offsets, also on 32-bit machines.
+# Compiles a target with 64-bit file offsets, even on 32-bit machines.
 function(bg_compile target)
-  if(CMAKE_SIZEOF_VOID_P EQUAL 4) # the default elsewhere, where tests interpose the plain names
+  if(CMAKE_SIZEOF_VOID_P EQUAL 4) # elsewhere the default; there, tests interpose the plain names
     target_compile_definitions(${target} PRIVATE _FILE_OFFSET_BITS=64)
   endif()
   target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=

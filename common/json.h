@@ -1,7 +1,7 @@
 /*
- * json.h - writes JSON, usually to stdout: one object per document. The field "schema"
- * identifies its type, such as "bloomgate.info.1". Fields may be added under the same number,
- * but are never changed or removed.
+ * json.h - writes JSON, usually to stdout: one object per document. The field "schema" identifies
+ * its type, such as "bloomgate.info.1". Fields may be added without changing that number, but are
+ * never changed or removed.
  */
 #ifndef COMMON_JSON_H
 #define COMMON_JSON_H
@@ -23,7 +23,7 @@ struct json {
 void json_begin(struct json *json, const char *schema);
 void json_begin_to(struct json *json, FILE *to, const char *schema);
 void json_begin_bare(struct json *json, FILE *to); /* an object without a schema */
-void json_end(struct json *json);                  /* with a newline */
+void json_end(struct json *json); /* ends the document with a newline */
 void json_object(struct json *json, const char *name);
 void json_list(struct json *json, const char *name);
 void json_close(struct json *json, char bracket); /* '}' or ']' */

@@ -1,6 +1,6 @@
 /*
- * json_read.h - parses untrusted JSON as a stream, without building a tree: a million keys take
- * no memory beyond their bytes.
+ * json_read.h - parses untrusted JSON as a stream, without building a tree: a million keys need
+ * no memory besides the text itself.
  *
  *     struct json_reader r;
  *     json_read_begin(&r, text, n);
@@ -37,18 +37,18 @@ struct json_span {
 
 struct json_reader {
     char *text, *at, *end;
-    const char *error; /* what was expected; NULL: no error */
+    const char *error; /* the expected element; NULL: no error */
     int depth;
     bool fresh; /* nothing was read yet since the last open */
 };
 
 void json_read_begin(struct json_reader *r, char *text, size_t n);
 
-/* Enters an object or a list. Anything else is an error, and returns false. */
+/* Enters an object or a list. If the next value is neither, sets an error and returns false. */
 bool json_read_open(struct json_reader *r, char bracket);
 
-/* Return whether there is another member, and its name, or another element. They return false
- * after the last one, which leaves the object or list, or on an error. */
+/* Return whether there is another member (and its name), or another element. After the last one,
+ * they leave the object or list and return false. They also return false on an error. */
 bool json_read_member(struct json_reader *r, struct json_span *name);
 bool json_read_element(struct json_reader *r);
 

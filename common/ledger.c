@@ -36,15 +36,16 @@ uint64_t ledger_used(void)
     return sum;
 }
 
-/* Returns the share reserved for buffers, by which small buffers may also exceed the limit. */
+/* Returns the share reserved for buffers. Small buffers may also exceed the limit by this amount.
+ * */
 static uint64_t ledger_share(uint64_t most)
 {
     const uint64_t share = most / LEDGER_SHARE;
     return share < LEDGER_LEAVES ? share : LEDGER_LEAVES;
 }
 
-/* Returns whether a part is over its limit. In the limit of the other parts, buffers count
- * with at least their reserved share, and with no more than it as long as it suffices. */
+/* Returns whether a part is over its limit. For the other parts, the reserved share of buffers
+ * counts as used even if buffers use less. */
 static bool ledger_is_over(enum ledger_part part, uint64_t most)
 {
     const uint64_t share = part == LEDGER_BUFFERS ? 0 : ledger_share(most);
@@ -74,7 +75,7 @@ static bool ledger_refuse(uint64_t bytes)
     return false;
 }
 
-/* Counts first: of two threads that reserve the last bytes, at most one succeeds. */
+/* Counts before checking: of two threads that reserve the last bytes, at most one succeeds. */
 bool ledger_reserve(enum ledger_part part, uint64_t bytes)
 {
     const uint64_t most = atomic_load_explicit(&ledger_most, memory_order_relaxed);

@@ -13,10 +13,10 @@
  * of 0, the default, memory is counted and nothing is refused.
  *
  * Parts. A sixteenth of the limit, at most 64 MiB, is reserved for buffers, so that clients get
- * replies when filters have used all other memory. Buffers use at most half of the limit, so
- * that unfinished requests cannot block all adds. Small buffers may exceed both limits, by
- * another sixteenth of the whole in total, so that ordinary requests work when large ones have
- * used everything.
+ * replies when filters have used all other memory. Buffers use at most half of the limit, so that
+ * unfinished requests cannot block all adds. Small buffers may exceed both limits, by another
+ * sixteenth of the whole limit in total, so that ordinary requests work when large ones have used
+ * all memory.
  *
  * Cost: one atomic addition, and four loads if there is a limit. Thread safety: MT-Safe.
  * Refusals are recorded per thread.
@@ -69,7 +69,7 @@ enum { LEDGER_WHY = 160 };
 bool ledger_refusal(char why[LEDGER_WHY]);
 void ledger_forget(void);
 
-uint64_t ledger_used(void); /* in all parts */
+uint64_t ledger_used(void); /* all parts together */
 uint64_t ledger_used_by(enum ledger_part part);
 
 #endif

@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Parses a whole number: digits, or a fraction or exponent whose value is whole (1e6, 2.5k). k
- * M G T P are powers of 1000, Ki Mi Gi Ti Pi of 1024; an optional B may follow. */
+/* Parses a whole number: digits, or a fraction or exponent whose value is whole (1e6, 2.5k). k M
+ * G T P are powers of 1000, and Ki Mi Gi Ti Pi are powers of 1024; an optional B may follow. */
 bool number_count(const char *text, uint64_t *value);
 
 /* Parses a share between 0 and 1, exclusive: 0.001, 1e-3, 0.1%, 1/1000. */
 bool number_rate(const char *text, double *value);
 
-/* Parses a finite number of at least 0; the same unit letters may follow. */
+/* Parses a finite number of at least 0. The same unit letters may follow. */
 bool number_real(const char *text, double *value);
 
 /* Parses a time: a number with ns, us, ms, s, m, h or d; the default unit is seconds. */

@@ -2,7 +2,7 @@
  * pattern.c - see pattern.h.
  *
  * The pattern is matched along the name. A * matches nothing at first; if the rest does not
- * match, the * matches one byte more, and the rest is tried again. When a second * is reached,
+ * match, the * matches one more byte, and the rest is tried again. When a second * is reached,
  * the first one is final: if it matched more, the second could match less. So there is only one
  * position to backtrack to, and no recursion.
  */
@@ -27,8 +27,8 @@ static unsigned char pattern_literal(struct pattern *pattern)
     return pattern_fold(pattern, *pattern->at++);
 }
 
-/* Returns whether c is in the set that starts at the [; moves past its ], or to the end if
- * there is none. */
+/* Returns whether c is in the set that starts at the [. Moves past the ], or to the end if there
+ * is none. */
 static bool pattern_set(struct pattern *pattern, unsigned char c)
 {
     pattern->at++;
@@ -49,7 +49,8 @@ static bool pattern_set(struct pattern *pattern, unsigned char c)
     return in != inverted;
 }
 
-/* Returns whether the next piece of the pattern, which is not a *, matches c; moves past it. */
+/* Returns whether the next piece of the pattern, which is not a *, matches c. Moves past the
+ * piece. */
 static bool pattern_one(struct pattern *pattern, char c)
 {
     if (*pattern->at == '?') {

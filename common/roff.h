@@ -1,6 +1,6 @@
 /*
- * roff.h - generates man pages in the macros of man(7): escapes text, and prints the parts of
- * which the pages of the programs consist.
+ * roff.h - generates man pages with the macros of man(7): escapes text, and prints the parts of a
+ * page.
  */
 #ifndef COMMON_ROFF_H
 #define COMMON_ROFF_H
@@ -19,7 +19,7 @@ void roff_paragraphs(FILE *to, const char *text);
 void roff_title(FILE *to, const char *name, const char *section, const char *source,
                 const char *manual, const char *summary);
 
-/* Prints a tag in bold and a text of some sentences. */
+/* Prints a tag in bold, followed by text. */
 void roff_item(FILE *to, const char *tag, const char *text);
 
 #endif

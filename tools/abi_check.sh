@@ -5,7 +5,7 @@
 # Every difference fails, so that the new baseline is committed together with the change.
 # Additions are compatible. Removals and changes break existing programs and need a new SONAME,
 # which means a new minor version before 1.0. abidiff detects removals reliably; changed types
-# must be judged by the reader.
+# must be reviewed by a person.
 set -eu
 build=$1
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -16,7 +16,7 @@ baseline=$root/abi/libbloomgate.abi
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 
-# Only public types, and nothing that depends on where or when the library was built.
+# Compares only public types, and nothing that depends on where or when the library was built.
 mkdir "$temp/headers"
 cp "$root"/include/bloomgate/*.h "$build"/generated/include/bloomgate/*.h "$temp/headers"
 abidw --headers-dir "$temp/headers" --drop-private-types --no-show-locs --no-corpus-path \

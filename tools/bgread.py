@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Reads filter files without the library. It is written from docs/format.md alone, and so tests
-that page. It compares every checksum, number and canary. It is slow, and uses only the standard
-library.
+"""Reads filter files without the library. It is written from docs/format.md alone, so it tests that page. It
+compares every checksum, number and canary. It is slow, and uses only the standard library.
 
 usage: bgread.py [--secret HEX] FILE          verify FILE and print its header
        bgread.py [--secret HEX] FILE KEY...   print "no" or "maybe" for every key
@@ -34,7 +33,7 @@ def mulhi(a, b):
 
 
 def bits(string, first, count):
-    """`count` bits of a bit string, starting at bit `first`, as a number."""
+    """Returns `count` bits of a bit string, starting at bit `first`, as a number."""
     piece = string[first // 8:(first + count + 7) // 8]
     return int.from_bytes(piece, "little") >> first % 8 & (1 << count) - 1
 
@@ -620,7 +619,7 @@ def mix(h, seed):
 
 
 def sealed(numbers, test):
-    """The part that fuse and ribbon have in common."""
+    """Handles the part that fuse and ribbon have in common."""
     keys, lost = numbers[:2]
     need(lost <= 1, "second number of a static filter")
     return lambda h: lost or (keys and test(h, numbers[2:]))
@@ -837,7 +836,7 @@ class File:
 
 
 def read_path(path):
-    """Returns the bytes of a file, or of the file that a pointer file names."""
+    """Returns the bytes of a file, or of the file that a pointer file refers to."""
     with open(path, "rb") as f:
         data = f.read()
     lines = data.split(b"\n")

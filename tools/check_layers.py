@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks rules that a compiler does not check: which directory may include which, what the library
-must not call, and that file names are unique. Prints every violation; exits with 1 if there is one."""
+"""Checks rules that a compiler does not check: which directories may include which, which functions the
+library must not call, and that file names are unique. Prints every violation; exits with 1 if
+there is one."""
 
 import collections
 import os
@@ -12,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A directory of src/ may include headers of itself and of the directories before it in this list.
 LAYERS = ["base", "hash", "kind", "filter", "live", "store", "gate"]
 
-# These directories are outside of the library and may include only its public headers.
+# These directories are outside the library and may include only its public headers.
 OUTSIDE = ["common", "command", "cluster", "server", "cli", "adapters", "bindings", "examples", "tests/api"]
 
 PRINTS_OR_ENDS = ["printf", "fprintf", "vprintf", "vfprintf", "puts", "fputs", "putchar", "putc",
@@ -32,7 +33,7 @@ def breach(path, line, text):
 
 
 def files():
-    """Yields the path of every file from the root; build and hidden directories are skipped."""
+    """Yields the path of every file, relative to the root; build and hidden directories are skipped."""
     for folder, folders, names in os.walk(ROOT):
         folders[:] = sorted(f for f in folders if not re.match(r"(\.|build$|build-|__pycache__)", f))
         for name in sorted(names):

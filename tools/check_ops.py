@@ -22,7 +22,7 @@ DASHBOARD, METRICS, RUNBOOK = "ops/grafana/bloomgate.json", "docs/metrics.md", "
 MARKS = "<!-- metrics -->\n", "<!-- /metrics -->"
 SERVICE = "<!-- service -->\n", "<!-- /service -->"
 SCRAPED = {"job", "instance"}  # labels that Prometheus adds
-FILTERED = ("bloomgate_filter_", "bloomgate_gate_", "bloomgate_tenant_", "bloomgate_front_")  # these have the label filter
+FILTERED = ("bloomgate_filter_", "bloomgate_gate_", "bloomgate_tenant_", "bloomgate_front_")  # these have the label "filter"
 GROUPS = [("bloomgate_filter", "Slots"), ("bloomgate_gate", "Gates"), ("bloomgate_tenant", "Tenants"),
           ("bloomgate_registry", "Registries"), ("bloomgate_", "The process")]
 
@@ -183,7 +183,7 @@ def check_dashboard(table):
 
 
 def entry(name, kind, text, labels):
-    """Returns an item of the list. Type and unit follow from the name, except for histograms."""
+    """Returns an item of the list. The type and unit follow from the name, except for histograms."""
     if ("filter" in labels) != name.startswith(FILTERED):
         breach(METRICS, f"{name} must have the label filter if and only if its name begins with {', '.join(FILTERED)}")
     named = "counter" if name.endswith("_total") else "info" if name.endswith("_info") else "gauge"

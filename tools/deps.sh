@@ -11,11 +11,11 @@ packages=(
     # cross compilation: 64-bit ARM, big-endian, 32-bit
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross
     gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static
-    # libraries that benchmarks compare with, and whose files tests read
+    # libraries that benchmarks compare with and whose files are read by tests
     libbloom-dev libleveldb-dev librocksdb-dev
     # terminals and compressed keys, for tests of the command line
     tmux zstd
-    # software whose formats are read and written: Guava, bits-and-blooms, DCSO, BIP37, Squid
+    # software whose formats Bloomgate reads and writes: Guava, bits-and-blooms, DCSO, BIP37, Squid
     default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev
     golang-github-dcso-bloom-cli python3-bitcoinlib squid
     # readers of metrics: promtool, and a second parser of OpenMetrics
@@ -25,7 +25,7 @@ packages=(
     postgresql chromium curl openssl python3-yaml python3-jsonschema
     # the command line: shells with completion, and a checker of man pages
     zsh fish mandoc
-    # tools of the storage engines that adapters run in (the libraries are above)
+    # tools of the storage engines that have adapters (the libraries are above)
     rocksdb-tools
     # a Redis client for an example
     libhiredis-dev

@@ -11,7 +11,7 @@ The headers must follow these rules; violations are errors:
   - `/* ---- Title ---- */` starts a section of functions.
   - A comment documents the declarations after it, up to the next comment. A blank line also ends
     the group if it already has a function or a type, except between inline functions.
-  - Every BG_API function has a comment, and so has every `static inline` function.
+  - Every BG_API function and every `static inline` function has a comment.
 bloomgate.h, server.h and all.h include other headers: they are the tiers of libbloomgate.3, in this
 order, and each header is listed in the first tier that includes it.
 
@@ -29,11 +29,11 @@ import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HEADERS = os.path.join(ROOT, "include/bloomgate")
-NO_PAGE = {"export.h"}  # nothing in it is for users
+NO_PAGE = {"export.h"}  # contains nothing for users
 TIERS = {"bloomgate.h": "Included by bloomgate.h:", "server.h": "Included by server.h, for services:",
          "all.h": "To be included separately:"}
-WIDTH = 78              # of the lines of the pages
-CODE_WIDTH = 72         # of code in the pages, which is indented
+WIDTH = 78              # line width of the pages
+CODE_WIDTH = 72         # line width of code in the pages, which is indented
 
 
 class HeaderError(Exception):
@@ -166,7 +166,7 @@ class Header:
         text = self.text
         end = re.compile(r"(?:\\\n|[^\n])*").match(text, at).end()
         line = text[at:end]
-        if re.match(r"#\s*ifdef __cplusplus", line):  # only the branch of C is read
+        if re.match(r"#\s*ifdef __cplusplus", line):  # only the C branch is read
             stop = re.compile(r"^#\s*(else|endif).*$", re.M).search(text, end)
             return stop.end(), group
         included = re.match(r'#\s*include "bloomgate/(\w+\.h)"', line)
@@ -269,7 +269,7 @@ def comment_lines(comment):
 
 
 def split_top(text, separator):
-    """Splits C text at separators outside of brackets."""
+    """Splits C text at separators outside brackets."""
     parts, depth, part = [], 0, ""
     for sign in text:
         depth += (sign in "([{") - (sign in ")]}")
@@ -493,7 +493,7 @@ def is_item(line):
 
 
 def definitions(block):
-    """Returns [(term, text)] of a block of two columns whose second column has wrapped text; else []."""
+    """Returns [(term, text)] of a block of two columns whose second column has wrapped text; otherwise []."""
     found, column = [], None
     for line in block:
         row = re.fullmatch(r"( {1,3}\S+(?: \S+)* {2,})(\S+(?: \S+)*)", line)

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Extracts the prose of the project: the text that people read in documents, comments and messages.
 
-check_prose.py checks this prose and sample_prose.py draws sentences from it. A file is cut into
-pieces. A piece is one paragraph, list item, table cell, comment or string, with its line numbers.
-Its scope is one of
+check_prose.py checks this prose and sample_prose.py draws sentences from it. A file is divided into pieces. A piece
+is one paragraph, list item, table cell, comment or string, with its line numbers. Its scope is one of
 
   doc      Markdown and man pages, without code blocks
   comment  comments of programs, scripts, build files and settings
@@ -20,7 +19,7 @@ import tarfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Data of tests and of other software, lists, and the banned phrases themselves.
+# Left out: test data, data of other software, lists, and the banned phrases themselves.
 LEFT_OUT = re.compile(r"(fuzz/corpus|tests/golden|tests/foreign/redisbloom|abi)/|LICENSE$|tools/(check_prose\.py|prose_allow\.txt)$")
 
 C_LIKE = (".c", ".h", ".cc", ".hpp", ".h.in", ".inc", ".map", ".go", ".java", ".css")
@@ -235,7 +234,7 @@ def strip_block(comment, number):
 
 
 def tokens(path, text, pattern, string_signs):
-    """Returns the comments and strings of a program. Adjacent ones are joined."""
+    """Returns the comments and strings of a program, with adjacent ones joined."""
     found, comment, string, last = [], [], [], None
     line, counted = 1, 0
 
@@ -311,7 +310,7 @@ def sql(path, text):
 
 def hashes(path, text, strings=True):
     """Reads files with # comments: scripts, build files, settings."""
-    if path.endswith(".t"):  # commands and what they print, which is in other files
+    if path.endswith(".t"):  # commands and their output; only comments are prose
         text = "\n".join(line if line.startswith("#") else "" for line in text.split("\n"))
     if path.endswith("Makefile"):
         text = text.replace(" ## ", " # ")

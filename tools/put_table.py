@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Replaces the table between two marks of a document by the table that a program printed.
+"""Replaces the table between two marks of a document with the table that a program printed.
 usage: put_table.py DOCUMENT NAME < OUTPUT   (marks: <!-- NAME --> and <!-- /NAME -->)"""
 
 import re

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the phases of `make test`, all of them even if one fails, and reports failures and times.
-A test program counts as the tests inside it; a script or a failed build counts as one. The last line
-is "N passed, N failed"; the exit status is 1 if anything failed.
+"""Runs the phases of `make test`, all of them even if one fails, and reports failures and times. A test program
+counts as the number of tests in it; a script or a failed build counts as one test. The last line is "N passed, N
+failed"; the exit status is 1 if anything failed.
 usage: run_tests.py [PHASE...]      default: all phases except analyze"""
 
 import concurrent.futures
@@ -17,7 +17,7 @@ import xml.etree.ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOBS = str(os.cpu_count() or 1)
-MORE_JOBS = str(2 * int(JOBS)) # for tests that wait often
+MORE_JOBS = str(2 * int(JOBS)) # for tests that often wait
 
 passed = failed = 0
 durations = [] # (seconds, name) of each test of the current phase
@@ -57,8 +57,8 @@ def configure(preset):
     return good
 
 
-# Tests wait often. So builds run in the background at the lowest priority, one after another in the
-# order of the phases: each build uses the CPU time that the tests of the previous phase leave.
+# Tests often wait. So builds run in the background at the lowest priority, one after another in the order of the
+# phases: each build uses the CPU time that the tests of the previous phase leave idle.
 builder = concurrent.futures.ThreadPoolExecutor(1)
 TARGETS = {"dev": "tests_of_other_builds"} # default: all, because the phases of other presets run most tests
 builds = {} # preset -> future of (failed step, output)
@@ -167,7 +167,7 @@ def instruction_sets():
     return ["scalar"] + ["avx2"] * ("avx2" in flags) + ["avx512"] * wide
 
 
-# Single-threaded commands, in which there are no races to find.
+# Single-threaded commands, which have no data races.
 ONE_THREAD = "cli_(bench|documents|plan|check_completion|options|info|keyring)$"
 
 
@@ -202,7 +202,7 @@ def tsan():
 def release():
     """the shipped build: properties, threads, programs, installation, symbols, ABI, documents"""
     if build("release"):
-        # Without tests that three builds have run already. Scripts mostly wait.
+        # Skips tests that three builds have already run. Scripts mostly wait.
         ctest("release", without="^(unit|server|fuzz|api|adapters)$", jobs=MORE_JOBS)
 
 
@@ -213,7 +213,7 @@ def cross():
             ctest(preset, "unit")
 
 
-# The presets that each phase needs. The release tests wait most, so the longest builds follow them.
+# The presets that each phase needs. The release tests wait the most, so the longest builds run after them.
 CROSS = ["aarch64", "s390x", "i386"]
 PHASES = {lint: [], dev: ["dev"], release: ["release"], asan: ["asan-ubsan"], tsan: ["tsan"], cross: CROSS, analyze: []}
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draws random sentences of the project's prose, to judge how well it reads, and counts its words.
 
-Prose is what tools/prose_text.py finds. It is divided into surfaces by where a reader meets it;
---help lists them. Sentences of fewer than 4 words, rows of symbols and code are left out.
+tools/prose_text.py extracts the prose. It is divided into surfaces by where a reader encounters it; --help lists
+the surfaces. Sentences of fewer than 4 words, rows of symbols and code are left out.
 
 usage: sample_prose.py SURFACE... [-n N] [--seed S] [--rev REV]   N (200) sentences: FILE:LINE<TAB>SENTENCE
        sample_prose.py all [-n N] ...                             from all surfaces together
@@ -15,7 +15,7 @@ import sys
 
 import prose_text
 
-# Name, pattern of paths, scopes. A piece belongs to the first surface that fits.
+# Name, pattern of paths, scopes. A piece belongs to the first surface that matches.
 SURFACES = [
     ("readme", r"README\.md$", "doc"),
     ("changelog", r"CHANGELOG\.md$", "doc"),
@@ -40,14 +40,14 @@ def surface_of(piece):
 
 
 def is_sentence(text):
-    """Whether a reader would call it a sentence: 4 words or more, mostly letters."""
+    """Returns whether a reader would call a text a sentence: 4 words or more, mostly letters."""
     words = re.findall(r"[A-Za-z][a-z']*", re.sub(r"`[^`]*`", "x", text))
     letters = sum(c.isalpha() or c in " ,.`" for c in text)
     return len([w for w in words if len(w) > 1]) >= 4 and letters > 0.7 * len(text)
 
 
 def read(revision):
-    """Surface -> (words, [(path, line, sentence)])."""
+    """Returns {surface: [words, [(path, line, sentence)]]}."""
     found = {name: [0, []] for name, *_ in SURFACES}
     for path, text in prose_text.files(revision):
         for piece in prose_text.pieces(path, text):
