@@ -249,7 +249,7 @@ static bg_err read_one(bg_foreign_format format, const struct fuzz_input *in, bo
     bg_err err = bg_foreign_decode(format, bytes, in->left, how, f, &why);
     FUZZ_MUST((err == BG_OK) == (*f != NULL) && why.code == err);
     FUZZ_MUST((err == BG_OK) == (why.message[0] == 0));
-    /* Twice the input for bits, as much for parts; an unpacked index, 22 times. */
+    /* Bits take twice the size of the input, parts twice more, and an unpacked index 22 times. */
     FUZZ_MUST(taken <= 26 * in->left + 4096);
     free(bytes);
     return err;

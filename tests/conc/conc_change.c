@@ -1,6 +1,6 @@
 /*
- * conc_change.c - adds, removes and queries of many threads at once, on one filter of a kind
- * that can remove.
+ * conc_change.c - many threads add, remove and query at once, on one filter of a kind that supports
+ * removes.
  *
  * Some keys are present throughout: readers look them up all the time, and one "no" is a
  * failure. Meanwhile writers, each with its own keys, add and remove them and check that a key

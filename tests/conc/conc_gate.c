@@ -44,7 +44,7 @@ struct store {
     atomic_bool may_go_on; /* ... and waits for this, if configured */
     atomic_bool holds;
     atomic_int value;
-    _Atomic uint64_t now; /* if there is a clock */
+    _Atomic uint64_t now; /* only with a clock */
     bg_slot *slot;
     bg_gate *gate;
 };
@@ -138,9 +138,8 @@ static uint64_t shared_so_far(const struct store *s)
     return stats.shared;
 }
 
-/* Lets threads look up the key at once until they have all met in one flight; the store takes
- * longer every time, so that they do in the end. Every outcome must be `expected`, in every
- * round. */
+/* Lets threads look up the key at once, until all of them share one query. The store takes longer
+ * every time, so this eventually happens. Every outcome must be `expected`, in every round. */
 static void look_together(struct store *s, bg_outcome expected, bool blind)
 {
     struct looker lookers[FOLLOWERS + 1];
@@ -220,7 +219,7 @@ static bg_filter *filter_of_key(void)
     return filter;
 }
 
-/* The key is in the store, by a write through the gate or without it. */
+/* Writes the key to the store, through the gate or without it. */
 static void tell_of_key(struct store *s, int way)
 {
     if (way == 0) {
@@ -265,8 +264,8 @@ TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
     }
 }
 
-/* In doubt, keys may be written without the gate at any time. A lookup that starts after such a
- * write must not get the answer to an earlier query. */
+/* While a gate is in doubt, keys may be written without it at any time. A lookup that starts after
+ * such a write must not get the answer to an earlier query. */
 TEST(gate__in_doubt_no_lookup_joins_another_one)
 {
     struct store s;
@@ -305,7 +304,8 @@ struct twin {
     atomic_uint *met; /* lookups whose store query is in progress */
 };
 
-/* The first query of each thread waits for that of the other one, then looks up there. */
+/* The first query of each thread waits for that of the other thread, then looks up a key in the
+ * other gate. */
 static bg_store_answer twin_ask(void *context, const void *key, size_t len,
                                 void *request)
 {
@@ -559,7 +559,7 @@ TEST(gate__what_was_written_is_found_by_all)
 struct past {
     struct town *town;
     bg_filter *all; /* has every key */
-    bool swaps;     /* by another base, not by bg_gate_forget_absent */
+    bool swaps;     /* invalidated by another base, not by bg_gate_forget_absent */
 };
 
 static void *past_writes(void *arg)

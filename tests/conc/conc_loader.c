@@ -32,7 +32,7 @@ static void *load_keys(void *arg)
     static _Thread_local bg_bytes keys[MOST];
     const unsigned number = atomic_fetch_add(&crew->number, 1);
     for (uint64_t round = number;; round++) {
-        /* Batches of one, of a few, of more than a block. */
+        /* Batches of one key, of a few keys, and of more than a block. */
         const uint64_t wanted = round % 3 == 0 ? 1 : round % 3 == 1 ? 100 : MOST;
         const uint64_t first = atomic_fetch_add(&crew->next, wanted);
         if (first >= KEYS) {
@@ -94,7 +94,7 @@ static void load_once(bg_kind kind, uint64_t items, uint32_t flags)
     bg_filter_free(alone);
 }
 
-/* Filters of one line, of a few, of all sizes; also far overfull ones. */
+/* Filters of one line, of a few lines and of all sizes, including far overfull ones. */
 TEST(loader__makes_what_one_thread_makes)
 {
     static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_SPLIT };

@@ -106,7 +106,7 @@ static void ask_one(struct worker *me, unsigned adder, uint64_t i)
     }
 }
 
-/* The same by hash, with whatever hasher was just in use. */
+/* Does the same by hash, with the hasher that was in use just before. */
 static void ask_hashes(struct worker *me, const uint64_t keys[BATCH])
 {
     uint64_t hashes[BATCH], check = 0;
@@ -253,7 +253,7 @@ static void rebuild(struct world *world, uint64_t random)
     CHECK(err == BG_OK || err == BG_ECANCELED || err == BG_EBUSY);
 }
 
-/* One change; if it is not possible now, it is refused without effect. */
+/* Makes one change. A change that is not possible now is refused without effect. */
 static void change(struct world *world, uint64_t random)
 {
     bg_slot *slot = world->slot;
@@ -272,7 +272,7 @@ static void change(struct world *world, uint64_t random)
         (void)!bg_slot_compact(slot, filter, NULL);
         filter = NULL; /* the slot owns it, even on failure */
         break;
-    case 4: /* and back, as the new one does not have all keys */
+    case 4: /* and back, since the new filter lacks some keys */
         filter = some_filter(random);
         err = bg_slot_begin_migration(slot, filter, NULL);
         filter = err == BG_OK ? NULL : filter;
@@ -373,7 +373,7 @@ static void *pin_and_unpin(void *argument)
     return NULL;
 }
 
-/* A replaced filter stays as long as it is pinned, and not longer. */
+/* A replaced filter stays valid exactly as long as it is pinned. */
 TEST(slot__swaps_under_pins)
 {
     static struct world world;
@@ -481,8 +481,8 @@ static double rate_of(const bg_slot *slot)
     return maybes / 1e5;
 }
 
-/* Two and a half times as many keys as it was created for: rebuilt for twice the true number,
- * under adds and queries. With a scale of 10, 25 million in a filter for 10 million. */
+/* A filter with 2.5 times the keys it was created for is rebuilt for twice the true number, during
+ * adds and queries. With a scale of 10, 25 million in a filter for 10 million. */
 TEST(slot__a_saturated_filter_is_rebuilt_under_load)
 {
     static struct saturated all;

@@ -82,7 +82,7 @@ static void *ask_merged(void *argument)
     return NULL;
 }
 
-/* From the store's content once every add goes to the new base. */
+/* Reads the store's content once every add goes to the new base. */
 static void rebuild(struct world *world, bool give_up)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;

@@ -13,8 +13,8 @@
  *        number, acknowledged or not.
  *   (M3) A saved file has every key up to the number that it states.
  *
- * The changes never give up keys: no BG_SLOT_DISCARD and no bg_slot_clear, and a migration is
- * settled forward only after all keys were added again.
+ * No change gives up keys: there is no BG_SLOT_DISCARD and no bg_slot_clear, and a migration is
+ * settled forward only after all keys were re-added.
  */
 #include "base/bits.h"
 #include "bloomgate/all.h"
@@ -230,7 +230,7 @@ static void *ask_keys(void *argument)
 
 /* ---- Changes --------------------------------------------------------------------------- */
 
-/* The keys that a less complete base lacks are added again, then the slot is advanced. */
+/* Re-adds the keys that a less complete base lacks, then advances the slot. */
 static void catch_up(struct world *world)
 {
     const uint64_t log = atomic_load(&world->log);

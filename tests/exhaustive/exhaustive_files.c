@@ -1,7 +1,7 @@
 /*
- * exhaustive_files.c - every small damage to a file, for a file of every kind with more than
- * one block of words: each bit flipped, each length it could be truncated to, each block
- * zeroed, replaced with each other block, and exchanged with it. All must be detected.
+ * exhaustive_files.c - all small damage to a file of every kind, with more than one block of words:
+ * each bit is flipped, the file is truncated to each length, and each block is zeroed, replaced
+ * with every other block, and swapped with it. All damage must be detected.
  *
  * Prints a table of the number of attempts; `make exhaustive` puts it into TESTING.md.
  */

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Tests tables written by the installed LevelDB and RocksDB: no key in them may be answered "no",
-# and few others "maybe". Unsupported files must be refused with a specific error.
+# Tests tables written by the installed LevelDB and RocksDB: lookups of their keys must never answer
+# "no", and lookups of other keys rarely "maybe". Unsupported files must be refused with a specific
+# error.
 # usage: interop_tables.sh leveldb|rocksdb WRITER PROBE
 set -euo pipefail
 engine=$1 writer=$2 probe=$3

@@ -108,11 +108,11 @@ test_leveldb() { # the header in C and C++, the shared and the static library, t
         "$lib/libbloomgate_leveldb.so" | awk '$2 != "A" { print $3 }')
 }
 
-test_rocksdb() { # the program creates the policy by function and by name
+test_rocksdb() { # the program creates the policy by a function call and by its name
     g++ -std=c++17 -fno-rtti -Wall -Wextra -Werror -I"$prefix/include" "$here/consumer_rocksdb.cc" \
         -o consumer -L"$lib" -lbloomgate_rocksdb -lrocksdb
     LD_LIBRARY_PATH=$lib ./consumer
-    must_fail needs_library "$lib/libbloomgate_rocksdb.so" # it is loaded as a single file
+    must_fail needs_library "$lib/libbloomgate_rocksdb.so" # the adapter must not need libbloomgate
     [ "$(nm -DC --defined-only "$lib/libbloomgate_rocksdb.so" | grep -vc ' bloomgate::')" = 0 ]
 }
 

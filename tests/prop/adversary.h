@@ -76,7 +76,7 @@ static inline void adversary_probe(const bg_filter *filter, size_t probes,
     measure_add(m, hits, (probes + 1023) / 1024 * 1024);
 }
 
-/* Finds keys that the replica answers "maybe", none of them a member. */
+/* Finds false positives of the replica. */
 static inline void attack_harvest(const bg_filter *replica, uint64_t *keys)
 {
     for (size_t found = 0; found < HARVEST;) {

@@ -1,5 +1,5 @@
 /*
- * prop_adversary.c - what an attacker who chooses keys can do to a filter.
+ * prop_adversary.c - the effect of keys that an attacker chooses.
  *
  * The attacker knows this library, the filter's geometry and, for `fast`, its hash and seed.
  * Attacks (Gerbet, Kumar, Lauradoux, "The power of evil choices in Bloom filters", 2015):

@@ -139,7 +139,7 @@ static bool attack_fits(bg_filter *scratch, uint64_t key)
     return fits;
 }
 
-/* Keys that share a few buckets: those are soon full. Further keys are refused, nothing else
+/* Keys that share a few buckets, which are soon full. Further keys are refused, nothing else
  * changes, and other keys are inserted as before. */
 TEST(attack__cuckoo_evictions)
 {

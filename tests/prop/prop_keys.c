@@ -9,8 +9,8 @@
  * the first probes are also looked up as keys, and must give the same answers. This is repeated
  * with another seed or secret, since by chance one filter is fuller or emptier than the model.
  *
- * Kinds that are not sets of bits are run with fewer filters; without soak, only at 1% and with
- * two profiles.
+ * Kinds that are not sets of bits are tested with fewer filters; except in soak, only at 1% and
+ * with two profiles.
  */
 #include "bloomgate/all.h"
 #include "prop/measure.h"
@@ -224,7 +224,7 @@ struct row {
 enum { ROWS = RATES * SAMPLES };
 static const double rates[RATES] = { 1e-2, 1e-3 };
 
-/* A weak hash first shows in kinds that only set bits: these are always run. */
+/* A weak hash shows first in kinds that only set bits, so these are always tested. */
 static bool rows_always(unsigned sample)
 {
     return samples[sample].kind <= BG_KIND_REGISTER && !samples[sample].shards;

@@ -1,6 +1,6 @@
 /*
- * prop_large.c - filters of more than 2^32 bits: every part of them is used evenly; no member
- * is lost; the rate is the predicted one.
+ * prop_large.c - filters of more than 2^32 bits: all parts are used evenly, no member is lost, and
+ * the rate is the predicted one.
  *
  * Always: 2^32 + 2^29 bits of each kind, nearly empty: 5e6 keys with the fewest bits per key
  * that the kind allows, which for most of them leaves a measurable rate. In soak: 450e6 keys at
@@ -53,7 +53,7 @@ static void large_check_single(bg_filter *filter, uint64_t state)
     }
 }
 
-/* Every sixteenth of the filter holds a sixteenth of the ones. */
+/* Checks that every sixteenth of the filter holds a sixteenth of the ones. */
 static void large_check_parts(const bg_filter *filter)
 {
     size_t words = (size_t)bg_filter_size_bytes(filter) / 8 / PARTS;
@@ -109,7 +109,7 @@ static uint32_t large_fewest_k(bg_kind kind)
     return kind == BG_KIND_PARTITIONED ? 2 : bgi_kind_of(kind)->k_min;
 }
 
-/* A nearly empty filter of `bytes` bytes. */
+/* Tests a nearly empty filter of `bytes` bytes. */
 static void large_sparse(bg_kind kind, uint64_t bytes, uint32_t flags)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -149,7 +149,7 @@ static double large_free_memory(void)
     }
 BG_BLOOM_KINDS(LARGE_HUGE)
 
-/* A full one. */
+/* Tests a full filter. */
 static void large_full(bg_kind kind)
 {
     bg_spec spec = BG_SPEC_INIT;

@@ -5,9 +5,9 @@
  * Operations are drawn at random: adds and lookups, single and in batches, by bytes, fixed
  * width, integer and hash; merge, fold, copy, clear. After each, these properties are checked:
  *
- *   - a member is always answered "maybe";
- *   - an add reports "new" only for a key that is not a member, and exactly if a lookup
- *     before it answered "no"; in a batch, only for the first of equal keys;
+ *   - a lookup of a member always answers "maybe";
+ *   - an add reports "new" only for a key that is not a member, and if and only if the preceding
+ *     lookup answered "no"; in a batch, only for the first of equal keys;
  *   - bitmaps, counts and single answers agree.
  *
  * Each filter has a twin of the other mode (shared or exclusive), on the scalar instruction
@@ -43,7 +43,7 @@ struct slot {
     bg_filter *filter;
     bg_filter *twin;
     bool has[IDS]; /* the exact set */
-    void *memory;  /* of a filter that was created by bg_filter_create_at */
+    void *memory;  /* memory for bg_filter_create_at; NULL otherwise */
 };
 
 struct world {

@@ -56,7 +56,7 @@ static void rate_effort(uint64_t items, double rate, double *filters, double *pr
     *probes = fmax(256, ceil(hits / rate / *filters));
 }
 
-/* One cell: filters designed for `items` at `rate`, with `load` times as many keys. */
+/* Measures one cell: filters designed for `items` at `rate`, with `load` times that many keys. */
 static void rate_cell(bg_kind kind, uint64_t items, double rate, double load,
                       uint64_t *state, struct measure_summary *summary)
 {

@@ -81,8 +81,8 @@ static inline bool lives_in_child(const struct disk_lives *lives, const char *fo
     return true;
 }
 
-/* Runs a life with that fault at call number `at` and checks its directories; returns whether the call
- * was made. */
+/* Runs a life in which disk call number `at` has the given fault, and checks the directories
+ * afterwards. Returns whether the life made that call. */
 static inline bool lives_one(const struct disk_lives *lives,
                              const char *const folders[3], unsigned long at,
                              enum disk_fault fault)

@@ -17,7 +17,7 @@ static bg_admission *must_admission(const bg_admission_options *options)
     return door;
 }
 
-/* Options with so low a rate that no false positives occur here. */
+/* Returns options with a rate so low that no false positives occur here. */
 static bg_admission_options exact(uint64_t items)
 {
     bg_admission_options options = BG_ADMISSION_OPTIONS_INIT;

@@ -1,6 +1,6 @@
 /*
- * The token bucket: never more than the rate and the burst allow, however time passes; and
- * threads that share a bucket.
+ * The token bucket: it never grants more than the rate and the burst allow, however time passes;
+ * and threads share a bucket.
  */
 #include "support/check.h"
 
@@ -103,7 +103,7 @@ TEST(bucket__clock_goes_back)
     CHECK_EQ(bucket_take(&bucket, &rate, now - SECOND / 2, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now, 1), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 5), 1);
-    /* A large step back: no tokens for that, and it continues from there. */
+    /* A large step back grants no tokens, and the bucket continues from there. */
     now = 5 * SECOND;
     CHECK_EQ(bucket_take(&bucket, &rate, now, 5), 0);
     CHECK_EQ(bucket_take(&bucket, &rate, now + SECOND / 10, 5), 1);

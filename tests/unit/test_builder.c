@@ -144,7 +144,7 @@ TEST(builder__goes_on_after_a_filter)
     bg_builder_free(builder);
 }
 
-/* More than one bucket of the sort and one piece of a filter, with duplicate keys. */
+/* Enough keys for several buckets of the sort and several pieces of a filter, with duplicates. */
 TEST(builder__threads_make_the_same_filter)
 {
     const uint64_t n = CHECK_EMULATED ? 300000 : CHECK_SANITIZED ? 2300000 : 5000000;

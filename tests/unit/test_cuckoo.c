@@ -388,7 +388,7 @@ TEST(cuckoo__width_follows_from_the_rate)
 
 /* ---- Capacity --------------------------------------------------------------------- */
 
-/* A filter accepts the number of keys it was created for, at any size. */
+/* A filter of any size accepts the number of keys it was created for. */
 TEST(cuckoo__takes_what_it_was_made_for)
 {
     unsigned refused = 0, filters = 0;
@@ -445,7 +445,7 @@ TEST(cuckoo__a_refused_insert_changes_nothing)
                 n++;
             }
             uint64_t *words = words_of(filter);
-            for (uint64_t i = 0; i < 50; i++) { /* the same key repeatedly: the same
+            for (uint64_t i = 0; i < 50; i++) { /* likewise for repeated adds of one key
                                                    result */
                 CHECK_EQ(bg_filter_add_u64(filter, n, &is_new), BG_EFULL);
                 CHECK(same_words(filter, words));
@@ -591,7 +591,7 @@ TEST(cuckoo__a_dropped_copy_ends_removes)
             bg_filter *filter =
                 cuckoo_of(units_for(2000, widths[w]), widths[w], modes[m]);
             bg_filter *copy = NULL;
-            while (n - key < 10000) { /* until no insert has succeeded for long */
+            while (n - key < 10000) { /* until many inserts in a row have failed */
                 if (bg_filter_add_u64(filter, n, NULL) == BG_OK) {
                     key = n;
                 }

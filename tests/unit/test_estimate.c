@@ -1,10 +1,9 @@
 /*
- * A filter's estimates about itself. The intervals are documented to include the true value 19
- * times out of 20. The test counts this over many seeded trials; the count may fall short by
- * four standard deviations, and by 1% for the model. So that an interval cannot pass by being
- * too wide, its width is compared with the actual scatter of the estimates: five standard
- * errors of the observed scatter, and 3% for the model. Both bounds tighten as BG_TEST_SCALE
- * adds trials.
+ * Estimates that a filter reports about itself. The intervals are documented to include the true
+ * value 19 times out of 20. The test counts this over many seeded trials; the count may fall short
+ * by four standard deviations, and by 1% for the model. So that an interval cannot pass by being
+ * too wide, its width is compared with the actual scatter of the estimates: five standard errors of
+ * the observed scatter, and 3% for the model. Both bounds tighten as BG_TEST_SCALE adds trials.
  */
 #include "support/adds.h"
 #include "support/check.h"
@@ -19,7 +18,7 @@ enum { BYTES = 8192, MOST = 400000, TRIALS = 200 };
 
 static uint64_t hashes[MOST];
 
-/* How often the true value was inside, and how the estimates scattered. */
+/* How often the interval included the true value, and how the estimates scattered. */
 struct tally {
     double trials, inside, sum, squares, widths;
 };
@@ -46,7 +45,7 @@ static void tally_check(const struct tally *t, const char *what, bg_kind kind,
     }
 }
 
-/* The mean width is that of a 95% interval of the observed scatter. */
+/* Checks that the mean width is that of a 95% interval for the observed scatter. */
 static void tally_check_width(const struct tally *t, bg_kind kind, double fill)
 {
     double mean = t->sum / t->trials;

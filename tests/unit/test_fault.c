@@ -158,7 +158,7 @@ TEST(fault__fold_fails_halfway)
 
 /* ---- Every kind, with all its operations ------------------------------------------- */
 
-/* Created with the same keys, or refused for lack of memory. */
+/* Checks that a filter has the same keys, or that the call failed for lack of memory. */
 static unsigned check_derived(bg_err err, bg_filter *made, bg_errinfo *why)
 {
     unsigned failed = !check_made(err, made, why);

@@ -1,5 +1,5 @@
 /*
- * Defects of other filter loaders, tested against ours; each test is named after the identifier
+ * Known defects of other filter loaders, tested with ours; each test is named after the identifier
  * of the defect. All files here have valid checksums, as an attacker who knows the format would
  * write them. (Defects in RedisBloom's own format are tested in test_foreign_redisbloom.c.)
  */
@@ -147,7 +147,7 @@ TEST(mod_17621__rates_that_are_no_numbers)
     }
 }
 
-/* As many hash functions as INT_MAX: unbounded work for every query. */
+/* INT_MAX hash functions: unbounded work for every query. */
 TEST(mod_18487__work_per_query_is_bounded)
 {
     static const uint64_t ks[] = { 65, 255, 65536, INT32_MAX };
@@ -158,7 +158,7 @@ TEST(mod_18487__work_per_query_is_bounded)
     }
 }
 
-/* One decoder accepted what another refused: check_refused runs all our decoders. */
+/* One decoder accepted input that another refused: check_refused runs all our decoders. */
 TEST(valkey_bloom_90__all_ways_in_agree)
 {
     check_refused(CASE_SCALABLE, AT_RATE, 8, 0x4000000000000000 /* 2.0 */);

@@ -240,7 +240,7 @@ TEST(arguments__every_kind_refuses_numbers_of_keys_that_are_none)
     }
 }
 
-/* 2^40 keys: there is a plan, or a reason why not; a size over max_bytes is refused. */
+/* 2^40 keys: there is a plan or a reason for the refusal; a size over max_bytes is refused. */
 TEST(arguments__every_kind_plans_a_trillion_keys)
 {
     for (unsigned s = 0; s < SAMPLES; s++) {

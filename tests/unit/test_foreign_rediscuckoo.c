@@ -201,8 +201,8 @@ TEST(rediscuckoo__removes_what_was_added)
     bg_foreign_free(f);
 }
 
-/* When more than a tenth was deleted, items move to earlier filters if they can, and the last
- * filters are freed. */
+/* When more than a tenth of the items are deleted, the others move to earlier filters if possible,
+ * and the last filters are freed. */
 TEST(rediscuckoo__gives_filters_back)
 {
     for (unsigned expansion = 1; expansion <= 4; expansion *= 2) {
@@ -299,7 +299,7 @@ TEST(rediscuckoo__other_formats_do_not_remove)
 
 /* ---- Invalid filters --------------------------------------------------------------- */
 
-/* More items than fingerprints, or fewer: then a field has another meaning than assumed. */
+/* More or fewer items than fingerprints: a field then has another meaning than assumed. */
 TEST(rediscuckoo__items_that_are_not_there)
 {
     refused64(ITEMS, 0, "items");

@@ -184,7 +184,7 @@ TEST(leveldb__damage)
     bytes_drop(&b);
 }
 
-/* Changes bytes at random and corrects the checksum: nothing bad happens. */
+/* Changes bytes at random and corrects the checksum: the input is refused or harmless. */
 static void check_corrected(const char *name, bool rocks, int which)
 {
     struct file f = take_apart(name, rocks);

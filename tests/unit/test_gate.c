@@ -109,8 +109,7 @@ TEST(gate__times_the_truth_and_traces_every_look_up)
     CHECK(stats_of(w->gate, false).store_nanoseconds < 720);
     bg_slot_unpin(w->slot, &pin);
     uint64_t before = stats_of(w->gate, false).store_nanoseconds;
-    for (int jump = 0; jump < 3;
-         jump++) { /* or to the end of time: a counter advances */
+    for (int jump = 0; jump < 3; jump++) { /* or to the maximum: a counter advances */
         w->now = 1000;
         w->step = UINT64_MAX - 1000;
         CHECK_EQ(look(w, 1), BG_OUTCOME_PRESENT);
@@ -282,7 +281,7 @@ TEST(gate__an_audit_that_fails_changes_no_answer)
     CHECK_EQ(s.audits, 2);
     CHECK_EQ(s.store_errors, 2);
     CHECK_EQ(s.avoided, 3);
-    CHECK_EQ(s.spared_by_breaker, 0); /* no lookup went without an answer */
+    CHECK_EQ(s.spared_by_breaker, 0); /* every lookup got an answer */
     world_end(w);
 }
 

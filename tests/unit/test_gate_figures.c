@@ -175,7 +175,7 @@ TEST(gate__learns_from_reports)
     world_end(w);
 }
 
-/* Reports about the previous base say nothing about the present one. */
+/* Reports about the previous base do not apply to the current one. */
 TEST(gate__reports_are_of_the_present_base)
 {
     struct world *w = world_make(0.5);
@@ -198,7 +198,7 @@ TEST(gate__reports_are_of_the_present_base)
 
 /* ---- Maintenance -------------------------------------------------------------------- */
 
-/* A source of all keys that the store has. */
+/* A source with all keys of the backing store. */
 struct reader {
     struct world *w;
     uint64_t at;
@@ -299,7 +299,7 @@ static uint64_t world_seal(struct world *w)
 static void write_late(struct world *w)
 {
     const uint64_t key = absent_key(w, PRESENT, false);
-    CHECK_EQ(put(w, key), BG_ENOTSUP); /* the source has passed it */
+    CHECK_EQ(put(w, key), BG_ENOTSUP); /* the source has already passed this key */
 }
 
 TEST(gate__a_rebuild_under_way_ends_no_doubt)

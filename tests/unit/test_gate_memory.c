@@ -258,7 +258,7 @@ TEST(gate__a_failed_write_forgets_as_well)
     CHECK_EQ(look(w, a), BG_OUTCOME_ABSENT_BY_STORE);
     w->write_fails = BG_EIO;
     CHECK_EQ(put(w, a), BG_EIO);
-    w->has[a] = true; /* it had happened nevertheless */
+    w->has[a] = true; /* the failed write did reach the store */
     CHECK_EQ(look(w, a), BG_OUTCOME_PRESENT);
     CHECK_EQ(put(w, b), BG_EIO);
     CHECK(!maybe(w, b)); /* the filter is unchanged */

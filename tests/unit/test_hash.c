@@ -94,7 +94,7 @@ static void fill_random(uint8_t *bytes, size_t n)
 
 /* ---- Batches ---- */
 
-/* Checks batches of every size, that no excess byte of `out` is written, and the same through a
+/* Checks batches of every size, and that no byte after the end of `out` is written; also through a
  * range. */
 static void check_batches(const bg_hasher *hasher, const bg_keys *keys,
                           const uint64_t *expected, size_t most, size_t step)
@@ -286,7 +286,7 @@ TEST(hash_str__equals_bytes)
     for_each(string_body);
 }
 
-/* Key material of 8 bytes must not collide with that of 16 bytes in the same permutation. */
+/* Keys of 8 bytes must not collide with keys of 16 bytes in the same permutation. */
 static void apart_body(const bg_hasher *hasher, const bg_hasher *scalar)
 {
     (void)scalar;

@@ -25,7 +25,7 @@ static bool part_is_static(unsigned i)
     return bg_kind_traits((bg_kind)files_spec(i).kind) & BG_TRAIT_STATIC;
 }
 
-/* Kinds that need not count. */
+/* Returns whether a kind knows its figures without counting bits. */
 static bool part_knows(const bg_filter *filter)
 {
     return bg_filter_kind(filter) == BG_KIND_CUCKOO;

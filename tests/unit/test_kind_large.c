@@ -14,7 +14,7 @@
 
 enum { PLACES = 64 };
 
-/* Returns NULL, and prints a note, if the machine has no such amount of address space. */
+/* Returns NULL, and prints a note, if the machine has too little address space. */
 static bg_filter *large_filter(bg_kind kind, uint64_t units)
 {
     bg_spec spec = exact_spec(kind, units, kind_k_usual(kind), BG_SPEC_SMALL_PAGES);

@@ -34,7 +34,7 @@ enum mix {
     MIXES
 };
 
-/* One byte per key is little, so false positives occur now and then. */
+/* With only one byte per key, false positives occur now and then. */
 static void fill(bg_filter *filter, uint64_t *kept)
 {
     uint64_t n = bg_filter_size_bytes(filter);

@@ -534,7 +534,7 @@ static bool stubborn_sink(void *context, const char *text, size_t len)
 {
     struct stubborn *stubborn = context;
     CHECK(text && len > 0);
-    CHECK(stubborn->calls < stubborn->most); /* no calls after it has returned stop */
+    CHECK(stubborn->calls < stubborn->most); /* no calls after it returned "stop" */
     stubborn->longest = len > stubborn->longest ? len : stubborn->longest;
     return ++stubborn->calls < stubborn->most;
 }

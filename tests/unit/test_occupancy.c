@@ -1,5 +1,5 @@
 /*
- * Where the bits of a filter are: by cells of equal size, over the words of all its parts.
+ * The distribution of bits in a filter: by cells of equal size, over the words of all its parts.
  */
 #include "support/adds.h"
 #include "support/check.h"

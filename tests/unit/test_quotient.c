@@ -739,7 +739,7 @@ static bg_filter *shared;
 static uint64_t steady[STEADY], churn[WRITERS][CHURN];
 static bool stop_reading;
 
-/* Adds and removes its own keys repeatedly, and finally leaves them in. */
+/* Adds and removes its own keys repeatedly; they are present at the end. */
 static void *write_keys(void *context)
 {
     const uint64_t *keys = context;

@@ -300,7 +300,7 @@ static void begin_migration(struct world *w, uint64_t key)
     CHECK_OK(bg_slot_begin_migration(w->slot, filter_with(key), NULL));
 }
 
-/* Each makes earlier answers invalid; and what precedes it. */
+/* Events that invalidate earlier answers, each with the steps that precede it. */
 static const struct event {
     void (*happens)(struct world *w, uint64_t key);
     void (*before)(struct world *w, uint64_t key);

@@ -656,7 +656,8 @@ static void fail_everywhere(enum disk_fault fault, bool saving)
         CHECK_EQ(why.code, err);
         CHECK(!failed || err == BG_OK || err == BG_EIO);
         CHECK(saving || err || evicted == 2);
-        CHECK(saving || evicted >= 1); /* one failure does not stop the other */
+        CHECK(saving
+              || evicted >= 1); /* one failure does not stop the other eviction */
         CHECK_EQ(registry_stats(registry).in_memory, 2 - evicted);
         CHECK_EQ(count_files(), 2 - (!file_exists("other.bg")));
         check_keys(acme, 0, 200);
@@ -821,8 +822,8 @@ TEST(evict__keeps_the_generation)
     files_clean();
 }
 
-/* A key whose add was not followed by an advance has no number. That is so after the tenant has come back, too:
- * no file may replace the base as if it had the key. */
+/* A key whose add was not followed by an advance has no number, even after the tenant was evicted
+ * and reloaded. So no file may replace the base as if the file had the key. */
 TEST(evict__keeps_adds_without_a_number)
 {
     for (int numbered = 0; numbered < 2; numbered++) {

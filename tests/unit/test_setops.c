@@ -151,7 +151,7 @@ TEST(merge__with_itself_changes_nothing)
     }
 }
 
-/* A refusal changes neither filter, and the details name the difference. */
+/* A refused merge changes neither filter, and the details name the difference. */
 static void check_refusal(const bg_spec *one, const bg_spec *other, const char *what,
                           const char *found)
 {

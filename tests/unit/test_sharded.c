@@ -281,7 +281,7 @@ TEST(sharded__threads_add)
     for_each_kind(threads_body);
 }
 
-/* Every allocation fails once: nothing leaks, and nothing is half created. */
+/* Every allocation fails once: nothing leaks, and no filter is partially created. */
 static void fault_body(const bg_spec *spec)
 {
     static struct counting c;

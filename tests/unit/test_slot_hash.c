@@ -1,6 +1,6 @@
 /*
- * test_slot_hash.c - slots by hash: hashes do what keys do, in every state of a slot, and have
- * no effect in filters of another hasher.
+ * test_slot_hash.c - slots used by hash: hashes have the same effect as keys in every state of a
+ * slot, and no effect in filters with another hasher.
  */
 #include "bloomgate/all.h"
 #include "support/check.h"
@@ -44,7 +44,7 @@ static bool bit(const uint64_t *bitmap, size_t i)
     return bitmap[i / 64] >> i % 64 & 1;
 }
 
-/* Creates a filter of another hasher, and returns its check value. */
+/* Creates a filter with another hasher, and returns its check value. */
 static bg_filter *other_filter(uint64_t *check)
 {
     bg_filter *filter = make_seeded(BG_KIND_BLOCKED, 2000, 77);
@@ -263,7 +263,8 @@ TEST(slot_hash__in_a_migration)
     bg_slot_free(slot);
 }
 
-/* A sealed base of another hasher next to the delta: its content cannot be queried by hash. */
+/* A sealed base with another hasher, and a delta: the content of the base cannot be queried by
+ * hash. */
 TEST(slot_hash__beside_a_base_of_another_hasher_nothing_is_certainly_new)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
@@ -288,7 +289,7 @@ TEST(slot_hash__beside_a_base_of_another_hasher_nothing_is_certainly_new)
     bg_slot_free(slot);
 }
 
-/* The same with a delta of the same hasher: keys of the base are not new. */
+/* If the delta has the same hasher, keys of the base are not new. */
 TEST(slot_hash__in_layers)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);

@@ -282,7 +282,7 @@ TEST(slot_mapped__what_is_made_of_an_overwritten_file)
     CHECK(!folded);
     bg_slot_unpin(slot, &pin);
     bg_filter_free(target);
-    /* The same after the write was noticed, until a good file is loaded. */
+    /* The same holds after the write was detected, until a valid file is loaded. */
     save_of(other, BG_KIND_BLOCKED, 0, 0, 6);
     CHECK_EQ(bg_slot_reload(slot, other, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(count_of(slot, 0), KEYS);

@@ -277,7 +277,8 @@ TEST(solve__exact_geometry_needs_no_items)
     }
 }
 
-/* More bytes than a double has digits for: still rounded down, exact to the unit. */
+/* A number of bytes that a double cannot represent exactly is still rounded down, exact to the
+ * unit. */
 TEST(solve__bytes_are_exact_beyond_2_to_the_53)
 {
     if (sizeof(size_t) < 8) {

@@ -41,7 +41,8 @@ static double measured(const bg_filter *filter)
     return (double)ask_range(filter, absent, PROBES) / PROBES;
 }
 
-/* Returns the highest rate that a measurement of `rate` gives, except once in 30,000 runs. */
+/* Returns an upper bound for a measured rate whose true value is `rate`: it is exceeded once in
+ * 30,000 runs. */
 static double at_most(double rate)
 {
     return rate + 4 * sqrt(rate / PROBES);
@@ -56,7 +57,7 @@ static void add_singly(bg_filter *filter, uint64_t first, uint64_t n)
 
 /* ---- Rates ----------------------------------------------------------------------------- */
 
-/* All keys of a window within one of its periods. */
+/* All keys of a window are added within one of its periods. */
 TEST(window_burst__all_keys_in_one_period_keep_the_rate)
 {
     static const uint32_t generations[] = { 2, 3, 8, 24, 64 };
@@ -85,7 +86,7 @@ TEST(window_burst__all_keys_in_one_period_keep_the_rate)
     }
 }
 
-/* All keys of a window in each of its periods: every add renews one. */
+/* All keys of a window are added in each of its periods: every add renews a key. */
 TEST(window_burst__keys_that_are_renewed_keep_the_rate)
 {
     const uint32_t g = 8;

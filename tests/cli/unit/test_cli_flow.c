@@ -138,7 +138,7 @@ static struct flow flow_of(struct input *input, struct collected *c, unsigned th
                           .context = c };
 }
 
-/* Runs over all files, part i of n, in legs of this many bytes if that is not 0. */
+/* Runs the flow over a part of all files, in legs of `leg` bytes unless that is 0. */
 static int collect(const struct files *files, struct collected *c, unsigned threads,
                    uint64_t leg, struct input_part part)
 {

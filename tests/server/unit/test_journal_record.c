@@ -236,7 +236,7 @@ TEST(journal_record__what_cannot_be_written_is_refused)
     CHECK_EQ(journal_record_bytes(&r, &n, NULL), BG_EINVAL);
 }
 
-/* Accepted bytes, when written again, are the same bytes; rejected bytes give a reason. */
+/* Accepted bytes are the same when they are written again. Rejected bytes get a reason. */
 static void check_bytes(struct journal_cursor *cursor, size_t n)
 {
     static unsigned char again[BYTES_MAX];

@@ -280,7 +280,7 @@ static void model_doubt(struct model *m, const struct step *step)
     for (unsigned i = 0; i < NAMES; i++) {
         struct filter *f = &m->filters[i];
         const struct filter *g = &other.filters[i];
-        if (!f->there && g->there) { /* nothing is known of its content */
+        if (!f->there && g->there) { /* its content is unknown */
             const unsigned make = g->make;
             *f = (struct filter){ .make = make, .expires = 1 };
             f->there = f->maybe = true;
