@@ -53,7 +53,7 @@ static bool remembers(bg_filter *known)
     return true;
 }
 
-/* Keys that were never added: nearly all lookups return "no". */
+/* Looks up keys that were never added: nearly all lookups return "no". */
 static bool turns_strangers_away(const bg_filter *known, double planned)
 {
     char key[32];
@@ -71,7 +71,7 @@ static bool turns_strangers_away(const bg_filter *known, double planned)
 
 int main(void)
 {
-    /* The number of keys, and the share of absent keys that may be false positives. */
+    /* The number of keys, and the allowed false-positive rate. */
     bg_spec spec = BG_SPEC_INIT;
     spec.items = USERS;
     spec.rate = 0.01;

@@ -1,5 +1,6 @@
 /*
- * 02_batch.c - many keys in one call: the fast way.
+ * 02_batch.c - adds and looks up many keys in one call, which is faster than single
+ * calls.
  *
  * Shows how to add and look up keys in batches, in all four forms of keys (pointers and
  * lengths, records of one width, integers, hashes), and how to read the bitmap of
@@ -40,7 +41,7 @@ static bg_filter *make(uint64_t items)
     return filter;
 }
 
-/* Words of a text: the first occurrence of a word is new to the filter. */
+/* Adds the words of a text: the first occurrence of each word is new to the filter. */
 static bool new_words(void)
 {
     const bg_bytes text[WORDS] = { { "to", 2 },  { "be", 2 }, { "or", 2 },

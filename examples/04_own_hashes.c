@@ -2,8 +2,8 @@
  * 04_own_hashes.c - who computes the hash?
  *
  * Shows three answers: the filter, with a secret that protects against adversarial
- * keys; the caller, once for several filters; and the filter, with a hash function of
- * the caller. Also shows what goes wrong if a hash is not well mixed.
+ * keys; the caller, once for several filters; and the filter, with the caller's own
+ * hash function. Also shows the effect of a hash that is not well mixed.
  */
 #include <bloomgate/bloomgate.h>
 #include <bloomgate/combine.h>
@@ -74,8 +74,8 @@ static bool once_for_several(void)
     return good;
 }
 
-/* An existing hash function of an application. It mixes all 64 bits well, but does not
- * protect against adversarial keys. */
+/* A hash function that the application already has. It mixes all 64 bits well, but does
+ * not protect against adversarial keys. */
 static uint64_t my_hash(void *context, const void *key, size_t len)
 {
     const unsigned char *p = key;
@@ -90,7 +90,7 @@ static uint64_t my_hash(void *context, const void *key, size_t len)
 }
 
 /* Returns the measured false-positive rate. Keys are numbers, and `hash_of` hashes
- * them: numbers below KEYS are added, later ones are not. */
+ * them: numbers below KEYS are added, higher ones are not. */
 static double measured(bg_filter *filter, uint64_t (*hash_of)(uint64_t number))
 {
     uint64_t maybe = 0;

@@ -1,11 +1,11 @@
 /*
- * 05_sizing.c - how large must a filter be, and which rate will it have?
+ * 05_sizing.c - how large must a filter be, and what will its false-positive rate be?
  *
  * Shows the information that a plan provides before anything is allocated: all Bloom
  * kinds side by side; the rate for a given amount of memory; the cheapest size if
- * memory and wasted calls have a price; room for growth; and the rate required by a
- * latency objective. Finally checks that a filter created from a plan behaves as
- * planned.
+ * memory and wasted calls have a price; a size that allows for growth; and the rate
+ * required by a latency objective. Finally checks that a filter created from a plan
+ * behaves as planned.
  */
 #include <bloomgate/bloomgate.h>
 #include <bloomgate/inspect.h>
@@ -55,7 +55,7 @@ static bool table_of_kinds(void)
     return true;
 }
 
-/* The memory is fixed: what is the best rate? */
+/* If the memory is fixed, what is the best rate? */
 static bool what_memory_gives(void)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
@@ -71,9 +71,10 @@ static bool what_memory_gives(void)
     return p.bytes <= ask.spec.bytes && p.rate > 0.03 && p.rate < 0.06;
 }
 
-/* Memory and wasted calls have prices: which size minimizes their sum? memory_cost is
- * the price of a GiB per second and call_cost that of one call, in any common unit. The
- * unit here is the price of a GiB per second. */
+/* If memory and wasted calls have prices, which size minimizes the total cost?
+ * memory_cost is the price of 1 GiB for one second, and call_cost is the price of one
+ * call, in the same unit. In this example, the unit is the price of 1 GiB for one
+ * second. */
 static bool cheapest(void)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
@@ -102,7 +103,7 @@ static bool cheapest(void)
     return good;
 }
 
-/* The number of keys doubles before the filter is rebuilt. */
+/* Plans for a number of keys that doubles before the filter is rebuilt. */
 static bool room_to_grow(void)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;
@@ -118,8 +119,8 @@ static bool room_to_grow(void)
     }
     double today = bg_predict_rate(later.kind, later.bytes, later.k, ask.spec.items);
     printf(
-        "\nSized for today, the rate is %.1f%% after the keys double. Sized for growth 2, "
-        "the filter takes\n%.1f MiB instead of %.1f, and its rate rises from %.3f%% to "
+        "\nA filter sized for today has a rate of %.1f%% after the keys double. Sized for "
+        "growth 2, it takes\n%.1f MiB instead of %.1f, and its rate rises from %.3f%% to "
         "%.2f%%.\n",
         100 * now.rate_2x, (double)later.bytes / 1048576, (double)now.bytes / 1048576,
         100 * today, 100 * later.rate);
@@ -127,8 +128,8 @@ static bool room_to_grow(void)
            && now.rate_2x > 0.05;
 }
 
-/* A lookup of an absent key may take 20 microseconds on average; a call to the backing
- * store takes 4 ms. */
+/* Plans for a latency objective: a lookup of an absent key may take 20 microseconds on
+ * average, and a call to the backing store takes 4 ms. */
 static bool latency(void)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;

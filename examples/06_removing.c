@@ -2,8 +2,8 @@
  * 06_removing.c - a filter that follows the content of a cache.
  *
  * Shows how to remove keys from a filter, in step with a small cache that evicts its
- * oldest entry; the result of removing a key that is not there; how to count how often
- * a key was added; and which kinds support which operation.
+ * oldest entry; the result of removing an absent key; how to count how many times a key
+ * was added; and which kinds support which operation.
  */
 #include <bloomgate/bloomgate.h>
 
@@ -52,7 +52,7 @@ static bool follow_a_cache(void)
     return right && passed < REQUESTS / 20;
 }
 
-/* Wide counters can count the adds of a key. */
+/* Counts visits: wide counters can count how many times a key was added. */
 static bool count_visits(void)
 {
     bg_filter *visits = make(16);

@@ -1,10 +1,9 @@
 /*
- * 07_files.c - a filter that outlives its program.
+ * 07_files.c - saves a filter to a file, and opens it again.
  *
  * Shows how to save a filter with metadata and canaries; verify, open and map a file;
- * read its header; detect damage, and open a damaged file anyway. Also shows that
- * saving is all-or-nothing. Works in a temporary directory, which is removed at the
- * end.
+ * read its header; detect damage; and open a damaged file anyway. Also shows that
+ * saving is atomic. Works in a temporary directory, which is removed at the end.
  */
 #define _DEFAULT_SOURCE /* mkdtemp */
 
@@ -35,7 +34,8 @@ static bg_filter *fill(void)
     for (uint64_t i = 0; i < KEYS; i++) {
         must(bg_filter_add_u64(seen, i, NULL) == BG_OK);
     }
-    /* Canaries: keys that no user has. Opening the file checks that they are found. */
+    /* Canaries are keys that no user has. Opening the file checks that they are found.
+     * */
     for (uint32_t i = 0; i < BG_CANARY_COUNT; i++) {
         uint8_t canary[BG_CANARY_BYTES];
         bg_canary(GENERATION, i, canary);
@@ -112,7 +112,8 @@ static bool notice_damage(const char *path)
     bg_errinfo why = { .code = BG_OK };
     bg_open_options anyway = BG_OPEN_OPTIONS_INIT;
     bg_err err = damage(path, 50000) ? bg_open(path, NULL, &seen, &why) : BG_OK;
-    printf("damaged: %s at %llu\n", bg_err_name(err), (unsigned long long)why.offset);
+    printf("damaged file: %s at offset %llu\n", bg_err_name(err),
+           (unsigned long long)why.offset);
     bool noticed = err == BG_ECHECKSUM && seen == NULL;
     /* Without the damaged block there are more false positives, but still no false
      * negatives. */

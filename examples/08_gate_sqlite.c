@@ -1,7 +1,7 @@
 /*
  * 08_gate_sqlite.c - a gate in front of a database: most lookups of absent keys never
- * reach the database. Writes go to the database first and to the filter second, and a
- * share of the filter's "no" answers is audited. Finally the gate reports its
+ * reach the database. Each write goes to the database first and then to the filter, and
+ * a share of the filter's "no" answers is audited. Finally, the gate reports its
  * statistics.
  */
 #define _DEFAULT_SOURCE /* mkstemp */
@@ -26,7 +26,7 @@ static int run(sqlite3_stmt *statement, const void *name, size_t len, int *age)
     return code;
 }
 
-/* The expensive lookup; stores the row in the request. */
+/* Looks up the row in the database and stores it in the request. */
 static bg_store_answer ask(void *context, const void *key, size_t len, void *request)
 {
     int code = run(((sqlite3_stmt **)context)[GET], key, len, request);

@@ -61,7 +61,7 @@ static bool run(bg_registry *registry)
     size_t gone = 0;
     bool right = order(registry, "acme", 0, ORDERS) == ORDERS;
     right &= order(registry, "flood", 0, 100000)
-             == 1000; /* over quota: only this customer is affected */
+             == 1000; /* only this customer is over quota */
     right &= order(registry, "../etc", 0, ORDERS) == ORDERS; /* any name is safe */
     now += 10 * MINUTE;
     right &= known(registry, "acme", 0, ORDERS) == ORDERS; /* acme is active */

@@ -48,7 +48,8 @@ static uint64_t request(uint64_t i)
     uint64_t x = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
     x ^= x >> 32;
     uint64_t low = x % POPULAR, high = x / POPULAR % POPULAR;
-    return i % 2 ? POPULAR + i : low * high / POPULAR; /* small numbers are popular */
+    return i % 2 ? POPULAR + i
+                 : low * high / POPULAR; /* low numbers are popular keys */
 }
 
 /* Returns the number of hits; a NULL `door` admits everything. */
@@ -62,7 +63,8 @@ static unsigned play(bg_admission *door)
         if (cache_get(&cache, key, i + 1)) {
             hits++;
         } else if (bg_admission_admit(door, &key, sizeof key)) {
-            cache_put(&cache, key, i + 1); /* fetched, and worth keeping */
+            cache_put(&cache, key,
+                      i + 1); /* the object was fetched and is worth keeping */
         }
     }
     return hits;

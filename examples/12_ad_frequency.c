@@ -3,8 +3,8 @@
  *
  * A window filter expires keys by itself. An ad is shown unless the filter returns
  * "maybe": no user sees an ad twice within an hour, and at most one in a thousand ads
- * is held back by a false positive. The example sets the clock itself, so a day passes
- * in no time.
+ * is held back by a false positive. The example uses a simulated clock, so it does not
+ * have to wait a day.
  */
 #include <bloomgate/bloomgate.h>
 #include <bloomgate/window.h>
@@ -39,7 +39,7 @@ static bg_filter *make(uint64_t *clock)
 }
 
 /* Returns whether to show the ad. Looks up the key before adding it: a single add could
- * do both, but it would renew an existing key, although an ad that was held back was
+ * do both, but it would also renew the key of an ad that was held back and therefore
  * not seen. */
 static bool show(bg_filter *seen, unsigned user, unsigned ad)
 {
@@ -60,7 +60,8 @@ static struct figures day(bg_filter *seen, uint64_t *now)
     struct figures f = { 0 };
     uint64_t random = 1, end = *now + (uint64_t)24 * HOUR;
     for (; *now < end; *now += STEP) {
-        if (bg_filter_rotate(seen, *now, NULL)) { /* time also passes without adds */
+        if (bg_filter_rotate(seen, *now,
+                             NULL)) { /* the window also moves without adds */
             break;
         }
         for (int i = 0; i < 5; i++) {

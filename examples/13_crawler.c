@@ -3,8 +3,9 @@
  *
  * Each worker processes its part of the links with its own filter, so threads never
  * wait for each other; at the end, the filters are merged. A "no" is certain: the link
- * is new and goes to the frontier without a database query. A "maybe" is wrong once in
- * a thousand times, so the worker then queries the store: no page is lost.
+ * is new and goes to the frontier without a database query. For a new link, "maybe" is
+ * wrong once in a thousand times, so the worker then queries the store, and no page is
+ * lost.
  */
 #include <bloomgate/bloomgate.h>
 #include <bloomgate/combine.h>
@@ -94,12 +95,13 @@ int main(void)
         bg_filter_free(workers[w].seen);
     }
     char url[64];
-    for (uint64_t i = 0; right && i < LINKS; i++) { /* check that no page is lost */
+    for (uint64_t i = 0; right && i < LINKS; i++) { /* checks that no page is lost */
         unsigned page = link_to(i);
         right = fetched[page] && bg_filter_may_contain(all, url, url_of(page, url));
     }
     printf(
-        "%d links, %lu + %lu duplicates avoided; %lu links were new without a query\n",
+        "%d links: dropped %lu duplicates within workers and %lu across workers; avoided "
+        "%lu store queries\n",
         LINKS, LINKS - found, twice, LINKS - asked);
     bg_filter_free(all);
     return right && twice < found && LINKS - found > found ? 0 : 1;

@@ -21,8 +21,8 @@ enum { LISTED = 500000, NEWS = 5 };
 static char folder[] = "/tmp/bloomgate-blocklist-XXXXXX";
 static bg_errinfo why;
 
-/* Publishes a version of the list, after adding the hosts from `first` on. Returns its
- * digest and its path. */
+/* Publishes a version of the list, after adding the hosts from `first` to `end` - 1.
+ * Returns its digest and its path. */
 static bool publish(bg_filter *list, uint64_t first, uint64_t end,
                     char digest[BG_DIGEST_TEXT_BYTES], char path[256])
 {
@@ -69,7 +69,7 @@ int main(void)
     bg_file_difference news = { .struct_size = sizeof news };
     bg_spec spec = BG_SPEC_INIT;
     bg_filter *list = NULL;
-    spec.items = LISTED + 1000; /* with room for new hosts */
+    spec.items = LISTED + 1000; /* with space for new hosts */
     spec.rate = 0.0001;
     if (!mkdtemp(folder) || bg_filter_create(&spec, &list, &why) != BG_OK) {
         return 1;
@@ -87,8 +87,8 @@ int main(void)
     right = right && news.different <= NEWS && knows(path[0], old, LISTED)
             && bg_file_apply(path[0], path[2], path[3], &why) == BG_OK
             && knows(path[3], new, LISTED + NEWS);
-    /* The patch applies to no other version, and damage is detected; the file of the
-     * reader stays intact. */
+    /* The patch cannot be applied to any other version, and damage is detected. In both
+     * cases, the reader's file stays intact. */
     right = right && bg_file_apply(path[1], path[2], path[3], NULL) == BG_EINCOMPAT
             && flip_a_bit(path[2], (long)news.patch_bytes / 2)
             && bg_file_apply(path[0], path[2], path[3], NULL) != BG_OK

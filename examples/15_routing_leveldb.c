@@ -2,9 +2,9 @@
  * 15_routing_leveldb.c - filters at three levels of a distributed store, and the work that each
  * of them avoids.
  *
- * There are four nodes, each with its own LevelDB. Records are on the node that wrote them, and
- * readers do not know which one: a client calls a router, the router calls the nodes, and a node
- * reads blocks of its tables. Most lookups are for keys that do not exist.
+ * There are four nodes, each with its own LevelDB. Each record is on the node that wrote it, and
+ * readers do not know which node that is: a client calls a router, the router calls the nodes,
+ * and a node reads blocks of its tables. Most lookups are for keys that do not exist.
  *
  *   client   has a filter over the whole cluster: on a "no", there is no call
  *   router   has a filter per node: calls only nodes that may have the key
@@ -54,9 +54,11 @@ struct cluster {
     bg_hasher hasher;
     redisContext *redis;
     int levels;
-    bg_filter *at_router[NODES], *at_client;             /* as fetched from Redis */
-    unsigned long router_calls, node_calls, blocks_read; /* calls made ... */
-    unsigned long spared_router, spared_nodes, spared_blocks; /* ... and avoided */
+    bg_filter *at_router[NODES], *at_client; /* filters fetched from Redis */
+    unsigned long router_calls, node_calls,
+        blocks_read; /* calls made, and blocks read */
+    unsigned long spared_router, spared_nodes,
+        spared_blocks; /* calls and reads avoided */
     unsigned long lost;
     char folder[64];
 };
@@ -193,7 +195,8 @@ static void write_and_publish(struct cluster *c, unsigned long from, unsigned lo
         publish(c->redis, "node", i, c->nodes[i].own);
         publish(c->redis, "share", i, c->nodes[i].share);
     }
-    for (int i = 0; i < NODES; i++) { /* any process may do this: it needs no node */
+    for (int i = 0; i < NODES;
+         i++) { /* any process may do this; it does not need a node */
         bg_filter *share = NULL;
         fetch(c->redis, "share", i, i ? &share : &all);
         must(!share || bg_filter_merge(all, share, NULL) == BG_OK, "merging");
@@ -252,7 +255,7 @@ static bool client_get(struct cluster *c, unsigned long number)
     return false;
 }
 
-/* Looks up ASKED keys, one in five of which exists, and checks the results. */
+/* Looks up `ASKED` keys, one in five of which exists, and checks the results. */
 static unsigned long ask(struct cluster *c, int levels, unsigned long records,
                          const char *name)
 {
@@ -355,7 +358,7 @@ int main(int count, char **words)
     fetch_all(&c);
     bool right = show(&c, RECORDS);
     write_and_publish(&c, RECORDS, RECORDS + LATER);
-    fetch_all(&c); /* from here on, all acknowledged records are found */
+    fetch_all(&c); /* from now on, all acknowledged records are found */
     right = show(&c, RECORDS + LATER) && right;
     printf("\n%lu wrong answers\n", c.lost);
     if (server > 0) {

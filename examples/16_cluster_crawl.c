@@ -3,17 +3,19 @@
  *
  *     example_16_cluster_crawl HOST:PORT[,HOST:PORT...]
  *
- * Each worker has a local filter of the pages it knows, which needs no network. Links
- * arrive in batches. For each batch, the local filter drops known links; one lookup in
- * the shared filter drops pages that other workers have fetched; the remaining pages
- * are fetched, and added to the shared filter at the end of the batch. So a batch costs
- * two round trips. A page is fetched twice only if two workers first meet it in batches
- * at the same time: the longer the batches, the more often.
+ * Each worker has a local filter of the pages that it knows, which can be queried
+ * without the network. Links arrive in batches. For each batch, the local filter drops
+ * known links; one lookup in the shared filter drops pages that other workers have
+ * fetched; the remaining pages are fetched, and added to the shared filter at the end
+ * of the batch. So a batch costs two round trips. A page is fetched twice only if two
+ * workers first encounter it in concurrent batches, so longer batches cause more
+ * duplicate fetches.
  *
- * The number of such fetches can be predicted. Suppose a link leads to page j with
- * probability q. A worker meets the page in a batch of B links with probability a = 1 -
- * (1 - q)^B. In the first round in which any of W workers meets the page, W a / (1 - (1
- * - a)^W) of them do on average, and all but one fetch it unnecessarily.
+ * The number of duplicate fetches can be predicted. Suppose a link leads to page j with
+ * probability q. A worker encounters the page in a batch of B links with probability a
+ * = 1 - (1 - q)^B. In the first round in which any of W workers encounters the page, W
+ * a / (1 - (1 - a)^W) workers encounter it on average, and all but one fetch it
+ * unnecessarily.
  *
  * The cluster client is in the cluster/ directory; sharded_filter.h is its interface.
  */
@@ -43,8 +45,7 @@ struct crawl {
     const char *nodes;
     char name[32]; /* name of the shared filter */
     unsigned batch;
-    pthread_barrier_t
-        round; /* workers merge at the same time, as if driven by a clock */
+    pthread_barrier_t round; /* keeps the workers in step: all query, then all add */
     atomic_uint fetched[PAGES];
 };
 
@@ -53,7 +54,7 @@ struct worker {
     struct crawl *crawl;
     unsigned number;
     unsigned long local, shared,
-        requests; /* links dropped by the local and by the shared filter */
+        requests; /* links dropped by the local and the shared filter; requests sent */
     bool failed;
     char urls[BATCH_MAX][URL];
     unsigned pages[BATCH_MAX];
@@ -102,7 +103,7 @@ static double web_predict(unsigned batch)
 
 /* ---- A worker ----------------------------------------------------------------------------------- */
 
-/* Collects the links of a batch that the local filter does not know. */
+/* Collects the links of a batch that are not in the local filter. */
 static unsigned worker_read(struct worker *me, bg_filter *known, uint64_t first,
                             bg_bytes *urls)
 {
@@ -128,8 +129,8 @@ static unsigned worker_read(struct worker *me, bg_filter *known, uint64_t first,
     return n;
 }
 
-/* Queries the shared filter, fetches the pages it does not know, and adds them to
- * it. */
+/* Queries the shared filter, fetches the pages that it does not contain, and adds them
+ * to it. */
 static bool worker_batch(struct worker *me, struct sharded *shared, bg_bytes *urls,
                          unsigned n)
 {
@@ -140,7 +141,7 @@ static bool worker_batch(struct worker *me, struct sharded *shared, bg_bytes *ur
     (void)pthread_barrier_wait(&me->crawl->round);
     for (unsigned i = 0; i < n; i++) {
         if (maybe[i / 64] >> i % 64 & 1) {
-            me->shared++; /* another worker has fetched it */
+            me->shared++; /* another worker has fetched the page */
         } else {
             atomic_fetch_add(&me->crawl->fetched[me->pages[i]], 1);
             urls[fetched++] = urls[i];
