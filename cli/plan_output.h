@@ -26,7 +26,7 @@ void plan_words(const bg_errinfo *why, char text[PLAN_TEXT]);
 int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds,
                    enum say_when when);
 
-/* Print to stdout (plan_report.c, plan_json.c). */
+/* Print the plans to stdout (plan_report.c, plan_json.c). */
 void plan_print(const struct plan_rows *plans, const struct plan_speeds *speeds);
 void plan_print_json(const struct plan_rows *plans, const struct plan_speeds *speeds);
 

@@ -19,10 +19,10 @@ bool args_real(bg_bytes argument, double *value);
 /* Returns the argument as a C string for messages: truncated to fit, unprintable bytes as '?'. */
 const char *args_show(bg_bytes argument, char text[64]);
 
-/* Returns the object named by argv[1] if it is of one of these families (bits 1 << OBJECT_BF
+/* Returns the object named by argv[1] if it belongs to one of these families (bits 1 << OBJECT_BF
  * ...). Returns NULL if the object does not exist, after sending `missing` as an error unless
- * that is NULL, or if it is of another family, after sending WRONGTYPE. *sent reports whether an
- * error was sent. */
+ * that is NULL, or if it belongs to another family, after sending WRONGTYPE. *sent reports
+ * whether an error was sent. */
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
 

@@ -14,8 +14,8 @@ void load_forget(struct object *object);
  * is being created from them. Locks `dumping`. */
 bool load_is_under_way(struct object *object);
 
-/* Sets *done and *total to the number of bytes loaded and to be loaded. Returns false if no load
- * is in progress. Locks `dumping`. */
+/* Sets *done to the number of bytes loaded so far, and *total to the number of bytes expected.
+ * Returns false if no load is in progress. Locks `dumping`. */
 bool load_progress(struct object *object, uint64_t *done, uint64_t *total);
 
 #endif

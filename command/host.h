@@ -9,11 +9,11 @@
  * Durability. A handler passes every change of an object to the host (`record`). The host writes
  * it to its journal, or replicates it, and sends the reply only when the change is as safe as the
  * settings require. Sets of bits record a change before they apply it. Objects whose changes do
- * not commute hold their lock over both steps; their adds are applied first and then recorded, so
- * that adds rejected by a full filter do not fill the journal (object_keys.c). Changes of a whole
- * object (merges, loads, replacements) are followed by `checkpoint`, and the host then saves the
- * whole object. After a crash before that, the object has its previous content or unknown content
- * (object.h), but is never empty.
+ * not commute hold their lock during both steps; their adds are applied first and then recorded,
+ * so that adds rejected by a full filter do not fill the journal (object_keys.c). Changes of a
+ * whole object (merges, loads, replacements) are followed by `checkpoint`, and the host then
+ * saves the whole object. After a crash before that, the object has its previous content or
+ * unknown content (object.h), but is never empty.
  */
 #ifndef COMMAND_HOST_H
 #define COMMAND_HOST_H

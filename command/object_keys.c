@@ -2,8 +2,8 @@
  * object_keys.c - applies and records adds and removes, and replays them from their records.
  *
  * Objects that are sets of bits need no lock. Their adds are recorded first and then applied,
- * since they can be replayed repeatedly and in any order. All other objects hold `writing` over
- * both steps, and their adds are applied first and then recorded: such filters can be full, and
+ * since they can be replayed repeatedly and in any order. All other objects hold `writing` during
+ * both steps, and their adds are applied first and then recorded: these filters can be full, and
  * rejected adds must neither be replayed nor fill the journal. No add can observe the difference:
  * an add of the same key waits for the lock. If recording fails, the add is undone where the kind
  * of filter supports it; otherwise the filter may contain a key that was not recorded.
@@ -184,9 +184,9 @@ static uint64_t adding_next_layer(const struct object *object, uint64_t width)
  * a sixteenth over its capacity (the library has then tried twice to grow) and the next layer
  * would not fit. If the layer would fit, adds continue, and the library soon tries again. If the
  * host provides `room`, it is called before the library tries at all. If the filter came from
- * another server, the library does not know the limit of this server, so a layer that certainly
- * exceeds it is refused in advance as well. Small layers are not refused individually, and a
- * sharded filter has many of them, so adds also fail as soon as memory is used up.
+ * another server, the library does not enforce the limit of this server, so a layer that
+ * certainly exceeds it is refused in advance as well. Small layers are not refused individually,
+ * and a sharded filter has many of them, so adds also fail as soon as memory is used up.
  */
 static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
 {
