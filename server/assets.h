@@ -1,10 +1,10 @@
 /*
- * assets.h - the files of the dashboard (server/web/), which are embedded in the program, so
- * that it needs no directory to serve them from.
+ * assets.h - the files of the dashboard (server/web/), which are embedded in the program so that it
+ * does not need a directory to serve them from.
  *
  * The files are the same for all users and contain no secrets. Send them with their tag,
- * `Cache-Control: no-cache` and `X-Content-Type-Options: nosniff`, and pages also with the
- * policy. If If-None-Match contains the tag, respond with 304.
+ * `Cache-Control: no-cache` and `X-Content-Type-Options: nosniff`, and send pages with the content
+ * security policy as well. If If-None-Match contains the tag, respond with 304.
  *
  * Thread safety: constants, MT-Safe.
  */
@@ -30,7 +30,7 @@ struct asset {
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "  \
     "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 
-/* Returns the file at this path, without a query string; or NULL. */
+/* Returns the file at a path, which excludes the query string; NULL if there is none. */
 const struct asset *asset_find(bg_bytes path);
 
 /* Returns file number i, or NULL after the last. */

@@ -4,17 +4,17 @@
  *     data           begin              used               room
  *      | sent already | waiting bytes    | free             |
  *
- * A buffer grows by doubling and never holds more than `limit` waiting bytes. The waiting bytes
- * are moved to the front of the memory only when at least as many have been removed as are left,
- * so each byte is moved a bounded number of times. The memory stays below four times the limit.
+ * A buffer grows by doubling and never holds more than `limit` waiting bytes. The waiting bytes are
+ * moved to the front of the memory only when at least as many bytes have been removed as remain, so
+ * each byte is moved a bounded number of times. The memory stays below four times the limit.
  *
- * The ledger (ledger.h) counts the memory, and refuses it beyond its limit.
+ * The memory counts toward the limit of the ledger (ledger.h).
  *
  * Bytes that do not fit, because of the limit or for lack of memory, set `overflow`. From then on
- * nothing more is written, so a reply is never followed by half of another. Writers need not
- * check it: the code that sends the bytes does, once, and closes the connection.
+ * nothing more is written, so a reply is never followed by part of another. Writers need not check
+ * `overflow`: the code that sends the bytes checks it once and closes the connection.
  *
- * Zeros, with a limit, are an empty buffer without memory, so idle connections cost none. Thread
+ * A buffer of zeros with a limit is empty and has no memory, so idle connections use none. Thread
  * safety: one thread at a time.
  */
 #ifndef SERVER_BUFFER_H
@@ -30,7 +30,7 @@ struct buffer {
     size_t begin; /* start of the waiting bytes */
     size_t used;  /* end of the waiting bytes */
     size_t room;
-    size_t limit; /* maximum of used - begin */
+    size_t limit; /* maximum value of used - begin */
     bool overflow;
 };
 
@@ -55,11 +55,11 @@ static inline char *buffer_bytes(const struct buffer *b)
     return b->data ? b->data + b->begin : NULL;
 }
 
-/* Makes space for n more bytes. This is the slow path: call buffer_space. */
+/* Reserves space for n more bytes. This is the slow path: call buffer_space. */
 bool buffer_grow(struct buffer *b, size_t n);
 
-/* Returns where n bytes may be written, or NULL if they do not fit, which sets `overflow`. Then
- * call buffer_wrote with the number of bytes written. n is not 0. */
+/* Returns where n bytes may be written, or sets `overflow` and returns NULL if they do not fit.
+ * After writing, call buffer_wrote with the number of bytes written. n must not be 0. */
 static inline char *buffer_space(struct buffer *b, size_t n)
 {
     if (n > b->room - b->used || buffer_waiting(b) + n > b->limit || b->overflow) {
@@ -92,7 +92,8 @@ static inline void buffer_text(struct buffer *b, const char *text)
 /* Writes a decimal number. */
 void buffer_number(struct buffer *b, uint64_t value);
 
-/* The same into memory, without a terminator; returns the number of bytes written, up to 20. */
+/* Writes a decimal number to `to`, without a terminator. Returns the number of bytes written, up to
+ * 20. */
 size_t buffer_digits(char to[20], uint64_t value);
 
 /* Sanitizes a byte of untrusted text within a line: CR, LF and NUL become spaces. */

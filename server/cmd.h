@@ -1,6 +1,6 @@
 /*
- * cmd.h - shared by the service's commands that are not about filters but about connections,
- * names and the service itself (cmd_*.c, multi.c, slowlog.c).
+ * cmd.h - declarations shared by the commands for connections, names and the service itself
+ * (cmd_*.c, multi.c, slowlog.c).
  *
  * Their replies match those of Redis 7.2, in structure and wording, wherever clients depend on
  * them.
@@ -23,7 +23,7 @@ enum { CMD_MODULE_VERSION = 20612 };
 /* Parses an integer as Redis does: no blanks, no +, no leading zeros. */
 bool cmd_integer(bg_bytes argument, int64_t *value);
 
-/* Send errors with the texts that Redis clients know. */
+/* Send errors with the texts that Redis clients expect. */
 void cmd_not_integer(
     struct request *request);             /* "ERR value is not an integer or ..." */
 void cmd_syntax(struct request *request); /* "ERR syntax error" */
@@ -32,7 +32,7 @@ static inline void cmd_arity(struct request *request)
     args_arity(request);
 }
 
-/* Converts to lowercase, truncated to fit: "client|list". Returns `text`. */
+/* Converts a command name to lowercase, truncated to fit: "client|list". Returns `text`. */
 enum { CMD_NAME = 64 };
 const char *cmd_lower(const char *name, char text[CMD_NAME]);
 
@@ -44,7 +44,7 @@ const char *cmd_type_name(const struct object *object);
 bool cmd_set_text(struct request *request, bg_bytes value, const char *what, char *text,
                   size_t room);
 
-/* Sends the list of modules, as in MODULE LIST: the one whose commands are built in. */
+/* Sends the list of modules, as in MODULE LIST: only the module whose commands are built in. */
 void cmd_tell_modules(const struct reply *reply);
 
 /* Handlers of a command that has subcommands, and of HELP, which lists them. */
@@ -57,7 +57,7 @@ void cmd_help(struct request *request);
             0, cmd_help, NULL, "", "Lists the subcommands", "O(1)", "0.1.0"            \
     }
 
-/* The last row of an array. */
+/* The last row of an array of commands. */
 #define CMD_END                                                                        \
     {                                                                                  \
         NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL                     \

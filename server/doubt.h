@@ -1,15 +1,15 @@
 /*
- * doubt.h - names that may belong to filters lost with a part of the journal.
+ * doubt.h - names that may have belonged to filters that were lost with part of the journal.
  *
  * If frames of the journal are missing, filters may have been created, renamed or dropped in
  * them. A name that is not in the catalog may then have been the name of a filter. Answering "no"
- * for its keys would be a false negative, and so would creating the filter empty. Therefore
- * lookups of such a name answer "maybe", and the filter can be created only with its content (a
- * file, a dump).
+ * for its keys could be a false negative, and creating the filter empty would lead to the same.
+ * Therefore lookups of such a name answer "maybe", and the filter can be created only with its
+ * content (a file, a dump).
  *
- * A name that a client drops or renames is known to be free from then on. That is not recorded:
- * after a restart the name is in doubt again, unless a filter was created under it in the
- * meantime. All doubt ends when the operator starts the service with `damaged-journal forget`.
+ * A name that a client drops or renames is known to be free from then on. This is not recorded, so
+ * after a restart the name is in doubt again, unless a filter was created under it in the meantime.
+ * All doubt ends when the operator starts the service with `damaged-journal forget`.
  */
 #ifndef SERVER_DOUBT_H
 #define SERVER_DOUBT_H
@@ -20,7 +20,7 @@
 
 struct doubt;
 
-/* Returns NULL if out of memory. */
+/* Creates the state, in which all names are in doubt. Returns NULL if out of memory. */
 struct doubt *doubt_create(void);
 void doubt_free(struct doubt *doubt);
 

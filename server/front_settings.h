@@ -8,13 +8,13 @@
 
 #include "settings.h"
 
-/* Strings point into the line, or are copies. */
+/* The strings point into the line, or are copies (front_settings_copy). */
 struct front_settings {
     const char *name;
     const char *nodes, *user, *password, *password_file;
     const char *tls_ca, *tls_cert, *tls_key, *tls_name;
     uint64_t shards, replicas;
-    double connect, timeout, patience; /* seconds; connect may be 0: same as timeout */
+    double connect, timeout, patience; /* seconds; connect 0: same as timeout */
     bool tls;
     bool closed; /* unanswered lookups fail with an error instead of "maybe" */
 };
@@ -23,8 +23,8 @@ struct front_settings {
 bool front_settings_read(const struct settings_line *line, struct front_settings *front,
                          char why[SETTINGS_WHY]);
 
-/* Copies with strings of its own. Returns false if out of memory; `to` must be freed in any
- * case. */
+/* Copies settings, including their strings. Returns false if out of memory; `to` must be freed in
+ * any case. */
 bool front_settings_copy(const struct front_settings *from, struct front_settings *to);
 void front_settings_free(struct front_settings *copy);
 

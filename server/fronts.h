@@ -10,12 +10,12 @@
  * wait. Each job takes a cluster client from the front's pool, or opens a new one (front_call.c).
  *
  * If the cluster does not answer, a lookup returns "maybe", or an error with fail=closed, and an add returns the
- * error FAILED. For both, a shard that does not exist is an error.
+ * error FAILED. For both, a nonexistent shard is an error.
  *
- * There are few job threads, and other work needs them. So a shard that does not answer is marked "down": its items
- * are answered immediately, without waiting for the shard. Items of other shards are not affected. Each front has a
- * thread, the watch (front_watch.c), which queries all shards once a second, even without traffic. It detects
- * failed shards before clients do, and marks them as up when they answer again.
+ * There are few job threads, and they have other work to do. So a shard that does not answer is marked "down": its
+ * items are answered immediately, without waiting for the shard. Items of other shards are not affected. Each front has
+ * a thread, the watch (front_watch.c), which queries all shards once a second, even without traffic. It detects failed
+ * shards before clients do, and marks them as up when they answer again.
  *
  *     shard   up --- no answer to a lookup, or to the watch ---> down
  *             down --- an answer to the watch ---> up
@@ -23,11 +23,11 @@
  * A shard whose server restarted may have lost keys (shard_witness.h), and is marked "incomplete". Its lookups are
  * answered as if the shard were down, but adds are sent to it. The watch reads the witnesses of all shards and
  * keeps them up to date. The state ends when the operator marks the shard as complete (bloomgate --cluster NODES
- * complete). Between a restart and the next round of the watch, no key is denied either, because clients do not trust
- * a process that the witness does not list.
+ * complete). Between a restart and the next round of the watch, lookups do not deny keys either, because clients do not
+ * trust a process that the witness does not list.
  *
  * An add can fail for lack of replicas while lookups still work. So a shard that did not answer an add accepts no
- * adds until replicas have acknowledged a write of the watch.
+ * adds until replicas have acknowledged a write from the watch.
  *
  * Thread safety: all functions are MT-Safe except fronts_create, fronts_start and fronts_free.
  */
@@ -40,7 +40,7 @@
 struct fronts;
 struct front;
 
-/* Creates all fronts of the settings; *fronts is NULL if there are none. Reads the files of the settings, but does
+/* Creates all configured fronts; *fronts is NULL if there are none. Reads the password and certificate files, but does
  * not connect. On failure, returns false and sets `why`. */
 bool fronts_create(const struct settings *settings, struct fronts **fronts,
                    char why[SETTINGS_WHY]);
@@ -55,7 +55,7 @@ void fronts_free(struct fronts *fronts);
 /* Returns the front with this name; NULL if there is none. `fronts` may be NULL. */
 struct front *fronts_named(const struct fronts *fronts, bg_bytes name);
 
-/* Returns the front that is one of the request's keys; NULL if there is none. `fronts` may be NULL. */
+/* Returns the front named by one of the request's keys; NULL if there is none. `fronts` may be NULL. */
 struct front *fronts_find(const struct fronts *fronts, const struct command *command,
                           const bg_bytes *argv, size_t argc);
 
@@ -103,7 +103,7 @@ enum { FRONT_MAYBE, FRONT_NO, FRONT_UNREACHED, FRONT_ASK_REFUSED, FRONT_ASKED };
 enum { FRONT_NEW, FRONT_OLD, FRONT_ADD_REFUSED, FRONT_UNKNOWN, FRONT_ADDED };
 
 /* A histogram of request durations. Bucket i counts the requests that took at most front_limits[i] seconds, and more
- * than the previous limit. The last bucket counts all longer ones. */
+ * than the previous limit. The last bucket counts all longer requests. */
 enum { FRONT_LIMITS = 12 };
 extern const double front_limits[FRONT_LIMITS];
 
@@ -123,8 +123,9 @@ struct front_facts {
     uint64_t asked[FRONT_ASKED], added[FRONT_ADDED];
     uint64_t commands, repeated;
     uint64_t moved, ask, tryagain, clusterdown, passing; /* redirections */
-    uint64_t unopened, broken;                           /* connections */
-    struct front_times times[2];                         /* lookups, adds */
+    /* Connections that failed to open, and that broke. */
+    uint64_t unopened, broken;
+    struct front_times times[2];    /* lookups, adds */
     char wrong[BG_ERR_MESSAGE_MAX]; /* why shards are not up, or "" */
 };
 

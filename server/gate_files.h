@@ -6,8 +6,8 @@
  *     DIR/gates/NAME.sql       statements for install=no (written by the source)
  *
  * The filter and its mark are in one file, so they cannot disagree. The mark is taken before the filter is saved, so
- * the file has every key reported up to the mark, and perhaps more. A file that is damaged, or was saved with other
- * settings or another hash key, is ignored, and all keys are read again.
+ * the file contains every key reported up to the mark, and possibly more. A file that is damaged, or was saved with
+ * different settings or another hash key, is ignored, and all keys are read again.
  */
 #ifndef SERVER_GATE_FILES_H
 #define SERVER_GATE_FILES_H
@@ -29,7 +29,7 @@ bg_err gate_files_save(bg_slot *slot, const char *path,
                        bg_errinfo *info);
 
 /* Replaces the base of the slot with the saved filter. Errors: those of bg_open; BG_EINCOMPAT if the file was saved
- * with other settings. */
+ * with different settings. */
 bg_err gate_files_load(bg_slot *slot, const char *path,
                        const struct gate_settings *settings, const bg_hash_spec *hash,
                        uint64_t max_bytes, char mark[SOURCE_MARK], bg_errinfo *info);

@@ -20,7 +20,7 @@ enum gate_fail { GATE_FAIL_OPEN = 0, GATE_FAIL_CLOSED = 1 };
 
 struct gate_settings {
     char *name; /* 1 to 40 letters, digits, '-', '_' and '.' */
-    /* the source: see source.h */
+    /* The source: see source.h. */
     char *source;
     char *keys, *lookup;
     char *follow, *promise;
@@ -32,12 +32,12 @@ struct gate_settings {
     /* How long the filter's "no" is trusted after the follower last caught up. */
     double max_lag;
     double save; /* interval at which the filter is saved */
-    /* the filter */
+    /* The filter. */
     double rate;
     uint32_t kind; /* a bg_kind: auto, the Bloom kinds, or scalable */
     double headroom;
-    uint64_t capacity; /* minimum */
-    /* the gate: see gate.h */
+    uint64_t capacity; /* minimum capacity */
+    /* The gate: see gate.h. */
     uint32_t fail; /* an enum gate_fail: outcome of a lookup when the source fails */
     double audit;
     uint32_t negative_entries;
@@ -45,7 +45,7 @@ struct gate_settings {
     uint32_t breaker_failures;
     double breaker_rest;
     bool single_flight;
-    /* when to rebuild: see bg_policy */
+    /* When to rebuild: see bg_policy. */
     double maintain; /* interval at which the policy is evaluated */
     double rebuild_fill, rebuild_predicted, rebuild_observed;
     double rebuild; /* maximum age of a filter; 0: no limit */
@@ -57,8 +57,8 @@ bg_err gate_settings_init(struct gate_settings *settings, const char *name,
 void gate_settings_free(struct gate_settings *settings);
 bg_err gate_settings_copy(struct gate_settings *to, const struct gate_settings *from);
 
-/* Sets one setting. Errors: BG_ENOTFOUND for an unknown name; BG_EINVAL for an invalid value. The message of either
- * shows what was expected. */
+/* Sets one setting. Errors: BG_ENOTFOUND for an unknown name; BG_EINVAL for an invalid value. In both cases, the
+ * message states what was expected. */
 bg_err gate_settings_set(struct gate_settings *settings, const char *key,
                          const char *value, bg_errinfo *info);
 

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 struct gate {
-    struct gates_options how; /* of all gates */
+    struct gates_options how; /* options of all gates */
     struct gate_settings settings;
     struct source *source;
     bool followed;
@@ -21,8 +21,8 @@ struct gate {
     _Atomic uint32_t users; /* lookups and other calls in progress */
 
     /* Trust: see gates.h. */
-    _Atomic uint64_t needed;    /* the epoch of the source; 0: none yet */
-    _Atomic uint64_t built;     /* the epoch for which the filter is complete */
+    _Atomic uint64_t needed;    /* epoch of the source; 0: none yet */
+    _Atomic uint64_t built;     /* epoch for which the filter is complete */
     _Atomic uint64_t caught_up; /* `since` of the last proof; 0: none in this epoch */
     atomic_bool doubted; /* the epoch has ended, or an audit found a false negative */
     uint64_t max_lag;    /* nanoseconds */
@@ -39,19 +39,19 @@ struct gate {
     pthread_cond_t wake;   /* wakes the maker thread */
     pthread_cond_t caught; /* the follower has caught up */
     bool stopping;
-    bool rebuild_asked;  /* rebuild immediately */
-    bool rebuild_wanted; /* rebuild when the pause after the last build ends */
-    char why[BG_ERR_MESSAGE_MAX];       /* reason for the next build */
-    bool is_unusable;    /* `why` states why the saved filter is not used */
+    bool rebuild_asked;           /* rebuild immediately */
+    bool rebuild_wanted;          /* rebuild when the pause after the last build ends */
+    char why[BG_ERR_MESSAGE_MAX]; /* reason for the next build */
+    bool is_unusable;             /* `why` states why the saved filter is not used */
     bool source_up;
-    uint64_t source_told; /* when its state was last reported as an event */
+    uint64_t source_told; /* when the source's state was last reported as an event */
     char source_text[BG_ERR_MESSAGE_MAX];
     char build_text[BG_ERR_MESSAGE_MAX]; /* why the last build failed, or "" */
     uint64_t build_keys;
     double build_seconds;
     char *file;              /* where the filter is saved, or NULL */
-    char mark[SOURCE_MARK];  /* of the last proof in this epoch, or "" */
-    uint64_t mark_epoch;     /* the source's epoch of the mark */
+    char mark[SOURCE_MARK];  /* mark of the last proof in this epoch, or "" */
+    uint64_t mark_epoch;     /* epoch of the source at that mark */
     char saved[SOURCE_MARK]; /* the mark in the file, or "" */
 };
 
@@ -65,7 +65,7 @@ void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *t
 
 /* ---- gates_life.c ------------------------------------------------------------------------- */
 
-/* Start the threads; stop them and cancel their work. */
+/* Start the threads; stop the threads and cancel their work. */
 bg_err gate_life_begin(struct gate *gate, bg_errinfo *info);
 void gate_life_end(struct gate *gate);
 

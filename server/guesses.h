@@ -5,11 +5,11 @@
  * out other clients at the same address. They are also counted per address, with a higher limit, so that trying many
  * names does not help an attacker. The first failures are free, because people mistype. Each further failure is
  * followed by a delay: 0.1 s, 0.2 s, 0.4 s, ... up to 30 s. One failure is forgiven per minute. A correct password
- * forgives none; otherwise an attacker who has an account could use it to reset the count. All IPv6 addresses of a
- * /64, which belong to one customer, count as one address.
+ * forgives none; otherwise an attacker who has an account could use it to reset the count. All IPv6 addresses in a /64
+ * count as one address, because they usually belong to one customer.
  *
  * The table has a fixed size. An attacker with very many addresses can evict other entries, and gains a few free
- * guesses per address; scrypt makes them slow.
+ * guesses per address, but scrypt makes them slow.
  */
 #ifndef SERVER_GUESSES_H
 #define SERVER_GUESSES_H
@@ -28,10 +28,12 @@ enum {
 
 struct guesses {
     pthread_mutex_t lock;
-    uint64_t secret[2]; /* so that attackers cannot choose addresses that share a set */
+    /* Prevents attackers from choosing addresses that share a set. */
+    uint64_t secret[2];
     struct guesses_entry {
-        uint64_t who, last; /* ms */
-        uint32_t failures;  /* 0: the entry is unused */
+        /* Hash of address and name; time of the last failure, in ms. */
+        uint64_t who, last;
+        uint32_t failures; /* 0: the entry is unused */
     } entries[GUESSES_SETS][GUESSES_WAYS];
 };
 

@@ -1,8 +1,8 @@
-/* hex.h - one hexadecimal digit. */
+/* hex.h - decodes hexadecimal digits. */
 #ifndef SERVER_HEX_H
 #define SERVER_HEX_H
 
-/* Returns the value of a digit; -1 if it is not one. */
+/* Returns the value of a hexadecimal digit, or -1 for any other character. */
 static inline int hex_digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'

@@ -1,10 +1,10 @@
 /*
- * history.h - time series for charts: two rings of fixed size, a fine and a coarse one.
+ * history.h - time series for charts: two rings of fixed size, one fine and one coarse.
  *
  *     fine    a point every HISTORY_STEP seconds, for the last 15 minutes
  *     coarse  a point per minute, the mean of its fine points, for the last day
  *
- * An unknown point is NaN. Thread safety: the caller's lock.
+ * An unknown point is NaN. Thread safety: protected by the caller's lock.
  */
 #ifndef SERVER_HISTORY_H
 #define SERVER_HISTORY_H
@@ -24,9 +24,9 @@ struct history;
 struct history *history_create(size_t metrics); /* NULL: out of memory */
 void history_free(struct history *history);
 
-/* Adds the values of all metrics at a time, in seconds since 1970; call it every
- * HISTORY_STEP seconds. Skipped steps become NaN. If the clock is set back, points of later
- * times are discarded. */
+/* Adds the values of all metrics at the time `now`, in seconds since 1970. Call it every
+ * HISTORY_STEP seconds. Skipped steps become NaN. If the clock is set back, later points are
+ * discarded. */
 void history_add(struct history *history, uint64_t now, const double *values);
 
 /* Returns the available range of the last `seconds`, oldest first: the number of points, the
@@ -38,7 +38,7 @@ struct history_range {
 };
 struct history_range history_range(const struct history *history, uint64_t seconds);
 
-/* Reads the points of one metric in that range. */
+/* Reads the points of one metric within a range. */
 void history_read(const struct history *history, const struct history_range *range,
                   size_t metric, double *values);
 

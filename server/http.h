@@ -1,5 +1,5 @@
 /*
- * http.h - requests in HTTP/1.1 and 1.0: the head, and a body that arrives in pieces.
+ * http.h - parses HTTP/1.1 and 1.0 requests: the head, and a body that arrives in pieces.
  *
  * Usage: one http_request per connection. The caller keeps the bytes of the head contiguous in
  * memory until it is done with the request:
@@ -22,10 +22,10 @@
  * otherwise): lines end with CRLF, and a head contains no other CR, LF, NUL or control
  * character; no space precedes a colon or a field; HTTP/1.1 requires exactly one Host; there is
  * at most one Content-Length, with digits only, and never together with Transfer-Encoding,
- * which must be "chunked" (501) and is not allowed in HTTP/1.0. A head has at most 16 KiB and
- * 64 fields (431), its first line 8 KiB (414).
+ * which must be "chunked" (501) and is not allowed in HTTP/1.0. A head has at most 16 KiB and 64
+ * fields (431), and its first line at most 8 KiB (414).
  *
- * http_fields.h reads the fields that matter beyond the parser.
+ * http_fields.h reads the fields that the parser does not use itself.
  */
 #ifndef SERVER_HTTP_H
 #define SERVER_HTTP_H
@@ -45,16 +45,16 @@ struct http_span {
 };
 
 struct http_field {
-    struct http_span name, value; /* the value without surrounding spaces */
+    struct http_span name, value; /* `value` excludes surrounding spaces */
 };
 
 enum http_body_kind { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED };
 
 struct http_request {
-    const char *head;   /* address of its bytes */
+    const char *head;   /* address of the bytes of the head */
     size_t consumed;    /* HTTP_OK: length of the head */
-    int status;         /* HTTP_ERROR: status code, and */
-    const char *reason; /* a reason: a sentence without its period */
+    int status;         /* HTTP_ERROR: status code */
+    const char *reason; /* HTTP_ERROR: a sentence without its period */
 
     struct http_span method, target;
     struct http_span path,
@@ -70,11 +70,11 @@ struct http_request {
 
     /* Private. */
     enum { HTTP_FIRST_LINE, HTTP_OTHER_LINES, HTTP_DONE, HTTP_FAILED } state;
-    size_t at;      /* start of the line that has not been read */
-    size_t scanned; /* number of its bytes that were checked and do not end it */
+    size_t at;      /* start of the line to be parsed next */
+    size_t scanned; /* number of its bytes already checked for a line end */
 };
 
-/* Call it before each request. */
+/* Prepares for the next request. Must be called before each one. */
 void http_request_reset(struct http_request *r);
 
 /* Parses a head. bytes[0..n) are all bytes received since its start. */
@@ -130,13 +130,13 @@ struct http_body {
         BODY_LAST_LF,
         BODY_FAILED
     } state;
-    uint64_t left;  /* remaining bytes of the data, or of this chunk */
-    uint64_t limit; /* maximum of total */
+    uint64_t left;  /* remaining bytes of the body, or of this chunk */
+    uint64_t limit; /* maximum value of `total` */
     size_t line;    /* bytes of this line, or of all trailers, so far */
 };
 
-/* Starts reading the body of a request, with at most `limit` bytes. Returns false if a
- * longer body is announced: 413. */
+/* Starts reading the body of a request, of at most `limit` bytes. Returns false if a longer body is
+ * announced (413). */
 bool http_body_begin(struct http_body *b, const struct http_request *r, uint64_t limit);
 
 /* Reads the next piece. `data` points into `bytes`; chunks are decoded, trailers are

@@ -1,21 +1,21 @@
 /*
  * http_fields.h - reads fields of a request: accepted types, credentials, entity tags.
  *
- * Results point into the head of the request, or into `room`, memory of the caller.
+ * Results point into the head of the request, or into `room`, which the caller provides.
  */
 #ifndef SERVER_HTTP_FIELDS_H
 #define SERVER_HTTP_FIELDS_H
 
 #include "http.h"
 
-/* Compares bytes with a text, ignoring case. */
+/* Compares bytes with a string, ignoring case. */
 bool http_same(bg_bytes bytes, const char *text);
 
-/* Finds the first field of this name, ignoring case. */
+/* Finds the first field with this name, ignoring case. */
 bool http_field(const struct http_request *r, const char *name, bg_bytes *value);
 
-/* Iterates over a list: the items of all fields of this name, separated by unquoted commas,
- * without surrounding spaces. Start with zeros; empty items are skipped. */
+/* Iterates over a list: the items of all fields with a certain name, separated by unquoted commas,
+ * without surrounding spaces. Must be zero-initialized. Empty items are skipped. */
 struct http_list {
     size_t field, at;
 };
@@ -25,14 +25,14 @@ bool http_list_next(const struct http_request *r, const char *name,
 /* ---- Accept ------------------------------------------------------------------------------ */
 
 /*
- * Returns the quality of "type/subtype" for the client, in thousandths; 0: not acceptable. The
- * most specific matching range counts, and the best one of several; parameters other than q are
- * ignored. Without Accept, every type has 1000. Malformed ranges are ignored.
+ * Returns the quality of "type/subtype" for the client, in thousandths; 0: not acceptable. The most
+ * specific matching range applies; of several, the one with the highest quality. Parameters other
+ * than q are ignored. Without Accept, every type has 1000. Malformed ranges are ignored.
  */
 unsigned http_accepts(const struct http_request *r, const char *type);
 
-/* Returns the index of the type with the highest quality, the first of equals; -1: none is
- * acceptable. */
+/* Returns the index of the type with the highest quality (the first, if several are equal), or -1
+ * if none is acceptable. */
 int http_choose(const struct http_request *r, const char *const *types, size_t n);
 
 /* ---- Authorization ----------------------------------------------------------------------- */
@@ -62,9 +62,9 @@ enum http_match {
     HTTP_MATCH_BAD /* malformed */
 };
 
-/* Return whether If-Match or If-None-Match contain a tag, which is passed with its quotes,
- * "\"1f\"". NULL: the object does not exist, so "*" does not match either. If-Match treats
- * weak tags (W/"1f") as different, If-None-Match as equal. */
+/* Return whether If-Match or If-None-Match contains a tag, which is passed with its quotes,
+ * "\"1f\"". A NULL tag means that the object does not exist, so "*" does not match either. If-Match
+ * treats weak tags (W/"1f") as different, If-None-Match as equal. */
 enum http_match http_if_match(const struct http_request *r, const char *tag);
 enum http_match http_if_none_match(const struct http_request *r, const char *tag);
 

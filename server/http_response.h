@@ -22,26 +22,27 @@ struct http_response {
     int status;
     int minor;        /* minor version of the request: 0 or 1 */
     const char *type; /* NULL: no Content-Type */
-    uint64_t length;  /* of the body, even if it is not sent (HEAD) */
+    uint64_t length;  /* length of the body, even if the body is not sent (HEAD) */
     bool
-        chunked; /* unknown length; in HTTP/1.0 the body then ends with the connection */
-    bool close;  /* close the connection after the response */
+        /* The length is unknown; in HTTP/1.0 the body ends with the connection. */
+        chunked;
+    bool close; /* close the connection after the response */
     const struct http_extra *extra;
     size_t extras;
 };
 
-/* Writes a head. Returns whether the connection must be closed after the body: as requested,
+/* Writes a head. Returns whether the connection must be closed after the body, either as requested
  * or because HTTP/1.0 has no other way to end a body of unknown length. */
 bool http_response_head(struct buffer *out, const struct http_response *response);
 
-/* Write pieces of a chunked body; unchanged for HTTP/1.0 (minor 0). */
+/* Write pieces of a chunked body. For HTTP/1.0 (minor 0), the bytes are written without framing. */
 void http_response_chunk(struct buffer *out, int minor, const void *bytes, size_t n);
 void http_response_chunk_end(struct buffer *out, int minor);
 
 /* Writes "HTTP/1.1 100 Continue", before the body is read. */
 void http_response_continue(struct buffer *out);
 
-/* Returns the text of a status: "Not Found". Unknown statuses: "Status". */
+/* Returns the text of a status, such as "Not Found"; "Status" if it is unknown. */
 const char *http_reason(int status);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * http_target.h - the target of a request: the segments of its path, and its parameters.
+ * http_target.h - the target of a request: the segments of its path, and its query parameters.
  *
  *     /v1/filters/a%2Fb%00c/items?limit=10&format=json+lines
  *
- * Names of filters are any bytes, so the path is split at its slashes first, and then each
+ * Filter names may contain any bytes, so the path is first split at its slashes, and then each
  * segment is decoded.
  */
 #ifndef SERVER_HTTP_TARGET_H
@@ -30,13 +30,13 @@ bool http_path(const struct http_request *r, char room[HTTP_LINE_BYTES],
                struct http_path *path);
 
 /* Decodes the next parameter of the query: %HH, and + as a space. *at is 0 at first. A
- * parameter without '=' has an empty value; empty parameters (&&) are skipped. HTTP_ABSENT:
- * no more. */
+ * parameter without '=' has an empty value; empty parameters (&&) are skipped. Returns HTTP_ABSENT
+ * after the last one. */
 enum http_found http_query_next(const struct http_request *r, size_t *at,
                                 char room[HTTP_LINE_BYTES], bg_bytes *name,
                                 bg_bytes *value);
 
-/* Finds the first parameter of this name. */
+/* Finds the first parameter with this name. */
 enum http_found http_parameter(const struct http_request *r, const char *name,
                                char room[HTTP_LINE_BYTES], bg_bytes *value);
 

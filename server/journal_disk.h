@@ -1,5 +1,6 @@
 /*
- * journal_disk.h - the journal's files: names, the directory lock, complete writes, new segments.
+ * journal_disk.h - the journal's files: names, the directory lock, complete writes and new
+ * segments.
  *
  *     journal.lock                          locked (flock) while a process has the journal open.
  *                                           Holds a copy of the newest segment's header and,
@@ -21,7 +22,7 @@ struct journal_segment {
     uint64_t bytes;
 };
 
-/* The segments of a directory, by number. */
+/* The segments of a directory, sorted by number. */
 struct journal_disk {
     char folder[JOURNAL_DISK_PATH - JOURNAL_DISK_NAME];
     struct journal_segment *segments;
@@ -42,13 +43,13 @@ struct journal_disk {
 bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
                          bg_errinfo *info);
 
-/* Reserves space for one more segment; appends a segment; removes the first one. */
+/* Reserve space for one more segment; append a segment; remove the first segment. */
 bg_err journal_disk_reserve(struct journal_disk *disk, bg_errinfo *info);
 void journal_disk_push(struct journal_disk *disk, struct journal_segment segment);
 void journal_disk_pop(struct journal_disk *disk);
 
-/* Fills in `first` and `bytes` of all segments, from their headers. An invalid header is skipped:
- * the segment then counts as starting where the next one does. */
+/* Fills in `first` and `bytes` of all segments, from their headers. A segment with an invalid
+ * header counts as starting where the next one does. */
 bg_err journal_disk_learn(struct journal_disk *disk, bg_errinfo *info);
 
 void journal_disk_free(struct journal_disk *disk);
@@ -62,7 +63,7 @@ bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info);
  * Errors: BG_EIO. */
 bg_err journal_disk_check(const struct journal_disk *disk, bg_errinfo *info);
 
-/* The same, and also checks that an open segment is at its path. */
+/* Like journal_disk_check, but also checks that an open segment is at its path. */
 bg_err journal_disk_check_file(const struct journal_disk *disk, int file,
                                const char *path, bg_errinfo *info);
 
@@ -72,7 +73,7 @@ void journal_disk_path(const struct journal_disk *disk, uint64_t number,
 /* Returns the segments as journal_walk needs them. */
 struct journal_shelf journal_disk_shelf(struct journal_disk *disk);
 
-/* Read or write all n bytes, or return an error. They take offsets, so that a failed write can be
+/* Read or write all n bytes, or return an error. They take an offset, so that a failed write can be
  * repeated. */
 bg_err journal_disk_write(int file, uint64_t offset, const void *from, size_t n,
                           const char *path, bg_errinfo *info);
@@ -80,12 +81,13 @@ bg_err journal_disk_read(int file, uint64_t offset, void *to, size_t n,
                          const char *path, bg_errinfo *info);
 bg_err journal_disk_sync(int file, const char *path, bg_errinfo *info);
 
-/* A segment that is created under a temporary name: _begin, writes, then _place or _discard. */
+/* A segment created under a temporary name: call _begin, write, then call _place or _discard. */
 struct journal_draft_file {
     int file;
     char path[JOURNAL_DISK_PATH]; /* final path */
     char made[JOURNAL_DISK_PATH];
-    /* It has its final name. If _place failed after that, only the directory was not synced. */
+    /* The segment has its final name. If _place failed after that, only the sync of the directory
+     * is missing. */
     bool placed;
 };
 
@@ -105,7 +107,7 @@ void journal_disk_discard(struct journal_draft_file *draft);
 void journal_disk_record_end(const struct journal_disk *disk,
                              const struct journal_header *header, uint64_t end);
 
-/* Deletes a segment's file and syncs the directory. Segments are deleted oldest first: then the
+/* Deletes a segment's file and syncs the directory. Segments are deleted oldest first, so that the
  * remaining ones have no gap, whenever the machine stops. */
 bg_err journal_disk_remove(const struct journal_disk *disk, uint64_t number,
                            bg_errinfo *info);
@@ -113,8 +115,8 @@ bg_err journal_disk_remove(const struct journal_disk *disk, uint64_t number,
 /* Deletes temporary segments that a crashed process left behind. */
 void journal_disk_sweep(const struct journal_disk *disk);
 
-/* Makes the last segment end at `end`, with all of it on disk: bytes after `end` are cut off if
- * `cut`; bytes from `settled` to `end` are rewritten and synced. */
+/* Ensures that the last segment ends at `end` and is entirely on disk: with `cut`, truncates it at
+ * `end`; rewrites and syncs the bytes from `settled` to `end`. */
 bg_err journal_disk_settle(const struct journal_disk *disk, uint64_t settled,
                            uint64_t end, bool cut, bg_errinfo *info);
 

@@ -13,8 +13,8 @@ bg_err journal_error(bg_errinfo *info, bg_err code, const char *what,
                      const char *expected, const char *found, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* The same for a failure in which no value was compared with another: the message is "what: why",
- * and `found` and `expected` are empty. */
+/* Like journal_error, for a failure that does not involve an unexpected value: the message is
+ * "what: why", and `found` and `expected` are empty. */
 bg_err journal_error_why(bg_errinfo *info, bg_err code, const char *what,
                          const char *why, ...) __attribute__((format(printf, 4, 5)));
 

@@ -6,10 +6,10 @@
  *     64   frames, back to back: a head of 32 bytes, and records
  *
  * All integers are little-endian. Checksums are XXH3-64. The checksums of frames are seeded with
- * the directory's id and the run (the number of the first segment that the process wrote). So
- * bytes of another journal, or of this one before its tail was cut off, never pass as frames,
- * wherever they turn up: in blocks that the file system reuses, or in keys that a client sent. A
- * head has its own checksum, so its length is trusted before the records are read, and a search
+ * the directory's id and the run (the number of the first segment that the process wrote). So bytes
+ * from another journal, or from this journal before its tail was truncated, are never accepted as
+ * frames, wherever they appear: in blocks that the file system reuses, or in keys sent by a client.
+ * A head has its own checksum, so its length is trusted before the records are read, and a search
  * for the next frame examines only heads.
  */
 #ifndef SERVER_JOURNAL_FRAME_H
@@ -31,7 +31,7 @@ enum {
 
 struct journal_header {
     uint32_t flags;
-    uint64_t number; /* of the segment */
+    uint64_t number; /* number of the segment */
     uint64_t first;  /* number of its first frame */
     uint64_t run;    /* number of the first segment of its process */
     uint8_t id[JOURNAL_ID];
@@ -40,7 +40,7 @@ struct journal_header {
 void journal_header_write(const struct journal_header *header,
                           unsigned char bytes[JOURNAL_HEADER]);
 
-/* Errors: BG_EFORMAT, BG_ECHECKSUM, BG_EVERSION. */
+/* Reads a header. Errors: BG_EFORMAT, BG_ECHECKSUM, BG_EVERSION. */
 bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
                            struct journal_header *header, bg_errinfo *info);
 
@@ -60,7 +60,7 @@ uint64_t journal_payload_check(const void *payload, size_t n, uint64_t seed);
 void journal_head_write(const struct journal_head *head, uint64_t seed,
                         unsigned char bytes[JOURNAL_HEAD]);
 
-/* Returns false if the bytes are not a valid head. */
+/* Reads a head. Returns false if it is not valid. */
 bool journal_head_read(const unsigned char bytes[JOURNAL_HEAD], uint64_t seed,
                        struct journal_head *head);
 

@@ -5,22 +5,22 @@
  *     journal_open.c     opens, reads, begins and closes the journal
  *     journal_rotate.c   starts and deletes segments; restarts a failed journal
  *     journal_thread.c   the thread that syncs and reports
- *     journal_disk.c     files;   journal_read.c   reading, and what can be trusted
+ *     journal_disk.c     files;  journal_read.c  reading and validation
  *
  * Invariants, under the lock:
  *
- *   (J1) synced <= written < next. Frames up to `written` are complete in the segments; the
- *        frames above are in `spare` and then in `active`, in order.
- *   (J2) `writing` belongs to one thread, the only one that uses `spare`, `file` and `end`, and
- *        writes. `syncing` belongs to one thread, the only one that syncs. A thread that has both
+ *   (J1) synced <= written < next. Frames up to `written` are complete in the segments; later
+ *        frames are in `spare` and then in `active`, in order.
+ *   (J2) At most one thread owns `writing`; only that thread writes, and uses `spare`, `file` and
+ *        `end`. At most one thread owns `syncing`; only that thread syncs. A thread that owns both
  *        may change segments. They are acquired in this order: syncing, writing.
  *   (J3) Once `failed` is set, nothing more is written to that segment, and no frame in it
  *        becomes `written`, even if its write was in progress.
- *   (J4) A segment is synced before its successor has a name.
+ *   (J4) A segment is synced before its successor gets its name.
  *   (J5) `failed` implies a code in `failure`. Only journal_reopen clears it, with a fresh
  *        segment; a successful write clears the state "disk full", but never a failure.
- *   (J6) A frame becomes durable only after its segment was found at its path, in the locked
- *        directory: a file that was unlinked can be written and synced without an error.
+ *   (J6) A frame becomes durable only after its segment has been found at its path, in the locked
+ *        directory, because an unlinked file can be written and synced without an error.
  */
 #ifndef SERVER_JOURNAL_INSIDE_H
 #define SERVER_JOURNAL_INSIDE_H
@@ -44,7 +44,7 @@ struct journal_buffer {
     uint64_t last; /* number of its last frame */
 };
 
-/* The state that was reported last. */
+/* The last reported state. */
 struct journal_news {
     uint64_t durable;
     bool failed;
@@ -61,7 +61,7 @@ struct journal {
     bool begun;
     bool reported; /* `report` is valid */
     struct journal_report report;
-    struct journal_header header; /* of the segment that is being written */
+    struct journal_header header; /* header of the segment being written */
     uint64_t seed;
     int file;
     char path[JOURNAL_DISK_PATH];
@@ -71,13 +71,13 @@ struct journal {
     _Atomic uint64_t next, written, synced;
     bool writing, syncing, removing;
     bool failed;        /* permanently */
-    bg_errinfo failure; /* the failure, or "disk full"; code BG_OK: neither */
+    bg_errinfo failure; /* the failure, or "disk full"; BG_OK: neither */
     uint64_t sync_time; /* start of the last sync */
     uint64_t appends, writes, written_bytes, syncs, sync_nanoseconds, slowest_sync;
-    /* The thread. */
+    /* The state of the thread. */
     pthread_t thread;
     bool running, stopping;
-    bool sleeping; /* until something is appended */
+    bool sleeping; /* sleeps until something is appended */
     journal_tell *tell;
     void *tell_context;
     struct journal_news told; /* owned by the thread from journal_start on */
@@ -100,7 +100,7 @@ static inline void journal_leave(struct journal *j)
     (void)pthread_mutex_unlock(&j->lock);
 }
 
-/* No other thread changes these while the lock is held. */
+/* Reads a number that no other thread changes while the lock is held. */
 static inline uint64_t journal_get(const _Atomic uint64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);
@@ -118,14 +118,15 @@ static inline bool journal_is_always(const struct journal *j)
 
 /* ---- Functions to call with the lock held ------------------------------------------------ */
 
-/* Returns why the journal is full or has failed; BG_OK: neither. */
+/* Returns why the journal is full or has failed; BG_OK if neither. */
 bg_err journal_failed(const struct journal *j, bg_errinfo *info);
 
 /* Records that the journal has failed permanently, or is full. */
 void journal_fail(struct journal *j, const bg_errinfo *why, bool for_good);
 
-/* Writes the frames appended so far, or those that could not be written before; there is at least
- * one. The caller owns `writing`. Releases the lock meanwhile, as do the functions below. */
+/* Writes the frames appended so far, or those that could not be written before; there must be at
+ * least one. The caller owns `writing`. Releases the lock while writing, as do the functions
+ * below. */
 bg_err journal_write_batch(struct journal *j, bg_errinfo *info);
 
 /* Syncs all written frames. The caller owns `syncing`. */
@@ -136,19 +137,19 @@ bg_err journal_sync_to(struct journal *j, uint64_t target, bg_errinfo *info);
 
 bg_err journal_tick_inside(struct journal *j, bg_errinfo *info);
 
-/* Makes a segment that has its final name the current one, to be written from `end` on. The
- * caller owns both flags, and has reserved a place in the list of segments. */
+/* Makes a segment that has its final name the current one. Writing continues at `end`. The caller
+ * owns both flags, and has reserved a place in the list of segments. */
 void journal_switch(struct journal *j, const struct journal_header *header,
                     const struct journal_draft_file *draft, uint64_t end);
 
 /* ---- Frames ------------------------------------------------------------------------------ */
 
-/* Computes the bytes of records that form one frame. Errors: as journal_append. */
+/* Computes the size of records that form one frame. Errors: as journal_append. */
 bg_err journal_measure(const struct journal_record *records, size_t n, size_t *bytes,
                        bg_errinfo *info);
 
-/* Encodes records: in `small` (JOURNAL_ON_STACK bytes) if they fit, otherwise in memory that the
- * caller frees. Returns NULL if there is no memory (BG_ENOMEM). */
+/* Encodes records in `small` (JOURNAL_ON_STACK bytes) if they fit, and otherwise in memory that the
+ * caller frees. Returns NULL if out of memory (BG_ENOMEM). */
 unsigned char *journal_encode(const struct journal_record *records, size_t n,
                               size_t bytes, unsigned char *small, bg_errinfo *info);
 

@@ -1,6 +1,6 @@
 /*
  * journal_read.h - reads segments, wherever their bytes are: on disk for the service, in memory
- * for tests. journal.h has the interface and defines the terms.
+ * for tests. journal.h declares the interface and defines the terms.
  */
 #ifndef SERVER_JOURNAL_READ_H
 #define SERVER_JOURNAL_READ_H
@@ -11,14 +11,14 @@
 /* The bytes of one segment. */
 struct journal_source {
     const char *name; /* for messages */
-    uint64_t number;  /* number that its header must have */
+    uint64_t number;  /* number that its header must contain */
     uint64_t bytes;
     void *context;
     bg_err (*read)(void *context, uint64_t offset, void *to, size_t n,
                    bg_errinfo *info);
 };
 
-/* All segments, in the order of their numbers. One or two are open at a time. */
+/* All segments, in the order of their numbers. At most two are open at a time. */
 struct journal_shelf {
     void *context;
     size_t count;
@@ -31,7 +31,7 @@ struct journal_shelf {
     uint64_t end; /* number of the MARK of an orderly stop; 0: unknown */
 };
 
-/* As journal_read. */
+/* Reads all segments, like journal_read. */
 bg_err journal_walk(const struct journal_shelf *shelf, bool beyond_damage,
                     journal_visit *visit, void *context, struct journal_report *report,
                     bg_errinfo *info);

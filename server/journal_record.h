@@ -1,8 +1,8 @@
 /*
  * journal_record.h - the records of the journal, and their encoding.
  *
- * A record is 8 bytes and the fields of its type, in this order, without gaps. Numbers are
- * little-endian; a text is a length of 4 bytes and its bytes:
+ * A record consists of 8 bytes followed by the fields of its type, in this order, without gaps.
+ * Numbers are little-endian; a text is a 4-byte length followed by its bytes:
  *
  *     0   4   bytes of the whole record
  *     4   1   type
@@ -29,8 +29,8 @@
  *     DOUBT                                     in a manifest: objects may exist that it does not
  *                                               list, because frames were lost earlier
  *
- * Type numbers never change; new types are appended. A type, operation or content that this
- * version does not know is BG_EVERSION; any other deviation is BG_EFORMAT.
+ * Type numbers never change; new types are appended. An unknown type, operation or content is
+ * reported as BG_EVERSION; any other deviation as BG_EFORMAT.
  *
  * The functions are pure. Only journal_record_read decides whether bytes can be trusted.
  */
@@ -44,8 +44,8 @@
 #include <stdint.h>
 
 enum journal_type {
-    /* Never in a file: tells readers that continue after damage that frames `from` to `count` - 1
-     * are missing here. */
+    /* Never stored in a file. Reports to readers that continue after damage that frames `from` to
+     * `count` - 1 are missing here. */
     JOURNAL_GAP = 0,
     JOURNAL_CREATE = 1,
     JOURNAL_DROP = 2,
@@ -67,13 +67,14 @@ enum { JOURNAL_HAS_HASHES = 1, JOURNAL_HAS_KEYS = 2, JOURNAL_HAS_VALUE = 4 };
 
 enum {
     JOURNAL_RECORD_HEAD = 8,
-    JOURNAL_NAME_MAX = 65536,      /* bytes of a name */
-    JOURNAL_TEXT_MAX = 4096,       /* bytes of a shape, a file name, a digest */
-    JOURNAL_ITEMS = 65536,         /* hashes or keys of one CHANGE */
-    JOURNAL_PAYLOAD_MAX = 16 << 20 /* bytes of a frame's records */
+    JOURNAL_NAME_MAX = 65536, /* maximum length of a name */
+    /* Maximum length of a shape, a file name or a digest. */
+    JOURNAL_TEXT_MAX = 4096,
+    JOURNAL_ITEMS = 65536,         /* maximum number of hashes or keys in one CHANGE */
+    JOURNAL_PAYLOAD_MAX = 16 << 20 /* maximum size of a frame's records */
 };
 
-/* Fields that a type does not have are ignored when writing, and zero after reading. */
+/* Fields that a type does not have are ignored when writing and zero after reading. */
 struct journal_record {
     enum journal_type type;
     uint64_t id;
@@ -82,12 +83,13 @@ struct journal_record {
     uint64_t expiry; /* milliseconds since 1970; 0: never */
     bg_bytes file, digest;
     uint64_t from;
-    uint64_t items, deleted, expansions; /* of the object when its base was created */
+    /* Counters of the object when its base was created. */
+    uint64_t items, deleted, expansions;
     uint64_t count;
     struct change change;
 };
 
-/* Computes the bytes of a record. Errors: BG_EINVAL for an unknown type or operation, or a change
+/* Computes the size of a record. Errors: BG_EINVAL for an unknown type or operation, or a change
  * without keys; BG_EQUOTA if a field or the record is too long. */
 bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
                             bg_errinfo *info);
@@ -97,8 +99,8 @@ bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
 unsigned char *journal_record_write(const struct journal_record *record,
                                     unsigned char *to);
 
-/* Reading: the remaining bytes, and memory for the numbers of a change. Start with memory NULL;
- * free it at the end. */
+/* The state of reading: the remaining bytes, and memory for the numbers of a change. `memory` must
+ * be NULL at the start, and freed at the end. */
 struct journal_cursor {
     const unsigned char *at;
     size_t left;
@@ -106,9 +108,9 @@ struct journal_cursor {
     size_t memory_bytes;
 };
 
-/* Reads the next record; there is one while left > 0. The record's pointers are valid until the
- * next call, and as long as the bytes exist. On error the cursor does not move. Errors:
- * BG_EVERSION, BG_EFORMAT, BG_ENOMEM. Memory: at most 16 bytes per key of a change. */
+/* Reads the next record; call it while left > 0. The record's pointers are valid until the next
+ * call, and only while the bytes exist. On error the cursor does not move. Errors: BG_EVERSION,
+ * BG_EFORMAT, BG_ENOMEM. Memory: at most 16 bytes per key of a change. */
 bg_err journal_record_read(struct journal_cursor *cursor, struct journal_record *record,
                            bg_errinfo *info);
 

@@ -3,8 +3,8 @@
  *
  *     users(email)        shop.users(email), aliases(alias)        "Users"("E-Mail")
  *
- * Identifiers follow SQL: unquoted ones consist of letters, digits, '_' and '$'; in double quotes everything
- * is allowed, and "" stands for a quote. PostgreSQL folds unquoted identifiers to lowercase; SQLite ignores case.
+ * Identifiers follow SQL: unquoted ones consist of letters, digits, '_' and '$'; in double quotes, all characters are
+ * allowed, and "" stands for a quote. PostgreSQL folds unquoted identifiers to lowercase; SQLite ignores case.
  */
 #ifndef SERVER_KEY_COLUMNS_H
 #define SERVER_KEY_COLUMNS_H

@@ -40,13 +40,14 @@ enum key_form {
 };
 
 enum key_spelling {
-    KEY_CANONICAL, /* what the database prints if it has the value: the filter may decide */
+    /* The spelling that the database prints, if it has the value: the filter may decide. */
+    KEY_CANONICAL,
     KEY_OTHER /* may be another spelling of some value: only the database can decide */
 };
 
 /*
- * Returns the length of a printed value without the insignificant bytes at its end. The filter holds the value cut to
- * that length.
+ * Returns the length of a printed value without the insignificant bytes at its end. The filter holds the value
+ * truncated to that length.
  */
 size_t key_form_normalize(enum key_form form, const char *value, size_t len);
 
@@ -77,7 +78,7 @@ enum key_form key_form_of_sqlite(const char *declared, const char *collation,
 
 /*
  * Returns a form that is correct for both forms: of two columns of a gate, or of a column and the parameter of
- * `lookup`. The filter may decide only what both forms allow.
+ * `lookup`. The filter may decide only for keys that are canonical in both forms.
  */
 enum key_form key_form_common(enum key_form a, enum key_form b);
 

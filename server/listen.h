@@ -6,11 +6,11 @@
 
 #include "server.h"
 
-/* Opens all sockets, one per address, port and worker. Returns false if one cannot be opened,
- * which was logged; the others stay open until their workers are freed. */
+/* Opens all sockets, one per address, port and worker. If one cannot be opened, logs the error and
+ * returns false; the others stay open until their workers are freed. */
 bool listen_all(struct server *server);
 
-/* Call it after the workers have closed the sockets: removes the Unix socket's file. */
+/* Removes the Unix socket's file. Must be called after the workers have closed the sockets. */
 void listen_end(struct server *server);
 
 #endif

@@ -1,21 +1,21 @@
 /*
- * log.h - the log: one line per message, for people (logfmt) and programs (JSON); and the last
- * events in memory, for the dashboard.
+ * log.h - the log: one line per message, for people (logfmt) or programs (JSON). Also keeps the
+ * latest events in memory for the dashboard.
  *
  *     log_info("listening", LOG_FIELDS(log_text("address", "::1"), log_count("port", 6420)));
  *     ts=2026-11-16T07:21:30.123Z level=info msg=listening address=::1 port=6420
  *
- * A line is written by one call, and callers never block for long: if the pipe or socket is
- * full, or another thread is blocked in a write, the line is dropped and counted, and the next
- * line that can be written is preceded by one with the number of lost lines. A message that is
- * repeated more than LOG_BURST times in LOG_PERIOD seconds is suppressed for the rest of the
- * period; the next one reports how often.
+ * Each line is written with one system call, and callers never block for long: if the pipe or
+ * socket is full, or another thread is blocked in a write, the line is dropped and counted. The
+ * next line that can be written is preceded by one that reports the number of lost lines. A message
+ * that is repeated more than LOG_BURST times in LOG_PERIOD seconds is suppressed for the rest of
+ * the period; the next line of that message reports how often it was suppressed.
  *
  * Names of filters and users are escaped, so that a line stays one line. Keys, passwords and
  * secrets are never passed to these functions.
  *
- * Thread safety: all functions are MT-Safe, except log_open and log_close. Not for signal
- * handlers.
+ * Thread safety: all functions are MT-Safe, except log_open and log_close. They are not
+ * async-signal-safe.
  */
 #ifndef SERVER_LOG_H
 #define SERVER_LOG_H
@@ -31,9 +31,9 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_E
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 
 enum {
-    LOG_LINE = 4096,   /* bytes of a line: what a pipe accepts in one piece */
+    LOG_LINE = 4096,   /* maximum length of a line: what a pipe accepts in one piece */
     LOG_BURST = 20,    /* maximum number of equal messages */
-    LOG_PERIOD = 10,   /* in this many seconds */
+    LOG_PERIOD = 10,   /* per this many seconds */
     LOG_EVENTS = 1024, /* number of events kept */
     LOG_EVENT_NAME = 128,
     LOG_EVENT_TEXT = 640
@@ -89,7 +89,7 @@ static inline struct log_field log_bool(const char *name, bool value)
         sizeof((struct log_field[]){ __VA_ARGS__ }) / sizeof(struct log_field)
 #define LOG_NONE NULL, 0
 
-/* `message` is a constant text; variable parts belong in the fields. */
+/* Writes a line. `message` is a literal; variable parts belong in the fields. */
 void log_write(enum log_level level, const char *message,
                const struct log_field *fields, size_t n);
 
@@ -119,26 +119,27 @@ static inline void log_error(const char *message, const struct log_field *fields
 
 /* ---- Destination ------------------------------------------------------------------------- */
 
-/* Opens the log. `path` NULL or "" selects stderr. Returns false with errno if it cannot be
- * opened; lines then go to the previous destination. Without a call, lines go to stderr as
- * logfmt, from level info on. */
+/* Opens the log. `path` NULL or "" selects stderr. On failure, returns false and sets errno; lines
+ * then go to the previous destination. Until the first call, lines of level info and above go to
+ * stderr as logfmt. */
 bool log_open(const char *path, enum log_format format, enum log_level level);
 void log_close(void);
 
-/* Reopens the file by its name, after log rotation has moved it (SIGHUP). */
+/* Reopens the log file after log rotation has moved it (SIGHUP). */
 bool log_reopen(void);
 
 /* These may be called while the service runs. */
 void log_set_level(enum log_level level);
 void log_set_format(enum log_format format);
-bool log_has_level(enum log_level level); /* whether lines of this level are written */
+/* Returns whether lines of this level are written. */
+bool log_has_level(enum log_level level);
 
 /* Reports suppressed and lost lines that have not been reported yet; call it every few
  * seconds. */
 void log_tick(void);
 
-/* Return the number of lines that were dropped because they could not be written, and of
- * repetitions that were suppressed. */
+/* Return the number of lines dropped because they could not be written, and the number of
+ * suppressed repetitions. */
 uint64_t log_dropped(void);
 uint64_t log_repeated(void);
 
@@ -150,13 +151,13 @@ uint64_t log_repeated(void);
     X(STOP, "stop", INFO)                                                              \
     X(CONFIG, "config", INFO)      /* settings, users or certificates changed */       \
     X(LOAD, "load", INFO)          /* filters were loaded at startup */                \
-    X(SNAPSHOT, "snapshot", INFO)  /* written */                                       \
-    X(REBUILD, "rebuild", INFO)    /* started, completed, aborted */                   \
-    X(RELOAD, "reload", INFO)      /* a filter was replaced by a file */               \
+    X(SNAPSHOT, "snapshot", INFO)  /* a snapshot was written */                        \
+    X(REBUILD, "rebuild", INFO)    /* a rebuild started, completed or was aborted */   \
+    X(RELOAD, "reload", INFO)      /* a filter was replaced with a file */             \
     X(REFUSED, "refused", WARNING) /* a file was refused */                            \
     X(SOURCE, "source", WARNING)   /* a database behind a gate went down or came up */ \
     X(LIMIT, "limit", WARNING)     /* memory, rate or clients reached their limit */   \
-    X(FAILURE, "failure", ERROR)   /* of the disk or the journal */                    \
+    X(FAILURE, "failure", ERROR)   /* the disk or the journal failed */                \
     X(ALARM, "alarm", ERROR)       /* a false negative, or damage */
 
 enum log_event_kind {
@@ -181,8 +182,8 @@ enum log_level log_event_level(enum log_event_kind kind);
 void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns the number of events after number `after`, at most `room`, and copies them, oldest
- * first. */
+/* Copies up to `room` events with numbers above `after`, oldest first. Returns how many were
+ * copied. */
 size_t log_events(uint64_t after, struct log_event *events, size_t room);
 
 #endif

@@ -1,13 +1,14 @@
 /*
- * multi.h - MULTI and EXEC: requests that are queued and then run one after the other.
+ * multi.h - MULTI and EXEC, which queue requests and then run them one after the other.
  *
  * Many client libraries wrap a pipeline in MULTI and EXEC by default. They get the replies that
  * they expect: QUEUED for each request, then all replies in one array. No request runs if one was
- * malformed. No other request of the same connection runs in between. Unlike in Redis, requests
- * of other connections may, because other threads serve them; so there is no WATCH either.
+ * malformed. No other request of the same connection runs in between. Unlike in Redis, requests of
+ * other connections may run in between, because other threads serve them. For the same reason,
+ * WATCH is not supported.
  *
- * Memory: a transaction may have as many bytes as a request (client-query-buffer-limit). Thread
- * safety: one thread at a time per client.
+ * Memory: the size of a transaction is limited like that of a request (client-query-buffer-limit).
+ * Thread safety: one thread at a time per client.
  */
 #ifndef SERVER_MULTI_H
 #define SERVER_MULTI_H
@@ -19,8 +20,7 @@ extern const struct command multi_commands[];
 /* Queues a request, and replies. */
 void multi_queue(struct client *client, const struct request *request, size_t limit);
 
-/* Call it if a request was malformed: EXEC will then not run anything. Does nothing without
- * MULTI. */
+/* Records that a request was malformed, so that EXEC runs nothing. Does nothing without MULTI. */
 void multi_fail(struct client *client);
 
 /* Returns the number of queued requests; -1: no MULTI. */

@@ -1,13 +1,14 @@
 /*
- * observer.h - a thread that examines the filters, so that requests need not.
+ * observer.h - a thread that examines the filters, so that requests do not have to.
  *
  * The fill of a filter, its number of items and its actual false-positive rate require reading
  * every byte of it. The observer does that for all filters, including those of gates, one after
  * the other: at most every OBSERVER_INTERVAL seconds, only for filters that changed, and with
- * at most a tenth of one core. Metrics, API and dashboard show its results and their time.
+ * at most a tenth of one core. The metrics, the API and the dashboard show its results and when
+ * they were obtained.
  *
- * Every HISTORY_STEP seconds it also records counters, as rates per second, for the charts: of
- * the service, and of the first OBSERVER_KEPT filters whose history was requested.
+ * Every HISTORY_STEP seconds it also records counters for the charts, as rates per second: those of
+ * the service, and those of the first OBSERVER_KEPT filters whose history was requested.
  *
  * Thread safety: MT-Safe.
  */
@@ -59,10 +60,10 @@ const char *observer_service_metric(size_t i);
 /* The results of the last examination of a filter. */
 struct figures {
     uint64_t examined;     /* milliseconds since 1970; 0: never */
-    double seconds;        /* its duration */
-    bg_slot_health health; /* its capacity is 0 if the filter grows automatically */
+    double seconds;        /* duration of the examination */
+    bg_slot_health health; /* the capacity is 0 if the filter grows automatically */
     bool has_base;
-    bg_filter_info base; /* only the base */
+    bg_filter_info base; /* describes only the base */
 };
 
 struct observer *observer_create(struct server *server); /* NULL: out of memory */
@@ -72,7 +73,7 @@ void observer_free(struct observer *observer);
 /* Returns the figures of an entry that the caller holds or has found in this batch. */
 struct figures observer_figures(struct observer *observer, const struct entry *entry);
 
-/* Examines the filter now: slow. */
+/* Examines the filter now. Slow. */
 struct figures observer_examine(struct observer *observer, struct entry *entry);
 
 /* Examines the filter if it has changed and is small, so that this takes at most a few
@@ -83,14 +84,14 @@ void observer_refresh(struct observer *observer, struct entry *entry);
 /* Returns the figures of the filter of a gate. */
 struct figures observer_gate_figures(struct observer *observer, const char *gate);
 
-/* Lookups and adds of an entry per second, in the last step. */
+/* Lookups and adds of an entry per second during the last step. */
 struct observer_rates {
     double queries, adds;
 };
 struct observer_rates observer_rates(struct observer *observer,
                                      const struct entry *entry);
 
-/* Counters of all filters that ever existed, as of the last step: they only grow. */
+/* Counters of all filters that ever existed, as of the last step. They never decrease. */
 struct observer_totals {
     uint64_t queries, maybes, adds, news, refused;
 };
@@ -102,7 +103,7 @@ uint64_t observer_rss(void);
 /*
  * Returns the history of an entry, or of the service if it is NULL: the last `seconds` of n
  * metrics, given by their numbers, each as `range->points` consecutive values in *values, which
- * the caller frees. Returns false if no history was kept so far; recording then starts now, if
+ * the caller frees. Returns false if no history has been kept so far. Recording then starts now if
  * there is space, *range is empty and *values is NULL.
  */
 bool observer_history(struct observer *observer, const struct entry *entry,

@@ -3,9 +3,8 @@
  *
  * A separate file for each of a million small filters would cost a million inodes, and two syncs
  * per file. A snapshot therefore writes the small filters of a batch to one pack: complete filter
- * files, compressed (squeeze.h), one after the other, with nothing before, between or after them.
- * The base of an object then refers to a part of a pack by "NAME.pack@OFFSET+LENGTH" instead of a
- * file name.
+ * files, compressed (squeeze.h), one after the other, with nothing in between. The base of an
+ * object then refers to a part of a pack by "NAME.pack@OFFSET+LENGTH" instead of a file name.
  *
  * A pack is written once and synced before anything refers to it. `packs` counts the references;
  * a pack without references is deleted. If less than half of a pack is in use, the next snapshot
@@ -36,13 +35,13 @@ int pack_compare(const char *a, const char *b);
 struct pack_reader {
     const char *folder;
     int fd;               /* -1: none */
-    char name[PACK_NAME]; /* of the open pack */
+    char name[PACK_NAME]; /* name of the open pack */
 };
 
 void pack_reader_begin(struct pack_reader *reader, const char *folder);
 void pack_reader_end(struct pack_reader *reader);
 
-/* Reads a part; the caller frees it with free(). Errors: BG_EIO; BG_EFORMAT for a malformed
+/* Reads a part. The caller frees *bytes with free(). Errors: BG_EIO; BG_EFORMAT for a malformed
  * reference or part, or a pack that is too short; BG_ENOMEM. */
 bg_err pack_read(struct pack_reader *reader, const char *reference, void **bytes,
                  size_t *n, bg_errinfo *info);
@@ -65,7 +64,7 @@ void pack_close(struct pack_writer *writer); /* `writer` may be NULL */
 
 /* ---- Which packs are in use ---------------------------------------------------------------- */
 
-/* Thread-safe. */
+/* The packs of a directory, with their reference counts. Thread-safe. */
 struct packs;
 
 struct packs *packs_create(void); /* NULL: out of memory */
@@ -80,7 +79,8 @@ void packs_measure(struct packs *packs, const char *folder);
 /* Adds a reference to every pack, so that all of them are kept. */
 void packs_keep(struct packs *packs);
 
-/* Removes a reference. Returns true if it was the last one: the pack `name` is no longer needed. */
+/* Removes a reference. Returns true if it was the last one, so that the pack `name` is no longer
+ * needed. */
 bool packs_release(struct packs *packs, const char *reference, char name[PACK_NAME]);
 
 /* Returns whether less than half of a pack is in use. */

@@ -3,8 +3,8 @@
  *
  *     $scrypt$ln=14,r=8,p=1$SALT$HASH        base64 without padding
  *
- * ln is the binary logarithm of the cost: hashing uses 2^ln * 128 * r bytes of memory, and proportional time. With
- * ln=14 and r=8, it takes 16 MiB and tens of milliseconds, both for the service and for an attacker.
+ * ln is the binary logarithm of the cost: hashing uses 2^ln * 128 * r bytes of memory and takes a proportional amount
+ * of time. With ln=14 and r=8, it takes 16 MiB and tens of milliseconds, both for the service and for an attacker.
  */
 #ifndef SERVER_PASSWORD_H
 #define SERVER_PASSWORD_H
@@ -28,8 +28,8 @@ struct password {
     size_t salt_len, hash_len;
 };
 
-/* Parses the text form. Returns NULL, or a message that describes the error. Rejects costs above 256 MiB, and ln
- * below 10. */
+/* Parses the text form. Returns NULL on success, or a message that describes the error. Rejects costs above 256 MiB,
+ * and ln below 10. */
 const char *password_read(const char *text, struct password *password);
 
 /* Hashes a password with a new salt. Returns false if out of memory, if no random numbers are available, or if the
@@ -39,7 +39,7 @@ bool password_make(bg_bytes clear, char text[PASSWORD_TEXT]);
 /* Returns whether the password matches the hash. The comparison takes constant time. Slow. */
 bool password_fits(const struct password *password, bg_bytes clear);
 
-/* Takes as long as password_fits for a hash of password_make, without checking anything. */
+/* Takes as long as password_fits does for a hash created by password_make, without checking anything. */
 void password_waste(bg_bytes clear);
 
 #endif

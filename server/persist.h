@@ -17,12 +17,12 @@ struct server;
 bg_err persist_create(struct server *server, struct persist **persist,
                       bg_errinfo *info);
 
-/* Writes the remaining records. Returns false if that failed: the last changes may be lost. */
+/* Writes the remaining records. Returns false if that fails; the last changes may then be lost. */
 bool persist_free(struct persist *persist);
 
-/* Loads everything into the empty catalog and opens the journal for writing; from then on,
- * changes of the catalog are recorded. `progress`, which may be NULL, is called with the number
- * of loaded filters and the total. */
+/* Loads everything into the empty catalog and opens the journal for writing; from then on, changes
+ * to the catalog are recorded. `progress`, which may be NULL, is called with the number of loaded
+ * filters and the total. */
 bg_err persist_load(struct persist *persist,
                     void (*progress)(void *context, uint64_t done, uint64_t all),
                     void *context, bg_errinfo *info);
@@ -32,7 +32,7 @@ bg_err persist_load(struct persist *persist,
 bool persist_doubts(const struct persist *persist, bg_bytes name);
 void persist_name_is_free(struct persist *persist, bg_bytes name);
 
-/* Records a change of an object. Call it inside a batch, or while holding the entry.
+/* Records a change to an object. Call it inside a batch, or while holding the entry.
  * Thread-safe. */
 bg_err persist_record(struct persist *persist, struct entry *entry,
                       const struct change *change, bg_errinfo *info);
@@ -54,14 +54,14 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
  * one after the other. Errors: BG_EBUSY before persist_load has finished, among others. */
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info);
 
-/* The same in a background thread. Returns false if one is running, or the thread cannot be
- * created. Call it from one thread only. */
+/* Like persist_snapshot, but in a background thread. Returns false if a snapshot is already
+ * running, or if the thread cannot be created. Call it from one thread only. */
 bool persist_snapshot_start(struct persist *persist);
 
 /* ---- Replies wait until their records are safe ------------------------------------------- */
 
-/* Return the number of the last record so far, and the number up to which all records are as safe
- * as the policy requires. */
+/* Return the number of the last record so far, and the highest number such that all records up to
+ * it are as safe as the policy requires. */
 uint64_t persist_tail(const struct persist *persist);
 uint64_t persist_safe(const struct persist *persist);
 
@@ -74,7 +74,7 @@ void persist_apply(struct persist *persist, const struct settings *settings);
  * journal has failed. */
 bg_err persist_flush(struct persist *persist, bg_errinfo *info);
 
-/* Sets the callback for when persist_safe has increased. The journal's thread calls it. */
+/* Sets the callback that the journal's thread calls when persist_safe has increased. */
 void persist_on_safe(struct persist *persist, void (*told)(void *context),
                      void *context);
 
@@ -98,7 +98,7 @@ struct persist_stats {
     uint64_t snapshots, snapshot_failures;
     uint64_t last_snapshot; /* milliseconds since 1970; 0: none */
     double last_snapshot_seconds;
-    /* How long a due snapshot has been missing. */
+    /* How long a snapshot has been overdue. */
     double overdue_seconds;
     uint64_t loaded_filters, replayed_records, torn_bytes, lost_frames;
     uint64_t files_kept; /* files that no filter uses, but that may still be needed */
@@ -106,7 +106,8 @@ struct persist_stats {
     bool snapshotting, failed;
     bool names_in_doubt; /* doubt.h */
     char failure[BG_ERR_MESSAGE_MAX];
-    char snapshot_failure[BG_ERR_MESSAGE_MAX]; /* of the last snapshot; "": it succeeded */
+    /* Error of the last snapshot; "": it succeeded. */
+    char snapshot_failure[BG_ERR_MESSAGE_MAX];
 };
 void persist_about(const struct persist *persist, struct persist_stats *stats);
 

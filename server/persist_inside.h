@@ -13,13 +13,12 @@
 
 enum { PERSIST_PATH = 4096 };
 
-/* The file name of an object whose content is lost; no such file exists. "lost-" followed by
- * the name of a file means that the file has a part of the content; it is kept as long as the
+/* The file name of an object whose content is lost; no such file exists. "lost-" followed by the
+ * name of a file means that the file contains part of the content; it is kept for as long as the
  * object. */
 #define PERSIST_LOST "lost"
 
-/* Files that no object needs any more, to be deleted once the records that prove it are on
- * disk. */
+/* Files that no object needs, to be deleted once the records that prove this are on disk. */
 struct retired {
     struct retired *next;
     char file[sizeof((struct entry_base *)0)->file];
@@ -30,14 +29,14 @@ struct persist {
     /* The data directory; filters are in its subdirectory `filters`. */
     char folder[PERSIST_PATH - 256];
     struct journal *journal;
-    struct doubt *doubt;    /* about names; NULL: none. Set before serving starts */
-    _Atomic bool loaded;    /* before that, only the loading thread uses the journal */
+    struct doubt *doubt;    /* names in doubt; NULL: none. Set before serving starts */
+    _Atomic bool loaded;    /* until set, only the loading thread uses the journal */
     _Atomic bool failing;   /* the journal is full or has failed */
     _Atomic bool displaced; /* the data directory was removed or replaced */
     pthread_mutex_t told_lock; /* protects the fields below */
     char failure[BG_ERR_MESSAGE_MAX];
     struct persist_stats stats;
-    uint64_t left;           /* bytes of the journal after the last snapshot */
+    uint64_t left;           /* size of the journal after the last snapshot */
     uint64_t snapshot_ticks; /* time of the last snapshot, or of the start */
 
     void (*on_safe)(void *context);
@@ -50,11 +49,13 @@ struct persist {
     struct packs *packs;
     size_t pack_from; /* minimum number of objects for a pack; tests change it */
 
-    pthread_t thread; /* the snapshot that runs in the background */
+    pthread_t thread; /* thread of the background snapshot */
     bool thread_joinable;
     _Atomic bool thread_running;
-    _Atomic uint64_t next_try;     /* after a failure, in server_ticks */
-    _Atomic uint64_t wanted_since; /* ticks since a snapshot has been due; 0: none is */
+    /* Time of the next attempt after a failure, in server_ticks. */
+    _Atomic uint64_t next_try;
+    /* Tick at which a snapshot became due; 0: none is due. */
+    _Atomic uint64_t wanted_since;
 };
 
 /* Builds the path of a filter's file. */
@@ -65,24 +66,25 @@ void persist_path(const struct persist *persist, const char *file,
 bool persist_is_lost(const struct entry_base *base);
 void persist_lose(struct entry_base *base);
 
-/* Returns the name of the file that a base has, or had before it was lost; "" for none. */
+/* Returns the name of a base's file, or of the file that it had before it was lost; "" if there is
+ * none. */
 const char *persist_file(const char *file);
 
 /* Fills in `info` with a message and returns `code`. */
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns whether a name is that of a base file, or of a base file that is being written. */
+/* Returns whether a file name is that of a base, or of a base being written. */
 bool persist_is_base(const char *name);
 
-/* Computes a digest for foreign filters, which have no checksum of their own. */
+/* Computes the digest of a foreign filter, which has no checksum of its own. */
 void persist_foreign_digest(const void *bytes, size_t n,
                             char digest[BG_DIGEST_TEXT_BYTES]);
 
-/* Called by the journal's thread with its state. */
+/* Called by the journal's thread to report its state. */
 void persist_told(void *context, uint64_t durable, const bg_errinfo *failure);
 
-/* Starts recording changes of the catalog. */
+/* Starts recording changes to the catalog. */
 void persist_hook(struct persist *persist);
 
 #endif

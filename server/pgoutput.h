@@ -22,8 +22,8 @@
 
 struct pgoutput_frame {
     bool is_keepalive;
-    bool wants_reply; /* keepalive */
-    uint64_t sent;    /* the position up to which the server has sent everything */
+    bool wants_reply; /* in a keepalive: the server requests a reply */
+    uint64_t sent;    /* position up to which the server has sent everything */
     bg_bytes payload; /* a message of pgoutput; empty for a keepalive */
 };
 
@@ -44,7 +44,7 @@ struct pgoutput_message {
     uint16_t columns;      /* number of columns or values: RELATION, ROW */
     bg_bytes list;         /* the columns or values, for the functions below */
     bool is_transactional; /* MESSAGE */
-    uint64_t lsn;          /* MESSAGE: the end of its WAL record */
+    uint64_t lsn;          /* MESSAGE: end of its WAL record */
     bg_bytes prefix;       /* MESSAGE */
     bg_bytes content;      /* MESSAGE */
 };

@@ -7,7 +7,7 @@
  *   ..._change     (xid xid8, key)   a key written by the transaction `xid`. If `key` is NULL, the trigger could not
  *                                    read the key column, and the epoch ends
  *   ..._bookmark   (number, nonce, snapshot)   the snapshots up to which the follower has read
- *   ..._keyN()     trigger function of the Nth key column, SECURITY DEFINER; triggers of the same name
+ *   ..._keyN()     trigger function of the Nth key column, SECURITY DEFINER; the triggers have the same name
  *   ..._guard()    trigger function that allows only the service to change both tables
  *
  * Positions. A bookmark is a snapshot of the follower: all changes visible in it have been reported. The next changes
@@ -23,20 +23,22 @@
 /* The setting that lets a transaction pass the guard. */
 #define CHANGES_WRITER "bloomgate.writer"
 
-/* The last proof of the follower. */
+/* The follower's last proof. */
 struct changes_epoch {
     char identity[PG_IDENTITY];
     char fingerprint[PG_FINGERPRINT];
-    char nonce[17];   /* of the bookmarks that this follower writes; "": no epoch */
-    char origin[17];  /* nonce of the bookmark `number`; differs after resuming */
-    uint64_t number;  /* the last bookmark known to be committed */
-    uint64_t pending; /* bookmark of reported keys that may be uncommitted; or 0 */
+    /* Nonce of the bookmarks that this follower writes; "": no epoch. */
+    char nonce[17];
+    char origin[17]; /* nonce of the bookmark `number`; differs after resuming */
+    uint64_t number; /* the last bookmark known to be committed */
+    /* Bookmark of reported keys that may not be committed yet; or 0. */
+    uint64_t pending;
 };
 
 /* source->mode_own */
 struct changes {
     char *change_table, *bookmark, *guard, *function; /* consist of [a-z0-9_] */
-    char *change_path, *bookmark_path;                /* with the schema */
+    char *change_path, *bookmark_path;                /* names with the schema */
     struct postgres_objects objects;                  /* the same names */
     pthread_mutex_t lock;                             /* protects the epoch */
     struct changes_epoch epoch;
@@ -70,7 +72,8 @@ bg_err postgres_changes_begin(struct postgres_link *link, bool writes,
                               uint64_t deadline, struct changes_epoch *found,
                               bg_errinfo *info);
 
-/* Does the same, verifies the definitions of all objects, and installs them if the settings allow it. */
+/* Like postgres_changes_begin, but also verifies the definitions of all objects, and installs them if the settings
+ * allow it. */
 bg_err postgres_changes_ensure(struct postgres_link *link, uint64_t deadline,
                                struct changes_epoch *found, bg_errinfo *info);
 

@@ -30,7 +30,7 @@ enum {
     PG_XID8 = 5069
 };
 
-/* Settings that determine how values are printed. `local`: "true" for the current transaction only. */
+/* Settings that determine how values are printed. With `local` "true", they apply to the current transaction only. */
 #define PG_SPELLING(local)                                                             \
     "set_config('datestyle', 'ISO', " local "),"                                       \
     " set_config('timezone', 'UTC', " local "),"                                       \
@@ -42,7 +42,7 @@ enum {
 struct postgres_link {
     struct source *source;
     PGconn *db;
-    PGresult *last;  /* result of the last error, for its code */
+    PGresult *last;  /* result of the last error, which contains its code */
     bool streams;    /* PG_STREAMS: the server accepts simple queries only */
     bool has_schema; /* postgres_schema_fingerprint has prepared its query */
     char nonce[17];  /* part of the names of prepared statements */
@@ -51,9 +51,9 @@ struct postgres_link {
 /* Parameters of a statement. */
 struct postgres_argument {
     const char *data;
-    int len;     /* of binary data */
+    int len;     /* length of binary data */
     bool binary; /* otherwise NUL-terminated text */
-    Oid type;    /* 0: the server infers it; prepared statements have their own */
+    Oid type;    /* 0: inferred by the server; ignored by prepared statements */
 };
 
 enum { PG_ARGUMENTS = 4 };
@@ -79,11 +79,11 @@ bg_err postgres_link_run(struct postgres_link *link, const char *what, const cha
                          const struct postgres_arguments *given, uint64_t deadline,
                          PGresult **result, bg_errinfo *info);
 
-/* Runs a statement without parameters and result. */
+/* Runs a statement without parameters and without a result. */
 bg_err postgres_link_do(struct postgres_link *link, const char *what, const char *sql,
                         uint64_t deadline, bg_errinfo *info);
 
-/* Prepare a named statement; describe its columns and parameters. */
+/* Prepare a named statement, and describe its columns and parameters. */
 bg_err postgres_link_prepare(struct postgres_link *link, const char *what,
                              const char *name, const char *sql, uint64_t deadline,
                              bg_errinfo *info);
@@ -116,12 +116,12 @@ bg_err postgres_link_copy(struct postgres_link *link, const char *what, const ch
 bg_err postgres_link_copied(struct postgres_link *link, const char *what, char **line,
                             size_t *len, bg_errinfo *info);
 
-/* Normalizes a printed key and adds it to the batch, which must not be full. `hex`: the text is \x and hex digits.
- * Returns false if out of memory. */
+/* Normalizes a printed key and adds it to the batch, which must not be full. With `hex`, the text consists of \x and
+ * hex digits. Returns false if out of memory. */
 bool postgres_link_put(const struct source *source, const char *text, size_t len,
                        bool hex, struct key_batch *batch);
 
-/* Returns now plus the timeout of the source. */
+/* Returns the current time plus the timeout of the source. */
 uint64_t postgres_link_deadline(const struct source *source);
 
 #endif

@@ -6,15 +6,17 @@
 
 #include "postgres_marker.h"
 
-enum { LOGICAL_SEEN = 16 }; /* number of reader markers that are remembered */
+enum { LOGICAL_SEEN = 16 }; /* number of reader markers remembered */
 
 /* source->mode_own */
 struct logical {
-    char *object;         /* name of the slot and publication, and in markers */
+    /* Name of the slot and the publication; also used in markers. */
+    char *object;
     pthread_mutex_t lock; /* protects the fields below */
     pthread_cond_t changed;
-    bool is_following; /* the epoch of this round is known, its stream verified */
-    uint64_t round;    /* changes with every epoch */
+    /* The epoch of this round is known, and its stream is verified. */
+    bool is_following;
+    uint64_t round;             /* changes with every epoch */
     struct postgres_mark epoch; /* its identity and fingerprint */
     /* Nonces of the reader markers that arrived in the stream. */
     char seen[LOGICAL_SEEN][PG_NONCE];
@@ -31,7 +33,7 @@ bg_err logical_prepare(struct postgres_link *link, const struct logical *logical
                        bg_errinfo *info);
 
 /* Reads the identity and fingerprint in the current transaction. Errors: BG_EINVAL if the tables cannot be followed;
- * BG_EINCOMPAT if the server cannot. */
+ * BG_EINCOMPAT if the server cannot be followed. */
 bg_err logical_inspect(struct postgres_link *link, const struct logical *logical,
                        struct postgres_mark *found, bg_errinfo *info);
 

@@ -1,9 +1,9 @@
 /*
  * postgres_publication.h - the publication of a gate, which selects the tables that the server streams.
  *
- * It contains all tables of the key columns, and publishes inserts, updates and truncates. Partitions are published
- * as their root. Its COMMENT marks it as owned by the gate; a publication without that comment is never changed. The
- * fingerprint query verifies that a publication is sufficient (postgres_schema.h).
+ * It contains all tables of the key columns, and publishes inserts, updates and truncates. Rows of partitions are
+ * published as rows of the root table. Its COMMENT marks it as owned by the gate; a publication without that comment is
+ * never changed. The fingerprint query verifies that a publication is sufficient (postgres_schema.h).
  */
 #ifndef SERVER_POSTGRES_PUBLICATION_H
 #define SERVER_POSTGRES_PUBLICATION_H
@@ -23,16 +23,16 @@ void postgres_publication_drop(struct postgres_link *link, const char *name,
 /* A published table, and the positions of the keys in its rows. */
 struct postgres_relation {
     uint32_t oid;
-    uint32_t columns;  /* bit i: it has the key column i of the source */
+    uint32_t columns;  /* bit i: the table has key column i of the source */
     bool is_described; /* the stream has described its columns */
     uint16_t n;
     uint16_t at[KEY_COLUMNS]; /* numbers of the values that are keys, ascending */
 };
 
 struct postgres_relations {
-    struct postgres_relation *list; /* ascending by oid */
+    struct postgres_relation *list; /* sorted by OID */
     size_t n;
-    struct postgres_relation *last; /* the result of the last search */
+    struct postgres_relation *last; /* result of the last search */
 };
 
 /* Reads the tables of the key columns, their partitions and children, and the partitioned tables above them, in

@@ -1,5 +1,5 @@
 /*
- * postgres_reader.h - reads all keys of a gate from one snapshot of PostgreSQL, by COPY.
+ * postgres_reader.h - reads all keys of a gate from one PostgreSQL snapshot, with COPY.
  *
  * The reader opens a connection and a REPEATABLE READ transaction, on an exported snapshot if one is passed. Before
  * the first key is read, the caller can run further statements in that transaction, for example to verify the schema
@@ -14,9 +14,9 @@ struct postgres_reader {
     struct source *source;
     struct postgres_link link; /* in a transaction while is_open */
     bool is_open;
-    size_t column;   /* index of the column that is being read */
+    size_t column;   /* index of the column being read */
     bool is_copying; /* COPY of that column is in progress */
-    void *own;       /* data of the mode */
+    void *own;       /* private data of the mode */
 };
 
 /* Returns a reader without a connection; NULL if out of memory. */

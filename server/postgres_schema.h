@@ -2,14 +2,14 @@
  * postgres_schema.h - verifies the state that must not change while a gate follows PostgreSQL: the server's identity,
  * the tables of the key columns, and the objects that following depends on.
  *
- * A fingerprint is a hash over rows of the system catalogs. It is read by plain SELECT in the caller's transaction,
+ * A fingerprint is a hash over rows of the system catalogs. It is read with a plain SELECT in the caller's transaction,
  * so it belongs to the same snapshot as everything else in that transaction. It includes the xmin of each row, which
  * changes with every update. So two equal fingerprints prove that no DDL was committed between the two snapshots, not
  * even DDL that was undone.
  *
  * COPY and other statements that name a table use the newest catalogs instead. A reader therefore computes the
  * fingerprint twice: in its own snapshot, and in a new one after the last key. If both equal the follower's
- * fingerprint, the names meant the same tables and columns throughout the read.
+ * fingerprint, the names referred to the same tables and columns throughout the read.
  */
 #ifndef SERVER_POSTGRES_SCHEMA_H
 #define SERVER_POSTGRES_SCHEMA_H
@@ -23,7 +23,8 @@ enum { PG_FINGERPRINT = 33 }; /* bytes: 32 hex digits of a SHA-256, and a NUL */
 /* The identity of a server and database: "SYSTEM/TIMELINE/DATABASE". */
 enum { PG_IDENTITY = 64 };
 
-/* SQL: the table c of pg_class has no replica identity. A deferrable primary key does not count as one. */
+/* SQL condition: the table `c` (a row of pg_class) has no replica identity. A deferrable primary key does not count as
+ * one. */
 #define POSTGRES_NO_REPLICA_IDENTITY                                                   \
     "c.relreplident <> 'f' AND NOT EXISTS (SELECT FROM pg_catalog.pg_index i"          \
     " WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate"                    \
@@ -35,9 +36,8 @@ struct postgres_keys {
     /* A base type or an enum, the same for all columns. varchar counts as text. */
     Oid type;
     bool is_enum;
-    char name[64]; /* of the type */
-    char labels
-        [33]; /* digest of the labels of the enum; any change of them changes it */
+    char name[64];   /* name of the type */
+    char labels[33]; /* digest of the enum's labels; changes with any of them */
     enum key_form form;
 };
 
@@ -51,7 +51,7 @@ bg_err postgres_keys_look(struct postgres_link *link, uint64_t deadline,
 void postgres_keys_use(struct source *source, const struct postgres_keys *keys);
 
 /* Resets source->form. The follower calls this function if an epoch ends before it was reported. Otherwise lookups
- * would fail if the type of the column changes before the next epoch. */
+ * would fail if the column's type changed before the next epoch. */
 void postgres_keys_forget(struct source *source);
 
 /* Reads the identity. Errors: BG_EINCOMPAT if the server is a standby (in recovery). */
@@ -66,13 +66,14 @@ void postgres_schema_set_identity(struct source *source, const char *identity);
 bg_err postgres_schema_verify_server(struct postgres_link *link, uint64_t deadline,
                                      bg_errinfo *info);
 
-/* Objects that are part of the fingerprint in addition to the tables. NULL: none. */
+/* Objects covered by the fingerprint in addition to the tables. NULL: none. */
 struct postgres_objects {
-    const char *publication; /* name (logical) */
-    const char *schema;      /* of the following tables and functions (changes) */
+    const char *publication; /* name of the publication (logical) */
+    /* Schema of the following tables and functions (changes). */
+    const char *schema;
     const char *change_table;
     const char *bookmark;
-    const char *guard; /* the trigger function of change table and bookmark */
+    const char *guard; /* trigger function of the change table and the bookmark */
     /* Name of the triggers and trigger function of key column N, without the N. */
     const char *function;
 };
@@ -88,8 +89,8 @@ bg_err postgres_schema_fingerprint(struct postgres_link *link,
  * that their names refer to in the current snapshot. Returns false if out of memory. */
 bool postgres_schema_roots(struct postgres_link *link, FILE *sql);
 
-/* Returns the condition that a row i of pg_inherits is not of a partition that is being detached, starting with
- * AND. */
+/* Returns an SQL condition, starting with AND, that a row `i` of pg_inherits does not belong to a partition that is
+ * being detached. */
 const char *postgres_schema_attached(const struct postgres_link *link);
 
 /* Runs a query that continues the WITH RECURSIVE clause of postgres_schema_roots. */

@@ -23,7 +23,8 @@ bg_err postgres_slot_look(struct postgres_link *link, const char *name,
                           uint64_t deadline, struct postgres_slot *slot,
                           bg_errinfo *info);
 
-/* Drops the slot if it exists. Errors: BG_EBUSY if a process uses it; BG_EINVAL if it is of another kind. */
+/* Drops the slot if it exists. Errors: BG_EBUSY if a process uses it; BG_EINVAL if it is not a logical slot of
+ * pgoutput. */
 bg_err postgres_slot_drop(struct postgres_link *link, const char *name,
                           uint64_t deadline, bg_errinfo *info);
 

@@ -5,16 +5,15 @@
  * contains three positions of the client: written, flushed and applied. Only `flushed` allows the server to discard
  * WAL. This has two consequences:
  *
- * - A server that shuts down waits until the client has flushed everything. This client confirms only changes that
- * were
- *   saved to disk, possibly much later. So it sends a second reply after confirming a position, with a flushed position
- *   of zero (none). Then the server waits only until everything was *written*, i.e. received.
+ * - A server that is shutting down waits until the client has flushed everything. This client confirms only changes
+ *   that have been saved to disk, possibly much later. So after confirming a position, it sends a second reply with a
+ *   flushed position of zero (none). Then the server waits only until everything has been *written*, i.e. received.
  * - A client without a flushed position is not a candidate for synchronous replication, so with
  *   synchronous_standby_names='*' transactions do not wait for a filter. The client briefly becomes a candidate when it
  *   confirms a position, so the caller confirms only positions before which no transaction waits for a standby.
  *
- * Silence. A server that decodes changes of other tables has nothing to send, for example after the service was down
- * for hours. So each reply requests an answer. The server sends it between two WAL records, or, within a large
+ * Silence. A server that is decoding changes to other tables has nothing to send, for example after the service was
+ * down for hours. So each reply requests a response. The server sends it between two WAL records, or, within a large
  * transaction, after half of wal_sender_timeout.
  */
 #ifndef SERVER_POSTGRES_STREAM_H
@@ -29,7 +28,8 @@
 bg_err postgres_stream_start(struct postgres_link *link, const char *slot, uint64_t lsn,
                              bg_errinfo *info);
 
-/* Returns the next message without waiting; *message is NULL if none has arrived. PQfreemem frees it. */
+/* Returns the next message without waiting; *message is NULL if none has arrived. The caller frees it with
+ * PQfreemem. */
 bg_err postgres_stream_next(struct postgres_link *link, char **message, size_t *len,
                             bg_errinfo *info);
 
@@ -39,7 +39,7 @@ bg_err postgres_stream_reply(struct postgres_link *link, uint64_t received,
                              uint64_t confirmed, bg_errinfo *info);
 
 /* Returns whether a stream error is permanent, for example because the slot or the publication was dropped. A lost
- * connection or a server that is shutting down is not. */
+ * connection, or a server that is shutting down, is not a permanent error. */
 bool postgres_stream_is_refused(const struct postgres_link *link);
 
 #endif

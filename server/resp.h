@@ -1,6 +1,6 @@
 /*
- * resp.h - parses requests in RESP, the protocol of Redis, in a buffer: in pieces or many at
- * once, without copying.
+ * resp.h - parses requests in RESP, the protocol of Redis. Requests may arrive in pieces, or many
+ * at once, and are parsed in the buffer without copying.
  *
  *     *3\r\n$9\r\nBF.EXISTS\r\n$3\r\nkey\r\n$4\r\nitem\r\n       an array of strings
  *     BF.EXISTS key "an item"\r\n                                 a line, as a person types it
@@ -18,19 +18,19 @@
  *         bytes += parser.consumed, n -= parser.consumed;
  *     }
  *
- * Every result sets `consumed`: the number of bytes at the front that are done with. An
- * incomplete request stays where it is until the rest has arrived. Its memory may move between
+ * Every result sets `consumed`: the number of bytes at the front that are no longer needed. An
+ * incomplete request stays in the buffer until the rest has arrived. Its memory may move between
  * calls (the parser stores offsets), but its bytes must not change.
  *
- * Results. argv points into `bytes` and is valid as long as they are. The array itself belongs to
- * the parser and is valid until the next call. Callers that collect several requests of a
+ * Results. argv points into `bytes` and is valid for as long as they are. The array itself belongs
+ * to the parser and is valid until the next call. Callers that collect several requests of a
  * pipeline copy the bg_bytes.
  *
  * Cost. No byte is examined twice, however small the pieces are, and the bytes of strings are not
  * examined at all: a string of 512 MB or a million arguments cost as much in 16 KiB pieces as in
- * one. Eight arguments fit into the parser. For more, it allocates memory that doubles as
- * arguments really arrive, regardless of the announced count; large memory is freed before the
- * next request.
+ * one. Eight arguments fit into the parser. For more, it allocates an array that doubles as
+ * arguments arrive, regardless of the announced count. A large array is freed before the next
+ * request.
  *
  * As in Redis: empty lines, "*0" and "*-1" are skipped; words of a line may be quoted: "..." with
  * \n \r \t \b \a \xHH and \ before any other byte, '...' with \' only. A line is unquoted in
@@ -47,7 +47,7 @@
 #include <stdint.h>
 
 struct resp_limits {
-    size_t arguments; /* of one request */
+    size_t arguments; /* number of arguments of one request */
     size_t bulk;      /* bytes of one argument */
     size_t line;      /* bytes of one line: an inline command, or a length */
     size_t request;   /* total bytes of one request, as sent */
@@ -71,7 +71,7 @@ enum { RESP_BULK_HIGHEST = 512 * 1024 * 1024 }; /* maximum value of `bulk` */
 enum resp_result {
     RESP_OK,      /* a request: argv, argc */
     RESP_PARTIAL, /* needs at least `need` more bytes */
-    RESP_ERROR    /* not RESP: `error`; stays so until resp_parser_reset */
+    RESP_ERROR    /* not RESP; see `error`. Remains until resp_parser_reset */
 };
 
 enum { RESP_FEW = 8, RESP_KEEP = 1024, RESP_ERROR_TEXT = 64 };
@@ -81,34 +81,35 @@ struct resp_parser {
     bg_bytes *argv;
     size_t argc;
     size_t consumed;
-    /* The minimum number of missing bytes. It is a hint for sizing a buffer, but untrusted: grow
-     * the buffer with the bytes that have arrived, not with the announced length. */
+    /* The minimum number of missing bytes. It is an untrusted hint for sizing a buffer: grow the
+     * buffer with the bytes that have arrived, not with the announced length. */
     size_t need;
     char error[RESP_ERROR_TEXT]; /* "Protocol error: ..." */
-    bool refused;                /* the error is a lack of memory */
+    bool refused;                /* the error is due to lack of memory */
 
     /* May be changed between requests, for example after AUTH. */
     const struct resp_limits *limits;
 
     /* Private. Until a request is complete, `data` of its arguments are offsets. */
     enum { RESP_FRESH, RESP_ARGUMENTS, RESP_BULK, RESP_FAILED } state;
-    size_t at;      /* bytes before this offset are parsed */
-    size_t scanned; /* this many bytes from there do not end the line */
-    size_t left;    /* arguments that are missing */
+    size_t at;      /* bytes before this offset have been parsed */
+    size_t scanned; /* number of bytes from `at` that contain no line end */
+    size_t left;    /* number of missing arguments */
     size_t bulk;    /* length of the argument being read */
     size_t room;    /* capacity of argv */
     bg_bytes few[RESP_FEW];
 };
 
-/* A parser points into itself: it must not be copied. `limits` must outlive it. */
+/* Initializes a parser. It points into itself, so it must not be copied. `limits` must outlive
+ * it. */
 void resp_parser_init(struct resp_parser *p, const struct resp_limits *limits);
 void resp_parser_free(struct resp_parser *p);
 
 /* Discards an incomplete request, or an error. */
 void resp_parser_reset(struct resp_parser *p);
 
-/* Performs one step, as above. bytes[0..n) starts where the `consumed` bytes of the last call
- * ended. */
+/* Parses the next request, as described above. bytes[0..n) starts where the `consumed` bytes of the
+ * last call ended. */
 enum resp_result resp_parse(struct resp_parser *p, char *bytes, size_t n);
 
 #endif

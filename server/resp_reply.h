@@ -1,5 +1,5 @@
 /*
- * resp_reply.h - replies in RESP2 and RESP3, written to a buffer.
+ * resp_reply.h - writes replies in RESP2 and RESP3 to a buffer.
  *
  *     reply      RESP2                RESP3
  *     status     +OK                  the same
@@ -13,7 +13,8 @@
  *     map        *2n                  %n
  *     set        *n                   ~n
  *
- * `to` of a reply is the struct buffer. A buffer that overflows accepts nothing more (buffer.h).
+ * The field `to` of a reply is the struct buffer. A buffer that overflows accepts nothing more
+ * (buffer.h).
  */
 #ifndef SERVER_RESP_REPLY_H
 #define SERVER_RESP_REPLY_H
@@ -33,13 +34,13 @@ static inline struct reply resp_reply_to(struct buffer *out, int protocol)
 /* Writes a null array: "*-1" in RESP2, which has two kinds of null; "_" in RESP3. */
 void resp_reply_null_array(const struct reply *r);
 
-/* Writes text for people, which RESP3 marks as such ("=15", "txt:" and its bytes); in RESP2, a
- * string. */
+/* Writes human-readable text: in RESP3, a verbatim string ("=15", "txt:" and its bytes); in RESP2,
+ * a bulk string. */
 void resp_reply_verbatim(const struct reply *r, const void *bytes, size_t n);
 
 enum { RESP_REAL_TEXT = 32 };
 
-/* Writes the shortest decimal that reads back as the same double; or inf, -inf, nan. Returns its
+/* Writes the shortest decimal that parses to the same double, or inf, -inf or nan. Returns the
  * length. */
 size_t resp_reply_real_text(double value, char text[RESP_REAL_TEXT]);
 

@@ -1,5 +1,5 @@
 /*
- * rollcall.h - visits all connections: CLIENT LIST, CLIENT KILL.
+ * rollcall.h - visits all connections, for CLIENT LIST and CLIENT KILL.
  *
  * A connection belongs to its worker, and no other thread may access it. So the caller, a job,
  * puts a note into each worker's mailbox in turn. The worker calls the function for each of its
@@ -15,9 +15,9 @@
 #include "conn.h"
 
 /*
- * Calls `visit` with each connection, on the thread of its worker, which it must not block for
- * long; it may close the connection. Call it from a job only: a worker would deadlock. Returns
- * false if not all were visited, because the service is stopping or out of memory.
+ * Calls `visit` with each connection, on the thread of its worker. `visit` must not block for long;
+ * it may close the connection. Only jobs may call this function: a worker would deadlock. Returns
+ * false if not all connections were visited, because the service is stopping or out of memory.
  */
 bool rollcall(struct server *server, void (*visit)(void *context, struct conn *conn),
               void *context);

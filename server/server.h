@@ -1,5 +1,5 @@
 /*
- * server.h - the service as a whole: its parts, startup and shutdown.
+ * server.h - the service as a whole: its components, startup and shutdown.
  *
  *     bloomgated.c   settings, signals
  *        |
@@ -25,10 +25,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Up to SERVER_LOADING, some or all filters are missing: their absence proves nothing. */
+/* Up to SERVER_LOADING, some or all filters are missing, so the absence of a filter proves
+ * nothing. */
 enum server_phase {
     SERVER_STARTING,
-    SERVER_ABANDONING, /* stopping before all filters were loaded */
+    SERVER_ABANDONING, /* stopping before all filters are loaded */
     SERVER_LOADING,    /* connections are accepted, data is being loaded */
     SERVER_SERVING,
     SERVER_STOPPING /* no new connections; existing ones finish their requests */
@@ -83,18 +84,18 @@ struct server {
     _Atomic int phase; /* enum server_phase */
     _Atomic uint64_t next_client;
     _Atomic uint64_t clients;             /* current connections */
-    _Atomic uint64_t http_clients;        /* how many of them are HTTP */
+    _Atomic uint64_t http_clients;        /* number of them that use HTTP */
     _Atomic uint64_t uploads;             /* bytes of HTTP uploads in progress */
-    _Atomic uint64_t load_done, load_all; /* filters, while loading */
+    _Atomic uint64_t load_done, load_all; /* filters loaded, and in total */
     _Atomic bool saving;                  /* BGSAVE is in progress */
     pthread_mutex_t reset_lock;
     struct server_totals reset; /* the counters at CONFIG RESETSTAT */
     uint64_t started;           /* milliseconds since 1970 */
     char run_id[41];
-    char unix_path[108]; /* of the socket it created; "": none */
+    char unix_path[108]; /* path of the Unix socket it created; "": none */
 };
 
-/* All arrays of commands of the service, and their number. */
+/* All arrays of the service's commands, and their number. */
 extern const struct command *const server_families[];
 extern const size_t server_families_count;
 
@@ -103,19 +104,19 @@ uint64_t server_now(void);
 uint64_t server_ticks(void);
 
 /*
- * Creates everything, listens, loads, and serves. Returns after server_stop was called and
- * everything has ended: 0, or an exit code, with the reason in the log.
+ * Creates all components, listens, loads the data, and serves. Returns after server_stop has been
+ * called and everything has ended. The result is 0, or an exit code whose reason has been logged.
  */
 int server_run(struct settings_store *store);
 
-/* Stops the service, gracefully or at once; called from a signal handler or by SHUTDOWN.
+/* Stops the service, gracefully or immediately; called from a signal handler or by SHUTDOWN.
  * Async-signal-safe. */
 void server_stop(bool at_once);
 
 /* Returns whether a stop was requested. */
 bool server_is_stopping(void);
 
-/* Return the sums since the start; or since they were reset, for INFO. Thread-safe. */
+/* Return the totals since the start, and since they were reset (for INFO). Thread-safe. */
 void server_count_totals(const struct server *server, struct server_totals *totals);
 void server_sum_totals(struct server *server, struct server_totals *totals);
 void server_reset_totals(struct server *server);

@@ -1,10 +1,12 @@
 /*
- * slowlog.h - SLOWLOG: the latest requests that took long.
+ * slowlog.h - SLOWLOG: the latest slow requests.
  *
- * The settings define what is long. An entry contains the command and the names of filters; it
- * does not contain items, because they are user data. Logins are not recorded at all.
+ * The settings define how long a request must take to be recorded. An entry contains the command
+ * and the names of filters; it does not contain items, because they are user data. Logins are not
+ * recorded at all.
  *
- * Requests of a pipeline that are answered together are not timed: they are as short as a batch.
+ * Requests of a pipeline that are answered together are not timed: they take no longer than a
+ * batch.
  *
  * Thread-safe. Cost of timing a request: two reads of the clock.
  */
@@ -15,8 +17,8 @@
 
 enum {
     SLOWLOG_MAX = 128, /* maximum number of requests */
-    SLOWLOG_WORDS = 8, /* arguments of one request */
-    SLOWLOG_WORD = 128 /* bytes of one argument */
+    SLOWLOG_WORDS = 8, /* maximum number of arguments stored per request */
+    SLOWLOG_WORD = 128 /* maximum number of bytes stored per argument */
 };
 
 struct slowlog;
@@ -24,7 +26,7 @@ struct slowlog;
 struct slowlog *slowlog_create(void); /* NULL: out of memory */
 void slowlog_free(struct slowlog *slowlog);
 
-/* Returns nanoseconds of a monotonic clock. */
+/* Returns the monotonic time in nanoseconds. */
 uint64_t slowlog_clock(void);
 
 void slowlog_note(struct slowlog *slowlog, const struct session *session,

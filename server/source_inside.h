@@ -22,7 +22,7 @@ enum source_follow_by { FOLLOW_NONE, FOLLOW_LOGICAL, FOLLOW_CHANGES };
 #define SOURCE_MILLISECOND UINT64_C(1000000)
 #define SOURCE_SECOND      UINT64_C(1000000000)
 
-/* The operations that read and follow keys. */
+/* The operations of a mode, which read and follow keys. */
 struct source_mode {
     /* Creates source->mode_own without connecting. NULL: nothing to do. */
     bg_err (*create)(struct source *source, bg_errinfo *info);
@@ -63,10 +63,10 @@ struct source {
     enum source_follow_by by;
     struct key_columns columns;
     _Atomic int form; /* an enum key_form */
-    /* The keys are binary, and the database prints \x and hex digits. */
+    /* The keys are binary, and the database prints them as \x and hex digits. */
     atomic_bool prints_hex;
-    void *own;      /* data of the database */
-    void *mode_own; /* data of the mode */
+    void *own;      /* private data of the database */
+    void *mode_own; /* private data of the mode */
     struct source_pool *pool;
     atomic_bool stopping;
     atomic_bool looked_for; /* source_look was called, and no poll has run since */
@@ -75,14 +75,14 @@ struct source {
     bool has_thread;
     struct source_listener listener;
     char resume[SOURCE_MARK]; /* the mark passed to source_follow, or "" */
-    /* The last reported state: 1 up, 0 lost, -1 none; and why. Used only by the follower. */
+    /* The last reported state (1: up, 0: lost, -1: none) and the reason. Used only by the follower. */
     int told;
     char told_why[BG_ERR_MESSAGE_MAX];
-    _Atomic uint64_t epoch;  /* number of restarts */
-    pthread_mutex_t lock;    /* protects the fields below */
-    char saved[SOURCE_MARK]; /* the mark of the last source_saved, or "" */
-    char distrust[BG_ERR_MESSAGE_MAX];      /* why source_distrust was called, or "" */
-    char identity[64];       /* of the followed server, or "" */
+    _Atomic uint64_t epoch;            /* number of restarts */
+    pthread_mutex_t lock;              /* protects the fields below */
+    char saved[SOURCE_MARK];           /* the mark of the last source_saved, or "" */
+    char distrust[BG_ERR_MESSAGE_MAX]; /* why source_distrust was called, or "" */
+    char identity[64];                 /* identity of the followed server, or "" */
 };
 
 extern const struct source_ops source_sqlite_ops, source_postgres_ops;
@@ -102,7 +102,7 @@ bool source_pause(struct source *source, uint64_t nanoseconds, int fd);
 uint64_t source_rest(uint32_t failures);
 
 /* Call the listener, for followers. A restart also invalidates idle lookup connections, because the address may now
- * lead to a different server. */
+ * point to a different server. */
 void source_tell_restart(struct source *source, const char *why);
 void source_tell_doubt(struct source *source, const char *why);
 void source_tell_resumed(struct source *source);
@@ -126,7 +126,7 @@ char *source_object(const struct source *source, const char *what);
 /* Fills `text` with 16 random hex digits. */
 bg_err source_nonce(char text[17], bg_errinfo *info);
 
-/* Format to allocated memory, which the caller frees. NULL if out of memory. */
+/* Format a string in allocated memory, which the caller frees. Return NULL if out of memory. */
 char *source_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *source_vformat(const char *format, va_list arguments)
     __attribute__((format(printf, 1, 0)));

@@ -1,8 +1,8 @@
 /*
  * source_pool.h - a pool of connections for lookups.
  *
- * A thread takes a connection, runs its lookup and gives the connection back. If none is idle, the pool opens a new
- * one, up to a maximum. If all are busy, the caller waits until its deadline.
+ * A thread takes a connection, runs its lookup and returns the connection. If none is idle, the pool opens a new one,
+ * up to a maximum. If all are busy, the caller waits until its deadline.
  *
  * If connecting fails, the pool backs off: 0.1 seconds, doubled after every further failure, up to 5 seconds. During
  * the backoff, calls that need a new connection fail immediately with the last error. After it, one caller retries.
@@ -24,21 +24,22 @@ struct pool_ops {
     bg_err (*connect)(void *owner, uint64_t deadline, void **connection,
                       bg_errinfo *info);
     void (*disconnect)(void *connection);
-    /* Returns whether an idle connection is still usable, without a round trip. NULL: all are. */
+    /* Returns whether an idle connection is still usable, without a round trip. NULL means that all are. */
     bool (*is_fresh)(void *owner, void *connection);
 };
 
 struct source_pool *source_pool_make(const struct pool_ops *ops, void *owner,
                                      uint32_t most);
 void source_pool_free(
-    struct source_pool *pool); /* all connections must have been given back */
+    struct source_pool *pool); /* all connections must have been returned */
 
-/* Takes a connection. *reused: it was idle in the pool, so it may be broken. `fresh` requires a new connection.
+/* Takes a connection. Sets *reused if it was idle in the pool, so that it may be broken. `fresh` requires a new
+ * connection.
  * Errors: those of connect; BG_EBUSY if all connections are busy; BG_ECANCELED if the pool is closed. */
 bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
                         void **connection, bool *reused, bg_errinfo *info);
 
-/* Gives a connection back. If it is broken, it and all idle connections are closed. */
+/* Returns a connection to the pool. If it is broken, it is closed together with all idle connections. */
 void source_pool_give(struct source_pool *pool, void *connection, bool broken);
 
 /* Ends the backoff, because the database is known to be reachable. */

@@ -1,14 +1,14 @@
 /*
  * sqlite_history.h - the change table of a gate over SQLite, as a verifiable history.
  *
- * Rows are numbered without gaps: SQLite takes the numbers from sqlite_sequence in the transaction of the change, so
- * a rollback returns them. Each row has a random token. The table always has a last row; an empty table gets a row
+ * Rows are numbered without gaps: SQLite takes the numbers from sqlite_sequence in the transaction of the change, so a
+ * rollback releases them. Each row has a random token. The table always has a last row; an empty table gets a row
  * without a key. So a row marks a place in the history: a database that has the row with this token includes all
  * changes up to it. The rows after it are complete if their numbers are contiguous and reach sqlite_sequence.
  *
  * A copy of the file shares the history up to the time of the copy, and the history of a restored backup ends
- * earlier. In both, rows that are written later have different tokens. A dump that was edited and loaded into a new
- * file has the same tokens, but the file identity differs.
+ * earlier. In both cases, rows written later have different tokens. A dump that was edited and loaded into a new file
+ * has the same tokens, but a different file identity.
  *
  * All functions read in the caller's transaction. Errors: BG_EINCOMPAT if the place belongs to a different history.
  */
@@ -20,9 +20,10 @@
 struct sqlite_place {
     struct sqlite_file file; /* device 0: any device */
     int64_t schema;          /* the schema version */
-    int64_t number;          /* of the last row that was read */
-    int64_t token;           /* of that row */
-    int64_t sequence;        /* in sqlite_sequence: at most `number`, never decreases */
+    int64_t number;          /* number of the last row read */
+    int64_t token;           /* token of that row */
+    /* Value in sqlite_sequence: at most `number`, never decreases. */
+    int64_t sequence;
 };
 
 /* Returns the place at the end of the table. Errors: BG_ENOTFOUND if the objects are missing or differ, or if a row

@@ -1,7 +1,7 @@
 /*
  * sqlite_install.h - writes to the database of a gate: creates its objects, and deletes old change rows.
  *
- * Each function opens its own connection, and holds the write lock for a short time.
+ * Each function opens its own connection, and holds the write lock only briefly.
  */
 #ifndef SERVER_SQLITE_INSTALL_H
 #define SERVER_SQLITE_INSTALL_H
@@ -21,7 +21,8 @@ bg_err sqlite_install(struct source *source, const struct sqlite_objects *object
 bg_err sqlite_install_forget(struct source *source,
                              const struct sqlite_objects *objects, bg_errinfo *info);
 
-/* Deletes the rows before this row, if it has this token, for a limited time. Sets *more if there are rows left.
+/* Deletes the rows before the given row, if that row has the given token. Stops after a limited time, and sets *more if
+ * rows are left.
  * Errors: BG_EBUSY if another connection is writing. */
 bg_err sqlite_install_prune(struct source *source, const struct sqlite_objects *objects,
                             int64_t number, int64_t token, bool *more,

@@ -16,7 +16,7 @@
 
 #include <sqlite3.h>
 
-/* The identity of a file. An inode number can be reused after its file was deleted, but the birth time differs. */
+/* The identity of a file. An inode number can be reused after its file is deleted, but then the birth time differs. */
 struct sqlite_file {
     uint64_t device;
     uint64_t inode;
@@ -27,10 +27,10 @@ struct sqlite_file {
 struct sqlite_link {
     struct source *source;
     sqlite3 *db;
-    uint64_t deadline;          /* of the current operation; 0: none */
+    uint64_t deadline;          /* deadline of the current operation; 0: none */
     uint64_t busy_until;        /* when to stop waiting for a lock */
     struct sqlite_file file;    /* the file that was opened */
-    struct sqlite_file logs[2]; /* its -wal and -shm; 0 if it has none */
+    struct sqlite_file logs[2]; /* its -wal and -shm files; 0 if it has none */
     int64_t changed;            /* change time (ctime) of the file when it was opened */
 };
 
@@ -40,10 +40,11 @@ bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool wr
                         bg_errinfo *info);
 void sqlite_link_close(struct sqlite_link *link);
 
-/* Returns whether the path still leads to the file that was opened, and to the write-ahead log of the connection. */
+/* Returns whether the path still refers to the file that was opened and to the connection's write-ahead log. */
 bool sqlite_link_is_fresh(const struct sqlite_link *link);
 
-/* Returns whether the file has the same change time as when it was opened. Commits and checkpoints change it, too. */
+/* Returns whether the file has the same change time as when it was opened. Commits and checkpoints change it as
+ * well. */
 bool sqlite_link_is_unchanged(const struct sqlite_link *link);
 
 /* Prepares a read-only statement. `what` is the setting that errors refer to. */

@@ -9,7 +9,7 @@
  *     update_I        trigger on the same table; records changed keys
  *
  * An object must have exactly the SQL that sqlite_objects_make derives from the settings. SQLite stores the text of a
- * CREATE statement unchanged from the name on. All functions read in the caller's transaction.
+ * CREATE statement unchanged, starting with the name. All functions read in the caller's transaction.
  */
 #ifndef SERVER_SQLITE_SCHEMA_H
 #define SERVER_SQLITE_SCHEMA_H
@@ -21,12 +21,12 @@ enum { SQLITE_OBJECTS = 1 + 2 * KEY_COLUMNS };
 struct sqlite_object {
     const char *type; /* table or trigger */
     char *name;
-    const char *table; /* the table that it belongs to */
+    const char *table; /* table that it belongs to */
     char *sql;
 };
 
 struct sqlite_objects {
-    char *prefix;        /* of all names */
+    char *prefix;        /* prefix of all names */
     const char *changes; /* name of the change table, which is list[0] */
     struct sqlite_object list[SQLITE_OBJECTS];
     size_t n;
@@ -40,8 +40,8 @@ bg_err sqlite_objects_make(const struct source *source, struct sqlite_objects *o
                            bg_errinfo *info);
 void sqlite_objects_free(struct sqlite_objects *objects);
 
-/* Validates the key columns, and returns how their values are spelled. Errors: BG_EINVAL if they cannot be
- * keys, or differ in form. */
+/* Validates the key columns, and returns how their values are spelled. Errors: BG_EINVAL if they cannot be keys or have
+ * different forms. */
 bg_err sqlite_schema_columns(struct sqlite_link *link, enum key_form *form,
                              bg_errinfo *info);
 

@@ -1,16 +1,16 @@
 /*
- * squeeze.h - removes runs of zeros from bytes.
+ * squeeze.h - compresses data by removing runs of zeros.
  *
  * The file of a small filter is mostly zeros: headers and filters are aligned to pages, and a
- * new filter is empty. Squeezed, it takes about a tenth. The format, with little-endian
+ * new filter is empty. Squeezing reduces it to about a tenth. The format, with little-endian
  * numbers:
  *
  *     bytes        4     the original size
  *     zeros, n     4 + 4 length of a run of zeros, and number of bytes that follow it
  *     ...          n     these bytes
  *
- * The last two repeat until the original size is reached. There is no checksum: the content has
- * one.
+ * The last two repeat until the original size is reached. There is no checksum, because the content
+ * has its own.
  */
 #ifndef SERVER_SQUEEZE_H
 #define SERVER_SQUEEZE_H
@@ -22,8 +22,8 @@
 /* Squeezing adds at most this many bytes. */
 enum { SQUEEZE_MORE = 12 };
 
-/* Squeezes n bytes, below 2^32, to `to`, which has space for n + SQUEEZE_MORE. Returns the
- * new size. */
+/* Squeezes n bytes (n < 2^32) to `to`, which must have space for n + SQUEEZE_MORE bytes. Returns
+ * the new size. */
 size_t squeeze(const void *bytes, size_t n, void *to);
 
 /* Returns the original size of untrusted squeezed bytes, or SIZE_MAX if they are malformed. */

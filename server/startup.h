@@ -19,16 +19,16 @@
 void startup_process(const struct settings *settings);
 
 /* Creates the data directory with mode 0700 if it is missing, and locks it, so that two services
- * cannot write to it. *lock is a descriptor to keep open. */
+ * cannot write to it. *lock is a file descriptor that must stay open. */
 bool startup_folder(const char *dir, int *lock, char why[SETTINGS_WHY]);
 
-/* Opens the keyring. If the file is missing, creates it with a first secret, and its directory,
- * and sets *made. */
+/* Opens the keyring. If the file is missing, creates it with a first secret, creates its directory
+ * if necessary, and sets *made. */
 bool startup_keyring(const char *path, bg_keyring **ring, bool *made,
                      char why[SETTINGS_WHY]);
 
-/* Raises the limit of open files for `maxclients` clients and all other files. Returns the number
- * of clients that are possible, which may be lower. */
+/* Raises the open-file limit to allow `maxclients` clients and all other files. Returns the
+ * possible number of clients, which may be lower. */
 uint64_t startup_descriptors(uint64_t maxclients);
 
 /* Writes the pid file; "": none. It is removed only if it still contains this process's id. */
@@ -44,7 +44,7 @@ bool startup_supervised(const struct settings *settings, char why[SETTINGS_WHY])
  * no such socket, or sending failed. */
 bool startup_notify(const char *state);
 
-/* Send the common states. RELOADING includes the time, and ends with startup_ready. */
+/* Send the common states. RELOADING includes the time; startup_ready ends that state. */
 bool startup_ready(const char *status);
 bool startup_reloading(void);
 bool startup_stopping(const char *status);

@@ -34,7 +34,8 @@ struct user_rates {
 
 struct user_password {
     bool
-        clear; /* plaintext: has only a mark; otherwise a hash, and a mark once accepted */
+        /* Plaintext, which has only a mark; a hashed password gets a mark once accepted. */
+        clear;
     bool known; /* `mark` is set; protected by the lock of struct users */
     uint8_t mark[USER_MARK];
     struct password hash;
@@ -50,8 +51,8 @@ struct user_pattern {
 struct user_state {
     _Atomic bool retired;
     _Atomic uint64_t holds;      /* number of clients that hold it: user_hold */
-    _Atomic bool was_held;       /* since users_reclaim last cleared it */
-    struct user *next;           /* in a list of users */
+    _Atomic bool was_held;       /* held since users_reclaim last cleared this flag */
+    struct user *next;           /* next in a list of users */
     _Atomic uint64_t debt_until; /* see user_take */
     _Atomic uint64_t refused_rate, refused_rights;
     struct user_password passwords[USER_PASSWORDS_MAX];
@@ -61,7 +62,7 @@ struct user {
     const struct user_commands *commands;
     const struct user_rates *rates;
     struct settings_pool *pool; /* owns the user and everything it points to */
-    const char *const *words;   /* its line */
+    const char *const *words;   /* words of its line */
     size_t word_count;
     bool on, nopass;
     unsigned all_names; /* permissions for every name: USER_READ, USER_WRITE */
@@ -78,7 +79,7 @@ struct user {
 bool user_commands_init(struct user_commands *commands,
                         const struct command *const *families, size_t n);
 
-/* Computes the mark of a password: a hash under a key of this process. */
+/* Computes the mark of a password: a hash keyed with a secret of this process. */
 typedef void user_marker(void *context, const char *name, bg_bytes password,
                          uint8_t mark[USER_MARK]);
 

@@ -1,6 +1,6 @@
 /*
- * web_health.h - the health of a filter: a status and its reasons, for lists, pages and totals
- * of the API.
+ * web_health.h - the health of a filter: a status and its reasons, used in the lists, pages and
+ * totals of the API.
  */
 #ifndef SERVER_WEB_HEALTH_H
 #define SERVER_WEB_HEALTH_H

@@ -4,6 +4,6 @@
 #ifndef SERVER_WEB_KEYS_H
 #define SERVER_WEB_KEYS_H
 
-enum { KEYS_MOST = 1 << 20 }; /* maximum per request */
+enum { KEYS_MOST = 1 << 20 }; /* maximum number of keys per request */
 
 #endif

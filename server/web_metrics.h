@@ -8,7 +8,8 @@
 #include "session.h"
 #include "web.h"
 
-/* Writes the service's own figures that a user may see; `told` filters precede them. */
+/* Writes those of the service's own metrics that a user may see. The metrics of `told` filters
+ * precede them. */
 void metrics_write_own(struct server *server, const struct user *user, uint64_t told,
                        bool open, struct buffer *out);
 

@@ -1,6 +1,6 @@
 /*
- * web_metrics_inside.h - writes families of samples, for the files with the service's own
- * figures (web_metrics_own.c, web_metrics_fronts.c).
+ * web_metrics_inside.h - writes families of samples, for the files with the service's own metrics
+ * (web_metrics_own.c, web_metrics_fronts.c).
  *
  * A family is a name, a type and a help text, followed by its samples. In OpenMetrics, the name
  * of a counter has no _total suffix, but its sample has it; in the older format, both have it.
@@ -23,10 +23,11 @@ struct own {
 void own_family(struct own *own, const char *name, enum own_type type,
                 const char *help);
 
-/* `labels`: in braces, or "". For histograms, preceded by _bucket, _sum or _count. */
+/* Writes a sample. `labels` are in braces, or "". For histograms, _bucket, _sum or _count precedes
+ * them. */
 void own_sample(const struct own *own, const char *labels, double value);
 
-/* Writes the figures of the cluster filters that a user may read (web_metrics_fronts.c). */
+/* Writes the metrics of the cluster filters that a user may read (web_metrics_fronts.c). */
 void own_fronts(struct own *own, struct server *server, const struct user *user);
 
 #endif

@@ -1,17 +1,17 @@
 /*
  * worker.h - a thread with an event loop, its listeners and its connections.
  *
- * One iteration: wait for events; each connection that has input reads it, runs its requests and
- * collects its replies; then, once for all of them, the records are flushed to the journal, and
- * the replies are sent. Replies that must wait for the disk are sent when the journal's thread
- * reports that their records are safe.
+ * In each iteration, the worker waits for events. Each connection that has input reads it, runs its
+ * requests and collects its replies. Then the records of all connections are flushed to the journal
+ * together, and the replies are sent. Replies that must wait for the disk are sent when the
+ * journal's thread reports that their records are safe.
  *
  * Every worker has its own listening sockets (SO_REUSEPORT), so the kernel distributes
- * connections. Because it does so at random, a worker that has more than its share passes a new
- * connection to the worker that has the fewest.
+ * connections. The kernel does so at random, so a worker with more than its share passes new
+ * connections to the worker with the fewest.
  *
- * Other threads communicate with a worker through its mailbox: a list under a lock, and an
- * eventfd to wake it.
+ * Other threads communicate with a worker through its mailbox: a list protected by a lock, and an
+ * eventfd that wakes the worker.
  */
 #ifndef SERVER_WORKER_H
 #define SERVER_WORKER_H
@@ -23,9 +23,10 @@
 #include <stdatomic.h>
 
 enum {
-    WORKER_SCRATCH = 256 * 1024, /* bytes that are read at once */
+    WORKER_SCRATCH = 256 * 1024, /* maximum number of bytes read at once */
     WORKER_LISTENERS = 64,
-    WORKER_RUN = OBJECT_BATCH /* requests of a pipeline that are answered together */
+    /* Maximum number of pipelined requests answered together. */
+    WORKER_RUN = OBJECT_BATCH
 };
 
 /* Requests of one pipeline that can be answered together. */
@@ -33,9 +34,9 @@ struct front;
 
 struct run {
     const struct command *command; /* NULL: none */
-    bg_bytes command_name;         /* as sent */
+    bg_bytes command_name;         /* name as sent */
     bg_bytes name;
-    struct front *front; /* where it is forwarded; NULL: it is answered here */
+    struct front *front; /* where the run is forwarded; NULL: it is answered here */
     size_t n;
     bg_bytes items[WORKER_RUN];
 };
@@ -50,20 +51,20 @@ struct worker {
     struct server *server;
     size_t number;
     pthread_t thread;
-    bool started; /* it has a thread; used by the thread that starts and joins it */
+    bool started; /* has a thread; used only by the thread that starts and joins it */
     struct event_base *base;
     struct session session;
     struct run run;
     struct worker_counts counts;
     _Atomic size_t conns_count;
-    _Atomic uint64_t beat; /* when its loop last ticked, in server_ticks */
+    _Atomic uint64_t beat; /* time of the loop's last tick, in server_ticks */
     struct conn *conns;
-    struct conn *pending; /* to settle at the end of this iteration */
-    struct conn *held;    /* replies wait for the journal */
-    struct conn *again;   /* their turn ended with input left */
+    struct conn *pending; /* connections to settle at the end of this iteration */
+    struct conn *held;    /* connections whose replies wait for the journal */
+    struct conn *again;   /* connections whose turn ended with unread input */
     bool wrote;           /* something was recorded in this iteration */
     bool stopping;
-    /* No descriptors were left: it does not listen until the next tick. */
+    /* Out of file descriptors: does not accept connections until the next tick. */
     bool deaf;
     struct event *listeners[WORKER_LISTENERS];
     size_t listeners_count;
@@ -74,7 +75,8 @@ struct worker {
     struct job *mailbox_jobs, **mailbox_jobs_end;
     struct handed *mailbox_conns;
     bool mailbox_safe, mailbox_stop, mailbox_now;
-    bool mailbox_closed; /* no thread, or it is stopping: no more connections */
+    /* There is no thread, or it is stopping: accepts no connections. */
+    bool mailbox_closed;
     char scratch[WORKER_SCRATCH];
 };
 
@@ -82,15 +84,15 @@ struct worker *worker_create(struct server *server, size_t number);
 bool worker_start(struct worker *worker);
 void worker_join(struct worker *worker);
 
-/* Handles mail that arrived after its thread and all jobs have ended. */
+/* Handles the mail that is left after the worker's thread and all jobs have ended. */
 void worker_drain(struct worker *worker);
 void worker_free(struct worker *worker);
 
-/* Listens on a socket, which the worker then owns. */
+/* Starts listening on a socket, which the worker then owns. */
 bool worker_listen(struct worker *worker, int fd, const struct protocol *protocol,
                    bool tls);
 
-/* Uncounts a connection that was closed, or was never opened. */
+/* Removes a connection that was closed or never opened from the counts. */
 void worker_uncount(struct worker *worker);
 
 /* Adds a connection whose replies wait for the journal. */
